@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of a runtime: table, sources, lookup. Sources, the stronger first: settings of the
+ * program (API), ZERO_* environment, configuration file, default. A bad value in any of them is an
+ * error that names where it stands; a name that nobody knows is warned about by
+ * zero__options_finish(), after the plugins have said which names are theirs.
+ *
+ * After loading, the table's values do not change (except by zero__options_choose()) and may be
+ * read by any thread; parameters of plugins are guarded by a lock.
+ */
+#ifndef ZERO_BASE_OPTIONS_H
+#define ZERO_BASE_OPTIONS_H
+
+#include <stdint.h>
+
+#include <zero/zero.h>
+
+struct zero__log;
+struct zero__options;
+
+enum zero__option_id {
+#define ZERO__OPTION(id, ...) ZERO__OPT_##id,
+#include "base/options_table.h"
+#undef ZERO__OPTION
+    ZERO__N_OPTIONS
+};
+
+/* Indexes of the values of CHOICE options, in the order of the table. */
+enum zero__reduce_at { ZERO__REDUCE_AUTO, ZERO__REDUCE_MICRO, ZERO__REDUCE_BOUNDARY };
+enum zero__optimizer { ZERO__ADAMW, ZERO__ADAM, ZERO__SGD, ZERO__CALLBACK };
+enum zero__isa { ZERO__ISA_AUTO, ZERO__ISA_AVX512, ZERO__ISA_AVX2, ZERO__ISA_SCALAR };
+
+/* Reads all sources. -EINVAL for a bad value; the caller ends *options with ..._free(). */
+int zero__options_load(const struct zero_setting *settings, uint32_t n_settings,
+                       struct zero__options **options);
+void zero__options_free(struct zero__options *options);
+
+/* INT, BYTES, BOOL, CHOICE (index). */
+int64_t zero__option_int(const struct zero__options *options, enum zero__option_id id);
+/* BYTES that cannot be negative. */
+uint64_t zero__option_bytes(const struct zero__options *options, enum zero__option_id id);
+/* REAL; words as the table says (loss_scale: 0 is dynamic). */
+double zero__option_real(const struct zero__options *options, enum zero__option_id id);
+/* Any type, as it was written. */
+const char *zero__option_text(const struct zero__options *options, enum zero__option_id id);
+/* By lower-case name, parameters of plugins included; NULL: unknown. */
+const char *zero__option_find(const struct zero__options *options, const char *name);
+
+/*
+ * Records what the runtime made of an option that leaves the choice to it (comm, threads …), for
+ * listings; `text` must be a valid value. One thread, before others read the option.
+ */
+int zero__options_choose(struct zero__options *options, enum zero__option_id id, const char *text);
+
+/*
+ * The value of a plugin's own option, from the same sources, or dflt; `owner` and `help` are kept
+ * for listings. The string lives as long as the options. Any thread. NULL without memory.
+ */
+const char *zero__options_param(struct zero__options *options, const char *owner, const char *name,
+                                const char *dflt, const char *help);
+
+/*
+ * Logs what was found while loading and names that nobody knows, with the nearest known one (on
+ * rank 0; debug elsewhere). Call it once plugins have registered theirs, also on the way out of a
+ * failure. -EINVAL if the program itself passed an unknown name. Later calls do nothing.
+ */
+int zero__options_finish(struct zero__options *options, const struct zero__log *log);
+
+/* One line of a listing; strings live as long as the options. */
+struct zero__option_row {
+    const char *name, *value, *default_value;
+    const char *source; /* "default", "environment", "file zero.conf:3", "program", "chosen" */
+    const char *group, *help;
+    char allowed[128];
+};
+
+/* The index-th option, plugins' parameters last; -ENOENT beyond the end. */
+int zero__options_row(const struct zero__options *options, uint32_t index,
+                      struct zero__option_row *row);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every option, one line each:
+ *
+ *     ZERO__OPTION(ID, name, TYPE, default, allowed, group, help)
+ *
+ * The variable is ZERO_ID, the name in files and API calls is `name`. Types and the language of
+ * `allowed` are described in option_value.h. Included several times, so there is no guard; groups
+ * stay together, because listings and the manual page show them in this order.
+ */
+ZERO__OPTION(STAGE, stage, INT, "3", "[0,3]", "Sharding",
+             "What is sharded over the ranks: 0 nothing, 1 optimizer states, 2 gradients too, "
+             "3 parameters too")
+ZERO__OPTION(REDUCE_AT, reduce_at, CHOICE, "auto", "auto|micro|boundary", "Sharding",
+             "When gradients are reduced: after every micro-batch, or once at the end of the step; "
+             "auto: boundary in stages 0 and 1, micro in stages 2 and 3")
+ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of a training step")
+ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
+             "Size of the buffers through which gradients are reduced")
+ZERO__OPTION(PREFETCH_BYTES, prefetch_bytes, BYTES, "128M", "[0,]", "Sharding",
+             "Parameters gathered ahead of their use in stage 3; 0: gather when asked")
+ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
+             "Gathered parameters kept from one use to a later one in stage 3; -1: not even to the "
+             "very next")
+ZERO__OPTION(PERSISTENT_BYTES, persistent_bytes, BYTES, "0", "[0,]", "Sharding",
+             "Parameters up to this size are never sharded")
+ZERO__OPTION(PERSISTENT_CAP_BYTES, persistent_cap_bytes, BYTES, "64M", "[0,]", "Sharding",
+             "Most bytes that ZERO_PERSISTENT_BYTES may keep whole, in order of registration")
+
+ZERO__OPTION(OPTIMIZER, optimizer, CHOICE, "adamw", "adamw|adam|sgd|callback", "Optimizer",
+             "Rule of the update; callback: the application's own")
+ZERO__OPTION(LR, lr, REAL, "1e-3", "[0,1e6]", "Optimizer", "Learning rate")
+ZERO__OPTION(WEIGHT_DECAY, weight_decay, REAL, "0.01", "[0,1e6]", "Optimizer",
+             "Weight decay: decoupled for adamw, added to the gradient for adam and sgd")
+ZERO__OPTION(BETA1, beta1, REAL, "0.9", "[0,1)", "Optimizer", "Decay of Adam's first moment")
+ZERO__OPTION(BETA2, beta2, REAL, "0.999", "[0,1)", "Optimizer", "Decay of Adam's second moment")
+ZERO__OPTION(EPS, eps, REAL, "1e-8", "[1e-30,1]", "Optimizer",
+             "Term that keeps Adam from dividing by 0")
+ZERO__OPTION(MOMENTUM, momentum, REAL, "0", "[0,1)", "Optimizer", "Momentum of sgd")
+ZERO__OPTION(CLIP, clip, REAL, "0", "[0,1e30]", "Optimizer",
+             "Largest global norm of the gradient; 0: no clipping")
+ZERO__OPTION(LOSS_SCALE, loss_scale, REAL, "dynamic", "dynamic=0 [1e-30,1e30]", "Optimizer",
+             "Factor of the loss of fp16 models, or dynamic")
+ZERO__OPTION(LOSS_SCALE_INIT, loss_scale_init, REAL, "65536", "[1e-30,1e30]", "Optimizer",
+             "First value of the dynamic loss scale")
+ZERO__OPTION(LOSS_SCALE_WINDOW, loss_scale_window, INT, "1000", "[1,1000000000]", "Optimizer",
+             "Good steps in a row after which the dynamic loss scale doubles")
+
+ZERO__OPTION(MEMORY_LIMIT, memory_limit, LIMIT, "", "", "Memory",
+             "Most bytes that a rank may reserve, as device:BYTES,cpu:BYTES")
+ZERO__OPTION(DYNAMIC_BYTES, dynamic_bytes, BYTES, "256M", "[0,]", "Memory",
+             "Most bytes of zero_alloc(), outside the plan")
+ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
+             "Search steps that the memory plan may take")
+
+ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
+             "Communication plugin, by name or absolute path; empty: self for one rank, shm for "
+             "ranks of one machine")
+ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
+             "Folders searched for plugins before the installed one, separated by colons")
+ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "(0,1e9]", "Ranks and devices",
+             "Seconds after which a rank that does not answer is an error")
+ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")
+ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
+             "Threads of a rank for CPU work; 0: the cores divided by the ranks of the machine")
+ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
+             "Instruction set of the CPU kernels; all of them give the same bits")
+
+ZERO__OPTION(
+    LOG, log, LEVELS, "warn", "", "Log",
+    "none, error, warn, info, debug or trace, with exceptions by component: warn,comm:trace")

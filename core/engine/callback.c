@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The application's own optimizer: called on the device's stream for every parameter's part that
+ * this rank owns, with fp32 gradients that are averaged, unscaled and clipped; then the 16-bit
+ * parameters are made from the master copy.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define PIECE 65536u /* elements of the gradient converted at a time */
+
+/* What one launch works on; taken from a ring, because the stream runs later. */
+struct job {
+    struct zero_runtime *rt;
+    uint32_t segment, grad_dtype;
+    const uint8_t *grad;
+    uint8_t *param;
+    float *master, *m, *v;
+    uint64_t first, count;
+};
+
+struct zero__callbacks {
+    struct job *jobs; /* by segment: one update of a segment is in flight at a time */
+    float *scratch;
+};
+
+int zero__callback_create(struct zero_runtime *rt)
+{
+    if (rt->optimizer != ZERO__CALLBACK)
+        return 0;
+    if (!rt->callback)
+        return zero__fail(-EINVAL, "ZERO_OPTIMIZER is callback, but the program has set none "
+                          "with zero_set_optimizer(): choose adamw, adam or sgd");
+    struct zero__callbacks *c = calloc(1, sizeof *c);
+    rt->callbacks = c;
+    if (c) {
+        c->jobs = calloc(rt->model.n_segments + 1, sizeof *c->jobs);
+        c->scratch = malloc(PIECE * sizeof *c->scratch);
+    }
+    return c && c->jobs && c->scratch ? 0 : zero__fail(-ENOMEM, "no memory for the optimizer");
+}
+
+void zero__callback_free(struct zero_runtime *rt)
+{
+    if (rt->callbacks) {
+        free(rt->callbacks->jobs);
+        free(rt->callbacks->scratch);
+    }
+    free(rt->callbacks);
+    rt->callbacks = NULL;
+}
+
+static float element(const void *x, uint64_t i, uint32_t dtype)
+{
+    switch (dtype) {
+    case ZERO_BF16:
+        return zero_float_from_bf16(((const uint16_t *)x)[i]);
+    case ZERO_F16:
+        return zero_float_from_fp16(((const uint16_t *)x)[i]);
+    default:
+        return ((const float *)x)[i];
+    }
+}
+
+/* Elements first … end of the segment, all of one parameter. */
+static int part_update(struct job *j, uint32_t param, uint64_t first, uint64_t end,
+                       const struct zero_scalars *step)
+{
+    struct zero_runtime *rt = j->rt;
+    const struct zero__param *p = &rt->model.params[param];
+    uint32_t dtype = rt->model.segments[j->segment].dtype;
+
+    for (uint64_t at = first; at < end; at += PIECE) {
+        uint64_t n = end - at < PIECE ? end - at : PIECE, k = at - j->first;
+        for (uint64_t i = 0; i < n; i++)
+            rt->callbacks->scratch[i] = element(j->grad, k + i, j->grad_dtype) * step->factor;
+        int err = rt->callback(rt->callback_arg, param, at - p->offset, n, step->step,
+                               j->master + k, j->m + k, j->v + k, rt->callbacks->scratch);
+        if (err)
+            return err;
+        for (uint64_t i = 0; i < n && dtype != ZERO_F32; i++)
+            ((uint16_t *)j->param)[k + i] = dtype == ZERO_BF16
+                                                ? zero_bf16_from_float(j->master[k + i])
+                                                : zero_fp16_from_float(j->master[k + i]);
+    }
+    return 0;
+}
+
+static void job_run(void *arg)
+{
+    struct job *j = arg;
+    struct zero_runtime *rt = j->rt;
+    const struct zero__segment *s = &rt->model.segments[j->segment];
+    const struct zero_scalars *step =
+        (const void *)(rt->slabs[SLAB_STATES].base +
+                       rt->states.buffers[rt->states.scalars].offset);
+
+    for (uint32_t i = 0; i < s->n_params && !step->skip; i++) {
+        uint32_t id = rt->model.by_segment[s->first_param + i];
+        const struct zero__param *p = &rt->model.params[id];
+        uint64_t first = p->offset > j->first ? p->offset : j->first;
+        uint64_t end = p->offset + p->count;
+        end = end < j->first + j->count ? end : j->first + j->count;
+        int err = first < end ? part_update(j, id, first, end, step) : 0;
+        if (err)
+            zero__runtime_fail(rt, rt->rank, err < 0 ? err : -EINVAL, "optimizer callback",
+                               "it returned an error");
+        if (err)
+            return;
+    }
+}
+
+int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void *grad,
+                          uint32_t grad_dtype, void *param, float *master, float *m, float *v,
+                          uint64_t first, uint64_t count)
+{
+    struct job *j = &rt->callbacks->jobs[segment];
+
+    *j = (struct job){rt, segment, grad_dtype, grad, param, master, m, v, first, count};
+    return rt->dev_ops.call(rt->dev, job_run, j, rt->lanes[ZERO__Q_CPU].stream);
+}
+
+int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, void *arg)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_set_optimizer()");
+
+    if (err)
+        return err;
+    rt->callback = fn;
+    rt->callback_arg = arg;
+    rt->optimizer = fn ? ZERO__CALLBACK : (uint32_t)zero__option_int(rt->options,
+                                                                     ZERO__OPT_OPTIMIZER);
+    return 0;
+}

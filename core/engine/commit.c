@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration through the public API, and commit: layout, program, memory, initial values. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "engine/table.h"
+
+int zero_unit_add(struct zero_runtime *rt, const char *name, uint32_t *unit)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_unit_add()");
+    return err ? err : zero__model_add_unit(&rt->model, name, unit);
+}
+
+int zero_group_add(struct zero_runtime *rt, const struct zero_group_desc *desc, uint32_t *group)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_group_add()");
+    if (!err && desc->size != sizeof *desc)
+        err = zero__fail(-EINVAL, "zero_group_desc.size is %zu, not %zu", desc->size, sizeof *desc);
+    return err ? err : zero__model_add_group(&rt->model, desc, group);
+}
+
+int zero_param_add(struct zero_runtime *rt, uint32_t unit, const struct zero_param_desc *desc,
+                   uint32_t *param)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_param_add()");
+    if (!err && desc->size != sizeof *desc)
+        err = zero__fail(-EINVAL, "zero_param_desc.size is %zu, not %zu", desc->size, sizeof *desc);
+    return err ? err : zero__model_add_param(&rt->model, unit, desc, param);
+}
+
+int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc, uint32_t *buffer)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_buffer_add()");
+    if (!err && desc->size != sizeof *desc)
+        err = zero__fail(-EINVAL, "zero_buffer_desc.size is %zu, not %zu", desc->size,
+                         sizeof *desc);
+    return err ? err : zero__model_add_buffer(&rt->model, desc, buffer);
+}
+
+static void recipe_make(struct zero_runtime *rt)
+{
+    static const uint32_t moments[] = {[ZERO__ADAMW] = 2, [ZERO__ADAM] = 2, [ZERO__CALLBACK] = 2};
+    const struct zero__options *o = rt->options;
+    int64_t reduce_at = zero__option_int(o, ZERO__OPT_REDUCE_AT);
+    struct zero__recipe *r = &rt->recipe;
+
+    *r = (struct zero__recipe){
+        .stage = (uint32_t)zero__option_int(o, ZERO__OPT_STAGE),
+        .ranks = (uint32_t)rt->ranks,
+        .rank = (uint32_t)rt->rank,
+        .accum = (uint32_t)zero__option_int(o, ZERO__OPT_ACCUM),
+        .bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES),
+        .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
+        .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
+    r->boundary = reduce_at == ZERO__REDUCE_AUTO ? r->stage < 2
+                                                 : reduce_at == ZERO__REDUCE_BOUNDARY;
+    if (rt->optimizer == ZERO__SGD) {
+        for (uint32_t i = 0; i < rt->model.n_groups; i++)
+            if (rt->model.groups[i].hyper.momentum != 0)
+                r->n_moments = 1;
+    } else {
+        r->n_moments = moments[rt->optimizer];
+    }
+}
+
+static int arrays_make(struct zero_runtime *rt)
+{
+    uint32_t units = rt->model.n_units + 1, segments = rt->model.n_segments + 1;
+
+    rt->contributed = calloc(units, sizeof *rt->contributed);
+    rt->ready = calloc(units, sizeof *rt->ready);
+    rt->param_now = calloc(segments, sizeof *rt->param_now);
+    rt->grad_now = calloc(segments, sizeof *rt->grad_now);
+    rt->zero_first = calloc(segments, sizeof *rt->zero_first);
+    rt->zero_count = calloc(segments, sizeof *rt->zero_count);
+    if (!rt->contributed || !rt->ready || !rt->param_now || !rt->grad_now || !rt->zero_first ||
+        !rt->zero_count)
+        return zero__fail(-ENOMEM, "no memory for a model of %u units", rt->model.n_units);
+    return zero__deviate_create(rt);
+}
+
+static void scalars_init(struct zero_runtime *rt)
+{
+    struct zero_scalars *s = (void *)(rt->slabs[SLAB_STATES].base +
+                                      rt->states.buffers[rt->states.scalars].offset);
+    double fixed = zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE);
+
+    *s = (struct zero_scalars){.factor = 1, .loss_scale = 1};
+    if (fixed > 0)
+        s->loss_scale = (float)fixed;
+    else if (rt->model.train_dtype == ZERO_F16)
+        s->loss_scale = (float)zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE_INIT);
+    rt->last_info.loss_scale = s->loss_scale;
+}
+
+static int compile(struct zero_runtime *rt)
+{
+    struct zero__layout_params layout = {
+        (uint32_t)rt->ranks, zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_BYTES),
+        zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_CAP_BYTES)};
+    int err;
+
+    if (rt->model.n_params == 0)
+        return zero__fail(-EINVAL, "the model has no parameters: add units and parameters first");
+    recipe_make(rt);
+    if (rt->recipe.accum > 1 && !rt->recipe.boundary && !(rt->caps.flags & ZERO_COMM_ACCUMULATE))
+        return zero__fail(-ENOTSUP, "comm plugin %s cannot add into accumulators, which reducing "
+                          "every micro-batch needs: set ZERO_REDUCE_AT=boundary", rt->comm_name);
+    err = zero__model_default_order(&rt->model, ZERO_TRAIN);
+    if (!err)
+        err = zero__model_default_order(&rt->model, ZERO_EVAL);
+    if (!err)
+        err = zero__layout_build(&rt->model, &layout);
+    if (!err)
+        err = zero__states_build(&rt->model, &rt->recipe, &rt->states);
+    if (!err)
+        err = zero__callback_create(rt);
+    return err ? err : zero__program_install(rt);
+}
+
+int zero_commit(struct zero_runtime *rt)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_commit()");
+
+    if (err)
+        return err;
+    err = compile(rt);
+    if (!err)
+        err = zero__memory_reserve(rt);
+    if (!err)
+        err = arrays_make(rt);
+    if (!err)
+        err = zero__progress_start(rt);
+    if (err)
+        goto out;
+    rt->body = &rt->programs[0]->bodies[ZERO__UPDATE_BODY];
+    rt->body_kind = ZERO__UPDATE_BODY;
+    scalars_init(rt);
+    err = zero__values_init(rt);
+out:
+    if (err) {
+        err = zero__runtime_cause(rt, err);
+        rt->err = rt->err ? rt->err : err;
+        zero__job_fail(rt->job, rt->rank, err, "zero_commit", zero__error_text());
+        return err;
+    }
+    rt->phase = PHASE_IDLE;
+    return 0;
+}
+
+int zero_rank(const struct zero_runtime *rt)
+{
+    return rt->rank;
+}
+
+int zero_ranks(const struct zero_runtime *rt)
+{
+    return rt->ranks;
+}
+
+const char *zero_option(const struct zero_runtime *rt, const char *name)
+{
+    return zero__option_find(rt->options, name);
+}
+
+float zero_loss_scale(const struct zero_runtime *rt)
+{
+    return rt->last_info.loss_scale;
+}
+
+int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr)
+{
+    if (group >= rt->model.n_groups)
+        return zero__fail(-EINVAL, "group %u is not registered (%u are)", group,
+                          rt->model.n_groups);
+    if (!(lr >= 0 && lr <= 1e6f))
+        return zero__fail(-EINVAL, "group %s: learning rate %g must lie in [0, 1e6]",
+                          rt->model.groups[group].name, (double)lr);
+    rt->model.groups[group].hyper.lr = lr;
+    return 0;
+}
+
+int zero_abort(struct zero_runtime *rt, const char *reason)
+{
+    zero__runtime_fail(rt, rt->rank, -ECANCELED, "abort", reason && *reason ? reason : "no reason");
+    return 0;
+}
+
+int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
+{
+    double *all;
+    int err = zero__runtime_error(rt);
+
+    if (err)
+        return err;
+    if (n > 64)
+        return zero__fail(-EINVAL, "zero_sum() takes at most 64 numbers, not %u", n);
+    all = malloc((size_t)rt->ranks * n * sizeof *all + 1);
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for the numbers of %d ranks", rt->ranks);
+    err = zero__job_allgather(rt->job, values, n * (uint32_t)sizeof *all, all);
+    for (uint32_t i = 0; i < n && !err; i++) {
+        values[i] = all[i];
+        for (int r = 1; r < rt->ranks; r++)
+            values[i] += all[(size_t)r * n + i];
+    }
+    free(all);
+    return err;
+}
+
+int zero_barrier(struct zero_runtime *rt)
+{
+    double none = 0;
+    return zero_sum(rt, &none, 1);
+}
+
+int zero_stream_create(struct zero_runtime *rt, void **stream)
+{
+    return rt->dev_ops.stream_create(rt->dev, "application", stream);
+}
+
+static int stream_check(const void *stream, const char *what)
+{
+    return stream ? 0 : zero__fail(-EINVAL, "%s: the stream is NULL", what);
+}
+
+int zero_stream_destroy(struct zero_runtime *rt, void *stream)
+{
+    int err = stream_check(stream, "zero_stream_destroy()");
+    return err ? err : rt->dev_ops.stream_destroy(rt->dev, stream);
+}
+
+int zero_stream_call(struct zero_runtime *rt, void *stream, void (*fn)(void *), void *arg)
+{
+    int err = stream_check(stream, "zero_stream_call()");
+    return err ? err : rt->dev_ops.call(rt->dev, fn, arg, stream);
+}
+
+int zero_stream_sync(struct zero_runtime *rt, void *stream)
+{
+    int err = stream_check(stream, "zero_stream_sync()");
+    return err ? err : rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
+}

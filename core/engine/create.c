@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A runtime's beginning and end: options, ranks, plugins; registration is passed to the model. */
+#include "config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "device/host.h"
+#include "engine/runtime.h"
+
+static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
+{
+    char why[256];
+
+    rt->log.sink = cfg ? cfg->log : NULL;
+    rt->log.sink_arg = cfg ? cfg->log_arg : NULL;
+    rt->log.rank = -1;
+    if (zero__log_levels(&rt->log, zero__option_text(rt->options, ZERO__OPT_LOG), why, sizeof why))
+        return zero__fail(-EINVAL, "ZERO_LOG: %s", why);
+    return 0;
+}
+
+static void job_failed(void *arg)
+{
+    struct zero_runtime *rt = arg;
+
+    atomic_store_explicit(&rt->job_failed, 1, memory_order_release);
+    if (rt->ctx) {
+        rt->comm_ops.abort(rt->ctx);
+        rt->comm_ops.wake(rt->ctx);
+    }
+}
+
+static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
+{
+    struct zero__job_params p;
+    int err = zero__job_params_from(cfg, &p);
+
+    if (err)
+        return err;
+    p.timeout_ns = rt->timeout_ns;
+    p.log = &rt->log;
+    err = zero__job_open(&p, &rt->job);
+    if (err)
+        return err;
+    rt->rank = zero__job_rank(rt->job);
+    rt->ranks = zero__job_ranks(rt->job);
+    rt->local_ranks = p.local_ranks > 0 ? p.local_ranks : 1;
+    if (rt->ranks > 1)
+        rt->log.rank = rt->rank;
+    return 0;
+}
+
+static int comm_open(struct zero_runtime *rt)
+{
+    const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
+    struct zero__plugin *plugin;
+
+    if (!*name) {
+        name = rt->ranks == 1 ? "self" : "shm";
+        int err = zero__options_choose(rt->options, ZERO__OPT_COMM, name);
+        if (err)
+            return err;
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", name,
+                  rt->ranks == 1 ? "there is one rank" : "all ranks are on this machine");
+    }
+    int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, &plugin);
+    if (err)
+        return err;
+    rt->comm_name = name;
+    rt->comm_ops = *zero__plugin_comm(plugin);
+    const struct zero_host *host = zero__loader_host(rt->loader);
+    rt->caps.size = sizeof rt->caps;
+    err = rt->comm_ops.probe(host, &rt->caps);
+    if (err)
+        return zero__while(err, "comm plugin %s", name);
+    if (rt->caps.max_ranks && (uint32_t)rt->ranks > rt->caps.max_ranks)
+        return zero__fail(-EINVAL, "comm plugin %s works for at most %u rank%s, not %d: choose "
+                          "another with ZERO_COMM, or start fewer ranks", name,
+                          rt->caps.max_ranks, rt->caps.max_ranks == 1 ? "" : "s", rt->ranks);
+    if (!(rt->caps.flags & ZERO_COMM_ORDERED))
+        return zero__fail(-ENOTSUP, "comm plugin %s does not add in rank order (ORDERED)", name);
+    struct zero_comm_open params = {.size = sizeof params,
+                                    .host = host,
+                                    .oob = zero__job_oob(rt->job),
+                                    .device = -1,
+                                    .timeout_ns = rt->timeout_ns};
+    err = rt->comm_ops.open(&params, &rt->ctx);
+    if (err)
+        return err;
+    /* From here on ranks wait for each other in the transport: a death must end that. */
+    zero__job_on_error(rt->job, job_failed, rt);
+    for (int q = 0; !err && q < 2; q++)
+        err = rt->comm_ops.split(rt->ctx, NULL, 0, rt->rank,
+                                 &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER].comm);
+    return err;
+}
+
+static uint32_t threads_choose(struct zero_runtime *rt)
+{
+    int64_t n = zero__option_int(rt->options, ZERO__OPT_THREADS);
+    char text[16];
+    cpu_set_t set;
+
+    if (n > 0)
+        return (uint32_t)n;
+    n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    n = n / rt->local_ranks > 0 ? n / rt->local_ranks : 1;
+    snprintf(text, sizeof text, "%d", (int)n);
+    zero__options_choose(rt->options, ZERO__OPT_THREADS, text);
+    return (uint32_t)n;
+}
+
+static int device_open(struct zero_runtime *rt)
+{
+    const char *name = zero__option_text(rt->options, ZERO__OPT_DEVICE);
+    struct zero__plugin *plugin;
+    int err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
+
+    if (err)
+        return err;
+    rt->dev_ops = *zero__plugin_device(plugin);
+    struct zero_device_open params = {.size = sizeof params,
+                                      .host = zero__loader_host(rt->loader),
+                                      .threads = threads_choose(rt),
+                                      .timeout_ns = rt->timeout_ns,
+                                      .notify = zero__progress_wake,
+                                      .notify_arg = rt};
+    err = rt->dev_ops.open(&params, &rt->dev);
+    if (err)
+        return zero__while(err, "device %s", name);
+    err = zero__track_create(rt);
+    if (err)
+        return err;
+    return rt->dev_ops.stream_create(rt->dev, "cpu", &rt->lanes[ZERO__Q_CPU].stream);
+}
+
+static int group_default(struct zero_runtime *rt)
+{
+    const struct zero__options *o = rt->options;
+    uint32_t id;
+    struct zero_group_desc d = {
+        .size = sizeof d,
+        .name = "default",
+        .lr = (float)zero__option_real(o, ZERO__OPT_LR),
+        .weight_decay = (float)zero__option_real(o, ZERO__OPT_WEIGHT_DECAY),
+        .beta1 = (float)zero__option_real(o, ZERO__OPT_BETA1),
+        .beta2 = (float)zero__option_real(o, ZERO__OPT_BETA2),
+        .eps = (float)zero__option_real(o, ZERO__OPT_EPS),
+        .momentum = (float)zero__option_real(o, ZERO__OPT_MOMENTUM)};
+
+    rt->optimizer = (uint32_t)zero__option_int(o, ZERO__OPT_OPTIMIZER);
+    return zero__model_add_group(&rt->model, &d, &id);
+}
+
+int zero_create(const struct zero_config *config, struct zero_runtime **out)
+{
+    static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
+    struct zero_runtime *rt = calloc(1, sizeof *rt);
+    int err;
+
+    if (!rt)
+        return zero__fail(-ENOMEM, "no memory for a runtime");
+    if (config && config->size != sizeof *config) {
+        free(rt);
+        return zero__fail(-EINVAL, "zero_config.size is %zu, not %zu: use ZERO_CONFIG_INIT",
+                          config->size, sizeof *config);
+    }
+    zero__lanes_create(rt);
+    err = zero__options_load(config ? config->settings : NULL, config ? config->n_settings : 0,
+                             &rt->options);
+    if (!err)
+        err = log_open(rt, config);
+    if (!err) {
+        rt->timeout_ns = (int64_t)(zero__option_real(rt->options, ZERO__OPT_TIMEOUT) * 1e9);
+        err = job_open(rt, config);
+    }
+    if (!err)
+        err = zero__loader_create(rt->options, &rt->log, builtins, 1, &rt->loader);
+    if (!err)
+        err = comm_open(rt);
+    if (!err)
+        err = device_open(rt);
+    if (!err)
+        err = group_default(rt);
+    if (rt->options && (!err || err != -EINVAL)) {
+        int warned = zero__options_finish(rt->options, &rt->log);
+        err = err ? err : warned;
+    }
+    if (err) {
+        err = zero__runtime_cause(rt, err);
+        if (rt->job && rt->ranks > 1)
+            zero__job_fail(rt->job, rt->rank, err, "zero_create", zero__error_text());
+        rt->err = err;
+        zero_destroy(rt);
+        return err;
+    }
+    *out = rt;
+    return 0;
+}
+
+static void arrays_free(struct zero_runtime *rt)
+{
+    free(rt->times.ring);
+    free(rt->contributed);
+    free(rt->ready);
+    free(rt->param_now);
+    free(rt->grad_now);
+    free(rt->zero_first);
+    free(rt->zero_count);
+}
+
+void zero_destroy(struct zero_runtime *rt)
+{
+    if (!rt)
+        return;
+    int clean = !rt->err && !atomic_load(&rt->job_failed);
+
+    if (clean && rt->progress_runs)
+        clean = zero__lanes_drain(rt) == 0;
+    /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */
+    if (clean && rt->job && rt->ranks > 1) {
+        char all[ZERO__JOB_MAX_RANKS], mine = 0;
+        clean = zero__job_allgather(rt->job, &mine, 1, all) == 0;
+    }
+    if (!clean && rt->ctx)
+        rt->comm_ops.abort(rt->ctx);
+    zero__progress_stop(rt);
+    if (rt->lanes[ZERO__Q_CPU].stream)
+        rt->dev_ops.stream_sync(rt->dev, rt->lanes[ZERO__Q_CPU].stream, rt->timeout_ns);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (rt->lanes[q].comm)
+            rt->comm_ops.comm_close(rt->lanes[q].comm);
+    zero__memory_release(rt, 1);
+    zero__track_free(rt);
+    zero__lanes_free(rt);
+    /*
+     * The device's workers and the job's thread may still call wake and abort, and an application's
+     * stream may still work on the slabs: they end before the context does.
+     */
+    if (rt->dev)
+        rt->dev_ops.close(rt->dev);
+    zero__memory_release(rt, 0);
+    if (rt->job)
+        zero__job_close(rt->job, clean);
+    if (rt->ctx)
+        rt->comm_ops.close(rt->ctx);
+    zero__callback_free(rt);
+    zero__deviate_free(rt);
+    zero__loader_free(rt->loader);
+    zero__program_free(rt->programs[0]);
+    zero__program_free(rt->programs[1]);
+    zero__states_free(&rt->states);
+    zero__model_free(&rt->model);
+    arrays_free(rt);
+    zero__options_free(rt->options);
+    free(rt);
+}

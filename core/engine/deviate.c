@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step whose order differs from the program, on all ranks alike. What was issued is drained (it
+ * depends on the calls so far alone, so all ranks have issued the same), prefetching stops, and
+ * every use then gathers and reduces by itself, one op at a time. The transients' slab serves as a
+ * pool of pages; declared buffers keep their planned places. The order is recorded and becomes the
+ * program of the next step. This path allocates memory of the host; it is the exception.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define NOWHERE UINT64_MAX
+
+int zero__deviate_create(struct zero_runtime *rt)
+{
+    struct deviation *d = &rt->dev_step;
+    uint32_t n = rt->model.n_segments + 1;
+
+    d->param_at = malloc(n * sizeof *d->param_at);
+    d->grad_at = malloc(n * sizeof *d->grad_at);
+    d->backward = calloc(rt->model.n_units + 1, sizeof *d->backward);
+    d->reduced = calloc(rt->model.n_units + 1, sizeof *d->reduced);
+    if (!d->param_at || !d->grad_at || !d->backward || !d->reduced)
+        return zero__fail(-ENOMEM, "no memory for a step out of order");
+    return 0;
+}
+
+void zero__deviate_free(struct zero_runtime *rt)
+{
+    struct deviation *d = &rt->dev_step;
+
+    free(d->used);
+    free(d->recorded);
+    free(d->param_at);
+    free(d->grad_at);
+    free(d->backward);
+    free(d->reduced);
+    *d = (struct deviation){0};
+}
+
+/* ---- The pool of pages ----------------------------------------------------------------------- */
+
+static int extent_add(struct deviation *d, uint64_t first, uint64_t last)
+{
+    uint32_t i;
+
+    if (zero__grow(&d->used, &d->capacity, d->n_used, sizeof *d->used))
+        return zero__fail(-ENOMEM, "no memory for the pool of a step out of order");
+    for (i = d->n_used; i > 0 && d->used[i - 1].first > first; i--)
+        d->used[i] = d->used[i - 1];
+    d->used[i] = (struct extent){first, last};
+    d->n_used++;
+    return 0;
+}
+
+static void extent_drop(struct deviation *d, uint64_t first)
+{
+    for (uint32_t i = 0; i < d->n_used; i++) {
+        if (d->used[i].first != first)
+            continue;
+        memmove(&d->used[i], &d->used[i + 1], (--d->n_used - i) * sizeof *d->used);
+        return;
+    }
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
+}
+
+/* First fit; declared buffers may overlap each other, since their lives do not. */
+static int pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
+{
+    struct deviation *d = &rt->dev_step;
+    uint64_t end = 0, all = 0;
+
+    bytes = aligned(bytes);
+    for (uint32_t i = 0; i <= d->n_used; i++) {
+        uint64_t next = i < d->n_used ? d->used[i].first : rt->slabs[SLAB_TRANSIENTS].bytes;
+        if (next >= end && next - end >= bytes) {
+            *at = end;
+            return extent_add(d, end, end + bytes);
+        }
+        if (i < d->n_used && d->used[i].last > end)
+            end = aligned(d->used[i].last);
+        all += i < d->n_used ? d->used[i].last - d->used[i].first : 0;
+    }
+    return zero__fail(-ENOMEM,
+                      "this step leaves the declared order and needs %llu bytes more than the %llu "
+                      "of the plan hold beside %llu in use: declare the order with "
+                      "zero_set_order() before the step",
+                      (unsigned long long)bytes,
+                      (unsigned long long)rt->slabs[SLAB_TRANSIENTS].bytes,
+                      (unsigned long long)all);
+}
+
+/* ---- One-unit bodies ------------------------------------------------------------------------- */
+
+/* Runs the ops of a body one by one. */
+static int body_run(struct zero_runtime *rt, struct zero__body *b)
+{
+    const struct zero__body *planned = rt->body;
+    uint32_t kind = rt->body_kind;
+    int err = 0;
+
+    rt->body = b;
+    rt->body_kind = ZERO__N_BODIES; /* no times are kept */
+    for (uint32_t i = 0; i < b->n_ops && !err; i++) {
+        if (b->ops[i].queue == ZERO__Q_NONE)
+            continue;
+        pthread_mutex_lock(&rt->lock);
+        err = zero__lane_issue(rt, i);
+        pthread_mutex_unlock(&rt->lock);
+        zero__progress_wake(rt);
+        if (!err)
+            err = zero__lanes_drain(rt);
+    }
+    rt->body = planned;
+    rt->body_kind = kind;
+    return err;
+}
+
+/* Gives the body's buffers the places in `at`, taking room from the pool where there is none. */
+static int buffers_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
+{
+    for (uint32_t i = 0; i < b->n_buffers; i++) {
+        uint64_t *place = &at[b->buffers[i].segment];
+        if (*place == NOWHERE) {
+            int err = pool_take(rt, b->buffers[i].bytes, place);
+            if (err)
+                return err;
+        }
+        b->buffers[i].offset = *place;
+    }
+    return 0;
+}
+
+static void places_drop(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        if (at[i] != NOWHERE)
+            extent_drop(&rt->dev_step, at[i]);
+        at[i] = NOWHERE;
+    }
+}
+
+static int reduce(struct zero_runtime *rt, uint32_t unit)
+{
+    struct zero__body b = {0};
+    int last = rt->micro == rt->recipe.accum;
+    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 0, last, &b);
+
+    if (!err)
+        err = buffers_place(rt, &b, rt->dev_step.grad_at);
+    if (!err)
+        err = body_run(rt, &b);
+    zero__body_free(&b);
+    places_drop(rt, unit, rt->dev_step.grad_at);
+    rt->dev_step.reduced[unit] = 1;
+    rt->contributed[unit] = 1;
+    return err;
+}
+
+/* ---- The step -------------------------------------------------------------------------------- */
+
+/* What the program's ops before the deviation have left: gradients still being collected. */
+static int planned_part(struct zero_runtime *rt)
+{
+    struct deviation *d = &rt->dev_step;
+
+    for (uint32_t i = 0; i < rt->pc; i++) {
+        const struct zero__op *op = &rt->body->ops[i];
+        if (op->kind != ZERO__COMPUTE)
+            continue;
+        if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
+            return zero__fail(-ENOMEM, "no memory to record an order");
+        d->recorded[d->n_recorded++] = (struct zero_use){op->unit, op->pass};
+        if (op->pass == ZERO_FORWARD)
+            continue;
+        d->backward[op->unit]++;
+        d->reduced[op->unit] = (op->flags & ZERO__OP_LAST) != 0;
+        for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+            const struct zero__access *x = &rt->body->accesses[a];
+            const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, x->buffer);
+            if (x->role == ZERO__R_GRAD && f->transient)
+                d->grad_at[x->segment] = op->flags & ZERO__OP_LAST ? NOWHERE : f->offset;
+        }
+    }
+    return 0;
+}
+
+int zero__deviate_begin(struct zero_runtime *rt)
+{
+    struct deviation *d = &rt->dev_step;
+    uint32_t n = rt->model.n_segments;
+    int err = zero__lanes_drain(rt);
+
+    if (err)
+        return err;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "this step leaves the declared order after %u ops",
+              rt->pc);
+    d->n_used = d->n_recorded = 0;
+    memset(d->param_at, 0xff, n * sizeof *d->param_at);
+    memset(d->grad_at, 0xff, n * sizeof *d->grad_at);
+    memset(d->backward, 0, rt->model.n_units * sizeof *d->backward);
+    memset(d->reduced, 0, rt->model.n_units);
+    err = planned_part(rt);
+    for (uint32_t i = 0; i < n && !err; i++)
+        if (d->grad_at[i] != NOWHERE)
+            err = extent_add(d, d->grad_at[i],
+                             d->grad_at[i] + rt->model.segments[i].padded *
+                                                 zero_dtype_bytes(rt->model.segments[i].dtype));
+    for (uint32_t i = 0; i < rt->body->n_buffers && !err; i++)
+        if (rt->body->buffers[i].declared != ZERO_NONE && rt->body->buffers[i].bytes)
+            err = extent_add(d, rt->body->buffers[i].offset,
+                             rt->body->buffers[i].offset + rt->body->buffers[i].bytes);
+    d->on = !err;
+    return err;
+}
+
+static int gradients_open(struct zero_runtime *rt, uint32_t unit)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+    struct deviation *d = &rt->dev_step;
+    struct zero__body b = {0};
+    int err = 0;
+
+    if (d->reduced[unit])
+        return zero__fail(-EINVAL, "one more backward use than the declared order has, after its "
+                          "gradient was reduced: declare the order with zero_set_order()");
+    if (d->backward[unit] == 0) {
+        err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 1, 0, &b);
+        if (!err)
+            err = buffers_place(rt, &b, d->grad_at);
+        if (!err)
+            err = body_run(rt, &b);
+        zero__body_free(&b);
+    }
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
+        if (!rt->model.segments[i].trainable)
+            continue;
+        if (d->grad_at[i] != NOWHERE)
+            rt->grad_now[i] = rt->slabs[SLAB_TRANSIENTS].base + d->grad_at[i];
+        else
+            rt->grad_now[i] = zero__address(rt, rt->body, rt->states.homes[i].grad, 0);
+    }
+    rt->beta_now = d->backward[unit] ? 1.0f : 0.0f;
+    return err;
+}
+
+/* Half of a use cannot be taken back: the step, and with it the runtime, has failed. */
+static int failed(struct zero_runtime *rt, int err)
+{
+    return err ? zero__runtime_fail(rt, rt->rank, err, "a step out of order", zero__error_text())
+               : 0;
+}
+
+static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+    struct deviation *d = &rt->dev_step;
+    struct zero__body b = {0};
+
+    if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
+        return zero__fail(-ENOMEM, "no memory to record an order");
+    d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
+    int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, &b);
+    if (!err)
+        err = buffers_place(rt, &b, d->param_at);
+    if (!err)
+        err = body_run(rt, &b);
+    zero__body_free(&b);
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
+        rt->param_now[i] = d->param_at[i] != NOWHERE
+                               ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]
+                               : zero__address(rt, rt->body, rt->states.homes[i].param, 0);
+    if (!err && pass == ZERO_BACKWARD)
+        err = gradients_open(rt, unit);
+    return err;
+}
+
+int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    return failed(rt, use_open(rt, unit, pass));
+}
+
+static uint32_t declared_backward(const struct zero_runtime *rt, uint32_t unit)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < rt->programs[0]->n_uses[ZERO_TRAIN]; i++)
+        n += rt->programs[0]->uses[ZERO_TRAIN][i].unit == unit &&
+             rt->programs[0]->uses[ZERO_TRAIN][i].pass == ZERO_BACKWARD;
+    return n;
+}
+
+static int trains(const struct zero_runtime *rt, uint32_t unit)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (rt->model.segments[i].trainable)
+            return 1;
+    return 0;
+}
+
+int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    places_drop(rt, unit, rt->dev_step.param_at);
+    if (pass == ZERO_FORWARD || !trains(rt, unit))
+        return 0;
+    if (++rt->dev_step.backward[unit] >= declared_backward(rt, unit))
+        return failed(rt, reduce(rt, unit));
+    return 0;
+}
+
+int zero__deviate_end(struct zero_runtime *rt)
+{
+    struct deviation *d = &rt->dev_step;
+    uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+    int err = 0;
+
+    for (uint32_t u = 0; u < rt->model.n_units && !err; u++)
+        if (d->backward[u] && !d->reduced[u])
+            err = reduce(rt, u);
+    d->on = 0;
+    rt->pc = rt->body->n_ops;
+    if (err || d->n_recorded == 0)
+        return failed(rt, err);
+    rt->next_order[kind] = 1;
+    rt->recorded_order[kind] = 1;
+    return zero__model_set_order(&rt->model, kind, d->recorded, d->n_recorded);
+}

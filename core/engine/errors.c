@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a runtime fails: once, for the first reason, on all ranks with the same record. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
+                       const char *cause)
+{
+    /* The job first: who wakes up below reports what the job decides. */
+    if (rt->job)
+        zero__job_fail(rt->job, culprit, err, op, cause);
+    pthread_mutex_lock(&rt->lock);
+    if (!rt->err) {
+        snprintf(rt->err_text, sizeof rt->err_text, "%s%s%s", op, *op ? ": " : "", cause);
+        rt->err = err;
+    }
+    pthread_cond_broadcast(&rt->moved);
+    pthread_mutex_unlock(&rt->lock);
+    if (rt->ctx)
+        rt->comm_ops.abort(rt->ctx);
+    return err;
+}
+
+int zero__runtime_error(struct zero_runtime *rt)
+{
+    int err = 0;
+
+    if (atomic_load_explicit(&rt->job_failed, memory_order_acquire) || rt->err)
+        err = zero__job_report(rt->job); /* the job's decision goes before this rank's view */
+    if (!err && rt->err)
+        err = zero__fail(rt->err, "%s", rt->err_text);
+    if (err)
+        rt->phase = PHASE_FAILED;
+    return err;
+}
+
+int zero__runtime_cause(struct zero_runtime *rt, int err)
+{
+    int aborted = err == -ECANCELED || err == -ECONNABORTED;
+    int cause = aborted && rt->job ? zero__job_report(rt->job) : 0;
+
+    return cause ? cause : err;
+}
+
+int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what)
+{
+    static const char *const hints[] = {"before zero_commit()", "between steps",
+                                        "in a training micro-step", "in an evaluation",
+                                        "after an error"};
+    int err = zero__runtime_error(rt);
+
+    if (err)
+        return err;
+    if (phases & IN(rt->phase))
+        return 0;
+    return zero__fail(-EINVAL, "%s does not fit here: the runtime is %s", what, hints[rt->phase]);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts one op: turns its accesses into collectives for the transport, or hands it to the kernels.
+ * Operands are found by (segment, role); nothing here knows a stage.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+static uint32_t slab_of(const struct zero__buffer *f)
+{
+    return f->transient ? SLAB_TRANSIENTS : SLAB_STATES;
+}
+
+struct zero_slice zero__slice(struct zero_runtime *rt, uint32_t slab, uint64_t off, uint64_t len)
+{
+    return (struct zero_slice){rt->slabs[slab].mr, off, len};
+}
+
+uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint32_t buffer,
+                       uint64_t off)
+{
+    const struct zero__buffer *f = zero__buffer_of(&rt->states, b, buffer);
+    return rt->slabs[slab_of(f)].base + f->offset + off;
+}
+
+const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
+                                             uint32_t segment, uint32_t role)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        if (b->accesses[a].segment == segment && b->accesses[a].role == role)
+            return &b->accesses[a];
+    return NULL;
+}
+
+static struct zero_slice slice_of(struct zero_runtime *rt, const struct zero__body *b,
+                                  const struct zero__access *x)
+{
+    const struct zero__buffer *f = zero__buffer_of(&rt->states, b, x->buffer);
+    return zero__slice(rt, slab_of(f), f->offset + x->off, x->bytes);
+}
+
+/* The element type of a segment's gradient buffer: accumulators are fp32. */
+static uint32_t grad_dtype(struct zero_runtime *rt, const struct zero__body *b,
+                           const struct zero__access *x)
+{
+    const struct zero__buffer *f = zero__buffer_of(&rt->states, b, x->buffer);
+    return f->memory_class == ZERO_CLASS_ACCUMULATORS ? (uint32_t)ZERO_F32
+                                                      : rt->model.segments[x->segment].dtype;
+}
+
+static void coll_fill(struct zero_runtime *rt, const struct slot *s, const struct zero__op *op,
+                      const struct zero__access *src, const struct zero__access *dst,
+                      struct zero_coll *c)
+{
+    *c = (struct zero_coll){.kind = op->kind == ZERO__REDUCE ? ZERO_REDUCE_SCATTER
+                                                             : ZERO_ALL_GATHER,
+                            .scale = 1,
+                            .src = slice_of(rt, s->body, src),
+                            .dst = slice_of(rt, s->body, dst)};
+    if (src->buffer == dst->buffer)
+        c->flags |= ZERO_COLL_INPLACE;
+    if (op->kind == ZERO__NORM) {
+        c->src_dtype = c->dst_dtype = ZERO_F64;
+        c->count = 1;
+        return;
+    }
+    c->src_dtype = op->kind == ZERO__GATHER ? rt->model.segments[src->segment].dtype
+                                            : grad_dtype(rt, s->body, src);
+    c->dst_dtype = op->kind == ZERO__GATHER ? c->src_dtype : grad_dtype(rt, s->body, dst);
+    c->count = rt->model.segments[src->segment].shard;
+    if (op->kind == ZERO__REDUCE) {
+        c->redop = ZERO_SUM;
+        c->scale = 1.0f / (float)rt->ranks;
+        if (s->accumulate)
+            c->flags |= ZERO_COLL_ACCUMULATE;
+    }
+}
+
+/* Sources and destinations come in pairs, segment by segment. */
+static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls)
+{
+    const struct zero__op *op = &s->body->ops[s->op];
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+    uint32_t n = op->n_accesses / 2;
+
+    for (uint32_t i = 0; i < n; i++)
+        coll_fill(rt, s, op, &x[2 * i], &x[2 * i + 1], &colls[i]);
+    return n;
+}
+
+static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
+{
+    struct zero_coll own[ZERO__MAX_COLLS], *colls = own;
+    struct lane *l = &rt->lanes[queue];
+    uint32_t n;
+
+    if (s->body) {
+        n = colls_fill(rt, s, own);
+    } else {
+        colls = s->raw;
+        n = s->n_raw;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        colls[i].group = queue;
+        colls[i].sequence = l->sequence + 1 + i;
+        colls[i].user = zero__user(queue, l->started + 1);
+    }
+    s->pending = n;
+    s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
+    int err = rt->comm_ops.post(l->comm, colls, n, NULL);
+    if (!err)
+        l->sequence += n;
+    return err;
+}
+
+int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
+{
+    s->start_ns = zero__now_ns();
+    zero__track_start(rt, queue, s, rt->lanes[queue].started + 1);
+    if (queue == ZERO__Q_CPU) {
+        int err = zero__execute_kernels(rt, &s->body->ops[s->op], s);
+        return err ? err : rt->dev_ops.event_record(rt->dev, s->event, rt->lanes[queue].stream);
+    }
+    return transport(rt, queue, s);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops of the cpu queue: launches of the device's kernels on its stream. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define MAX_RUNS 64u
+
+static int launch(struct zero_runtime *rt, uint32_t kernel, const void *args, uint64_t bytes)
+{
+    struct zero_launch l = {kernel, 0, args, bytes};
+    return rt->dev_ops.launch(rt->dev, &l, rt->lanes[ZERO__Q_CPU].stream);
+}
+
+static void *at(struct zero_runtime *rt, const struct slot *s, const struct zero__access *x)
+{
+    return zero__address(rt, s->body, x->buffer, x->off);
+}
+
+static int fill(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        const struct zero__access *x = &s->body->accesses[a];
+        const struct zero__gaps *g = &rt->model.segments[x->segment].gaps;
+        struct zero_fill_args args = {at(rt, s, x), rt->model.segments[x->segment].dtype, g->n,
+                                      g->first, g->count};
+        int err = launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        const struct zero__home *h = &rt->states.homes[i];
+        uint32_t id = rt->recipe.accum > 1 ? h->acc : h->grad;
+        if (!rt->model.segments[i].trainable)
+            continue;
+        rt->zero_count[i] = rt->states.buffers[id].bytes / sizeof(float);
+        struct zero_fill_args args = {zero__address(rt, rt->body, id, 0), ZERO_F32, 1,
+                                      &rt->zero_first[i], &rt->zero_count[i]};
+        int err = launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int accumulate(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+
+    for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
+        const struct zero__segment *g = &rt->model.segments[x[i].segment];
+        struct zero_accumulate_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]), g->padded,
+                                            g->dtype, (uint32_t)s->accumulate};
+        int err = launch(rt, ZERO_KERNEL_ACCUMULATE, &args, sizeof args);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int sumsq(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+
+    for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
+        const struct zero__segment *g = &rt->model.segments[x[i].segment];
+        struct zero_sumsq_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]), g->shard,
+                                       rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype, 0};
+        int err = launch(rt, ZERO_KERNEL_SUMSQ, &args, sizeof args);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int total(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+    struct zero_total_args args = {at(rt, s, &x[1]), at(rt, s, &x[0]), rt->states.n_partials};
+
+    return launch(rt, ZERO_KERNEL_TOTAL, &args, sizeof args);
+}
+
+static int scalars(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+    int dynamic = rt->model.train_dtype == ZERO_F16 &&
+                  zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE) == 0;
+    struct zero_scalars_args args = {
+        .scalars = at(rt, s, &x[1]),
+        .sums = at(rt, s, &x[0]),
+        .ranks = (uint32_t)rt->ranks,
+        .window = (uint32_t)zero__option_int(rt->options, ZERO__OPT_LOSS_SCALE_WINDOW),
+        .inverse = 1.0f / (float)rt->recipe.accum,
+        .clip = (float)zero__option_real(rt->options, ZERO__OPT_CLIP),
+        .growth = dynamic ? 2.0f : 0.0f,
+        .backoff = 0.5f,
+        .min_scale = 1.0f,
+        .max_scale = 16777216.0f};
+
+    return launch(rt, ZERO_KERNEL_SCALARS, &args, sizeof args);
+}
+
+/* One update's operands in one segment; elements count from the start of what is updated. */
+struct operands {
+    const struct zero__segment *segment;
+    uint32_t index, grad_dtype;
+    uint64_t first, count; /* in the segment */
+    uint8_t *grad, *param;
+    float *master, *m, *v;
+};
+
+static int operands_find(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s,
+                         uint32_t segment, struct operands *o)
+{
+    const struct zero__access *grad = zero__access_find(s->body, op, segment, ZERO__R_GRAD);
+    const struct zero__access *param = zero__access_find(s->body, op, segment, ZERO__R_PARAM);
+    const struct zero__access *x;
+    const struct zero__segment *g = &rt->model.segments[segment];
+
+    if (!grad || !param)
+        return 0;
+    *o = (struct operands){.segment = g, .index = segment, .grad = at(rt, s, grad),
+                           .param = at(rt, s, param)};
+    o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
+    o->count = param->bytes / zero_dtype_bytes(g->dtype);
+    o->first = o->count == g->padded ? 0 : g->shard * rt->recipe.rank;
+    x = zero__access_find(s->body, op, segment, ZERO__R_MASTER);
+    o->master = x ? (void *)at(rt, s, x) : (void *)o->param;
+    x = zero__access_find(s->body, op, segment, ZERO__R_MOMENTUM);
+    o->m = x ? at(rt, s, x) : NULL;
+    x = zero__access_find(s->body, op, segment, ZERO__R_VARIANCE);
+    o->v = x ? at(rt, s, x) : NULL;
+    return 1;
+}
+
+static int update_runs(struct zero_runtime *rt, const struct operands *o,
+                       const struct zero_scalars *step)
+{
+    struct zero__run runs[MAX_RUNS];
+    uint32_t size = zero_dtype_bytes(o->segment->dtype), gsize = zero_dtype_bytes(o->grad_dtype);
+    uint64_t first = o->first, end = o->first + o->count;
+
+    while (first < end) {
+        uint32_t n = zero__segment_runs(&rt->model, o->index, first, end - first, runs, MAX_RUNS);
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t k = runs[i].first - o->first;
+            int is_sgd = rt->optimizer == ZERO__SGD;
+            struct zero_update_args args = {
+                .p = o->master + k,
+                .m = o->m ? o->m + k : NULL,
+                .v = o->v ? o->v + k : NULL,
+                .grad = o->grad + k * gsize,
+                .out = o->segment->dtype == ZERO_F32 ? NULL : o->param + k * size,
+                .count = runs[i].count,
+                .grad_dtype = o->grad_dtype,
+                .out_dtype = o->segment->dtype,
+                .scalars = step,
+                .hyper = rt->model.groups[runs[i].group].hyper};
+            if (rt->optimizer != ZERO__ADAMW)
+                args.hyper.flags |= ZERO_HYPER_COUPLED;
+            int err = launch(rt, is_sgd ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW, &args, sizeof args);
+            if (err)
+                return err;
+            first = runs[i].first + runs[i].count;
+        }
+        if (n == 0)
+            return zero__fail(-EFAULT, "segment %u has elements of no group", o->index);
+    }
+    return 0;
+}
+
+static int update(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__unit *u = &rt->model.units[op->unit];
+    const struct zero_scalars *step = at(rt, s, &s->body->accesses[op->first_access]);
+    struct operands o;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        if (!operands_find(rt, op, s, i, &o))
+            continue;
+        int err = rt->optimizer == ZERO__CALLBACK
+                      ? zero__callback_launch(rt, i, o.grad, o.grad_dtype, o.param, o.master, o.m,
+                                              o.v, o.first, o.count)
+                      : update_runs(rt, &o, step);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s)
+{
+    switch (op->kind) {
+    case ZERO__FILL:
+        return fill(rt, op, s);
+    case ZERO__ACCUMULATE:
+        return accumulate(rt, op, s);
+    case ZERO__SUMSQ:
+        return sumsq(rt, op, s);
+    case ZERO__TOTAL:
+        return total(rt, op, s);
+    case ZERO__SCALARS:
+        return scalars(rt, op, s);
+    case ZERO__UPDATE:
+        return update(rt, op, s);
+    default:
+        return zero__fail(-EFAULT, "op %s is not a kernel", zero__op_name(op->kind));
+    }
+}

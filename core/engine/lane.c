@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes: rings of issued ops with three counters, and waiting for them. The application's thread
+ * issues and waits; the progress thread starts and finishes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+/* The application waits a little longer than the progress thread, which knows the culprit. */
+#define GRACE_NS (5 * ZERO_SECOND)
+
+struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal)
+{
+    return &l->slots[ordinal & (l->capacity - 1)];
+}
+
+int zero__lanes_create(struct zero_runtime *rt)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&rt->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&rt->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    return 0;
+}
+
+static void slots_free(struct zero_runtime *rt, struct lane *l)
+{
+    for (uint32_t i = 0; i < l->capacity; i++)
+        if (l->slots[i].event)
+            rt->dev_ops.event_destroy(rt->dev, l->slots[i].event);
+    free(l->slots);
+    l->slots = NULL;
+    l->capacity = 0;
+}
+
+void zero__lanes_free(struct zero_runtime *rt)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        slots_free(rt, &rt->lanes[q]);
+        if (rt->lanes[q].stream)
+            rt->dev_ops.stream_destroy(rt->dev, rt->lanes[q].stream);
+        rt->lanes[q].stream = NULL;
+    }
+    pthread_cond_destroy(&rt->moved);
+    pthread_mutex_destroy(&rt->lock);
+}
+
+static int lane_size(struct zero_runtime *rt, uint32_t q, uint32_t want)
+{
+    struct lane *l = &rt->lanes[q], wide = {0};
+    uint32_t n = 64;
+    int err = 0;
+
+    while (n < want)
+        n *= 2;
+    if (n <= l->capacity)
+        return 0;
+    wide.slots = calloc(n, sizeof *wide.slots);
+    if (!wide.slots)
+        return zero__fail(-ENOMEM, "no memory for a queue of %u ops", n);
+    wide.capacity = n;
+    for (uint32_t i = 0; i < n && !err && (q == ZERO__Q_CPU || q == ZERO__Q_COMPUTE); i++)
+        err = rt->dev_ops.event_create(rt->dev, &wide.slots[i].event);
+    if (err) {
+        slots_free(rt, &wide);
+        return err;
+    }
+    slots_free(rt, l);
+    l->slots = wide.slots;
+    l->capacity = wide.capacity;
+    return 0;
+}
+
+int zero__lanes_size(struct zero_runtime *rt)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        uint32_t most = 0;
+        for (uint32_t i = 0; i < ZERO__N_BODIES; i++)
+            if (rt->programs[0]->bodies[i].in_queue[q] > most)
+                most = rt->programs[0]->bodies[i].in_queue[q];
+        /* An update's publications may still run when the next body is issued. */
+        int err = lane_size(rt, q, 2 * most + 8);
+        if (err)
+            return err;
+    }
+    return zero__track_size(rt);
+}
+
+void zero__lanes_mark(struct zero_runtime *rt)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        rt->lanes[q].base = rt->lanes[q].issued;
+}
+
+/* Tests: is this the wait to leave out? w: in the body, or ZERO_NONE for the op's ready flag. */
+static int is_left_out(const struct zero_runtime *rt, const struct zero__op *op, uint32_t w)
+{
+    const struct zero__body *b = rt->programs[0]->bodies;
+    uint32_t number = 1;
+
+    if (!rt->test_skip_wait || rt->body_kind >= ZERO__N_BODIES)
+        return 0;
+    for (uint32_t i = 0; i < (w == ZERO_NONE ? (uint32_t)ZERO__N_BODIES : rt->body_kind); i++)
+        number += b[i].n_waits;
+    for (uint32_t i = 0; w == ZERO_NONE && i <= rt->body_kind; i++)
+        for (uint32_t k = 0; k < b[i].n_ops && &b[i].ops[k] != op; k++)
+            number += (b[i].ops[k].flags & ZERO__OP_READY) != 0;
+    return number + (w == ZERO_NONE ? 0 : w) == rt->test_skip_wait;
+}
+
+static void waits_resolve(struct zero_runtime *rt, const struct zero__op *op, struct slot *s)
+{
+    memset(s->waits, 0, sizeof s->waits);
+    for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++) {
+        const struct zero__wait *x = &rt->body->waits[w];
+        if (!is_left_out(rt, op, w))
+            s->waits[x->queue] = rt->lanes[x->queue].base + x->ordinal;
+    }
+    if (op->flags & ZERO__OP_READY && s->waits[ZERO__Q_GATHER] < rt->ready[op->unit] &&
+        !is_left_out(rt, op, ZERO_NONE))
+        s->waits[ZERO__Q_GATHER] = rt->ready[op->unit];
+    s->mark = zero__track_mark(rt);
+}
+
+int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
+{
+    const struct zero__op *op = &rt->body->ops[index];
+    struct lane *l = &rt->lanes[op->queue];
+    struct slot *s = zero__lane_slot(l, l->issued + 1);
+    void *event = s->event;
+
+    if (l->issued - l->done >= l->capacity)
+        return zero__fail(-ENOBUFS, "queue %s is full: %u ops in flight",
+                          zero__queue_name(op->queue), l->capacity);
+    *s = (struct slot){.body = rt->body, .op = index, .body_kind = rt->body_kind, .event = event};
+    waits_resolve(rt, op, s);
+    if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE) {
+        /* A boundary's reduction works on the accumulators themselves. */
+        s->accumulate = rt->recipe.accum > 1 && rt->contributed[op->unit] &&
+                        (op->kind == ZERO__ACCUMULATE || !rt->recipe.boundary);
+    }
+    l->issued++;
+    if (op->kind == ZERO__PUBLISH && op->queue == ZERO__Q_GATHER)
+        rt->ready[op->unit] = l->issued;
+    return 0;
+}
+
+static int reached(struct zero_runtime *rt, const uint64_t *ordinals)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (rt->lanes[q].done < ordinals[q])
+            return 0;
+    return 1;
+}
+
+int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns)
+{
+    int64_t began = 0, deadline = 0;
+    int late = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    while (!reached(rt, ordinals) && !rt->err && !late) {
+        struct timespec t;
+        if (!began) {
+            began = zero__now_ns();
+            deadline = zero__deadline_ns(rt->timeout_ns + GRACE_NS);
+        }
+        t.tv_sec = deadline / ZERO_SECOND;
+        t.tv_nsec = deadline % ZERO_SECOND;
+        late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
+               !reached(rt, ordinals);
+    }
+    pthread_mutex_unlock(&rt->lock);
+    if (began && waited_ns)
+        *waited_ns += (uint64_t)(zero__now_ns() - began);
+    if (late)
+        zero__runtime_fail(rt, rt->rank, -ETIMEDOUT, "wait",
+                           "an op did not end within ZERO_TIMEOUT, and its queue did not say why");
+    return zero__runtime_error(rt);
+}
+
+int zero__lanes_drain(struct zero_runtime *rt)
+{
+    uint64_t all[ZERO__N_QUEUES];
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        all[q] = rt->lanes[q].issued;
+    if (rt->held && !rt->dev_step.on) /* at the end of a runtime: this use will never be over */
+        all[ZERO__Q_COMPUTE] = rt->use_ordinal - 1;
+    int err = zero__lanes_wait(rt, all, NULL);
+    zero__track_host(rt, 0);
+    return err;
+}
+
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n)
+{
+    struct lane *l = &rt->lanes[queue];
+    uint64_t ordinals[ZERO__N_QUEUES] = {0};
+
+    pthread_mutex_lock(&rt->lock);
+    struct slot *s = zero__lane_slot(l, l->issued + 1);
+    *s = (struct slot){.raw = colls, .n_raw = n, .event = s->event};
+    ordinals[queue] = ++l->issued;
+    pthread_mutex_unlock(&rt->lock);
+    zero__progress_wake(rt);
+    return zero__lanes_wait(rt, ordinals, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reservation: two slabs in the device tier, one for the states and one for everything
+ * transient, from the communication context where it allocates (peers can then reach them), else
+ * from the device. The second is replaced when a new program needs more, between steps.
+ *
+ * All ranks decide together, before any of them touches memory, whether the plan fits.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory_limit.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "engine/table.h"
+#include "memory/limits.h"
+
+static uint32_t mem_kind(struct zero_runtime *rt)
+{
+    (void)rt;
+    return ZERO_MEM_HOST;
+}
+
+static int slab_alloc(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
+{
+    uint32_t mem = mem_kind(rt);
+    void *base;
+    int err;
+
+    *s = (struct slab){.bytes = bytes ? bytes : ZERO_BUFFER_ALIGN};
+    if (rt->comm_ops.alloc) {
+        err = rt->comm_ops.alloc(rt->ctx, s->bytes, mem, &base, &s->mr);
+        s->from_comm = 1;
+    } else {
+        err = rt->dev_ops.alloc(rt->dev, s->bytes, mem, &base);
+    }
+    if (err) {
+        *s = (struct slab){0};
+        return err;
+    }
+    s->base = base;
+    return s->mr ? 0 : rt->comm_ops.reg(rt->ctx, base, s->bytes, mem, &s->mr);
+}
+
+static void slab_close(struct zero_runtime *rt, struct slab *s)
+{
+    if (s->from_comm) {
+        rt->comm_ops.free(rt->ctx, s->mr);
+    } else if (s->base) {
+        if (s->mr)
+            rt->comm_ops.unreg(rt->ctx, s->mr);
+        rt->dev_ops.release(rt->dev, s->base, s->bytes, mem_kind(rt));
+    }
+    *s = (struct slab){0};
+}
+
+static int limit_of(struct zero_runtime *rt, struct zero__memory_limit *limit)
+{
+    char why[256];
+
+    if (zero__memory_limit_parse(zero__option_text(rt->options, ZERO__OPT_MEMORY_LIMIT), limit, why,
+                                 sizeof why))
+        return zero__fail(-EINVAL, "ZERO_MEMORY_LIMIT: %s", why);
+    return 0;
+}
+
+static int fits(struct zero_runtime *rt, uint64_t extra)
+{
+    struct zero__pages_stats pages = {0};
+    struct zero__memory_limit limit;
+    struct zero__table t;
+    char source[256];
+    uint32_t sharers = (uint32_t)rt->local_ranks;
+    int err = limit_of(rt, &limit);
+
+    if (err)
+        return err;
+    if (rt->pages)
+        zero__pages_stats(rt->pages, &pages);
+    zero__table_fill(&rt->states, rt->programs[0], &t);
+    if (t.reserved + pages.reserved_bytes > limit.device_bytes)
+        return zero__table_refuse(&t, &rt->recipe, "ZERO_MEMORY_LIMIT", limit.device_bytes,
+                                  sharers);
+    uint64_t left = zero__memory_left(source, sizeof source);
+    uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
+    if (extra > share)
+        return zero__table_refuse(&t, &rt->recipe, source, share, sharers);
+    return 0;
+}
+
+/*
+ * Every rank's verdict, before anybody allocates: one refusal is everybody's. A rank that refused
+ * keeps its own table, also when it hears of another's first.
+ */
+static int verdict(struct zero_runtime *rt, int mine)
+{
+    int32_t code = mine, *all = calloc((size_t)rt->ranks, sizeof *all);
+    char own[ZERO_ERROR_BYTES];
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for %d verdicts", rt->ranks);
+    snprintf(own, sizeof own, "%s", zero__error_text());
+    int err = zero__job_allgather(rt->job, &code, sizeof code, all);
+    for (int i = 0; i < rt->ranks && !err && !mine; i++)
+        if (all[i])
+            err = zero__fail(all[i], "rank %d has no memory for the plan: its message says why", i);
+    free(all);
+    return mine ? zero__fail(mine, "%s", own) : err;
+}
+
+/* Collective. A rank that has no memory says so before the others wait for it in the exchange. */
+static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
+{
+    int err = verdict(rt, slab_alloc(rt, s, bytes));
+    return err ? err : verdict(rt, rt->comm_ops.exchange(rt->ctx, s->mr));
+}
+
+/* The paged region: its pages are taken one by one, as far as the limit allows beside the plan. */
+static int pages_open(struct zero_runtime *rt)
+{
+    uint64_t dynamic = zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES);
+    uint64_t planned = rt->states.bytes + rt->programs[0]->transient_bytes;
+    struct zero__pages_backing backing;
+    struct zero__memory_limit limit;
+    int err = limit_of(rt, &limit);
+
+    if (!err && dynamic > limit.device_bytes - planned)
+        dynamic = limit.device_bytes - planned;
+    if (err || dynamic < ZERO__PAGE_BYTES)
+        return err;
+    err = zero__pages_host(-1, 0, dynamic, &backing);
+    return err ? err : zero__pages_create(&backing, dynamic, &rt->pages);
+}
+
+int zero__memory_reserve(struct zero_runtime *rt)
+{
+    uint64_t extra = rt->states.bytes + rt->programs[0]->transient_bytes;
+    int err = verdict(rt, fits(rt, extra));
+
+    if (!err)
+        err = slab_open(rt, &rt->slabs[SLAB_STATES], rt->states.bytes);
+    if (!err)
+        err = slab_open(rt, &rt->slabs[SLAB_TRANSIENTS], rt->programs[0]->transient_bytes);
+    return err ? err : pages_open(rt);
+}
+
+int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes)
+{
+    struct slab *s = &rt->slabs[SLAB_TRANSIENTS];
+
+    if (transient_bytes <= s->bytes)
+        return 0;
+    int err = verdict(rt, fits(rt, transient_bytes - s->bytes));
+    if (err)
+        return err;
+    zero__progress_stop(rt); /* one thread at a time in the transport */
+    slab_close(rt, s);
+    err = slab_open(rt, s, transient_bytes);
+    if (!err)
+        err = zero__progress_start(rt);
+    if (err) /* the old region is gone */
+        zero__runtime_fail(rt, rt->rank, err, "growing the reservation", zero__error_text());
+    return err;
+}
+
+void zero__memory_release(struct zero_runtime *rt, int of_device)
+{
+    for (uint32_t i = 0; i < N_SLABS; i++)
+        if (rt->slabs[i].from_comm != of_device)
+            slab_close(rt, &rt->slabs[i]);
+    if (of_device)
+        return;
+    zero__pages_destroy(rt->pages);
+    rt->pages = NULL;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The progress thread: starts ops whose waits are over, moves the transport on, notes what is done.
+ * It sleeps in the transport's progress(), from which zero__progress_wake() calls it back.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define IDLE_NS (ZERO_SECOND / 4)
+#define CAUSE_NS (ZERO_SECOND / 2) /* for the job to tell why other ranks gave up */
+#define N_CQES 16
+
+static int waits_over(const struct zero_runtime *rt, const struct slot *s)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (rt->lanes[q].done < s->waits[q])
+            return 0;
+    return 1;
+}
+
+/* Starts what can start; lock held. Returns how many, or an error. */
+static int lanes_start(struct zero_runtime *rt)
+{
+    int n = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        if (q == ZERO__Q_COMPUTE)
+            continue;
+        while (l->started < l->issued) {
+            struct slot *s = zero__lane_slot(l, l->started + 1);
+            if (!waits_over(rt, s))
+                break;
+            int err = zero__execute(rt, q, s);
+            if (err == -EAGAIN)
+                break;
+            if (err)
+                return err;
+            l->started++;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Notes what the device has reached; lock held. */
+static int device_done(struct zero_runtime *rt, uint32_t q)
+{
+    struct lane *l = &rt->lanes[q];
+    int n = 0;
+
+    while (l->done < (q == ZERO__Q_CPU ? l->started : l->issued)) {
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (q == ZERO__Q_COMPUTE && (!s->released || !s->on_stream))
+            break; /* still held; on the host, release itself counts it */
+        int err = rt->dev_ops.event_query(rt->dev, s->event);
+        if (err == -EINPROGRESS)
+            break;
+        if (err)
+            return err;
+        zero__times_note(rt, s, zero__now_ns());
+        l->done++;
+        n++;
+    }
+    return n;
+}
+
+/*
+ * One completion of a collective, in any order: an op is done when all of its are, and those of the
+ * ops before it.
+ */
+static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
+{
+    uint64_t q = zero__user_queue(c->user), ordinal = zero__user_ordinal(c->user);
+    struct lane *l = q < ZERO__N_QUEUES ? &rt->lanes[q] : NULL;
+
+    if (!l || !l->comm || ordinal <= l->done || ordinal > l->started ||
+        zero__lane_slot(l, ordinal)->pending == 0)
+        return zero__fail(-EPROTO, "%s reported a completion that was never posted: %llu",
+                          rt->comm_name, (unsigned long long)c->user);
+    if (c->res < 0)
+        return (int)c->res; /* the plugin said why */
+    zero__lane_slot(l, ordinal)->pending--;
+    for (; l->done < l->started; l->done++) {
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (s->pending)
+            break;
+        zero__times_note(rt, s, zero__now_ns());
+    }
+    return 0;
+}
+
+static int wire_count(struct zero_runtime *rt)
+{
+    uint64_t bytes, all = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        int err = rt->lanes[q].comm ? rt->comm_ops.wire_bytes(rt->lanes[q].comm, &bytes) : 0;
+        if (err)
+            return err;
+        all += rt->lanes[q].comm ? bytes : 0;
+    }
+    rt->wire_bytes = all;
+    return 0;
+}
+
+/*
+ * What the transport has counted, and what the gather lane has yet to send: an update returns
+ * before its parameters are published, and its step's figure does not depend on how far they are.
+ */
+uint64_t zero__wire_bytes(struct zero_runtime *rt)
+{
+    const struct lane *l = &rt->lanes[ZERO__Q_GATHER];
+
+    pthread_mutex_lock(&rt->lock);
+    uint64_t bytes = rt->wire_bytes;
+    for (uint64_t o = l->done + 1; o <= l->issued; o++) {
+        const struct slot *s = zero__lane_slot(&rt->lanes[ZERO__Q_GATHER], o);
+        const struct zero__op *op = &s->body->ops[s->op];
+        const struct zero__access *x = &s->body->accesses[op->first_access];
+        uint32_t n = op->n_accesses / 2, left = o <= l->started ? s->pending : n;
+        for (uint32_t i = n - left; i < n; i++) /* the sources of those not complete */
+            bytes += x[2 * i].bytes * (uint64_t)(rt->ranks - 1);
+    }
+    pthread_mutex_unlock(&rt->lock);
+    return bytes;
+}
+
+/* Names the rank that an op has waited for too long, and gives it in *culprit. */
+static int deadlines_check(struct zero_runtime *rt, int *culprit)
+{
+    int64_t now = zero__now_ns();
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        int32_t who[8];
+        if (!l->comm || l->done == l->started)
+            continue;
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (now < s->deadline_ns)
+            continue;
+        int n = rt->comm_ops.missing ? rt->comm_ops.missing(l->comm, who, 8) : 0;
+        *culprit = n > 0 ? who[0] : -1;
+        const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
+        char whom[32] = "the other ranks";
+        if (n > 0)
+            snprintf(whom, sizeof whom, "rank %d", who[0]);
+        return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
+                          op ? zero__op_name(op->kind) : "a collective",
+                          op && op->unit != ZERO_NONE ? rt->model.units[op->unit].name
+                                                      : "the runtime",
+                          (double)rt->timeout_ns / 1e9, whom);
+    }
+    return 0;
+}
+
+static int in_flight(const struct zero_runtime *rt)
+{
+    return rt->lanes[ZERO__Q_GATHER].done < rt->lanes[ZERO__Q_GATHER].started ||
+           rt->lanes[ZERO__Q_REDUCE].done < rt->lanes[ZERO__Q_REDUCE].started;
+}
+
+/* One turn: start, let the transport work, note. */
+static int turn(struct zero_runtime *rt, int *culprit)
+{
+    struct zero_cqe cqes[N_CQES];
+    int started, moved = 0, err = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    started = lanes_start(rt);
+    for (int again = started >= 0; again;) {
+        int a = device_done(rt, ZERO__Q_CPU), b = device_done(rt, ZERO__Q_COMPUTE);
+        if (a < 0 || b < 0) {
+            started = a < 0 ? a : b;
+            break;
+        }
+        moved += a + b;
+        again = a + b > 0;
+        int more = again ? lanes_start(rt) : 0;
+        if (more < 0) {
+            started = more;
+            break;
+        }
+    }
+    if (moved)
+        pthread_cond_broadcast(&rt->moved);
+    pthread_mutex_unlock(&rt->lock);
+    if (started < 0)
+        return started;
+
+    /* A device event that comes now wakes the transport up: wake() is remembered. */
+    int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : IDLE_NS);
+    if (n < 0)
+        return n;
+    if (n > 0) {
+        pthread_mutex_lock(&rt->lock);
+        for (int i = 0; i < n && !err; i++)
+            err = completion(rt, &cqes[i]);
+        if (!err)
+            err = wire_count(rt);
+        pthread_cond_broadcast(&rt->moved);
+        pthread_mutex_unlock(&rt->lock);
+    } else if (in_flight(rt)) {
+        err = deadlines_check(rt, culprit);
+    }
+    return err;
+}
+
+/* Another rank gave up: why, it has told the job, or soon will. */
+static int is_consequence(int err)
+{
+    return err == -ECANCELED || err == -ECONNABORTED;
+}
+
+static void cause_await(struct zero_runtime *rt)
+{
+    int64_t deadline = zero__deadline_ns(CAUSE_NS);
+    struct timespec pause = {0, 1000000};
+
+    while (!atomic_load_explicit(&rt->job_failed, memory_order_acquire) &&
+           zero__now_ns() < deadline)
+        nanosleep(&pause, NULL);
+}
+
+static void *progress_main(void *arg)
+{
+    struct zero_runtime *rt = arg;
+
+    for (;;) {
+        pthread_mutex_lock(&rt->lock);
+        int stop = rt->stop, failed = rt->err != 0;
+        while (!stop && failed) { /* nothing more to do than to be joined */
+            pthread_cond_wait(&rt->moved, &rt->lock);
+            stop = rt->stop;
+        }
+        pthread_mutex_unlock(&rt->lock);
+        if (stop)
+            return NULL;
+        if (atomic_load_explicit(&rt->job_failed, memory_order_acquire)) {
+            int err = zero__job_report(rt->job);
+            zero__runtime_fail(rt, -1, err ? err : -ECANCELED, "", zero__error_text());
+            continue;
+        }
+        int culprit = rt->rank, err = turn(rt, &culprit);
+        if (is_consequence(err)) {
+            culprit = -1;
+            cause_await(rt);
+        }
+        if (err)
+            zero__runtime_fail(rt, culprit, err, "", zero__error_text());
+    }
+}
+
+void zero__progress_wake(void *arg)
+{
+    struct zero_runtime *rt = arg;
+    rt->comm_ops.wake(rt->ctx);
+}
+
+int zero__progress_start(struct zero_runtime *rt)
+{
+    rt->stop = 0;
+    int err = pthread_create(&rt->progress, NULL, progress_main, rt);
+    if (err)
+        return zero__fail(-err, "cannot start the progress thread: %s", strerror(err));
+    rt->progress_runs = 1;
+    return 0;
+}
+
+void zero__progress_stop(struct zero_runtime *rt)
+{
+    if (!rt->progress_runs)
+        return;
+    pthread_mutex_lock(&rt->lock);
+    rt->stop = 1;
+    pthread_cond_broadcast(&rt->moved);
+    pthread_mutex_unlock(&rt->lock);
+    zero__progress_wake(rt);
+    pthread_join(rt->progress, NULL);
+    rt->progress_runs = 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report of memory by class, and memory outside the plan. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "engine/table.h"
+
+int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
+{
+    struct zero_memory_report out = {.size = sizeof out};
+    struct zero__pages_stats pages = {0};
+    struct zero__table t;
+
+    if (rt->phase == PHASE_SETUP)
+        return zero__fail(-EINVAL, "zero_memory_report() works after zero_commit()");
+    if (!report->size)
+        return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
+    zero__table_fill(&rt->states, rt->programs[0], &t);
+    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
+        uint64_t formula = zero__formula_bytes(&rt->model, &rt->recipe, c);
+        if (!t.planned[c] && !t.share[c] && !formula)
+            continue;
+        int state = c <= ZERO_CLASS_VARIANCE;
+        out.rows[out.n_rows++] = (struct zero_memory_row){
+            .memory_class = c,
+            .class_name = zero__class_name(c),
+            .tier = "device",
+            .formula = formula,
+            .planned = t.planned[c],
+            .reserved = state ? t.planned[c] : t.share[c],
+            .peak = state || c == ZERO_CLASS_OTHER ? t.planned[c] : rt->peak.most[c]};
+        out.planned += t.share[c];
+    }
+    out.reserved = rt->slabs[SLAB_STATES].bytes + rt->slabs[SLAB_TRANSIENTS].bytes;
+    out.lower_bound = t.lower_bound;
+    out.peak = rt->states.bytes + rt->peak.all;
+    if (rt->pages)
+        zero__pages_stats(rt->pages, &pages);
+    out.unplanned = pages.live_bytes;
+    out.unplanned_peak = pages.reserved_bytes;
+    memcpy(report, &out, report->size < sizeof out ? report->size : sizeof out);
+    return 0;
+}
+
+int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p)
+{
+    int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_alloc()");
+
+    if (err)
+        return err;
+    if (!rt->pages)
+        return zero__fail(-ENOMEM, "there is no memory outside the plan: ZERO_DYNAMIC_BYTES, or "
+                          "what ZERO_MEMORY_LIMIT leaves, is less than a page of 2 MiB");
+    return zero__pages_alloc(rt->pages, bytes, p);
+}
+
+int zero_free(struct zero_runtime *rt, void *p)
+{
+    return rt->pages ? zero__pages_free(rt->pages, p)
+                     : zero__fail(-EINVAL, "nothing was allocated with zero_alloc()");
+}

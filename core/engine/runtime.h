@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runtime: everything that hangs off a struct zero_runtime, and how its parts work together.
+ *
+ * Threads of a rank: the application's thread issues ops (in list order, as far as its acquires and
+ * releases allow) and waits; the progress thread starts issued ops when what they wait for is done,
+ * and is the only one to call the communication plugin; the device's threads run kernels; the job's
+ * control thread reports dead ranks. `lock` guards lanes and counters; `moved` is signalled whenever
+ * a counter moved or the runtime failed.
+ *
+ * A lane is a queue of the program as it runs. Ordinals count ops of a lane since the start;
+ * issued >= started >= done, and ops of a lane are done in order. A body's waits are relative to
+ * the lanes' `base`, the ordinals at which the body began.
+ */
+#ifndef ZERO_ENGINE_RUNTIME_H
+#define ZERO_ENGINE_RUNTIME_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <zero/comm.h>
+#include <zero/device.h>
+#include <zero/zero.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "job/job.h"
+#include "memory/pages.h"
+#include "plugin/loader.h"
+#include "schedule/program.h"
+
+#define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
+
+struct slot {
+    const struct zero__body *body; /* NULL: collectives of the runtime itself, in raw */
+    uint32_t op, body_kind;
+    uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
+    struct zero_coll *raw;
+    uint32_t n_raw, pending; /* completions still to come */
+    int accumulate;          /* REDUCE, ACCUMULATE: add to what is there */
+    int released;            /* COMPUTE */
+    int64_t start_ns, deadline_ns;
+    void *event; /* CPU lane, and COMPUTE on a stream */
+    int on_stream;
+    uint32_t mark; /* tests: see zero__track_mark() */
+};
+
+struct lane {
+    struct slot *slots;
+    uint32_t capacity; /* a power of two */
+    uint64_t issued, started, done, base;
+    void *stream;           /* of the device: CPU lane */
+    struct zero_comm *comm; /* transports' lanes */
+    uint64_t sequence;
+};
+
+/* What a completion says: whose it is. */
+static inline uint64_t zero__user(uint32_t queue, uint64_t ordinal)
+{
+    return ordinal << 8 | queue;
+}
+static inline uint64_t zero__user_queue(uint64_t user)
+{
+    return user & 0xff;
+}
+static inline uint64_t zero__user_ordinal(uint64_t user)
+{
+    return user >> 8;
+}
+
+/* A slab of the device tier: states, transients. */
+struct slab {
+    uint8_t *base;
+    uint64_t bytes;
+    struct zero_mr *mr;
+    int from_comm; /* the context allocated it */
+};
+enum { SLAB_STATES, SLAB_TRANSIENTS, N_SLABS };
+
+/* A range of the transients' slab that a deviating step has in use. */
+struct extent {
+    uint64_t first, last;
+};
+
+struct deviation {
+    int on;
+    struct extent *used; /* sorted */
+    uint32_t n_used, capacity;
+    struct zero_use *recorded; /* the order as it comes */
+    uint32_t n_recorded, cap_recorded;
+    uint64_t *param_at, *grad_at; /* by segment: offset in the slab, or UINT64_MAX */
+    uint32_t *backward;           /* by unit: contributions so far */
+    uint8_t *reduced;
+};
+
+enum phase { PHASE_SETUP, PHASE_IDLE, PHASE_MICRO, PHASE_EVAL, PHASE_FAILED };
+
+struct zero_runtime {
+    struct zero__options *options;
+    struct zero__log log;
+    struct zero__loader *loader;
+    struct zero__job *job;
+    int rank, ranks, local_ranks;
+    int64_t timeout_ns;
+
+    struct zero__model model;
+    struct zero__recipe recipe;
+    struct zero__states states;
+    struct zero__program *programs[2]; /* the one that runs, and the one before */
+    uint32_t next_order[2];            /* a new order of this kind waits to be compiled */
+    uint32_t recorded_order[2];        /* it comes from a step out of order, not from the program */
+    uint32_t optimizer;                /* enum zero__optimizer */
+    zero_optimizer_fn callback;
+    void *callback_arg;
+    struct zero__callbacks *callbacks;
+
+    struct zero_device_ops dev_ops;
+    struct zero_device *dev;
+    struct zero_comm_ops comm_ops;
+    struct zero_comm_ctx *ctx;
+    const char *comm_name;
+    struct zero_comm_caps caps;
+    struct slab slabs[N_SLABS];
+    struct zero__pages *pages;
+
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    pthread_t progress;
+    int progress_runs, stop;
+    struct lane lanes[ZERO__N_QUEUES];
+    atomic_int job_failed;
+    atomic_int err; /* of the runtime; sticky; err_text is written before it */
+    char err_text[1024];
+
+    enum phase phase;
+    uint32_t body_kind;
+    const struct zero__body *body;
+    uint32_t pc;   /* next op to issue */
+    int held;      /* a use is acquired */
+    struct zero_use use;
+    uint64_t use_ordinal;
+    uint32_t micro;      /* micro-batches of this step so far */
+    uint8_t *contributed; /* by unit: its accumulators or gradients hold this step's */
+    uint64_t *ready;      /* by unit: ordinal of the gather lane that makes it whole */
+    uint8_t **param_now, **grad_now; /* by segment, while a use is held */
+    float beta_now;
+    struct deviation dev_step;
+    uint64_t *zero_first, *zero_count; /* by segment, arguments of zero__gradients_zero() */
+
+    /* Measured. */
+    uint64_t exposed_ns;
+    uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
+    int64_t step_began_ns;
+    struct zero_step_info last_info;
+    struct op_times {
+        struct zero_op_time *ring;
+        uint64_t capacity, first, end; /* capacity: a power of two */
+    } times;
+    struct {
+        uint64_t most[ZERO_N_CLASSES], all;
+    } live[ZERO__N_BODIES], peak; /* transient bytes: of the bodies, and of those that ran */
+
+    struct tracker *tracker; /* tests: see track.c */
+    uint32_t test_skip_wait; /* tests: number of the wait to leave out, 0: none; see track.c */
+};
+
+/* ---- errors.c */
+
+/* Makes the runtime fail: the first error wins, all ranks hear of it, all waiters return. */
+int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
+                       const char *cause);
+/* The runtime's error as this thread's sentence, or 0. */
+int zero__runtime_error(struct zero_runtime *rt);
+/* An operation that was aborted: what the job says was the reason, else err. */
+int zero__runtime_cause(struct zero_runtime *rt, int err);
+/* The caller must be in one of the phases (mask of 1 << enum phase). */
+int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what);
+#define IN(phase) (1u << (phase))
+
+/* ---- lane.c */
+
+int zero__lanes_create(struct zero_runtime *rt);
+void zero__lanes_free(struct zero_runtime *rt);
+/* Room for the ops of the programs; no op is in flight. */
+int zero__lanes_size(struct zero_runtime *rt);
+/* Remembers where the lanes stand as the beginning of a body. Lock held. */
+void zero__lanes_mark(struct zero_runtime *rt);
+/* The slot of an ordinal. */
+struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal);
+/* Appends an op of the current body to its lane; the lock is held. */
+int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
+/* Runs collectives of the runtime's own on a lane and waits for them. */
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n);
+/* Waits until ordinals are done, or the runtime fails; adds to *waited_ns when it had to. */
+int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns);
+/* Waits until everything issued is done. */
+int zero__lanes_drain(struct zero_runtime *rt);
+
+/* ---- progress.c */
+
+int zero__progress_start(struct zero_runtime *rt);
+void zero__progress_stop(struct zero_runtime *rt);
+/* The application's thread issued something, or an event was reached. */
+void zero__progress_wake(void *rt);
+/* Bytes that everything issued so far sends; no collective of the runtime itself is in flight. */
+uint64_t zero__wire_bytes(struct zero_runtime *rt);
+
+/* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
+
+int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
+int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
+/* Puts zeroing a unit's gradients (or accumulators) on the device's stream. */
+int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
+/* Address of bytes of a buffer of a body. */
+uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint32_t buffer,
+                       uint64_t off);
+/* The access of an op to a segment in a role, or NULL. */
+const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
+                                             uint32_t segment, uint32_t role);
+/* A slice of a slab. */
+struct zero_slice zero__slice(struct zero_runtime *rt, uint32_t slab, uint64_t off, uint64_t len);
+
+/* ---- callback.c: the application's optimizer on one segment's part, on the device's stream. */
+
+int zero__callback_create(struct zero_runtime *rt);
+void zero__callback_free(struct zero_runtime *rt);
+int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void *grad,
+                          uint32_t grad_dtype, void *param, float *master, float *m, float *v,
+                          uint64_t first, uint64_t count);
+
+/* ---- memory.c */
+
+int zero__memory_reserve(struct zero_runtime *rt);
+int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* Gives back what came from the device, before it closes; then the rest. */
+void zero__memory_release(struct zero_runtime *rt, int of_device);
+
+/* ---- install.c */
+
+/* Compiles the orders of the model, or finds them in the cache, and checks that ranks agree. */
+int zero__program_install(struct zero_runtime *rt);
+/*
+ * After a refusal: drops orders that were only recorded, so that steps go on out of order. 1 if that
+ * leaves the program that is installed; 0 if the application asked for what was refused.
+ */
+int zero__orders_forget(struct zero_runtime *rt);
+
+/* ---- times.c */
+
+int zero__times_size(struct zero_runtime *rt);
+/* An op is over; lock held. */
+void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns);
+
+/* ---- deviate.c */
+
+int zero__deviate_create(struct zero_runtime *rt);
+void zero__deviate_free(struct zero_runtime *rt);
+/* The step goes another way than the program: drains and switches to on-demand gathers. */
+int zero__deviate_begin(struct zero_runtime *rt);
+int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
+int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
+/* The body is over; its order is kept for the next step. */
+int zero__deviate_end(struct zero_runtime *rt);
+
+/* ---- step.c */
+
+/* Ends the micro-step or evaluation that is open, if any. */
+int zero__body_close(struct zero_runtime *rt);
+
+/* ---- track.c: test mode; without it they do nothing */
+
+int zero__track_create(struct zero_runtime *rt);
+/* After the lanes have their size. */
+int zero__track_size(struct zero_runtime *rt);
+void zero__track_free(struct zero_runtime *rt);
+/* The op of that ordinal starts now, after its waits. */
+void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s, uint64_t ordinal);
+/* How much the host has seen, for an op that it issues now. */
+uint32_t zero__track_mark(const struct zero_runtime *rt);
+/* The host has seen everything issued done, or all but the gather lane. */
+void zero__track_host(struct zero_runtime *rt, int but_gathers);
+
+/* ---- values.c */
+
+int zero__values_init(struct zero_runtime *rt);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The application's thread in a step: begin opens a body, acquire and release stand around its
+ * compute ops and issue the rest of the list as far as they are allowed to, update runs the update
+ * body. What is issued depends on the sequence of these calls alone.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+/* Issues ops up to the next compute op, or the end. */
+static int advance(struct zero_runtime *rt)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    for (; rt->pc < rt->body->n_ops && rt->body->ops[rt->pc].kind != ZERO__COMPUTE; rt->pc++) {
+        if (rt->body->ops[rt->pc].queue == ZERO__Q_NONE)
+            continue;
+        err = zero__lane_issue(rt, rt->pc);
+        if (err)
+            break;
+    }
+    pthread_mutex_unlock(&rt->lock);
+    zero__progress_wake(rt);
+    return err;
+}
+
+static void body_open(struct zero_runtime *rt, uint32_t kind)
+{
+    rt->body_kind = kind;
+    rt->body = &rt->programs[0]->bodies[kind];
+    rt->pc = 0;
+    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
+        if (rt->live[kind].most[c] > rt->peak.most[c])
+            rt->peak.most[c] = rt->live[kind].most[c];
+    if (rt->live[kind].all > rt->peak.all)
+        rt->peak.all = rt->live[kind].all;
+    pthread_mutex_lock(&rt->lock);
+    zero__lanes_mark(rt);
+    pthread_mutex_unlock(&rt->lock);
+}
+
+/* Everything of the last body is done but what an update still publishes (its units have events). */
+static int body_settle(struct zero_runtime *rt)
+{
+    uint64_t all[ZERO__N_QUEUES], waited = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        all[q] = rt->lanes[q].issued;
+    if (rt->body_kind == ZERO__UPDATE_BODY)
+        all[ZERO__Q_GATHER] = 0;
+    int err = zero__lanes_wait(rt, all, &waited);
+    rt->exposed_ns += waited;
+    zero__track_host(rt, rt->body_kind == ZERO__UPDATE_BODY);
+    return err;
+}
+
+static int not_held(const struct zero_runtime *rt)
+{
+    return rt->held ? zero__fail(-EBUSY, "unit %s is still held: release it first",
+                                 rt->model.units[rt->use.unit].name)
+                    : 0;
+}
+
+/* A micro-step ends when the next begins: uses that were left out are a deviation. */
+int zero__body_close(struct zero_runtime *rt)
+{
+    int err = not_held(rt);
+
+    if (err)
+        return err;
+    if (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)
+        return 0;
+    if (!rt->dev_step.on && rt->pc < rt->body->n_ops)
+        err = zero__deviate_begin(rt);
+    if (!err && rt->dev_step.on)
+        err = zero__deviate_end(rt);
+    if (!err)
+        err = body_settle(rt);
+    if (!err)
+        rt->phase = PHASE_IDLE;
+    return err;
+}
+
+/* What lies between two steps, an evaluation for example, belongs to neither. */
+static void measure_begin(struct zero_runtime *rt)
+{
+    rt->exposed_ns = 0;
+    rt->wire_bytes_seen = zero__wire_bytes(rt);
+}
+
+int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL),
+                                  "zero_begin()");
+
+    if (!err)
+        err = not_held(rt);
+    if (err)
+        return err;
+    if (kind > ZERO_EVAL)
+        return zero__fail(-EINVAL, "step kind %u is neither training nor evaluation", kind);
+    if (kind == ZERO_TRAIN && rt->micro >= rt->recipe.accum)
+        return zero__fail(-EINVAL, "micro-batch %u of a step of %u (ZERO_ACCUM): call "
+                          "zero_update() first", rt->micro + 1, rt->recipe.accum);
+    if (kind == ZERO_TRAIN && (last_micro != 0) != (rt->micro + 1 == rt->recipe.accum))
+        return zero__fail(-EINVAL, "micro-batch %u of %u (ZERO_ACCUM) is %sthe last", rt->micro + 1,
+                          rt->recipe.accum, last_micro ? "not " : "");
+    err = zero__body_close(rt);
+    if (err)
+        return err;
+    if (rt->micro == 0 && (rt->next_order[ZERO_TRAIN] || rt->next_order[ZERO_EVAL])) {
+        err = zero__program_install(rt);
+        if (err && !zero__orders_forget(rt))
+            return err;
+    }
+    if (kind == ZERO_TRAIN && rt->micro == 0)
+        measure_begin(rt);
+    body_open(rt, kind == ZERO_EVAL ? ZERO__EVALUATION : last_micro ? ZERO__LAST : ZERO__MICRO);
+    if (kind == ZERO_TRAIN)
+        rt->micro++;
+    rt->phase = kind == ZERO_EVAL ? PHASE_EVAL : PHASE_MICRO;
+    rt->dev_step.n_recorded = 0;
+    return advance(rt);
+}
+
+/* Addresses of the use's parameters and gradients, from the accesses of its compute op. */
+static void pointers_set(struct zero_runtime *rt, const struct zero__op *op)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        const struct zero__access *x = &rt->body->accesses[a];
+        if (x->role == ZERO__R_PARAM)
+            rt->param_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
+        else if (x->role == ZERO__R_GRAD)
+            rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
+    }
+    rt->beta_now = op->flags & ZERO__OP_FIRST ? 0.0f : 1.0f;
+}
+
+static void pointers_clear(struct zero_runtime *rt, uint32_t unit)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        rt->param_now[i] = rt->grad_now[i] = NULL;
+}
+
+static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), "a unit's use");
+
+    if (err)
+        return err;
+    if (unit >= rt->model.n_units || pass > ZERO_BACKWARD)
+        return zero__fail(-EINVAL, "unit %u (of %u) or pass %u is unknown", unit,
+                          rt->model.n_units, pass);
+    if (rt->phase == PHASE_EVAL && pass == ZERO_BACKWARD)
+        return zero__fail(-EINVAL, "unit %s: an evaluation has no backward pass",
+                          rt->model.units[unit].name);
+    return 0;
+}
+
+static int acquire_planned(struct zero_runtime *rt)
+{
+    const struct zero__op *op = &rt->body->ops[rt->pc];
+    struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
+    uint64_t waits[ZERO__N_QUEUES];
+
+    pthread_mutex_lock(&rt->lock);
+    int err = zero__lane_issue(rt, rt->pc);
+    rt->use_ordinal = l->issued;
+    if (!err)
+        memcpy(waits, zero__lane_slot(l, l->issued)->waits, sizeof waits);
+    pthread_mutex_unlock(&rt->lock);
+    if (!err)
+        err = zero__lanes_wait(rt, waits, &rt->exposed_ns);
+    if (err)
+        return err;
+    zero__lane_slot(l, rt->use_ordinal)->start_ns = zero__now_ns();
+    rt->pc++;
+    zero__track_start(rt, ZERO__Q_COMPUTE, zero__lane_slot(l, rt->use_ordinal), rt->use_ordinal);
+    pointers_set(rt, op);
+    return 0;
+}
+
+int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream)
+{
+    int err = use_check(rt, unit, pass);
+
+    if (err)
+        return err;
+    if (rt->held)
+        return zero__fail(-EBUSY, "unit %s is still held: release it before unit %s",
+                          rt->model.units[rt->use.unit].name, rt->model.units[unit].name);
+    /* The data is there before this returns, so whatever the stream does later finds it. */
+    (void)stream;
+    if (!rt->dev_step.on) {
+        const struct zero__op *op = rt->pc < rt->body->n_ops ? &rt->body->ops[rt->pc] : NULL;
+        if (!op || op->unit != unit || op->pass != pass)
+            err = zero__deviate_begin(rt);
+    }
+    if (!err)
+        err = rt->dev_step.on ? zero__deviate_acquire(rt, unit, pass) : acquire_planned(rt);
+    if (err)
+        return zero__while(err, "unit %s", rt->model.units[unit].name);
+    rt->held = 1;
+    rt->use = (struct zero_use){unit, pass};
+    return 0;
+}
+
+/* The compute op is done now, or when the stream gets there. */
+static int compute_end(struct zero_runtime *rt, void *stream)
+{
+    struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
+    int err = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    struct slot *s = zero__lane_slot(l, rt->use_ordinal);
+    if (stream) {
+        err = rt->dev_ops.event_record(rt->dev, s->event, stream);
+        s->on_stream = 1;
+    } else {
+        /* Earlier uses may still run on a stream: ordinals are done in order. */
+        if (l->done + 1 == rt->use_ordinal) {
+            zero__times_note(rt, s, zero__now_ns());
+            l->done++;
+        } else {
+            s->on_stream = 1;
+            err = rt->dev_ops.event_record(rt->dev, s->event, rt->lanes[ZERO__Q_CPU].stream);
+        }
+    }
+    s->released = !err;
+    pthread_mutex_unlock(&rt->lock);
+    return err ? zero__runtime_fail(rt, rt->rank, err, "release", zero__error_text()) : 0;
+}
+
+int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream)
+{
+    int err = use_check(rt, unit, pass);
+
+    if (err)
+        return err;
+    if (!rt->held || rt->use.unit != unit || rt->use.pass != pass)
+        return zero__fail(-EINVAL, "unit %s is not held for this pass", rt->model.units[unit].name);
+    rt->held = 0;
+    pointers_clear(rt, unit);
+    if (rt->dev_step.on) {
+        if (stream)
+            err = rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
+        return err ? err : zero__deviate_release(rt, unit, pass);
+    }
+    const struct zero__op *op = &rt->body->ops[rt->pc - 1];
+    err = compute_end(rt, stream);
+    if (!err)
+        err = advance(rt);
+    if (op->flags & ZERO__OP_LAST)
+        rt->contributed[unit] = 1;
+    return err;
+}
+
+const void *zero_param(struct zero_runtime *rt, uint32_t param)
+{
+    if (param >= rt->model.n_params) {
+        zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param, rt->model.n_params);
+        return NULL;
+    }
+    const struct zero__param *p = &rt->model.params[param];
+    if (!rt->held || !rt->param_now[p->segment]) {
+        zero__fail(-EINVAL, "parameter %s: its unit %s is not held", p->name,
+                   rt->model.units[p->unit].name);
+        return NULL;
+    }
+    return rt->param_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
+}
+
+void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta)
+{
+    if (param >= rt->model.n_params) {
+        zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param, rt->model.n_params);
+        return NULL;
+    }
+    const struct zero__param *p = &rt->model.params[param];
+    if (!rt->held || !rt->grad_now[p->segment]) {
+        zero__fail(-EINVAL, "parameter %s has no gradient here: %s", p->name,
+                   p->flags & ZERO_PARAM_FROZEN ? "it is frozen"
+                                                : "its unit is not held for BACKWARD");
+        return NULL;
+    }
+    if (beta)
+        *beta = rt->beta_now;
+    return rt->grad_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
+}
+
+void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
+{
+    if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
+        zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
+        return NULL;
+    }
+    uint32_t id = rt->body->declared[buffer];
+    if (id == ZERO_NONE) {
+        zero__fail(-EINVAL, "buffer %s does not live in this kind of step",
+                   rt->model.buffers[buffer].name);
+        return NULL;
+    }
+    return zero__address(rt, rt->body, id, 0);
+}
+
+/* Gradients that nobody contributed to are zero; the update's kernels follow on the same stream. */
+static int missing_zero(struct zero_runtime *rt)
+{
+    int err = 0;
+
+    for (uint32_t u = 0; u < rt->model.n_units && !err; u++)
+        if (!rt->contributed[u])
+            err = zero__gradients_zero(rt, u);
+    return err;
+}
+
+static int update_body(struct zero_runtime *rt)
+{
+    uint64_t ends[ZERO__N_QUEUES];
+    int err = missing_zero(rt);
+
+    if (err)
+        return err;
+    body_open(rt, ZERO__UPDATE_BODY);
+    err = advance(rt);
+    if (err)
+        return err;
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        ends[q] = q == ZERO__Q_GATHER ? 0 : rt->lanes[q].issued;
+    err = zero__lanes_wait(rt, ends, NULL);
+    zero__track_host(rt, 1);
+    return err;
+}
+
+static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
+{
+    const struct zero_scalars *s =
+        (const void *)(rt->slabs[SLAB_STATES].base +
+                       rt->states.buffers[rt->states.scalars].offset);
+
+    *info = (struct zero_step_info){.grad_norm = s->grad_norm,
+                                    .skipped = s->skip,
+                                    .loss_scale = s->loss_scale,
+                                    .step = s->step,
+                                    .exposed_ns = rt->exposed_ns,
+                                    .update_ns = (uint64_t)(zero__now_ns() - began),
+                                    .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen};
+}
+
+int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
+{
+    int64_t began = zero__now_ns();
+    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL),
+                                  "zero_update()");
+
+    if (!err)
+        err = not_held(rt);
+    if (err)
+        return err;
+    if (rt->micro != rt->recipe.accum)
+        return zero__fail(-EINVAL, "zero_update() after %u of %u micro-batches (ZERO_ACCUM)",
+                          rt->micro, rt->recipe.accum);
+    uint64_t exposed = rt->exposed_ns;
+    err = zero__body_close(rt);
+    began += (int64_t)(rt->exposed_ns - exposed); /* the last reductions: counted once */
+    if (!err)
+        err = update_body(rt);
+    if (err)
+        return err;
+    info_fill(rt, began, &rt->last_info);
+    rt->micro = 0;
+    memset(rt->contributed, 0, rt->model.n_units);
+    if (info)
+        *info = rt->last_info;
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who needs how much memory: the bytes of each class, for reports and for refusals. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/table.h"
+
+/* Most bytes of each class live at once in one body, and the classes' bytes at the fullest point. */
+static void body_classes(const struct zero__body *b, uint64_t *most, uint64_t *at_peak,
+                         uint64_t *peak)
+{
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        uint64_t live[ZERO_N_CLASSES] = {0}, all = 0;
+        for (uint32_t k = 0; k < b->n_buffers; k++) {
+            const struct zero__buffer *f = &b->buffers[k];
+            uint64_t bytes = (f->bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
+            if (f->first <= i && i < f->last)
+                live[f->memory_class] += bytes, all += bytes;
+        }
+        for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
+            most[c] = live[c] > most[c] ? live[c] : most[c];
+        if (all > *peak) {
+            *peak = all;
+            memcpy(at_peak, live, sizeof live);
+        }
+    }
+}
+
+void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
+                      struct zero__table *t)
+{
+    *t = (struct zero__table){.reserved = s->bytes + p->transient_bytes};
+    for (uint32_t i = 0; i < s->n_buffers; i++) {
+        t->planned[s->buffers[i].memory_class] += s->buffers[i].bytes;
+        t->share[s->buffers[i].memory_class] += s->buffers[i].bytes;
+    }
+    uint64_t most[ZERO_N_CLASSES] = {0}, at_peak[ZERO_N_CLASSES] = {0}, peak = 0;
+    for (uint32_t b = 0; b < ZERO__N_BODIES; b++) {
+        uint64_t low = p->bodies[b].lower_bound;
+        body_classes(&p->bodies[b], most, at_peak, &peak);
+        t->lower_bound = low > t->lower_bound ? low : t->lower_bound;
+    }
+    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
+        t->planned[c] += most[c];
+        t->share[c] += at_peak[c];
+    }
+    t->share[ZERO_CLASS_OTHER] += p->transient_bytes - peak; /* what the plan could not use */
+    t->lower_bound += s->bytes;
+}
+
+void zero__table_body(const struct zero__body *b, uint64_t *most, uint64_t *peak)
+{
+    uint64_t at_peak[ZERO_N_CLASSES];
+    body_classes(b, most, at_peak, peak);
+}
+
+static const char *human(uint64_t bytes, char *text, size_t n)
+{
+    static const char units[] = "BKMGTP";
+    double x = (double)bytes;
+    int u = 0;
+
+    for (; x >= 1024 && u < 5; u++)
+        x /= 1024;
+    snprintf(text, n, u ? "%.1f %ciB" : "%.0f %c", x, units[u]);
+    return text;
+}
+
+int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
+                       const char *what_lacks, uint64_t available, uint32_t sharers)
+{
+    char text[2400], a[32], b[32];
+    int n = 0, room = sizeof text;
+
+    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
+        if (t->share[c] && n < room)
+            n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", zero__class_name(c),
+                          human(t->share[c], a, sizeof a));
+    human(t->reserved, a, sizeof a);
+    human(available, b, sizeof b);
+    return zero__fail(-ENOMEM,
+                      "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
+                      "what would make it fit: %s%s%sa smaller batch or sequence%s",
+                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
+                      r->stage < 3 ? "ZERO_STAGE=3, " : "",
+                      r->stage < 3 || r->ranks == 1 ? "more ranks on other machines, " : "more ranks, ",
+                      r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0, " : "",
+                      t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory table of a program: what reports print and refusals explain. */
+#ifndef ZERO_ENGINE_TABLE_H
+#define ZERO_ENGINE_TABLE_H
+
+#include "schedule/program.h"
+
+struct zero__table {
+    uint64_t planned[ZERO_N_CLASSES]; /* most bytes of the class live at once */
+    uint64_t share[ZERO_N_CLASSES];   /* bytes at the fullest point; adds up to reserved */
+    uint64_t reserved, lower_bound;
+};
+
+/* Most bytes of each class (added to what is there: the maximum) and of all that one body has live. */
+void zero__table_body(const struct zero__body *b, uint64_t *most, uint64_t *peak);
+
+void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
+                      struct zero__table *t);
+
+/* -ENOMEM, with the table and what would help as the error's text. */
+int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
+                       const char *what_lacks, uint64_t available, uint32_t sharers);
+
+#endif

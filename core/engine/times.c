@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When ops ran: a ring that whoever sees an op end writes to, with the lock held, and that
+ * zero_op_times() empties. Ops in flight come with a later call; nobody waits for them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+/* Room for two steps and some evaluations, within bounds. */
+int zero__times_size(struct zero_runtime *rt)
+{
+    const struct zero__body *b = rt->programs[0]->bodies;
+    const uint64_t want = 2 * ((uint64_t)b[ZERO__MICRO].n_ops * (rt->recipe.accum - 1) +
+                               b[ZERO__LAST].n_ops + b[ZERO__UPDATE_BODY].n_ops) +
+                          64 * (uint64_t)b[ZERO__EVALUATION].n_ops;
+    uint64_t n = 64;
+
+    while (n < want && n < 1 << 16)
+        n *= 2;
+    if (n <= rt->times.capacity)
+        return 0;
+    struct zero_op_time *ring = calloc(n, sizeof *ring);
+    if (!ring)
+        return zero__fail(-ENOMEM, "no memory for the times of %u ops", (unsigned)n);
+    free(rt->times.ring);
+    memset(&rt->times, 0, sizeof rt->times);
+    rt->times.ring = ring;
+    rt->times.capacity = n;
+    return 0;
+}
+
+void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns)
+{
+    struct op_times *t = &rt->times;
+
+    if (!s->body || s->body_kind >= ZERO__N_BODIES)
+        return; /* of the runtime itself, or of a deviation */
+    const struct zero__op *op = &s->body->ops[s->op];
+    uint64_t bytes = 0;
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        if (s->body->accesses[a].write)
+            bytes += s->body->accesses[a].bytes;
+    t->ring[t->end++ & (t->capacity - 1)] =
+        (struct zero_op_time){.kind = zero__op_name(op->kind),
+                              .unit = op->unit == ZERO_NONE ? "" : rt->model.units[op->unit].name,
+                              .queue = zero__queue_name(op->queue),
+                              .bytes = bytes,
+                              .start_ns = (uint64_t)s->start_ns,
+                              .end_ns = (uint64_t)end_ns,
+                              .body = s->body_kind,
+                              .index = s->op};
+    if (t->end - t->first > t->capacity)
+        t->first = t->end - t->capacity;
+}
+
+/* The oldest entry; 0 when there is none. */
+static int take(struct zero_runtime *rt, struct zero_op_time *op)
+{
+    struct op_times *t = &rt->times;
+
+    pthread_mutex_lock(&rt->lock);
+    const int some = t->first < t->end;
+    if (some)
+        *op = t->ring[t->first++ & (t->capacity - 1)];
+    pthread_mutex_unlock(&rt->lock);
+    return some;
+}
+
+int zero_op_times(struct zero_runtime *rt, void (*fn)(void *, const struct zero_op_time *),
+                  void *arg)
+{
+    int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_op_times()");
+    struct zero_op_time op;
+
+    while (!err && take(rt, &op))
+        fn(arg, &op);
+    return err;
+}

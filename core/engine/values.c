@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of parameters from outside: initialisers, reading, writing, hashing. Always in pieces of
+ * bounded size; the owner of a shard is the one who has its fp32 values.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define PIECE (ZERO_STAGING_BYTES / sizeof(float)) /* elements */
+
+static uint8_t *home_at(struct zero_runtime *rt, uint32_t id, uint64_t off)
+{
+    return rt->slabs[SLAB_STATES].base + rt->states.buffers[id].offset + off;
+}
+
+static float load(const void *x, uint64_t i, uint32_t dtype)
+{
+    switch (dtype) {
+    case ZERO_BF16:
+        return zero_float_from_bf16(((const uint16_t *)x)[i]);
+    case ZERO_F16:
+        return zero_float_from_fp16(((const uint16_t *)x)[i]);
+    default:
+        return ((const float *)x)[i];
+    }
+}
+
+static void store(void *x, uint64_t i, uint32_t dtype, float value)
+{
+    switch (dtype) {
+    case ZERO_BF16:
+        ((uint16_t *)x)[i] = zero_bf16_from_float(value);
+        break;
+    case ZERO_F16:
+        ((uint16_t *)x)[i] = zero_fp16_from_float(value);
+        break;
+    default:
+        ((float *)x)[i] = value;
+    }
+}
+
+/* The elements of a home: [first, first + count) of the segment lie at its start. */
+struct window {
+    uint64_t first, count;
+};
+
+static struct window window_of(const struct zero_runtime *rt, uint32_t segment, int whole)
+{
+    const struct zero__segment *s = &rt->model.segments[segment];
+    return whole ? (struct window){0, s->padded}
+                 : (struct window){s->shard * rt->recipe.rank, s->shard};
+}
+
+static void clip(struct window *w, uint64_t first, uint64_t end)
+{
+    uint64_t last = w->first + w->count;
+    w->first = w->first > first ? w->first : first;
+    last = last < end ? last : end;
+    w->count = last > w->first ? last - w->first : 0;
+}
+
+/* Stores values of elements first … of the segment, as far as this rank keeps them. */
+static void values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
+                       const float *values)
+{
+    const struct zero__home *h = &rt->states.homes[segment];
+    uint32_t dtype = rt->model.segments[segment].dtype;
+    struct window home = window_of(rt, segment, (int)h->param_whole), w = home;
+
+    clip(&w, first, first + count);
+    uint8_t *p = home_at(rt, h->param, 0);
+    for (uint64_t i = 0; i < w.count; i++)
+        store(p, w.first - home.first + i, dtype, values[w.first - first + i]);
+    if (h->master == ZERO_NONE)
+        return;
+    w = home = window_of(rt, segment, (int)h->state_whole);
+    clip(&w, first, first + count);
+    float *m = (float *)home_at(rt, h->master, 0);
+    if (w.count)
+        memcpy(m + (w.first - home.first), values + (w.first - first), w.count * sizeof *m);
+}
+
+/* fp32 values of elements that this rank owns: from the master copy where there is one. */
+static void values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
+                       float *values)
+{
+    const struct zero__home *h = &rt->states.homes[segment];
+    int master = h->master != ZERO_NONE;
+    struct window home = window_of(rt, segment, master ? (int)h->state_whole : (int)h->param_whole);
+    uint32_t dtype = master ? (uint32_t)ZERO_F32 : rt->model.segments[segment].dtype;
+    const uint8_t *p = home_at(rt, master ? h->master : h->param, 0);
+
+    for (uint64_t i = 0; i < count; i++)
+        values[i] = load(p, first - home.first + i, dtype);
+}
+
+/* Copies this rank's part of a whole home to the others. */
+static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, uint32_t dtype)
+{
+    uint64_t off = rt->states.buffers[id].offset;
+    uint64_t shard = rt->model.segments[segment].shard * zero_dtype_bytes(dtype);
+    struct zero_coll c = {.kind = ZERO_ALL_GATHER,
+                          .flags = ZERO_COLL_INPLACE,
+                          .src_dtype = dtype,
+                          .dst_dtype = dtype,
+                          .scale = 1,
+                          .count = rt->model.segments[segment].shard,
+                          .src = zero__slice(rt, SLAB_STATES, off + shard * rt->recipe.rank, shard),
+                          .dst = zero__slice(rt, SLAB_STATES, off, shard * (uint64_t)rt->ranks)};
+    return zero__lane_run(rt, ZERO__Q_GATHER, &c, 1);
+}
+
+static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
+{
+    struct window w = window_of(rt, p->segment, rt->ranks == 1);
+
+    clip(&w, p->offset, p->offset + p->count);
+    for (uint64_t at = w.first; at < w.first + w.count; at += PIECE) {
+        uint64_t n = w.first + w.count - at < PIECE ? w.first + w.count - at : PIECE;
+        int err = zero__init_values(p, at - p->offset, n, piece);
+        if (err)
+            return err;
+        values_put(rt, p->segment, at, n, piece);
+    }
+    return 0;
+}
+
+/* Each rank makes its own part; whole copies then come from the owners. */
+int zero__values_init(struct zero_runtime *rt)
+{
+    float *piece = malloc(ZERO_STAGING_BYTES);
+    int err = piece ? 0 : zero__fail(-ENOMEM, "no memory to initialise parameters");
+
+    for (uint32_t i = 0; i < rt->model.n_params && !err; i++)
+        err = param_init(rt, &rt->model.params[i], piece);
+    free(piece);
+    for (uint32_t i = 0; i < rt->model.n_segments && !err && rt->ranks > 1; i++) {
+        const struct zero__home *h = &rt->states.homes[i];
+        if (h->param_whole)
+            err = home_share(rt, i, h->param, rt->model.segments[i].dtype);
+        if (!err && h->master != ZERO_NONE && h->state_whole)
+            err = home_share(rt, i, h->master, ZERO_F32);
+    }
+    return err;
+}
+
+static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
+                       const char *what)
+{
+    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_EVAL), what);
+
+    if (!err)
+        err = zero__body_close(rt);
+    if (err)
+        return err;
+    if (param >= rt->model.n_params)
+        return zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param,
+                          rt->model.n_params);
+    const struct zero__param *p = &rt->model.params[param];
+    if (first > p->count || count > p->count - first)
+        return zero__fail(-ERANGE, "parameter %s has %llu elements, not %llu … %llu", p->name,
+                          (unsigned long long)p->count, (unsigned long long)first,
+                          (unsigned long long)(first + count));
+    return zero__lanes_drain(rt);
+}
+
+/* One piece of one shard, from its owner to all; the staging buffer is where it travels. */
+static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner, uint64_t first,
+                      uint64_t count, float *values)
+{
+    const struct zero__buffer *f = &rt->states.buffers[rt->states.staging];
+    uint64_t bytes = count * sizeof(float);
+    struct zero_coll c = {.kind = ZERO_BROADCAST,
+                          .src_dtype = ZERO_F32,
+                          .dst_dtype = ZERO_F32,
+                          .scale = 1,
+                          .root = (int32_t)owner,
+                          .count = count};
+    float *staging = (float *)home_at(rt, rt->states.staging, 0);
+
+    *(owner == rt->recipe.rank ? &c.src : &c.dst) =
+        zero__slice(rt, SLAB_STATES, f->offset, bytes);
+    if (owner == rt->recipe.rank)
+        values_get(rt, segment, first, count, staging);
+    int err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);
+    if (!err)
+        memcpy(values, staging, bytes);
+    return err;
+}
+
+static int values_read(struct zero_runtime *rt, const struct zero__param *p, uint64_t first,
+                       uint64_t count, float *values)
+{
+    const struct zero__segment *s = &rt->model.segments[p->segment];
+    const struct zero__home *h = &rt->states.homes[p->segment];
+    int local = h->master != ZERO_NONE ? (int)h->state_whole : (int)h->param_whole;
+    uint64_t at = p->offset + first, end = at + count;
+
+    if (local) {
+        values_get(rt, p->segment, at, count, values);
+        return 0;
+    }
+    while (at < end) {
+        uint32_t owner = (uint32_t)(at / s->shard);
+        uint64_t n = (owner + 1) * s->shard - at;
+        n = n < end - at ? n : end - at;
+        n = n < PIECE ? n : PIECE;
+        int err = piece_read(rt, p->segment, owner, at, n, values);
+        if (err)
+            return err;
+        values += n;
+        at += n;
+    }
+    return 0;
+}
+
+int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
+                    float *values)
+{
+    int err = range_check(rt, param, first, count, "zero_param_read()");
+    return err ? err : values_read(rt, &rt->model.params[param], first, count, values);
+}
+
+int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
+                     const float *values)
+{
+    int err = range_check(rt, param, first, count, "zero_param_write()");
+
+    if (err)
+        return err;
+    const struct zero__param *p = &rt->model.params[param];
+    values_put(rt, p->segment, p->offset + first, count, values);
+    return 0;
+}
+
+int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
+{
+    float *piece = malloc(ZERO_STAGING_BYTES);
+    XXH3_state_t *h = XXH3_createState();
+    int err = range_check(rt, 0, 0, 0, "zero_weights_hash()");
+
+    if (!err && (!piece || !h))
+        err = zero__fail(-ENOMEM, "no memory to hash parameters");
+    if (!err)
+        XXH3_64bits_reset(h);
+    for (uint32_t i = 0; i < rt->model.n_params && !err; i++) {
+        const struct zero__param *p = &rt->model.params[i];
+        for (uint64_t at = 0; at < p->count && !err; at += PIECE) {
+            uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
+            err = values_read(rt, p, at, n, piece);
+            if (!err)
+                XXH3_64bits_update(h, piece, n * sizeof *piece);
+        }
+    }
+    if (!err)
+        *hash = XXH3_64bits_digest(h);
+    if (h)
+        XXH3_freeState(h);
+    free(piece);
+    return err;
+}

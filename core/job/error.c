@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first error of a job and how all ranks come to the same one: rank 0 decides. Another rank
+ * sends what it saw and waits a moment for the decision; without rank 0 its own view stands.
+ * A record that was handed out never changes.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "job/internal.h"
+
+static int state_of(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_acquire);
+}
+
+void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
+                      const char *cause)
+{
+    memset(e, 0, sizeof *e);
+    e->culprit = culprit;
+    e->err = err < 0 ? err : -EIO;
+    e->reporter = reporter;
+    snprintf(e->op, sizeof e->op, "%s", op ? op : "");
+    snprintf(e->cause, sizeof e->cause, "%s", cause ? cause : "no cause given");
+}
+
+void zero__error_decide(struct zero__job *job, const struct zero__job_error *e)
+{
+    if (state_of(job) == ZERO__ERROR_DECIDED)
+        return;
+    job->error = *e;
+    atomic_store_explicit(&job->error_state, ZERO__ERROR_DECIDED, memory_order_release);
+    if (job->params.rank == 0)
+        for (int32_t r = 1; r < job->n_peers; r++)
+            job->peers[r].say_error = job->peers[r].state == ZERO__PEER_HERE;
+    pthread_cond_broadcast(&job->changed);
+    zero__job_wake(job);
+}
+
+void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
+{
+    if (state_of(job) != ZERO__ERROR_NONE)
+        return;
+    if (job->params.rank == 0 || job->peers[0].state != ZERO__PEER_HERE) {
+        zero__error_decide(job, e);
+        return;
+    }
+    job->proposal = *e;
+    job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_DECISION_NS);
+    job->peers[0].say_error = true;
+    if (job->peers[0].mute) { /* its decision would not be read */
+        zero__error_decide(job, e);
+        return;
+    }
+    atomic_store_explicit(&job->error_state, ZERO__ERROR_PENDING, memory_order_release);
+    pthread_cond_broadcast(&job->changed);
+    zero__job_wake(job);
+}
+
+void zero__error_expire(struct zero__job *job)
+{
+    if (state_of(job) == ZERO__ERROR_PENDING && zero__now_ns() >= job->error_deadline_ns)
+        zero__error_decide(job, &job->proposal);
+}
+
+void zero__error_failf(struct zero__job *job, int culprit, int err, const char *op, const char *fmt,
+                       ...)
+{
+    struct zero__job_error e;
+    char cause[sizeof e.cause];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(cause, sizeof cause, fmt, ap);
+    va_end(ap);
+    zero__error_make(&e, culprit, err, job->params.rank, op, cause);
+    zero__error_propose(job, &e);
+}
+
+int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, const char *cause)
+{
+    struct zero__job_error e;
+    void (*fn)(void *) = NULL;
+    void *arg = NULL;
+
+    zero__error_make(&e, culprit, err, job->params.rank, op, cause);
+    pthread_mutex_lock(&job->lock);
+    zero__error_propose(job, &e);
+    if (!job->threaded && job->on_error && !job->told) {
+        job->told = true;
+        fn = job->on_error;
+        arg = job->on_error_arg;
+    }
+    pthread_mutex_unlock(&job->lock);
+    if (fn)
+        fn(arg);
+    return e.err;
+}
+
+int zero__job_error(struct zero__job *job, struct zero__job_error *out)
+{
+    if (state_of(job) == ZERO__ERROR_NONE)
+        return 0;
+    pthread_mutex_lock(&job->lock);
+    while (state_of(job) != ZERO__ERROR_DECIDED) {
+        struct timespec t = {job->error_deadline_ns / ZERO_SECOND,
+                             job->error_deadline_ns % ZERO_SECOND};
+        pthread_cond_timedwait(&job->changed, &job->lock, &t);
+        zero__error_expire(job);
+    }
+    int e = job->error.err;
+    if (out)
+        *out = job->error;
+    pthread_mutex_unlock(&job->lock);
+    return e;
+}
+
+int zero__job_report(struct zero__job *job)
+{
+    struct zero__job_error e;
+
+    if (!zero__job_error(job, &e))
+        return 0;
+    if (e.culprit < 0)
+        return zero__fail(e.err, "%s%s%s", e.op, e.op[0] ? ": " : "", e.cause);
+    return zero__fail(e.err, "rank %d failed%s%s: %s", e.culprit, e.op[0] ? " in " : "", e.op,
+                      e.cause);
+}
+
+void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&job->lock);
+    bool now = !job->threaded && fn && !job->told && state_of(job) == ZERO__ERROR_DECIDED;
+    job->on_error = fn;
+    job->on_error_arg = arg;
+    job->told |= now;
+    pthread_mutex_unlock(&job->lock);
+    if (now)
+        fn(arg);
+    else if (job->threaded)
+        zero__job_wake(job);
+}

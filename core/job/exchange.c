@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calling side of exchanges: post a part, wait for the result with a deadline. The control
+ * thread does all sending and receiving, so posting never blocks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "job/exchange.h"
+#include "job/internal.h"
+
+static bool failed(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
+}
+
+/* `whole`: of a broadcast, the bytes of all pieces, so that ranks that differ are noticed. */
+static int post(struct zero__job *job, uint32_t kind, const void *src, uint64_t len, uint64_t whole)
+{
+    pthread_mutex_lock(&job->lock);
+    bool busy = job->posted && !failed(job);
+    if (!busy && !failed(job)) {
+        struct zero__wire_header h = {
+            .kind = (uint16_t)kind, .seq = job->seq + 1, .len = len, .offset = whole};
+        zero__round_post(job, &h, src);
+    }
+    pthread_mutex_unlock(&job->lock);
+    if (busy)
+        return zero__fail(-EBUSY, "job: an exchange is posted while another one is under way: "
+                                  "wait for the first");
+    return zero__job_report(job);
+}
+
+/* The result to dst; the place is free afterwards. Lock held. */
+static void collect(struct zero__job *job, void *dst)
+{
+    struct zero__round *r = zero__round_of(job, job->seq);
+    if (r->total && dst)
+        memcpy(dst, r->data, r->total);
+    job->posted = false;
+}
+
+static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
+{
+    struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
+
+    pthread_mutex_lock(&job->lock);
+    struct zero__round *r = zero__round_of(job, job->seq);
+    while (!r->done && !failed(job))
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+            break;
+    bool done = r->done;
+    if (done)
+        collect(job, dst);
+    else if (!failed(job)) {
+        struct zero__job_error e;
+        char cause[96];
+        snprintf(cause, sizeof cause, "no answer from the other ranks within %.3g s",
+                 (double)job->params.timeout_ns / 1e9);
+        zero__error_make(&e, -1, -ETIMEDOUT, job->params.rank, "exchange", cause);
+        zero__round_blame(job, &e);
+        zero__error_propose(job, &e);
+    }
+    pthread_mutex_unlock(&job->lock);
+    return done ? 0 : zero__job_report(job);
+}
+
+int zero__job_allgather(struct zero__job *job, const void *src, uint32_t len, void *dst)
+{
+    int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
+    int e = zero__oob_post(job, src, len);
+    return e ? e : wait_result(job, dst, deadline);
+}
+
+int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len)
+{
+    int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
+    bool root = job->params.rank == 0;
+    uint64_t at = 0;
+
+    do {
+        uint64_t n = len - at < ZERO__JOB_PIECE_BYTES ? len - at : ZERO__JOB_PIECE_BYTES;
+        char *piece = len ? (char *)buf + at : NULL;
+        int e = post(job, ZERO__ROUND_BROADCAST, root ? piece : NULL, n, len);
+        if (!e)
+            e = wait_result(job, root ? NULL : piece, deadline);
+        if (e)
+            return e;
+        at += n;
+    } while (at < len);
+    return 0;
+}
+
+int zero__oob_post(void *ctx, const void *src, uint32_t len)
+{
+    if (len > ZERO__JOB_EXCHANGE_BYTES)
+        return zero__fail(-EMSGSIZE,
+                          "job: an exchange of %u bytes per rank: at most %d are "
+                          "allowed, use several",
+                          len, ZERO__JOB_EXCHANGE_BYTES);
+    return post(ctx, ZERO__ROUND_GATHER, src, len, 0);
+}
+
+int zero__oob_test(void *ctx, void *dst)
+{
+    struct zero__job *job = ctx;
+
+    pthread_mutex_lock(&job->lock);
+    bool posted = job->posted, done = posted && zero__round_of(job, job->seq)->done;
+    if (done)
+        collect(job, dst);
+    pthread_mutex_unlock(&job->lock);
+    if (done)
+        return 0;
+    int e = zero__job_report(job);
+    if (e)
+        return e;
+    if (!posted)
+        return zero__fail(-EINVAL, "job: test of an exchange that was not posted");
+    return -EINPROGRESS;
+}

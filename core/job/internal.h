@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job's state, shared by the files of this room. `lock` guards everything that is not constant
+ * after open. The control thread holds it except while it sleeps or calls the on_error callback,
+ * and never blocks with it: all sockets are non-blocking.
+ *
+ * Rank 0 has a peer for every rank (its own place stays empty); another rank has one: peers[0].
+ * What a peer is still to be told is a flag, not a queue, so that nothing is allocated for it.
+ */
+#ifndef ZERO_JOB_INTERNAL_H
+#define ZERO_JOB_INTERNAL_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "job/link.h"
+
+#define ZERO__JOB_GUESTS 8
+#define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)        /* for a HELLO after connecting */
+#define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
+#define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
+#define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */
+#define ZERO__JOB_PIECE_BYTES (UINT64_C(256) << 10) /* of a broadcast, one round each */
+
+enum zero__peer_state { ZERO__PEER_ABSENT = 0, ZERO__PEER_HERE, ZERO__PEER_LEFT, ZERO__PEER_LOST };
+
+struct zero__peer {
+    struct zero__link link;
+    enum zero__peer_state state;
+    bool mute; /* it broke the protocol: nothing more is read */
+    bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye;
+    uint32_t part_seq; /* rank 0: the last round it contributed to */
+    uint32_t result_seq;
+    uint64_t result_sent;
+    struct zero__job_error heard; /* body of FAIL or ERROR */
+};
+
+struct zero__guest {
+    struct zero__link link; /* fd -1: free */
+    int64_t deadline_ns;
+    struct zero__wire_hello hello;
+};
+
+enum zero__round_kind { ZERO__ROUND_GATHER = 1, ZERO__ROUND_BROADCAST = 2 };
+
+/* One exchange. Two are kept, because a fast rank may be one round ahead of rank 0's reader. */
+struct zero__round {
+    uint32_t seq;   /* 0: none yet */
+    uint32_t kind;  /* enum zero__round_kind */
+    uint64_t len;   /* GATHER: of one part; BROADCAST: of this piece */
+    uint64_t whole; /* BROADCAST: all pieces */
+    uint64_t total; /* bytes of the result */
+    uint64_t got;   /* not rank 0: of them */
+    int32_t first;  /* the rank whose part came first */
+    uint32_t n_parts;
+    bool done;
+    char *data;
+    uint64_t capacity;
+};
+
+enum zero__job_state {
+    ZERO__JOB_JOINING = 0,
+    ZERO__JOB_OPEN,
+    ZERO__JOB_REFUSED,
+    ZERO__JOB_LEAVING
+};
+enum zero__error_state { ZERO__ERROR_NONE = 0, ZERO__ERROR_PENDING, ZERO__ERROR_DECIDED };
+
+struct zero__job {
+    struct zero__job_params params;
+    struct zero_oob oob;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool threaded;
+    int wake_fd, listen_fd;
+
+    enum zero__job_state state;
+    int64_t join_deadline_ns, linger_ns;
+    int64_t deaf_until_ns; /* no accept before: the process has no descriptor left */
+    bool clean;
+    bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
+    int32_t n_peers, n_joined, n_refused; /* n_joined counts this rank */
+    struct zero__peer *peers;
+    struct zero__guest guests[ZERO__JOB_GUESTS];
+    struct pollfd *polls; /* room for everything; filled anew for every sleep */
+    int32_t *poll_who;
+    struct zero__wire_refused refusal; /* rank 0: why nobody may join */
+    struct zero__wire_hello hello;
+
+    struct zero__round rounds[2];
+    uint32_t seq; /* the round this rank posted last */
+    bool posted;  /* and has not collected */
+
+    atomic_int error_state; /* written under lock */
+    struct zero__job_error error;
+    struct zero__job_error proposal; /* not rank 0: what FAIL carries */
+    int64_t error_deadline_ns;
+    bool told; /* on_error was called */
+    void (*on_error)(void *arg);
+    void *on_error_arg;
+};
+
+/* control.c: the thread. */
+void *zero__job_control(void *job);
+void zero__job_wake(struct zero__job *job);
+
+/* guests.c: rank 0 and those who knock. */
+void zero__guests_accept(struct zero__job *job);
+void zero__guest_serve(struct zero__job *job, struct zero__guest *guest);
+void zero__guests_expire(struct zero__job *job, int64_t now_ns);
+/* Nobody may join any more; all who wait are told why. */
+void zero__job_refuse(struct zero__job *job, int err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ranks_text.c: "2, 4-7" of the ranks for which `is` holds; the first of them, -1 for none. */
+int zero__ranks_text(struct zero__job *job, bool (*is)(struct zero__job *job, int32_t rank),
+                     char *text, size_t room);
+
+/* join.c: the other side; finds rank 0 and waits until all are there. */
+int zero__job_join(struct zero__job *job);
+/* Rank 0 whose place is taken: asks who holds it. -EAGAIN: it is about to be free. */
+int zero__job_ask(struct zero__job *job);
+
+/* peers.c: reading from and writing to the ranks that are here. */
+void zero__peer_read(struct zero__job *job, int32_t rank);
+void zero__peer_write(struct zero__job *job, int32_t rank);
+void zero__peer_gone(struct zero__job *job, int32_t rank);
+bool zero__peer_has_words(const struct zero__peer *peer);
+
+/* round.c */
+struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq);
+/* This rank's part of the round that h (kind, seq, len, offset) describes. */
+void zero__round_post(struct zero__job *job, const struct zero__wire_header *h, const void *src);
+/* Where the body of a PART or RESULT goes; NULL after an error was recorded. */
+void *zero__round_place(struct zero__job *job, int32_t rank, const struct zero__wire_header *h);
+void zero__round_message(struct zero__job *job, int32_t rank, const struct zero__wire_header *h);
+/* Names in `e` the ranks for which a round waits in vain, if there is one. */
+void zero__round_blame(struct zero__job *job, struct zero__job_error *e);
+/* A rank left: a round that waits for it cannot end. */
+void zero__round_left(struct zero__job *job, int32_t rank);
+void zero__round_part(struct zero__job *job, struct zero__wire_header *h, const void **body);
+void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct zero__wire_header *h,
+                        const void **body);
+
+/* error.c; all with the lock held. */
+void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
+                      const char *cause);
+/* This rank's view: decided at once by rank 0 or without it, else sent there. */
+void zero__error_propose(struct zero__job *job, const struct zero__job_error *e);
+void zero__error_decide(struct zero__job *job, const struct zero__job_error *e);
+void zero__error_failf(struct zero__job *job, int culprit, int err, const char *op, const char *fmt,
+                       ...) __attribute__((format(printf, 5, 6)));
+/* Not rank 0: the decision did not come in time, the own view stands. */
+void zero__error_expire(struct zero__job *job);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a job; job.h says what a job is. */
+#include "config.h"
+
+#include "job/job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "job/endpoint.h"
+#include "job/exchange.h"
+#include "job/internal.h"
+
+#define PATIENCE_NS (5 * ZERO_SECOND) /* then the missing ranks are named in the log */
+#define STACK_BYTES (256u << 10)      /* poll, a few small frames, and the on_error callback */
+
+int zero__job_rank(const struct zero__job *job)
+{
+    return job->params.rank;
+}
+
+int zero__job_ranks(const struct zero__job *job)
+{
+    return job->params.ranks;
+}
+
+const struct zero_oob *zero__job_oob(struct zero__job *job)
+{
+    return &job->oob;
+}
+
+static void destroy(struct zero__job *job)
+{
+    for (int32_t r = 0; r < job->n_peers; r++)
+        zero__link_close(&job->peers[r].link);
+    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
+        zero__link_close(&job->guests[i].link);
+    if (job->listen_fd >= 0)
+        close(job->listen_fd);
+    if (job->wake_fd >= 0)
+        close(job->wake_fd);
+    free(job->rounds[0].data);
+    free(job->rounds[1].data);
+    free(job->polls);
+    free(job->poll_who);
+    free(job->peers);
+    pthread_cond_destroy(&job->changed);
+    pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+static int create(const struct zero__job_params *params, struct zero__job **out)
+{
+    struct zero__job *job = calloc(1, sizeof *job);
+    pthread_condattr_t attr;
+
+    if (!job)
+        return zero__fail(-ENOMEM, "job: no memory");
+    job->params = *params;
+    if (job->params.timeout_ns <= 0)
+        job->params.timeout_ns = 600 * ZERO_SECOND;
+    if (job->params.join_ns <= 0)
+        job->params.join_ns =
+            job->params.timeout_ns < 60 * ZERO_SECOND ? job->params.timeout_ns : 60 * ZERO_SECOND;
+    job->oob = (struct zero_oob){sizeof job->oob, job,           params->rank, params->ranks,
+                                 zero__oob_post,  zero__oob_test};
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&job->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    job->wake_fd = job->listen_fd = -1;
+    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
+        job->guests[i].link.fd = job->guests[i].link.pid_fd = -1;
+    *out = job;
+    return 0;
+}
+
+/* What only several ranks need. */
+static int equip(struct zero__job *job)
+{
+    const struct zero__job_params *p = &job->params;
+    size_t n = p->rank == 0 ? (size_t)p->ranks : 1, n_polls = 2 * n + ZERO__JOB_GUESTS + 2;
+
+    job->peers = calloc(n, sizeof *job->peers);
+    job->polls = calloc(n_polls, sizeof *job->polls);
+    job->poll_who = calloc(n_polls, sizeof *job->poll_who);
+    if (!job->peers || !job->polls || !job->poll_who)
+        return zero__fail(-ENOMEM, "job: no memory for %d ranks", p->ranks);
+    job->n_peers = (int32_t)n;
+    for (size_t r = 0; r < n; r++)
+        job->peers[r].link.fd = job->peers[r].link.pid_fd = -1;
+    job->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (job->wake_fd < 0)
+        return zero__fail(-errno, "job: cannot create an event descriptor: %s", strerror(errno));
+    job->hello = (struct zero__wire_hello){
+        .abi_hash = p->abi_hash, .pid = getpid(), .rank = p->rank, .ranks = p->ranks};
+    memcpy(job->hello.version, p->version, sizeof job->hello.version);
+    memcpy(job->hello.model, p->model, sizeof job->hello.model);
+    job->join_deadline_ns = zero__deadline_ns(p->join_ns);
+    job->n_joined = 1;
+    return 0;
+}
+
+/* Signals belong to the application's threads. */
+static int start_thread(struct zero__job *job)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int e;
+
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    e = pthread_create(&job->thread, &attr, zero__job_control, job);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (e)
+        return zero__fail(-e, "job: cannot start the control thread: %s", strerror(e));
+    job->threaded = true;
+    return 0;
+}
+
+static int listen_or_ask(struct zero__job *job)
+{
+    for (;;) {
+        int e = zero__endpoint_listen(&job->params, &job->listen_fd);
+        if (e != -EADDRINUSE)
+            return e;
+        e = zero__job_ask(job);
+        if (e != -EAGAIN)
+            return e;
+        if (zero__now_ns() >= job->join_deadline_ns)
+            return zero__fail(-EADDRINUSE,
+                              "job %s: an earlier rank 0 holds its place since %.3g s: "
+                              "end it, or choose another MASTER_PORT",
+                              job->params.key, (double)job->params.join_ns / 1e9);
+        poll(NULL, 0, 10);
+    }
+}
+
+static bool is_absent(struct zero__job *job, int32_t rank)
+{
+    return rank && job->peers[rank].state == ZERO__PEER_ABSENT;
+}
+
+/* Ranks that come a moment later hear why nobody may join, instead of looking for rank 0. */
+static void explain(struct zero__job *job)
+{
+    int64_t deadline = zero__deadline_ns(ZERO__JOB_EXPLAIN_NS);
+    struct timespec t = {deadline / ZERO_SECOND, deadline % ZERO_SECOND};
+
+    while (job->n_joined + job->n_refused < job->params.ranks)
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+            return;
+}
+
+/* Somebody who looks at a silent terminal learns whom it waits for. Lock held. */
+static void say_who_is_missing(struct zero__job *job)
+{
+    char ranks[160];
+
+    zero__ranks_text(job, is_absent, ranks, sizeof ranks);
+    pthread_mutex_unlock(&job->lock);
+    zero__log(job->params.log, ZERO_LOG_WARN, "job", "still waiting for rank %s of %d", ranks,
+              job->params.ranks);
+    pthread_mutex_lock(&job->lock);
+}
+
+static void refuse_all(struct zero__job *job)
+{
+    char ranks[160];
+
+    zero__ranks_text(job, is_absent, ranks, sizeof ranks);
+    zero__job_refuse(job, -ETIMEDOUT,
+                     "job %s: %d of %d ranks did not come within %.3g s (rank %s): they were not "
+                     "started, have ended, or have another job or model name; look at their output",
+                     job->params.key, job->params.ranks - job->n_joined, job->params.ranks,
+                     (double)job->params.join_ns / 1e9, ranks);
+}
+
+static int wait_for_all(struct zero__job *job)
+{
+    int64_t deadline = job->join_deadline_ns, patience = zero__deadline_ns(PATIENCE_NS);
+
+    pthread_mutex_lock(&job->lock);
+    while (job->state == ZERO__JOB_JOINING) {
+        int64_t until = patience < deadline ? patience : deadline;
+        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) != ETIMEDOUT ||
+            job->state != ZERO__JOB_JOINING)
+            continue;
+        if (until == deadline) {
+            refuse_all(job);
+        } else {
+            say_who_is_missing(job);
+            patience = ZERO_NEVER;
+        }
+    }
+    bool open = job->state == ZERO__JOB_OPEN;
+    if (!open && job->refusal.err != -ETIMEDOUT)
+        explain(job);
+    pthread_mutex_unlock(&job->lock);
+    return open ? 0 : zero__fail(job->refusal.err, "%s", job->refusal.text);
+}
+
+static void leave(struct zero__job *job, bool bye)
+{
+    pthread_mutex_lock(&job->lock);
+    for (int32_t r = 0; bye && r < job->n_peers; r++)
+        job->peers[r].say_bye = job->peers[r].state == ZERO__PEER_HERE;
+    job->state = ZERO__JOB_LEAVING;
+    job->linger_ns = zero__deadline_ns(ZERO__JOB_LINGER_NS);
+    pthread_mutex_unlock(&job->lock);
+    zero__job_wake(job);
+    pthread_join(job->thread, NULL);
+}
+
+int zero__job_open(const struct zero__job_params *params, struct zero__job **out)
+{
+    struct zero__job *job = NULL;
+    int e;
+
+    if (params->ranks < 1 || params->ranks > ZERO__JOB_MAX_RANKS || params->rank < 0 ||
+        params->rank >= params->ranks)
+        return zero__fail(-EINVAL, "job: rank %d of %d is impossible: 1 to %d ranks are allowed",
+                          params->rank, params->ranks, ZERO__JOB_MAX_RANKS);
+    if ((e = create(params, &job)))
+        return e;
+    if (params->ranks == 1) {
+        job->state = ZERO__JOB_OPEN;
+        *out = job;
+        return 0;
+    }
+    if ((e = equip(job)))
+        goto err_destroy;
+    if (params->rank == 0) {
+        if ((e = listen_or_ask(job)) || (e = start_thread(job)))
+            goto err_destroy;
+        e = wait_for_all(job);
+    } else {
+        if ((e = zero__job_join(job)))
+            goto err_destroy;
+        job->state = ZERO__JOB_OPEN;
+        e = start_thread(job);
+    }
+    if (e)
+        goto err_leave;
+    *out = job;
+    return 0;
+err_leave:
+    if (job->threaded)
+        leave(job, false);
+err_destroy:
+    destroy(job);
+    return e;
+}
+
+static bool is_here(struct zero__job *job, int32_t rank)
+{
+    return rank < job->n_peers && job->peers[rank].state == ZERO__PEER_HERE;
+}
+
+static bool has_error(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
+}
+
+/* Rank 0 goes last: without it nobody would hear of the others' end. */
+static int wait_for_byes(struct zero__job *job)
+{
+    int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
+    struct timespec t = {deadline / ZERO_SECOND, deadline % ZERO_SECOND};
+    char ranks[160] = "";
+
+    pthread_mutex_lock(&job->lock);
+    job->clean = true;
+    if (job->params.rank == 0)
+        zero__round_left(job, 0); /* one that the others have begun without this rank */
+    while (job->params.rank == 0 && !has_error(job) &&
+           zero__ranks_text(job, is_here, ranks, sizeof ranks) >= 0)
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+            break;
+    pthread_mutex_unlock(&job->lock);
+    if (!ranks[0] || has_error(job))
+        return 0;
+    return zero__fail(-ETIMEDOUT,
+                      "job %s: rank %s did not end within %.3g s of rank 0: all ranks "
+                      "must destroy the runtime",
+                      job->params.key, ranks, (double)job->params.timeout_ns / 1e9);
+}
+
+int zero__job_close(struct zero__job *job, int clean)
+{
+    int e = 0;
+
+    if (job->threaded) {
+        if (clean)
+            e = wait_for_byes(job);
+        leave(job, clean && !has_error(job));
+    }
+    if (!e)
+        e = zero__job_report(job);
+    destroy(job);
+    return e;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job: who the ranks are, and the control channel between them. The channel is a star around
+ * rank 0, served by one small thread per rank; it carries exchanges of small blobs, notices a dead
+ * rank within milliseconds, and makes every rank report the same first error. Ranks may be threads
+ * of one process: all state hangs off the handle.
+ *
+ * Rules: exchanges (allgather, broadcast, oob) are collective, in one order, by one thread of a
+ * rank at a time. zero__job_fail() and zero__job_error() may come from any thread.
+ */
+#ifndef ZERO_JOB_JOB_H
+#define ZERO_JOB_JOB_H
+
+#include <stdint.h>
+
+#include <zero/comm.h>
+
+#define ZERO__JOB_MAX_RANKS 1024
+#define ZERO__JOB_EXCHANGE_BYTES 65536 /* largest part of one rank in one exchange */
+
+struct zero_config;
+struct zero__log;
+struct zero__job;
+
+struct zero__job_params {
+    int32_t rank, ranks, local_rank, local_ranks;
+    char key[384];      /* what the ranks of one job share, readable */
+    char model[64];     /* runtimes of one job meet by the model's name */
+    char version[32];   /* of the library; ranks must agree */
+    uint64_t abi_hash;  /* likewise: protocol and interface versions */
+    int64_t timeout_ns; /* deadline of an exchange; 0: 600 s */
+    int64_t join_ns;    /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
+    const struct zero__log *log; /* may be NULL */
+};
+
+/* The first error of the job, the same on all ranks. */
+struct zero__job_error {
+    int32_t culprit;  /* rank, or -1: nobody in particular */
+    int32_t err;      /* negative errno */
+    int32_t reporter; /* the rank that noticed it; -1: each by itself */
+    uint32_t reserved;
+    char op[64];     /* what was being done, may be empty */
+    char cause[432]; /* goes on after "rank 2 failed in OP: " */
+};
+
+/*
+ * Who this rank is: explicit ranks of `cfg` (may be NULL), else the variables RANK, WORLD_SIZE,
+ * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB; nothing
+ * set is one rank. An error names the variable, its value and what is allowed.
+ */
+int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out);
+
+/*
+ * Finds the other ranks and returns when all are there, or with an error that names who is
+ * missing, started twice, or of another size or version. Collective.
+ */
+int zero__job_open(const struct zero__job_params *params, struct zero__job **job);
+
+/*
+ * Ends the job of this rank and frees it in any case. `clean`: collective, returns when this rank
+ * may go without being taken for dead (rank 0 waits for the others, at most the timeout). Not
+ * clean: after an error; tells the others what is still unsaid and goes. Returns 0 or the job's
+ * error. Not from the on_error callback.
+ */
+int zero__job_close(struct zero__job *job, int clean);
+
+int zero__job_rank(const struct zero__job *job);
+int zero__job_ranks(const struct zero__job *job);
+
+/* The exchange for plugins; valid until close. */
+const struct zero_oob *zero__job_oob(struct zero__job *job);
+
+/* All-gather of len <= 64 KiB per rank into dst (ranks * len bytes, rank order). Blocks. */
+int zero__job_allgather(struct zero__job *job, const void *src, uint32_t len, void *dst);
+
+/* Copies buf from rank 0 to all; any size, the same on all ranks. Blocks. */
+int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
+
+/*
+ * Reports an error to all ranks; the first one wins (rank 0 decides which that is), later ones are
+ * ignored. Never blocks, any thread. Returns err.
+ */
+int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, const char *cause);
+
+/*
+ * 0 and *out untouched: all is well; else *out (may be NULL) and its err. A rank whose own report
+ * is not yet decided by rank 0 waits for that here, 2 s at most. Cheap while all is well.
+ */
+int zero__job_error(struct zero__job *job, struct zero__job_error *out);
+
+/* Records the job's error as this thread's sentence and returns it; 0: there is none. */
+int zero__job_report(struct zero__job *job);
+
+/*
+ * `fn` is called once when an error is decided, from the control thread (with one rank: by the
+ * thread that failed). If there is one already, soon.
+ */
+void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Exchanges, numbered from 1 on every rank: all ranks send their part to rank 0, which sends the
+ * result to all when the last part is there. A rank can be at most one round ahead of rank 0's
+ * own thread (it needs the result of round k to start k + 1), so two places are enough.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "job/internal.h"
+
+#define SAME "all ranks must make the same calls in the same order"
+
+struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq)
+{
+    return &job->rounds[job->params.rank == 0 ? seq & 1 : 0];
+}
+
+static bool has_error(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
+}
+
+static bool is_left(struct zero__job *job, int32_t rank)
+{
+    return rank < job->n_peers && job->peers[rank].state == ZERO__PEER_LEFT;
+}
+
+static void cannot_end(struct zero__job *job, int32_t rank)
+{
+    zero__error_failf(job, rank, -ESHUTDOWN, "exchange",
+                      "it has left the job while another rank still exchanges: %s", SAME);
+}
+
+/* Makes the place of `seq` ready. Records the error when that cannot be. */
+static int start(struct zero__job *job, const struct zero__wire_header *h, int32_t first)
+{
+    struct zero__round *r = zero__round_of(job, h->seq);
+    uint64_t total = h->kind == ZERO__ROUND_GATHER ? h->len * (uint64_t)job->params.ranks : h->len;
+
+    if (total > r->capacity) {
+        char *data = realloc(r->data, total);
+        if (!data) {
+            zero__error_failf(job, job->params.rank, -ENOMEM, "exchange",
+                              "no memory for %" PRIu64 " bytes", total);
+            return -ENOMEM;
+        }
+        r->data = data;
+        r->capacity = total;
+    }
+    r->seq = h->seq;
+    r->kind = h->kind;
+    r->len = h->len;
+    r->whole = h->offset;
+    r->total = total;
+    r->got = 0;
+    r->first = first;
+    r->n_parts = 0;
+    r->done = false;
+    for (int32_t p = 0; p < job->n_peers; p++)
+        if (is_left(job, p)) {
+            cannot_end(job, p);
+            return -ESHUTDOWN;
+        }
+    return 0;
+}
+
+static void finish(struct zero__job *job, struct zero__round *r)
+{
+    r->done = true;
+    for (int32_t p = 1; p < job->n_peers; p++) {
+        job->peers[p].say_result = job->peers[p].state == ZERO__PEER_HERE;
+        job->peers[p].result_seq = r->seq;
+        job->peers[p].result_sent = 0;
+    }
+    pthread_cond_broadcast(&job->changed);
+    zero__job_wake(job);
+}
+
+static void count_part(struct zero__job *job, struct zero__round *r)
+{
+    if (++r->n_parts == (uint32_t)job->params.ranks)
+        finish(job, r);
+}
+
+/* Compares a rank's part with what the round is; records who differs. */
+static bool agrees(struct zero__job *job, struct zero__round *r, int32_t rank,
+                   const struct zero__wire_header *h)
+{
+    if (r->kind == h->kind && r->len == h->len && r->whole == h->offset)
+        return true;
+    const char *how = h->kind == ZERO__ROUND_GATHER ? "gathers" : "broadcasts";
+    const char *was = r->kind == ZERO__ROUND_GATHER ? "gathers" : "broadcasts";
+    zero__error_failf(
+        job, rank, -EPROTO, "exchange", "it %s %" PRIu64 " bytes where rank %d %s %" PRIu64 ": %s",
+        how, h->offset ? h->offset : h->len, r->first, was, r->whole ? r->whole : r->len, SAME);
+    return false;
+}
+
+static void *malformed(struct zero__job *job, int32_t rank)
+{
+    job->peers[rank].mute = true;
+    zero__error_failf(job, rank, -EPROTO, "exchange", "it sent a malformed message");
+    return NULL;
+}
+
+static void *place_part(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
+{
+    struct zero__round *r = zero__round_of(job, h->seq);
+    bool gather = h->kind == ZERO__ROUND_GATHER;
+
+    if (has_error(job))
+        return NULL;
+    if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
+        (!gather && h->kind != ZERO__ROUND_BROADCAST) || h->bytes != (gather ? h->len : 0) ||
+        h->len > (gather ? ZERO__JOB_EXCHANGE_BYTES : ZERO__JOB_PIECE_BYTES))
+        return malformed(job, rank);
+    if (job->clean) { /* rank 0 is about to go */
+        cannot_end(job, 0);
+        return NULL;
+    }
+    if (r->seq != h->seq) {
+        if (h->seq != job->seq + 1)
+            return malformed(job, rank);
+        if (start(job, h, rank))
+            return NULL;
+    }
+    if (!agrees(job, r, rank, h))
+        return NULL;
+    return r->total ? r->data + (gather ? (uint64_t)rank * r->len : 0) : (char *)r;
+}
+
+static void *place_result(struct zero__job *job, const struct zero__wire_header *h)
+{
+    struct zero__round *r = zero__round_of(job, h->seq);
+
+    if (!job->posted || r->done || h->seq != r->seq || h->kind != r->kind || h->len != r->len ||
+        h->offset != r->got || h->bytes > r->total - r->got || (!h->bytes && r->total))
+        return malformed(job, 0);
+    return r->total ? r->data + r->got : (char *)r; /* not NULL; nothing is written for 0 bytes */
+}
+
+void *zero__round_place(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
+{
+    return h->type == ZERO__WIRE_PART ? place_part(job, rank, h) : place_result(job, h);
+}
+
+void zero__round_message(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
+{
+    struct zero__round *r = zero__round_of(job, h->seq);
+
+    if (h->type == ZERO__WIRE_PART) {
+        job->peers[rank].part_seq = h->seq;
+        count_part(job, r);
+        return;
+    }
+    r->got += h->bytes;
+    if (r->got == r->total) {
+        r->done = true;
+        pthread_cond_broadcast(&job->changed);
+    }
+}
+
+void zero__round_left(struct zero__job *job, int32_t rank)
+{
+    for (int i = 0; i < 2; i++) {
+        struct zero__round *r = &job->rounds[i];
+        if (r->seq && !r->done && (job->params.rank || job->peers[rank].part_seq != r->seq))
+            cannot_end(job, rank);
+    }
+}
+
+void zero__round_part(struct zero__job *job, struct zero__wire_header *h, const void **body)
+{
+    struct zero__round *r = zero__round_of(job, job->seq);
+    bool gather = r->kind == ZERO__ROUND_GATHER;
+
+    *h = (struct zero__wire_header){
+        .type = ZERO__WIRE_PART,
+        .kind = (uint16_t)r->kind,
+        .bytes = gather ? (uint32_t)r->len : 0,
+        .seq = r->seq,
+        .len = r->len,
+        .offset = r->whole,
+    };
+    *body = gather && r->len ? r->data + (uint64_t)job->params.rank * r->len : NULL;
+}
+
+void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct zero__wire_header *h,
+                        const void **body)
+{
+    struct zero__round *r = zero__round_of(job, peer->result_seq);
+    uint64_t at = peer->result_sent, left = r->total - at;
+    uint32_t n = left < ZERO__WIRE_BODY_BYTES ? (uint32_t)left : ZERO__WIRE_BODY_BYTES;
+
+    *h = (struct zero__wire_header){
+        .type = ZERO__WIRE_RESULT,
+        .kind = (uint16_t)r->kind,
+        .bytes = n,
+        .seq = r->seq,
+        .len = r->len,
+        .offset = at,
+    };
+    *body = n ? r->data + at : NULL;
+    peer->result_sent += n;
+    peer->say_result = peer->result_sent < r->total;
+}
+
+/* Of the round that is open: those whose part has not come. */
+static bool is_missing(struct zero__job *job, int32_t rank)
+{
+    uint32_t seq = 0;
+    for (int i = 0; i < 2; i++)
+        if (job->rounds[i].seq && !job->rounds[i].done)
+            seq = job->rounds[i].seq;
+    if (!seq)
+        return false;
+    return rank ? job->peers[rank].part_seq < seq : job->seq < seq;
+}
+
+void zero__round_blame(struct zero__job *job, struct zero__job_error *e)
+{
+    char ranks[160];
+
+    if (job->params.rank || !job->n_peers)
+        return;
+    int first = zero__ranks_text(job, is_missing, ranks, sizeof ranks);
+    if (first < 0)
+        return;
+    e->culprit = first;
+    snprintf(e->cause, sizeof e->cause, "no part of rank %s after %.3g s: %s", ranks,
+             (double)job->params.timeout_ns / 1e9, SAME);
+}
+
+void zero__round_post(struct zero__job *job, const struct zero__wire_header *h, const void *src)
+{
+    struct zero__round *r = zero__round_of(job, h->seq);
+    int32_t rank = job->params.rank;
+    bool gather = h->kind == ZERO__ROUND_GATHER;
+
+    if (r->seq != h->seq ? start(job, h, rank) != 0 : !agrees(job, r, rank, h))
+        return;
+    if (r->len && src)
+        memcpy(r->data + (gather ? (uint64_t)rank * r->len : 0), src, r->len);
+    job->seq = h->seq;
+    job->posted = true;
+    if (rank == 0)
+        count_part(job, r);
+    else
+        job->peers[0].say_part = true;
+    zero__job_wake(job);
+}

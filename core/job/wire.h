@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of the control channel: a header of 32 bytes and at most 64 KiB of body. Everything in
+ * a header is checked before its body is read. ZERO__WIRE_MAGIC carries the version of the
+ * protocol; HELLO and REFUSED keep their layout in all versions, so that any two can say no.
+ */
+#ifndef ZERO_JOB_WIRE_H
+#define ZERO_JOB_WIRE_H
+
+#include <stdint.h>
+
+#include "job/job.h"
+
+#define ZERO__WIRE_MAGIC 0x315a4a7eu
+#define ZERO__WIRE_BODY_BYTES 65536u
+
+enum zero__wire_type {
+    ZERO__WIRE_HELLO = 1, /* to rank 0, first: struct zero__wire_hello */
+    ZERO__WIRE_REFUSED,   /* from rank 0: struct zero__wire_refused */
+    ZERO__WIRE_JOINED,    /* from rank 0: known; len: nanoseconds until it gives up waiting */
+    ZERO__WIRE_WELCOME,   /* from rank 0: all ranks are there */
+    ZERO__WIRE_PART,      /* to rank 0: this rank's part of round `seq` */
+    ZERO__WIRE_RESULT,    /* from rank 0: a piece of the result at `offset` */
+    ZERO__WIRE_FAIL,      /* to rank 0: struct zero__job_error as this rank sees it */
+    ZERO__WIRE_ERROR,     /* from rank 0: struct zero__job_error, decided */
+    ZERO__WIRE_BYE,       /* the sender leaves in peace */
+};
+
+struct zero__wire_header {
+    uint32_t magic;
+    uint16_t type, kind; /* kind: enum zero__round_kind of PART and RESULT */
+    uint32_t bytes, seq; /* bytes of the body that follows */
+    uint64_t len;        /* PART, RESULT: bytes of one part */
+    uint64_t offset;     /* PART: bytes of the whole broadcast; RESULT: place in the result */
+};
+
+struct zero__wire_hello {
+    char version[32];
+    uint64_t abi_hash;
+    int64_t pid;
+    int32_t rank, ranks;
+    char model[64];
+};
+
+struct zero__wire_refused {
+    int32_t err;
+    uint32_t again; /* 1: the place is about to be free, try once more */
+    char text[504];
+};
+
+_Static_assert(sizeof(struct zero__wire_header) == 32, "layout of the wire");
+_Static_assert(sizeof(struct zero__wire_hello) == 120, "layout of the wire");
+_Static_assert(sizeof(struct zero__wire_refused) == 512, "layout of the wire");
+_Static_assert(sizeof(struct zero__job_error) == 512, "layout of the wire");
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the machine and this process's control group still have. */
+#ifndef ZERO_MEMORY_LIMITS_H
+#define ZERO_MEMORY_LIMITS_H
+
+#include <stdint.h>
+
+/* Bytes that stay free for what is not ours: stacks, libraries, page tables. */
+#define ZERO__MEMORY_MARGIN (UINT64_C(64) << 20)
+
+/*
+ * Bytes that can be had without swapping, and in source[64] what says so ("the machine",
+ * "control group /sys/fs/cgroup/…"). UINT64_MAX when the system does not tell.
+ */
+uint64_t zero__memory_left(char *source, uint32_t source_bytes);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core grows by what finds no hole, until all fit or the core itself cannot be planned. */
+#include "memory/plan_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "memory/plan_race.h"
+
+#define MOST_ROUNDS 8
+
+struct core {
+    const struct zero__plan_problem *p;
+    bool *member;                      /* by buffer */
+    bool *misfit;                      /* by buffer */
+    uint64_t *offset;                  /* by buffer */
+    uint64_t *inner;                   /* by member */
+    struct zero__plan_buffer *buffers; /* the members */
+    uint32_t *id;                      /* by member: the buffer */
+    uint32_t n;                        /* members */
+    void *block;
+};
+
+static int core_create(const struct zero__plan_problem *p, struct core *c)
+{
+    size_t n = (size_t)p->n + 1;
+
+    *c = (struct core){.p = p};
+    c->block = malloc(
+        n * (sizeof *c->buffers + 2 * sizeof *c->offset + sizeof *c->id + 2 * sizeof *c->member));
+    if (!c->block)
+        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+    c->buffers = c->block;
+    c->offset = (uint64_t *)(c->buffers + n);
+    c->inner = c->offset + n;
+    c->id = (uint32_t *)(c->inner + n);
+    c->member = (bool *)(c->id + n);
+    c->misfit = c->member + n;
+    return 0;
+}
+
+static void members_find(struct core *c, double tight)
+{
+    const struct zero__plan_problem *p = c->p;
+    double full = tight * (double)p->bound;
+
+    for (uint32_t b = 0; b < p->n; b++) {
+        c->member[b] = false;
+        for (uint32_t s = p->first[b]; s < p->last[b] && !c->member[b]; s++)
+            c->member[b] = (double)p->load[s] >= full;
+    }
+}
+
+/* Plans the members alone; their offsets go where they belong. */
+static int members_plan(struct core *c, uint64_t target, uint64_t limit, uint32_t n_threads,
+                        bool *found, uint64_t *effort)
+{
+    const struct zero__plan_problem *p = c->p;
+    struct zero__plan_problem inner;
+
+    c->n = 0;
+    for (uint32_t b = 0; b < p->n; b++) {
+        if (!c->member[b])
+            continue;
+        c->id[c->n] = b;
+        c->buffers[c->n++] = (struct zero__plan_buffer){p->size[b], p->first[b], p->last[b], 0};
+    }
+    *found = false;
+    if (c->n == p->n)
+        return 0; /* nothing is left over: that is the whole task, and tried elsewhere */
+    int err = zero__plan_problem_create(c->buffers, c->n, 1, &inner);
+    if (err)
+        return err;
+    err = zero__plan_race(&inner, target, 0, limit, n_threads, c->inner, found, effort);
+    if (!err && *found)
+        for (uint32_t k = 0; k < c->n; k++)
+            c->offset[c->id[k]] = c->inner[k];
+    zero__plan_problem_destroy(&inner);
+    return err;
+}
+
+static void best_take(struct core *c, struct zero__plan_best *best)
+{
+    uint64_t height = 0;
+
+    for (uint32_t b = 0; b < c->p->n; b++)
+        if (c->offset[b] + c->p->size[b] > height)
+            height = c->offset[b] + c->p->size[b];
+    if (height >= best->height)
+        return;
+    best->height = height;
+    best->method = "search of the core, then greedy";
+    memcpy(best->offset, c->offset, c->p->n * sizeof *best->offset);
+}
+
+int zero__plan_core(const struct zero__plan_problem *p, double tight, uint64_t target,
+                    uint64_t limit, uint32_t n_threads, struct zero__plan_best *best,
+                    uint64_t *effort)
+{
+    uint64_t end = *effort + limit;
+    struct core c;
+    int err = core_create(p, &c);
+
+    if (err)
+        return err;
+    members_find(&c, tight);
+    for (int round = 0; round < MOST_ROUNDS && *effort < end && best->height > target; round++) {
+        uint32_t n_misfit;
+        bool found;
+        err = members_plan(&c, target, (end - *effort) / 4, n_threads, &found, effort);
+        if (err || !found)
+            break;
+        err = zero__plan_greedy_fill(p, c.member, target, c.offset, c.misfit, &n_misfit);
+        if (err)
+            break;
+        *effort += 4 * (uint64_t)p->n;
+        best_take(&c, best);
+        for (uint32_t b = 0; b < p->n; b++)
+            c.member[b] |= c.misfit[b];
+    }
+    free(c.block);
+    return err;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The greedy passes: every buffer in turn goes into a hole between those already placed, in each of
+ * several orders, by first and by best fit.
+ */
+#ifndef ZERO_MEMORY_PLAN_GREEDY_H
+#define ZERO_MEMORY_PLAN_GREEDY_H
+
+#include <stdbool.h>
+
+#include "memory/plan_problem.h"
+
+/* The best plan so far: offsets in units, one for each buffer of the problem. */
+struct zero__plan_best {
+    uint64_t *offset;
+    uint64_t height;
+    const char *method;
+};
+
+/* Improves *best until its height is no more than target or the passes are used up; with quick only
+ * the few most promising ones. Heights from best->height on are given up early; start with
+ * UINT64_MAX. 0 or -ENOMEM. */
+int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, bool quick,
+                      struct zero__plan_best *best);
+
+/*
+ * Places the buffers that are not fixed into the holes between those that are (whose offsets are
+ * given), in several orders, and keeps the order that leaves the fewest above the target: these
+ * are marked in misfit and counted. Writes all offsets. 0 or -ENOMEM.
+ */
+int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed, uint64_t target,
+                           uint64_t *offset, bool *misfit, uint32_t *n_misfit);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From parameters to segments and shards. Every parameter starts at a multiple of 64 elements; the
+ * segment's end is padded so that the ranks' shards are equal multiples of the granule: a page's
+ * worth of elements where that costs less than 0.8 % of the segment (shards can then be mapped),
+ * else 64 elements. Padding elements are zero and stay zero under every optimizer.
+ */
+#include "model/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+#define MAX_ELEMENTS (UINT64_C(1) << 52) /* of a segment: a unit's bytes are then safe to add up */
+#define PAGE_BYTES 4096u
+
+static void persistence_choose(struct zero__model *m, const struct zero__layout_params *p,
+                               uint8_t *persistent)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < m->n_params; i++) {
+        const struct zero__param *x = &m->params[i];
+        uint64_t bytes = x->count * zero_dtype_bytes(x->dtype);
+        persistent[i] = 0;
+        if (x->flags & ZERO_PARAM_PERSISTENT) {
+            persistent[i] = 1;
+        } else if (bytes <= p->persistent_bytes && total + bytes <= p->persistent_cap_bytes) {
+            persistent[i] = 1;
+            total += bytes;
+        }
+    }
+}
+
+static int segment_of(struct zero__model *m, uint32_t unit, const struct zero__param *x,
+                      uint32_t persistent, uint32_t *segment)
+{
+    struct zero__unit *u = &m->units[unit];
+    uint32_t trainable = !(x->flags & ZERO_PARAM_FROZEN);
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &m->segments[i];
+        if (s->dtype == x->dtype && s->trainable == trainable && s->persistent == persistent) {
+            *segment = i;
+            return 0;
+        }
+    }
+    *segment = u->first_segment + u->n_segments++;
+    m->segments[*segment] = (struct zero__segment){.unit = unit,
+                                                   .dtype = x->dtype,
+                                                   .trainable = trainable,
+                                                   .persistent = persistent};
+    m->n_segments = *segment + 1;
+    return 0;
+}
+
+static int params_place(struct zero__model *m, const uint8_t *persistent)
+{
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        m->units[u].first_segment = m->n_segments;
+        m->units[u].n_segments = 0;
+        for (uint32_t i = 0; i < m->n_params; i++) {
+            struct zero__param *x = &m->params[i];
+            if (x->unit != u)
+                continue;
+            int err = segment_of(m, u, x, persistent[i], &x->segment);
+            if (err)
+                return err;
+            struct zero__segment *s = &m->segments[x->segment];
+            if (zero__round_up(s->used, ZERO_ALIGN_ELEMENTS, &x->offset) ||
+                zero__add(x->offset, x->count, &s->used) || s->used > MAX_ELEMENTS)
+                return zero__fail(-EOVERFLOW, "unit %s has too many elements", m->units[u].name);
+            s->n_params++;
+        }
+        if (m->units[u].n_segments == 0)
+            return zero__fail(-EINVAL, "unit %s has no parameters: add one or leave it out",
+                              m->units[u].name);
+    }
+    return 0;
+}
+
+static int segment_pad(struct zero__segment *s, uint32_t ranks)
+{
+    uint32_t page = PAGE_BYTES / zero_dtype_bytes(s->dtype);
+    uint64_t padded;
+
+    s->granule = page;
+    if (zero__round_up(s->used, (uint64_t)ranks * page, &padded))
+        return -EOVERFLOW;
+    if ((padded - s->used) >= s->used / 125.0) { /* 0.8 % */
+        s->granule = ZERO_ALIGN_ELEMENTS;
+        if (zero__round_up(s->used, (uint64_t)ranks * s->granule, &padded))
+            return -EOVERFLOW;
+    }
+    s->padded = padded;
+    s->shard = padded / ranks;
+    return 0;
+}
+
+/* Gaps lie between parameters and behind the last; segments' parameters are in offset order. */
+static int gaps_find(struct zero__model *m, struct zero__segment *s)
+{
+    uint64_t at = 0;
+
+    s->gaps.first = calloc(s->n_params + 1, sizeof *s->gaps.first);
+    s->gaps.count = calloc(s->n_params + 1, sizeof *s->gaps.count);
+    if (!s->gaps.first || !s->gaps.count)
+        return -ENOMEM;
+    for (uint32_t i = 0; i <= s->n_params; i++) {
+        const struct zero__param *x =
+            i < s->n_params ? &m->params[m->by_segment[s->first_param + i]] : NULL;
+        uint64_t next = x ? x->offset : s->padded;
+        if (next > at) {
+            s->gaps.first[s->gaps.n] = at;
+            s->gaps.count[s->gaps.n++] = next - at;
+        }
+        at = x ? x->offset + x->count : next;
+    }
+    return 0;
+}
+
+int zero__layout_build(struct zero__model *m, const struct zero__layout_params *p)
+{
+    int err = -ENOMEM;
+    uint8_t *persistent = calloc(m->n_params + 1, 1);
+    uint32_t at = 0;
+
+    m->ranks = p->ranks;
+    m->n_segments = 0;
+    m->segments = calloc(m->n_params + 1, sizeof *m->segments);
+    m->by_segment = calloc(m->n_params + 1, sizeof *m->by_segment);
+    if (!persistent || !m->segments || !m->by_segment)
+        goto out;
+    persistence_choose(m, p, persistent);
+    err = params_place(m, persistent);
+    if (err)
+        goto out;
+    for (uint32_t i = 0; i < m->n_segments; i++) {
+        struct zero__segment *s = &m->segments[i];
+        s->first_param = at;
+        for (uint32_t j = 0; j < m->n_params; j++)
+            if (m->params[j].segment == i)
+                m->by_segment[at++] = j;
+        err = segment_pad(s, p->ranks);
+        if (err)
+            goto out;
+        err = gaps_find(m, s);
+        if (err)
+            goto out;
+    }
+out:
+    free(persistent);
+    return err == -ENOMEM      ? zero__fail(err, "no memory for the layout of %u parameters",
+                                            m->n_params)
+           : err == -EOVERFLOW ? zero__fail(err, "the model has too many elements")
+                               : err;
+}
+
+uint32_t zero__segment_runs(const struct zero__model *m, uint32_t segment, uint64_t first,
+                            uint64_t count, struct zero__run *runs, uint32_t max)
+{
+    const struct zero__segment *s = &m->segments[segment];
+    uint64_t at = first, end = first + count;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_params && at < end; i++) {
+        const struct zero__param *x = &m->params[m->by_segment[s->first_param + i]];
+        /* A run ends where the next parameter starts: its gap belongs to it. */
+        uint64_t stop = i + 1 < s->n_params
+                            ? m->params[m->by_segment[s->first_param + i + 1]].offset
+                            : s->padded;
+        if (stop > end)
+            stop = end;
+        if (stop <= at)
+            continue;
+        if (n && runs[n - 1].group == x->group) {
+            runs[n - 1].count += stop - at;
+        } else if (n < max) {
+            runs[n++] = (struct zero__run){at, stop - at, x->group};
+        } else {
+            break;
+        }
+        at = stop;
+    }
+    return n;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Growing a body op by op, and the names of what is in it. */
+#include "schedule/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/grow.h"
+#include "base/status.h"
+
+int zero__body_op(struct zero__body *b, const struct zero__op *op, uint32_t *index)
+{
+    if (zero__grow(&b->ops, &b->cap_ops, b->n_ops, sizeof *b->ops))
+        return zero__fail(-ENOMEM, "no memory for a step program of %u ops", b->n_ops);
+    struct zero__op *o = &b->ops[b->n_ops];
+    *o = *op;
+    o->first_access = b->n_accesses;
+    o->n_accesses = 0;
+    o->ordinal = o->queue == ZERO__Q_NONE ? 0 : ++b->in_queue[o->queue];
+    b->wire_bytes += o->wire_bytes;
+    if (index)
+        *index = b->n_ops;
+    b->n_ops++;
+    return 0;
+}
+
+int zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
+                      int write, uint64_t off, uint64_t bytes)
+{
+    if (zero__grow(&b->accesses, &b->cap_accesses, b->n_accesses, sizeof *b->accesses))
+        return zero__fail(-ENOMEM, "no memory for a step program of %u accesses", b->n_accesses);
+    b->accesses[b->n_accesses++] = (struct zero__access){
+        buffer, segment, (uint8_t)role, (uint8_t)(write != 0), off, bytes};
+    b->ops[b->n_ops - 1].n_accesses++;
+    return 0;
+}
+
+int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
+                      uint32_t declared, uint64_t bytes, uint32_t *id)
+{
+    if (zero__grow(&b->buffers, &b->cap_buffers, b->n_buffers, sizeof *b->buffers))
+        return zero__fail(-ENOMEM, "no memory for a step program of %u buffers", b->n_buffers);
+    b->buffers[b->n_buffers] = (struct zero__buffer){.memory_class = (uint8_t)memory_class,
+                                                     .transient = 1,
+                                                     .segment = segment,
+                                                     .declared = declared,
+                                                     .bytes = bytes,
+                                                     .first = b->n_ops,
+                                                     .last = b->n_ops};
+    *id = b->n_homes + b->n_buffers++;
+    return 0;
+}
+
+void zero__body_free(struct zero__body *b)
+{
+    free(b->ops);
+    free(b->accesses);
+    free(b->waits);
+    free(b->buffers);
+    free(b->declared);
+    *b = (struct zero__body){0};
+}
+
+const char *zero__op_name(uint32_t kind)
+{
+    static const char *const names[ZERO__N_OPS] = {"gather", "compute", "fill", "accumulate",
+                                                   "reduce", "publish", "sumsq", "total",
+                                                   "norm", "scalars", "update", "free"};
+    return kind < ZERO__N_OPS ? names[kind] : "?";
+}
+
+const char *zero__queue_name(uint32_t queue)
+{
+    static const char *const names[ZERO__N_QUEUES + 1] = {"compute", "gather", "reduce", "cpu",
+                                                          "-"};
+    return queue <= ZERO__N_QUEUES ? names[queue] : "?";
+}
+
+const char *zero__class_name(uint32_t memory_class)
+{
+    static const char *const names[ZERO_N_CLASSES] = {
+        "parameters", "gradients", "accumulators", "master",      "momentum",
+        "variance",   "gathered",  "buckets",      "activations", "other"};
+    return memory_class < ZERO_N_CLASSES ? names[memory_class] : "?";
+}
+
+const char *zero__body_name(uint32_t body)
+{
+    static const char *const names[ZERO__N_BODIES] = {"micro", "last micro", "update",
+                                                      "evaluation"};
+    return body < ZERO__N_BODIES ? names[body] : "?";
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The emit pass of training and evaluation bodies: one walk over the declared order of uses, which
+ * appends ops in an order that is correct when run one by one. What may run at once follows from
+ * where an op stands in that list:
+ *
+ * - A unit's gather is listed before the compute of an earlier use, as far ahead as
+ *   prefetch_bytes of not yet used gathered bytes allow.
+ * - A unit's gradients live in a bucket buffer from their first contribution; after the last one
+ *   they are reduced, and the buffer is freed only when the room is wanted: bucket bytes in the
+ *   list never exceed two buckets plus the largest unit's gradient (a tied unit that is larger
+ *   than a bucket and waits for another contribution is the exception: it cannot be cut short).
+ */
+#include "schedule/emit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+static int emit_start(struct emit *e)
+{
+    uint32_t n_units = e->m->n_units, n = e->n_uses;
+
+    e->b->n_homes = e->s->n_buffers;
+    e->keep = calloc(n + 1, 1);
+    e->gathered = malloc((n + 1) * sizeof *e->gathered);
+    e->grads = malloc((n_units + 1) * sizeof *e->grads);
+    e->left = calloc(n_units + 1, sizeof *e->left);
+    e->retire = calloc(n_units + 1, sizeof *e->retire);
+    e->b->declared = malloc((e->m->n_buffers + 1) * sizeof *e->b->declared);
+    if (!e->keep || !e->gathered || !e->grads || !e->left || !e->retire || !e->b->declared)
+        return zero__fail(-ENOMEM, "no memory for a step program of %u uses", n);
+    memset(e->gathered, 0xff, (n + 1) * sizeof *e->gathered);
+    memset(e->grads, 0xff, (n_units + 1) * sizeof *e->grads);
+    memset(e->b->declared, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->declared);
+    for (uint32_t i = 0; i < n; i++)
+        if (e->uses[i].pass == ZERO_BACKWARD)
+            e->left[e->uses[i].unit]++;
+    e->bucket_limit = 2 * e->r->bucket_bytes;
+    uint64_t largest = 0;
+    for (uint32_t u = 0; u < n_units; u++)
+        if (zero__unit_grad_bytes(e, u) > largest)
+            largest = zero__unit_grad_bytes(e, u);
+    e->bucket_limit += largest;
+    return zero__declared_lives(e);
+}
+
+static void emit_end(struct emit *e)
+{
+    free(e->keep);
+    free(e->gathered);
+    free(e->grads);
+    free(e->left);
+    free(e->retire);
+    free(e->lives);
+}
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit)
+{
+    const struct zero__unit *u = &e->m->units[unit];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (zero__recipe_gathers(e->r, &e->m->segments[i]))
+            bytes += e->m->segments[i].padded * zero_dtype_bytes(e->m->segments[i].dtype);
+    return bytes;
+}
+
+static uint32_t next_use(const struct emit *e, uint32_t i)
+{
+    for (uint32_t j = i + 1; j < e->n_uses; j++)
+        if (e->uses[j].unit == e->uses[i].unit)
+            return j;
+    return ZERO_NONE;
+}
+
+/* Shortest gaps first: they keep the fewest byte-uses alive for a gather saved. */
+static void retention_choose(struct emit *e)
+{
+    uint64_t budget = e->r->retain_bytes < 0 ? 0 : (uint64_t)e->r->retain_bytes;
+
+    if (e->r->retain_bytes < 0)
+        return;
+    for (uint32_t gap = 1; gap < e->n_uses; gap++) {
+        if (gap > 1 && budget == 0)
+            break;
+        for (uint32_t i = 0; i + gap < e->n_uses; i++) {
+            uint64_t bytes = zero__unit_gathered_bytes(e, e->uses[i].unit);
+            if (bytes == 0 || next_use(e, i) != i + gap)
+                continue;
+            if (gap > 1 && bytes > budget)
+                continue;
+            e->keep[i] = 1;
+            if (gap > 1)
+                budget -= bytes;
+        }
+    }
+}
+
+/* Does use i find its unit gathered already? Then with which buffers. */
+static int is_kept(const struct emit *e, uint32_t i)
+{
+    for (uint32_t j = i; j-- > 0;)
+        if (e->uses[j].unit == e->uses[i].unit)
+            return e->keep[j];
+    return 0;
+}
+
+int zero__gather(struct emit *e, uint32_t use)
+{
+    uint32_t unit = e->uses[use].unit;
+    const struct zero__unit *u = &e->m->units[unit];
+    struct zero__op op = {.kind = ZERO__GATHER, .queue = ZERO__Q_GATHER, .unit = unit};
+    uint32_t first = ZERO_NONE, id;
+    int err;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &e->m->segments[i];
+        uint32_t size = zero_dtype_bytes(s->dtype);
+        if (!zero__recipe_gathers(e->r, s))
+            continue;
+        err = zero__body_buffer(e->b, ZERO_CLASS_GATHERED, i, ZERO_NONE, s->padded * size, &id);
+        if (err)
+            return err;
+        op.wire_bytes += s->shard * size * (e->r->ranks - 1);
+        first = first == ZERO_NONE ? id : first;
+    }
+    err = zero__body_op(e->b, &op, NULL);
+    id = first;
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &e->m->segments[i];
+        uint32_t size = zero_dtype_bytes(s->dtype);
+        if (!zero__recipe_gathers(e->r, s))
+            continue;
+        err = zero__body_access(e->b, e->s->homes[i].param, i, ZERO__R_SRC, 0, 0, s->shard * size);
+        if (!err)
+            err = zero__body_access(e->b, id++, i, ZERO__R_DST, 1, 0, s->padded * size);
+    }
+    e->gathered[use] = first;
+    return err;
+}
+
+/* Lists the gathers that may run while use i computes, and use i's own. */
+static int gathers_up_to(struct emit *e, uint32_t i)
+{
+    for (; e->next_gather < e->n_uses; e->next_gather++) {
+        uint32_t j = e->next_gather;
+        uint64_t bytes = zero__unit_gathered_bytes(e, e->uses[j].unit);
+
+        if (bytes == 0 || is_kept(e, j))
+            continue;
+        if (j > i && e->ahead + bytes > e->r->prefetch_bytes)
+            break;
+        int err = zero__gather(e, j);
+        if (err)
+            return err;
+        e->ahead += j > i ? bytes : 0;
+    }
+    return 0;
+}
+
+/* ---- Computing ------------------------------------------------------------------------------- */
+
+static int compute_access(struct emit *e, uint32_t use, int backward)
+{
+    uint32_t unit = e->uses[use].unit, gathered = e->gathered[use], grad = e->grads[unit];
+    const struct zero__unit *u = &e->m->units[unit];
+    int err = 0;
+
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &e->m->segments[i];
+        uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
+        uint32_t param = zero__recipe_gathers(e->r, s) ? gathered++ : e->s->homes[i].param;
+
+        err = zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0, bytes);
+        if (err || !backward || !s->trainable)
+            continue;
+        err = zero__body_access(e->b, grad == ZERO_NONE ? e->s->homes[i].grad : grad++, i,
+                                ZERO__R_GRAD, 1, 0, bytes);
+    }
+    return err;
+}
+
+/*
+ * Parameters that the last update still publishes: wait for them at the first use, unless an
+ * earlier micro-batch has, or this use or one before it waits for a gather, because all gathers
+ * come after all publications in their queue.
+ */
+static int wants_ready(const struct emit *e, uint32_t use)
+{
+    uint32_t unit = e->uses[use].unit;
+    const struct zero__unit *u = &e->m->units[unit];
+
+    if (e->last && e->r->accum > 1)
+        return 0;
+    for (uint32_t i = 0; i <= use; i++)
+        if (zero__unit_gathered_bytes(e, e->uses[i].unit) || (i < use && e->uses[i].unit == unit))
+            return 0;
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (zero__publishes(e->r, &e->m->segments[i], &e->s->homes[i]))
+            return 1;
+    return 0;
+}
+
+static int compute(struct emit *e, uint32_t use)
+{
+    const struct zero_use *x = &e->uses[use];
+    int backward = x->pass == ZERO_BACKWARD && zero__unit_trains(e->m, x->unit);
+    struct zero__op op = {.kind = ZERO__COMPUTE,
+                          .queue = ZERO__Q_COMPUTE,
+                          .unit = x->unit,
+                          .pass = (uint8_t)x->pass};
+    int err = 0;
+
+    if (backward) {
+        int first = zero__grad_first(e, x->unit);
+        op.flags |= first ? ZERO__OP_FIRST : 0;
+        op.flags |= e->left[x->unit] == 1 ? ZERO__OP_LAST : 0;
+        if (first)
+            err = zero__grad_open(e, x->unit);
+    }
+    if (!err && wants_ready(e, use))
+        op.flags |= ZERO__OP_READY;
+    if (!err)
+        err = zero__body_op(e->b, &op, NULL);
+    if (!err)
+        err = compute_access(e, use, backward);
+    if (!err)
+        err = zero__declared_access(e, use);
+    return err;
+}
+
+/* What ends with use i: its gathered buffers unless kept, declared buffers. */
+static int release(struct emit *e, uint32_t use)
+{
+    uint32_t unit = e->uses[use].unit, marked = e->b->n_ops, next = next_use(e, use);
+    const struct zero__unit *u = &e->m->units[unit];
+    uint32_t id = e->gathered[use];
+    int err = 0;
+
+    if (id != ZERO_NONE && e->keep[use])
+        e->gathered[next] = id;
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++)
+        if (id != ZERO_NONE && !e->keep[use] && zero__recipe_gathers(e->r, &e->m->segments[i]))
+            err = zero__free_buffer(e, &marked, unit, id++);
+    if (!err)
+        err = zero__declared_free(e, use, &marked);
+    return err;
+}
+
+int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id)
+{
+    struct zero__op op = {.kind = ZERO__FREE, .queue = ZERO__Q_NONE, .unit = unit};
+    int err = 0;
+
+    if (*marked == e->b->n_ops) /* one marker for all that end here */
+        err = zero__body_op(e->b, &op, NULL);
+    if (err)
+        return err;
+    struct zero__buffer *x = &e->b->buffers[id - e->b->n_homes];
+    x->last = *marked;
+    return zero__body_access(e->b, id, x->segment, ZERO__R_SRC, 0, 0, 0);
+}
+
+static int emit_uses(struct emit *e)
+{
+    retention_choose(e);
+    for (uint32_t i = 0; i < e->n_uses; i++) {
+        if (i < e->next_gather && !is_kept(e, i)) /* it was gathered ahead, and now is used */
+            e->ahead -= zero__unit_gathered_bytes(e, e->uses[i].unit);
+        int err = gathers_up_to(e, i);
+        if (!err)
+            err = compute(e, i);
+        if (!err)
+            err = release(e, i);
+        if (!err && e->uses[i].pass == ZERO_BACKWARD && zero__unit_trains(e->m, e->uses[i].unit) &&
+            --e->left[e->uses[i].unit] == 0)
+            err = zero__grad_close(e, e->uses[i].unit);
+        if (err)
+            return err;
+    }
+    return zero__grad_retire_all(e);
+}
+
+int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
+                     const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
+                     int last, struct zero__body *b)
+{
+    struct emit e = {.m = m, .r = r, .s = s, .b = b, .uses = uses, .n_uses = n_uses, .last = last};
+    int err = emit_start(&e);
+
+    if (!err)
+        err = emit_uses(&e);
+    emit_end(&e);
+    return err;
+}
+
+int zero__emit_eval(const struct zero__model *m, const struct zero__recipe *r,
+                    const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
+                    struct zero__body *b)
+{
+    return zero__emit_train(m, r, s, uses, n_uses, 0, b);
+}

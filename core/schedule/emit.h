@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the emit passes: the walk over the order, gradients, declared buffers. */
+#ifndef ZERO_SCHEDULE_EMIT_H
+#define ZERO_SCHEDULE_EMIT_H
+
+#include "schedule/program.h"
+
+struct emit_life {
+    uint32_t first, last; /* uses; ZERO_NONE: not in this body */
+};
+
+struct emit {
+    const struct zero__model *m;
+    const struct zero__recipe *r;
+    const struct zero__states *s;
+    struct zero__body *b;
+    const struct zero_use *uses;
+    uint32_t n_uses;
+    int last; /* the micro-batch before the update */
+
+    uint8_t *keep;      /* by use: stays gathered until the unit's next use */
+    uint32_t *gathered; /* by use: its first gathered buffer */
+    uint32_t next_gather;
+    uint64_t ahead; /* gathered bytes whose use is still to come, kept ones apart */
+
+    uint32_t *grads; /* by unit: its first bucket buffer while gradients are collected */
+    uint32_t *left;  /* by unit: backward uses still to come */
+    struct {
+        uint32_t unit, first_buffer;
+        uint64_t bytes;
+    } *retire; /* reduced, not yet freed, oldest first */
+    uint32_t retire_head, retire_tail;
+    uint64_t bucket_live, bucket_limit;
+
+    struct emit_life *lives; /* by declared buffer */
+};
+
+/* Some segment of the unit is trainable. */
+static inline int zero__unit_trains(const struct zero__model *m, uint32_t unit)
+{
+    const struct zero__unit *u = &m->units[unit];
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (m->segments[i].trainable)
+            return 1;
+    return 0;
+}
+
+/* The segment's whole parameters are gathered once after each update (stages 1, 2, persistent). */
+static inline int zero__publishes(const struct zero__recipe *r, const struct zero__segment *s,
+                                  const struct zero__home *h)
+{
+    return r->ranks > 1 && s->trainable && h->param_whole && !h->state_whole;
+}
+
+/* Gradients are written to their home, not to a bucket. */
+static inline int zero__grad_at_home(const struct zero__recipe *r)
+{
+    return r->accum == 1 && (r->ranks == 1 || r->stage < 2);
+}
+
+uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit);
+uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit);
+
+/* Appends the gather of a use's unit, with its buffers. */
+int zero__gather(struct emit *e, uint32_t use);
+
+/* Gradients of a unit: room for the first contribution; reduction after the last. */
+int zero__grad_first(const struct emit *e, uint32_t unit);
+int zero__grad_open(struct emit *e, uint32_t unit);
+int zero__grad_close(struct emit *e, uint32_t unit);
+int zero__grad_retire_all(struct emit *e);
+
+/* Declared buffers: lives from the order; accesses at both ends; what ends with a use. */
+int zero__declared_lives(struct emit *e);
+int zero__declared_access(struct emit *e, uint32_t use);
+int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
+
+/* Ends a transient buffer at the marker at index *marked, which is appended if it is not there. */
+int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id);
+
+#endif

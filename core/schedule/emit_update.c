@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The update body: squares of the rank's own part of every gradient, the global norm from the
+ * ranks' sums, the step's scalars, then the optimizer unit by unit, in forward order so that the
+ * first units are whole again first.
+ */
+#include <errno.h>
+
+#include "schedule/emit.h"
+
+struct part {
+    uint32_t id;
+    uint64_t off, bytes;
+};
+
+static struct part grad_part(const struct zero__recipe *r, const struct zero__states *s,
+                             const struct zero__segment *g, uint32_t i, int whole)
+{
+    const struct zero__home *h = &s->homes[i];
+    int acc = r->accum > 1, home_whole = acc ? h->acc_whole : h->grad_whole;
+    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+
+    if (whole)
+        return (struct part){acc ? h->acc : h->grad, 0, home_whole ? g->padded * size : shard};
+    return (struct part){acc ? h->acc : h->grad, home_whole ? shard * r->rank : 0, shard};
+}
+
+static int sumsq(const struct zero__model *m, const struct zero__recipe *r,
+                 const struct zero__states *s, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &m->units[unit];
+    struct zero__op op = {.kind = ZERO__SUMSQ, .queue = ZERO__Q_CPU, .unit = unit};
+    int err = zero__body_op(b, &op, NULL);
+
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        if (!g->trainable)
+            continue;
+        struct part p = grad_part(r, s, g, i, 0);
+        uint64_t blocks = (g->shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+        err = zero__body_access(b, p.id, i, ZERO__R_SRC, 0, p.off, p.bytes);
+        if (!err)
+            err = zero__body_access(b, s->partials, i, ZERO__R_DST, 1,
+                                    s->homes[i].partials * sizeof(double),
+                                    blocks * sizeof(double));
+    }
+    return err;
+}
+
+static int norm(const struct zero__recipe *r, const struct zero__states *s, struct zero__body *b)
+{
+    struct zero__op total = {.kind = ZERO__TOTAL, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
+    struct zero__op norm = {.kind = ZERO__NORM, .queue = ZERO__Q_REDUCE, .unit = ZERO_NONE};
+    struct zero__op scalars = {.kind = ZERO__SCALARS, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
+    uint64_t one = sizeof(double), own = one * r->rank;
+    int err = zero__body_op(b, &total, NULL);
+
+    if (!err)
+        err = zero__body_access(b, s->partials, ZERO_NONE, ZERO__R_SRC, 0, 0,
+                                s->n_partials * sizeof(double));
+    if (!err)
+        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, own, one);
+    if (!err && r->ranks > 1) {
+        norm.wire_bytes = one * (r->ranks - 1);
+        err = zero__body_op(b, &norm, NULL);
+        if (!err)
+            err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, own, one);
+        if (!err)
+            err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, 0, one * r->ranks);
+    }
+    if (!err)
+        err = zero__body_op(b, &scalars, NULL);
+    if (!err)
+        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, one * r->ranks);
+    if (!err)
+        err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_DST, 1, 0,
+                                sizeof(struct zero_scalars));
+    return err;
+}
+
+static int update(const struct zero__model *m, const struct zero__recipe *r,
+                  const struct zero__states *s, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &m->units[unit];
+    struct zero__op op = {.kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = unit};
+    int err = zero__body_op(b, &op, NULL);
+
+    if (!err)
+        err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
+                                sizeof(struct zero_scalars));
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        const struct zero__home *h = &s->homes[i];
+        uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
+        if (!g->trainable)
+            continue;
+        struct part p = grad_part(r, s, g, i, (int)h->state_whole);
+        uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
+        err = zero__body_access(b, p.id, i, ZERO__R_GRAD, 0, p.off, p.bytes);
+        if (!err)
+            err = zero__body_access(b, h->param, i, ZERO__R_PARAM, 1, off, count * size);
+        if (!err && h->master != ZERO_NONE)
+            err = zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
+        if (!err && h->momentum != ZERO_NONE)
+            err = zero__body_access(b, h->momentum, i, ZERO__R_MOMENTUM, 1, 0, count * 4);
+        if (!err && h->variance != ZERO_NONE)
+            err = zero__body_access(b, h->variance, i, ZERO__R_VARIANCE, 1, 0, count * 4);
+    }
+    return err;
+}
+
+static int publish(const struct zero__model *m, const struct zero__recipe *r,
+                   const struct zero__states *s, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &m->units[unit];
+    struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_GATHER, .unit = unit};
+    int err = 0;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (zero__publishes(r, &m->segments[i], &s->homes[i]))
+            op.wire_bytes += m->segments[i].shard * zero_dtype_bytes(m->segments[i].dtype) *
+                             (r->ranks - 1);
+    if (op.wire_bytes == 0)
+        return 0;
+    err = zero__body_op(b, &op, NULL);
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        const struct zero__home *h = &s->homes[i];
+        uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
+        if (!zero__publishes(r, g, h))
+            continue;
+        err = zero__body_access(b, h->param, i, ZERO__R_SRC, 0, shard * r->rank, shard);
+        if (!err)
+            err = zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0, g->padded * size);
+    }
+    return err;
+}
+
+int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
+                      const struct zero__states *s, struct zero__body *b)
+{
+    int err = 0;
+
+    b->n_homes = s->n_buffers;
+    for (uint32_t u = 0; !err && u < m->n_units; u++)
+        if (zero__unit_trains(m, u))
+            err = sumsq(m, r, s, u, b);
+    if (!err)
+        err = norm(r, s, b);
+    for (uint32_t u = 0; !err && u < m->n_units; u++) {
+        if (!zero__unit_trains(m, u))
+            continue;
+        err = update(m, r, s, u, b);
+        if (!err)
+            err = publish(m, r, s, u, b);
+    }
+    return err;
+}

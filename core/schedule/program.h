@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step program: what a step is made of, and the one data structure that engine, memory plan,
+ * checker, trace and dump are functions of.
+ *
+ * Vocabulary:
+ *   recipe   the options that shape a program (stage, ranks, accumulation, budgets)
+ *   home     a region of the states, alive as long as the runtime (a segment's parameters, …)
+ *   buffer   a home, or a transient region of one body
+ *   op       one piece of work on a queue, with the bytes it reads and writes
+ *   body     ops in list order: micro, last micro, update, evaluation
+ *   wait     (queue, ordinal): the op starts after that many ops of that queue are done
+ *
+ * Passes run in this order: emit (ops and buffers, in an order that is correct if run one by one),
+ * plan (an offset for every transient buffer, from list-order lifetimes), link (waits, from
+ * conflicts of the bytes ops touch), check. No pass writes waits by hand: two ops are ordered
+ * because they touch the same bytes, or not at all.
+ */
+#ifndef ZERO_SCHEDULE_PROGRAM_H
+#define ZERO_SCHEDULE_PROGRAM_H
+
+#include "model/model.h"
+
+/* What shapes a program; the same on all ranks but for `rank`. */
+struct zero__recipe {
+    uint32_t stage, ranks, rank, accum;
+    uint32_t boundary;  /* reduce at the boundary of a step, not after every micro-batch */
+    uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
+    uint64_t bucket_bytes, prefetch_bytes;
+    int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
+};
+
+/* A unit's parameters are sharded and must be gathered (stage 3 and more than one rank). */
+static inline int zero__recipe_gathers(const struct zero__recipe *r, const struct zero__segment *s)
+{
+    return r->stage == 3 && r->ranks > 1 && !s->persistent;
+}
+
+enum zero__queue {
+    ZERO__Q_COMPUTE,
+    ZERO__Q_GATHER,
+    ZERO__Q_REDUCE,
+    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update */
+    ZERO__N_QUEUES,
+    ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
+};
+
+enum zero__op_kind {
+    ZERO__GATHER,     /* shards of a unit's parameters into its gathered buffers */
+    ZERO__COMPUTE,    /* the application, from acquire to release */
+    ZERO__FILL,       /* zeroes the gaps of gradient buffers */
+    ZERO__ACCUMULATE, /* adds a unit's gradients to its fp32 accumulators */
+    ZERO__REDUCE,     /* reduce-scatter of a unit's gradients */
+    ZERO__PUBLISH,    /* all-gather in place of a home (parameters after update; stage 0 gradients) */
+    ZERO__SUMSQ,      /* squares of the rank's part of a unit's gradients, block by block */
+    ZERO__TOTAL,      /* the rank's sum of them, in (unit, block) order */
+    ZERO__NORM,       /* all-gather of the ranks' sums */
+    ZERO__SCALARS,    /* global norm, clip factor, skip flag, loss scale */
+    ZERO__UPDATE,     /* optimizer, on the rank's part of a unit */
+    ZERO__FREE,       /* marker: buffers of the op's list end here */
+    ZERO__N_OPS,
+};
+
+/* What an access is for; the executor finds its operands by role. */
+enum zero__role {
+    ZERO__R_SRC,
+    ZERO__R_DST,
+    ZERO__R_PARAM,
+    ZERO__R_GRAD,
+    ZERO__R_MASTER,
+    ZERO__R_MOMENTUM,
+    ZERO__R_VARIANCE,
+    ZERO__R_DECLARED,
+};
+
+/* Bytes off … off + bytes of a buffer, read or written. */
+struct zero__access {
+    uint32_t buffer, segment; /* segment: ZERO_NONE where none */
+    uint8_t role, write;
+    uint64_t off, bytes;
+};
+
+struct zero__wait {
+    uint32_t queue, ordinal;
+};
+
+enum zero__op_flags {
+    ZERO__OP_READY = 1u << 0, /* starts after the unit's parameters of the last update are whole */
+    ZERO__OP_FIRST = 1u << 1, /* COMPUTE: the first gradient contribution of the unit */
+    ZERO__OP_LAST = 1u << 2,  /* COMPUTE: the last one */
+};
+
+struct zero__op {
+    uint8_t kind, queue, pass, flags;
+    uint32_t unit;    /* ZERO_NONE where none */
+    uint32_t ordinal; /* among the ops of its queue in this body, from 1; 0 for markers */
+    uint32_t first_access, n_accesses;
+    uint32_t first_wait, n_waits;
+    uint64_t wire_bytes; /* sent by one rank */
+};
+
+struct zero__buffer {
+    uint8_t memory_class, transient;
+    uint32_t segment, declared; /* ZERO_NONE where not of one */
+    uint64_t bytes;
+    uint32_t first, last; /* transient: live for ops first <= i < last */
+    uint64_t offset;      /* in the states' slab, or in the transients' slab */
+};
+
+enum zero__body_kind {
+    ZERO__MICRO,
+    ZERO__LAST,
+    ZERO__UPDATE_BODY,
+    ZERO__EVALUATION,
+    ZERO__N_BODIES,
+};
+
+struct zero__body {
+    struct zero__op *ops;
+    struct zero__access *accesses;
+    struct zero__wait *waits;
+    struct zero__buffer *buffers; /* transient ones; ids follow the homes' */
+    uint32_t n_ops, n_accesses, n_waits, n_buffers;
+    uint32_t cap_ops, cap_accesses, cap_waits, cap_buffers;
+    uint32_t n_homes;
+    uint32_t *declared; /* by declared buffer: its id in this body, or ZERO_NONE */
+    uint32_t in_queue[ZERO__N_QUEUES]; /* ops per queue */
+    uint64_t height, lower_bound;      /* of the transient plan */
+    uint64_t wire_bytes;
+};
+
+/* Homes of a segment; ZERO_NONE where the segment has none. */
+struct zero__home {
+    uint32_t param, grad, acc, master, momentum, variance;
+    uint32_t param_whole, grad_whole, acc_whole, state_whole; /* else just the rank's shard */
+    uint64_t partials; /* first block of the segment in the partials' home */
+};
+
+/* The states of a model: every home, with its place. Built once; programs share it. */
+struct zero__states {
+    struct zero__buffer *buffers;
+    uint32_t n_buffers, cap_buffers;
+    struct zero__home *homes; /* by segment */
+    uint32_t partials, sums, scalars, staging; /* homes of the runtime itself */
+    uint64_t n_partials;
+    uint64_t bytes; /* height of the states' slab */
+};
+
+struct zero__program {
+    struct zero__body bodies[ZERO__N_BODIES];
+    struct zero_use *uses[2]; /* by enum zero_step_kind: the orders it was compiled from */
+    uint32_t n_uses[2];
+    uint64_t transient_bytes; /* the highest body */
+    uint64_t hash;            /* of ops, accesses, offsets: equal on all ranks */
+};
+
+/* Bytes that collective exchanges of the runtime itself (reads, sums) may use as staging. */
+#define ZERO_STAGING_BYTES (256u << 10)
+
+/* Alignment of every buffer in its slab. */
+#define ZERO_BUFFER_ALIGN 4096u
+
+int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
+                       struct zero__states *s);
+void zero__states_free(struct zero__states *s);
+/* Bytes of class by the paper's formula for this recipe, without padding. */
+uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__recipe *r,
+                             uint32_t memory_class);
+
+/* Runs all passes. */
+int zero__program_compile(const struct zero__model *m, const struct zero__recipe *r,
+                          const struct zero__states *s, uint64_t plan_nodes, uint32_t threads,
+                          struct zero__program **program);
+void zero__program_free(struct zero__program *p);
+
+/* The passes, for tests; in this order. */
+int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
+                     const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
+                     int last, struct zero__body *b);
+int zero__emit_eval(const struct zero__model *m, const struct zero__recipe *r,
+                    const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
+                    struct zero__body *b);
+int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
+                      const struct zero__states *s, struct zero__body *b);
+/* Bodies of one unit, see emit_single.c. `open`: the gradient buffers, zeroed gaps; else the
+ * reduction, of the last micro-batch or not. */
+int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
+                      const struct zero__states *s, uint32_t unit, struct zero__body *b);
+int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
+                         const struct zero__states *s, uint32_t unit, int open, int last,
+                         struct zero__body *b);
+int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads);
+int zero__link_body(const struct zero__states *s, struct zero__body *b);
+/*
+ * Finds, independently of the passes: a read of a transient buffer before its first write, an
+ * access outside a buffer or its life, two live buffers on the same bytes, a conflict of two ops
+ * that no wait orders.
+ */
+int zero__check_body(const struct zero__states *s, const struct zero__body *b);
+void zero__body_free(struct zero__body *b);
+
+/* Building blocks shared by the emit passes. */
+int zero__body_op(struct zero__body *b, const struct zero__op *op, uint32_t *index);
+int zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
+                      int write, uint64_t off, uint64_t bytes); /* of the last op */
+int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
+                      uint32_t declared, uint64_t bytes, uint32_t *id);
+
+/* A body's or the states' buffer by id. */
+static inline const struct zero__buffer *zero__buffer_of(const struct zero__states *s,
+                                                         const struct zero__body *b, uint32_t id)
+{
+    return id < b->n_homes ? &s->buffers[id] : &b->buffers[id - b->n_homes];
+}
+
+/* Names for dumps and reports. */
+const char *zero__op_name(uint32_t kind);
+const char *zero__queue_name(uint32_t queue);
+const char *zero__class_name(uint32_t memory_class);
+const char *zero__body_name(uint32_t body);
+
+/* Text of one body, a line per op; returns 0 or an error of the stream. */
+int zero__body_dump(const struct zero__model *m, const struct zero__states *s,
+                    const struct zero__body *b, void *file);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The homes: which states a rank keeps for each segment, whole or as its shard, and where they lie.
+ * They are stacked class by class; they live as long as the runtime, so there is nothing to search.
+ *
+ *   stage 0  everything whole
+ *   stage 1  master copy and moments as shards
+ *   stage 2  gradients too
+ *   stage 3  parameters too (but persistent segments)
+ *
+ * With one rank there is nothing to shard, and gradients need no bucket.
+ */
+#include "schedule/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/grow.h"
+#include "base/status.h"
+
+static int home_add(struct zero__states *s, uint32_t memory_class, uint32_t segment, uint64_t bytes,
+                    uint32_t *id)
+{
+    uint64_t end;
+
+    if (zero__grow(&s->buffers, &s->cap_buffers, s->n_buffers, sizeof *s->buffers))
+        return -ENOMEM;
+    if (zero__round_up(bytes, ZERO_BUFFER_ALIGN, &bytes) || zero__add(s->bytes, bytes, &end))
+        return -EOVERFLOW;
+    s->buffers[s->n_buffers] = (struct zero__buffer){.memory_class = (uint8_t)memory_class,
+                                                     .segment = segment,
+                                                     .declared = ZERO_NONE,
+                                                     .bytes = bytes,
+                                                     .offset = s->bytes};
+    s->bytes = end;
+    *id = s->n_buffers++;
+    return 0;
+}
+
+/* Elements of a segment that a rank keeps when a state is whole or not. */
+static uint64_t kept(const struct zero__segment *s, uint32_t whole)
+{
+    return whole ? s->padded : s->shard;
+}
+
+static void home_shape(const struct zero__recipe *r, const struct zero__segment *s,
+                       struct zero__home *h)
+{
+    uint32_t alone = r->ranks == 1;
+
+    *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE,
+                             1,         1,         1,         1,         0};
+    h->param_whole = !zero__recipe_gathers(r, s);
+    h->grad_whole = alone || r->stage < 2;
+    h->acc_whole = alone || r->stage < 2 || r->boundary;
+    h->state_whole = alone || r->stage < 1;
+}
+
+/* One class of all segments; `bytes` per element, 0: the parameter's own. */
+static int class_add(const struct zero__model *m, struct zero__states *s, uint32_t memory_class)
+{
+    for (uint32_t i = 0; i < m->n_segments; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        struct zero__home *h = &s->homes[i];
+        uint32_t *id, whole, bytes = 4;
+
+        switch (memory_class) {
+        case ZERO_CLASS_PARAMETERS:
+            id = &h->param, whole = h->param_whole, bytes = zero_dtype_bytes(g->dtype);
+            break;
+        case ZERO_CLASS_GRADIENTS:
+            id = &h->grad, whole = h->grad_whole, bytes = zero_dtype_bytes(g->dtype);
+            break;
+        case ZERO_CLASS_ACCUMULATORS:
+            id = &h->acc, whole = h->acc_whole;
+            break;
+        case ZERO_CLASS_MASTER:
+            id = &h->master, whole = h->state_whole;
+            if (g->dtype == ZERO_F32)
+                continue; /* the parameter is its own master copy */
+            break;
+        case ZERO_CLASS_MOMENTUM:
+            id = &h->momentum, whole = h->state_whole;
+            break;
+        default:
+            id = &h->variance, whole = h->state_whole;
+        }
+        if (memory_class != ZERO_CLASS_PARAMETERS && !g->trainable)
+            continue;
+        int err = home_add(s, memory_class, i, kept(g, whole) * bytes, id);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int own_add(const struct zero__model *m, const struct zero__recipe *r,
+                   struct zero__states *s)
+{
+    int err;
+
+    for (uint32_t i = 0; i < m->n_segments; i++) {
+        s->homes[i].partials = s->n_partials;
+        if (m->segments[i].trainable)
+            s->n_partials += (m->segments[i].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+    }
+    err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double), &s->partials);
+    if (!err)
+        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, r->ranks * sizeof(double), &s->sums);
+    if (!err)
+        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars), &s->scalars);
+    if (!err)
+        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES, &s->staging);
+    return err;
+}
+
+int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
+                       struct zero__states *s)
+{
+    int err = -ENOMEM;
+
+    *s = (struct zero__states){0};
+    s->homes = calloc(m->n_segments + 1, sizeof *s->homes);
+    if (!s->homes)
+        goto out;
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        home_shape(r, &m->segments[i], &s->homes[i]);
+    err = class_add(m, s, ZERO_CLASS_PARAMETERS);
+    if (!err)
+        err = class_add(m, s, r->accum > 1 ? ZERO_CLASS_ACCUMULATORS : ZERO_CLASS_GRADIENTS);
+    if (!err)
+        err = class_add(m, s, ZERO_CLASS_MASTER);
+    if (!err && r->n_moments > 0)
+        err = class_add(m, s, ZERO_CLASS_MOMENTUM);
+    if (!err && r->n_moments > 1)
+        err = class_add(m, s, ZERO_CLASS_VARIANCE);
+    if (!err)
+        err = own_add(m, r, s);
+out:
+    if (err) {
+        zero__states_free(s);
+        return zero__fail(err, "%s", err == -ENOMEM ? "no memory to lay out the model's states"
+                                                    : "the model's states exceed 2^64 bytes");
+    }
+    return 0;
+}
+
+void zero__states_free(struct zero__states *s)
+{
+    free(s->buffers);
+    free(s->homes);
+    *s = (struct zero__states){0};
+}
+
+/* ZeRO, SC 2020, section 5: Ψ elements, K = 12 with a 16-bit model and Adam. */
+uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__recipe *r,
+                             uint32_t memory_class)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < m->n_params; i++) {
+        const struct zero__param *p = &m->params[i];
+        const struct zero__segment *s = &m->segments[p->segment];
+        uint64_t bytes = 0, whole = 1;
+
+        if (memory_class != ZERO_CLASS_PARAMETERS && !s->trainable)
+            continue;
+        switch (memory_class) {
+        case ZERO_CLASS_PARAMETERS:
+            bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_gathers(r, s);
+            break;
+        case ZERO_CLASS_GRADIENTS:
+            bytes = r->accum > 1 ? 0 : zero_dtype_bytes(p->dtype), whole = r->stage < 2;
+            break;
+        case ZERO_CLASS_ACCUMULATORS:
+            bytes = r->accum > 1 ? 4 : 0, whole = r->stage < 2 || r->boundary;
+            break;
+        case ZERO_CLASS_MASTER:
+            bytes = p->dtype == ZERO_F32 ? 0 : 4, whole = r->stage < 1;
+            break;
+        case ZERO_CLASS_MOMENTUM:
+            bytes = r->n_moments > 0 ? 4 : 0, whole = r->stage < 1;
+            break;
+        case ZERO_CLASS_VARIANCE:
+            bytes = r->n_moments > 1 ? 4 : 0, whole = r->stage < 1;
+            break;
+        default:
+            break;
+        }
+        total += p->count * bytes * (whole ? r->ranks : 1);
+    }
+    return (total + r->ranks - 1) / r->ranks;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress, sentences and the JSON log; see log.h. */
+#include "log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Plain progress lines come at least this far apart, except the first and the last. */
+#define PLAIN_EVERY_NS UINT64_C(2000000000)
+#define IN_PLACE_EVERY_NS UINT64_C(100000000)
+
+static int open_file(const char *path, FILE **file, char *text, size_t bytes)
+{
+    if (!path)
+        return 0;
+    *file = fopen(path, "we");
+    if (*file)
+        return 0;
+    const int err = -errno;
+    snprintf(text, bytes, "cannot create %s: %s", path, strerror(-err));
+    return err;
+}
+
+int gpt2_log_open(struct gpt2_log *log, const struct gpt2_options *o, int rank, char *text,
+                  size_t bytes)
+{
+    memset(log, 0, sizeof *log);
+    log->root = rank == 0;
+    log->terminal = isatty(STDOUT_FILENO);
+    log->steps = o->steps;
+    log->start_ns = gpt2_now_ns();
+    if (!log->root)
+        return 0;
+    log->json_path = o->json;
+    log->ops_path = o->ops;
+    int err = open_file(o->json, &log->json, text, bytes);
+    return err ? err : open_file(o->ops, &log->ops, text, bytes);
+}
+
+static int close_file(const char *path, FILE *file, char *text, size_t bytes)
+{
+    if (!file)
+        return 0;
+    const int bad = ferror(file), late = fclose(file);
+    if (!bad && !late)
+        return 0;
+    snprintf(text, bytes, "cannot write %s: is the disk full?", path);
+    return -EIO;
+}
+
+int gpt2_log_close(struct gpt2_log *log, char *text, size_t bytes)
+{
+    if (log->line_open)
+        putchar('\n');
+    fflush(stdout);
+    int err = close_file(log->json_path, log->json, text, bytes);
+    int err2 = close_file(log->ops_path, log->ops, text, bytes);
+    memset(log, 0, sizeof *log);
+    return err ? err : err2;
+}
+
+void gpt2_log_say(struct gpt2_log *log, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!log->root)
+        return;
+    if (log->line_open)
+        putchar('\n');
+    log->line_open = false;
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* One object and a newline; takes the reference. JSON has no infinity: such numbers are null. */
+static void write_json(FILE *file, json_t *object)
+{
+    if (json_dumpf(object, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0)
+        fputc('\n', file);
+    json_decref(object);
+}
+
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *count(uint64_t n)
+{
+    return json_integer((json_int_t)n);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static void show_progress(struct gpt2_log *log, const struct gpt2_step *s)
+{
+    const uint64_t now = gpt2_now_ns(), every = log->terminal ? IN_PLACE_EVERY_NS : PLAIN_EVERY_NS;
+    const bool edge = s->step == 1 || s->step == log->steps;
+
+    if (!edge && now - log->shown_ns < every)
+        return;
+    log->shown_ns = now;
+    const double left =
+        (double)(now - log->start_ns) * 1e-9 / (double)s->step * (double)(log->steps - s->step);
+    printf("%sstep %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %u:%02u left%s",
+           log->terminal ? "\r\033[K" : "", s->step, log->steps, s->loss, s->tokens_per_s,
+           (unsigned)(left / 60), (unsigned)left % 60, log->terminal ? "" : "\n");
+    log->line_open = log->terminal;
+    fflush(stdout);
+}
+
+void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
+{
+    if (!log->root)
+        return;
+    if (log->json)
+        write_json(log->json,
+                   json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type",
+                             "step", "step", count(s->step), "loss", number(s->loss), "grad_norm",
+                             number(s->grad_norm), "time_s", number(s->time_s), "compute_s",
+                             number(s->compute_s), "exposed_s", number(s->exposed_s), "optimizer_s",
+                             number(s->optimizer_s), "other_s", number(s->other_s), "tokens_per_s",
+                             number(s->tokens_per_s), "wire_bytes", count(s->wire_bytes)));
+    show_progress(log, s);
+}
+
+void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss)
+{
+    if (log->root && log->json)
+        write_json(log->json, json_pack("{s:s, s:o, s:o}", "type", "eval", "step", count(step),
+                                        "loss", number(loss)));
+}
+
+/* ---- Ops ------------------------------------------------------------------------------------- */
+
+struct ops {
+    FILE *file;
+    uint64_t step;
+};
+
+static void write_op(void *arg, const struct zero_op_time *op)
+{
+    const struct ops *o = arg;
+    write_json(o->file,
+               json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o}", "step", count(o->step),
+                         "body", count(op->body), "index", count(op->index), "kind", op->kind,
+                         "unit", op->unit, "queue", op->queue, "bytes", count(op->bytes),
+                         "start_ns", count(op->start_ns), "end_ns", count(op->end_ns)));
+}
+
+void gpt2_log_ops(struct gpt2_log *log, struct gpt2_session *s, uint64_t step)
+{
+    struct ops o = {log->ops, step};
+    if (o.file)
+        zero_op_times(s->rt, write_op, &o);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
+{
+    gpt2_log_say(log, "Memory of this rank in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
+                 "planned", "reserved", "peak");
+    for (uint32_t i = 0; i < m->n_rows; i++) {
+        const struct zero_memory_row *r = &m->rows[i];
+        if (r->planned || r->reserved || r->peak)
+            gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", r->class_name, r->tier,
+                         mib(r->planned), mib(r->reserved), mib(r->peak));
+    }
+    gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", "all", "", mib(m->planned),
+                 mib(m->reserved), mib(m->peak));
+    gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
+                 mib(m->unplanned_peak));
+}
+
+static json_t *memory_json(const struct zero_memory_report *m)
+{
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < m->n_rows; i++) {
+        const struct zero_memory_row *r = &m->rows[i];
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:s, s:o, s:o, s:o}", "class", r->class_name, "tier",
+                                        r->tier, "planned", count(r->planned), "reserved",
+                                        count(r->reserved), "peak", count(r->peak)));
+    }
+    return rows;
+}
+
+int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
+{
+    struct zero_memory_report memory = {.size = sizeof memory};
+    const char *comm = zero_option(s->rt, "comm");
+    char hex[17];
+    uint64_t hash = 0;
+    int err = zero_weights_hash(s->rt, &hash);
+
+    if (!err)
+        err = zero_memory_report(s->rt, &memory);
+    if (err)
+        return err;
+    snprintf(hex, sizeof hex, "%016" PRIx64, hash);
+    gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
+    say_memory(log, &memory);
+    gpt2_log_say(log, "Weights %s", hex);
+    if (log->root && log->json)
+        write_json(log->json,
+                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o}", "type", "summary",
+                             "weights_hash", hex, "stage", (int)gpt2_session_number(s, "stage"),
+                             "ranks", zero_ranks(s->rt), "comm", comm ? comm : "", "dtype",
+                             zero_dtype_name(s->shape.dtype), "parameters",
+                             count(gpt2_n_parameters(&s->shape.model)), "memory",
+                             memory_json(&memory)));
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What rank 0 tells: a progress line (in place on a terminal, now and then as a plain line
+ * elsewhere), sentences, and the JSON log. Other ranks' logs are silent.
+ */
+#ifndef GPT2_LOG_H
+#define GPT2_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "session.h"
+
+struct gpt2_log {
+    FILE *json, *ops; /* NULL: not wanted */
+    const char *json_path, *ops_path;
+    bool root, terminal, line_open;
+    uint64_t steps, start_ns, shown_ns;
+};
+
+/* One training step. */
+struct gpt2_step {
+    uint64_t step; /* from 1 */
+    double loss, grad_norm;
+    double time_s, compute_s, exposed_s, optimizer_s, other_s;
+    double tokens_per_s;
+    uint64_t wire_bytes;
+};
+
+/* Creates the files on rank 0; -errno with the sentence in `text`. */
+int gpt2_log_open(struct gpt2_log *log, const struct gpt2_options *o, int rank, char *text,
+                  size_t bytes);
+/* Ends the progress line and the files; -errno with the sentence if not all could be written. */
+int gpt2_log_close(struct gpt2_log *log, char *text, size_t bytes);
+
+/* A line of text; ends the progress line first. */
+__attribute__((format(printf, 2, 3))) void gpt2_log_say(struct gpt2_log *log, const char *fmt, ...);
+
+void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s);
+void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss);
+/* The ops of the bodies that ran since the last call. */
+void gpt2_log_ops(struct gpt2_log *log, struct gpt2_session *s, uint64_t step);
+
+/* The memory table, the weights' hash and the summary. Collective. */
+int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The passes over the whole network: which unit is used when, and which memory lives how long.
+ *
+ * Parameters and memory come from a host: the library (engine.c) or plain arrays (plain.c). The
+ * order of uses and the lifetimes of regions are tables, so that they can be declared beforehand.
+ */
+#ifndef GPT2_NETWORK_H
+#define GPT2_NETWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "block.h"
+
+/* Regions of memory; GPT2_SAVED + l belongs to block l. */
+enum gpt2_region {
+    GPT2_STREAM,       /* the residual stream */
+    GPT2_POSITION,     /* scratch of the position embedding */
+    GPT2_WORK_FORWARD, /* scratch of the blocks */
+    GPT2_WORK_BACKWARD,
+    GPT2_FINAL,        /* what the final layer norm saves */
+    GPT2_HEAD_FORWARD, /* scratch of the output layer */
+    GPT2_HEAD,         /* what the output layer saves */
+    GPT2_D_STREAM,     /* gradient of the residual stream */
+    GPT2_EMBED,        /* scratch of the embeddings' gradients */
+    GPT2_SAVED,
+};
+
+/* A use of a unit. */
+struct gpt2_use {
+    uint32_t unit;
+    bool backward;
+};
+
+/* A region lives from the first use `from` to the last use `to`, both included. */
+struct gpt2_lifetime {
+    const char *name;
+    bool activation; /* else scratch */
+    size_t bytes;
+    struct gpt2_use from, to;
+};
+
+/* All return 0 or a negative errno. */
+struct gpt2_host {
+    void *arg;
+    /* Fills params with the unit's tensors. */
+    int (*acquire)(void *arg, struct gpt2_use use, struct gpt2_param *params);
+    int (*release)(void *arg, struct gpt2_use use);
+    /* 64-byte aligned memory of a region while it lives, else NULL. */
+    void *(*region)(void *arg, uint32_t region);
+};
+
+uint32_t gpt2_n_regions(const struct gpt2_config *c);
+void gpt2_region(const struct gpt2_shape *s, uint32_t region, struct gpt2_lifetime *l);
+
+/* Uses of one training micro-step or evaluation, in order; returns how many (≤ 2 * units + 2). */
+uint32_t gpt2_order(const struct gpt2_config *c, bool training, struct gpt2_use *uses);
+
+/*
+ * Forward and backward pass of `scale` * the mean loss over batch * seq positions; gradients go
+ * where the host says. loss: nats of each position, batch * seq.
+ */
+int gpt2_train(const struct gpt2_host *host, const struct gpt2_shape *s, const int32_t *tokens,
+               const int32_t *targets, float scale, float *loss);
+/* The losses alone. */
+int gpt2_evaluate(const struct gpt2_host *host, const struct gpt2_shape *s, const int32_t *tokens,
+                  const int32_t *targets, float *loss);
+/* Logits (vocab of them) of what follows position `row`. */
+int gpt2_predict(const struct gpt2_host *host, const struct gpt2_shape *s, const int32_t *tokens,
+                 size_t row, float *logits);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of the model with the library; see session.h. */
+#include "session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct gpt2_initialiser {
+    struct gpt2_tensor tensor;
+    uint32_t index;
+    uint64_t seed;
+};
+
+uint64_t gpt2_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- The host of the passes ------------------------------------------------------------------ */
+
+static int acquire(void *arg, struct gpt2_use use, struct gpt2_param *params)
+{
+    struct gpt2_session *s = arg;
+    const struct gpt2_config *c = &s->shape.model;
+    const uint32_t from = gpt2_first_tensor(c, use.unit);
+    const uint32_t to =
+        use.unit + 1 < gpt2_n_units(c) ? gpt2_first_tensor(c, use.unit + 1) : gpt2_n_tensors(c);
+
+    if (s->stop && *s->stop)
+        return -EINTR;
+    int err =
+        zero_acquire(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD, NULL);
+    if (err)
+        return err;
+    for (uint32_t t = from; t < to; t++) {
+        struct gpt2_param *p = &params[t - from];
+        *p = (struct gpt2_param){.dtype = s->shape.dtype};
+        p->value = zero_param(s->rt, s->params[t]);
+        if (use.backward)
+            p->gradient = zero_grad(s->rt, s->params[t], &p->beta);
+        if (!p->value || (use.backward && !p->gradient))
+            return -EFAULT;
+    }
+    s->since_ns = gpt2_now_ns();
+    return 0;
+}
+
+static int release(void *arg, struct gpt2_use use)
+{
+    struct gpt2_session *s = arg;
+
+    s->compute_ns += gpt2_now_ns() - s->since_ns;
+    return zero_release(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD,
+                        NULL);
+}
+
+static void *region_of(void *arg, uint32_t region)
+{
+    struct gpt2_session *s = arg;
+    return zero_buffer(s->rt, s->regions[region]);
+}
+
+/* ---- Registration ---------------------------------------------------------------------------- */
+
+static int initialise(void *arg, uint64_t first, uint64_t count, float *values)
+{
+    const struct gpt2_initialiser *i = arg;
+    gpt2_initial(&i->tensor, i->index, i->seed, first, count, values);
+    return 0;
+}
+
+static int add_groups(struct gpt2_session *s, const struct gpt2_options *o)
+{
+    struct zero_group_desc group = {.size = sizeof group,
+                                    .name = "matrices",
+                                    .lr = (float)gpt2_session_number(s, "lr"),
+                                    .weight_decay = (float)o->weight_decay,
+                                    .beta1 = (float)gpt2_session_number(s, "beta1"),
+                                    .beta2 = (float)o->beta2,
+                                    .eps = (float)gpt2_session_number(s, "eps"),
+                                    .momentum = (float)gpt2_session_number(s, "momentum")};
+    int err = zero_group_add(s->rt, &group, &s->groups[0]);
+    group.name = "vectors";
+    group.weight_decay = 0;
+    return err ? err : zero_group_add(s->rt, &group, &s->groups[1]);
+}
+
+static int add_parameters(struct gpt2_session *s, uint64_t seed)
+{
+    const struct gpt2_config *c = &s->shape.model;
+    int err = 0;
+
+    for (uint32_t u = 0; u < gpt2_n_units(c) && !err; u++) {
+        char name[32];
+        gpt2_unit_name(c, u, name, sizeof name);
+        err = zero_unit_add(s->rt, name, &s->units[u]);
+    }
+    for (uint32_t i = 0; i < gpt2_n_tensors(c) && !err; i++) {
+        struct gpt2_initialiser *init = &s->initialisers[i];
+        gpt2_tensor(c, i, &init->tensor);
+        init->index = i;
+        init->seed = seed;
+        const struct zero_param_desc desc = {
+            .size = sizeof desc,
+            .name = init->tensor.name,
+            .dtype = s->shape.dtype,
+            .n_dims = init->tensor.n_dims,
+            .dims = {init->tensor.dims[0], init->tensor.dims[1]},
+            .group = s->groups[init->tensor.decay ? 0 : 1],
+            .init = {.kind = ZERO_INIT_CALLBACK, .fn = initialise, .arg = init},
+        };
+        err = zero_param_add(s->rt, s->units[init->tensor.unit], &desc, &s->params[i]);
+    }
+    return err;
+}
+
+static uint32_t pass_of(struct gpt2_use use)
+{
+    return use.backward ? ZERO_BACKWARD : ZERO_FORWARD;
+}
+
+static int set_order(struct gpt2_session *s, uint32_t kind)
+{
+    const struct gpt2_config *c = &s->shape.model;
+    const uint32_t most = 2 * gpt2_n_units(c) + 2;
+    struct gpt2_use *uses = calloc(most, sizeof *uses);
+    struct zero_use *order = calloc(most, sizeof *order);
+    int err = -ENOMEM;
+
+    if (uses && order) {
+        const uint32_t n = gpt2_order(c, kind == ZERO_TRAIN, uses);
+        for (uint32_t i = 0; i < n; i++)
+            order[i] = (struct zero_use){s->units[uses[i].unit], pass_of(uses[i])};
+        err = zero_set_order(s->rt, kind, order, n);
+    }
+    free(order);
+    free(uses);
+    return err;
+}
+
+static int add_regions(struct gpt2_session *s)
+{
+    int err = 0;
+
+    for (uint32_t r = 0; r < gpt2_n_regions(&s->shape.model) && !err; r++) {
+        struct gpt2_lifetime l;
+        gpt2_region(&s->shape, r, &l);
+        const struct zero_buffer_desc desc = {
+            .size = sizeof desc,
+            .name = l.name,
+            .memory_class = l.activation ? ZERO_CLASS_ACTIVATIONS : ZERO_CLASS_OTHER,
+            .bytes = l.bytes,
+            .from_unit = s->units[l.from.unit],
+            .from_pass = pass_of(l.from),
+            .to_unit = s->units[l.to.unit],
+            .to_pass = pass_of(l.to),
+        };
+        err = zero_buffer_add(s->rt, &desc, &s->regions[r]);
+    }
+    return err;
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+int gpt2_session_open(struct gpt2_session *s, const struct gpt2_options *o,
+                      const struct zero_config *base)
+{
+    struct zero_setting settings[2 * GPT2_MAX_SETTINGS];
+    struct zero_config config = ZERO_CONFIG_INIT;
+    uint32_t n = 0;
+
+    memset(s, 0, sizeof *s);
+    if (base)
+        config = *base;
+    if (config.n_settings > GPT2_MAX_SETTINGS)
+        return -EINVAL;
+    while (n < o->n_settings) {
+        settings[n] = o->settings[n];
+        n++;
+    }
+    for (uint32_t i = 0; i < config.n_settings; i++)
+        settings[n++] = config.settings[i];
+    config.settings = settings;
+    config.n_settings = n;
+    s->shape =
+        (struct gpt2_shape){o->model, (uint32_t)o->batch, (uint32_t)o->seq, o->dtype, o->recompute};
+    s->host = (struct gpt2_host){s, acquire, release, region_of};
+    return zero_create(&config, &s->rt);
+}
+
+int gpt2_session_commit(struct gpt2_session *s, const struct gpt2_options *o)
+{
+    const struct gpt2_config *c = &s->shape.model;
+    int err;
+
+    s->units = calloc(gpt2_n_units(c), sizeof *s->units);
+    s->params = calloc(gpt2_n_tensors(c), sizeof *s->params);
+    s->regions = calloc(gpt2_n_regions(c), sizeof *s->regions);
+    s->initialisers = calloc(gpt2_n_tensors(c), sizeof *s->initialisers);
+    if (!s->units || !s->params || !s->regions || !s->initialisers)
+        return -ENOMEM;
+    err = add_groups(s, o);
+    if (!err)
+        err = add_parameters(s, o->seed);
+    if (!err)
+        err = set_order(s, ZERO_TRAIN);
+    if (!err)
+        err = set_order(s, ZERO_EVAL);
+    if (!err)
+        err = add_regions(s);
+    return err ? err : zero_commit(s->rt);
+}
+
+void gpt2_session_close(struct gpt2_session *s)
+{
+    zero_destroy(s->rt);
+    free(s->initialisers);
+    free(s->regions);
+    free(s->params);
+    free(s->units);
+    memset(s, 0, sizeof *s);
+}
+
+double gpt2_session_number(const struct gpt2_session *s, const char *option)
+{
+    const char *text = zero_option(s->rt, option);
+    return text ? strtod(text, NULL) : 0;
+}

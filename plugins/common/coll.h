@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comm.h says about one collective, as code: which descriptors are legal, how many bytes each
+ * side has, how an all_reduce is cut into parts, and what goes over the wire.
+ */
+#ifndef ZERO_PLUGINS_COMMON_COLL_H
+#define ZERO_PLUGINS_COMMON_COLL_H
+
+#include <zero/comm.h>
+
+/* For host->fail: who speaks. */
+struct zero__voice {
+    const struct zero_host *host;
+    const char *plugin;
+};
+
+#define zero__say(voice, err, ...) \
+    ((voice)->host->fail((voice)->host->ctx, (voice)->plugin, (err), __VA_ARGS__))
+
+#define ZERO__ALL_KINDS                                                          \
+    (1u << ZERO_ALL_GATHER | 1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE | \
+     1u << ZERO_BROADCAST | 1u << ZERO_BARRIER)
+#define ZERO__ALL_DTYPES                                                                   \
+    (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32 | 1u << ZERO_I64 | \
+     1u << ZERO_U8 | 1u << ZERO_F64)
+
+/* "all_gather" and so on, "?" for an unknown kind. */
+const char *zero__coll_name(uint32_t kind);
+
+static inline int zero__coll_reduces(uint32_t kind)
+{
+    return kind == ZERO_REDUCE_SCATTER || kind == ZERO_ALL_REDUCE;
+}
+
+/*
+ * Checks everything in the descriptor of a communicator of `ranks` ranks but where its slices lie:
+ * 0, -EINVAL, -ENOTSUP or -EOVERFLOW with the sentence recorded.
+ */
+int zero__coll_check(const struct zero__voice *voice, const struct zero_coll *c, int32_t rank,
+                     int32_t ranks);
+
+/*
+ * Checks that source and destination, where they lie, overlap only as INPLACE says. Pointers of
+ * empty slices are not looked at.
+ */
+int zero__coll_check_overlap(const struct zero__voice *voice, const struct zero_coll *c,
+                             int32_t rank, const void *src, const void *dst);
+
+/* Elements that rank `rank` reduces in an all_reduce: whole blocks of 64, the last rank's less. */
+void zero__coll_part(uint64_t count, int32_t rank, int32_t ranks, uint64_t *first, uint64_t *n);
+
+/* Payload bytes that the peers of this rank read from it; the descriptor is legal. */
+uint64_t zero__coll_wire(const struct zero_coll *c, int32_t rank, int32_t ranks);
+
+/* Bytes that the descriptor makes the ranks of this machine touch, about; for choosing stores. */
+uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks);
+
+#endif

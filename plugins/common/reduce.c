@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses the loop for a reduction. More sources than are read well side by side go through an
+ * unrounded fp32 partial sum that stays in the first cache: the order of additions is the same.
+ */
+#include "reduce.h"
+
+#include <errno.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define PARTIAL 2048u /* elements */
+
+static int has_avx2(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+#else
+    return 0;
+#endif
+}
+
+static int has_avx512(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
+#else
+    return 0;
+#endif
+}
+
+const char *zero__vec_name(int isa)
+{
+    return isa == ZERO__VEC_AVX512 ? "avx512" : isa == ZERO__VEC_AVX2 ? "avx2" : "scalar";
+}
+
+int zero__vec_select(const struct zero_host *host, const char *plugin)
+{
+    const char *word = host->param(host->ctx, plugin, "isa", "auto",
+                                   "instruction set of sums: auto, avx512, avx2 or scalar");
+    int best = has_avx512() ? ZERO__VEC_AVX512 : has_avx2() ? ZERO__VEC_AVX2 : ZERO__VEC_SCALAR;
+
+    if (strcmp(word, "auto") == 0)
+        return best;
+    for (int isa = ZERO__VEC_SCALAR; isa <= ZERO__VEC_AVX512; isa++)
+        if (strcmp(word, zero__vec_name(isa)) == 0) {
+            if (isa <= best)
+                return isa;
+            return host->fail(host->ctx, plugin, -ENOTSUP,
+                              "ZERO_ISA is %s, but this CPU goes up to %s: use auto", word,
+                              zero__vec_name(best));
+        }
+    return host->fail(host->ctx, plugin, -EINVAL,
+                      "ZERO_ISA is %s: give auto, avx512, avx2 or scalar", word);
+}
+
+static void pass_run(int isa, const struct zero__reduce_pass *p)
+{
+#if defined(__x86_64__)
+    if (isa == ZERO__VEC_AVX512) {
+        zero__reduce_float_avx512(p);
+        return;
+    }
+    if (isa == ZERO__VEC_AVX2) {
+        zero__reduce_float_avx2(p);
+        return;
+    }
+#endif
+    (void)isa;
+    zero__reduce_float_scalar(p);
+}
+
+/* Sources s … of r, as many as one pass takes, over count elements from element i of r. */
+static struct zero__reduce_pass pass_of(const struct zero__reduce *r, uint32_t s, uint64_t i,
+                                        uint64_t count)
+{
+    struct zero__reduce_pass p = {*r, NULL};
+    p.r.dst = (char *)r->dst + (r->first + i) * zero_dtype_bytes(r->dst_dtype);
+    p.r.src = r->src + s;
+    p.r.n = r->n - s < ZERO__REDUCE_FAN_IN ? r->n - s : ZERO__REDUCE_FAN_IN;
+    p.r.first = r->first + i;
+    p.r.count = count;
+    return p;
+}
+
+/* One block of a reduction with many sources: all passes but the last leave the bare sum in x. */
+static void block_run(int isa, const struct zero__reduce *r, uint64_t i, uint64_t count)
+{
+    float x[PARTIAL];
+
+    for (uint32_t s = 0; s < r->n; s += ZERO__REDUCE_FAN_IN) {
+        struct zero__reduce_pass p = pass_of(r, s, i, count);
+        p.partial = s ? x : NULL;
+        if (s + ZERO__REDUCE_FAN_IN < r->n) {
+            p.r.dst = x;
+            p.r.dst_dtype = ZERO_F32;
+            p.r.scale = 1;
+            p.r.accumulate = p.r.stream = 0;
+        }
+        pass_run(isa, &p);
+    }
+}
+
+static void reduce_float(int isa, const struct zero__reduce *r)
+{
+    if (r->n <= ZERO__REDUCE_FAN_IN) {
+        struct zero__reduce_pass p = pass_of(r, 0, 0, r->count);
+        pass_run(isa, &p);
+        return;
+    }
+    for (uint64_t i = 0; i < r->count; i += PARTIAL)
+        block_run(isa, r, i, r->count - i < PARTIAL ? r->count - i : PARTIAL);
+}
+
+/* Integers and fp64: simple loops in their own type. finish(x) ends the result x of an element. */
+#define REDUCE_PLAIN(name, type, wide, finish)                                  \
+    static void name(const struct zero__reduce *r)                              \
+    {                                                                           \
+        type a[256], *dst = r->dst;                                             \
+        for (uint64_t i = r->first, end = i + r->count; i < end; i += 256) {    \
+            uint32_t n = end - i < 256 ? (uint32_t)(end - i) : 256;             \
+            memcpy(a, (const type *)r->src[0] + i, n * sizeof(type));           \
+            for (uint32_t s = 1; s < r->n; s++) {                               \
+                const type *x = (const type *)r->src[s] + i;                    \
+                if (r->redop == ZERO_SUM)                                       \
+                    for (uint32_t k = 0; k < n; k++)                            \
+                        a[k] = (type)((wide)a[k] + (wide)x[k]);                 \
+                else                                                            \
+                    for (uint32_t k = 0; k < n; k++)                            \
+                        a[k] = (!(x[k] <= a[k]) && a[k] == a[k]) ? x[k] : a[k]; \
+            }                                                                   \
+            for (uint32_t k = 0; k < n; k++)                                    \
+                a[k] = finish(a[k]);                                            \
+            memcpy(dst + i, a, n * sizeof(type));                               \
+        }                                                                       \
+    }
+
+#define KEEP(x) (x)
+#define SCALED(x) canonical_f64((x) * (double)r->scale)
+
+static double canonical_f64(double x)
+{
+    return x == x ? x : (double)__builtin_nanf("");
+}
+
+REDUCE_PLAIN(reduce_i32, int32_t, uint32_t, KEEP)
+REDUCE_PLAIN(reduce_i64, int64_t, uint64_t, KEEP)
+REDUCE_PLAIN(reduce_u8, uint8_t, uint32_t, KEEP)
+REDUCE_PLAIN(reduce_f64, double, double, SCALED)
+
+void zero__reduce(int isa, const struct zero__reduce *r)
+{
+    switch (r->src_dtype) {
+    case ZERO_I32:
+        reduce_i32(r);
+        break;
+    case ZERO_I64:
+        reduce_i64(r);
+        break;
+    case ZERO_U8:
+        reduce_u8(r);
+        break;
+    case ZERO_F64:
+        reduce_f64(r);
+        break;
+    default:
+        reduce_float(isa, r);
+    }
+}

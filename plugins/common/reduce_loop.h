@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector loop of a floating reduction, written once. The including file defines the vector
+ * type `vec` of W floats, FN (attributes of every function) and load_f32, load_bf16, load_f16,
+ * store_f32, store_bf16, store_f16, stream_f32, stream_h (16-bit), vec_add, vec_max, vec_mul,
+ * vec_set1 and vec_canonical.
+ */
+#define UNROLL 4u
+
+FN vec load(uint32_t dtype, const void *base, uint64_t i)
+{
+    if (dtype == ZERO_F32)
+        return load_f32((const float *)base + i);
+    if (dtype == ZERO_BF16)
+        return load_bf16((const uint16_t *)base + i);
+    return load_f16((const uint16_t *)base + i);
+}
+
+FN void store(uint32_t dtype, int stream, void *base, uint64_t i, vec x)
+{
+    if (dtype == ZERO_F32) {
+        if (stream)
+            stream_f32((float *)base + i, x);
+        else
+            store_f32((float *)base + i, x);
+    } else {
+        half h = dtype == ZERO_BF16 ? to_bf16(x) : to_f16(x);
+        if (stream)
+            stream_h((uint16_t *)base + i, h);
+        else
+            store_h((uint16_t *)base + i, h);
+    }
+}
+
+/* Elements begin … of the pass as far as whole vectors go; all after begin are constants. */
+FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
+                 uint32_t op, int stream)
+{
+    const struct zero__reduce *r = &p->r;
+    const void *const *src = r->src;
+    const float *partial = p->partial;
+    const uint64_t first = r->first, count = r->count;
+    const uint32_t n = r->n;
+    const vec scale = vec_set1(r->scale);
+    void *dst = r->dst;
+    uint64_t i = begin;
+
+    for (; count - i >= UNROLL * W; i += UNROLL * W) {
+        vec a[UNROLL];
+        for (uint32_t k = 0; k < UNROLL; k++)
+            a[k] = partial ? load_f32(partial + i + k * W) : load(sd, src[0], first + i + k * W);
+        for (uint32_t s = partial ? 0 : 1; s < n; s++)
+            for (uint32_t k = 0; k < UNROLL; k++) {
+                vec x = load(sd, src[s], first + i + k * W);
+                a[k] = op == ZERO_SUM ? vec_add(a[k], x) : vec_max(a[k], x);
+            }
+        for (uint32_t k = 0; k < UNROLL; k++) {
+            a[k] = vec_mul(a[k], scale);
+            if (r->accumulate)
+                a[k] = vec_add(load(dd, dst, i + k * W), a[k]);
+            store(dd, stream, dst, i + k * W, vec_canonical(a[k]));
+        }
+    }
+    return i;
+}
+
+FN uint64_t loop_stream(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
+                        uint32_t op)
+{
+    if (p->r.stream)
+        return loop(p, begin, sd, dd, op, 1);
+    return loop(p, begin, sd, dd, op, 0);
+}
+
+FN uint64_t loop_op(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd)
+{
+    if (p->r.redop == ZERO_SUM)
+        return loop_stream(p, begin, sd, dd, ZERO_SUM);
+    return loop_stream(p, begin, sd, dd, ZERO_MAX);
+}
+
+FN uint64_t loop_dst(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd)
+{
+    if (p->r.dst_dtype == ZERO_F32)
+        return loop_op(p, begin, sd, ZERO_F32);
+    if (p->r.dst_dtype == ZERO_BF16)
+        return loop_op(p, begin, sd, ZERO_BF16);
+    return loop_op(p, begin, sd, ZERO_F16);
+}
+
+/* Elements begin … end - 1 of the pass, which do not fill vectors. */
+FN void part_scalar(const struct zero__reduce_pass *p, uint64_t begin, uint64_t end)
+{
+    struct zero__reduce_pass part = *p;
+
+    if (begin == end)
+        return;
+    part.r.dst = (char *)p->r.dst + begin * zero_dtype_bytes(p->r.dst_dtype);
+    part.r.first += begin;
+    part.r.count = end - begin;
+    if (part.partial)
+        part.partial += begin;
+    zero__reduce_float_scalar(&part);
+}
+
+/* Elements until dst is aligned for streaming stores. */
+FN uint64_t head(const struct zero__reduce *r)
+{
+    uint64_t width = zero_dtype_bytes(r->dst_dtype);
+    uint64_t over = (uintptr_t)r->dst % (W * width);
+    uint64_t n = over ? (W * width - over) / width : 0;
+    return n < r->count ? n : r->count;
+}
+
+FN void reduce_float(const struct zero__reduce_pass *p)
+{
+    uint64_t i = p->r.stream ? head(&p->r) : 0;
+
+    part_scalar(p, 0, i);
+    if (p->r.src_dtype == ZERO_F32)
+        i = loop_dst(p, i, ZERO_F32);
+    else if (p->r.src_dtype == ZERO_BF16)
+        i = loop_dst(p, i, ZERO_BF16);
+    else
+        i = loop_dst(p, i, ZERO_F16);
+    part_scalar(p, i, p->r.count);
+    if (p->r.stream)
+        _mm_sfence(); /* the stores are weakly ordered: a counter published next must follow them */
+}

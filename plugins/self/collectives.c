@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting and executing. post() only checks and queues; progress() does the work, in order per
+ * communicator, in pieces, so that one large copy does not hold up the thread that calls it.
+ */
+#include <errno.h>
+
+#include "../common/copy.h"
+#include "../common/reduce.h"
+#include "self.h"
+
+static char *slice_base(const struct zero_slice *s)
+{
+    return s->len ? s->mr->base + s->off : NULL;
+}
+
+static int check_slice(struct zero_comm_ctx *ctx, const struct zero_coll *c,
+                       const struct zero_slice *s)
+{
+    if (s->len == 0 ||
+        (s->mr->exchanged && s->off <= s->mr->bytes && s->len <= s->mr->bytes - s->off))
+        return 0;
+    if (!s->mr->exchanged)
+        return zero__say(&ctx->voice, -EINVAL, "%s: the memory was not exchanged",
+                         zero__coll_name(c->kind));
+    return zero__say(&ctx->voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
+                     zero__coll_name(c->kind), (unsigned long long)s->off,
+                     (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
+}
+
+static int check(struct zero_comm *comm, const struct zero_coll *c)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    int err = zero__coll_check(&ctx->voice, c, 0, 1);
+
+    if (!err)
+        err = check_slice(ctx, c, &c->src);
+    if (!err)
+        err = check_slice(ctx, c, &c->dst);
+    if (!err)
+        err = zero__coll_check_overlap(&ctx->voice, c, 0, slice_base(&c->src), slice_base(&c->dst));
+    return err;
+}
+
+int zero__self_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+
+    if (stream)
+        return zero__say(&ctx->voice, -ENOTSUP, "the comm plugin self takes no stream");
+    if (atomic_load(&ctx->aborted))
+        return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
+    if (n > SELF_INFLIGHT)
+        return zero__say(&ctx->voice, -EINVAL, "a batch of %u is larger than %u", n, SELF_INFLIGHT);
+    if (n > SELF_INFLIGHT - (comm->posted - comm->finished))
+        return -EAGAIN;
+    for (uint32_t i = 0; i < n; i++) {
+        int err = check(comm, &colls[i]);
+        if (err)
+            return err;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        comm->queue[comm->posted++ % SELF_INFLIGHT] = colls[i];
+    return 0;
+}
+
+/* Elements first … first + n of a collective that moves data. */
+static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t first, uint64_t n)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    const void *src = slice_base(&c->src);
+    char *dst = slice_base(&c->dst);
+    int stream = zero__coll_traffic(c, 1) > ctx->cache_bytes;
+
+    if (!zero__coll_reduces(c->kind)) {
+        uint64_t size = zero_dtype_bytes(c->src_dtype);
+        if (!(c->flags & ZERO_COLL_INPLACE))
+            zero__copy(dst + first * size, (const char *)src + first * size, n * size, stream);
+        return;
+    }
+    struct zero__reduce r = {
+        .dst = dst,
+        .src = &src,
+        .n = 1,
+        .src_dtype = c->src_dtype,
+        .dst_dtype = c->dst_dtype,
+        .redop = c->redop,
+        .scale = c->scale,
+        .accumulate = (c->flags & ZERO_COLL_ACCUMULATE) != 0,
+        .stream = (uint8_t)(stream && !(c->flags & ZERO_COLL_ACCUMULATE)),
+        .first = first,
+        .count = n,
+    };
+    zero__reduce(ctx->isa, &r);
+}
+
+int zero__self_advance(struct zero_comm *comm, uint64_t *budget)
+{
+    const struct zero_coll *c = &comm->queue[comm->finished % SELF_INFLIGHT];
+    uint64_t count = c->dst.len ? c->count : 0, size = zero_dtype_bytes(c->src_dtype);
+
+    if (count) {
+        uint64_t left = count - comm->done, n = (*budget / size / 64 + 1) * 64;
+        n = n < left ? n : left;
+        run(comm, c, comm->done, n);
+        comm->done += n;
+        *budget -= n * size < *budget ? n * size : *budget;
+        if (comm->done < count)
+            return 0;
+    }
+    comm->done = 0;
+    comm->finished++;
+    return 1;
+}
+
+/* One round over the communicators; returns how many completions it made. */
+static uint32_t round_trip(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max)
+{
+    int aborted = atomic_load(&ctx->aborted) != 0;
+    uint64_t budget = SELF_PIECE;
+    uint32_t n = 0;
+
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        while (n < max && budget && comm->posted != comm->finished) {
+            const struct zero_coll *c = &comm->queue[comm->finished % SELF_INFLIGHT];
+            struct zero_cqe cqe = {c->user, aborted ? -ECANCELED : (int64_t)c->dst.len};
+            if (aborted)
+                comm->finished++;
+            else if (!zero__self_advance(comm, &budget))
+                break;
+            cqes[n++] = cqe;
+        }
+    return n;
+}
+
+static int busy(const struct zero_comm_ctx *ctx)
+{
+    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->posted != comm->finished)
+            return 1;
+    return 0;
+}
+
+int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
+                        int64_t timeout_ns)
+{
+    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+
+    for (;;) {
+        uint32_t n = max ? round_trip(ctx, cqes, max) : 0;
+        if (n || timeout_ns <= 0 || max == 0 || atomic_exchange(&ctx->woken, 0))
+            return (int)n;
+        if (busy(ctx))
+            continue;
+        if (atomic_load(&ctx->aborted))
+            return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
+        uint32_t seen = zero__bell_announce(&ctx->bell);
+        if (!atomic_load(&ctx->woken) && !atomic_load(&ctx->aborted))
+            zero__bell_sleep(&ctx->bell, seen, until);
+        zero__bell_leave(&ctx->bell);
+        if (zero__clock_ns() >= until) {
+            atomic_store(&ctx->woken, 0);
+            return 0;
+        }
+    }
+}

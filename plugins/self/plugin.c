@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entry, contexts, memory and communicators of the plugin `self`; see self.h. */
+#include "self.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "../common/copy.h"
+#include "../common/memory.h"
+#include "../common/reduce.h"
+
+#define NAME "self"
+
+static int self_probe(const struct zero_host *host, struct zero_comm_caps *caps)
+{
+    int isa = zero__vec_select(host, NAME);
+
+    if (isa < 0)
+        return isa;
+    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
+    caps->kinds = ZERO__ALL_KINDS;
+    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
+    caps->dtypes = ZERO__ALL_DTYPES;
+    caps->mem = ZERO_MEM_HOST;
+    caps->max_ranks = 1;
+    caps->max_inflight = SELF_INFLIGHT;
+    snprintf(caps->note, sizeof caps->note, "one rank, sums with %s", zero__vec_name(isa));
+    return 0;
+}
+
+static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    struct zero__voice voice = {params->host, NAME};
+    int isa = zero__vec_select(params->host, NAME);
+    struct zero_comm_ctx *ctx;
+
+    if (isa < 0)
+        return isa;
+    if (params->oob && params->oob->ranks != 1)
+        return zero__say(&voice, -EINVAL,
+                         "the comm plugin self is for one rank, but there are %d: use shm",
+                         params->oob->ranks);
+    if (params->device >= 0)
+        return zero__say(&voice, -ENOTSUP, "the comm plugin self works on host memory only");
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return zero__say(&voice, -ENOMEM, "no memory for a context");
+    ctx->voice = voice;
+    ctx->isa = isa;
+    ctx->cache_bytes = zero__cache_bytes();
+    *out = ctx;
+    return 0;
+}
+
+static void mr_end(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    if (mr->prev)
+        mr->prev->next = mr->next;
+    else
+        ctx->mrs = mr->next;
+    if (mr->next)
+        mr->next->prev = mr->prev;
+    if (mr->owned)
+        munmap(mr->base, mr->bytes);
+    free(mr);
+}
+
+static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, int owned)
+{
+    struct zero_mr *mr = calloc(1, sizeof *mr);
+
+    if (!mr)
+        return NULL;
+    mr->base = base;
+    mr->bytes = bytes;
+    mr->owned = owned;
+    mr->next = ctx->mrs;
+    if (mr->next)
+        mr->next->prev = mr;
+    ctx->mrs = mr;
+    return mr;
+}
+
+static int self_comm_close(struct zero_comm *comm)
+{
+    if (comm->prev)
+        comm->prev->next = comm->next;
+    else
+        comm->ctx->comms = comm->next;
+    if (comm->next)
+        comm->next->prev = comm->prev;
+    free(comm);
+    return 0;
+}
+
+static int self_close(struct zero_comm_ctx *ctx)
+{
+    while (ctx->comms)
+        self_comm_close(ctx->comms);
+    while (ctx->mrs)
+        mr_end(ctx, ctx->mrs);
+    free(ctx);
+    return 0;
+}
+
+static int self_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
+                      struct zero_mr **mr)
+{
+    void *p;
+    int err;
+
+    if (mem != ZERO_MEM_HOST || bytes == 0 || bytes > INT64_MAX)
+        return zero__say(&ctx->voice, -EINVAL, "alloc: %llu bytes of memory kind %u",
+                         (unsigned long long)bytes, mem);
+    p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+             0);
+    if (p == MAP_FAILED)
+        return zero__say(&ctx->voice, -ENOMEM, "alloc: no room for %llu bytes of addresses",
+                         (unsigned long long)bytes);
+    err = zero__memory_fill(p, bytes, -1);
+    if (err) {
+        munmap(p, bytes);
+        return zero__say(&ctx->voice, err, "alloc: %llu bytes do not fit, %llu are available",
+                         (unsigned long long)bytes, (unsigned long long)zero__memory_available());
+    }
+    *mr = mr_add(ctx, p, bytes, 1);
+    if (!*mr) {
+        munmap(p, bytes);
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
+    }
+    *base = p;
+    return 0;
+}
+
+static int self_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+                    struct zero_mr **mr)
+{
+    struct zero_mr *new;
+
+    if (!base || !(mem & (ZERO_MEM_HOST | ZERO_MEM_PINNED)))
+        return zero__say(&ctx->voice, -EINVAL, "reg: memory kind %u at %p", mem, base);
+    new = mr_add(ctx, base, bytes, 0);
+    if (!new)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
+    *mr = new;
+    return 0;
+}
+
+static int self_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    mr_end(ctx, mr);
+    return 0;
+}
+
+static int self_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    (void)ctx;
+    mr->exchanged = 1;
+    return 0;
+}
+
+static int self_wake(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->woken, 1);
+    zero__bell_ring(&ctx->bell);
+    return 0;
+}
+
+static int self_abort(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->aborted, 1);
+    zero__bell_ring(&ctx->bell);
+    return 0;
+}
+
+static int self_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color,
+                      int32_t key, struct zero_comm **out)
+{
+    struct zero_comm *comm;
+
+    (void)parent;
+    (void)key;
+    if (color < 0) {
+        *out = NULL;
+        return 0;
+    }
+    comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator");
+    comm->ctx = ctx;
+    comm->next = ctx->comms;
+    if (comm->next)
+        comm->next->prev = comm;
+    ctx->comms = comm;
+    *out = comm;
+    return 0;
+}
+
+static int self_error(struct zero_comm *comm)
+{
+    return atomic_load(&comm->ctx->aborted) ? -ECANCELED : 0;
+}
+
+static int self_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
+{
+    (void)comm;
+    (void)ranks;
+    (void)max;
+    return 0;
+}
+
+static int self_wire_bytes(struct zero_comm *comm, uint64_t *bytes)
+{
+    *bytes = comm->wire;
+    return 0;
+}
+
+static const struct zero_comm_ops ops = {
+    .size = sizeof(struct zero_comm_ops),
+    .probe = self_probe,
+    .open = self_open,
+    .close = self_close,
+    .alloc = self_alloc,
+    .free = self_unreg,
+    .reg = self_reg,
+    .unreg = self_unreg,
+    .exchange = self_exchange,
+    .progress = zero__self_progress,
+    .wake = self_wake,
+    .abort = self_abort,
+    .split = self_split,
+    .post = zero__self_post,
+    .error = self_error,
+    .missing = self_missing,
+    .wire_bytes = self_wire_bytes,
+    .comm_close = self_comm_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comm plugin of a single rank: every collective is a copy, a conversion or nothing. It obeys
+ * comm.h to the letter (order, completions, wake, abort), so that an application runs the same code
+ * alone and among others, and it is the smallest complete plugin to learn from.
+ */
+#ifndef ZERO_PLUGINS_SELF_H
+#define ZERO_PLUGINS_SELF_H
+
+#include <stdatomic.h>
+
+#include "../common/bell.h"
+#include "../common/coll.h"
+
+#define SELF_INFLIGHT 64u /* posted and not completed, per communicator; a power of two */
+#define SELF_PIECE (UINT64_C(256) << 10) /* bytes that one progress() without timeout moves */
+
+struct zero_mr {
+    char *base;
+    uint64_t bytes;
+    int owned; /* by alloc: unmapped at the end */
+    int exchanged;
+    struct zero_mr *prev, *next;
+};
+
+struct zero_comm {
+    struct zero_comm_ctx *ctx;
+    struct zero_comm *prev, *next;
+    uint64_t posted, finished; /* counts of collectives */
+    uint64_t done;             /* elements of the oldest that are through */
+    uint64_t wire;             /* always 0 */
+    struct zero_coll queue[SELF_INFLIGHT];
+};
+
+struct zero_comm_ctx {
+    struct zero__voice voice;
+    int isa;
+    uint64_t cache_bytes;
+    struct zero__bell bell;
+    _Atomic uint32_t woken, aborted;
+    struct zero_mr *mrs;
+    struct zero_comm *comms;
+};
+
+/* collectives.c: does up to *budget bytes of the oldest collective; 1 when it is finished. */
+int zero__self_advance(struct zero_comm *comm, uint64_t *budget);
+
+/* collectives.c: entries of the table. */
+int zero__self_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
+                    void *stream);
+int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
+                        int64_t timeout_ns);
+
+#endif

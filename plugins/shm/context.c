@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening finds out whether the ranks can share memory at all, then they share one control block:
+ * a seat each, with a bell, a flag for aborts and a board. The library's exchange is used for this
+ * only; everything after goes through shared memory.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../common/copy.h"
+#include "../common/reduce.h"
+#include "shm.h"
+
+#define PROTOCOL 1u /* of what lies in shared memory */
+
+/* What ranks must have in common to share memory. */
+struct hello {
+    uint32_t protocol, seat_bytes, lane_bytes, uid;
+    uint64_t pid_namespace;
+    char boot_id[40];
+};
+
+int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
+{
+    struct zero__voice v = {host, SHM_NAME};
+    int isa = zero__vec_select(host, SHM_NAME);
+
+    if (isa < 0)
+        return isa;
+    if (access("/proc/self/fd", X_OK))
+        return zero__say(&v, -ENODEV,
+                         "/proc is not mounted, so ranks cannot find each other's memory");
+    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT | ZERO_COMM_MAP;
+    caps->kinds = ZERO__ALL_KINDS;
+    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
+    caps->dtypes = ZERO__ALL_DTYPES;
+    caps->mem = ZERO_MEM_HOST;
+    caps->max_ranks = SHM_MAX_RANKS;
+    caps->max_inflight = SHM_SLOTS;
+    snprintf(caps->note, sizeof caps->note, "ranks of one machine, sums with %s",
+             zero__vec_name(isa));
+    return 0;
+}
+
+/* All-gathers `bytes` bytes through the library's exchange. */
+static int oob_gather(const struct zero__voice *v, const struct zero_oob *oob, int64_t until,
+                      const void *mine, uint32_t bytes, void *all)
+{
+    struct timespec nap = {0, 50000};
+    int err = oob->post(oob->ctx, mine, bytes);
+
+    for (unsigned i = 0; !err; i++) {
+        err = oob->test(oob->ctx, all);
+        if (err != -EINPROGRESS)
+            return err;
+        err = 0;
+        if (i < 100)
+            sched_yield();
+        else
+            nanosleep(&nap, NULL);
+        if (zero__clock_ns() >= until)
+            return zero__say(v, -ETIMEDOUT, "open: the other ranks do not answer");
+    }
+    return err;
+}
+
+static void hello_fill(struct hello *h)
+{
+    struct stat st;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    memset(h, 0, sizeof *h);
+    h->protocol = PROTOCOL;
+    h->seat_bytes = sizeof(struct shm_seat);
+    h->lane_bytes = sizeof(struct shm_lane);
+    h->uid = geteuid();
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        h->pid_namespace = st.st_ino;
+    if (fd >= 0) {
+        ssize_t n = read(fd, h->boot_id, sizeof h->boot_id - 1);
+        h->boot_id[n > 0 ? n : 0] = 0;
+        close(fd);
+    }
+}
+
+static int hello_check(const struct zero__voice *v, const struct hello *all, int32_t ranks)
+{
+    for (int32_t p = 1; p < ranks; p++) {
+        const struct hello *a = &all[0], *b = &all[p];
+        if (memcmp(a->boot_id, b->boot_id, sizeof a->boot_id) != 0)
+            return zero__say(v, -EXDEV,
+                             "ranks 0 and %d run on different machines: shm works on one, choose "
+                             "another plugin with ZERO_COMM",
+                             p);
+        if (a->protocol != b->protocol || a->seat_bytes != b->seat_bytes ||
+            a->lane_bytes != b->lane_bytes)
+            return zero__say(v, -EPROTO, "ranks 0 and %d run different versions of the plugin", p);
+        if (a->uid != b->uid)
+            return zero__say(v, -EPERM,
+                             "rank 0 runs as user %u, rank %d as user %u: start all "
+                             "ranks as one user",
+                             a->uid, p, b->uid);
+        if (a->pid_namespace != b->pid_namespace)
+            return zero__say(v, -EXDEV,
+                             "ranks 0 and %d run in different PID namespaces (containers): start "
+                             "all ranks in one",
+                             p);
+    }
+    return 0;
+}
+
+/* Rank 0 makes the control block, all others join it. */
+static int control_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob, int64_t until,
+                        struct shm_notice *all)
+{
+    struct shm_notice mine = {.call = SHM_CALL_OPEN};
+    uint64_t bytes = (uint64_t)ctx->ranks * sizeof(struct shm_seat);
+    int err;
+
+    if (ctx->rank == 0) {
+        mine.status = zero__segment_create(&ctx->voice, bytes, &ctx->control);
+        if (!mine.status)
+            mine.status = zero__segment_address(ctx->control, &mine.memory);
+    }
+    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, all);
+    if (err)
+        return err;
+    err = zero__notices_check(ctx, &ctx->table, all, "open");
+    if (err)
+        return err;
+    if (ctx->rank != 0)
+        mine.status =
+            zero__segment_join(&ctx->voice, 0, &all[0].memory, bytes, true, &ctx->control);
+    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, all);
+    return err ? err : zero__notices_check(ctx, &ctx->table, all, "open");
+}
+
+static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
+{
+    int64_t until = zero__until_ns(ctx->timeout_ns);
+    struct hello mine, *hellos = calloc((size_t)ctx->ranks, sizeof *hellos);
+    struct shm_notice *notices = calloc((size_t)ctx->ranks, sizeof *notices);
+    int err = -ENOMEM;
+
+    if (!hellos || !notices) {
+        zero__say(&ctx->voice, err, "no memory for a context");
+        goto end;
+    }
+    hello_fill(&mine);
+    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, hellos);
+    if (!err)
+        err = hello_check(&ctx->voice, hellos, ctx->ranks);
+    if (!err)
+        err = control_join(ctx, oob, until, notices);
+end:
+    free(hellos);
+    free(notices);
+    return err;
+}
+
+int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    struct zero__voice v = {params->host, SHM_NAME};
+    const struct zero_oob *oob = params->oob;
+    int isa = zero__vec_select(params->host, SHM_NAME), err;
+    struct zero_comm_ctx *ctx;
+
+    if (isa < 0)
+        return isa;
+    if (!oob || oob->ranks < 1 || oob->ranks > SHM_MAX_RANKS || oob->rank < 0 ||
+        oob->rank >= oob->ranks)
+        return zero__say(&v, -EINVAL, "%d ranks: shm is for 1 to %d", oob ? oob->ranks : 0,
+                         SHM_MAX_RANKS);
+    if (params->device >= 0)
+        return zero__say(&v, -ENOTSUP, "shm works on host memory only");
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return zero__say(&v, -ENOMEM, "no memory for a context");
+    ctx->voice = v;
+    ctx->isa = isa;
+    ctx->cache_bytes = zero__cache_bytes();
+    ctx->timeout_ns = params->timeout_ns;
+    ctx->rank = ctx->table.rank = oob->rank;
+    ctx->ranks = ctx->table.ranks = oob->ranks;
+    err = context_join(ctx, oob);
+    if (err) {
+        zero__shm_close(ctx);
+        return err;
+    }
+    ctx->seats = (struct shm_seat *)ctx->control->base;
+    ctx->table.first = (char *)&ctx->seats[0].board;
+    ctx->table.stride = sizeof(struct shm_seat);
+    *out = ctx;
+    return 0;
+}
+
+int zero__shm_close(struct zero_comm_ctx *ctx)
+{
+    while (ctx->comms)
+        zero__shm_comm_close(ctx->comms);
+    while (ctx->mrs)
+        zero__shm_unreg(ctx, ctx->mrs);
+    zero__segment_leave(ctx->control);
+    free(ctx->regions);
+    free(ctx);
+    return 0;
+}
+
+int zero__shm_wake(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->woken, 1);
+    zero__bell_ring(&ctx->seats[ctx->rank].bell);
+    return 0;
+}
+
+int zero__shm_abort(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->aborted, 1);
+    atomic_store(&ctx->seats[ctx->rank].aborted, 1);
+    for (int32_t p = 0; p < ctx->ranks; p++)
+        zero__bell_ring(&ctx->seats[p].bell);
+    return 0;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This rank's part of a collective, in pieces. Peers' memory is only read. Copies start with the
+ * next rank, so that ranks do not all read the same one at the same time.
+ */
+#include <errno.h>
+
+#include "../common/copy.h"
+#include "../common/reduce.h"
+#include "shm.h"
+
+static struct shm_op *current(struct zero_comm *comm)
+{
+    return &comm->ops[comm->executed % SHM_SLOTS];
+}
+
+/* Bytes that peers read from rank p for this collective: of its source, and of its destination. */
+static void peer_bytes(const struct zero_comm *comm, const struct zero_coll *c, int32_t p,
+                       uint64_t *src, uint64_t *dst)
+{
+    uint64_t size = zero_dtype_bytes(c->src_dtype);
+
+    *src = *dst = 0;
+    if (c->kind == ZERO_ALL_GATHER || c->kind == ZERO_ALL_REDUCE)
+        *src = c->count * size;
+    else if (c->kind == ZERO_REDUCE_SCATTER)
+        *src = c->count * size * (uint64_t)comm->ranks;
+    else if (c->kind == ZERO_BROADCAST && p == c->root)
+        *src = c->count * size;
+    if (c->kind == ZERO_ALL_REDUCE)
+        *dst = c->count * zero_dtype_bytes(c->dst_dtype);
+}
+
+static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_t p,
+                       const struct shm_post *post)
+{
+    struct shm_part *part = &comm->parts[p];
+    int32_t world = comm->world[p];
+    uint64_t src, dst;
+
+    peer_bytes(comm, c, p, &src, &dst);
+    part->src =
+        src ? zero__region_at(comm->ctx, post->src_region, world, post->src_off, src) : NULL;
+    part->dst =
+        dst ? zero__region_at(comm->ctx, post->dst_region, world, post->dst_off, dst) : NULL;
+    if ((src && (!part->src || (uintptr_t)part->src % zero_dtype_bytes(c->src_dtype))) ||
+        (dst && (!part->dst || (uintptr_t)part->dst % zero_dtype_bytes(c->dst_dtype))))
+        return zero__comm_fail(comm, -EPROTO,
+                               "%s: rank %d posted memory that this rank does not know: it was not "
+                               "exchanged, or freed here",
+                               zero__coll_name(c->kind), world);
+    return 0;
+}
+
+/* Looks at ranks that have posted meanwhile. */
+static bool check_peers(struct zero_comm *comm)
+{
+    const struct shm_post *mine = &comm->lanes[comm->rank].ring[comm->executed % SHM_SLOTS].post;
+    const struct zero_coll *c = &current(comm)->coll;
+    bool news = false;
+
+    for (int32_t p = 0; p < comm->ranks && comm->n_checked < comm->ranks; p++) {
+        struct shm_lane *lane = &comm->lanes[p];
+        if (comm->parts[p].checked || atomic_load(&lane->posted) <= comm->executed)
+            continue;
+        struct shm_post theirs = lane->ring[comm->executed % SHM_SLOTS].post;
+        if (p != comm->rank && zero__post_compare(comm, mine, p, &theirs))
+            return true;
+        if (peer_memory(comm, c, p, &theirs))
+            return true;
+        comm->parts[p].checked = true;
+        comm->n_checked++;
+        news = true;
+    }
+    return news;
+}
+
+/* The next rank to copy from; -1 when none is ready. */
+static int32_t next_copy(struct zero_comm *comm, const struct zero_coll *c)
+{
+    for (int32_t i = 1; i <= comm->ranks; i++) {
+        int32_t p = (comm->rank + i) % comm->ranks;
+        if (comm->parts[p].copied || !comm->parts[p].checked)
+            continue;
+        if (c->kind != ZERO_ALL_REDUCE || atomic_load(&comm->lanes[p].steps) > 2 * comm->executed)
+            return p;
+    }
+    return -1;
+}
+
+/* What is to be copied from rank p, and where to. */
+static void copy_of(const struct zero_comm *comm, const struct shm_op *op, int32_t p,
+                    const char **src, char **dst, uint64_t *bytes)
+{
+    const struct zero_coll *c = &op->coll;
+    const struct shm_part *part = &comm->parts[p];
+    bool in_place = (c->flags & ZERO_COLL_INPLACE) && p == comm->rank;
+    uint64_t size = zero_dtype_bytes(c->dst_dtype), first, n;
+
+    *src = NULL;
+    *dst = NULL;
+    *bytes = 0;
+    switch (c->kind) {
+    case ZERO_ALL_GATHER:
+        *bytes = in_place ? 0 : c->count * size;
+        if (*bytes) {
+            *src = part->src;
+            *dst = op->dst + (uint64_t)p * c->count * size;
+        }
+        break;
+    case ZERO_BROADCAST:
+        if (p == c->root && p != comm->rank) {
+            *src = part->src;
+            *dst = op->dst;
+            *bytes = c->count * size;
+        }
+        break;
+    case ZERO_ALL_REDUCE:
+        zero__coll_part(c->count, p, comm->ranks, &first, &n);
+        if (p != comm->rank && n && !(c->flags & ZERO_COLL_ACCUMULATE)) {
+            *src = part->dst + first * size;
+            *dst = op->dst + first * size;
+            *bytes = n * size;
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* Copies from ranks that are ready, as far as the budget goes. */
+static bool run_copies(struct zero_comm *comm, uint64_t *budget)
+{
+    const struct shm_op *op = current(comm);
+    bool news = false;
+
+    while (*budget && comm->n_copied < comm->ranks) {
+        uint64_t bytes, n;
+        const char *src;
+        char *dst;
+
+        if (comm->at < 0)
+            comm->at = next_copy(comm, &op->coll);
+        if (comm->at < 0)
+            break;
+        copy_of(comm, op, comm->at, &src, &dst, &bytes);
+        n = bytes - comm->done < *budget ? bytes - comm->done : *budget;
+        if (n)
+            zero__copy(dst + comm->done, src + comm->done, n, op->stream);
+        comm->done += n;
+        *budget -= n;
+        news = true;
+        if (comm->done < bytes)
+            break;
+        comm->parts[comm->at].copied = true;
+        comm->n_copied++;
+        comm->at = -1;
+        comm->done = 0;
+    }
+    return news;
+}
+
+/* Elements that this rank sums: of the sources, first … first + count; to element 0 of *dst. */
+static void sum_of(const struct zero_comm *comm, const struct shm_op *op, uint64_t *first,
+                   uint64_t *count)
+{
+    const struct zero_coll *c = &op->coll;
+
+    *first = 0;
+    *count = c->count;
+    if (c->kind == ZERO_REDUCE_SCATTER)
+        *first = (uint64_t)comm->rank * c->count;
+    else if (!(c->flags & ZERO_COLL_ACCUMULATE))
+        zero__coll_part(c->count, comm->rank, comm->ranks, first, count);
+}
+
+/* Sums a piece; true when the whole sum is through. */
+static bool run_sum(struct zero_comm *comm, uint64_t *budget)
+{
+    const struct shm_op *op = current(comm);
+    const struct zero_coll *c = &op->coll;
+    uint64_t size = zero_dtype_bytes(c->src_dtype), first, count, n;
+    bool accumulate = c->flags & ZERO_COLL_ACCUMULATE;
+
+    sum_of(comm, op, &first, &count);
+    n = *budget / (size * (uint64_t)comm->ranks);
+    n = (n / 64 + 1) * 64; /* whole cache lines, and never nothing */
+    n = n < count - comm->done ? n : count - comm->done;
+    if (n) {
+        for (int32_t p = 0; p < comm->ranks; p++)
+            comm->sources[p] = comm->parts[p].src + (first + comm->done) * size;
+        /* A reduce_scatter's destination starts at its first element, an all_reduce's at 0. */
+        uint64_t to = comm->done + (c->kind == ZERO_REDUCE_SCATTER ? 0 : first);
+        struct zero__reduce r = {
+            .dst = op->dst + to * zero_dtype_bytes(c->dst_dtype),
+            .src = comm->sources,
+            .n = (uint32_t)comm->ranks,
+            .src_dtype = c->src_dtype,
+            .dst_dtype = c->dst_dtype,
+            .redop = c->redop,
+            .scale = c->scale,
+            .accumulate = accumulate,
+            .stream = op->stream && !accumulate,
+            .count = n,
+        };
+        zero__reduce(comm->ctx->isa, &r);
+    }
+    comm->done += n;
+    n *= size * (uint64_t)comm->ranks;
+    *budget -= n < *budget ? n : *budget;
+    if (comm->done < count)
+        return false;
+    comm->done = 0;
+    return true;
+}
+
+static void finish(struct zero_comm *comm)
+{
+    struct shm_lane *lane = &comm->lanes[comm->rank];
+
+    for (int32_t p = 0; p < comm->ranks; p++)
+        comm->parts[p] = (struct shm_part){0};
+    comm->n_checked = comm->n_copied = 0;
+    comm->reduced = false;
+    comm->executed++;
+    atomic_store(&lane->steps, 2 * comm->executed);
+    zero__comm_ring(comm, SHM_RING_IF_LAST_STEP);
+}
+
+/* The sum of an all_reduce is through: peers may copy it. */
+static void publish_sum(struct zero_comm *comm)
+{
+    const struct zero_coll *c = &current(comm)->coll;
+
+    comm->reduced = true;
+    atomic_store(&comm->lanes[comm->rank].steps, 2 * comm->executed + 1);
+    zero__comm_ring(comm, c->dst.len / (uint64_t)comm->ranks >= SHM_EAGER ? SHM_RING_NOW
+                                                                          : SHM_RING_IF_LAST_STEP);
+}
+
+bool zero__shm_execute(struct zero_comm *comm, uint64_t *budget)
+{
+    const struct zero_coll *c = &current(comm)->coll;
+    bool news;
+
+    if (comm->executed == comm->posted || comm->err)
+        return false;
+    news = comm->n_checked < comm->ranks && check_peers(comm);
+    if (comm->err)
+        return true;
+    if (zero__coll_reduces(c->kind) && !comm->reduced) {
+        if (comm->n_checked < comm->ranks || !*budget)
+            return news;
+        news = true;
+        if (!run_sum(comm, budget))
+            return news;
+        if (c->kind == ZERO_ALL_REDUCE && !(c->flags & ZERO_COLL_ACCUMULATE))
+            publish_sum(comm);
+        comm->reduced = true;
+    }
+    if (c->kind != ZERO_REDUCE_SCATTER && c->kind != ZERO_BARRIER &&
+        !(c->flags & ZERO_COLL_ACCUMULATE)) {
+        news |= run_copies(comm, budget);
+        if (comm->n_copied < comm->ranks)
+            return news;
+    }
+    if (comm->n_checked < comm->ranks)
+        return news;
+    finish(comm);
+    return true;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry of the plugin `shm`; see shm.h for what it is. */
+#include "shm.h"
+
+static const struct zero_comm_ops ops = {
+    .size = sizeof(struct zero_comm_ops),
+    .probe = zero__shm_probe,
+    .open = zero__shm_open,
+    .close = zero__shm_close,
+    .alloc = zero__shm_alloc,
+    .free = zero__shm_unreg,
+    .reg = zero__shm_reg,
+    .unreg = zero__shm_unreg,
+    .exchange = zero__shm_exchange,
+    .map = zero__shm_map,
+    .progress = zero__shm_progress,
+    .wake = zero__shm_wake,
+    .abort = zero__shm_abort,
+    .split = zero__shm_split,
+    .post = zero__shm_post,
+    .error = zero__shm_error,
+    .missing = zero__shm_missing,
+    .wire_bytes = zero__shm_wire_bytes,
+    .comm_close = zero__shm_comm_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = SHM_NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

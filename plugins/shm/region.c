@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of this rank and of its peers. A region is what one exchange made of the ranks'
+ * registrations; it has the same number on all of them, so that a rank can say "region 3, byte
+ * 4096" and every peer finds it. Only memory of alloc() can be read by peers, so reg() takes parts
+ * of it and nothing else.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "shm.h"
+
+static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, struct shm_segment *segment, uint64_t off,
+                              uint64_t bytes, bool owns)
+{
+    struct zero_mr *mr = calloc(1, sizeof *mr);
+
+    if (!mr)
+        return NULL;
+    mr->segment = segment;
+    mr->off = off;
+    mr->bytes = bytes;
+    mr->owns = owns;
+    mr->region = SHM_NO_REGION;
+    mr->next = ctx->mrs;
+    if (mr->next)
+        mr->next->prev = mr;
+    ctx->mrs = mr;
+    return mr;
+}
+
+static void peers_leave(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    for (int32_t p = 0; mr->peers && p < ctx->ranks; p++)
+        if (p != ctx->rank)
+            zero__segment_leave(mr->peers[p].segment);
+    free(mr->peers);
+    mr->peers = NULL;
+}
+
+int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    if (mr->prev)
+        mr->prev->next = mr->next;
+    else
+        ctx->mrs = mr->next;
+    if (mr->next)
+        mr->next->prev = mr->prev;
+    if (mr->region != SHM_NO_REGION)
+        ctx->regions[mr->region] = NULL;
+    if (mr->map)
+        munmap(mr->map, mr->map_bytes);
+    peers_leave(ctx, mr);
+    zero__segment_leave(mr->segment);
+    free(mr);
+    return 0;
+}
+
+int zero__shm_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
+                    struct zero_mr **out)
+{
+    struct shm_segment *segment;
+    struct zero_mr *mr;
+    int err;
+
+    if (mem != ZERO_MEM_HOST)
+        return zero__say(&ctx->voice, -ENOTSUP, "alloc: memory kind %u, but shm has host memory",
+                         mem);
+    err = zero__segment_create(&ctx->voice, bytes, &segment);
+    if (err)
+        return err;
+    mr = mr_add(ctx, segment, 0, bytes, true);
+    if (!mr) {
+        zero__segment_leave(segment);
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
+    }
+    *base = segment->base;
+    *out = mr;
+    return 0;
+}
+
+int zero__shm_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+                  struct zero_mr **out)
+{
+    struct zero_mr *slab, *mr;
+
+    if (mem != ZERO_MEM_HOST)
+        return zero__say(&ctx->voice, -ENOTSUP, "reg: memory kind %u, but shm has host memory",
+                         mem);
+    for (slab = ctx->mrs; slab; slab = slab->next) {
+        uintptr_t first = (uintptr_t)slab->segment->base, p = (uintptr_t)base;
+        if (slab->owns && p >= first && p - first <= slab->bytes &&
+            bytes <= slab->bytes - (p - first))
+            break;
+    }
+    if (!slab)
+        return zero__say(&ctx->voice, -ENOTSUP,
+                         "reg: the memory at %p is not from this context's alloc(), so other ranks "
+                         "cannot read it: allocate it there",
+                         base);
+    mr = mr_add(ctx, slab->segment, (uint64_t)((char *)base - slab->segment->base), bytes, false);
+    if (!mr)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
+    atomic_fetch_add(&mr->segment->users, 1);
+    *out = mr;
+    return 0;
+}
+
+/* Joins the memory of every peer, as the notices say. */
+static int peers_join(struct zero_comm_ctx *ctx, struct zero_mr *mr, const struct shm_notice *all)
+{
+    for (int32_t p = 0; p < ctx->ranks; p++) {
+        struct shm_peer *peer = &mr->peers[p];
+        int err;
+
+        if (p == ctx->rank) {
+            *peer = (struct shm_peer){mr->segment, mr->off, mr->bytes};
+            continue;
+        }
+        if (all[p].bytes > INT64_MAX || all[p].off > INT64_MAX)
+            return zero__say(&ctx->voice, -EPROTO, "rank %d announced a region of %llu bytes", p,
+                             (unsigned long long)all[p].bytes);
+        err = zero__segment_join(&ctx->voice, p, &all[p].memory, all[p].off + all[p].bytes, false,
+                                 &peer->segment);
+        if (err)
+            return err;
+        peer->off = all[p].off;
+        peer->bytes = all[p].bytes;
+    }
+    return 0;
+}
+
+static int regions_grow(struct zero_comm_ctx *ctx)
+{
+    struct zero_mr **more =
+        realloc(ctx->regions, (ctx->n_regions + (size_t)1) * sizeof *ctx->regions);
+
+    if (!more)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a region");
+    ctx->regions = more;
+    return 0;
+}
+
+int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    struct shm_notice mine = {.call = SHM_CALL_EXCHANGE, .off = mr->off, .bytes = mr->bytes};
+    struct shm_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
+    struct shm_peer *peers = calloc((size_t)ctx->ranks, sizeof *peers);
+    int err;
+
+    if (!all || !peers)
+        mine.status = zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
+    else if (mr->region != SHM_NO_REGION)
+        mine.status = zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+    else
+        mine.status = regions_grow(ctx);
+    if (!mine.status)
+        mine.status = zero__segment_address(mr->segment, &mine.memory);
+    err = all ? zero__board_gather(ctx, &ctx->table, &mine, all) : mine.status;
+    if (err)
+        goto end;
+    mr->peers = peers;
+    peers = NULL;
+    mine.status = peers_join(ctx, mr, all);
+    err = zero__board_gather(ctx, &ctx->table, &mine, all);
+    if (err) {
+        peers_leave(ctx, mr);
+        goto end;
+    }
+    mr->region = ctx->n_regions++;
+    ctx->regions[mr->region] = mr;
+end:
+    free(all);
+    free(peers);
+    return err;
+}
+
+char *zero__region_at(const struct zero_comm_ctx *ctx, uint32_t region, int32_t rank, uint64_t off,
+                      uint64_t len)
+{
+    const struct zero_mr *mr = region < ctx->n_regions ? ctx->regions[region] : NULL;
+    const struct shm_peer *peer = mr ? &mr->peers[rank] : NULL;
+
+    if (!peer || off > peer->bytes || len > peer->bytes - off)
+        return NULL;
+    return peer->segment->base + peer->off + off;
+}
+
+/* Lays the ranks' parts into the reserved range `base`. */
+static int map_parts(struct zero_comm_ctx *ctx, const struct zero_mr *mr, uint64_t off,
+                     uint64_t len, char *base)
+{
+    for (int32_t p = 0; p < ctx->ranks; p++) {
+        const struct shm_peer *peer = &mr->peers[p];
+        int prot = p == ctx->rank ? PROT_READ | PROT_WRITE : PROT_READ;
+
+        if (off > peer->bytes || len > peer->bytes - off)
+            return zero__say(&ctx->voice, -ERANGE,
+                             "map: bytes %llu + %llu lie outside rank %d's %llu",
+                             (unsigned long long)off, (unsigned long long)len, p,
+                             (unsigned long long)peer->bytes);
+        if (mmap(base + (uint64_t)p * len, len, prot, MAP_SHARED | MAP_FIXED, peer->segment->fd,
+                 (off_t)(peer->off + off)) == MAP_FAILED)
+            return zero__say(&ctx->voice, -errno, "map: cannot map %llu bytes of rank %d: %m",
+                             (unsigned long long)len, p);
+    }
+    return 0;
+}
+
+static int map_make(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
+                    void **base)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes;
+    int err;
+
+    if (mr->region == SHM_NO_REGION || mr->map)
+        return zero__say(&ctx->voice, -EINVAL, "map: the region %s",
+                         mr->map ? "is mapped already" : "was not exchanged");
+    if (len == 0 || off % page || len % page || mr->off % page ||
+        __builtin_mul_overflow(len, (uint64_t)ctx->ranks, &bytes) || bytes > INT64_MAX)
+        return zero__say(&ctx->voice, -EINVAL, "map: bytes %llu + %llu are not whole pages",
+                         (unsigned long long)off, (unsigned long long)len);
+    *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (*base == MAP_FAILED)
+        return zero__say(&ctx->voice, -ENOMEM, "map: no room for %llu bytes of addresses",
+                         (unsigned long long)bytes);
+    err = map_parts(ctx, mr, off, len, *base);
+    if (err)
+        munmap(*base, bytes);
+    return err;
+}
+
+int zero__shm_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
+                  void **out)
+{
+    struct shm_notice mine = {.call = SHM_CALL_MAP, .off = off, .bytes = len};
+    struct shm_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
+    void *base = NULL;
+    int err;
+
+    if (!all)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a map");
+    mine.status = map_make(ctx, mr, off, len, &base);
+    err = zero__board_gather(ctx, &ctx->table, &mine, all);
+    free(all);
+    if (err) {
+        if (!mine.status)
+            munmap(base, len * (uint64_t)ctx->ranks);
+        return err;
+    }
+    mr->map = base;
+    mr->map_bytes = len * (uint64_t)ctx->ranks;
+    *out = base;
+    return 0;
+}

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Who may include whom. A room of the core includes only itself and the rooms before it, plugins
+# only the public headers, what they share and their own folder, examples only the public headers
+# and their own folder; the core includes no header of a back end.
+. "$ZERO_TEST_TOP/tests/tap.sh"
+cd "$ZERO_TEST_TOP" || exit 1
+
+rooms='base memory plugin device job model schedule engine'
+
+# All includes of a folder as FILE:LINE KIND NAME, KIND being " or <.
+includes() {
+    find "$@" \( -name '*.c' -o -name '*.h' \) -exec awk '
+        match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/) {
+            text = substr($0, RSTART, RLENGTH)
+            sub(/^[ \t]*#[ \t]*include[ \t]*/, "", text)
+            print FILENAME ":" FNR, substr(text, 1, 1), substr(text, 2)
+        }' {} +
+}
+
+none 'no room of the core includes a later one' "$(includes core | awk -v rooms="$rooms" '
+    BEGIN { n = split(rooms, name); for (i = 1; i <= n; i++) order[name[i]] = i }
+    {
+        split($1, path, "/"); own = order[path[2]]
+        if (!own) { print $1 ": " path[2] " is no room"; next }
+        if ($2 == "<" || $3 == "config.h") next
+        split($3, target, "/")
+        if (!order[target[1]]) print $1 ": \"" $3 "\" does not start with the name of a room"
+        else if (order[target[1]] > own) print $1 ": " path[2] " includes " $3
+    }')"
+
+none 'the core includes no header of a back end' "$(includes core |
+    grep -E ' (ucp|uct|ucs|rdma|infiniband|cuda|cuda_runtime|nccl|liburing|libaio|pmix|mpi)[./_]')"
+
+# shellcheck disable=SC2016 # a program of awk
+outside='
+    $2 == "<" || $3 == "config.h" { next }
+    $3 !~ /\// { next }
+    shared != "" && $3 ~ shared { next }
+    { print $1 ": \"" $3 "\"" }'
+for folder in plugins offload; do
+    [ -d "$folder" ] || continue
+    none "$folder include public headers, shared ones and their own" "$(includes "$folder" |
+        awk -v shared='^(\\.\\./common|\\.\\./\\.\\./plugins/common)/[^/]+$' "$outside")"
+done
+none 'examples include public headers and their own' "$(includes examples | awk "$outside")"
+none 'public headers include only standard and public ones' "$(includes include |
+    grep -Ev ' < (zero/[a-z]+\.h|std[a-z]+\.h|string\.h)$')"
+done_testing

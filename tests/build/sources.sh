@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Rules for every source file: licence line, length, blanks; scripts that shellcheck accepts.
+. "$ZERO_TEST_TOP/tests/tap.sh"
+cd "$ZERO_TEST_TOP" || exit 1
+
+longest=700
+folders=$(ls -d include core plugins offload tools examples tests scripts doc bench 2>/dev/null)
+
+# Text that people wrote, in the tree or in a tarball.
+sources() {
+    # shellcheck disable=SC2086 # a list of folders
+    find $folders -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -name '*.inc' \
+        -o -name '*.map' -o -name '*.md' -o -name '*.[17]' -o -path 'scripts/*' \
+        -o -name allowed-skips \) ! -path '*/.deps/*' ! -path '*/.libs/*'
+    ls Makefile.am configure.ac m4/zero_*.m4 ./*.pc.in README.md CONTRIBUTING.md CHANGELOG.md
+    if [ -d .ci ]; then find .ci -type f; fi
+}
+
+none 'every file starts with its licence' "$(sources | while read -r file; do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
+done)"
+none "no C file has more than $longest lines" "$(sources | grep '\.[ch]$' | xargs wc -l |
+    awk -v longest=$longest '$1 > longest && $2 != "total"')"
+none 'no tabs and no blanks at the end of a line in C files' \
+    "$(sources | grep '\.[ch]$' | xargs grep -nE "$(printf '\t')| +$")"
+if command -v shellcheck >/dev/null; then
+    none 'shellcheck finds nothing' "$(sources | grep -vE '\.(c|h|md|py|inc|map|m4|in|am|ac|[17])$' |
+        grep -v allowed-skips | xargs shellcheck -x -P SCRIPTDIR -S warning -e SC1091 -f gcc)"
+else
+    skip 'shellcheck finds nothing' 'no shellcheck'
+fi
+done_testing

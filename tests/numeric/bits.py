@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The founding promise at the level of a whole program: 200 steps of GPT-2 end in the same bits.
+
+What may change the bits is the number of ranks, the type of the parameters, how many micro-batches a
+step has and when they are reduced; runs that agree in these form a group. Everything else must not
+change them. Without arguments: a cover of at most 24 runs in which any two values of any two
+settings meet, in pairs of one group that differ in everything else, and one run three times.
+--all: every combination (hours), one run 20 times; results are kept in the build tree by setting
+and by the contents of the programs, so that it can be stopped and goes on. --all ranks=2 isa=avx2
+restricts settings.
+"""
+import hashlib
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+
+import support
+from support import diag, ok
+
+STEPS = 200
+GROUP = {"ranks": [2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
+         "reduce_at": ["micro", "boundary"]}
+FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
+        "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
+        "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True]}
+
+
+def isas():
+    """Those that this processor has: the library refuses the others."""
+    def works(isa):
+        job = support.train(["--preset", "micro", "--data", support.TEXT, "--steps", 0,
+                             "--val", 0], env={"ZERO_ISA": isa})
+        return job.status == 0
+    return [i for i in FREE["isa"] if i == "scalar" or works(i)]
+
+
+def text(run):
+    return " ".join(f"{k}={v}" for k, v in run.items())
+
+
+def result(run):
+    """Hash of the weights, and of all losses and norms on the way; or None."""
+    options = ["--preset", "micro", "--data", support.TEXT, "--val", 0, "--batch", 1,
+               "--steps", STEPS, "--clip", 1, "--dtype", run["dtype"], "--stage", run["stage"],
+               "--accum", run["accum"]] + ["--recompute"] * run["recompute"]
+    env = {"ZERO_" + name.upper(): str(run[name])
+           for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa")}
+    # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
+    env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
+    job = support.train(options, run["ranks"], env, 300)
+    if job.status != 0 or not job.summary or len(job.steps) != STEPS:
+        diag(job.story())
+        return None
+    way = json.dumps([[s["loss"], s["grad_norm"]] for s in job.steps])
+    return [job.summary["weights_hash"], hashlib.sha256(way.encode()).hexdigest()[:16],
+            sum(s["grad_norm"] is None for s in job.steps)]
+
+
+# ---- The cover -----------------------------------------------------------------------------------
+
+def pairs(run):
+    return set(itertools.combinations(sorted((k, str(v)) for k, v in run.items()), 2))
+
+
+def cover(free):
+    """Twelve pairs of runs, each the best of some random ones. All pairs of values must occur."""
+    rng = random.Random(3)
+    factors = {**GROUP, **free}
+    missing = set().union(*(itertools.product([(a, str(x)) for x in factors[a]],
+                                              [(b, str(y)) for y in factors[b]])
+                            for a, b in itertools.combinations(sorted(factors), 2)))
+    runs = []
+    while missing and len(runs) < 24:
+        best = None
+        for _ in range(200):
+            group = {k: rng.choice(v) for k, v in GROUP.items()}
+            two = {k: rng.sample(v, 2) if len(v) > 1 else v * 2 for k, v in free.items()}
+            one, other = ({**group, **{k: v[i] for k, v in two.items()}} for i in range(2))
+            gain = len(missing & (pairs(one) | pairs(other)))
+            if best is None or gain > best[0]:
+                best = gain, one, other
+        runs += best[1:]
+        missing -= pairs(best[1]) | pairs(best[2])
+    return runs, missing
+
+
+def group_of(run):
+    return tuple((k, run[k]) for k in GROUP)
+
+
+def compare(runs, results):
+    """One test for each group."""
+    groups = {}
+    for run, value in zip(runs, results):
+        groups.setdefault(group_of(run), []).append((run, value))
+    for group, members in groups.items():
+        values = [value for _, value in members]
+        ok(None not in values and all(v == values[0] for v in values),
+           f"{text(dict(group))}: {len(members)} runs end in the same bits",
+           *(f"{value} {text(run)}" for run, value in members if value != values[0] or
+             run is members[0][0]))
+        if dict(group)["dtype"] == "fp16":
+            ok(None in values or values[0][2] > 0, "among them skipped steps: the loss scale moved")
+
+
+def repeat(run, times):
+    values = [result(run) for _ in range(times)]
+    ok(None not in values and all(v == values[0] for v in values),
+       f"{times} times the same run, the same bits: {text(run)}", *values)
+
+
+# ---- All of them ---------------------------------------------------------------------------------
+
+def binaries():
+    """What the results depend on."""
+    digest = hashlib.sha256()
+    libs = os.path.join(support.BUILD, ".libs")
+    for file in [support.GPT2] + sorted(os.path.join(libs, f) for f in os.listdir(libs)
+                                        if f.endswith(".so")):
+        with open(file, "rb") as content:
+            digest.update(content.read())
+    return digest.hexdigest()[:16]
+
+
+def run_all(free, only):
+    factors = {**GROUP, **free}
+    for name, value in only.items():
+        factors[name] = [v for v in factors.get(name, []) if str(v) == value]
+    runs = [dict(zip(factors, values)) for values in itertools.product(*factors.values())]
+    if not runs:
+        support.bail("no such combination: " + text(only))
+    random.Random(1).shuffle(runs)  # a fault shows early wherever it is
+    os.makedirs(os.path.join(support.BUILD, "tests/numeric"), exist_ok=True)
+    file = os.path.join(support.BUILD, f"tests/numeric/bits-{binaries()}.json")
+    known = {o["run"]: o["result"] for o in support.objects(file)} if os.path.exists(file) else {}
+    diag(f"{len(runs)} combinations; results are kept in {file}")
+    results, first = [], {}
+    with open(file, "a", encoding="utf-8", buffering=1) as kept:
+        for i, run in enumerate(runs):
+            name = text(run)
+            if name not in known:
+                known[name] = result(run)
+                if known[name]:
+                    kept.write(json.dumps({"run": name, "result": known[name]}) + "\n")
+            results.append(known[name])
+            if known[name] != first.setdefault(group_of(run), known[name]):
+                diag(f"differs: {name}: {known[name]}, not {first[group_of(run)]}")
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r\033[K{i + 1}/{len(runs)} {name}")
+    compare(runs, results)
+    repeat(runs[-1], 20)
+
+
+def main():
+    free = dict(FREE, isa=isas())
+    if sys.argv[1:2] == ["--all"]:
+        run_all(free, dict(a.split("=", 1) for a in sys.argv[2:]))
+    else:
+        runs, missing = cover(free)
+        ok(not missing and len(runs) <= 24, f"{len(runs)} runs cover all pairs of values", missing)
+        if support.SANITIZED:
+            runs = runs[:4]
+        compare(runs, [result(run) for run in runs])
+        repeat(runs[1], 3)
+    support.done()
+
+
+main()

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What zero-gpt2 tells: every object of its JSON log has exactly the fields it should, of the right
+type and in harmony with each other; so has every line of --ops; progress is one line in place on a
+terminal and plain lines elsewhere; --beat-bigram decides the exit status."""
+import math
+import os
+import pty
+import re
+import time
+
+import support
+from support import ok
+
+WHOLE, REAL, TEXT = int, float, str
+STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": REAL,
+        "compute_s": REAL, "exposed_s": REAL, "optimizer_s": REAL, "other_s": REAL,
+        "tokens_per_s": REAL, "wire_bytes": WHOLE}
+EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
+SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
+           "dtype": TEXT, "parameters": WHOLE, "memory": list}
+MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
+OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
+      "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}
+CLASSES = ["parameters", "gradients", "accumulators", "master", "momentum", "variance", "gathered",
+           "buckets", "activations", "other"]
+PARAMETERS = 118528  # of preset micro
+
+
+def shape_wrong(o, shape):
+    """Fields and their types, in this order; a number that JSON has no word for is null."""
+    if list(o) != list(shape):
+        return f"fields {list(o)}, {list(shape)} are wanted"
+    wrong = [name for name, kind in shape.items() if type(o[name]) is not kind and
+             not (kind is REAL and o[name] is None)]
+    return f"{wrong} of the wrong type in {o}" if wrong else ""
+
+
+def step_wrong(o, tokens):
+    parts = [o["compute_s"], o["exposed_s"], o["optimizer_s"], o["other_s"]]
+    if abs(o["time_s"] - math.fsum(parts)) > 1e-9 or min(parts) < 0:
+        return f"parts {parts} of {o['time_s']} s"
+    if abs(o["tokens_per_s"] * o["time_s"] / tokens - 1) > 1e-6:
+        return f"{o['tokens_per_s']} tokens/s, {tokens} in {o['time_s']} s"
+    if not 1 < o["loss"] < 8 or not 0 < o["grad_norm"] < 100:
+        return f"loss {o['loss']}, norm {o['grad_norm']}"
+    return ""
+
+
+def memory_wrong(rows, stage, ranks, accum, size):
+    names = [row["class"] for row in rows]
+    wrong = [shape_wrong(row, MEMORY) for row in rows]
+    wrong += [f"class {n} out of order or unknown" for n, m in zip(names, names[1:])
+              if CLASSES.index(n) > CLASSES.index(m)] + [n for n in names if n not in CLASSES]
+    for row in rows:
+        if row["tier"] not in ("device", "cpu") or not row["peak"] <= row["planned"] or \
+                row["reserved"] < 0:
+            wrong.append(str(row))
+
+    def planned(name):
+        return sum(row["planned"] for row in rows if row["class"] == name)
+    wanted = {"parameters": (3, size), "gradients": (2, size if accum == 1 else 0),
+              "accumulators": (2, 0 if accum == 1 else 4), "master": (1, 4 if size == 2 else 0),
+              "momentum": (1, 4), "variance": (1, 4)}
+    for name, (least, each) in wanted.items():
+        want = PARAMETERS * each / (ranks if stage >= least else 1)
+        if not want <= planned(name) <= want * 1.15:  # a tiny model has much padding
+            wrong.append(f"{name}: {planned(name)} bytes, by formula {want:.0f}")
+    return [w for w in wrong if w]
+
+
+def wire_wrong(steps, stage, ranks, accum, size):
+    """All steps alike, and near the closed forms: the tied embedding is gathered more often."""
+    sent = {o["wire_bytes"] for o in steps}
+    model = PARAMETERS * (ranks - 1) / ranks
+    if stage < 2:  # reduced once, at the boundary
+        low = high = model * (size if accum == 1 else 4) + model * \
+            (size if stage or accum == 1 else 4)
+    elif stage == 2:
+        low = high = (accum + 1) * model * size
+    else:
+        low, high = 3 * accum * model * size, 3.7 * accum * model * size
+    if len(sent) != 1 or not low <= sent.copy().pop() <= high * 1.05:
+        return f"{sent}, from {low:.0f} to {high:.0f} are wanted"
+    return ""
+
+
+def ops_wrong(file, stage, ranks, accum):
+    """Every op of the training bodies once for each time it ran, with times that can be true."""
+    lines = support.objects(file)
+    wrong = [w for o in lines if (w := shape_wrong(o, OP))]
+    wrong += [str(o) for o in lines if not 0 < o["start_ns"] <= o["end_ns"]]
+    if wrong:
+        return wrong, len(lines)
+    ordered = sorted(lines, key=lambda o: (o["body"], o["index"], o["start_ns"]))
+    wrong += [f"{o} runs twice at once" for o, p in zip(ordered, ordered[1:])
+              if (o["body"], o["index"]) == (p["body"], p["index"]) and o["end_ns"] > p["start_ns"]]
+    times = {}
+    for o in lines:
+        times[o["body"], o["index"]] = times.get((o["body"], o["index"]), 0) + 1
+    for (body, index), n in times.items():
+        if body < 3 and n != 6 * (accum - 1 if body == 0 else 1):
+            wrong.append(f"op {index} of body {body} ran {n} times in 6 steps")
+    want = {"compute", "scalars", "update"} | ({"reduce", "norm"} if ranks > 1 else set()) | \
+        ({"gather"} if stage == 3 and ranks > 1 else {"publish"} if ranks > 1 else set())
+    if missing := want - {o["kind"] for o in lines}:
+        wrong.append(f"no op of kind {missing}")
+    return wrong, len(lines)
+
+
+def log(stage, ranks, dtype, accum):
+    what = f"stage {stage}, {ranks} ranks, {dtype}, {accum} micro-batches"
+    ops, batch, size = support.path("ops"), 2, 4 if dtype == "fp32" else 2
+    job = support.train(["--preset", "micro", "--data", support.TEXT, "--batch", batch, "--steps", 6,
+                         "--eval-every", 2, "--stage", stage, "--dtype", dtype, "--accum", accum,
+                         "--ops", ops], ranks)
+    if not ok(job.status == 0, what + ": it runs", job.story()):
+        return
+    kinds = [o["type"] for o in job.log]
+    ok(kinds == ["step", "step", "eval"] * 3 + ["summary"] and
+       [o["step"] for o in job.log[:-1]] == [1, 2, 2, 3, 4, 4, 5, 6, 6],
+       what + ": steps and evaluations in turn, then a summary", kinds)
+    shapes = {"step": STEP, "eval": EVAL, "summary": SUMMARY}
+    wrong = [w for o in job.log if (w := shape_wrong(o, shapes[o["type"]]))]
+    ok(not wrong, what + ": fields and types", *wrong)
+    wrong = [w for o in job.steps if (w := step_wrong(o, 32 * batch * ranks * accum))]
+    ok(not wrong, what + ": the parts of a step's time are its time", *wrong)
+    wrong = wire_wrong(job.steps, stage, ranks, accum, size)
+    ok(not wrong, what + ": bytes on the wire", wrong)
+    s = job.log[-1]
+    ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"]) ==
+       (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS) and
+       re.fullmatch("[0-9a-f]{16}", s["weights_hash"]), what + ": the summary", s)
+    wrong = memory_wrong(s["memory"], stage, ranks, accum, size)
+    ok(not wrong, what + ": its memory", *wrong)
+    wrong, lines = ops_wrong(ops, stage, ranks, accum)
+    ok(not wrong, f"{what}: {lines} ops of its steps", *wrong[:5])
+
+
+# ---- Progress ------------------------------------------------------------------------------------
+
+def on_terminal(ranks):
+    """What a terminal shows."""
+    master, slave = pty.openpty()
+    job = support.Job([support.GPT2, "--preset", "micro", "--data", support.TEXT, "--steps", 300,
+                       "--batch", 2, "--eval-every", 150], ranks, stdin=slave, stdout=slave)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the last one has closed it
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    job.end()
+    return job, shown.decode(errors="replace")
+
+
+def progress(ranks):
+    where = f"{ranks or 'one'} rank{'s' * (ranks > 1)}"
+    job, shown = on_terminal(ranks)
+    pattern = r"step \d+/300  loss \d\.\d{4}  \d+ tokens/s  \d+:\d\d left"
+    updates = re.findall(r"\r\x1b\[K" + pattern, shown)
+    ok(job.status == 0 and len(updates) >= 2 and f"step 300/300" in updates[-1],
+       f"on a terminal {where} update{'s' * (not ranks)} one line in place", repr(shown), job.story())
+    after = shown[shown.find(updates[0]):] if updates else ""
+    ok(updates and re.search(pattern + r"\r\nstep 150  held-out loss [0-9.]+\r\n", after) and
+       re.search(pattern + r"\r\nHeld-out loss", after),
+       f"on a terminal {where} end{'s' * (not ranks)} that line before other text", repr(after))
+    job = support.Job([support.GPT2, "--preset", "micro", "--data", support.TEXT, "--steps", 300,
+                       "--batch", 2], ranks).end()
+    lines = [re.sub(r"^\[0\] ", "", line) for line in job.text("out").split("\n")]
+    steps = [line for line in lines if line.startswith("step ")]
+    ok(job.status == 0 and "\r" not in job.out and "\x1b" not in job.out and
+       all(re.fullmatch(pattern, line) for line in steps) and steps[0].startswith("step 1/300") and
+       steps[-1].startswith("step 300/300") and len(steps) < 100,
+       f"elsewhere {where} write{'s' * (not ranks)} plain lines, now and then", job.story())
+
+
+def bigram():
+    """A model that has learned beats pairs of bytes, one that has not does not."""
+    text = support.path("rhyme.txt")
+    with open(text, "w", encoding="ascii") as file:
+        for i in range(3000):  # what follows "x" depends on the byte before it
+            file.write("ax1 bx2 " if i * i % 7 < 3 else "bx2 ax1 ")
+    base = ["--preset", "micro", "--data", text, "--beat-bigram", "--batch", 4, "--lr", "3e-3"]
+    job = support.train(base + ["--steps", 200], 2)
+    ok(job.status == 0, "a model that has learned beats counting pairs of bytes", job.story())
+    job = support.train(base + ["--steps", 1], 2)
+    ok(job.status == 3 and "not better than counting pairs" in job.err,
+       "one that has not ends with status 3 and says why", job.story())
+
+
+def main():
+    log(0, 2, "fp32", 1)
+    log(1, 3, "bf16", 3)
+    log(2, 2, "bf16", 3)
+    log(3, 2, "fp16", 1)
+    log(3, 1, "fp32", 2)
+    progress(0)
+    progress(2)
+    bigram()
+    support.done()
+
+
+main()

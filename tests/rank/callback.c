@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An optimizer of the application's own: SGD with momentum by zero_set_optimizer() gives the bits
+ * of the built-in one, in every stage, and is called for each element of this rank exactly once.
+ */
+#include "../tap.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "toy.h"
+
+#define RANKS 2
+#define LR 0.01f
+#define MOMENTUM 0.9f
+#define DECAY 0.01f
+
+struct counts {
+    atomic_uint_fast64_t elements;
+    atomic_int bad;
+};
+
+/* As device.h prescribes for SGD with coupled weight decay. */
+static int sgd(void *arg, uint32_t param, uint64_t first, uint64_t count, uint64_t step, float *p,
+               float *m, float *v, const float *grad)
+{
+    struct counts *c = arg;
+
+    (void)param, (void)first;
+    for (uint64_t i = 0; i < count; i++) {
+        float g = fmaf(DECAY, p[i], grad[i]);
+        m[i] = step == 1 ? g : fmaf(MOMENTUM, m[i], g);
+        p[i] = fmaf(-LR, m[i], p[i]);
+        if (v[i] != 0) /* nobody else writes it */
+            atomic_fetch_add(&c->bad, 1);
+    }
+    atomic_fetch_add(&c->elements, count);
+    return 0;
+}
+
+static void optimizer_set(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rank;
+    zero_set_optimizer(rt, sgd, arg);
+}
+
+static int run(const char *stage, const char *accum, uint32_t dtype, uint32_t flags,
+               struct counts *counts, struct toy_result *r)
+{
+    struct zero_setting s[] = {{"stage", stage}, {"accum", accum},   {"lr", "0.01"},
+                               {"clip", "0.5"},  {"timeout", "20"},  {"weight_decay", "0.01"},
+                               {"momentum", "0.9"}, {"reduce_at", "micro"},
+                               {"optimizer", "sgd"}};
+    struct toy t = {.ranks = RANKS,
+                    .layers = 3,
+                    .steps = 4,
+                    .dtype = dtype,
+                    .flags = flags,
+                    .width = 1500,
+                    .settings = s,
+                    .n_settings = counts ? 8 : 9,
+                    .seed = 3,
+                    .registered = counts ? optimizer_set : NULL,
+                    .arg = counts};
+    return toy_train(&t, r);
+}
+
+static void equal(const char *stage, const char *accum, uint32_t dtype, uint32_t flags)
+{
+    struct counts c = {0};
+    struct toy_result built_in, own;
+    int err = run(stage, accum, dtype, flags, NULL, &built_in);
+
+    if (!err)
+        err = run(stage, accum, dtype, flags, &c, &own);
+    if (err) {
+        ok(0, "stage %s: %s", stage, own.err ? own.error : built_in.error);
+        return;
+    }
+    ok(built_in.hash == own.hash && own.agree, "stage %s, %s, %s micro-batches%s: the same bits",
+       stage, zero_dtype_name(dtype), accum, flags & TOY_FROZEN ? ", frozen" : "");
+    /* Two parameters a layer; in stage 0 every rank updates them all. A skipped step calls none. */
+    uint64_t trained = 2 * 3 - (flags & TOY_FROZEN ? 1 : 0);
+    uint64_t steps = own.info.step, copies = *stage == '0' ? RANKS : 1;
+    is_int(c.elements, trained * 1500 * steps * copies, "every element once a step");
+    is_int(c.bad, 0, "what the callback does not use stays zero");
+}
+
+int main(void)
+{
+    equal("0", "1", ZERO_F32, 0);
+    equal("1", "1", ZERO_BF16, 0);
+    equal("2", "3", ZERO_BF16, TOY_FROZEN);
+    equal("3", "1", ZERO_F16, 0);
+    equal("3", "3", ZERO_F32, TOY_FROZEN | TOY_PERSISTENT);
+    done();
+}

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `zero info` shows: the machine, every plugin or what is wrong with it, every option.
+top=${ZERO_TEST_BUILD:-$PWD}
+zero=$top/zero
+[ -x "$zero" ] || { echo "Bail out! $zero is not built"; exit 99; }
+tmp=$(mktemp -d "$top/tests/info.XXXXXX") || exit 99
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+for v in $(env | sed -n 's/^\(ZERO_[A-Z_]*\)=.*/\1/p' | grep -v ZERO_TEST); do unset "$v"; done
+n=0
+failed=0
+
+check() { # what command...
+    what=$1
+    shift
+    n=$((n + 1))
+    if "$@"; then
+        echo "ok $n - $what"
+    else
+        failed=1
+        echo "not ok $n - $what"
+        sed 's/^/# out: /' out | head -40
+        sed 's/^/# err: /' err | head -20
+    fi
+}
+info() {
+    "$zero" info "$@" >out 2>err
+    status=$?
+}
+has() { grep -qE -- "$1" "${2:-out}"; }
+
+echo "this is no plugin" >zero-comm-broken.so
+export ZERO_PLUGIN_PATH="$top/.libs:$tmp"
+info
+check "status 0" [ "$status" = 0 ]
+check "the version" has '^zero [0-9]'
+check "cores" has '^  cores +[0-9]+ with [0-9]+ thread'
+check "memory" has '^  memory +[0-9.]+ [MGT]iB'
+check "the limit of locked memory" has '^  memlock'
+check "the host device" has '^  device +host +version'
+check "with its instruction set" has 'kernels for (avx512|avx2|scalar)'
+check "the plugin self" has '^  comm +self +version [0-9.]+, interface [0-9.]+$'
+check "its path" has "$top/.libs/zero-comm-self.so"
+check "what it can do" has 'collective all_gather reduce_scatter'
+check "a broken plugin is shown" has '^  comm +broken +cannot be loaded'
+check "with the reason" has "$tmp/zero-comm-broken.so.*"
+check "where it looked" has "looked for in $top/.libs:$tmp:"
+check "nothing on standard error" [ ! -s err ]
+
+echo 'lr = 0.5 # half' >zero.conf
+ZERO_STAGE=2 info --options
+check "options: status 0" [ "$status" = 0 ]
+check "a value from the environment" has '^  ZERO_STAGE +2 +\(environment; default: 3\)$'
+check "one from the file" has '^  ZERO_LR +0.5 +\(file .*zero.conf:1; default: 1e-3\)$'
+check "one by default" has '^  ZERO_ACCUM +1 +\(default\)$'
+check "what is allowed" has 'allowed: a whole number from 0 to 3'
+sed -n 's/^ZERO__OPTION(\([A-Z0-9_]*\),.*/\1/p' \
+    "$ZERO_TEST_TOP/core/base/options_table.h" >names
+check "the table has options" [ "$(wc -l <names)" -ge 20 ]
+all_shown() { while read -r o; do grep -q "^  ZERO_$o " out || return 1; done <names; }
+check "every option is shown" all_shown
+ZERO_STAG=2 info --options
+check "a misspelt name is warned about" has 'ZERO_STAG=2 is not known.*ZERO_STAGE' err
+ZERO_STAGE=9 info --options
+check "a bad value is an error" [ "$status" = 1 ]
+check "that names it" has 'ZERO_STAGE=9 is not allowed' err
+ZERO_PLUGIN_PATH="" info
+check "the build tree's plugins are found unasked" has "$top/.libs/zero-comm-shm.so"
+ZERO_PLUGIN_PATH=relative info
+check "so is a relative path" [ "$status" = 1 ]
+info --optoins
+check "bad use is status 2" [ "$status" = 2 ]
+info --help
+check "help fits a screen" [ "$(wc -l <out)" -le 24 ]
+
+echo "1..$n"
+exit $failed

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank that dies or fails is named by all others within a second, and all report one record.
+ */
+#include "job.h"
+
+#define ROUNDS 24
+
+struct scene {
+    char name[64];
+    int victim;
+    unsigned delay_us;
+    atomic_int open;
+    atomic_llong killed_ms;
+    struct zero__job_error errors[RANKS_MAX];
+    atomic_int called;
+};
+
+static struct scene *scene;
+
+static void fresh(int victim, unsigned delay_us)
+{
+    memset(scene, 0, sizeof *scene);
+    snprintf(scene->name, sizeof scene->name, "%s", job_name());
+    scene->victim = victim;
+    scene->delay_us = delay_us;
+}
+
+static struct zero__job *open_scene(struct rank *r, int64_t timeout_ms)
+{
+    struct zero__job_params p = job_params(r->rank, r->ranks, scene->name, 20000, timeout_ms);
+    struct zero__job *job = NULL;
+    int e = zero__job_open(&p, &job);
+
+    want(r, !e, "open: %s", zero_last_error());
+    return job;
+}
+
+/* Works until the job has an error; returns when this rank knows it. */
+static void exchange_until_error(struct rank *r, struct zero__job *job)
+{
+    int32_t x = r->rank, all[RANKS_MAX];
+    int e = 0;
+
+    while (!(e = zero__job_allgather(job, &x, sizeof x, all)))
+        ;
+    want(r, e == zero__job_error(job, &scene->errors[r->rank]), "code %d differs", e);
+}
+
+static bool same_record(int n, int but)
+{
+    int first = but == 0;
+    for (int i = 0; i < n; i++)
+        if (i != but && memcmp(&scene->errors[i], &scene->errors[first], sizeof scene->errors[0]))
+            return false;
+    return true;
+}
+
+static void killed(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    char word[64];
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim) {
+        int32_t x = 0, all[RANKS_MAX];
+        int64_t end = zero__now_ns() + scene->delay_us * INT64_C(1000);
+        while (zero__now_ns() < end && scene->delay_us % 2)
+            zero__job_allgather(job, &x, sizeof x, all);
+        usleep(scene->delay_us % 2 ? 0 : scene->delay_us);
+        atomic_store(&scene->killed_ms, now_ms());
+        kill(getpid(), SIGKILL);
+    }
+    exchange_until_error(r, job);
+    r->value = now_ms() - atomic_load(&scene->killed_ms);
+    snprintf(word, sizeof word, "rank %d failed: its process %d has ended", scene->victim,
+             (int)(r - r->rank + scene->victim)->pid);
+    zero__job_report(job);
+    want(r, strstr(zero_last_error(), word), "\"%s\"", zero_last_error());
+    want(r, scene->errors[r->rank].culprit == scene->victim, "culprit");
+    want(r, r->value < 1000, "after %d ms", (int)r->value);
+    want(r, zero__job_close(job, 0) == -ECONNRESET, "close gives the error");
+}
+
+/* A grandchild holds the sockets of the dead rank open. */
+static void killed_with_child(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim) {
+        if (fork() == 0) {
+            sleep_ms(1500);
+            _exit(0);
+        }
+        atomic_store(&scene->killed_ms, now_ms());
+        kill(getpid(), SIGKILL);
+    }
+    exchange_until_error(r, job);
+    r->value = now_ms() - atomic_load(&scene->killed_ms);
+    want(r, scene->errors[r->rank].culprit == scene->victim, "culprit");
+    want(r, r->value < 1000, "after %d ms", (int)r->value);
+    zero__job_close(job, 0);
+}
+
+static void count_call(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void *fail_it(void *arg)
+{
+    zero__job_fail(arg, 2, -EIO, "write", "disk full");
+    return NULL;
+}
+
+/* Any thread of rank 1 reports; the callback is called once on every rank. */
+static void aborted(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    pthread_t t[2];
+
+    if (!job)
+        return;
+    zero__job_on_error(job, count_call, &scene->called);
+    if (r->rank == scene->victim) {
+        for (int i = 0; i < 2; i++)
+            pthread_create(&t[i], NULL, fail_it, job);
+        for (int i = 0; i < 2; i++)
+            pthread_join(t[i], NULL);
+    }
+    exchange_until_error(r, job);
+    zero__job_report(job);
+    want(r, !strcmp(zero_last_error(), "rank 2 failed in write: disk full"), "\"%s\"",
+         zero_last_error());
+    want(r, scene->errors[r->rank].reporter == scene->victim, "reporter");
+    want(r, zero__job_fail(job, 0, -EBUSY, "late", "too late") == -EBUSY, "fail returns its code");
+    want(r, zero__job_close(job, 0) == -EIO, "close gives the error");
+}
+
+/* All ranks report at the same moment: one record wins, everywhere the same. */
+static void race(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    char cause[32];
+
+    if (!job)
+        return;
+    atomic_fetch_add(&scene->open, 1);
+    while (atomic_load(&scene->open) < r->ranks)
+        ;
+    snprintf(cause, sizeof cause, "cause of rank %d", r->rank);
+    zero__job_fail(job, r->rank, -EIO - r->rank, "race", cause);
+    want(r, zero__job_error(job, &scene->errors[r->rank]) < 0, "no error");
+    zero__job_close(job, 0);
+}
+
+/* Ranks call different things. */
+static void mismatch(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    char x[64] = "", all[64 * RANKS_MAX];
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim)
+        zero__job_allgather(job, x, 16, all);
+    exchange_until_error(r, job);
+    zero__job_report(job);
+    want(r, strstr(zero_last_error(), "the same calls in the same order"), "\"%s\"",
+         zero_last_error());
+    want(r, strstr(zero_last_error(), "16"), "\"%s\"", zero_last_error());
+    zero__job_close(job, 0);
+}
+
+/* One rank does not take part, and does not leave either. */
+static void absent(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 300);
+
+    if (!job)
+        return;
+    int64_t t = now_ms();
+    if (r->rank == scene->victim)
+        while (!zero__job_error(job, &scene->errors[r->rank]) && now_ms() - t < 5000)
+            sleep_ms(5);
+    else
+        exchange_until_error(r, job);
+    t = now_ms() - t;
+    want(r, t < 2000, "after %d ms", (int)t);
+    want(r, scene->errors[r->rank].culprit == scene->victim, "culprit %d",
+         scene->errors[r->rank].culprit);
+    want(r, scene->errors[r->rank].err == -ETIMEDOUT, "err %d", scene->errors[r->rank].err);
+    zero__job_close(job, 0);
+}
+
+/* One rank has left in peace while the others go on. */
+static void left(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim) {
+        zero__job_close(job, 1);
+        return;
+    }
+    exchange_until_error(r, job);
+    want(r, scene->errors[r->rank].err == -ESHUTDOWN, "err %d", scene->errors[r->rank].err);
+    want(r, scene->errors[r->rank].culprit == scene->victim, "culprit %d",
+         scene->errors[r->rank].culprit);
+    zero__job_close(job, 0);
+}
+
+static void check(int n, enum ranks_how how, void (*fn)(struct rank *), int but, const char *what)
+{
+    struct rank *all = ranks_run(n, how, fn, NULL);
+    if (but >= 0 && how == AS_PROCESSES && WIFSIGNALED(all[but].status))
+        all[but].status = 0;
+    ranks_good(all, n, "%s, %s", what, ranks_how_name[how]);
+    if (!ok(same_record(n, but), "one record everywhere"))
+        for (int i = 0; i < n; i++)
+            diag("rank %d: culprit %d, err %d, by %d, \"%s\" \"%s\"", i, scene->errors[i].culprit,
+                 scene->errors[i].err, scene->errors[i].reporter, scene->errors[i].op,
+                 scene->errors[i].cause);
+}
+
+int main(void)
+{
+    unsigned seed = 2024;
+    int64_t worst = 0;
+    bool good = true;
+
+    scene = shared_memory(sizeof *scene);
+    for (int i = 0; i < ROUNDS; i++) {
+        seed = seed * 1103515245u + 12345u;
+        fresh(i % 4, (seed >> 16) % 20000);
+        struct rank *all = ranks_run(4, AS_PROCESSES, killed, NULL);
+        all[scene->victim].status = 0;
+        for (int k = 0; k < 4; k++) {
+            good &= all[k].bad == 0 && all[k].status == 0;
+            worst = k != scene->victim && all[k].value > worst ? all[k].value : worst;
+            if (all[k].bad)
+                diag("kill %d: %s", i, all[k].text[0]);
+        }
+        good &= same_record(4, scene->victim);
+    }
+    ok(good, "%d kills: all others name the rank within a second, in one record", ROUNDS);
+    diag("slowest after %d ms", (int)worst);
+
+    fresh(2, 0);
+    check(4, AS_PROCESSES, killed_with_child, 2, "a child of the dead rank hides nothing");
+    fresh(0, 0);
+    check(4, AS_PROCESSES, killed_with_child, 0, "nor does one of rank 0");
+    for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
+        for (int v = 0; v < 2; v++) {
+            fresh(v, 0);
+            check(4, how, aborted, -1, v ? "rank 1 reports" : "rank 0 reports");
+            is_int(atomic_load(&scene->called), 4, "on_error was called once per rank");
+        }
+        for (int i = 0; i < 10; i++) {
+            fresh(-1, 0);
+            check(4, how, race, -1, "all report at once");
+        }
+        for (int v = 0; v < 3; v += 2) {
+            fresh(v, 0);
+            check(3, how, mismatch, -1, "calls that differ");
+            fresh(v, 0);
+            check(3, how, absent, -1, "a rank that does not take part");
+            fresh(v, 0);
+            check(3, how, left, v, "a rank that left");
+        }
+    }
+    done();
+}

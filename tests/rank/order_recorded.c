@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that leave the declared order for one whose program does not fit the memory limit: the
+ * order is recorded, its program refused, and training goes on out of order, with a warning once
+ * per step and the same bits as where there is room.
+ */
+#include "../tap.h"
+
+#include <pthread.h>
+
+#include <zero/zero.h>
+
+#define UNITS 4
+#define ELEMENTS 65536u
+
+struct rank {
+    pthread_t thread;
+    int rank, err, warnings;
+    const char *job, *limit;
+    uint64_t reserved, hash;
+    char error[512];
+};
+
+static void log_line(void *arg, int level, const char *line)
+{
+    struct rank *r = arg;
+    r->warnings += level == 2 && strstr(line, "without prefetching") != NULL;
+}
+
+static int model(struct zero_runtime *rt)
+{
+    const struct zero_use two[] = {{0, 0}, {1, 0}, {1, 1}, {0, 1}};
+    int err = 0;
+
+    for (uint32_t u = 0; u < UNITS && !err; u++) {
+        char name[8];
+        uint32_t id;
+        snprintf(name, sizeof name, "u%u", u);
+        struct zero_param_desc w = {.size = sizeof w, .name = name, .dtype = ZERO_F32, .n_dims = 1,
+                                    .dims = {ELEMENTS},
+                                    .init = {.kind = ZERO_INIT_NORMAL, .b = 1, .seed = u}};
+        err = zero_unit_add(rt, name, &id);
+        if (!err)
+            err = zero_param_add(rt, u, &w, &id);
+    }
+    return err ? err : zero_set_order(rt, ZERO_TRAIN, two, 4);
+}
+
+/* Uses all units, though two were declared. */
+static int step(struct zero_runtime *rt)
+{
+    int err = zero_begin(rt, ZERO_TRAIN, 1);
+
+    for (uint32_t i = 0; i < 2 * UNITS && !err; i++) {
+        uint32_t pass = i < UNITS ? ZERO_FORWARD : ZERO_BACKWARD;
+        uint32_t unit = i < UNITS ? i : 2 * UNITS - 1 - i;
+        err = zero_acquire(rt, unit, pass, NULL);
+        const float *w = err ? NULL : zero_param(rt, unit);
+        float *grad = pass == ZERO_BACKWARD && w ? zero_grad(rt, unit, NULL) : NULL;
+        for (uint64_t k = 0; grad && k < ELEMENTS; k++)
+            grad[k] = w[k] - (float)unit;
+        if (!err)
+            err = zero_release(rt, unit, pass, NULL);
+    }
+    return err ? err : zero_update(rt, NULL);
+}
+
+static void *rank_main(void *arg)
+{
+    struct rank *r = arg;
+    const struct zero_setting settings[] = {
+        {"stage", "3"}, {"timeout", "20"}, {"memory_limit", r->limit}};
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 3,
+                                 .rank = r->rank, .ranks = 2, .job = r->job, .log = log_line,
+                                 .log_arg = r};
+    struct zero_memory_report report = {.size = sizeof report};
+    struct zero_runtime *rt = NULL;
+
+    r->err = zero_create(&config, &rt) || model(rt) || zero_commit(rt) ||
+             zero_memory_report(rt, &report);
+    for (int i = 0; i < 3 && !r->err; i++)
+        r->err = step(rt);
+    if (!r->err)
+        r->err = zero_weights_hash(rt, &r->hash);
+    r->reserved = report.reserved;
+    snprintf(r->error, sizeof r->error, "%s", zero_last_error());
+    zero_destroy(rt);
+    return NULL;
+}
+
+static void run(struct rank *ranks, const char *job, const char *limit)
+{
+    for (int i = 0; i < 2; i++) {
+        ranks[i] = (struct rank){.rank = i, .job = job, .limit = limit};
+        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        if (ranks[i].err)
+            diag("rank %d: %s", i, ranks[i].error);
+    }
+}
+
+int main(void)
+{
+    struct rank roomy[2], tight[2];
+    char limit[64];
+
+    run(roomy, "order-roomy", "");
+    ok(!roomy[0].err && !roomy[1].err, "an order that was not declared trains");
+    is_int(roomy[0].warnings, 0, "and is compiled where there is room");
+    snprintf(limit, sizeof limit, "device:%" PRIu64, roomy[0].reserved);
+    run(tight, "order-tight", limit);
+    ok(!tight[0].err && !tight[1].err, "it trains too where its program does not fit");
+    ok(tight[0].warnings >= 1 && tight[1].warnings >= 1, "which is said");
+    ok(tight[0].hash == roomy[0].hash, "with the same bits");
+    done();
+}

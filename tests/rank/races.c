@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every wait of a step is there, and every one is needed. Under the race detector of the host
+ * device, with random delays, the toy model trains without a report and to the same bits as
+ * without; then each wait of the program, and each wait for what an update publishes, is left out
+ * in turn, and the detector must say so on some rank, whatever the timing happened to be. (Not
+ * under the thread sanitizer, which would report the races that are made on purpose.)
+ */
+#include "../tap.h"
+
+#include <stdatomic.h>
+
+#include "device/host.h"
+#include "engine/runtime.h"
+#include "toy.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef THREAD_SANITIZER
+#define THREAD_SANITIZER 0
+#endif
+
+#define RANKS 2
+#define SEED 12
+
+struct config {
+    const char *stage, *accum, *reduce_at, *prefetch, *bucket;
+    uint32_t flags;
+    const char *whole; /* bytes of parameters that are never sharded */
+    int layers, steps;
+};
+
+struct found {
+    int races[RANKS];
+    char text[RANKS][2000];
+    uint32_t n_ready;
+    uint32_t from[2], to[2]; /* numbers of the waits and ready flags that a run needs: [from, to) */
+    int evaluates;
+};
+
+/* The last body is the evaluation. The ready flags that matter are those after an update. */
+static void numbers_find(const struct zero_runtime *rt, struct found *f)
+{
+    const struct zero__body *b = rt->programs[0]->bodies;
+    uint32_t waits = 0, ready = 0, first = f->evaluates           ? ZERO__EVALUATION
+                                           : rt->recipe.accum > 1 ? ZERO__MICRO
+                                                                  : ZERO__LAST;
+
+    for (uint32_t i = 0; i < ZERO__N_BODIES; i++)
+        waits += b[i].n_waits;
+    f->from[0] = 1;
+    f->to[0] = waits + 1 - (f->evaluates ? 0 : b[ZERO__EVALUATION].n_waits);
+    for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
+        f->from[1] = i == first ? waits + 1 + ready : f->from[1];
+        for (uint32_t k = 0; k < b[i].n_ops; k++)
+            ready += (b[i].ops[k].flags & ZERO__OP_READY) != 0;
+        f->to[1] = i == first ? waits + 1 + ready : f->to[1];
+    }
+    f->n_ready = f->to[1] - f->from[1];
+}
+
+static void finished(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct found *f = arg;
+
+    if (getenv("ZERO_TEST_RACES"))
+        f->races[rank] = zero__host_races(rt->dev, f->text[rank], sizeof f->text[rank]);
+    if (rank == 0)
+        numbers_find(rt, f);
+}
+
+static int run(const struct config *c, struct found *f, struct toy_result *r)
+{
+    struct zero_setting s[] = {{"stage", c->stage},
+                               {"accum", c->accum},
+                               {"reduce_at", c->reduce_at},
+                               {"prefetch_bytes", c->prefetch},
+                               {"bucket_bytes", c->bucket},
+                               {"persistent_bytes", c->whole},
+                               {"persistent_cap_bytes", c->whole},
+                               {"timeout", "20"},
+                               {"threads", "1"},
+                               {"dynamic_bytes", "0"}};
+    struct toy t = {.ranks = RANKS, .layers = c->layers, .steps = c->steps, .dtype = ZERO_BF16,
+                    .flags = c->flags, .width = 700, .settings = s, .n_settings = 10, .seed = 4,
+                    .finished = finished, .arg = f};
+
+    memset(f, 0, sizeof *f);
+    f->evaluates = (c->flags & TOY_EVAL) != 0;
+    return toy_train(&t, r);
+}
+
+static const char *describe(const struct config *c)
+{
+    static char text[200];
+
+    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s",
+             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole, c->flags & TOY_TIED ? ", tied" : "",
+             c->flags & TOY_PERSISTENT ? ", persistent" : "",
+             c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
+             c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "");
+    return text;
+}
+
+static void none(struct config c)
+{
+    struct toy_result plain, delayed;
+    struct found f;
+    char value[32];
+
+    c.layers = 5, c.steps = 4;
+    unsetenv("ZERO_TEST_RACES");
+    run(&c, &f, &plain);
+    snprintf(value, sizeof value, "%d:200", SEED);
+    setenv("ZERO_TEST_RACES", value, 1);
+    run(&c, &f, &delayed);
+    unsetenv("ZERO_TEST_RACES");
+    ok(!plain.err && !delayed.err && delayed.agree && plain.hash == delayed.hash &&
+           !f.races[0] && !f.races[1],
+       "%s: no race, the same bits", describe(&c));
+    if (plain.err || delayed.err)
+        diag("%s", plain.err ? plain.error : delayed.error);
+    if (plain.hash != delayed.hash)
+        diag("seed %d: hash %016" PRIx64 ", without delays %016" PRIx64, SEED, delayed.hash,
+             plain.hash);
+    for (int i = 0; i < RANKS; i++)
+        if (f.races[i])
+            diag("rank %d: %d races: %.400s", i, f.races[i], f.text[i]);
+}
+
+static void each(struct config c)
+{
+    struct found program, f;
+    struct toy_result r;
+    uint32_t tried = 0, missed = 0;
+    char value[32];
+
+    c.layers = 3, c.steps = 2;
+    setenv("ZERO_TEST_RACES", "1:0", 1); /* found without delays, too */
+    run(&c, &program, &r);
+    for (uint32_t part = 0; part < 2; part++)
+        for (uint32_t k = program.from[part]; k < program.to[part]; k++, tried++) {
+            snprintf(value, sizeof value, "%u", k);
+            setenv("ZERO_TEST_SKIP_WAIT", value, 1);
+            run(&c, &f, &r);
+            if (!r.err && (f.races[0] > 0 || f.races[1] > 0))
+                continue;
+            missed++;
+            diag("%s %u of %u left out: %s", part ? "ready flag" : "wait",
+                 k - program.from[part] + 1, program.to[part] - program.from[part],
+                 r.err ? r.error : "no report");
+        }
+    unsetenv("ZERO_TEST_SKIP_WAIT");
+    unsetenv("ZERO_TEST_RACES");
+    ok(!missed && tried, "%s: each of %u waits and %u ready flags is needed", describe(&c),
+       program.to[0] - program.from[0], program.n_ready);
+}
+
+int main(void)
+{
+    static const struct config configs[] = {
+        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0},
+        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0},
+        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0},
+        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0},
+        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0},
+        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0},
+        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0},
+        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0},
+        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0},
+        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0},
+        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0},
+        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0},
+        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0},
+        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0},
+        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0}, /* the first unit */
+        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0}, /* all */
+    };
+    static const struct config odd[] = {
+        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0},
+        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0},
+        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0},
+        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
+        none(configs[i]);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        none(odd[i]);
+    for (size_t i = 0; i < sizeof configs / sizeof *configs && !THREAD_SANITIZER; i++)
+        each(configs[i]);
+    done();
+}

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `zero bench arena` prints and how it refuses what is no table of lifetimes.
+. "$ZERO_TEST_TOP/tests/tap.sh"
+zero=${ZERO_TEST_BUILD:-$PWD}/zero
+[ -x "$zero" ] || { echo "Bail out! $zero is not built"; exit 99; }
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+
+bench() {
+    "$zero" bench arena "$@" >out 2>err
+    status=$?
+}
+good() { # WHAT LINE ARG...: exits 0 and prints the line
+    what=$1
+    line=$2
+    shift 2
+    bench "$@"
+    ok "$what" [ "$status" = 0 ]
+    ok "$what: $line" grep -qE "$line" out
+}
+bad() { # WHAT WORDS TEXT: a file of this text is refused with these words
+    # shellcheck disable=SC2059
+    printf "$3" >bad.csv
+    bench bad.csv
+    ok "$1 is refused" [ "$status" = 2 ]
+    ok "$1: $2" grep -q "$2" err
+}
+
+printf 'id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,0,9,4\nd,9,21,4\ne,0,21,4\n' >x.12.csv
+good "five buffers" '^x.12.csv +5 +12 +12 +1\.000000 ' x.12.csv
+cp x.12.csv x.11.csv
+bench x.11.csv x.12.csv
+ok "a capacity that cannot be met: exit status 1" [ "$status" = 1 ]
+ok "and that is said" grep -qE '^x.11.csv .*above the capacity' out
+ok "the other file is planned all the same" grep -qE '^x.12.csv .* 1\.000000 ' out
+printf 'size, id ,class,upper,lower\r\n7,a,q,18446744073709551615,1099511627776\r\n\r\n' >y.csv
+good "columns in any order, large times, other line ends" '^y.csv +1 +7 +7 ' y.csv
+printf 'id,lower,upper,size\n' >none.csv
+good "no buffers" '^none.csv +0 +0 +0 ' none.csv
+printf 'id,lower,upper,size\na,5,5,9\nb,1,9,0' >hollow.csv
+good "no bytes, no life, no last line end" '^hollow.csv +2 +0 +0 ' hollow.csv
+good "greedy only" '^x.12.csv .*greedy' --nodes 0 --threads 1 x.12.csv
+
+bad "an empty file" "empty" ''
+bad "a missing column" 'no column "upper"' 'id,lower,size\na,1,2\n'
+bad "a negative number" 'bad.csv:2: lower is "-1"' 'id,lower,upper,size\na,-1,2,3\n'
+bad "a fraction" 'size is "3.5"' 'id,lower,upper,size\na,1,2,3.5\n'
+bad "a number of 65 bits" 'size is "18446744073709551616"' \
+    'id,lower,upper,size\na,1,2,18446744073709551616\n'
+bad "an empty field" 'upper is ""' 'id,lower,upper,size\na,1,,3\n'
+bad "a short line" 'bad.csv:3: size is ""' 'id,lower,upper,size\na,1,2,3\nb,1,2\n'
+bad "a life that ends before it starts" 'lies before' 'id,lower,upper,size\na,2,1,3\n'
+bad "sizes beyond all memory" '2^62' \
+    'id,lower,upper,size\na,1,2,4611686018427387904\nb,1,2,4611686018427387904\n'
+bench /nonexistent/x.csv
+ok "a file that is not there" [ "$status" = 2 ]
+ok "is named" grep -q '/nonexistent/x.csv: cannot open' err
+bench .
+ok "a folder is refused" [ "$status" = 2 ]
+bench
+ok "no file at all is bad use" [ "$status" = 2 ]
+bench --nodes many x.12.csv
+ok "a bad option value" [ "$status" = 2 ]
+ok "is named" grep -q -e '--nodes is "many"' err
+bench --help
+ok "help" [ "$status" = 0 ]
+ok "on standard output" grep -q 'lower bound' out
+done_testing

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step program over random models and recipes: every body passes the checker, every wait is
+ * needed (without it the checker finds a race), budgets hold, wire bytes have their closed form.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+
+#include "base/status.h"
+#include "memory/plan.h"
+#include "schedule/program.h"
+
+static uint64_t state;
+
+/* noinline: gcc 12 clones the callers of this for every constant without an end. */
+__attribute__((noinline)) static uint32_t draw(uint32_t n)
+{
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (uint32_t)(state >> 32) % n;
+}
+
+struct made {
+    struct zero__model m;
+    struct zero__states s;
+    struct zero__recipe r;
+    uint64_t elements;
+    int tied;
+};
+
+static void param_add(struct made *x, uint32_t unit, uint32_t dtype, uint32_t flags, uint64_t n)
+{
+    char name[32];
+    uint32_t id;
+    snprintf(name, sizeof name, "p%u", x->m.n_params);
+    struct zero_param_desc d = {
+        .size = sizeof d, .name = name, .dtype = dtype, .n_dims = 1, .dims = {n}, .flags = flags};
+    if (zero__model_add_param(&x->m, unit, &d, &id))
+        bail(zero__error_text());
+    x->elements += flags & ZERO_PARAM_FROZEN ? 0 : n;
+}
+
+/* A model of n units; every third run has a tied first unit, frozen and persistent parameters. */
+static void model_make(struct made *x, uint32_t dtype, int plain)
+{
+    uint32_t n = 2 + draw(6), id, group;
+    struct zero_group_desc g = {.size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f,
+                                .eps = 1e-8f};
+
+    zero__model_add_group(&x->m, &g, &group);
+    for (uint32_t u = 0; u < n; u++) {
+        char name[32];
+        snprintf(name, sizeof name, "u%u", u);
+        zero__model_add_unit(&x->m, name, &id);
+        for (uint32_t p = 0; p <= draw(4); p++)
+            param_add(x, u, dtype, 0, plain ? 1024 * x->r.ranks * 8 : 1 + draw(9000));
+        if (!plain && draw(4) == 0)
+            param_add(x, u, dtype, ZERO_PARAM_FROZEN, 1 + draw(3000));
+        if (!plain && draw(4) == 0)
+            param_add(x, u, dtype, ZERO_PARAM_PERSISTENT, 1 + draw(300));
+    }
+    for (uint32_t u = 0; u < n && !plain; u++) {
+        struct zero_buffer_desc d = {.size = sizeof d, .name = "a",
+                                     .memory_class = ZERO_CLASS_ACTIVATIONS,
+                                     .bytes = draw(50000), .from_unit = u, .from_pass = 0,
+                                     .to_unit = u, .to_pass = ZERO_BACKWARD};
+        zero__model_add_buffer(&x->m, &d, &id);
+    }
+    x->tied = !plain && draw(3) == 0;
+    if (x->tied) { /* unit 0 is used again at the turning point */
+        struct zero_use uses[64];
+        uint32_t k = 0;
+        for (uint32_t u = 0; u < n; u++)
+            uses[k++] = (struct zero_use){u, ZERO_FORWARD};
+        uses[k++] = (struct zero_use){0, ZERO_FORWARD};
+        uses[k++] = (struct zero_use){0, ZERO_BACKWARD};
+        for (uint32_t u = n; u-- > 0;)
+            uses[k++] = (struct zero_use){u, ZERO_BACKWARD};
+        zero__model_set_order(&x->m, ZERO_TRAIN, uses, k);
+    }
+    zero__model_default_order(&x->m, ZERO_TRAIN);
+    zero__model_default_order(&x->m, ZERO_EVAL);
+}
+
+static void recipe_make(struct made *x)
+{
+    static const uint64_t budgets[] = {0, 4096, 65536, 1 << 20};
+    x->r.stage = draw(4);
+    x->r.ranks = 1 + draw(4);
+    x->r.rank = draw(x->r.ranks);
+    x->r.accum = 1 + draw(2) * 2;
+    x->r.boundary = draw(2);
+    x->r.n_moments = draw(3);
+    x->r.bucket_bytes = 4096 + budgets[draw(4)];
+    x->r.prefetch_bytes = budgets[draw(4)];
+    x->r.retain_bytes = (int64_t)budgets[draw(4)] - 1;
+}
+
+static void layout_make(struct made *x, uint64_t persistent_bytes)
+{
+    struct zero__layout_params p = {x->r.ranks, persistent_bytes, 1 << 20};
+    if (zero__layout_build(&x->m, &p) || zero__states_build(&x->m, &x->r, &x->s))
+        bail(zero__error_text());
+}
+
+static void made_free(struct made *x)
+{
+    zero__states_free(&x->s);
+    zero__model_free(&x->m);
+    memset(x, 0, sizeof *x);
+}
+
+/* Takes each wait away in turn; returns how many the checker does not miss. */
+static uint32_t waits_idle(const struct zero__states *s, struct zero__body *b)
+{
+    uint32_t idle = 0;
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        for (uint32_t w = b->ops[i].first_wait; w < b->ops[i].first_wait + b->ops[i].n_waits; w++) {
+            struct zero__wait kept = b->waits[w];
+            b->waits[w].ordinal = 0;
+            idle += zero__check_body(s, b) == 0;
+            b->waits[w] = kept;
+        }
+    }
+    return idle;
+}
+
+static uint64_t live_peak(const struct zero__body *b, uint32_t memory_class)
+{
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        uint64_t live = 0;
+        for (uint32_t k = 0; k < b->n_buffers; k++)
+            if (b->buffers[k].memory_class == memory_class && b->buffers[k].first <= i &&
+                i < b->buffers[k].last)
+                live += b->buffers[k].bytes;
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
+static uint64_t unit_bytes_max(const struct made *x, int grads)
+{
+    uint64_t most = 0;
+    for (uint32_t u = 0; u < x->m.n_units; u++) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < x->m.n_segments; i++)
+            if (x->m.segments[i].unit == u && (!grads || x->m.segments[i].trainable))
+                bytes += x->m.segments[i].padded * zero_dtype_bytes(x->m.segments[i].dtype);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static uint32_t n_waits;
+
+static int one(uint64_t seed)
+{
+    static const uint32_t dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+    struct made x = {0};
+    struct zero__program *p;
+    uint32_t idle = 0, waits = 0;
+    int good = 1;
+
+    state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    recipe_make(&x);
+    model_make(&x, dtypes[draw(3)], 0);
+    layout_make(&x, draw(2) ? 512 : 0);
+    if (zero__program_compile(&x.m, &x.r, &x.s, 0, 1, &p)) {
+        diag("seed %" PRIu64 ": %s", seed, zero__error_text());
+        return 0;
+    }
+    for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
+        struct zero__body *b = &p->bodies[i];
+        if (zero__check_body(&x.s, b)) {
+            diag("seed %" PRIu64 " body %s: %s", seed, zero__body_name(i), zero__error_text());
+            zero__body_dump(&x.m, &x.s, b, stdout);
+            good = 0;
+            continue;
+        }
+        idle += waits_idle(&x.s, b);
+        waits += b->n_waits;
+        n_waits += b->n_waits;
+        uint64_t buckets = live_peak(b, ZERO_CLASS_BUCKETS);
+        uint64_t gathered = live_peak(b, ZERO_CLASS_GATHERED);
+        if (!x.tied && buckets > 2 * x.r.bucket_bytes + unit_bytes_max(&x, 1)) {
+            diag("seed %" PRIu64 ": %" PRIu64 " bucket bytes", seed, buckets);
+            good = 0;
+        }
+        uint64_t retain = x.r.retain_bytes < 0 ? 0 : (uint64_t)x.r.retain_bytes;
+        if (gathered > x.r.prefetch_bytes + retain + 2 * unit_bytes_max(&x, 0)) {
+            diag("seed %" PRIu64 ": %" PRIu64 " gathered bytes", seed, gathered);
+            good = 0;
+        }
+    }
+    if (idle)
+        diag("seed %" PRIu64 ": %u of %u waits are idle", seed, idle, waits);
+    zero__program_free(p);
+    made_free(&x);
+    return good && idle == 0;
+}
+
+/* Closed forms of the wire volume, in units of (N-1)/N Ψ elements. */
+static void volume(void)
+{
+    for (uint32_t stage = 0; stage < 4; stage++) {
+        for (uint32_t accum = 1; accum <= 3; accum += 2) {
+            struct made x = {0};
+            struct zero__program *p;
+            uint64_t bytes, size = 2, want;
+
+            state = 77;
+            x.r = (struct zero__recipe){.stage = stage, .ranks = 4, .rank = 1, .accum = accum,
+                                        .boundary = 0, .n_moments = 2, .bucket_bytes = 1 << 20,
+                                        .prefetch_bytes = 1 << 20, .retain_bytes = -1};
+            model_make(&x, ZERO_BF16, 1);
+            layout_make(&x, 0);
+            if (zero__program_compile(&x.m, &x.r, &x.s, 0, 1, &p))
+                bail(zero__error_text());
+            bytes = p->bodies[ZERO__MICRO].wire_bytes * (accum - 1) +
+                    p->bodies[ZERO__LAST].wire_bytes + p->bodies[ZERO__UPDATE_BODY].wire_bytes;
+            bytes -= 8 * (x.r.ranks - 1); /* the norm */
+            want = x.elements / 4 * 3 * size * (stage == 3 ? 3 * accum : accum + 1);
+            if (stage == 0 && accum > 1) /* the averaged gradient is fp32 */
+                want += x.elements / 4 * 3 * 2;
+            is_int(bytes, want, "stage %u, %u micro-batches: wire bytes are the closed form", stage,
+                   accum);
+            zero__program_free(p);
+            made_free(&x);
+        }
+    }
+}
+
+int main(void)
+{
+    uint64_t first = getenv("ZERO_TEST_SEED") ? strtoull(getenv("ZERO_TEST_SEED"), NULL, 0) : 1;
+    uint32_t bad = 0;
+
+    for (uint64_t seed = first; seed < first + 150; seed++)
+        bad += !one(seed);
+    is_int(bad, 0, "150 random programs: checked, no idle wait, budgets hold");
+    ok(n_waits > 2000, "%u waits were taken away in turn", n_waits);
+    volume();
+    done();
+}

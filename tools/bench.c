@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `zero bench`: a table of benchmarks, each in a file of its own. */
+#include "bench.h"
+
+#include "tool.h"
+
+static const struct zero__tool benches[] = {
+    {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
+};
+
+int zero__tool_bench(int argc, char **argv)
+{
+    return zero__tool_dispatch("zero bench", benches, sizeof benches / sizeof benches[0], argc,
+                               argv);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * zero info: what libzero would work with, seen through the same loader and options as a runtime.
+ */
+#include "info.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+static void help(FILE *f)
+{
+    fputs(
+        "usage: zero info [--options] [--plugins] [--machine]\n"
+        "Shows what libzero finds here: without options the machine and the plugins.\n"
+        "\n"
+        "  --machine   cores, NUMA nodes, memory and its limits\n"
+        "  --plugins   every plugin with version, path, capabilities, or what is wrong with it\n"
+        "  --options   every option: value, where the value comes from, what it does\n"
+        "\n"
+        "Options are read from ZERO_* variables and from the file that ZERO_CONFIG names, else\n"
+        "from zero.conf in this folder. Exit status: 0; 1 if something cannot be read; 2 for bad\n"
+        "use.\n",
+        f);
+}
+
+/* Prints text in lines of `width`, all but the first indented. */
+static void wrapped(const char *text, int indent, int width)
+{
+    int at = indent;
+
+    printf("%*s", indent, "");
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (at > indent && at + 1 + n > width) {
+            printf("\n%*s", indent, "");
+            at = indent;
+        }
+        at += printf("%s%.*s", at > indent ? " " : "", n, text);
+        text += n;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+static int terminal_width(void)
+{
+    struct winsize w;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || w.ws_col < 60)
+        return 80;
+    return w.ws_col < 100 ? w.ws_col : 100;
+}
+
+static void print_options(const struct zero__options *options)
+{
+    struct zero__option_row row;
+    char group[64] = "", name[80];
+    int width = terminal_width();
+
+    for (uint32_t i = 0; zero__options_row(options, i, &row) == 0; i++) {
+        if (strncmp(group, row.group, sizeof group - 1)) {
+            snprintf(group, sizeof group, "%s", row.group);
+            printf("%s%s\n", i ? "\n" : "", group);
+        }
+        size_t n = (size_t)snprintf(name, sizeof name, "ZERO_%s", row.name);
+        for (size_t k = 5; k < n && k < sizeof name; k++)
+            if (name[k] >= 'a' && name[k] <= 'z')
+                name[k] = (char)(name[k] - 'a' + 'A');
+        printf("  %-26s %-12s (%s%s%s)\n", name, row.value[0] ? row.value : "\"\"", row.source,
+               strcmp(row.value, row.default_value) ? "; default: " : "",
+               strcmp(row.value, row.default_value)
+                   ? (row.default_value[0] ? row.default_value : "\"\"")
+                   : "");
+        wrapped(row.help, 6, width);
+        if (row.allowed[0])
+            printf("      allowed: %s\n", row.allowed);
+    }
+}
+
+static int show(bool machine, bool plugins, bool all)
+{
+    struct zero__options *options;
+    struct zero__log log = {.rank = -1, .level = ZERO_LOG_WARN};
+    char why[256];
+    int status = 0;
+
+    if (machine || plugins)
+        printf("zero %s\n\n", zero_version());
+    if (machine)
+        info_machine();
+    if (zero__options_load(NULL, 0, &options)) {
+        fflush(stdout);
+        fprintf(stderr, "zero info: %s\n", zero_last_error());
+        return 1;
+    }
+    if (zero__log_levels(&log, zero__option_text(options, ZERO__OPT_LOG), why, sizeof why))
+        log.level = ZERO_LOG_WARN;
+    if (machine && plugins)
+        putchar('\n');
+    if (plugins || all)
+        status = info_plugins(options, &log, !plugins);
+    if (all) {
+        if (machine || plugins)
+            putchar('\n');
+        print_options(options);
+    }
+    fflush(stdout);
+    zero__options_finish(options, &log);
+    zero__options_free(options);
+    return status;
+}
+
+int zero__tool_info(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"options", no_argument, NULL, 'o'},
+        {"plugins", no_argument, NULL, 'p'},
+        {"machine", no_argument, NULL, 'm'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    bool options = false, plugins = false, machine = false;
+    int c;
+
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+        options |= c == 'o';
+        plugins |= c == 'p';
+        machine |= c == 'm';
+        if (c == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (c == '?')
+            break;
+    }
+    if (c == '?' || optind < argc) {
+        fprintf(stderr, "zero info: there is no %s: see zero info --help\n",
+                argv[c == '?' ? optind - 1 : optind]);
+        return 2;
+    }
+    bool some = options || plugins || machine;
+    return show(machine || !some, plugins || !some, options);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of `zero info`. */
+#ifndef ZERO_TOOLS_INFO_H
+#define ZERO_TOOLS_INFO_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/options.h"
+
+/* Bytes for people, "23.4 GiB"; in text[32]. */
+void info_bytes(uint64_t bytes, char text[32]);
+
+/* Processor, NUMA nodes, memory and limits. */
+void info_machine(void);
+
+/*
+ * Everything that the loader finds, and why one cannot be used. `quiet`: only asks every plugin,
+ * so that its own options become known. 0, or 1 after a line on standard error.
+ */
+int info_plugins(struct zero__options *options, const struct zero__log *log, bool quiet);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One paragraph for each plugin: where it is, what it is, what it can do, or what is wrong. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/host.h"
+#include "info.h"
+#include "plugin/loader.h"
+
+#define INDENT "           "
+
+/* Words for the set bits of a mask; a bit without a word is shown by its number. */
+static void bits(const char *what, uint32_t mask, const char *const *words, unsigned n)
+{
+    if (!mask)
+        return;
+    printf(INDENT "%s", what);
+    for (unsigned i = 0; i < 32; i++) {
+        if (!(mask & UINT32_C(1) << i))
+            continue;
+        if (i < n && words[i])
+            printf(" %s", words[i]);
+        else
+            printf(" bit-%u", i);
+    }
+    putchar('\n');
+}
+
+static void dtypes(uint32_t mask)
+{
+    const char *words[32] = {0};
+
+    for (uint32_t t = 0; t < 32; t++)
+        words[t] = zero_dtype_bytes(t) ? zero_dtype_name(t) : NULL;
+    bits("sums of   ", mask, words, 32);
+}
+
+static void memory_kinds(uint32_t mask)
+{
+    static const char *const words[] = {"host", "pinned", "cuda"};
+    bits("memory    ", mask, words, 3);
+}
+
+static void note(const char *text)
+{
+    if (text[0])
+        printf(INDENT "%s\n", text);
+}
+
+static void show_comm(const struct zero_comm_caps *c)
+{
+    static const char *const flags[] = {"stream", "ordered", "map", "accumulate", "fingerprint"};
+    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
+                                        "barrier"};
+
+    note(c->note);
+    bits("collective", c->kinds, kinds, 5);
+    dtypes(c->dtypes);
+    bits("can       ", c->flags, flags, 5);
+    memory_kinds(c->mem);
+    if (c->max_ranks)
+        printf(INDENT "ranks      at most %u\n", c->max_ranks);
+}
+
+static void show_offload(const struct zero_store_info *s)
+{
+    static const char *const flags[] = {"mapped", "direct"};
+    char capacity[32];
+
+    note(s->note);
+    info_bytes(s->capacity, capacity);
+    printf(INDENT "capacity   %s, requests aligned to %u bytes, %u in flight\n", capacity,
+           s->offset_align, s->depth);
+    bits("can       ", s->flags, flags, 2);
+    memory_kinds(s->mem);
+}
+
+static void show_device(const struct zero_device_info *d)
+{
+    char total[32], left[32];
+
+    note(d->note);
+    info_bytes(d->memory_bytes, total);
+    info_bytes(d->free_bytes, left);
+    printf(INDENT "memory     %s, %s free", total, left);
+    if (d->threads)
+        printf("; %u thread%s", d->threads, d->threads == 1 ? "" : "s");
+    putchar('\n');
+}
+
+static int show(void *arg, const struct zero__plugin_row *row)
+{
+    (void)arg;
+    printf("  %-7s  %-8s ", row->kind_name ? row->kind_name : "?", row->name);
+    if (row->error) {
+        printf("cannot be loaded\n" INDENT "%s\n", row->error);
+        return 0;
+    }
+    printf("version %s, interface", row->version);
+    for (uint32_t i = 0; i < row->n_ifaces; i++)
+        if (row->ifaces[i].kind == row->kind)
+            printf(" %u.%u", row->ifaces[i].major, row->ifaces[i].minor);
+    printf("%s\n" INDENT "%s\n", row->probe ? ": not usable here" : "", row->path);
+    if (row->build && row->build[0])
+        printf(INDENT "build      %s\n", row->build);
+    if (row->probe)
+        printf(INDENT "%s\n", row->probe_error);
+    else if (row->kind == ZERO_IFACE_COMM)
+        show_comm(&row->comm);
+    else if (row->kind == ZERO_IFACE_OFFLOAD)
+        show_offload(&row->offload);
+    else
+        show_device(&row->device);
+    return 0;
+}
+
+static int look(void *arg, const struct zero__plugin_row *row)
+{
+    (void)arg;
+    (void)row;
+    return 0;
+}
+
+int info_plugins(struct zero__options *options, const struct zero__log *log, bool quiet)
+{
+    static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
+    struct zero__loader *loader;
+
+    if (!quiet)
+        puts("plugins");
+    int err = zero__loader_create(options, log, builtins, 1, &loader);
+    if (err) {
+        fflush(stdout);
+        fprintf(stderr, "zero info: %s\n", zero_last_error());
+        return 1;
+    }
+    zero__loader_scan(loader, quiet ? look : show, NULL);
+    const char *dir;
+    for (uint32_t i = 0; !quiet && (dir = zero__loader_dir(loader, i)); i++)
+        printf("%s%s", i ? ":" : "  looked for in ", dir);
+    if (!quiet)
+        putchar('\n');
+    zero__loader_free(loader);
+    return 0;
+}

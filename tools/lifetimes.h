@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads buffer lifetimes from a CSV file: a header line naming the columns id, lower, upper and
+ * size in any order (others are ignored), then a buffer a line, alive at lower <= t < upper.
+ */
+#ifndef ZERO_TOOLS_LIFETIMES_H
+#define ZERO_TOOLS_LIFETIMES_H
+
+#include <stdint.h>
+
+#include "memory/plan.h"
+
+struct zero__lifetimes {
+    struct zero__plan_buffer *buffers; /* times are ranks of those in the file */
+    uint32_t n;
+    uint64_t capacity; /* from a file name NAME.CAPACITY.csv, else 0 */
+};
+
+/* 0 or a negative errno with a sentence that names the file and the line. */
+int zero__lifetimes_read(const char *path, struct zero__lifetimes *out);
+void zero__lifetimes_destroy(struct zero__lifetimes *l);
+
+#endif

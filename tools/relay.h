@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Passes on what ranks print, whole lines with the rank in front. Never blocks: a reader that does
+ * not read holds up the ranks' output, not the launcher.
+ */
+#ifndef ZERO_TOOLS_RELAY_H
+#define ZERO_TOOLS_RELAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct relay_sink {
+    int fd;
+    bool shared; /* a rank writes to this terminal too: erase its unfinished line first */
+    bool broken; /* nobody reads any more */
+    char *bytes;
+    size_t len, room;
+};
+
+struct relay_stream {
+    int fd; /* -1: closed */
+    int rank, digits;
+    struct relay_sink *sink;
+    char *line; /* what has come of the current line */
+    size_t len, room;
+};
+
+/* May more be read? No while the sink is full. */
+bool relay_wants(const struct relay_stream *stream);
+/* Reads once and queues the lines that are complete; closes the stream at its end. */
+void relay_read(struct relay_stream *stream);
+/* Queues what is left of an unfinished line, closes the stream and frees it. */
+void relay_close(struct relay_stream *stream);
+
+/* Writes what the descriptor takes without blocking (poll said it takes something). */
+void relay_write(struct relay_sink *sink);
+/* Writes the rest, waiting at most `ms` milliseconds for the reader. */
+void relay_finish(struct relay_sink *sink, int ms);
+
+#endif

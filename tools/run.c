@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zero run: starts the ranks of a job on this machine and stays with them to their end. */
+#include "config.h"
+
+#include "run.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tool.h"
+
+#define MAX_RANKS 1024
+
+static void help(FILE *f)
+{
+    fputs("usage: zero run -n N [OPTION]... [--] PROG [ARG]...\n"
+          "Starts PROG N times on this machine, as the ranks 0 to N-1 of one job.\n"
+          "\n"
+          "  -n, --ranks N    number of ranks, 1 to 1024\n"
+          "      --bind       give every rank its own cores (and so its NUMA node)\n"
+          "      --prefix     put the rank in front of every line of output\n"
+          "      --no-prefix  do not; ranks write as they like\n"
+          "                   (default: prefix, except rank 0 on a terminal and a single rank)\n"
+          "      --grace S    seconds until ranks that ignore Ctrl-C are killed (default 5)\n"
+          "\n"
+          "PROG is looked for in PATH and beside this program. Every rank finds RANK, WORLD_SIZE,\n"
+          "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, and\n"
+          "OMP_NUM_THREADS=1 if it was not set. Rank 0 has the standard input. Signals are passed\n"
+          "on. When a rank fails the others are ended within a second.\n"
+          "\n"
+          "Exit status: that of the rank that failed first (128 + N if killed by signal N); 130\n"
+          "after Ctrl-C; 2 if the job could not be started.\n",
+          f);
+}
+
+static int bad_use(const char *why, const char *value)
+{
+    fprintf(stderr, why, value);
+    fputs("\nTry: zero run -n 2 -- PROG, or zero run --help\n", stderr);
+    return -1;
+}
+
+static int parse_n(const char *text, int *n)
+{
+    char *end;
+    long x = strtol(text, &end, 10);
+
+    if (end == text || *end || x < 1 || x > MAX_RANKS)
+        return bad_use("zero run: \"%s\" ranks are not possible: N must be 1 to 1024", text);
+    *n = (int)x;
+    return 0;
+}
+
+static int parse_grace(const char *text, double *s)
+{
+    char *end;
+    double x = strtod(text, &end);
+
+    if (end == text || *end || !(x >= 0) || x > 1e6)
+        return bad_use("zero run: --grace \"%s\": seconds must be 0 to 1000000", text);
+    *s = x;
+    return 0;
+}
+
+/* 0; 1: help was given; -1: bad use, reported. */
+static int parse(int argc, char **argv, struct run_options *o)
+{
+    static const struct option longs[] = {
+        {"ranks", required_argument, NULL, 'n'},
+        {"bind", no_argument, NULL, 'b'},
+        {"prefix", no_argument, NULL, 'p'},
+        {"no-prefix", no_argument, NULL, 'P'},
+        {"grace", required_argument, NULL, 'g'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:n:h", longs, NULL)) != -1) {
+        switch (c) {
+        case 'n':
+            if (parse_n(optarg, &o->n))
+                return -1;
+            break;
+        case 'b':
+            o->bind = true;
+            break;
+        case 'p':
+        case 'P':
+            o->prefix = c == 'p';
+            break;
+        case 'g':
+            if (parse_grace(optarg, &o->grace_s))
+                return -1;
+            break;
+        case 'h':
+            help(stdout);
+            return 1;
+        case ':':
+            return bad_use("zero run: %s needs a value", argv[optind - 1]);
+        default:
+            return bad_use("zero run: there is no option %s", argv[optind - 1]);
+        }
+    }
+    o->argv = argv + optind;
+    if (!o->n)
+        return bad_use("zero run: how many ranks%s? -n N is missing", "");
+    if (!o->argv[0])
+        return bad_use("zero run: which program%s? PROG is missing", "");
+    return run_find(o->argv[0], o->path, sizeof o->path);
+}
+
+static int digits_of(int n)
+{
+    return n > 1000 ? 4 : n > 100 ? 3 : n > 10 ? 2 : 1;
+}
+
+static int prepare(struct run_job *job, const struct run_options *o)
+{
+    static const int passed[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
+                                 SIGCONT, SIGUSR1, SIGUSR2, SIGCHLD};
+    sigset_t set;
+
+    *job = (struct run_job){.options = o,
+                            .failed = -1,
+                            .term_ns = ZERO_NEVER,
+                            .kill_ns = ZERO_NEVER,
+                            .give_up_ns = ZERO_NEVER};
+    job->ranks = calloc((size_t)o->n, sizeof *job->ranks);
+    if (!job->ranks) {
+        fputs("zero run: no memory\n", stderr);
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        job->sinks[i].fd = STDOUT_FILENO + i;
+        job->sinks[i].shared = o->prefix < 0 && isatty(STDOUT_FILENO + i);
+    }
+    for (int k = 0; k < 2 * o->n; k++)
+        job->ranks[k / 2].streams[k % 2] = (struct relay_stream){
+            .fd = -1, .rank = k / 2, .digits = digits_of(o->n), .sink = &job->sinks[k % 2]};
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how ranks end */
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    for (unsigned i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        sigaddset(&set, passed[i]);
+    sigprocmask(SIG_BLOCK, &set, &job->mask);
+    job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (job->signal_fd < 0) {
+        fprintf(stderr, "zero run: no signal descriptor: %s\n", strerror(errno));
+        free(job->ranks);
+        return -1;
+    }
+    return 0;
+}
+
+/* A rank that was killed could not put the terminal back as it was. */
+static void restore_terminal(const struct termios *saved)
+{
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp())
+        tcsetattr(STDIN_FILENO, TCSANOW, saved);
+    if (isatty(STDOUT_FILENO) && write(STDOUT_FILENO, "\033[?25h", 6) < 0)
+        return;
+}
+
+int zero__tool_run(int argc, char **argv)
+{
+    static struct run_options o = {.prefix = -1, .grace_s = 5};
+    struct run_job job;
+    struct termios saved;
+    bool terminal = tcgetattr(STDIN_FILENO, &saved) == 0;
+    int status = parse(argc, argv, &o);
+
+    if (status)
+        return status > 0 ? 0 : 2;
+    if (prepare(&job, &o))
+        return 2;
+    if (run_start(&job)) {
+        job.ending = true;
+        job.kill_ns = 0; /* those that were started */
+        job.signal = SIGTERM;
+        job.quiet = true;
+        run_watch(&job);
+        status = 2;
+    } else {
+        status = run_watch(&job);
+    }
+    if (status && terminal)
+        restore_terminal(&saved);
+    close(job.signal_fd);
+    free(job.ranks);
+    return status;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of `zero run`: finding the program, binding, starting ranks, watching them. */
+#ifndef ZERO_TOOLS_RUN_H
+#define ZERO_TOOLS_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "relay.h"
+
+struct run_options {
+    int n;
+    bool bind;
+    int prefix; /* 1, 0, or -1: as the terminal suggests */
+    double grace_s;
+    char **argv; /* PROG and its arguments, NULL at the end */
+    char path[4096];
+};
+
+struct run_rank {
+    pid_t pid;                      /* 0: has ended */
+    struct relay_stream streams[2]; /* of its standard output and error; fd -1: not relayed */
+};
+
+struct run_job {
+    const struct run_options *options;
+    struct run_rank *ranks;
+    int alive;
+    int signal_fd;
+    sigset_t mask; /* as it was before run */
+    struct relay_sink sinks[2];
+
+    int failed; /* rank that failed first, -1: none */
+    pid_t failed_pid;
+    int failed_status;        /* of waitpid() */
+    int signal;               /* that ended the job from outside, 0: none */
+    int64_t term_ns, kill_ns; /* when the ranks are told again; ZERO_NEVER: not */
+    int64_t give_up_ns;       /* the kernel does not end what was killed */
+    int64_t verdict_ns;       /* until then a later failure may be the cause of an earlier one */
+    bool ending, orphans;
+    bool quiet; /* it could not be started; that was said */
+};
+
+/*
+ * Where PROG is: a path as it is, else in PATH and beside this program (names zero-...: there
+ * first). 0, or -1 with a line on standard error.
+ */
+int run_find(const char *prog, char *path, size_t room);
+
+/* CPU sets for n ranks, spread over the machine. NULL with a line on standard error. */
+struct run_binding *run_binding_create(int n);
+void run_binding_free(struct run_binding *binding);
+/* In the child: binds the calling process. */
+int run_bind(const struct run_binding *binding, int rank);
+
+/* Starts all ranks. -1 with a line on standard error; those started are in job->ranks. */
+int run_start(struct run_job *job);
+
+/* Until all ranks have ended; returns the exit status of the job. */
+int run_watch(struct run_job *job);
+
+/* Children of this process, orphans of ranks included: sends sig to all; their number. */
+int run_signal_children(int sig);
+
+#endif

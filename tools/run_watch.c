@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches the ranks: passes signals and output on, and when one fails ends the others within a
+ * second. They get a moment to notice by themselves and to say what they know, then SIGTERM, then
+ * SIGKILL. A signal from outside is given `grace` seconds; the same again means now.
+ */
+#include "config.h"
+
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define MS INT64_C(1000000)
+#define VERDICT_NS (50 * MS) /* failures within it are one event */
+#define TERM_NS (250 * MS)
+#define KILL_NS (850 * MS)
+#define ORPHAN_NS (500 * MS)
+#define GIVE_UP_NS (10 * ZERO_SECOND)
+#define DRAIN_MS 200
+
+static int64_t after(int64_t ns)
+{
+    return zero__deadline_ns(ns);
+}
+
+static void tell_ranks(struct run_job *job, int sig)
+{
+    for (int r = 0; r < job->options->n; r++)
+        if (job->ranks[r].pid)
+            kill(job->ranks[r].pid, sig);
+}
+
+/* The terminal has told its foreground group already; others have to be told by us. */
+static void pass_on(struct run_job *job, const struct signalfd_siginfo *s)
+{
+    pid_t group = getpgrp();
+
+    for (int r = 0; r < job->options->n; r++) {
+        pid_t pid = job->ranks[r].pid;
+        if (pid && (s->ssi_code != SI_KERNEL || getpgid(pid) != group))
+            kill(pid, (int)s->ssi_signo);
+    }
+}
+
+static void take_signal(struct run_job *job, const struct signalfd_siginfo *s)
+{
+    int sig = (int)s->ssi_signo;
+
+    switch (sig) {
+    case SIGTSTP:
+        pass_on(job, s);
+        raise(SIGSTOP);
+        break;
+    case SIGCONT:
+    case SIGUSR1:
+    case SIGUSR2:
+        pass_on(job, s);
+        break;
+    default: /* INT, TERM, HUP, QUIT */
+        if (job->signal) {
+            job->kill_ns = 0;
+            break;
+        }
+        pass_on(job, s);
+        job->signal = sig;
+        job->ending = true;
+        if (job->kill_ns == ZERO_NEVER)
+            job->kill_ns = after((int64_t)(job->options->grace_s * 1e9));
+    }
+}
+
+/*
+ * The first rank that fails is to blame, unless another was killed by a signal at the same moment:
+ * then the exit of the first was its answer to that.
+ */
+static void take_failure(struct run_job *job, int rank, pid_t pid, int status)
+{
+    bool first = job->failed < 0;
+
+    if (job->signal)
+        return; /* told to end */
+    if (!first &&
+        !(WIFSIGNALED(status) && WIFEXITED(job->failed_status) && zero__now_ns() < job->verdict_ns))
+        return;
+    job->failed = rank;
+    job->failed_pid = pid;
+    job->failed_status = status;
+    if (!first)
+        return;
+    job->ending = true;
+    job->verdict_ns = after(VERDICT_NS);
+    job->term_ns = after(TERM_NS);
+    job->kill_ns = after(KILL_NS);
+}
+
+/* True when no child is left at all. */
+static bool reap(struct run_job *job)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (int r = 0; r < job->options->n; r++) {
+            if (job->ranks[r].pid != pid)
+                continue;
+            job->ranks[r].pid = 0;
+            job->alive--;
+            if (status)
+                take_failure(job, r, pid, status);
+        }
+    return pid < 0 && errno == ECHILD;
+}
+
+static bool read_signals(struct run_job *job)
+{
+    struct signalfd_siginfo s;
+
+    while (read(job->signal_fd, &s, sizeof s) == sizeof s)
+        if (s.ssi_signo != SIGCHLD)
+            take_signal(job, &s);
+    return reap(job);
+}
+
+static void escalate(struct run_job *job)
+{
+    int64_t now = zero__now_ns();
+
+    if (now >= job->kill_ns) {
+        tell_ranks(job, SIGKILL);
+        run_signal_children(SIGKILL);
+        job->kill_ns = after(100 * MS); /* orphans may turn up one after another */
+        if (job->give_up_ns == ZERO_NEVER)
+            job->give_up_ns = after(GIVE_UP_NS);
+    } else if (now >= job->term_ns) {
+        tell_ranks(job, SIGTERM);
+        run_signal_children(SIGTERM);
+        job->term_ns = ZERO_NEVER;
+    }
+}
+
+/* All ranks are gone; what they left behind in a broken job has half a second. */
+static void end_orphans(struct run_job *job)
+{
+    int64_t soon = after(ORPHAN_NS);
+
+    job->orphans = true;
+    job->term_ns = 0;
+    if (job->kill_ns > soon)
+        job->kill_ns = soon;
+}
+
+static nfds_t gather(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
+{
+    nfds_t n = 0;
+
+    polls[n++] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
+    for (int i = 0; i < 2; i++)
+        polls[n++] =
+            (struct pollfd){.fd = job->sinks[i].len ? job->sinks[i].fd : -1, .events = POLLOUT};
+    for (int k = 0; k < 2 * job->options->n; k++) {
+        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
+        if (!relay_wants(s))
+            continue;
+        whose[n] = s;
+        polls[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    }
+    return n;
+}
+
+/* One sleep and what it brought. Returns what poll() did. */
+static int turn(struct run_job *job, struct pollfd *polls, struct relay_stream **whose, int ms)
+{
+    nfds_t n = gather(job, polls, whose);
+    int ready = poll(polls, n, ms);
+
+    for (nfds_t i = 1; ready > 0 && i < n; i++) {
+        if (!polls[i].revents)
+            continue;
+        if (i < 3)
+            relay_write(&job->sinks[i - 1]);
+        else
+            relay_read(whose[i]);
+    }
+    return ready;
+}
+
+static int sleep_ms(const struct run_job *job)
+{
+    int64_t t = job->term_ns < job->kill_ns ? job->term_ns : job->kill_ns;
+    int64_t left = t == ZERO_NEVER ? ZERO_NEVER : t - zero__now_ns();
+
+    return left == ZERO_NEVER ? -1 : left <= 0 ? 0 : (int)(left / MS) + 1;
+}
+
+/* What was printed last; a process that a rank left behind may hold a pipe open for ever. */
+static void drain(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
+{
+    int64_t end = after(DRAIN_MS * MS);
+    bool open = true;
+
+    while (open && zero__now_ns() < end) {
+        turn(job, polls, whose, 20);
+        open = false;
+        for (int k = 0; k < 2 * job->options->n; k++)
+            open |= job->ranks[k / 2].streams[k % 2].fd >= 0;
+    }
+    for (int k = 0; k < 2 * job->options->n; k++)
+        relay_close(&job->ranks[k / 2].streams[k % 2]);
+    for (int i = 0; i < 2; i++)
+        relay_finish(&job->sinks[i], DRAIN_MS);
+}
+
+static int exit_status(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int verdict(const struct run_job *job)
+{
+    const char *others = job->options->n > 1 ? "; the other ranks were ended" : "";
+    const char *line = isatty(STDERR_FILENO) ? "\r\033[K" : "";
+    int s = job->failed_status;
+
+    if (job->quiet)
+        return 2;
+
+    if (job->failed >= 0 && WIFSIGNALED(s))
+        fprintf(stderr, "%szero run: rank %d (process %d) was killed by signal %d (%s)%s%s\n", line,
+                job->failed, (int)job->failed_pid, WTERMSIG(s), strsignal(WTERMSIG(s)),
+                WTERMSIG(s) == SIGKILL ? ", by a person or for lack of memory" : "", others);
+    else if (job->failed >= 0)
+        fprintf(stderr, "%szero run: rank %d (process %d) exited with status %d%s\n", line,
+                job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
+    else if (job->signal)
+        fprintf(stderr, "%szero run: ended by signal %d (%s)\n", line, job->signal,
+                strsignal(job->signal));
+    return job->failed >= 0 ? exit_status(s) : job->signal ? 128 + job->signal : 0;
+}
+
+int run_watch(struct run_job *job)
+{
+    size_t room = 3 + 2 * (size_t)job->options->n;
+    struct pollfd *polls = calloc(room, sizeof *polls);
+    struct relay_stream **whose = calloc(room, sizeof(struct relay_stream *));
+    bool none = false;
+
+    if (!polls || !whose) {
+        fprintf(stderr, "zero run: no memory\n");
+        tell_ranks(job, SIGKILL);
+        free(polls);
+        free(whose);
+        return 1;
+    }
+    /* A job that ends well leaves what its ranks put into the background; a broken one does not. */
+    while (job->alive > 0 || (job->ending && !none)) {
+        turn(job, polls, whose, sleep_ms(job));
+        none = read_signals(job);
+        if (job->ending && job->alive == 0 && !job->orphans)
+            end_orphans(job);
+        escalate(job);
+        if (zero__now_ns() >= job->give_up_ns) {
+            fprintf(stderr, "zero run: killed processes do not end: the kernel holds them\n");
+            break;
+        }
+    }
+    drain(job, polls, whose);
+    free(polls);
+    free(whose);
+    return verdict(job);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The subcommands of `zero`. argv[0] is the subcommand's name; the result is the exit status:
+ * 0, 2 for bad use, else what the subcommand's help says.
+ */
+#ifndef ZERO_TOOLS_TOOL_H
+#define ZERO_TOOLS_TOOL_H
+
+struct zero__tool {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *use;  /* arguments, for the overview */
+    const char *help; /* one line */
+};
+
+int zero__tool_run(int argc, char **argv);
+int zero__tool_info(int argc, char **argv);
+int zero__tool_bench(int argc, char **argv);
+
+/* Runs the entry of `table` (n long) that argv[1] names; `of` is what stands before it. */
+int zero__tool_dispatch(const char *of, const struct zero__tool *table, unsigned n, int argc,
+                        char **argv);
+
+#endif

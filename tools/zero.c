@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The `zero` command: a table of subcommands, each in a file of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include <zero/zero.h>
+
+#include "base/nearest.h"
+#include "tool.h"
+
+static const struct zero__tool tools[] = {
+    {"run", zero__tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
+    {"info", zero__tool_info, "[--options]",
+     "show plugins, machine and options as libzero sees them"},
+    {"bench", zero__tool_bench, "arena FILE.csv...", "measure parts of libzero"},
+};
+
+static void help(FILE *f, const char *of, const struct zero__tool *table, unsigned n)
+{
+    fprintf(f, "usage: %s COMMAND [ARG]...\n\n", of);
+    for (unsigned i = 0; i < n; i++)
+        fprintf(f, "  %-6s %-24s %s\n", table[i].name, table[i].use, table[i].help);
+    fprintf(f, "\n%s COMMAND --help tells more.\n", of);
+}
+
+static int unknown(const char *of, const struct zero__tool *table, unsigned n, const char *name)
+{
+    unsigned best = 0, least = ~0u;
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned d = zero__distance(name, table[i].name);
+        if (d < least) {
+            least = d;
+            best = i;
+        }
+    }
+    fprintf(stderr, "%s: there is no command \"%s\"", of, name);
+    if (least <= 2)
+        fprintf(stderr, ": did you mean \"%s\"?\n", table[best].name);
+    else
+        fprintf(stderr, ": %s --help lists them\n", of);
+    return 2;
+}
+
+int zero__tool_dispatch(const char *of, const struct zero__tool *table, unsigned n, int argc,
+                        char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+
+    if (!name) {
+        help(stderr, of, table, n);
+        return 2;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        help(stdout, of, table, n);
+        return 0;
+    }
+    for (unsigned i = 0; i < n; i++)
+        if (!strcmp(name, table[i].name))
+            return table[i].main(argc - 1, argv + 1);
+    return unknown(of, table, n, name);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+        printf("zero %s\n", zero_version());
+        return 0;
+    }
+    int status = zero__tool_dispatch("zero", tools, sizeof tools / sizeof tools[0], argc, argv);
+    if (fflush(stdout) || ferror(stdout)) {
+        perror("zero: standard output");
+        return status ? status : 1;
+    }
+    return status;
+}
