@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "memory/plan_race.h"
 
-#define MOST_ROUNDS 8
+#define MOST_ROUNDS 16
 
 struct core {
     const struct zero__plan_problem *p;

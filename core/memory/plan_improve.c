@@ -16,11 +16,11 @@
 /* The tight moments, at the given share of the bound, or, at 0, the whole task. */
 static const struct {
     double tight;
-    uint32_t percent; /* of the effort */
-    uint32_t most;    /* only tasks of so many buffers */
+    uint32_t permille; /* of the effort */
+    uint32_t most;     /* only tasks of so many buffers */
 } tries[] = {
-    {0, 1, 5000},         {0.99, 3, UINT32_MAX}, {0.95, 3, UINT32_MAX}, {0, 40, UINT32_MAX},
-    {0.9, 5, UINT32_MAX}, {0.8, 5, UINT32_MAX},  {0.6, 3, UINT32_MAX},
+    {0, 4, 2000},           {1, 50, UINT32_MAX},  {0.99, 50, UINT32_MAX}, {0.97, 30, UINT32_MAX},
+    {0.95, 30, UINT32_MAX}, {0, 400, UINT32_MAX}, {0.9, 30, UINT32_MAX},  {0.8, 30, UINT32_MAX},
 };
 
 struct improvement {
@@ -81,7 +81,7 @@ int zero__plan_improve(const struct zero__plan_problem *p, uint64_t target, uint
     if (!m.offset)
         return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
     for (size_t k = 0; k < sizeof tries / sizeof *tries && best->height > target && !err; k++) {
-        uint64_t share = limit / 100 * tries[k].percent;
+        uint64_t share = limit / 1000 * tries[k].permille;
         if (p->n > tries[k].most)
             continue;
         err = tries[k].tight > 0

@@ -47,7 +47,7 @@ static void rule_make(uint64_t seed, uint32_t k, uint32_t n, struct zero__plan_m
     rule->veto_percent = veto_percent[(h >> 16) % 4];
     rule->jitter = jitter[(h >> 24) % 4];
     rule->in_time_first = (h >> 32) % 4 == 0;
-    rule->shuffle = (h >> 40) % 4 != 0;
+    rule->shuffle = h >> 40 & 1;
 }
 
 /* True if the attempt found a plan; offset then holds it. */

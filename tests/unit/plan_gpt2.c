@@ -35,5 +35,9 @@ int main(void)
         schedule_plan(&shape, 1.0, what);
     }
     schedule_plan(&gpt2_xl, 1.001, "GPT-2 1.5B");
+    struct gpt2_shape longer = gpt2_xl;
+    longer.micro_steps = 3;
+    longer.world = 16;
+    schedule_plan(&longer, 1.001, "GPT-2 1.5B, three micro-steps, 16 ranks");
     done();
 }
