@@ -276,7 +276,9 @@ static int model_add(struct rank *r)
         char name[32];
         /* Reordered models visit in any order: their vectors live through the whole step. */
         int loose = (r->t->flags & (TOY_REORDER | TOY_SKIP)) != 0;
-        int from = k == 0 ? 0 : k - 1, to = k == L ? L - 1 : k;
+        /* The layer before writes its result again when it is computed again. */
+        int before = k == 0 ? 0 : k - 1, again = (r->t->flags & TOY_RECOMPUTE) != 0;
+        int from = before, to = k == L || again ? before : k;
         struct zero_buffer_desc d = {.size = sizeof d,
                                      .name = name,
                                      .memory_class = ZERO_CLASS_ACTIVATIONS,
