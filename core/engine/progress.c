@@ -15,6 +15,8 @@
 #define IDLE_NS (ZERO_SECOND / 4)
 #define CAUSE_NS (ZERO_SECOND / 2) /* for the job to tell why other ranks gave up */
 #define N_CQES 16
+/* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
+#define MOST_LAUNCHED 64
 
 static int waits_over(const struct zero_runtime *rt, const struct slot *s)
 {
@@ -35,7 +37,7 @@ static int lanes_start(struct zero_runtime *rt)
             continue;
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
-            if (!waits_over(rt, s))
+            if (!waits_over(rt, s) || (q == ZERO__Q_CPU && l->started - l->done >= MOST_LAUNCHED))
                 break;
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)
