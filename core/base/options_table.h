@@ -22,6 +22,9 @@ ZERO__OPTION(PREFETCH_BYTES, prefetch_bytes, BYTES, "128M", "[0,]", "Sharding",
 ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
              "Gathered parameters kept from one use to a later one in stage 3; -1: not even to the "
              "very next")
+ZERO__OPTION(MAP, map, BOOL, "1", "", "Sharding",
+             "Map the ranks' shards side by side in stage 3 instead of gathering copies, where the "
+             "transport can and shards are whole pages")
 ZERO__OPTION(PERSISTENT_BYTES, persistent_bytes, BYTES, "0", "[0,]", "Sharding",
              "Parameters up to this size are never sharded")
 ZERO__OPTION(PERSISTENT_CAP_BYTES, persistent_cap_bytes, BYTES, "64M", "[0,]", "Sharding",

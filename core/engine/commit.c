@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
+
+/* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530. */
+#define MOST_MAPS 32768u
 
 int zero_unit_add(struct zero_runtime *rt, const char *name, uint32_t *unit)
 {
@@ -40,6 +44,16 @@ int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc
     return err ? err : zero__model_add_buffer(&rt->model, desc, buffer);
 }
 
+/* In what granules shards can be mapped, 0: not at all. */
+static uint64_t map_granule(const struct zero_runtime *rt)
+{
+    if (!zero__option_int(rt->options, ZERO__OPT_MAP) || !(rt->caps.flags & ZERO_COMM_MAP) ||
+        !rt->comm_ops.alloc || !rt->comm_ops.map ||
+        (uint64_t)rt->model.n_params * (uint64_t)rt->ranks > MOST_MAPS)
+        return 0;
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static void recipe_make(struct zero_runtime *rt)
 {
     static const uint32_t moments[] = {[ZERO__ADAMW] = 2, [ZERO__ADAM] = 2, [ZERO__CALLBACK] = 2};
@@ -55,6 +69,7 @@ static void recipe_make(struct zero_runtime *rt)
         .bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES),
         .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
         .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
+    r->map_bytes = map_granule(rt);
     r->boundary = reduce_at == ZERO__REDUCE_AUTO ? r->stage < 2
                                                  : reduce_at == ZERO__REDUCE_BOUNDARY;
     if (rt->optimizer == ZERO__SGD) {
@@ -132,6 +147,8 @@ int zero_commit(struct zero_runtime *rt)
         err = zero__memory_reserve(rt);
     if (!err)
         err = arrays_make(rt);
+    if (!err)
+        err = zero__memory_map(rt);
     if (!err)
         err = zero__progress_start(rt);
     if (err)

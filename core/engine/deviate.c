@@ -280,7 +280,7 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
         rt->param_now[i] = d->param_at[i] != NOWHERE
                                ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]
-                               : zero__address(rt, rt->body, rt->states.homes[i].param, 0);
+                               : zero__param_address(rt, rt->body, i, rt->states.homes[i].param);
     if (!err && pass == ZERO_BACKWARD)
         err = gradients_open(rt, unit);
     return err;

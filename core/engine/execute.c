@@ -80,6 +80,14 @@ static void coll_fill(struct zero_runtime *rt, const struct slot *s, const struc
     }
 }
 
+uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b, uint32_t segment,
+                             uint32_t buffer)
+{
+    if (rt->mapped && rt->mapped[segment] && buffer == rt->states.homes[segment].param)
+        return rt->mapped[segment];
+    return zero__address(rt, b, buffer, 0);
+}
+
 /* Sources and destinations come in pairs, segment by segment. */
 static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls)
 {
@@ -87,6 +95,10 @@ static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct
     const struct zero__access *x = &s->body->accesses[op->first_access];
     uint32_t n = op->n_accesses / 2;
 
+    if (op->kind == ZERO__MAP) {
+        colls[0] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1};
+        return 1;
+    }
     for (uint32_t i = 0; i < n; i++)
         coll_fill(rt, s, op, &x[2 * i], &x[2 * i + 1], &colls[i]);
     return n;

@@ -148,7 +148,7 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
                         (op->kind == ZERO__ACCUMULATE || !rt->recipe.boundary);
     }
     l->issued++;
-    if (op->kind == ZERO__PUBLISH && op->queue == ZERO__Q_GATHER)
+    if (op->kind == ZERO__MAP || (op->kind == ZERO__PUBLISH && op->queue == ZERO__Q_GATHER))
         rt->ready[op->unit] = l->issued;
     return 0;
 }

@@ -165,6 +165,28 @@ int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes)
     return err;
 }
 
+int zero__memory_map(struct zero_runtime *rt)
+{
+    int err = 0;
+
+    rt->mapped = calloc(rt->model.n_segments + 1, sizeof *rt->mapped);
+    if (!rt->mapped)
+        return zero__fail(-ENOMEM, "no memory to map %u segments", rt->model.n_segments);
+    for (uint32_t i = 0; i < rt->model.n_segments && !err; i++) {
+        const struct zero__segment *s = &rt->model.segments[i];
+        const struct zero__home *h = &rt->states.homes[i];
+        void *base;
+        if (!h->param_mapped)
+            continue;
+        err = rt->comm_ops.map(rt->ctx, rt->slabs[SLAB_STATES].mr,
+                               rt->states.buffers[h->param].offset,
+                               s->shard * zero_dtype_bytes(s->dtype), &base);
+        if (!err)
+            rt->mapped[i] = base;
+    }
+    return err;
+}
+
 void zero__memory_release(struct zero_runtime *rt, int of_device)
 {
     for (uint32_t i = 0; i < N_SLABS; i++)
@@ -174,4 +196,6 @@ void zero__memory_release(struct zero_runtime *rt, int of_device)
         return;
     zero__pages_destroy(rt->pages);
     rt->pages = NULL;
+    free(rt->mapped); /* the maps went with the states' slab */
+    rt->mapped = NULL;
 }

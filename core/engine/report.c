@@ -36,6 +36,11 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
     out.reserved = rt->slabs[SLAB_STATES].bytes + rt->slabs[SLAB_TRANSIENTS].bytes;
     out.lower_bound = t.lower_bound;
     out.peak = rt->states.bytes + rt->peak.all;
+    for (uint32_t i = 0; i < rt->model.n_segments; i++) {
+        const struct zero__segment *s = &rt->model.segments[i];
+        if (rt->mapped && rt->mapped[i])
+            out.mapped += (s->padded - s->shard) * zero_dtype_bytes(s->dtype);
+    }
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
     out.unplanned = pages.live_bytes;

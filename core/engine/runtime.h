@@ -121,6 +121,7 @@ struct zero_runtime {
     const char *comm_name;
     struct zero_comm_caps caps;
     struct slab slabs[N_SLABS];
+    uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
 
     pthread_mutex_t lock;
@@ -214,6 +215,9 @@ int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
 /* Address of bytes of a buffer of a body. */
 uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint32_t buffer,
                        uint64_t off);
+/* Address of a segment's whole parameters, which lie in `buffer` or are mapped. */
+uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b, uint32_t segment,
+                             uint32_t buffer);
 /* The access of an op to a segment in a role, or NULL. */
 const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
                                              uint32_t segment, uint32_t role);
@@ -232,6 +236,8 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
 
 int zero__memory_reserve(struct zero_runtime *rt);
 int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* Collective: maps what the recipe says, before the progress thread runs. */
+int zero__memory_map(struct zero_runtime *rt);
 /* Gives back what came from the device, before it closes; then the rest. */
 void zero__memory_release(struct zero_runtime *rt, int of_device);
 

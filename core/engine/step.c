@@ -135,7 +135,8 @@ static void pointers_set(struct zero_runtime *rt, const struct zero__op *op)
     for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
         const struct zero__access *x = &rt->body->accesses[a];
         if (x->role == ZERO__R_PARAM)
-            rt->param_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
+            rt->param_now[x->segment] =
+                zero__param_address(rt, rt->body, x->segment, x->buffer);
         else if (x->role == ZERO__R_GRAD)
             rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
     }

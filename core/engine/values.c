@@ -115,6 +115,17 @@ static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, ui
     return zero__lane_run(rt, ZERO__Q_GATHER, &c, 1);
 }
 
+/* Waits until all ranks are here, if some parameter is mapped. */
+static int everyone(struct zero_runtime *rt)
+{
+    struct zero_coll c = {.kind = ZERO_BARRIER, .scale = 1};
+
+    for (uint32_t i = 0; i < rt->model.n_segments; i++)
+        if (rt->mapped[i])
+            return zero__lane_run(rt, ZERO__Q_GATHER, &c, 1);
+    return 0;
+}
+
 static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
 {
     struct window w = window_of(rt, p->segment, rt->ranks == 1);
@@ -146,7 +157,7 @@ int zero__values_init(struct zero_runtime *rt)
         if (!err && h->master != ZERO_NONE && h->state_whole)
             err = home_share(rt, i, h->master, ZERO_F32);
     }
-    return err;
+    return err ? err : everyone(rt); /* peers read mapped shards without a gather */
 }
 
 static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
@@ -234,8 +245,11 @@ int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, ui
     if (err)
         return err;
     const struct zero__param *p = &rt->model.params[param];
+    err = everyone(rt); /* is done with reading the old values */
+    if (err)
+        return err;
     values_put(rt, p->segment, p->offset + first, count, values);
-    return 0;
+    return everyone(rt);
 }
 
 int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)

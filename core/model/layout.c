@@ -2,8 +2,9 @@
 /*
  * From parameters to segments and shards. Every parameter starts at a multiple of 64 elements; the
  * segment's end is padded so that the ranks' shards are equal multiples of the granule: a page's
- * worth of elements where that costs less than 0.8 % of the segment (shards can then be mapped),
- * else 64 elements. Padding elements are zero and stay zero under every optimizer.
+ * worth of elements (shards can then be mapped) where that costs less than 0.8 % of the segment or
+ * than its equal share of 0.2 % of the model, else 64 elements. Padding elements are zero and stay
+ * zero under every optimizer.
  */
 #include "model/model.h"
 
@@ -81,7 +82,8 @@ static int params_place(struct zero__model *m, const uint8_t *persistent)
     return 0;
 }
 
-static int segment_pad(struct zero__segment *s, uint32_t ranks)
+/* `spare`: bytes that the padding of any segment may take. */
+static int segment_pad(struct zero__segment *s, uint32_t ranks, uint64_t spare)
 {
     uint32_t page = PAGE_BYTES / zero_dtype_bytes(s->dtype);
     uint64_t padded;
@@ -89,7 +91,8 @@ static int segment_pad(struct zero__segment *s, uint32_t ranks)
     s->granule = page;
     if (zero__round_up(s->used, (uint64_t)ranks * page, &padded))
         return -EOVERFLOW;
-    if ((padded - s->used) >= s->used / 125.0) { /* 0.8 % */
+    uint64_t gap = padded - s->used;
+    if (gap >= s->used / 125.0 && gap * zero_dtype_bytes(s->dtype) > spare) { /* 0.8 % */
         s->granule = ZERO_ALIGN_ELEMENTS;
         if (zero__round_up(s->used, (uint64_t)ranks * s->granule, &padded))
             return -EOVERFLOW;
@@ -121,6 +124,15 @@ static int gaps_find(struct zero__model *m, struct zero__segment *s)
     return 0;
 }
 
+static uint64_t spare_bytes(const struct zero__model *m)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < m->n_params; i++)
+        bytes += (double)m->params[i].count * zero_dtype_bytes(m->params[i].dtype);
+    return (uint64_t)(bytes * 0.002 / m->n_segments);
+}
+
 int zero__layout_build(struct zero__model *m, const struct zero__layout_params *p)
 {
     int err = -ENOMEM;
@@ -143,7 +155,7 @@ int zero__layout_build(struct zero__model *m, const struct zero__layout_params *
         for (uint32_t j = 0; j < m->n_params; j++)
             if (m->params[j].segment == i)
                 m->by_segment[at++] = j;
-        err = segment_pad(s, p->ranks);
+        err = segment_pad(s, p->ranks, spare_bytes(m));
         if (err)
             goto out;
         err = gaps_find(m, s);

@@ -64,8 +64,8 @@ void zero__body_free(struct zero__body *b)
 const char *zero__op_name(uint32_t kind)
 {
     static const char *const names[ZERO__N_OPS] = {"gather", "compute", "fill", "accumulate",
-                                                   "reduce", "publish", "sumsq", "total",
-                                                   "norm", "scalars", "update", "free"};
+                                                   "reduce", "publish", "map", "sumsq",
+                                                   "total", "norm", "scalars", "update", "free"};
     return kind < ZERO__N_OPS ? names[kind] : "?";
 }
 

@@ -173,13 +173,16 @@ static int compute_access(struct emit *e, uint32_t use, int backward)
 
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
+        const struct zero__home *h = &e->s->homes[i];
         uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
-        uint32_t param = zero__recipe_gathers(e->r, s) ? gathered++ : e->s->homes[i].param;
+        uint32_t param = zero__recipe_gathers(e->r, s) ? gathered++ : h->param;
 
-        err = zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0, bytes);
+        /* Of mapped parameters the own part stands for all: peers' bytes have no place here. */
+        err = zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0,
+                                h->param_mapped ? bytes / e->r->ranks : bytes);
         if (err || !backward || !s->trainable)
             continue;
-        err = zero__body_access(e->b, grad == ZERO_NONE ? e->s->homes[i].grad : grad++, i,
+        err = zero__body_access(e->b, grad == ZERO_NONE ? h->grad : grad++, i,
                                 ZERO__R_GRAD, 1, 0, bytes);
     }
     return err;
@@ -201,7 +204,8 @@ static int wants_ready(const struct emit *e, uint32_t use)
         if (zero__unit_gathered_bytes(e, e->uses[i].unit) || (i < use && e->uses[i].unit == unit))
             return 0;
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (zero__publishes(e->r, &e->m->segments[i], &e->s->homes[i]))
+        if (zero__publishes(e->r, &e->m->segments[i], &e->s->homes[i]) ||
+            (e->s->homes[i].param_mapped && e->m->segments[i].trainable))
             return 1;
     return 0;
 }

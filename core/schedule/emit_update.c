@@ -2,7 +2,8 @@
 /*
  * The update body: squares of the rank's own part of every gradient, the global norm from the
  * ranks' sums, the step's scalars, then the optimizer unit by unit, in forward order so that the
- * first units are whole again first.
+ * first units are whole again first: by an all-gather in place, or by a barrier where peers' shards
+ * are mapped.
  */
 #include <errno.h>
 
@@ -136,6 +137,33 @@ static int publish(const struct zero__model *m, const struct zero__recipe *r,
     return err;
 }
 
+/*
+ * A unit's mapped parameters may be read once all ranks have updated their shards: a barrier, no
+ * bytes. (The converse, that all ranks are done with reading before any updates, follows from the
+ * norm: a rank sends its sum after its last compute op.) The op counts as a write of the shard, so
+ * that whoever reads must be ordered after it.
+ */
+static int map(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
+               struct zero__body *b)
+{
+    const struct zero__unit *u = &m->units[unit];
+    struct zero__op op = {.kind = ZERO__MAP, .queue = ZERO__Q_GATHER, .unit = unit};
+    int err = 0, first = 1;
+
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        const struct zero__home *h = &s->homes[i];
+        if (!h->param_mapped || !g->trainable)
+            continue;
+        err = first ? zero__body_op(b, &op, NULL) : 0;
+        first = 0;
+        if (!err)
+            err = zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0,
+                                    g->shard * zero_dtype_bytes(g->dtype));
+    }
+    return err;
+}
+
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, struct zero__body *b)
 {
@@ -153,6 +181,8 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
         err = update(m, r, s, u, b);
         if (!err)
             err = publish(m, r, s, u, b);
+        if (!err)
+            err = map(m, s, u, b);
     }
     return err;
 }

@@ -28,12 +28,26 @@ struct zero__recipe {
     uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
     uint64_t bucket_bytes, prefetch_bytes;
     int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
+    uint64_t map_bytes;   /* granule in which peers' memory can be mapped; 0: it cannot */
 };
 
-/* A unit's parameters are sharded and must be gathered (stage 3 and more than one rank). */
-static inline int zero__recipe_gathers(const struct zero__recipe *r, const struct zero__segment *s)
+/* A rank keeps only its shard of the parameters (stage 3 and more than one rank). */
+static inline int zero__recipe_shards(const struct zero__recipe *r, const struct zero__segment *s)
 {
     return r->stage == 3 && r->ranks > 1 && !s->persistent;
+}
+
+/* The ranks' shards are mapped side by side: there is nothing to gather. */
+static inline int zero__recipe_maps(const struct zero__recipe *r, const struct zero__segment *s)
+{
+    return zero__recipe_shards(r, s) && r->map_bytes &&
+           s->shard * zero_dtype_bytes(s->dtype) % r->map_bytes == 0;
+}
+
+/* The shards are copied together before a use. */
+static inline int zero__recipe_gathers(const struct zero__recipe *r, const struct zero__segment *s)
+{
+    return zero__recipe_shards(r, s) && !zero__recipe_maps(r, s);
 }
 
 enum zero__queue {
@@ -52,6 +66,7 @@ enum zero__op_kind {
     ZERO__ACCUMULATE, /* adds a unit's gradients to its fp32 accumulators */
     ZERO__REDUCE,     /* reduce-scatter of a unit's gradients */
     ZERO__PUBLISH,    /* all-gather in place of a home (parameters after update; stage 0 gradients) */
+    ZERO__MAP,        /* barrier: a unit's mapped parameters are updated on all ranks */
     ZERO__SUMSQ,      /* squares of the rank's part of a unit's gradients, block by block */
     ZERO__TOTAL,      /* the rank's sum of them, in (unit, block) order */
     ZERO__NORM,       /* all-gather of the ranks' sums */
@@ -133,6 +148,7 @@ struct zero__body {
 struct zero__home {
     uint32_t param, grad, acc, master, momentum, variance;
     uint32_t param_whole, grad_whole, acc_whole, state_whole; /* else just the rank's shard */
+    uint32_t param_mapped; /* its shard, and the peers' beside it to read */
     uint64_t partials; /* first block of the segment in the partials' home */
 };
 

@@ -50,8 +50,9 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
     uint32_t alone = r->ranks == 1;
 
     *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE,
-                             1,         1,         1,         1,         0};
-    h->param_whole = !zero__recipe_gathers(r, s);
+                             1,         1,         1,         1,         0,         0};
+    h->param_whole = !zero__recipe_shards(r, s);
+    h->param_mapped = zero__recipe_maps(r, s);
     h->grad_whole = alone || r->stage < 2;
     h->acc_whole = alone || r->stage < 2 || r->boundary;
     h->state_whole = alone || r->stage < 1;
@@ -168,7 +169,7 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
             continue;
         switch (memory_class) {
         case ZERO_CLASS_PARAMETERS:
-            bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_gathers(r, s);
+            bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_shards(r, s);
             break;
         case ZERO_CLASS_GRADIENTS:
             bytes = r->accum > 1 ? 0 : zero_dtype_bytes(p->dtype), whole = r->stage < 2;

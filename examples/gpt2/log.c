@@ -184,6 +184,9 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
                  mib(m->reserved), mib(m->peak));
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
                  mib(m->unplanned_peak));
+    if (m->mapped)
+        gpt2_log_say(log, "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
+                     "them", "mapped", "", "", mib(m->mapped));
 }
 
 static json_t *memory_json(const struct zero_memory_report *m)
@@ -217,11 +220,11 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     gpt2_log_say(log, "Weights %s", hex);
     if (log->root && log->json)
         write_json(log->json,
-                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o}", "type", "summary",
+                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "type", "summary",
                              "weights_hash", hex, "stage", (int)gpt2_session_number(s, "stage"),
                              "ranks", zero_ranks(s->rt), "comm", comm ? comm : "", "dtype",
                              zero_dtype_name(s->shape.dtype), "parameters",
                              count(gpt2_n_parameters(&s->shape.model)), "memory",
-                             memory_json(&memory)));
+                             memory_json(&memory), "mapped_bytes", count(memory.mapped)));
     return 0;
 }

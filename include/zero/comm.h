@@ -173,7 +173,7 @@ struct zero_comm_ops {
     /**
      * (optional, MAP) Collective: maps bytes off … off + len of the region of every rank, in rank
      * order, into one contiguous range, read-only except this rank's own part. off and len are
-     * multiples of the page size. Once per region, with which it ends.
+     * multiples of the page size. Any number of times per region, with which the maps end.
      */
     int (*map)(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
                void **base);

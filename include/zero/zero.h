@@ -380,6 +380,7 @@ struct zero_memory_report {
     uint64_t planned, reserved, peak;       /**< of all classes */
     uint64_t lower_bound;                   /**< most bytes live at once in the plan */
     uint64_t unplanned, unplanned_peak;     /**< of the paged region */
+    uint64_t mapped; /**< parameters of other ranks that are seen in their memory, not copied */
 };
 
 /** Who uses how much memory on this rank. After commit. */

@@ -30,6 +30,16 @@ static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, struct shm_segment *seg
     return mr;
 }
 
+static void maps_drop(struct zero_mr *mr)
+{
+    while (mr->maps) {
+        struct shm_map *map = mr->maps;
+        mr->maps = map->next;
+        munmap(map->base, map->bytes);
+        free(map);
+    }
+}
+
 static void peers_leave(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     for (int32_t p = 0; mr->peers && p < ctx->ranks; p++)
@@ -49,8 +59,7 @@ int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
         mr->next->prev = mr->prev;
     if (mr->region != SHM_NO_REGION)
         ctx->regions[mr->region] = NULL;
-    if (mr->map)
-        munmap(mr->map, mr->map_bytes);
+    maps_drop(mr);
     peers_leave(ctx, mr);
     zero__segment_leave(mr->segment);
     free(mr);
@@ -214,9 +223,8 @@ static int map_make(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off,
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes;
     int err;
 
-    if (mr->region == SHM_NO_REGION || mr->map)
-        return zero__say(&ctx->voice, -EINVAL, "map: the region %s",
-                         mr->map ? "is mapped already" : "was not exchanged");
+    if (mr->region == SHM_NO_REGION)
+        return zero__say(&ctx->voice, -EINVAL, "map: the region was not exchanged");
     if (len == 0 || off % page || len % page || mr->off % page ||
         __builtin_mul_overflow(len, (uint64_t)ctx->ranks, &bytes) || bytes > INT64_MAX)
         return zero__say(&ctx->voice, -EINVAL, "map: bytes %llu + %llu are not whole pages",
@@ -236,21 +244,23 @@ int zero__shm_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, u
 {
     struct shm_notice mine = {.call = SHM_CALL_MAP, .off = off, .bytes = len};
     struct shm_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
-    void *base = NULL;
+    struct shm_map *map = calloc(1, sizeof *map);
     int err;
 
-    if (!all)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for a map");
-    mine.status = map_make(ctx, mr, off, len, &base);
-    err = zero__board_gather(ctx, &ctx->table, &mine, all);
+    if (!all || !map)
+        mine.status = zero__say(&ctx->voice, -ENOMEM, "no memory for a map");
+    else
+        mine.status = map_make(ctx, mr, off, len, &map->base);
+    err = all ? zero__board_gather(ctx, &ctx->table, &mine, all) : mine.status;
     free(all);
-    if (err) {
-        if (!mine.status)
-            munmap(base, len * (uint64_t)ctx->ranks);
-        return err;
+    if (map && !mine.status) {
+        map->bytes = len * (uint64_t)ctx->ranks;
+        map->next = mr->maps;
+        mr->maps = map;
+        if (!err)
+            *out = map->base; /* else it goes with the region */
+    } else {
+        free(map);
     }
-    mr->map = base;
-    mr->map_bytes = len * (uint64_t)ctx->ranks;
-    *out = base;
-    return 0;
+    return err;
 }

@@ -115,14 +115,20 @@ int zero__segment_join(const struct zero__voice *v, int32_t rank, const struct s
 /* ---- Contexts ---------------------------------------------------------------------------------
  */
 
+/* The parts of a region side by side. */
+struct shm_map {
+    struct shm_map *next;
+    void *base;
+    uint64_t bytes;
+};
+
 struct zero_mr {
     struct zero_mr *prev, *next;
     struct shm_segment *segment; /* this rank's */
     uint64_t off, bytes;         /* in the segment */
     uint32_t region;             /* number of its exchange; SHM_NO_REGION before */
     bool owns;                   /* from alloc, not from reg */
-    void *map;                   /* from map() */
-    uint64_t map_bytes;
+    struct shm_map *maps;        /* from map(), the latest first */
     /* Of all ranks, after the exchange: */
     struct shm_peer {
         struct shm_segment *segment;

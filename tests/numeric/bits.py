@@ -25,7 +25,8 @@ GROUP = {"ranks": [2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
          "reduce_at": ["micro", "boundary"]}
 FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
         "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
-        "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True]}
+        "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True],
+        "map": [0, 1]}
 
 
 def isas():
@@ -47,7 +48,7 @@ def result(run):
                "--steps", STEPS, "--clip", 1, "--dtype", run["dtype"], "--stage", run["stage"],
                "--accum", run["accum"]] + ["--recompute"] * run["recompute"]
     env = {"ZERO_" + name.upper(): str(run[name])
-           for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa")}
+           for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa", "map")}
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
     job = support.train(options, run["ranks"], env, 300)

@@ -17,7 +17,7 @@ STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": 
         "tokens_per_s": REAL, "wire_bytes": WHOLE}
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
-           "dtype": TEXT, "parameters": WHOLE, "memory": list}
+           "dtype": TEXT, "parameters": WHOLE, "memory": list, "mapped_bytes": WHOLE}
 MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
 OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
       "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}
@@ -68,7 +68,7 @@ def memory_wrong(rows, stage, ranks, accum, size):
     return [w for w in wrong if w]
 
 
-def wire_wrong(steps, stage, ranks, accum, size):
+def wire_wrong(steps, stage, ranks, accum, size, maps):
     """All steps alike, and near the closed forms: the tied embedding is gathered more often."""
     sent = {o["wire_bytes"] for o in steps}
     model = PARAMETERS * (ranks - 1) / ranks
@@ -77,6 +77,8 @@ def wire_wrong(steps, stage, ranks, accum, size):
             (size if stage or accum == 1 else 4)
     elif stage == 2:
         low = high = (accum + 1) * model * size
+    elif maps:  # at least the gradients; what is not mapped is gathered
+        low, high = accum * model * size, 2.8 * accum * model * size
     else:
         low, high = 3 * accum * model * size, 3.7 * accum * model * size
     if len(sent) != 1 or not low <= sent.copy().pop() <= high * 1.05:
@@ -84,7 +86,7 @@ def wire_wrong(steps, stage, ranks, accum, size):
     return ""
 
 
-def ops_wrong(file, stage, ranks, accum):
+def ops_wrong(file, stage, ranks, accum, maps):
     """Every op of the training bodies once for each time it ran, with times that can be true."""
     lines = support.objects(file)
     wrong = [w for o in lines if (w := shape_wrong(o, OP))]
@@ -101,18 +103,19 @@ def ops_wrong(file, stage, ranks, accum):
         if body < 3 and n != 6 * (accum - 1 if body == 0 else 1):
             wrong.append(f"op {index} of body {body} ran {n} times in 6 steps")
     want = {"compute", "scalars", "update"} | ({"reduce", "norm"} if ranks > 1 else set()) | \
-        ({"gather"} if stage == 3 and ranks > 1 else {"publish"} if ranks > 1 else set())
+        ({"gather"} if stage == 3 and ranks > 1 else {"publish"} if ranks > 1 else set()) | \
+        ({"map"} if maps else set())
     if missing := want - {o["kind"] for o in lines}:
         wrong.append(f"no op of kind {missing}")
     return wrong, len(lines)
 
 
-def log(stage, ranks, dtype, accum):
-    what = f"stage {stage}, {ranks} ranks, {dtype}, {accum} micro-batches"
+def log(stage, ranks, dtype, accum, maps=0):
+    what = f"stage {stage}, {ranks} ranks, {dtype}, {accum} micro-batches{', mapped' * maps}"
     ops, batch, size = support.path("ops"), 2, 4 if dtype == "fp32" else 2
     job = support.train(["--preset", "micro", "--data", support.TEXT, "--batch", batch, "--steps", 6,
                          "--eval-every", 2, "--stage", stage, "--dtype", dtype, "--accum", accum,
-                         "--ops", ops], ranks)
+                         "--ops", ops], ranks, {"ZERO_MAP": str(maps)})
     if not ok(job.status == 0, what + ": it runs", job.story()):
         return
     kinds = [o["type"] for o in job.log]
@@ -124,15 +127,16 @@ def log(stage, ranks, dtype, accum):
     ok(not wrong, what + ": fields and types", *wrong)
     wrong = [w for o in job.steps if (w := step_wrong(o, 32 * batch * ranks * accum))]
     ok(not wrong, what + ": the parts of a step's time are its time", *wrong)
-    wrong = wire_wrong(job.steps, stage, ranks, accum, size)
+    wrong = wire_wrong(job.steps, stage, ranks, accum, size, maps)
     ok(not wrong, what + ": bytes on the wire", wrong)
     s = job.log[-1]
     ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"]) ==
        (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS) and
        re.fullmatch("[0-9a-f]{16}", s["weights_hash"]), what + ": the summary", s)
+    ok((s["mapped_bytes"] > 0) == (maps == 1), what + ": what is mapped", s["mapped_bytes"])
     wrong = memory_wrong(s["memory"], stage, ranks, accum, size)
     ok(not wrong, what + ": its memory", *wrong)
-    wrong, lines = ops_wrong(ops, stage, ranks, accum)
+    wrong, lines = ops_wrong(ops, stage, ranks, accum, maps)
     ok(not wrong, f"{what}: {lines} ops of its steps", *wrong[:5])
 
 
@@ -198,6 +202,7 @@ def main():
     log(1, 3, "bf16", 3)
     log(2, 2, "bf16", 3)
     log(3, 2, "fp16", 1)
+    log(3, 2, "fp32", 1, 1)
     log(3, 1, "fp32", 2)
     progress(0)
     progress(2)

@@ -377,12 +377,12 @@ static void batches(struct rank *r)
     comm_end(r, &c);
 }
 
-/* Peers' pages side by side. */
+/* Peers' pages side by side, as often as one likes. */
 static void mapped(struct rank *r)
 {
     uint64_t page = 65536;
     struct comm_rank c;
-    void *base;
+    void *base, *again;
 
     if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
         return;
@@ -394,6 +394,11 @@ static void mapped(struct rank *r)
                 for (uint64_t i = 0; i < page; i += 777)
                     want(r, ((char *)base)[(uint64_t)p * page + i] == p + 1, "rank %d's part", p);
             want(r, comm_barrier(&c, c.world) == 0, "barrier");
+            want(r, !c.ops->map(c.ctx, c.mr, page + page / 2, page, &again), "a second map: %s",
+                 zero_last_error());
+            for (int p = 0; p < r->ranks; p++)
+                want(r, ((char *)again)[(uint64_t)p * page] == p + 1, "rank %d's second half", p);
+            want(r, ((char *)base)[0] == 1, "the first map is still there");
         }
         want(r, c.ops->map(c.ctx, c.mr, 1, page, &base) == -EINVAL, "half pages are refused");
     }

@@ -20,6 +20,7 @@ struct shape {
     uint64_t width;
     const char *bucket, *prefetch, *retain;
     uint64_t bucket_bytes, prefetch_bytes, retain_bytes;
+    int map;
 };
 
 struct check {
@@ -50,7 +51,8 @@ static uint64_t padded(const struct shape *x)
     uint64_t used = up(x->width, 64) + x->width, page = 4096 / zero_dtype_bytes(x->dtype);
     uint64_t even = up(used, page * (uint64_t)x->ranks);
 
-    if ((double)(even - used) < (double)used / 125)
+    if ((double)(even - used) < (double)used / 125 ||
+        (double)(even - used) <= (double)(2 * x->width) * 0.002)
         return even;
     return up(used, 64 * (uint64_t)x->ranks);
 }
@@ -144,7 +146,11 @@ static void budgets_check(struct check *c, const struct zero_memory_report *r)
     most = x->prefetch_bytes + x->retain_bytes + unit;
     if (g && g->peak > most)
         blame(c, "gathered", g->peak, most);
-    blame(c, "gathers", g && g->peak > 0, x->stage == 3 && x->ranks > 1);
+    int shards = x->stage == 3 && x->ranks > 1, N = x->ranks;
+    int maps = x->map && shards && padded(x) / (uint64_t)N * zero_dtype_bytes(x->dtype) % 4096 == 0;
+    blame(c, "gathers", g && g->peak > 0, shards && !maps);
+    blame(c, "mapped", r->mapped,
+          maps ? LAYERS * (padded(x) - padded(x) / (uint64_t)N) * zero_dtype_bytes(x->dtype) : 0);
     blame(c, "has buckets", b && b->peak > 0, (x->stage >= 2 && x->ranks > 1) || x->accum > 1);
 }
 
@@ -173,9 +179,10 @@ static int train(const struct shape *x, const char *limit, struct check *c, stru
                                {"prefetch_bytes", x->prefetch},
                                {"retain_bytes", x->retain},
                                {"memory_limit", limit},
+                               {"map", x->map ? "1" : "0"},
                                {"timeout", "20"}};
     struct toy t = {.ranks = x->ranks, .layers = LAYERS, .steps = 2, .dtype = x->dtype,
-                    .flags = x->flags, .width = x->width, .settings = s, .n_settings = 8,
+                    .flags = x->flags, .width = x->width, .settings = s, .n_settings = 9,
                     .seed = 1, .finished = c ? finished : NULL, .arg = c};
 
     snprintf(stage, sizeof stage, "%d", x->stage);
@@ -194,8 +201,8 @@ static void exact(const struct shape *x)
         diag("%s", r.error);
     ok(!r.err && !c.bad,
        "stage %d, %d ranks, %s, %d micro-batches, %" PRIu64 " elements, buckets of %s, prefetch %s,"
-       " retain %s: as computed", x->stage, x->ranks, zero_dtype_name(x->dtype), x->accum, x->width,
-       x->bucket, x->prefetch, x->retain);
+       " retain %s%s: as computed", x->stage, x->ranks, zero_dtype_name(x->dtype), x->accum, x->width,
+       x->bucket, x->prefetch, x->retain, x->map ? ", map" : "");
     if (c.bad)
         diag("%s", c.why);
 }
@@ -221,12 +228,15 @@ static void matrix(void)
 static void budgets(void)
 {
     static const struct shape shapes[] = {
-        {2, 2, 1, 0, ZERO_F32, 0, 5000, "4K", "0", "0", 4096, 0, 0},
-        {2, 3, 3, 0, ZERO_BF16, TOY_TIED, 5000, "32K", "0", "0", 32768, 0, 0},
-        {3, 2, 1, 0, ZERO_F32, 0, 5000, "4K", "0", "-1", 4096, 0, 0},
-        {3, 2, 1, 0, ZERO_F32, 0, 5000, "64K", "100K", "-1", 65536, 102400, 0},
-        {3, 4, 3, 0, ZERO_BF16, TOY_TIED, 5000, "32K", "50K", "64K", 32768, 51200, 65536},
-        {3, 2, 1, 1, ZERO_F32, TOY_RECOMPUTE, 3000, "4K", "32K", "0", 4096, 32768, 0},
+        {2, 2, 1, 0, ZERO_F32, 0, 5000, "4K", "0", "0", 4096, 0, 0, 0},
+        {2, 3, 3, 0, ZERO_BF16, TOY_TIED, 5000, "32K", "0", "0", 32768, 0, 0, 0},
+        {3, 2, 1, 0, ZERO_F32, 0, 5000, "4K", "0", "-1", 4096, 0, 0, 0},
+        {3, 2, 1, 0, ZERO_F32, 0, 5000, "64K", "100K", "-1", 65536, 102400, 0, 0},
+        {3, 4, 3, 0, ZERO_BF16, TOY_TIED, 5000, "32K", "50K", "64K", 32768, 51200, 65536, 0},
+        {3, 2, 1, 1, ZERO_F32, TOY_RECOMPUTE, 3000, "4K", "32K", "0", 4096, 32768, 0, 0},
+        {3, 2, 1, 0, ZERO_F32, TOY_RECOMPUTE, 8192, "4K", "32K", "64K", 4096, 32768, 65536, 1},
+        {3, 3, 3, 0, ZERO_BF16, 0, 6144, "64M", "128M", "0", 64 << 20, 128 << 20, 0, 1},
+        {3, 2, 1, 0, ZERO_F32, 0, 700, "64M", "128M", "0", 64 << 20, 128 << 20, 0, 1},
     };
 
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

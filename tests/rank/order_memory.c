@@ -76,8 +76,8 @@ static void *rank_main(void *arg)
 {
     static const struct zero_setting settings[] = {
         {"stage", "3"}, {"timeout", "20"}, {"prefetch_bytes", "0"},
-        {"memory_limit", "device:4800K"}};
-    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 4,
+        {"memory_limit", "device:4800K"}, {"map", "0"}};
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
                                  .ranks = 2, .job = "order_memory"};
     struct rank *r = arg;
     struct zero_runtime *rt = NULL;

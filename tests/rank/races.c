@@ -33,6 +33,7 @@ struct config {
     uint32_t flags;
     const char *whole; /* bytes of parameters that are never sharded */
     int layers, steps;
+    uint64_t width; /* 0: 700, whose shards are no whole pages */
 };
 
 struct found {
@@ -87,7 +88,7 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                                {"threads", "1"},
                                {"dynamic_bytes", "0"}};
     struct toy t = {.ranks = RANKS, .layers = c->layers, .steps = c->steps, .dtype = ZERO_BF16,
-                    .flags = c->flags, .width = 700, .settings = s, .n_settings = 10, .seed = 4,
+                    .flags = c->flags, .width = c->width ? c->width : 700, .settings = s, .n_settings = 10, .seed = 4,
                     .finished = finished, .arg = f};
 
     memset(f, 0, sizeof *f);
@@ -99,8 +100,9 @@ static const char *describe(const struct config *c)
 {
     static char text[200];
 
-    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s",
-             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole, c->flags & TOY_TIED ? ", tied" : "",
+    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s",
+             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole,
+             c->width ? ", mapped" : "", c->flags & TOY_TIED ? ", tied" : "",
              c->flags & TOY_PERSISTENT ? ", persistent" : "",
              c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
              c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "");
@@ -164,28 +166,32 @@ static void each(struct config c)
 int main(void)
 {
     static const struct config configs[] = {
-        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0},
-        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0},
-        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0},
-        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0},
-        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0},
-        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0},
-        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0},
-        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0},
-        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0},
-        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0},
-        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0},
-        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0},
-        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0},
-        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0},
-        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0}, /* the first unit */
-        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0}, /* all */
+        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
+        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0, 0},
+        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0},
+        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
+        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0, 0},
+        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 0},
+        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0, 0},
+        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0},
+        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
+        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0, 0},
+        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0, 0},
+        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0, 0},
+        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0, 0},
+        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0, 0},
+        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0}, /* the first unit */
+        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0, 0}, /* all */
+        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 4096},
+        {"3", "3", "micro", "128M", "4K", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 4096},
     };
     static const struct config odd[] = {
-        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0},
-        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0},
-        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0},
-        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0},
+        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0},
+        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0},
+        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0, 0},
+        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0},
+        {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096},
+        {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096},
     };
 
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)

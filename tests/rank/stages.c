@@ -27,7 +27,7 @@ static int run(uint32_t flags, uint32_t dtype, int ranks, const char *stage, con
                     .steps = 6,
                     .dtype = dtype,
                     .flags = flags,
-                    .width = 1500,
+                    .width = more_name && !strcmp(more_name, "map") ? 6144 : 1500, /* pages */
                     .settings = s,
                     .n_settings = more_name ? 7 : 6,
                     .seed = 7};
@@ -40,7 +40,7 @@ static void stages_agree(const char *what, uint32_t flags, uint32_t dtype, int r
 {
     static const char *const stages[] = {"0", "1", "2", "3"};
     struct toy_result r[4];
-    int good = 1;
+    int good = 1, maps = name && !strcmp(name, "map");
 
     for (int i = 0; i < 4; i++) {
         if (run(flags, dtype, ranks, stages[i], accum, reduce_at, name, value, &r[i])) {
@@ -51,6 +51,10 @@ static void stages_agree(const char *what, uint32_t flags, uint32_t dtype, int r
                  i, r[i].hash, r[0].hash, r[i].agree, r[i].info.grad_norm);
             good = 0;
         }
+    }
+    if (good && maps && !r[3].memory.mapped) {
+        diag("nothing is mapped");
+        good = 0;
     }
     ok(good, "%s: stages 0 to 3 agree (%s, %d ranks, %s micro-batches, reduce at %s)", what,
        zero_dtype_name(dtype), ranks, accum, reduce_at);
@@ -85,6 +89,16 @@ int main(void)
                  NULL, NULL);
     stages_agree("a unit left out", TOY_SKIP, ZERO_BF16, 2, "1", "auto", NULL, NULL);
     stages_agree("sgd with momentum", 0, ZERO_F32, 2, "1", "auto", "optimizer", "sgd");
+    stages_agree("mapped", 0, ZERO_F32, 2, "1", "auto", "map", "1");
+    stages_agree("mapped", 0, ZERO_BF16, 3, "3", "micro", "map", "1");
+    stages_agree("mapped, tied", TOY_TIED | TOY_EVAL, ZERO_BF16, 2, "1", "auto", "map", "1");
+    stages_agree("mapped, frozen, persistent", TOY_FROZEN | TOY_PERSISTENT, ZERO_F32, 3, "2",
+                 "boundary", "map", "1");
+    stages_agree("mapped, recompute, on a stream", TOY_STREAM | TOY_RECOMPUTE, ZERO_BF16, 3, "1",
+                 "auto", "map", "1");
+    stages_agree("mapped, order changes unannounced", TOY_REORDER, ZERO_BF16, 2, "3", "micro",
+                 "map", "1");
+    stages_agree("mapped, not finite", TOY_NAN, ZERO_F16, 2, "1", "auto", "map", "1");
     stages_agree("not finite", TOY_NAN, ZERO_F16, 2, "1", "auto", NULL, NULL);
     done();
 }

@@ -85,6 +85,8 @@ static void closed_form(struct zero_runtime *rt, int rank, struct seen *x)
 
     if (A == 1 && r->stage < 3)
         want = 2 * part * x->size;
+    else if (r->map_bytes && r->stage == 3) /* parameters are read where they are */
+        want = r->boundary ? part * 4 : A * part * x->size;
     else if (r->stage == 3 && !r->boundary)
         want = 3 * A * part * x->size;
     else if (r->stage == 3) /* gathered twice a micro-batch, reduced once as fp32 */
@@ -142,25 +144,26 @@ static void finished(struct zero_runtime *rt, int rank, void *arg)
 }
 
 static void one(const char *stage, int ranks, uint32_t dtype, const char *accum,
-                const char *reduce_at, uint32_t flags, int even)
+                const char *reduce_at, uint32_t flags, int even, const char *map)
 {
     struct zero_setting s[] = {{"stage", stage},   {"accum", accum},         {"timeout", "20"},
                                {"comm", "shm"},    {"retain_bytes", "-1"},   {"clip", "1"},
-                               {"bucket_bytes", "8K"}, {"reduce_at", reduce_at}};
+                               {"bucket_bytes", "8K"}, {"reduce_at", reduce_at},
+                               {"map", map}};
     uint64_t width = even ? 4096 * (uint64_t)ranks : 1500;
     struct seen x = {.evaluates = (flags & TOY_EVAL) != 0,
                      .elements = LAYERS * 2 * width,
                      .size = even ? zero_dtype_bytes(dtype) : 0};
     struct toy t = {.ranks = ranks, .layers = LAYERS, .steps = STEPS, .dtype = dtype,
-                    .flags = flags, .width = width, .settings = s, .n_settings = 8, .seed = 1,
+                    .flags = flags, .width = width, .settings = s, .n_settings = 9, .seed = 1,
                     .committed = committed, .stepped = stepped, .finished = finished, .arg = &x};
     struct toy_result r;
 
     if (toy_train(&t, &r))
         diag("%s", r.error);
-    ok(!r.err && !x.bad, "stage %s, %d ranks, %s, %s micro-batches, reduce at %s%s: %" PRIu64
-       " bytes a step", stage, ranks, zero_dtype_name(dtype), accum, reduce_at,
-       even ? ", closed form" : "", x.rank[0].step);
+    ok(!r.err && !x.bad, "stage %s, %d ranks, %s, %s micro-batches, reduce at %s%s%s: %"
+       PRIu64 " bytes a step", stage, ranks, zero_dtype_name(dtype), accum, reduce_at,
+       *map == '1' ? ", mapped" : "", even ? ", closed form" : "", x.rank[0].step);
     for (int i = 0; i < ranks; i++)
         if (x.rank[i].why[0])
             diag("%s", x.rank[i].why);
@@ -172,14 +175,20 @@ int main(void)
 
     alarm(100);
     for (int i = 0; i < 4; i++) {
-        one(stages[i], 2, ZERO_BF16, "1", "auto", 0, 1);
-        one(stages[i], 3, ZERO_F32, "1", "auto", 0, 1);
-        one(stages[i], 2, ZERO_BF16, "3", "micro", 0, 1);
-        one(stages[i], 4, ZERO_F16, "2", "boundary", 0, 1);
-        one(stages[i], 1, ZERO_BF16, "1", "auto", 0, 0);
-        one(stages[i], 3, ZERO_BF16, "1", "auto", TOY_TIED | TOY_EVAL, 0);
-        one(stages[i], 2, ZERO_F32, "3", "auto", TOY_PERSISTENT | TOY_FROZEN | TOY_UNUSED, 0);
-        one(stages[i], 2, ZERO_BF16, "1", "auto", TOY_RECOMPUTE | TOY_STREAM, 0);
+        one(stages[i], 2, ZERO_BF16, "1", "auto", 0, 1, "0");
+        one(stages[i], 3, ZERO_F32, "1", "auto", 0, 1, "0");
+        one(stages[i], 2, ZERO_BF16, "3", "micro", 0, 1, "0");
+        one(stages[i], 4, ZERO_F16, "2", "boundary", 0, 1, "0");
+        one(stages[i], 1, ZERO_BF16, "1", "auto", 0, 0, "0");
+        one(stages[i], 3, ZERO_BF16, "1", "auto", TOY_TIED | TOY_EVAL, 0, "0");
+        one(stages[i], 2, ZERO_F32, "3", "auto", TOY_PERSISTENT | TOY_FROZEN | TOY_UNUSED, 0, "0");
+        one(stages[i], 2, ZERO_BF16, "1", "auto", TOY_RECOMPUTE | TOY_STREAM, 0, "0");
     }
+    one("3", 2, ZERO_BF16, "1", "auto", 0, 1, "1");
+    one("3", 3, ZERO_F32, "1", "auto", 0, 1, "1");
+    one("3", 2, ZERO_BF16, "3", "micro", 0, 1, "1");
+    one("3", 4, ZERO_F16, "2", "boundary", 0, 1, "1");
+    one("3", 3, ZERO_BF16, "1", "auto", TOY_TIED | TOY_EVAL, 0, "1");
+    one("3", 2, ZERO_F32, "3", "auto", TOY_PERSISTENT | TOY_FROZEN | TOY_UNUSED, 0, "1");
     done();
 }

@@ -94,6 +94,7 @@ static void recipe_make(struct made *x)
     x->r.bucket_bytes = 4096 + budgets[draw(4)];
     x->r.prefetch_bytes = budgets[draw(4)];
     x->r.retain_bytes = (int64_t)budgets[draw(4)] - 1;
+    x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
 }
 
 static void layout_make(struct made *x, uint64_t persistent_bytes)
@@ -203,16 +204,17 @@ static int one(uint64_t seed)
 /* Closed forms of the wire volume, in units of (N-1)/N Ψ elements. */
 static void volume(void)
 {
-    for (uint32_t stage = 0; stage < 4; stage++) {
+    for (uint32_t stage = 0; stage < 5; stage++) { /* 4: stage 3, mapped */
         for (uint32_t accum = 1; accum <= 3; accum += 2) {
             struct made x = {0};
             struct zero__program *p;
             uint64_t bytes, size = 2, want;
 
             state = 77;
-            x.r = (struct zero__recipe){.stage = stage, .ranks = 4, .rank = 1, .accum = accum,
+            x.r = (struct zero__recipe){.stage = stage < 4 ? stage : 3, .ranks = 4, .rank = 1, .accum = accum,
                                         .boundary = 0, .n_moments = 2, .bucket_bytes = 1 << 20,
-                                        .prefetch_bytes = 1 << 20, .retain_bytes = -1};
+                                        .prefetch_bytes = 1 << 20, .retain_bytes = -1,
+                                        .map_bytes = stage < 4 ? 0 : 4096};
             model_make(&x, ZERO_BF16, 1);
             layout_make(&x, 0);
             if (zero__program_compile(&x.m, &x.r, &x.s, 0, 1, &p))
@@ -220,11 +222,13 @@ static void volume(void)
             bytes = p->bodies[ZERO__MICRO].wire_bytes * (accum - 1) +
                     p->bodies[ZERO__LAST].wire_bytes + p->bodies[ZERO__UPDATE_BODY].wire_bytes;
             bytes -= 8 * (x.r.ranks - 1); /* the norm */
-            want = x.elements / 4 * 3 * size * (stage == 3 ? 3 * accum : accum + 1);
+            want = x.elements / 4 * 3 * size * (stage == 4   ? accum
+                                                  : stage == 3 ? 3 * accum
+                                                               : accum + 1);
             if (stage == 0 && accum > 1) /* the averaged gradient is fp32 */
                 want += x.elements / 4 * 3 * 2;
-            is_int(bytes, want, "stage %u, %u micro-batches: wire bytes are the closed form", stage,
-                   accum);
+            is_int(bytes, want, "stage %u%s, %u micro-batches: wire bytes are the closed form",
+                   x.r.stage, stage < 4 ? "" : ", mapped", accum);
             zero__program_free(p);
             made_free(&x);
         }
