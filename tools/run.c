@@ -170,17 +170,14 @@ static void restore_terminal(const struct termios *saved)
         return;
 }
 
-int zero__tool_run(int argc, char **argv)
+int run_ranks(const struct run_options *o)
 {
-    static struct run_options o = {.prefix = -1, .grace_s = 5};
     struct run_job job;
     struct termios saved;
     bool terminal = tcgetattr(STDIN_FILENO, &saved) == 0;
-    int status = parse(argc, argv, &o);
+    int status;
 
-    if (status)
-        return status > 0 ? 0 : 2;
-    if (prepare(&job, &o))
+    if (prepare(&job, o))
         return 2;
     if (run_start(&job)) {
         job.ending = true;
@@ -197,4 +194,14 @@ int zero__tool_run(int argc, char **argv)
     close(job.signal_fd);
     free(job.ranks);
     return status;
+}
+
+int zero__tool_run(int argc, char **argv)
+{
+    static struct run_options o = {.prefix = -1, .grace_s = 5};
+    int status = parse(argc, argv, &o);
+
+    if (status)
+        return status > 0 ? 0 : 2;
+    return run_ranks(&o);
 }

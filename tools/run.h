@@ -15,6 +15,7 @@ struct run_options {
     bool bind;
     int prefix; /* 1, 0, or -1: as the terminal suggests */
     double grace_s;
+    bool terse; /* a rank that exits with a status has said why itself */
     char **argv; /* PROG and its arguments, NULL at the end */
     char path[4096];
 };
@@ -42,6 +43,10 @@ struct run_job {
     bool ending, orphans;
     bool quiet; /* it could not be started; that was said */
 };
+
+/* Starts the ranks and stays with them to the end; returns the exit status of the job, 2 where it
+ * could not be started. */
+int run_ranks(const struct run_options *o);
 
 /*
  * Where PROG is: a path as it is, else in PATH and beside this program (names zero-...: there

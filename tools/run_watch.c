@@ -237,10 +237,10 @@ static int verdict(const struct run_job *job)
         fprintf(stderr, "%szero run: rank %d (process %d) was killed by signal %d (%s)%s%s\n", line,
                 job->failed, (int)job->failed_pid, WTERMSIG(s), strsignal(WTERMSIG(s)),
                 WTERMSIG(s) == SIGKILL ? ", by a person or for lack of memory" : "", others);
-    else if (job->failed >= 0)
+    else if (job->failed >= 0 && !job->options->terse)
         fprintf(stderr, "%szero run: rank %d (process %d) exited with status %d%s\n", line,
                 job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
-    else if (job->signal)
+    else if (job->failed < 0 && job->signal)
         fprintf(stderr, "%szero run: ended by signal %d (%s)\n", line, job->signal,
                 strsignal(job->signal));
     return job->failed >= 0 ? exit_status(s) : job->signal ? 128 + job->signal : 0;
