@@ -5,6 +5,8 @@
 #include "tool.h"
 
 static const struct zero__tool benches[] = {
+    {"coll", bench_coll, "[--comm NAME] [-n N]", "time the collectives of a comm plugin"},
+    {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks, there and back"},
     {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
 };
 

@@ -3,6 +3,13 @@
 #ifndef ZERO_TOOLS_BENCH_H
 #define ZERO_TOOLS_BENCH_H
 
+/* How fast a comm plugin's collectives are. Exit status 0; 1 if a result is wrong or a rank failed;
+ * 2 for bad use. */
+int bench_coll(int argc, char **argv);
+
+/* The same for messages between two ranks. */
+int bench_p2p(int argc, char **argv);
+
 /* How well the memory planner does on recorded lifetimes. Exit status 0; 1 if a plan is above its
  * capacity; 2 for bad use or a bad file, which standard error explains. */
 int bench_arena(int argc, char **argv);

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `zero bench` prints: tables and JSON records with the fields they should have, checks that
+notice a wrong result, and sentences about bad use. Figures are not judged."""
+import json
+import re
+
+import support
+from support import ok
+
+FIELDS = {"bench": str, "op": str, "comm": str, "ranks": int, "bytes": int, "dtype": str,
+          "median_s": float, "spread": float, "bandwidth_GBps": float, "limit_GBps": float,
+          "check": str}
+
+
+def bench(*words, env=None):
+    return support.Job([support.ZERO, "bench", *words], 0, env).end(60)
+
+
+def records(job):
+    """The lines of --json, [] unless all are objects."""
+    try:
+        return [json.loads(line) for line in job.out.splitlines()]
+    except ValueError:
+        return []
+
+
+def typed(record, fields):
+    """All fields are there, of the right type."""
+    return all(isinstance(record.get(f), (int, float) if t is float else t)
+               for f, t in fields.items())
+
+
+def good(record, **wanted):
+    return (record.get("check") == "ok" and record.get("median_s", 0) > 0
+            and record.get("spread", -1) >= 0
+            and all(record.get(k) == v for k, v in wanted.items()))
+
+
+def refused(what, words, *command, env=None):
+    """Bad use: status 2 and one sentence with these words, nothing else."""
+    job = bench(*command, env=env)
+    ok(job.status == 2 and re.search(words, job.err) and not job.out
+       and len(job.err.splitlines()) == 1, f"{what} is refused: {words}", job.story())
+
+
+def coll():
+    few = ["--reps", "3", "--warmup", "1"]
+    job = bench("coll", "--bytes", "4K:64K", *few)
+    rows = re.findall(r"^(\w+) +(\d+) +[\d.]+ +[\d.]+% +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+%  ok$",
+                      job.out, re.M)
+    ok(job.status == 0 and [(o, int(b)) for o, b in rows] ==
+       [(o, b) for o in ("all_gather", "reduce_scatter", "all_reduce")
+        for b in (4096, 16384, 65536)], "coll: a table of three operations at three sizes",
+       job.story())
+
+    every = "all_gather,reduce_scatter,all_reduce,broadcast,barrier,map"
+    job = bench("coll", "-n", "3", "--comm", "shm", "--op", every, "--bytes", "100,1M", "--dtype",
+                "bf16", "--json", *few)
+    all_ = records(job)
+    moves = [r for r in all_ if r["op"] not in ("barrier", "map")]
+    ok(job.status == 0 and len(all_) == 11 and all(good(r, bench="coll", ranks=3) for r in all_),
+       "coll --json: a record for each operation and size, all checked", job.story())
+    ok(len(moves) == 8 and all(typed(r, FIELDS) and r["dtype"] == "bf16" for r in moves),
+       "with all fields", job.story())
+    ok({r["bytes"] for r in moves} == {102, 1048578},
+       "messages have as many elements for every rank", job.story())
+    wire = {r["op"]: r["wire_bytes"] for r in all_ if r.get("bytes", 0) >= 1048578}
+    ok(wire.get("all_gather") == wire.get("reduce_scatter") == 2 * 1048578 // 3
+       and wire.get("map") == 0, "ranks send what the plugin says, and nothing for map", wire)
+    ok(all("limit_GBps" not in r and "bandwidth_GBps" not in r for r in all_ if r not in moves),
+       "barrier and map move nothing, so there is no bandwidth", job.story())
+
+    for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
+                          ("f16, one rank", ["--dtype", "f16", "-n", "1"])):
+        job = bench("coll", "--bytes", "8K", "--json", *few, *options)
+        ok(job.status == 0 and len(records(job)) == 3 and all(good(r) for r in records(job)),
+           f"coll {name}", job.story())
+    job = bench("coll", "--bytes", "4K", "--json", "--spoil", *few)
+    ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
+       and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
+       "a wrong element is found and named, exit status 1", job.story())
+    job = bench("coll", "--bytes", "4K", "--json", "--spoil", "--no-check", *few)
+    ok(job.status == 0 and [r["check"] for r in records(job)] == ["off"] * 3,
+       "unless nobody checks", job.story())
+
+    refused("an unknown plugin", "no plugin zero-comm-nosuch.so", "coll", "--comm", "nosuch")
+    refused("a plugin for one rank", "at most 1 rank, not 2", "coll", "--comm", "self")
+    refused("what the plugin cannot do", "self has no map", "coll", "-n", "1", "--op", "map")
+    refused("an unknown operation", '--op is "gather"', "coll", "--op", "gather")
+    refused("a bad size", '--bytes is "4X"', "coll", "--bytes", "4X")
+    refused("a range that goes down", '--bytes is "1M:4K"', "coll", "--bytes", "1M:4K")
+    refused("a message larger than memory", "MiB left: lower", "coll", "--bytes", "1T")
+    refused("a bad type", '--dtype is "i8"', "coll", "--dtype", "i8")
+    refused("no ranks", '--ranks is "0"', "coll", "-n", "0")
+    refused("an option without value", "--bytes needs a value", "coll", "--bytes")
+    refused("an unknown option", "--size is not an option", "coll", "--size", "4")
+    refused("a word", "4K is not an option", "coll", "4K")
+
+
+def p2p():
+    job = bench("p2p", "--bytes", "8,4K", "--reps", "3", "--json")
+    ok(job.status == 0 and [r["bytes"] for r in records(job)] == [8, 4096]
+       and all(good(r, bench="p2p", op="ping_pong", ranks=2) and typed(r, FIELDS)
+               for r in records(job)), "p2p: a record for each size", job.story())
+    job = bench("p2p", "--bytes", "4K", "--reps", "2", "--spoil")
+    ok(job.status == 1 and "failed" in job.out, "p2p: a wrong message is found", job.story())
+    refused("a third rank", "-n is not an option", "p2p", "-n", "3")
+
+
+def helps(*names):
+    for name in names:
+        job = bench(name, "--help")
+        ok(job.status == 0 and job.out.startswith(f"usage: zero bench {name}") and not job.err,
+           f"{name} --help", job.story())
+
+
+helps("coll", "p2p")
+coll()
+p2p()
+support.done()

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of options; see bench_args.h. */
+#include "bench_args.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zero/types.h>
+
+#define MOST_BYTES (UINT64_C(1) << 40)
+
+/* Reads digits and perhaps a unit up to any of `ends`; NULL when there is something else. */
+static const char *scan(const char *text, uint64_t unit, const char *ends, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end;
+
+    errno = 0;
+    unsigned long long x = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || errno)
+        return NULL;
+    const char *u = *end && unit ? strchr(units, *end & ~0x20) : NULL;
+    for (long i = u ? u - units + 1 : 0; i > 0; i--)
+        if (__builtin_mul_overflow(x, unit, &x))
+            return NULL;
+    end += u != NULL;
+    if (u && unit == 1024 && !strncmp(end, "iB", 2))
+        end += 2;
+    if (*end && !strchr(ends, *end))
+        return NULL;
+    *out = x;
+    return end;
+}
+
+bool bench_count(const char *bench, const char *option, const char *text, uint64_t unit,
+                 uint64_t least, uint64_t most, uint64_t *out)
+{
+    uint64_t x;
+
+    if (!scan(text, unit, "", &x) || x < least || x > most) {
+        fprintf(stderr,
+                "zero bench %s: %s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
+                "%s is wanted\n",
+                bench, option, text, least, most, unit ? ", perhaps with K, M or G," : "");
+        return false;
+    }
+    *out = x;
+    return true;
+}
+
+bool bench_number(const char *bench, const char *option, const char *text, uint64_t least,
+                  uint64_t most, uint64_t *out)
+{
+    return bench_count(bench, option, text, 0, least, most, out);
+}
+
+bool bench_dtype(const char *bench, const char *option, const char *text, uint32_t *out)
+{
+    static const struct {
+        const char *name;
+        uint32_t dtype;
+    } known[] = {{"f32", ZERO_F32},
+                 {"fp32", ZERO_F32},
+                 {"bf16", ZERO_BF16},
+                 {"f16", ZERO_F16},
+                 {"fp16", ZERO_F16}};
+
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(text, known[i].name)) {
+            *out = known[i].dtype;
+            return true;
+        }
+    fprintf(stderr, "zero bench %s: %s is \"%s\": f32, bf16 or f16 is wanted\n", bench, option,
+            text);
+    return false;
+}
+
+const char *bench_dtype_name(uint32_t dtype)
+{
+    return dtype == ZERO_F32 ? "f32" : dtype == ZERO_BF16 ? "bf16" : "f16";
+}
+
+/* One element of a list; sizes from `low` on, each `factor` times the one before. */
+static bool add_sizes(uint64_t low, uint64_t high, uint64_t factor, uint64_t *sizes, unsigned *n)
+{
+    if (low == 0 || low > high || high > MOST_BYTES)
+        return false;
+    for (uint64_t b = low; b <= high; b *= factor) {
+        if (*n == BENCH_MAX_SIZES)
+            return false;
+        sizes[(*n)++] = b;
+    }
+    return true;
+}
+
+bool bench_sizes(const char *bench, const char *option, const char *text, uint64_t factor,
+                 uint64_t sizes[BENCH_MAX_SIZES], unsigned *n)
+{
+    const char *at = text;
+    uint64_t low, high;
+
+    *n = 0;
+    do {
+        at += *at == ',';
+        at = scan(at, 1024, ":,", &low);
+        high = low;
+        if (at && *at == ':')
+            at = scan(at + 1, 1024, ",", &high);
+        if (!at || !add_sizes(low, high, factor, sizes, n)) {
+            fprintf(stderr,
+                    "zero bench %s: %s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
+                    "4K:64M or 4K,1M,64M\n",
+                    bench, option, text, BENCH_MAX_SIZES);
+            return false;
+        }
+    } while (*at == ',');
+    return true;
+}
+
+int bench_bad_option(const char *bench, int c, const char *word)
+{
+    fprintf(stderr, "zero bench %s: %s %s: see zero bench %s --help\n", bench, word,
+            c == ':' ? "needs a value" : "is not an option, or not with a value", bench);
+    return 2;
+}

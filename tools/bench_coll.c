@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zero bench coll: how fast a comm plugin's collectives are, and how fast they could be. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "bench.h"
+#include "bench_coll.h"
+
+static void help(FILE *f)
+{
+    fputs(
+        "usage: zero bench coll [OPTION]...\n"
+        "Times collectives of a comm plugin between processes of this machine, checks what they\n"
+        "bring, and measures in the same run what limits them.\n"
+        "\n"
+        "  --comm NAME        plugin, by name or path (ZERO_COMM, else self or shm)\n"
+        "  -n, --ranks N      processes (2)\n"
+        "  --op LIST          of all_gather, reduce_scatter, all_reduce, broadcast, barrier, map\n"
+        "                     (the first three)\n"
+        "  --bytes LOW:HIGH   sizes of the full, unsharded message (4K:64M); also a list: 4K,1M\n"
+        "  --factor F         from one size to the next (4)\n"
+        "  --dtype TYPE       f32, bf16 or f16 (f32)\n"
+        "  --in-place         source and destination overlap, as MPI_IN_PLACE has them\n"
+        "  --cold             every operation on other memory than the last one\n"
+        "  --reps N           repetitions (21)\n"
+        "  --warmup N         repetitions before those (3)\n"
+        "  --no-bind          do not bind ranks to cores of their own\n"
+        "  --no-check         do not check results\n"
+        "  --spoil            change a byte of every result, to see the check fail\n"
+        "  --json             records, an object a line, instead of the table\n"
+        "\n"
+        "A repetition lasts from a barrier to the end on the slowest rank; small operations are\n"
+        "repeated in it one after the other, up to 16 MiB. Figures are medians; spread is (90 % -\n"
+        "10 % quantile) / median. GB/s is message / time; bus GB/s counts the bytes that have to\n"
+        "travel (as nccl-tests do). Operations use the same buffers again and again, as most\n"
+        "benchmarks do, so messages that fit into a cache are found there; in training they are\n"
+        "not: see --cold, which walks through four times the largest cache.\n"
+        "\n"
+        "The limit is a plain loop over private memory in huge pages: every rank moves the bytes\n"
+        "it has to read and write in the operation, all at once. all_gather and broadcast: a "
+        "copy;\n"
+        "reduce_scatter: the sum of as many inputs as there are ranks; all_reduce: that, then a\n"
+        "copy of the other parts. Ordinary and non-temporal stores are tried in turn with the\n"
+        "operation, the better one counts. map is a gather of memory that all ranks have mapped\n"
+        "side by side: it moves nothing, and costs a barrier.\n"
+        "\n"
+        "Exit status: 0; 1 if a result is wrong or a rank failed; 2 for bad use.\n",
+        f);
+}
+
+int bench_coll(int argc, char **argv)
+{
+    struct coll_options o = {.bench = "coll",
+                             .ranks = 2,
+                             .ops = {COLL_ALL_GATHER, COLL_REDUCE_SCATTER, COLL_ALL_REDUCE},
+                             .n_ops = 3,
+                             .bytes = "4K:64M",
+                             .factor = 4,
+                             .dtype = ZERO_F32,
+                             .reps = 21,
+                             .warmup = 3,
+                             .check = true,
+                             .bind = true};
+    int status = coll_parse(&o, help, argc, argv);
+
+    if (status >= 0)
+        return status;
+    return o.is_rank ? coll_rank(&o) : coll_start(&o, argc, argv);
+}

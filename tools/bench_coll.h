@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of `zero bench coll` and `zero bench p2p`: a *case* is one operation at one size, measured
+ * on a rank together with the plain loop that limits it.
+ */
+#ifndef ZERO_TOOLS_BENCH_COLL_H
+#define ZERO_TOOLS_BENCH_COLL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "bench_args.h"
+#include "bench_comm.h"
+#include "bench_stats.h"
+
+enum coll_op {
+    COLL_ALL_GATHER,
+    COLL_REDUCE_SCATTER,
+    COLL_ALL_REDUCE,
+    COLL_BROADCAST,
+    COLL_BARRIER,
+    COLL_MAP,
+    COLL_PING_PONG, /* broadcasts from rank 0 and back, half of the time of both */
+    N_COLL_OPS
+};
+
+struct coll_options {
+    const char *bench; /* "coll" or "p2p" */
+    const char *comm;
+    int ranks, cores;
+    enum coll_op ops[N_COLL_OPS];
+    unsigned n_ops, n_sizes;
+    const char *bytes; /* sizes as they were written */
+    uint64_t factor, sizes[BENCH_MAX_SIZES];
+    uint32_t dtype;
+    unsigned reps, warmup;
+    bool in_place, cold, json, check, spoil, bind, is_rank;
+    int board_fd; /* p2p: of the board; else -1 */
+};
+
+struct coll_case {
+    struct bench_comm *b;
+    const struct coll_options *o;
+    enum coll_op op;
+    uint64_t bytes, count; /* the full message; elements as in struct zero_coll */
+    unsigned batch;        /* operations of one repetition */
+    /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
+    uint64_t half;
+    unsigned n_slots, turn;
+    struct bench_region *region;
+    char *plain; /* as many bytes of private memory, for the limit */
+    struct bench_region map_region;
+    const char *map;
+    struct p2p_board *board;
+};
+
+/* When a rank began and ended a repetition, in nanoseconds. */
+struct coll_moment {
+    int64_t start, end;
+};
+
+/*
+ * bench_coll_options.c. Reads the command line; *o holds the defaults. -1: go on; else the exit
+ * status, after the help or a sentence.
+ */
+int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **argv);
+
+/* bench_coll_case.c */
+const char *coll_name(enum coll_op op);
+/* Bytes that a rank needs for all sizes of *o, of shared memory and again of private memory. */
+uint64_t coll_memory(const struct coll_options *o);
+/* Collective. The case lives as long as region and plain, which have coll_memory() bytes. */
+int coll_case_open(struct coll_case *c);
+void coll_case_close(struct coll_case *c);
+/* One operation on the next slot. */
+int coll_case_run(struct coll_case *c);
+/* Where data of the slot 0 lies. */
+char *coll_source(const struct coll_case *c);
+char *coll_result(const struct coll_case *c);
+bool coll_has_limit(const struct coll_case *c);
+/* The plain loop that moves this rank's bytes once. */
+int coll_limit_run(struct coll_case *c, bool stream);
+/* A repetition: all ranks start together. */
+int coll_sample(struct coll_case *c, struct coll_moment *m);
+int coll_sample_limit(struct coll_case *c, bool stream, struct coll_moment *m);
+
+/* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
+int coll_check(struct coll_case *c, bool *ok);
+
+/* bench_coll_measure.c: everything about one case, and what rank 0 prints about it. */
+int coll_measure(struct coll_case *c, bool *ok);
+/* The head of the table. */
+void coll_head(const struct coll_options *o);
+
+/*
+ * bench_coll_rank.c. Starts the ranks of what argv says, which *o is made of: checks comm plugin
+ * and memory first. Returns the exit status.
+ */
+int coll_start(struct coll_options *o, int argc, char **argv);
+/* A rank; returns its exit status. */
+int coll_rank(const struct coll_options *o);
+
+/*
+ * bench_p2p_board.c: what two processes reach with nothing but memory that both see, `half` bytes
+ * for each. The launcher creates it, ranks inherit the descriptor.
+ */
+int p2p_board_create(uint64_t half, int *fd);
+int p2p_board_map(int fd, uint64_t half, struct p2p_board **out);
+void p2p_board_unmap(struct p2p_board *board);
+/* There and back once; private memory takes what arrives. */
+int p2p_board_run(struct p2p_board *board, int rank, char *into, uint64_t bytes, bool stream,
+                  int64_t timeout_ns);
+
+#endif

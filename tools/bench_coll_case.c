@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an operation is: its collectives, its slots in memory, and the plain loop that limits it. */
+#include "config.h"
+
+#include "bench_coll.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "bench_loops.h"
+
+#define BATCH_BYTES (UINT64_C(16) << 20) /* small operations are timed many at a time */
+#define BATCH_MOST 256u
+
+const char *coll_name(enum coll_op op)
+{
+    static const char *const names[N_COLL_OPS] = {
+        "all_gather", "reduce_scatter", "all_reduce", "broadcast", "barrier", "map", "ping_pong"};
+    return names[op];
+}
+
+static uint64_t round_up(uint64_t x, uint64_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+/* The plain loops want their sources at multiples of a cache line. */
+static uint64_t half_of(uint64_t bytes, int ranks)
+{
+    return round_up(bytes + 64 * (uint64_t)ranks + BENCH_SPARE_BYTES, 4096);
+}
+
+/* Elements of the whole message: as many for each rank. */
+static uint64_t elements(const struct coll_options *o, uint64_t bytes)
+{
+    return round_up((bytes + zero_dtype_bytes(o->dtype) - 1) / zero_dtype_bytes(o->dtype),
+                    (uint64_t)o->ranks);
+}
+
+static unsigned slots_of(const struct coll_options *o, uint64_t half)
+{
+    return o->cold ? (unsigned)(4 * bench_cache_bytes() / (2 * half) + 2) : 1;
+}
+
+uint64_t coll_memory(const struct coll_options *o)
+{
+    uint64_t most = 4096;
+
+    for (unsigned i = 0; i < o->n_sizes; i++) {
+        uint64_t half = half_of(elements(o, o->sizes[i]) * zero_dtype_bytes(o->dtype), o->ranks);
+        uint64_t bytes = 2 * half * slots_of(o, half);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static int map_open(struct coll_case *c)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n = (uint64_t)c->o->ranks;
+    uint64_t shard = round_up(c->bytes / n, page);
+    void *base;
+
+    if (!(c->b->caps.flags & ZERO_COMM_MAP) || !c->b->ops.map)
+        return zero__fail(-ENOTSUP, "comm plugin %s cannot map: leave map out of --op", c->o->comm);
+    c->bytes = shard * n;
+    c->count = shard / zero_dtype_bytes(c->o->dtype);
+    int err = bench_region_create(c->b, shard, &c->map_region);
+    if (!err)
+        err = c->b->ops.map(c->b->ctx, c->map_region.mr, 0, shard, &base);
+    if (!err)
+        c->map = base;
+    return err;
+}
+
+int coll_case_open(struct coll_case *c)
+{
+    uint64_t size = zero_dtype_bytes(c->o->dtype), all = elements(c->o, c->bytes);
+
+    c->bytes = c->op == COLL_BARRIER ? 0 : all * size;
+    c->count = c->op == COLL_ALL_GATHER || c->op == COLL_REDUCE_SCATTER
+                   ? all / (uint64_t)c->o->ranks
+                   : all;
+    c->half = half_of(c->bytes, c->o->ranks);
+    c->n_slots = slots_of(c->o, c->half);
+    c->batch = BATCH_MOST;
+    if (c->bytes > BATCH_BYTES / BATCH_MOST)
+        c->batch = c->bytes < BATCH_BYTES ? (unsigned)(BATCH_BYTES / c->bytes) : 1;
+    return c->op == COLL_MAP ? map_open(c) : 0;
+}
+
+void coll_case_close(struct coll_case *c)
+{
+    bench_region_free(c->b, &c->map_region);
+}
+
+static uint64_t next_slot(struct coll_case *c)
+{
+    return c->turn++ % c->n_slots * 2 * c->half;
+}
+
+static struct zero_slice slice(const struct coll_case *c, uint64_t off, uint64_t bytes)
+{
+    return (struct zero_slice){c->region->mr, off, bytes};
+}
+
+static void gather_fill(const struct coll_case *c, uint64_t slot, struct zero_coll *x)
+{
+    uint64_t shard = c->bytes / (uint64_t)c->o->ranks, own = shard * (uint64_t)c->b->rank;
+
+    x->kind = ZERO_ALL_GATHER;
+    x->src = slice(c, c->o->in_place ? slot + c->half + own : slot, shard);
+    x->dst = slice(c, slot + c->half, c->bytes);
+}
+
+static void reduce_fill(const struct coll_case *c, uint64_t slot, struct zero_coll *x)
+{
+    uint64_t shard = c->bytes / (uint64_t)c->o->ranks, own = shard * (uint64_t)c->b->rank;
+    bool all = c->op == COLL_ALL_REDUCE;
+
+    x->kind = all ? ZERO_ALL_REDUCE : ZERO_REDUCE_SCATTER;
+    x->scale = 1.0f / (float)c->o->ranks; /* averages stay in range when done in place for ever */
+    x->src = slice(c, slot, c->bytes);
+    x->dst =
+        slice(c, c->o->in_place ? slot + (all ? 0 : own) : slot + c->half, all ? c->bytes : shard);
+}
+
+static int broadcast_run(struct coll_case *c, uint64_t slot, int root)
+{
+    struct zero_coll x = {.kind = ZERO_BROADCAST,
+                          .scale = 1,
+                          .root = root,
+                          .count = c->count,
+                          .src_dtype = c->o->dtype,
+                          .dst_dtype = c->o->dtype};
+
+    if (c->b->rank == root)
+        x.src = slice(c, slot, c->bytes);
+    else
+        x.dst = slice(c, slot + c->half, c->bytes);
+    return bench_comm_run(c->b, &x);
+}
+
+int coll_case_run(struct coll_case *c)
+{
+    struct zero_coll x = {.count = c->count,
+                          .src_dtype = c->o->dtype,
+                          .dst_dtype = c->o->dtype,
+                          .flags = c->o->in_place ? ZERO_COLL_INPLACE : 0,
+                          .scale = 1};
+    uint64_t slot = next_slot(c);
+    int err;
+
+    switch (c->op) {
+    case COLL_ALL_GATHER:
+        gather_fill(c, slot, &x);
+        break;
+    case COLL_REDUCE_SCATTER:
+    case COLL_ALL_REDUCE:
+        reduce_fill(c, slot, &x);
+        break;
+    case COLL_BROADCAST:
+        return broadcast_run(c, slot, 0);
+    case COLL_PING_PONG:
+        err = broadcast_run(c, slot, 0);
+        return err ? err : broadcast_run(c, slot, 1);
+    default: /* a gather of what is mapped moves nothing: all have written, that is all */
+        return bench_comm_barrier(c->b);
+    }
+    return bench_comm_run(c->b, &x);
+}
+
+char *coll_source(const struct coll_case *c)
+{
+    uint64_t shard = c->bytes / (uint64_t)c->o->ranks;
+
+    if (c->op == COLL_MAP)
+        return c->map_region.base;
+    if (c->op == COLL_ALL_GATHER && c->o->in_place)
+        return c->region->base + c->half + shard * (uint64_t)c->b->rank;
+    return c->region->base;
+}
+
+char *coll_result(const struct coll_case *c)
+{
+    uint64_t shard = c->bytes / (uint64_t)c->o->ranks;
+
+    if (c->op == COLL_REDUCE_SCATTER && c->o->in_place)
+        return c->region->base + shard * (uint64_t)c->b->rank;
+    if (c->op == COLL_ALL_REDUCE && c->o->in_place)
+        return c->region->base;
+    return c->region->base + c->half;
+}
+
+bool coll_has_limit(const struct coll_case *c)
+{
+    bool reduces = c->op == COLL_REDUCE_SCATTER || c->op == COLL_ALL_REDUCE;
+
+    return c->op != COLL_BARRIER && c->op != COLL_MAP && !(reduces && c->o->dtype == ZERO_F16);
+}
+
+int coll_limit_run(struct coll_case *c, bool stream)
+{
+    uint64_t n = (uint64_t)c->o->ranks, shard = c->bytes / n, others = shard * (n - 1);
+    char *from = c->plain + next_slot(c), *to = from + c->half;
+    bool wide = c->o->dtype == ZERO_F32;
+
+    switch (c->op) {
+    case COLL_ALL_GATHER:
+        bench_loop_copy(to, from, c->o->in_place ? others : c->bytes, stream);
+        break;
+    case COLL_ALL_REDUCE:
+        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, stream);
+        bench_loop_copy(to + round_up(shard, 64), from, others, stream);
+        break;
+    case COLL_REDUCE_SCATTER:
+        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, stream);
+        break;
+    case COLL_PING_PONG:
+        return p2p_board_run(c->board, c->b->rank, to, c->bytes, stream, c->b->timeout_ns);
+    default:
+        if (c->b->rank != 0)
+            bench_loop_copy(to, from, c->bytes, stream);
+    }
+    return 0;
+}
+
+/* What came before, another loop perhaps, leaves other caches behind: one round is not timed. */
+int coll_sample(struct coll_case *c, struct coll_moment *m)
+{
+    int err = c->batch > 1 ? coll_case_run(c) : 0;
+
+    if (!err)
+        err = bench_comm_barrier(c->b);
+    m->start = zero__now_ns();
+    for (unsigned i = 0; !err && i < c->batch; i++)
+        err = coll_case_run(c);
+    m->end = zero__now_ns();
+    return err;
+}
+
+int coll_sample_limit(struct coll_case *c, bool stream, struct coll_moment *m)
+{
+    int err = c->batch > 1 ? coll_limit_run(c, stream) : 0;
+
+    if (!err)
+        err = bench_comm_barrier(c->b);
+    m->start = zero__now_ns();
+    for (unsigned i = 0; !err && i < c->batch; i++)
+        err = coll_limit_run(c, stream);
+    m->end = zero__now_ns();
+    return err;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Repetitions of a case and of its limit in turn, so that both see the same machine; a repetition
+ * took as long as it took the slowest rank.
+ */
+#include "config.h"
+
+#include "bench_coll.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "bench_record.h"
+
+enum { OP, PLAIN, STREAM, N_SERIES };
+
+struct measure {
+    struct coll_moment *own[N_SERIES], *all;
+    double *seconds;
+    struct bench_stats stats[N_SERIES];
+    uint64_t wire; /* bytes that this rank sent in one operation */
+};
+
+static void measure_free(struct measure *m)
+{
+    for (int s = 0; s < N_SERIES; s++)
+        free(m->own[s]);
+    free(m->all);
+    free(m->seconds);
+}
+
+static int measure_alloc(struct measure *m, const struct coll_options *o)
+{
+    bool none = false;
+
+    *m = (struct measure){0};
+    for (int s = 0; s < N_SERIES; s++)
+        none |= !(m->own[s] = calloc(o->reps, sizeof *m->own[s]));
+    m->all = calloc((size_t)o->reps * (size_t)o->ranks, sizeof *m->all);
+    m->seconds = calloc(o->reps, sizeof *m->seconds);
+    return none || !m->all || !m->seconds
+               ? zero__fail(-ENOMEM, "no memory for %u repetitions", o->reps)
+               : 0;
+}
+
+/*
+ * The time of repetition i. With a core for each rank it is that of the slowest: none ends before
+ * all have begun. Ranks that share cores begin late, so there it is from the first to the last.
+ */
+static double duration(const struct coll_case *c, const struct coll_moment *all, unsigned i)
+{
+    const struct coll_moment *m = &all[i];
+    int64_t start = m->start, end = m->end, longest = 0;
+
+    for (int r = 0; r < c->o->ranks; r++, m += c->o->reps) {
+        start = m->start < start ? m->start : start;
+        end = m->end > end ? m->end : end;
+        longest = m->end - m->start > longest ? m->end - m->start : longest;
+    }
+    if (c->o->ranks > c->o->cores)
+        longest = end - start;
+    return (double)longest * 1e-9 / c->batch / (c->op == COLL_PING_PONG ? 2 : 1);
+}
+
+static int series_end(struct coll_case *c, struct measure *m, int s)
+{
+    uint32_t bytes = (uint32_t)(c->o->reps * sizeof *m->own[s]);
+    int err = bench_comm_gather(c->b, m->own[s], bytes, m->all);
+
+    if (err)
+        return err;
+    for (unsigned i = 0; i < c->o->reps; i++)
+        m->seconds[i] = duration(c, m->all, i);
+    m->stats[s] = bench_stats_of(m->seconds, c->o->reps);
+    return 0;
+}
+
+static int repeat(struct coll_case *c, struct measure *m)
+{
+    struct coll_moment warm;
+    uint64_t before = 0, after = 0;
+    bool limit = coll_has_limit(c);
+    int err = 0;
+
+    for (unsigned k = 0; !err && k < c->o->warmup + c->o->reps; k++) {
+        bool timed = k >= c->o->warmup;
+        unsigned i = timed ? k - c->o->warmup : 0;
+        err = c->b->ops.wire_bytes(c->b->comm, &before);
+        if (!err)
+            err = coll_sample(c, timed ? &m->own[OP][i] : &warm);
+        if (!err)
+            err = c->b->ops.wire_bytes(c->b->comm, &after);
+        if (!err && limit)
+            err = coll_sample_limit(c, false, timed ? &m->own[PLAIN][i] : &warm);
+        if (!err && limit)
+            err = coll_sample_limit(c, true, timed ? &m->own[STREAM][i] : &warm);
+    }
+    m->wire = (after - before) / (c->batch + (c->batch > 1));
+    for (int s = 0; !err && s < (limit ? N_SERIES : 1); s++)
+        err = series_end(c, m, s);
+    return err;
+}
+
+/* Bytes that cross the bus for each byte of the message, as nccl-tests counts them. */
+static double bus_factor(const struct coll_case *c)
+{
+    double n = c->o->ranks;
+
+    switch (c->op) {
+    case COLL_ALL_GATHER:
+    case COLL_REDUCE_SCATTER:
+        return (n - 1) / n;
+    case COLL_ALL_REDUCE:
+        return 2 * (n - 1) / n;
+    default:
+        return 1;
+    }
+}
+
+void coll_head(const struct coll_options *o)
+{
+    if (o->json)
+        return;
+    printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
+           o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
+           bench_dtype_name(o->dtype), o->in_place ? "in place" : "out of place",
+           o->cold ? "cold" : "the same", o->reps);
+    printf("%-14s %12s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "bytes", "us", "spread",
+           "GB/s", "bus GB/s", "limit", "of limit", "check");
+}
+
+static void cell(double x, const char *format)
+{
+    if (x > 0)
+        printf(format, x);
+    else
+        printf(" %9s", "-");
+}
+
+static void row(const struct bench_record *r)
+{
+    printf("%-14s %12" PRIu64 " %12.2f %6.1f%%", r->op, r->bytes, r->time.median * 1e6,
+           r->time.spread * 100);
+    cell(r->bandwidth_GBps, " %9.2f");
+    cell(r->bus_GBps, " %9.2f");
+    cell(r->limit_GBps, " %9.2f");
+    cell(r->limit_GBps > 0 ? 100 * r->bandwidth_GBps / r->limit_GBps : 0, " %8.1f%%");
+    printf("  %s\n", r->check);
+    fflush(stdout);
+}
+
+static void report(const struct coll_case *c, const struct measure *m, bool ok)
+{
+    bool limit = coll_has_limit(c), stream;
+    double bytes = c->op == COLL_MAP ? 0 : (double)c->bytes;
+
+    stream = m->stats[STREAM].median < m->stats[PLAIN].median;
+    const struct bench_stats *best = &m->stats[stream ? STREAM : PLAIN];
+    const struct bench_field fields[] = {
+        {"wire_bytes", (double)m->wire},
+        {"batch", c->batch},
+        {"limit_s", limit ? best->median : -1},
+        {"limit_spread", limit ? best->spread : -1},
+        {"limit_streams", limit ? stream : -1},
+        {"in_place", c->o->in_place},
+        {"cold", c->o->cold},
+        {"cores", c->o->cores},
+    };
+    struct bench_record r = {.bench = c->o->bench,
+                             .op = coll_name(c->op),
+                             .comm = c->o->comm,
+                             .ranks = c->o->ranks,
+                             .bytes = c->bytes,
+                             .dtype = c->bytes ? bench_dtype_name(c->o->dtype) : NULL,
+                             .time = m->stats[OP],
+                             .n = c->o->reps,
+                             .bandwidth_GBps = bytes / m->stats[OP].median * 1e-9,
+                             .limit_GBps = limit ? bytes / best->median * 1e-9 : 0,
+                             .check = !c->o->check ? "off"
+                                      : ok         ? "ok"
+                                                   : "failed",
+                             .fields = fields,
+                             .n_fields = sizeof fields / sizeof *fields};
+    r.bus_GBps = r.bandwidth_GBps * bus_factor(c);
+    if (c->o->json)
+        bench_record_json(&r);
+    else
+        row(&r);
+}
+
+int coll_measure(struct coll_case *c, bool *ok)
+{
+    struct measure m;
+    bool good = true;
+    int err = measure_alloc(&m, c->o);
+
+    if (!err && c->o->check)
+        err = coll_check(c, &good);
+    if (!err)
+        err = repeat(c, &m);
+    if (!err && c->o->check && good)
+        err = coll_check(c, &good);
+    if (!err && c->b->rank == 0)
+        report(c, &m, good);
+    *ok &= good;
+    measure_free(&m);
+    return err;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `zero bench coll` and `zero bench p2p`, which has fewer options. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench_coll.h"
+#include "bench_ranks.h"
+
+static bool ops_read(const char *text, struct coll_options *o)
+{
+    o->n_ops = 0;
+    for (const char *at = text;;) {
+        size_t len = strcspn(at, ",");
+        unsigned op = 0;
+        while (op < COLL_PING_PONG &&
+               (strncmp(at, coll_name(op), len) || strlen(coll_name(op)) != len))
+            op++;
+        if (op == COLL_PING_PONG || o->n_ops == N_COLL_OPS) {
+            fprintf(stderr,
+                    "zero bench coll: --op is \"%s\": a list of all_gather, reduce_scatter, "
+                    "all_reduce, broadcast, barrier and map is wanted, each once\n",
+                    text);
+            return false;
+        }
+        o->ops[o->n_ops++] = op;
+        if (!at[len])
+            return true;
+        at += len + 1;
+    }
+}
+
+enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE, RANK };
+enum { IN_PLACE = 512, COLD, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
+
+static const struct option longs[] = {
+    {"op", required_argument, NULL, OP},
+    {"ops", required_argument, NULL, OP},
+    {"bytes", required_argument, NULL, BYTES},
+    {"factor", required_argument, NULL, FACTOR},
+    {"ranks", required_argument, NULL, 'n'},
+    {"reps", required_argument, NULL, REPS},
+    {"warmup", required_argument, NULL, WARMUP},
+    {"comm", required_argument, NULL, COMM},
+    {"dtype", required_argument, NULL, DTYPE},
+    {BENCH_RANK, required_argument, NULL, RANK},
+    {"in-place", no_argument, NULL, IN_PLACE},
+    {"cold", no_argument, NULL, COLD},
+    {"bind", no_argument, NULL, BIND},
+    {"no-bind", no_argument, NULL, NO_BIND},
+    {"check", no_argument, NULL, CHECK},
+    {"no-check", no_argument, NULL, NO_CHECK},
+    {"spoil", no_argument, NULL, SPOIL},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static void flag(int c, struct coll_options *o)
+{
+    o->in_place |= c == IN_PLACE;
+    o->cold |= c == COLD;
+    o->spoil |= c == SPOIL;
+    o->json |= c == JSON;
+    if (c == BIND || c == NO_BIND)
+        o->bind = c == BIND;
+    if (c == CHECK || c == NO_CHECK)
+        o->check = c == CHECK;
+}
+
+static bool value(int c, const char *text, struct coll_options *o)
+{
+    uint64_t x = 0;
+    bool good = true;
+
+    switch (c) {
+    case OP:
+        return ops_read(text, o);
+    case BYTES:
+        o->bytes = text;
+        return true;
+    case COMM:
+        o->comm = text;
+        return true;
+    case FACTOR:
+        return bench_number(o->bench, "--factor", text, 2, 1u << 20, &o->factor);
+    case DTYPE:
+        return bench_dtype(o->bench, "--dtype", text, &o->dtype);
+    case 'n':
+        good = bench_number(o->bench, "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &x);
+        o->ranks = (int)x;
+        return good;
+    case REPS:
+        good = bench_number(o->bench, "--reps", text, 1, 4000, &x);
+        o->reps = (unsigned)x;
+        return good;
+    case WARMUP:
+        good = bench_number(o->bench, "--warmup", text, 0, 1000000, &x);
+        o->warmup = (unsigned)x;
+        return good;
+    case RANK:
+        o->is_rank = sscanf(text, "%d,%d", &o->cores, &o->board_fd) == 2;
+        return true;
+    default:
+        flag(c, o);
+        return true;
+    }
+}
+
+/* Of p2p the ranks and the operation are given. */
+static bool unwanted(int c, const struct coll_options *o)
+{
+    return (c == OP || c == 'n' || c == IN_PLACE) && o->ops[0] == COLL_PING_PONG;
+}
+
+int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **argv)
+{
+    int c;
+
+    o->cores = bench_cores();
+    o->board_fd = -1;
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, ":n:h", longs, NULL)) != -1) {
+        if (c == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (unwanted(c, o))
+            return bench_bad_option(o->bench, c, c == OP ? "--op" : c == 'n' ? "-n" : "--in-place");
+        if (c == '?' || c == ':')
+            return bench_bad_option(o->bench, c, argv[optind - 1]);
+        if (!value(c, optarg, o))
+            return 2;
+    }
+    if (optind < argc)
+        return bench_bad_option(o->bench, '?', argv[optind]);
+    if (!bench_sizes(o->bench, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
+        return 2;
+    return -1;
+}

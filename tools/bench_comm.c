@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank of a benchmark; see bench_comm.h. */
+#include "config.h"
+
+#include "bench_comm.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
+
+static int log_open(struct bench_comm *b)
+{
+    char why[256];
+
+    b->log.rank = -1;
+    if (zero__log_levels(&b->log, zero__option_text(b->options, ZERO__OPT_LOG), why, sizeof why))
+        return zero__fail(-EINVAL, "ZERO_LOG: %s", why);
+    return 0;
+}
+
+static int plugin_load(struct bench_comm *b, const char *name, int ranks)
+{
+    struct zero__plugin *plugin;
+    int err = zero__loader_create(b->options, &b->log, NULL, 0, &b->loader);
+
+    if (!err)
+        err = zero__loader_load(b->loader, ZERO_IFACE_COMM, name, &plugin);
+    if (err)
+        return err;
+    b->ops = *zero__plugin_comm(plugin);
+    b->caps.size = sizeof b->caps;
+    err = b->ops.probe(zero__loader_host(b->loader), &b->caps);
+    if (err)
+        return zero__while(err, "comm plugin %s", name);
+    if (b->caps.max_ranks && (uint32_t)ranks > b->caps.max_ranks)
+        return zero__fail(-EINVAL,
+                          "comm plugin %s works for at most %u rank%s, not %d: choose another with "
+                          "--comm, or start fewer ranks",
+                          name, b->caps.max_ranks, b->caps.max_ranks == 1 ? "" : "s", ranks);
+    return 0;
+}
+
+int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps)
+{
+    struct bench_comm b = {0};
+    int err = zero__options_load(NULL, 0, &b.options);
+
+    if (!err && !name)
+        name = zero__option_text(b.options, ZERO__OPT_COMM);
+    if (!err && !*name)
+        name = ranks == 1 ? "self" : "shm";
+    if (!err)
+        err = log_open(&b);
+    if (!err)
+        err = plugin_load(&b, name, ranks);
+    if (!err) {
+        static char kept[4096];
+        snprintf(kept, sizeof kept, "%s", name);
+        *chosen = kept;
+        *caps = b.caps;
+    }
+    zero__loader_free(b.loader);
+    zero__options_free(b.options);
+    return err;
+}
+
+/* A rank has died or failed: nobody waits for it any longer. */
+static void job_failed(void *arg)
+{
+    struct bench_comm *b = arg;
+
+    b->ops.abort(b->ctx);
+    b->ops.wake(b->ctx);
+}
+
+static int job_open(struct bench_comm *b)
+{
+    struct zero__job_params p;
+    int err = zero__job_params_from(NULL, &p);
+
+    if (err)
+        return err;
+    b->timeout_ns = (int64_t)(zero__option_real(b->options, ZERO__OPT_TIMEOUT) * 1e9);
+    p.timeout_ns = b->timeout_ns;
+    p.log = &b->log;
+    err = zero__job_open(&p, &b->job);
+    if (err)
+        return err;
+    b->rank = zero__job_rank(b->job);
+    b->ranks = zero__job_ranks(b->job);
+    b->log.rank = b->ranks > 1 ? b->rank : -1;
+    return 0;
+}
+
+int bench_comm_open(struct bench_comm *b, const char *name)
+{
+    int err;
+
+    *b = (struct bench_comm){0};
+    err = zero__options_load(NULL, 0, &b->options);
+    if (!err)
+        err = log_open(b);
+    if (!err)
+        err = job_open(b);
+    if (!err)
+        err = plugin_load(b, name, b->ranks);
+    if (err)
+        return err;
+    struct zero_comm_open params = {.size = sizeof params,
+                                    .host = zero__loader_host(b->loader),
+                                    .oob = zero__job_oob(b->job),
+                                    .device = -1,
+                                    .timeout_ns = b->timeout_ns};
+    err = b->ops.open(&params, &b->ctx);
+    if (err)
+        return err;
+    zero__job_on_error(b->job, job_failed, b);
+    return b->ops.split(b->ctx, NULL, 0, b->rank, &b->comm);
+}
+
+int bench_comm_close(struct bench_comm *b, int err)
+{
+    char mine = 0, all[ZERO__JOB_MAX_RANKS];
+
+    if (!err && b->ranks > 1) /* nobody leaves while a peer may still read its memory */
+        err = zero__job_allgather(b->job, &mine, 1, all);
+    if (err && err != -ECANCELED && err != -ECONNABORTED) {
+        fprintf(stderr, "zero bench: rank %d: %s\n", b->rank, zero__error_text());
+        if (b->job)
+            zero__job_fail(b->job, b->rank, err, "zero bench", zero__error_text());
+    }
+    if (err && b->ctx)
+        b->ops.abort(b->ctx);
+    if (b->comm)
+        b->ops.comm_close(b->comm);
+    if (b->job)
+        zero__job_close(b->job, !err); /* its thread may call abort until now */
+    if (b->ctx)
+        b->ops.close(b->ctx);
+    zero__loader_free(b->loader);
+    zero__options_free(b->options);
+    return err ? 1 : 0;
+}
+
+/* Memory of our own for a plugin that has none to give. */
+static int region_register(struct bench_comm *b, uint64_t bytes, struct bench_region *out)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                   -1, 0);
+
+    if (p == MAP_FAILED)
+        return zero__fail(-ENOMEM, "no memory for %llu bytes: lower --bytes",
+                          (unsigned long long)bytes);
+    int err = b->ops.reg(b->ctx, p, bytes, ZERO_MEM_HOST, &out->mr);
+    if (err) {
+        munmap(p, bytes);
+        return err;
+    }
+    out->base = p;
+    out->registered = 1;
+    return 0;
+}
+
+int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_region *out)
+{
+    struct bench_region r = {.bytes = bytes};
+    void *base = NULL;
+    int err;
+
+    if (b->ops.alloc) {
+        err = b->ops.alloc(b->ctx, bytes, ZERO_MEM_HOST, &base, &r.mr);
+        r.base = base;
+    } else {
+        err = region_register(b, bytes, &r);
+    }
+    if (err)
+        return err;
+    err = b->ops.exchange(b->ctx, r.mr);
+    if (err) {
+        bench_region_free(b, &r);
+        return err;
+    }
+    *out = r;
+    return 0;
+}
+
+void bench_region_free(struct bench_comm *b, struct bench_region *r)
+{
+    if (!r->mr)
+        return;
+    if (!r->registered) {
+        b->ops.free(b->ctx, r->mr);
+    } else {
+        b->ops.unreg(b->ctx, r->mr);
+        munmap(r->base, r->bytes);
+    }
+    r->mr = NULL;
+}
+
+static int too_late(struct bench_comm *b)
+{
+    int32_t who[1] = {-1};
+    int n = b->ops.missing ? b->ops.missing(b->comm, who, 1) : 0;
+    char whom[32] = "the other ranks";
+
+    if (n > 0)
+        snprintf(whom, sizeof whom, "rank %d", who[0]);
+    return zero__fail(-ETIMEDOUT, "a collective waited %g s (ZERO_TIMEOUT) for %s",
+                      (double)b->timeout_ns / 1e9, whom);
+}
+
+int bench_comm_run(struct bench_comm *b, struct zero_coll *c)
+{
+    struct zero_cqe cqe;
+    int64_t deadline = 0;
+    int n;
+
+    c->sequence = c->user = ++b->sequence;
+    int err = b->ops.post(b->comm, c, 1, NULL);
+    if (err)
+        return err;
+    while ((n = b->ops.progress(b->ctx, &cqe, 1, PATIENCE_NS)) == 0) {
+        if (!deadline) /* the clock is read only when something is slow */
+            deadline = zero__deadline_ns(b->timeout_ns);
+        else if (zero__now_ns() >= deadline)
+            return too_late(b);
+    }
+    if (n < 0)
+        return n;
+    if (cqe.user != c->user)
+        return zero__fail(-EPROTO, "the plugin completed a collective that was not posted: %llu",
+                          (unsigned long long)cqe.user);
+    return cqe.res < 0 ? (int)cqe.res : 0;
+}
+
+int bench_comm_barrier(struct bench_comm *b)
+{
+    struct zero_coll c = {.kind = ZERO_BARRIER, .scale = 1};
+    return bench_comm_run(b, &c);
+}
+
+int bench_comm_gather(struct bench_comm *b, const void *src, uint32_t bytes, void *dst)
+{
+    if (b->ranks == 1) {
+        memcpy(dst, src, bytes);
+        return 0;
+    }
+    return zero__job_allgather(b->job, src, bytes, dst);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank of a benchmark: the job, and a comm plugin used through its ABI as the engine uses it, but
+ * from one thread. Functions return 0 or a negative errno with a sentence (base/status.h).
+ */
+#ifndef ZERO_TOOLS_BENCH_COMM_H
+#define ZERO_TOOLS_BENCH_COMM_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "job/job.h"
+#include "plugin/loader.h"
+
+struct bench_comm {
+    struct zero__options *options;
+    struct zero__log log;
+    struct zero__loader *loader;
+    struct zero__job *job;
+    struct zero_comm_ops ops;
+    struct zero_comm_caps caps;
+    struct zero_comm_ctx *ctx;
+    struct zero_comm *comm;
+    int rank, ranks;
+    int64_t timeout_ns; /* ZERO_TIMEOUT, of every wait */
+    uint64_t sequence;
+};
+
+/* Memory that collectives work on, the same size on all ranks. */
+struct bench_region {
+    struct zero_mr *mr;
+    char *base;
+    uint64_t bytes;
+    int registered; /* the memory is ours, the plugin has none to give */
+};
+
+/*
+ * For the process that starts the ranks: may `ranks` ranks use the plugin? `name` may be empty: the
+ * choice is then put into *chosen, which lives as long as the program.
+ */
+int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps);
+
+/* Collective; *b must be ended with bench_comm_close() in any case. */
+int bench_comm_open(struct bench_comm *b, const char *name);
+/*
+ * Ends the rank; `err` is what went wrong before, 0: nothing. A rank that was not merely carried
+ * along by another's failure says its sentence on standard error. Returns the exit status.
+ */
+int bench_comm_close(struct bench_comm *b, int err);
+
+/* Collective: zeroed memory, made visible to all ranks. */
+int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_region *out);
+void bench_region_free(struct bench_comm *b, struct bench_region *r);
+
+/* One collective from post to completion; fills the fingerprint. */
+int bench_comm_run(struct bench_comm *b, struct zero_coll *c);
+int bench_comm_barrier(struct bench_comm *b);
+/* Values of all ranks, over the control channel; at most 64 KiB per rank. */
+int bench_comm_gather(struct bench_comm *b, const void *src, uint32_t bytes, void *dst);
+
+#endif

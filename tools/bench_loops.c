@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plain loops for this machine's vectors; see bench_loops.h. */
+#include "config.h"
+
+#include "bench_loops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct loops {
+    void (*copy)(char *dst, const char *src, uint64_t bytes);
+    void (*add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n, bool wide,
+                bool stream);
+    uint32_t (*read)(const char *x, uint64_t bytes);
+    void (*update)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
+                   bool stream);
+};
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define ISA __attribute__((target("avx512f")))
+#define NAME(x) x##_avx512
+#define VECTOR_BYTES 64
+#define STREAM(to, x) _mm512_stream_si512((void *)(to), (__m512i)(x))
+#include "bench_loop_body.h"
+#undef ISA
+#undef NAME
+#undef VECTOR_BYTES
+#undef STREAM
+
+#define ISA __attribute__((target("avx2")))
+#define NAME(x) x##_avx2
+#define VECTOR_BYTES 32
+#define STREAM(to, x) _mm256_stream_si256((__m256i *)(void *)(to), (__m256i)(x))
+#include "bench_loop_body.h"
+#undef ISA
+#undef NAME
+#undef VECTOR_BYTES
+#undef STREAM
+
+#define STREAM(to, x) _mm_stream_si128((__m128i *)(void *)(to), (__m128i)(x))
+#else
+#define STREAM(to, x) memcpy((to), &(x), sizeof(x))
+#endif
+
+#define ISA
+#define NAME(x) x##_plain
+#define VECTOR_BYTES 16
+#include "bench_loop_body.h"
+
+static const struct loops *loops(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return &loops_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return &loops_avx2;
+#endif
+    return &loops_plain;
+}
+
+/* Streamed stores are weakly ordered: what follows, a barrier say, must not overtake them. */
+static void fence(bool stream)
+{
+#if defined(__x86_64__)
+    if (stream)
+        _mm_sfence();
+#else
+    (void)stream;
+#endif
+}
+
+void bench_loop_copy(void *dst, const void *src, uint64_t bytes, bool stream)
+{
+    if (stream)
+        loops()->copy(dst, src, bytes);
+    else
+        memcpy(dst, src, bytes);
+    fence(stream);
+}
+
+void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
+                    bool wide, bool stream)
+{
+    loops()->add(dst, src, bytes, step, n, wide, stream);
+    fence(stream);
+}
+
+uint32_t bench_loop_read(const void *x, uint64_t bytes)
+{
+    return loops()->read(x, bytes);
+}
+
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, bool stream)
+{
+    uint32_t zero = 0;
+
+    __asm__ volatile("" : "+r"(zero)); /* hides that it is 0 */
+    loops()->update(s, first, end, zero, stream);
+    fence(stream);
+}
+
+uint64_t bench_cache_bytes(void)
+{
+    char path[80], text[32];
+    uint64_t most = 0;
+
+    for (int i = 0; i < 8; i++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        FILE *f = fopen(path, "re");
+        uint64_t kib = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 10) : 0;
+        if (f)
+            fclose(f);
+        most = kib > most ? kib : most; /* "32768K" */
+    }
+    return most ? most << 10 : UINT64_C(32) << 20;
+}
+
+void *bench_memory(uint64_t bytes)
+{
+    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (base == MAP_FAILED)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(base, bytes, MADV_HUGEPAGE);
+#endif
+    for (uint64_t i = 0; i < bytes; i += 4096)
+        *(volatile char *)(base + i) = 0;
+    return base;
+}
+
+void bench_memory_free(void *base, uint64_t bytes)
+{
+    if (base)
+        munmap(base, bytes);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the memory gives a plain loop: the limit that benchmarks print beside their figures. Each
+ * loop exists with ordinary and with non-temporal stores ("stream"); callers try both. All memory
+ * is aligned to 64 bytes and has 128 spare bytes behind it, since loops go on to the end of a
+ * vector.
+ */
+#ifndef ZERO_TOOLS_BENCH_LOOPS_H
+#define ZERO_TOOLS_BENCH_LOOPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BENCH_SPARE_BYTES 128u
+
+/* The states of an optimizer: fp32 p, m, v; a gradient; a 16-bit copy of p, or NULL. */
+struct bench_states {
+    void *p, *m, *v, *out;
+    const void *grad;
+    bool wide_grad; /* fp32, not 16 bits */
+};
+
+void bench_loop_copy(void *dst, const void *src, uint64_t bytes, bool stream);
+/* dst = the sum of n sources of `bytes` bytes, `step` apart, of fp32 or (not wide) bf16. */
+void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
+                    bool wide, bool stream);
+/* Reads and adds up words, so that nothing can be left out. */
+uint32_t bench_loop_read(const void *x, uint64_t bytes);
+/*
+ * Loads and stores what an update of elements first … end loads and stores; p, m and v keep their
+ * values, out gets other ones. first and end are multiples of 32.
+ */
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, bool stream);
+
+/* The largest cache of processor 0, as the kernel says. */
+uint64_t bench_cache_bytes(void);
+
+/* Private memory, touched, in huge pages where the system allows; NULL: none to be had. */
+void *bench_memory(uint64_t bytes);
+void bench_memory_free(void *base, uint64_t bytes);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON records; see bench_record.h. */
+#include "bench_record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void put_name(const char *name)
+{
+    printf("%s\"%s\":", name ? "," : "{", name ? name : "bench");
+}
+
+/* The only texts from outside are names of plugins, which may be paths. */
+static void put_text(const char *name, const char *text)
+{
+    if (!text)
+        return;
+    put_name(name);
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            printf("\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void put_real(const char *name, double x)
+{
+    put_name(name);
+    printf("%.9g", x);
+}
+
+static void put_nonzero(const char *name, double x)
+{
+    if (x > 0)
+        put_real(name, x);
+}
+
+void bench_record_json(const struct bench_record *r)
+{
+    put_text(NULL, r->bench);
+    put_text("op", r->op);
+    put_text("comm", r->comm);
+    if (r->ranks) {
+        put_name("ranks");
+        printf("%d", r->ranks);
+    }
+    if (r->bytes) {
+        put_name("bytes");
+        printf("%" PRIu64, r->bytes);
+    }
+    put_text("dtype", r->dtype);
+    put_real("median_s", r->time.median);
+    put_real("spread", r->time.spread);
+    put_nonzero("bandwidth_GBps", r->bandwidth_GBps);
+    put_nonzero("limit_GBps", r->limit_GBps);
+    put_text("check", r->check);
+    put_nonzero("bus_GBps", r->bus_GBps);
+    if (r->limit_GBps > 0 && r->bandwidth_GBps > 0)
+        put_real("percent_of_limit", 100 * r->bandwidth_GBps / r->limit_GBps);
+    put_real("min_s", r->time.least);
+    if (r->n) {
+        put_name("repetitions");
+        printf("%u", r->n);
+    }
+    for (unsigned i = 0; i < r->n_fields; i++)
+        if (r->fields[i].value >= 0)
+            put_real(r->fields[i].name, r->fields[i].value);
+    puts("}");
+    fflush(stdout);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A figure as a line of JSON; the same names in every benchmark. */
+#ifndef ZERO_TOOLS_BENCH_RECORD_H
+#define ZERO_TOOLS_BENCH_RECORD_H
+
+#include <stdint.h>
+
+#include "bench_stats.h"
+
+/* A further number of one benchmark; left out when it is negative. */
+struct bench_field {
+    const char *name;
+    double value;
+};
+
+/* Texts that are NULL and numbers that are 0 do not apply and are left out. */
+struct bench_record {
+    const char *bench, *op, *comm;
+    int ranks;
+    uint64_t bytes;
+    const char *dtype;
+    struct bench_stats time; /* seconds */
+    unsigned n;              /* repetitions */
+    double bandwidth_GBps, bus_GBps, limit_GBps;
+    const char *check; /* "ok", "failed", "off" */
+    const struct bench_field *fields;
+    unsigned n_fields;
+};
+
+/* One object and a newline, on standard output. */
+void bench_record_json(const struct bench_record *r);
+
+#endif
