@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads buffer lifetimes from a CSV file: a header line naming the columns id, lower, upper and
- * size in any order (others are ignored), then a buffer a line, alive at lower <= t < upper.
- */
+/* Tasks for the planner: buffer lifetimes from a file, or made to order. */
 #ifndef ZERO_TOOLS_LIFETIMES_H
 #define ZERO_TOOLS_LIFETIMES_H
 
@@ -16,8 +13,19 @@ struct zero__lifetimes {
     uint64_t capacity; /* from a file name NAME.CAPACITY.csv, else 0 */
 };
 
-/* 0 or a negative errno with a sentence that names the file and the line. */
+/*
+ * From a CSV file: a header line naming the columns id, lower, upper and size in any order (others
+ * are ignored), then a buffer a line, alive at lower <= t < upper. 0 or a negative errno with a
+ * sentence that names the file and the line.
+ */
 int zero__lifetimes_read(const char *path, struct zero__lifetimes *out);
+/*
+ * n buffers made from a rectangle of time x memory by random cuts: a plan without a byte to spare
+ * exists, and greedy passes miss it.
+ */
+int zero__lifetimes_cut(uint32_t n, uint64_t seed, struct zero__lifetimes *out);
+/* n buffers that live as those of a training step do, in as many layers as it takes. */
+int zero__lifetimes_step(uint32_t n, uint64_t seed, struct zero__lifetimes *out);
 void zero__lifetimes_destroy(struct zero__lifetimes *l);
 
 #endif

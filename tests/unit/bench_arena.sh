@@ -43,6 +43,13 @@ printf 'id,lower,upper,size\na,5,5,9\nb,1,9,0' >hollow.csv
 good "no bytes, no life, no last line end" '^hollow.csv +2 +0 +0 ' hollow.csv
 good "greedy only" '^x.12.csv .*greedy' --nodes 0 --threads 1 x.12.csv
 
+good "a step's buffers" '^step-300 +300 .* 1.000000 ' --nodes 0 --step 300
+good "a random cut" '^cut-60 +60 .* 1.000000 ' --cut 60 --seed 7
+good "an object a line" '^{"bench":"arena","op":"plan","task":"step-44","buffers":44,.*"check":true}$' \
+    --json --step 44
+bench --cut 1e9
+ok "a list that is none" [ "$status" = 2 ]
+
 bad "an empty file" "empty" ''
 bad "a missing column" 'no column "upper"' 'id,lower,size\na,1,2\n'
 bad "a negative number" 'bad.csv:2: lower is "-1"' 'id,lower,upper,size\na,-1,2,3\n'
