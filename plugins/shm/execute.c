@@ -217,6 +217,7 @@ static bool run_sum(struct zero_comm *comm, uint64_t *budget)
 static void finish(struct zero_comm *comm)
 {
     struct shm_lane *lane = &comm->lanes[comm->rank];
+    uint64_t old = atomic_load(&lane->steps);
 
     for (int32_t p = 0; p < comm->ranks; p++)
         comm->parts[p] = (struct shm_part){0};
@@ -224,7 +225,7 @@ static void finish(struct zero_comm *comm)
     comm->reduced = false;
     comm->executed++;
     atomic_store(&lane->steps, 2 * comm->executed);
-    zero__comm_ring(comm, SHM_RING_IF_LAST_STEP);
+    zero__comm_ring(comm, SHM_RING_IF_LAST_STEP, old);
 }
 
 /* The sum of an all_reduce is through: peers may copy it. */
@@ -234,8 +235,8 @@ static void publish_sum(struct zero_comm *comm)
 
     comm->reduced = true;
     atomic_store(&comm->lanes[comm->rank].steps, 2 * comm->executed + 1);
-    zero__comm_ring(comm, c->dst.len / (uint64_t)comm->ranks >= SHM_EAGER ? SHM_RING_NOW
-                                                                          : SHM_RING_IF_LAST_STEP);
+    bool eager = c->dst.len / (uint64_t)comm->ranks >= SHM_EAGER;
+    zero__comm_ring(comm, eager ? SHM_RING_NOW : SHM_RING_IF_LAST_STEP, 2 * comm->executed);
 }
 
 bool zero__shm_execute(struct zero_comm *comm, uint64_t *budget)

@@ -59,7 +59,7 @@ static int post_check(struct zero_comm *comm, uint32_t n, const void *stream)
 int zero__shm_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
 {
     struct shm_lane *lane = &comm->lanes[comm->rank];
-    uint64_t wake = 0;
+    uint64_t wake = 0, old = comm->posted;
     int err = post_check(comm, n, stream);
 
     if (err)
@@ -78,6 +78,6 @@ int zero__shm_post(struct zero_comm *comm, const struct zero_coll *colls, uint32
     comm->posted += n;
     atomic_store(&lane->posted, comm->posted);
     if (n)
-        zero__comm_ring(comm, wake >= SHM_EAGER ? SHM_RING_NOW : SHM_RING_IF_LAST_POST);
+        zero__comm_ring(comm, wake >= SHM_EAGER ? SHM_RING_NOW : SHM_RING_IF_LAST_POST, old);
     return 0;
 }

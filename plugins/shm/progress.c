@@ -28,28 +28,28 @@ int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
     comm->err = err;
     memcpy(lane->why, comm->why, sizeof lane->why);
     atomic_store(&lane->failed, err);
-    zero__comm_ring(comm, SHM_RING_NOW);
+    zero__comm_ring(comm, SHM_RING_NOW, 0);
     return zero__say(&comm->ctx->voice, err, "%s", comm->why);
 }
 
-/* Of ranks that raise a counter at the same time, at least the last one sees all the others. */
-static bool is_last(struct zero_comm *comm, enum shm_ring when)
+/*
+ * Has every rank left `old` behind? Of ranks that do so at the same time, at least the last one
+ * sees all the others. How far beyond each of them went does not matter: who raises a counter by
+ * several may be the one that a rank waits for at the first of them.
+ */
+static bool is_last(struct zero_comm *comm, enum shm_ring when, uint64_t old)
 {
-    const struct shm_lane *own = &comm->lanes[comm->rank];
-    bool post = when == SHM_RING_IF_LAST_POST;
-    uint64_t level = atomic_load(post ? &own->posted : &own->steps);
-
     for (int32_t p = 0; p < comm->ranks; p++) {
         const struct shm_lane *lane = &comm->lanes[p];
-        if (atomic_load(post ? &lane->posted : &lane->steps) < level)
+        if (atomic_load(when == SHM_RING_IF_LAST_POST ? &lane->posted : &lane->steps) <= old)
             return false;
     }
     return true;
 }
 
-void zero__comm_ring(struct zero_comm *comm, enum shm_ring when)
+void zero__comm_ring(struct zero_comm *comm, enum shm_ring when, uint64_t old)
 {
-    if (when != SHM_RING_NOW && !is_last(comm, when))
+    if (when != SHM_RING_NOW && !is_last(comm, when, old))
         return;
     for (int32_t p = 0; p < comm->ranks; p++)
         if (p != comm->rank)

@@ -269,10 +269,10 @@ int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
 /* Ends the communicator if this rank or a peer has aborted, or a peer has ended it. */
 void zero__comm_look(struct zero_comm *comm);
 /*
- * Wakes the other ranks of the communicator after this rank raised a counter; where they all wait
- * for the slowest, only if that is this one.
+ * Wakes the other ranks of the communicator after this rank raised a counter from `old`; where they
+ * all wait for the slowest, only if that was this one.
  */
 enum shm_ring { SHM_RING_NOW, SHM_RING_IF_LAST_POST, SHM_RING_IF_LAST_STEP };
-void zero__comm_ring(struct zero_comm *comm, enum shm_ring when);
+void zero__comm_ring(struct zero_comm *comm, enum shm_ring when, uint64_t old);
 
 #endif

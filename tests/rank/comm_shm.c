@@ -377,6 +377,33 @@ static void batches(struct rank *r)
     comm_end(r, &c);
 }
 
+/* Rank 0 sleeps in the first of two collectives that another rank posts as one batch. */
+static void batch_wakes(struct rank *r)
+{
+    struct zero_coll q[2];
+    struct comm_rank c;
+    uint64_t user;
+
+    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+        return;
+    for (int i = 0; i < 2; i++)
+        q[i] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .user = (uint64_t)i};
+    want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
+    if (r->rank) {
+        sleep_ms(100);
+        want(r, !c.ops->post(c.world, q, 2, NULL), "a batch: %s", zero_last_error());
+    } else {
+        struct zero_cqe cqe;
+        want(r, !c.ops->post(c.world, q, 1, NULL), "the first: %s", zero_last_error());
+        want(r, c.ops->progress(c.ctx, &cqe, 1, WAIT_NS) == 1, "nobody rings for the first");
+        want(r, !c.ops->post(c.world, q + 1, 1, NULL), "the second: %s", zero_last_error());
+    }
+    for (uint64_t i = r->rank == 0; i < 2; i++)
+        want(r, comm_wait(&c, &user) == 0 && user == i, "number %" PRIu64, i);
+    want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
+    comm_end(r, &c);
+}
+
 /* Peers' pages side by side, as often as one likes. */
 static void mapped(struct rank *r)
 {
@@ -417,6 +444,7 @@ int main(void)
         {"communicators are independent", concurrent, {2, 3, 8}},
         {"some ranks stay out", leave_out, {2, 3, 4}},
         {"batches and a full ring", batches, {1, 2, 4}},
+        {"a batch wakes who waits for its first", batch_wakes, {2, 3}},
         {"mapped peers", mapped, {1, 2, 3}},
     };
 
