@@ -10,6 +10,9 @@ int bench_coll(int argc, char **argv);
 /* The same for messages between two ranks. */
 int bench_p2p(int argc, char **argv);
 
+/* How fast the host device updates states. Exit status as above. */
+int bench_optimizer(int argc, char **argv);
+
 /* How well the memory planner does on recorded lifetimes. Exit status 0; 1 if a plan is above its
  * capacity; 2 for bad use or a bad file, which standard error explains. */
 int bench_arena(int argc, char **argv);

@@ -159,14 +159,14 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
     stream = m->stats[STREAM].median < m->stats[PLAIN].median;
     const struct bench_stats *best = &m->stats[stream ? STREAM : PLAIN];
     const struct bench_field fields[] = {
-        {"wire_bytes", (double)m->wire},
-        {"batch", c->batch},
-        {"limit_s", limit ? best->median : -1},
-        {"limit_spread", limit ? best->spread : -1},
-        {"limit_streams", limit ? stream : -1},
-        {"in_place", c->o->in_place},
-        {"cold", c->o->cold},
-        {"cores", c->o->cores},
+        {"wire_bytes", (double)m->wire, NULL},
+        {"batch", c->batch, NULL},
+        {"limit_s", limit ? best->median : -1, NULL},
+        {"limit_spread", limit ? best->spread : -1, NULL},
+        {"limit_streams", limit ? stream : -1, NULL},
+        {"in_place", c->o->in_place, NULL},
+        {"cold", c->o->cold, NULL},
+        {"cores", c->o->cores, NULL},
     };
     struct bench_record r = {.bench = c->o->bench,
                              .op = coll_name(c->op),

@@ -86,21 +86,28 @@ ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
     return sum;
 }
 
-#define KEEP(base, i, x) PUT(base, i, FROM(VU, base, i) ^ (x), stream)
-
-/* Two vectors of each state a turn; `zero` is 0, which the compiler does not know. */
+/*
+ * Two vectors of each state a turn; `zero` is 0, which the compiler does not know. All loads come
+ * before the stores: a load right behind a store to the same place of another page has to wait.
+ */
 INLINE void NAME(states)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
                          bool wide_grad, bool out, bool stream)
 {
-    for (uint64_t i = 4 * first; i < 4 * end; i += 2 * VECTOR_BYTES) {
+    const uint64_t next = VECTOR_BYTES;
+
+    for (uint64_t i = 4 * first; i < 4 * end; i += 2 * next) {
         VU g = FROM(VU, s->grad, wide_grad ? i : i / 2);
-        VU h = wide_grad ? FROM(VU, s->grad, i + VECTOR_BYTES) : g;
-        KEEP(s->p, i, g & zero);
-        KEEP(s->p, i + VECTOR_BYTES, h & zero);
-        KEEP(s->m, i, g & zero);
-        KEEP(s->m, i + VECTOR_BYTES, h & zero);
-        KEEP(s->v, i, g & zero);
-        KEEP(s->v, i + VECTOR_BYTES, h & zero);
+        VU h = wide_grad ? FROM(VU, s->grad, i + next) : g;
+        VU p0 = FROM(VU, s->p, i), p1 = FROM(VU, s->p, i + next);
+        VU m0 = FROM(VU, s->m, i), m1 = FROM(VU, s->m, i + next);
+        VU v0 = FROM(VU, s->v, i), v1 = FROM(VU, s->v, i + next);
+
+        PUT(s->p, i, p0 ^ (g & zero), stream);
+        PUT(s->p, i + next, p1 ^ (h & zero), stream);
+        PUT(s->m, i, m0 ^ (g & zero), stream);
+        PUT(s->m, i + next, m1 ^ (h & zero), stream);
+        PUT(s->v, i, v0 ^ (g & zero), stream);
+        PUT(s->v, i + next, v1 ^ (h & zero), stream);
         if (out)
             PUT(s->out, i / 2, g ^ (h & zero), stream);
     }
@@ -133,4 +140,3 @@ static const struct loops NAME(loops) = {NAME(copy), NAME(add), NAME(read), NAME
 #undef AT
 #undef FROM
 #undef PUT
-#undef KEEP

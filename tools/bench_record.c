@@ -68,7 +68,9 @@ void bench_record_json(const struct bench_record *r)
         printf("%u", r->n);
     }
     for (unsigned i = 0; i < r->n_fields; i++)
-        if (r->fields[i].value >= 0)
+        if (r->fields[i].text)
+            put_text(r->fields[i].name, r->fields[i].text);
+        else if (r->fields[i].value >= 0)
             put_real(r->fields[i].name, r->fields[i].value);
     puts("}");
     fflush(stdout);

@@ -7,10 +7,11 @@
 
 #include "bench_stats.h"
 
-/* A further number of one benchmark; left out when it is negative. */
+/* A further number of one benchmark, left out when it is negative; or a text. */
 struct bench_field {
     const char *name;
     double value;
+    const char *text;
 };
 
 /* Texts that are NULL and numbers that are 0 do not apply and are left out. */

@@ -12,14 +12,14 @@ static const struct zero__tool tools[] = {
     {"run", zero__tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
     {"info", zero__tool_info, "[--options]",
      "show plugins, machine and options as libzero sees them"},
-    {"bench", zero__tool_bench, "coll|p2p|arena ...", "measure parts of libzero"},
+    {"bench", zero__tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
 };
 
 static void help(FILE *f, const char *of, const struct zero__tool *table, unsigned n)
 {
     fprintf(f, "usage: %s COMMAND [ARG]...\n\n", of);
     for (unsigned i = 0; i < n; i++)
-        fprintf(f, "  %-9s %-24s %s\n", table[i].name, table[i].use, table[i].help);
+        fprintf(f, "  %-9s %-28s %s\n", table[i].name, table[i].use, table[i].help);
     fprintf(f, "\n%s COMMAND --help tells more.\n", of);
 }
 

@@ -107,6 +107,31 @@ def p2p():
     refused("a third rank", "-n is not an option", "p2p", "-n", "3")
 
 
+def optimizer():
+    few = ["--reps", "3", "--warmup", "1"]
+    fields = {k: t for k, t in FIELDS.items() if k not in ("comm", "ranks")}
+    fields.update(ns_per_param=float, params=int, threads=int, grad_dtype=str)
+    for dtype, grad, params, threads in (("bf16", "bf16", "100001", 1), ("bf16", "f32", "1M", 2),
+                                         ("f32", "f32", "70K", 2), ("f16", "bf16", "1", 1)):
+        job = bench("optimizer", "--dtype", dtype, "--grad-dtype", grad, "--params", params,
+                    "--threads", str(threads), "--unit", "64K", "--json", *few)
+        all_ = records(job)
+        ok(job.status == 0 and [r["op"] for r in all_] == ["update", "norm", "adamw"]
+           and all(typed(r, fields) and good(r, bench="optimizer", dtype=dtype, grad_dtype=grad,
+                                             threads=threads) for r in all_),
+           f"optimizer: {params} parameters of {dtype}, gradients {grad}, {threads} threads",
+           job.story())
+    job = bench("optimizer", "--params", "10K", *few)
+    ok(job.status == 0 and re.search(r"^adamw +[\d.]+ +[\d.]+% +[\d.]+ .*%  ok$", job.out, re.M),
+       "optimizer: a table", job.story())
+    job = bench("optimizer", "--params", "10K", "--spoil", *few)
+    ok(job.status == 1 and "failed" in job.out and re.search("element 0 is p .* not ", job.err),
+       "optimizer: a wrong element is found and named", job.story())
+    refused("no parameters", '--params is "0"', "optimizer", "--params", "0")
+    refused("more than memory", "MiB left: lower --params", "optimizer", "--params", "100G")
+    refused("a bad type", '--dtype is "i8"', "optimizer", "--dtype", "i8")
+
+
 def helps(*names):
     for name in names:
         job = bench(name, "--help")
@@ -114,7 +139,8 @@ def helps(*names):
            f"{name} --help", job.story())
 
 
-helps("coll", "p2p")
+helps("coll", "p2p", "optimizer")
 coll()
 p2p()
+optimizer()
 support.done()

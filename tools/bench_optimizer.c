@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zero bench optimizer: the update of the states, beside what their memory allows. */
+#include "config.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "bench.h"
+#include "bench_args.h"
+#include "bench_optimizer.h"
+#include "bench_ranks.h"
+#include "bench_record.h"
+#include "memory/limits.h"
+
+static void help(FILE *f)
+{
+    fputs(
+        "usage: zero bench optimizer [OPTION]...\n"
+        "Times the update of a rank's states on the host device, as a training step launches it,\n"
+        "checks what it computes, and measures in the same run what limits it.\n"
+        "\n"
+        "  --params N         parameters (100M; K, M, G: powers of 1000)\n"
+        "  --dtype TYPE       of the parameters: f32, bf16 or f16 (bf16); states are fp32\n"
+        "  --grad-dtype TYPE  of the gradients (that of the parameters)\n"
+        "  --threads T        of the device (as many as cores)\n"
+        "  --unit N           parameters of one launch, as a unit of a model has (8M)\n"
+        "  --reps N           repetitions (11)\n"
+        "  --warmup N         repetitions before those (2)\n"
+        "  --no-check         do not check results\n"
+        "  --spoil            change a result, to see the check fail\n"
+        "  --json             records, an object a line, instead of the table\n"
+        "\n"
+        "update is everything: the gradient's norm, clipping, and AdamW with unscaling and the\n"
+        "16-bit copy of the parameters; norm and adamw are its two passes. GB/s counts every load\n"
+        "and store that has to be: 12 bytes of states and the gradient read, 12 bytes and the "
+        "copy\n"
+        "written, and once more the gradient read for the norm.\n"
+        "\n"
+        "The limit is plain loops over the same memory that load and store the same bytes and\n"
+        "compute nothing, on as many threads, measured in turn with the update; of ordinary and\n"
+        "non-temporal stores the better one counts. Figures are medians; spread is (90 % - 10 %\n"
+        "quantile) / median. ZERO_ISA chooses the instruction set of the update.\n"
+        "\n"
+        "Exit status: 0; 1 if a result is wrong or there is no memory; 2 for bad use.\n",
+        f);
+}
+
+enum { PARAMS = 256, DTYPE, GRAD_DTYPE, THREADS, UNIT, REPS, WARMUP, CHECK, NO_CHECK, SPOIL, JSON };
+
+static const struct option longs[] = {
+    {"params", required_argument, NULL, PARAMS},
+    {"dtype", required_argument, NULL, DTYPE},
+    {"grad-dtype", required_argument, NULL, GRAD_DTYPE},
+    {"threads", required_argument, NULL, THREADS},
+    {"unit", required_argument, NULL, UNIT},
+    {"reps", required_argument, NULL, REPS},
+    {"warmup", required_argument, NULL, WARMUP},
+    {"check", no_argument, NULL, CHECK},
+    {"no-check", no_argument, NULL, NO_CHECK},
+    {"spoil", no_argument, NULL, SPOIL},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static bool number(const char *option, const char *text, uint64_t least, uint64_t most,
+                   unsigned *out)
+{
+    uint64_t x;
+
+    if (!bench_number("optimizer", option, text, least, most, &x))
+        return false;
+    *out = (unsigned)x;
+    return true;
+}
+
+static bool value(int c, const char *text, struct optimizer_options *o)
+{
+    switch (c) {
+    case PARAMS:
+        return bench_count("optimizer", "--params", text, 1000, 1, UINT64_C(1) << 40, &o->params);
+    case UNIT:
+        return bench_count("optimizer", "--unit", text, 1000, 64, UINT64_C(1) << 40, &o->unit);
+    case DTYPE:
+        return bench_dtype("optimizer", "--dtype", text, &o->dtype);
+    case GRAD_DTYPE:
+        return bench_dtype("optimizer", "--grad-dtype", text, &o->grad_dtype);
+    case THREADS:
+        return number("--threads", text, 1, 1024, &o->threads);
+    case REPS:
+        return number("--reps", text, 1, 1000000, &o->reps);
+    case WARMUP:
+        return number("--warmup", text, 0, 1000000, &o->warmup);
+    default:
+        o->spoil |= c == SPOIL;
+        o->json |= c == JSON;
+        if (c == CHECK || c == NO_CHECK)
+            o->check = c == CHECK;
+        return true;
+    }
+}
+
+/* Bytes that a pass has to load and store for each parameter. */
+static double pass_bytes(const struct optimizer_options *o, enum optimizer_series pass)
+{
+    double grad = zero_dtype_bytes(o->grad_dtype), out = o->dtype == ZERO_F32 ? 0 : 2;
+    double norm = pass == OPTIMIZER_ADAMW ? 0 : grad;
+
+    return pass == OPTIMIZER_NORM ? norm : norm + 24 + grad + out;
+}
+
+static void report(const struct optimizer_options *o, const struct bench_stats *stats,
+                   enum optimizer_series pass, const char *check)
+{
+    static const char *const names[] = {"update", "norm", "adamw"};
+    bool stream = stats[OPTIMIZER_STREAM].median < stats[OPTIMIZER_PLAIN].median;
+    double best = stats[stream ? OPTIMIZER_STREAM : OPTIMIZER_PLAIN].median;
+    double limit = (pass == OPTIMIZER_ADAMW ? 0 : stats[OPTIMIZER_READ].median) +
+                   (pass == OPTIMIZER_NORM ? 0 : best);
+    double bytes = pass_bytes(o, pass) * (double)o->params, n = (double)o->params;
+    const struct bench_field fields[] = {
+        {"params", n, NULL},
+        {"grad_dtype", 0, bench_dtype_name(o->grad_dtype)},
+        {"threads", o->threads, NULL},
+        {"unit", (double)o->unit, NULL},
+        {"ns_per_param", stats[pass].median * 1e9 / n, NULL},
+        {"limit_ns_per_param", limit * 1e9 / n, NULL},
+        {"limit_s", limit, NULL},
+        {"limit_streams", pass == OPTIMIZER_NORM ? -1 : stream, NULL},
+    };
+    struct bench_record r = {.bench = "optimizer",
+                             .op = names[pass],
+                             .bytes = (uint64_t)bytes,
+                             .dtype = bench_dtype_name(o->dtype),
+                             .time = stats[pass],
+                             .n = o->reps,
+                             .bandwidth_GBps = bytes / stats[pass].median * 1e-9,
+                             .limit_GBps = bytes / limit * 1e-9,
+                             .check = check,
+                             .fields = fields,
+                             .n_fields = sizeof fields / sizeof *fields};
+
+    if (o->json)
+        bench_record_json(&r);
+    else
+        printf("%-10s %12.3f %6.1f%% %9.3f %9.2f %9.2f %8.1f%%  %s\n", r.op, r.time.median * 1e3,
+               r.time.spread * 100, fields[4].value, r.bandwidth_GBps, r.limit_GBps,
+               100 * r.bandwidth_GBps / r.limit_GBps, check);
+}
+
+static void head(const struct optimizer_options *o)
+{
+    if (o->json)
+        return;
+    printf("%" PRIu64 " parameters, %s with %s gradients, %u thread%s, units of %" PRIu64
+           ", medians of %u\n",
+           o->params, bench_dtype_name(o->dtype), bench_dtype_name(o->grad_dtype), o->threads,
+           o->threads == 1 ? "" : "s", o->unit, o->reps);
+    printf("%-10s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "ms", "spread", "ns/param", "GB/s",
+           "limit", "of limit", "check");
+    fflush(stdout);
+}
+
+static int run(const struct optimizer_options *o)
+{
+    struct bench_stats stats[N_OPTIMIZER_SERIES];
+    struct optimizer x;
+    bool ok = true;
+    int err = optimizer_open(&x, o);
+
+    if (!err) {
+        head(o);
+        optimizer_fill(&x);
+    }
+    if (!err && o->check)
+        err = optimizer_check(&x, &ok);
+    if (!err)
+        err = optimizer_measure(&x, stats);
+    if (!err && o->check && ok)
+        err = optimizer_check(&x, &ok);
+    for (int pass = OPTIMIZER_UPDATE; !err && pass <= OPTIMIZER_ADAMW; pass++)
+        report(o, stats, (enum optimizer_series)pass, !o->check ? "off" : ok ? "ok" : "failed");
+    if (err)
+        fprintf(stderr, "zero bench optimizer: %s\n", zero__error_text());
+    optimizer_close(&x);
+    return err || !ok;
+}
+
+int bench_optimizer(int argc, char **argv)
+{
+    struct optimizer_options o = {.params = 100000000,
+                                  .unit = 8000000,
+                                  .dtype = ZERO_BF16,
+                                  .threads = (unsigned)bench_cores(),
+                                  .reps = 11,
+                                  .warmup = 2,
+                                  .check = true};
+    char source[128];
+    int c;
+
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+        if (c == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (c == '?' || c == ':')
+            return bench_bad_option("optimizer", c, argv[optind - 1]);
+        if (!value(c, optarg, &o))
+            return 2;
+    }
+    if (optind < argc)
+        return bench_bad_option("optimizer", '?', argv[optind]);
+    if (!o.grad_dtype)
+        o.grad_dtype = o.dtype;
+    o.unit = (o.unit < o.params ? o.unit + 63 : o.params + 63) / 64 * 64;
+    uint64_t need = optimizer_bytes(&o), left = zero__memory_left(source, sizeof source);
+    if (need + ZERO__MEMORY_MARGIN > left) {
+        fprintf(stderr,
+                "zero bench optimizer: %" PRIu64 " parameters need %" PRIu64
+                " MiB, but %s has %" PRIu64 " MiB left: lower --params\n",
+                o.params, need >> 20, source, left >> 20);
+        return 2;
+    }
+    return run(&o);
+}

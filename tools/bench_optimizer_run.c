@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The update as the engine launches it, unit by unit on one stream, and the loops that limit it. */
+#include "config.h"
+
+#include "bench_optimizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "bench_loops.h"
+#include "bench_threads.h"
+#include "device/host.h"
+
+#define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 32 */
+
+static uint64_t blocks(uint64_t n)
+{
+    return (n + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+}
+
+static uint64_t n_units(const struct optimizer_options *o)
+{
+    return (o->params + o->unit - 1) / o->unit;
+}
+
+/* An array of n elements; plain loops go on to the end of their vectors. */
+static uint64_t array_bytes(uint64_t n, uint64_t size)
+{
+    return n * size + 4 * BENCH_SPARE_BYTES;
+}
+
+static uint64_t partials_bytes(const struct optimizer_options *o)
+{
+    return array_bytes(n_units(o) * blocks(o->unit), sizeof(double));
+}
+
+uint64_t optimizer_bytes(const struct optimizer_options *o)
+{
+    uint64_t out = o->dtype == ZERO_F32 ? 0 : array_bytes(o->params, 2);
+    return 3 * array_bytes(o->params, 4) + array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)) +
+           out + partials_bytes(o) + 8192;
+}
+
+static int array_alloc(struct optimizer *x, uint64_t bytes, void **out)
+{
+    return x->ops.alloc(x->dev, bytes, ZERO_MEM_HOST, out);
+}
+
+static int arrays_alloc(struct optimizer *x)
+{
+    const struct optimizer_options *o = x->o;
+    void *p[3] = {0}, *at = NULL;
+    int err = 0;
+
+    for (int i = 0; !err && i < 3; i++)
+        err = array_alloc(x, array_bytes(o->params, 4), &p[i]);
+    x->p = p[0];
+    x->m = p[1];
+    x->v = p[2];
+    if (!err)
+        err = array_alloc(x, array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)), &x->grad);
+    if (!err && o->dtype != ZERO_F32)
+        err = array_alloc(x, array_bytes(o->params, 2), &x->out);
+    if (!err)
+        err = array_alloc(x, partials_bytes(o), &at);
+    x->partials = at;
+    at = NULL;
+    if (!err)
+        err = array_alloc(x, 4096, &at);
+    x->sum = at;
+    at = NULL;
+    if (!err)
+        err = array_alloc(x, 4096, &at);
+    x->scalars = at;
+    return err;
+}
+
+static void release(struct optimizer *x, void *base, uint64_t bytes)
+{
+    if (base)
+        x->ops.release(x->dev, base, bytes, ZERO_MEM_HOST);
+}
+
+void optimizer_close(struct optimizer *x)
+{
+    const struct optimizer_options *o = x->o;
+
+    if (x->dev) {
+        if (x->stream && !x->ops.stream_sync(x->dev, x->stream, x->timeout_ns))
+            x->ops.stream_destroy(x->dev, x->stream);
+        release(x, x->p, array_bytes(o->params, 4));
+        release(x, x->m, array_bytes(o->params, 4));
+        release(x, x->v, array_bytes(o->params, 4));
+        release(x, x->grad, array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)));
+        release(x, x->out, array_bytes(o->params, 2));
+        release(x, x->partials, partials_bytes(o));
+        release(x, x->sum, 4096);
+        release(x, x->scalars, 4096);
+        x->ops.close(x->dev);
+    }
+    zero__loader_free(x->loader);
+    zero__options_free(x->options);
+}
+
+int optimizer_open(struct optimizer *x, const struct optimizer_options *o)
+{
+    static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
+    struct zero__plugin *plugin;
+
+    *x = (struct optimizer){.o = o, .log = {.rank = -1, .level = ZERO_LOG_WARN}, .clip = 1};
+    x->hyper = (struct zero_hyper){
+        .lr = 1e-3f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
+    int err = zero__options_load(NULL, 0, &x->options);
+    if (!err)
+        err = zero__loader_create(x->options, &x->log, builtins, 1, &x->loader);
+    if (!err)
+        err = zero__loader_load(x->loader, ZERO_IFACE_DEVICE, "host", &plugin);
+    if (err)
+        return err;
+    x->ops = *zero__plugin_device(plugin);
+    x->timeout_ns = (int64_t)(zero__option_real(x->options, ZERO__OPT_TIMEOUT) * 1e9);
+    struct zero_device_open params = {.size = sizeof params,
+                                      .host = zero__loader_host(x->loader),
+                                      .threads = o->threads,
+                                      .timeout_ns = x->timeout_ns};
+    err = x->ops.open(&params, &x->dev);
+    if (!err)
+        err = x->ops.stream_create(x->dev, "bench", &x->stream);
+    return err ? err : arrays_alloc(x);
+}
+
+static int launch(struct optimizer *x, uint32_t kernel, const void *args, uint64_t bytes)
+{
+    struct zero_launch l = {kernel, 0, args, bytes};
+    return x->ops.launch(x->dev, &l, x->stream);
+}
+
+static int norm(struct optimizer *x)
+{
+    const struct optimizer_options *o = x->o;
+    uint64_t size = zero_dtype_bytes(o->grad_dtype), per_unit = blocks(o->unit), n = 0;
+    int err = 0;
+
+    for (uint64_t u = 0, at = 0; !err && at < o->params; u++, at += o->unit) {
+        uint64_t count = o->params - at < o->unit ? o->params - at : o->unit;
+        struct zero_sumsq_args a = {x->partials + u * per_unit, (char *)x->grad + at * size, count,
+                                    o->grad_dtype, 0};
+        err = launch(x, ZERO_KERNEL_SUMSQ, &a, sizeof a);
+        n = u * per_unit + blocks(count);
+    }
+    struct zero_total_args total = {x->sum, x->partials, n};
+    struct zero_scalars_args scalars = {
+        .scalars = x->scalars, .sums = x->sum, .ranks = 1, .inverse = 1, .clip = x->clip};
+    if (!err)
+        err = launch(x, ZERO_KERNEL_TOTAL, &total, sizeof total);
+    return err ? err : launch(x, ZERO_KERNEL_SCALARS, &scalars, sizeof scalars);
+}
+
+static int adamw(struct optimizer *x)
+{
+    const struct optimizer_options *o = x->o;
+    uint64_t size = zero_dtype_bytes(o->grad_dtype);
+    int err = 0;
+
+    for (uint64_t at = 0; !err && at < o->params; at += o->unit) {
+        struct zero_update_args a = {.p = x->p + at,
+                                     .m = x->m + at,
+                                     .v = x->v + at,
+                                     .grad = (char *)x->grad + at * size,
+                                     .out = x->out ? (char *)x->out + 2 * at : NULL,
+                                     .count = o->params - at < o->unit ? o->params - at : o->unit,
+                                     .grad_dtype = o->grad_dtype,
+                                     .out_dtype = o->dtype,
+                                     .scalars = x->scalars,
+                                     .hyper = x->hyper};
+        err = launch(x, ZERO_KERNEL_ADAMW, &a, sizeof a);
+    }
+    return err;
+}
+
+int optimizer_run(struct optimizer *x, enum optimizer_series what)
+{
+    int err = what == OPTIMIZER_ADAMW ? 0 : norm(x);
+
+    if (!err && what != OPTIMIZER_NORM)
+        err = adamw(x);
+    return err ? err : x->ops.stream_sync(x->dev, x->stream, x->timeout_ns);
+}
+
+/* The next piece for a thread of the limit: like the device's, it takes what others leave. */
+static bool piece(struct optimizer *x, uint64_t *first, uint64_t *end)
+{
+    *first = atomic_fetch_add_explicit(&x->next, PIECE, memory_order_relaxed);
+    *end = *first + PIECE < x->o->params ? *first + PIECE : (x->o->params + 31) / 32 * 32;
+    return *first < x->o->params;
+}
+
+static void read_pieces(void *arg, unsigned i, unsigned n)
+{
+    struct optimizer *x = arg;
+    uint64_t first, end, size = zero_dtype_bytes(x->o->grad_dtype);
+
+    (void)i;
+    (void)n;
+    while (piece(x, &first, &end)) {
+        uint32_t sum = bench_loop_read((const char *)x->grad + first * size, (end - first) * size);
+        __asm__ volatile("" : : "r"(sum)); /* wanted */
+    }
+}
+
+static void move_pieces(struct optimizer *x, bool stream)
+{
+    const struct bench_states s = {.p = x->p,
+                                   .m = x->m,
+                                   .v = x->v,
+                                   .out = x->out,
+                                   .grad = x->grad,
+                                   .wide_grad = x->o->grad_dtype == ZERO_F32};
+    uint64_t first, end;
+
+    while (piece(x, &first, &end))
+        bench_loop_update(&s, first, end, stream);
+}
+
+static void plain_pieces(void *arg, unsigned i, unsigned n)
+{
+    (void)i;
+    (void)n;
+    move_pieces(arg, false);
+}
+
+static void stream_pieces(void *arg, unsigned i, unsigned n)
+{
+    (void)i;
+    (void)n;
+    move_pieces(arg, true);
+}
+
+static int sample(struct optimizer *x, int s, double *seconds)
+{
+    void (*const loops[])(void *, unsigned, unsigned) = {read_pieces, plain_pieces, stream_pieces};
+    int64_t ns = zero__now_ns();
+    int err;
+
+    atomic_store(&x->next, 0);
+    if (s >= OPTIMIZER_READ) {
+        err = bench_threads_run(x->o->threads, loops[s - OPTIMIZER_READ], x, &ns);
+    } else {
+        err = optimizer_run(x, (enum optimizer_series)s);
+        ns = zero__now_ns() - ns;
+    }
+    *seconds = (double)ns * 1e-9;
+    return err;
+}
+
+int optimizer_measure(struct optimizer *x, struct bench_stats stats[N_OPTIMIZER_SERIES])
+{
+    const struct optimizer_options *o = x->o;
+    double *all = calloc((size_t)o->reps * N_OPTIMIZER_SERIES, sizeof *all), warm;
+    int err = all ? 0 : zero__fail(-ENOMEM, "no memory for %u repetitions", o->reps);
+
+    for (unsigned k = 0; !err && k < o->warmup + o->reps; k++)
+        for (int s = 0; !err && s < N_OPTIMIZER_SERIES; s++)
+            err = sample(x, s, k < o->warmup ? &warm : &all[(size_t)s * o->reps + k - o->warmup]);
+    for (int s = 0; !err && s < N_OPTIMIZER_SERIES; s++)
+        stats[s] = bench_stats_of(all + (size_t)s * o->reps, o->reps);
+    free(all);
+    return err;
+}
