@@ -65,7 +65,8 @@ ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "(0,1e9]", "Ranks and devices",
              "Seconds after which a rank that does not answer is an error")
 ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
-             "Threads of a rank for CPU work; 0: the cores divided by the ranks of the machine")
+             "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks that "
+             "may use them too")
 ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
              "Instruction set of the CPU kernels; all of them give the same bits")
 

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,33 +99,21 @@ static int comm_open(struct zero_runtime *rt)
     return err;
 }
 
-static uint32_t threads_choose(struct zero_runtime *rt)
-{
-    int64_t n = zero__option_int(rt->options, ZERO__OPT_THREADS);
-    char text[16];
-    cpu_set_t set;
-
-    if (n > 0)
-        return (uint32_t)n;
-    n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    n = n / rt->local_ranks > 0 ? n / rt->local_ranks : 1;
-    snprintf(text, sizeof text, "%d", (int)n);
-    zero__options_choose(rt->options, ZERO__OPT_THREADS, text);
-    return (uint32_t)n;
-}
-
 static int device_open(struct zero_runtime *rt)
 {
     const char *name = zero__option_text(rt->options, ZERO__OPT_DEVICE);
     struct zero__plugin *plugin;
+    uint32_t threads;
     int err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
 
+    if (!err)
+        err = zero__threads_choose(rt, &threads);
     if (err)
         return err;
     rt->dev_ops = *zero__plugin_device(plugin);
     struct zero_device_open params = {.size = sizeof params,
                                       .host = zero__loader_host(rt->loader),
-                                      .threads = threads_choose(rt),
+                                      .threads = threads,
                                       .timeout_ns = rt->timeout_ns,
                                       .notify = zero__progress_wake,
                                       .notify_arg = rt};

@@ -232,6 +232,11 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
                           uint32_t grad_dtype, void *param, float *master, float *m, float *v,
                           uint64_t first, uint64_t count);
 
+/* ---- threads.c */
+
+/* Collective. The option, or this rank's share of the cores, which becomes the option. */
+int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads);
+
 /* ---- memory.c */
 
 int zero__memory_reserve(struct zero_runtime *rt);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads that ranks take by themselves, on machines that are made up: the function below
+ * stands in for the C library's, so that a rank sees the cores that a case gives it.
+ */
+#include "config.h"
+
+#include "ranks.h"
+
+#include <sched.h>
+
+#include <zero/zero.h>
+
+#define SHOWN 4
+
+struct scene {
+    const char *name;
+    int ranks;
+    struct {
+        int first, n;
+    } cores[SHOWN];
+    const char *threads[SHOWN];
+    const char *option; /* of rank 0, NULL: none */
+};
+
+static const struct scene scenes[] = {
+    {"one rank takes all", 1, {{0, 6}}, {"6"}, NULL},
+    {"ranks that roam divide the machine", 2, {{0, 16}, {0, 16}}, {"8", "8"}, NULL},
+    {"ranks with cores of their own take all of them", 2, {{0, 8}, {8, 8}}, {"8", "8"}, NULL},
+    {"uneven parts", 2, {{0, 3}, {3, 5}}, {"3", "5"}, NULL},
+    {"three on one set of cores", 3, {{0, 3}, {0, 3}, {0, 3}}, {"1", "1", "1"}, NULL},
+    {"one overlaps two", 3, {{0, 4}, {4, 4}, {0, 8}}, {"2", "2", "4"}, NULL},
+    {"more ranks than cores", 4, {{0, 1}, {1, 1}, {0, 1}, {1, 1}}, {"1", "1", "1", "1"}, NULL},
+    {"a rank that was told a number", 2, {{0, 4}, {0, 4}}, {"3", "2"}, "3"},
+};
+
+static char job[64];
+static _Thread_local const struct scene *seen;
+static _Thread_local int seen_by;
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    const struct scene *s = seen ? seen : &scenes[0];
+
+    (void)pid;
+    CPU_ZERO_S(bytes, set);
+    for (int i = 0; i < s->cores[seen_by].n; i++)
+        CPU_SET_S((size_t)(s->cores[seen_by].first + i), bytes, set);
+    return 0;
+}
+
+static void rank_main(struct rank *r)
+{
+    const struct scene *s = r->arg;
+    struct zero_setting option = {"threads", s->option};
+    struct zero_config c = ZERO_CONFIG_INIT;
+    struct zero_runtime *rt;
+
+    seen = s;
+    seen_by = r->rank;
+    c.job = job;
+    c.rank = r->rank;
+    c.ranks = r->ranks;
+    c.settings = &option;
+    c.n_settings = r->rank == 0 && s->option;
+    if (!want(r, !zero_create(&c, &rt), "create: %s", zero_last_error()))
+        return;
+    want(r, !strcmp(zero_option(rt, "threads"), s->threads[r->rank]), "threads are %s, not %s",
+         zero_option(rt, "threads"), s->threads[r->rank]);
+    zero_destroy(rt);
+}
+
+int main(void)
+{
+    unsetenv("ZERO_THREADS");
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        struct scene s = scenes[i];
+        for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
+            snprintf(job, sizeof job, "threads-%d-%zu-%d", (int)getpid(), i, how);
+            ranks_good(ranks_run(s.ranks, (enum ranks_how)how, rank_main, &s), s.ranks, "%s, %s",
+                       s.name, ranks_how_name[how]);
+        }
+    }
+    done();
+}
