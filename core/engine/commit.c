@@ -208,23 +208,20 @@ int zero_abort(struct zero_runtime *rt, const char *reason)
 
 int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
 {
-    double *all;
+    double *all = rt->sum_parts;
     int err = zero__runtime_error(rt);
 
     if (err)
         return err;
-    if (n > 64)
-        return zero__fail(-EINVAL, "zero_sum() takes at most 64 numbers, not %u", n);
-    all = malloc((size_t)rt->ranks * n * sizeof *all + 1);
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the numbers of %d ranks", rt->ranks);
+    if (n > ZERO__SUM_MOST)
+        return zero__fail(-EINVAL, "zero_sum() takes at most %u numbers, not %u", ZERO__SUM_MOST,
+                          n);
     err = zero__job_allgather(rt->job, values, n * (uint32_t)sizeof *all, all);
     for (uint32_t i = 0; i < n && !err; i++) {
         values[i] = all[i];
         for (int r = 1; r < rt->ranks; r++)
             values[i] += all[(size_t)r * n + i];
     }
-    free(all);
     return err;
 }
 

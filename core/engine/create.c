@@ -51,7 +51,8 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     rt->local_ranks = p.local_ranks > 0 ? p.local_ranks : 1;
     if (rt->ranks > 1)
         rt->log.rank = rt->rank;
-    return 0;
+    rt->sum_parts = malloc((size_t)rt->ranks * ZERO__SUM_MOST * sizeof *rt->sum_parts);
+    return rt->sum_parts ? 0 : zero__fail(-ENOMEM, "no memory for the sums of %d ranks", rt->ranks);
 }
 
 static int comm_open(struct zero_runtime *rt)
@@ -192,6 +193,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
 
 static void arrays_free(struct zero_runtime *rt)
 {
+    free(rt->sum_parts);
     free(rt->times.ring);
     free(rt->contributed);
     free(rt->ready);

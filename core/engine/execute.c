@@ -66,6 +66,7 @@ static void coll_fill(struct zero_runtime *rt, const struct slot *s, const struc
     if (op->kind == ZERO__NORM) {
         c->src_dtype = c->dst_dtype = ZERO_F64;
         c->count = 1;
+        c->epoch = zero__hyper_epoch(rt);
         return;
     }
     c->src_dtype = op->kind == ZERO__GATHER ? rt->model.segments[src->segment].dtype

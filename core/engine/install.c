@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From the declared orders to the program that runs: two programs are kept, so that a model that
- * alternates between two orders compiles each once. Ranks compare hashes before a program runs.
+ * alternates between two orders compiles each once. Ranks compare it before it runs (agree.c).
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +22,6 @@ static int matches(const struct zero__program *p, const struct zero__model *m)
             memcmp(p->uses[k], m->orders[k].uses, m->orders[k].n * sizeof *p->uses[k]))
             return 0;
     return 1;
-}
-
-static int hashes_agree(struct zero_runtime *rt)
-{
-    uint64_t mine = rt->programs[0]->hash, *all = calloc((size_t)rt->ranks, sizeof *all);
-
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for %d hashes", rt->ranks);
-    int err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
-    for (int i = 0; i < rt->ranks && !err; i++)
-        if (all[i] != all[0])
-            err = zero__fail(-EPROTO, "rank %d compiled another step than rank 0 (%016" PRIx64
-                             ", %016" PRIx64 "): models, orders and options must be the same on "
-                             "all ranks", i, all[i], all[0]);
-    free(all);
-    return err;
 }
 
 static void live_note(struct zero_runtime *rt)
@@ -60,7 +43,7 @@ static void programs_swap(struct zero_runtime *rt)
 /* What the program that is now the first one needs. */
 static int program_equip(struct zero_runtime *rt, int first)
 {
-    int err = hashes_agree(rt);
+    int err = zero__ranks_agree(rt);
 
     if (!err && !first)
         err = zero__memory_grow(rt, rt->programs[0]->transient_bytes);

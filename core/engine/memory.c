@@ -82,11 +82,11 @@ static int fits(struct zero_runtime *rt, uint64_t extra)
     zero__table_fill(&rt->states, rt->programs[0], &t);
     if (t.reserved + pages.reserved_bytes > limit.device_bytes)
         return zero__table_refuse(&t, &rt->recipe, "ZERO_MEMORY_LIMIT", limit.device_bytes,
-                                  sharers);
+                                  sharers, 1);
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
-        return zero__table_refuse(&t, &rt->recipe, source, share, sharers);
+        return zero__table_refuse(&t, &rt->recipe, source, share, sharers, 0);
     return 0;
 }
 

@@ -93,6 +93,8 @@ struct deviation {
     uint8_t *reduced;
 };
 
+#define ZERO__SUM_MOST 64u
+
 enum phase { PHASE_SETUP, PHASE_IDLE, PHASE_MICRO, PHASE_EVAL, PHASE_FAILED };
 
 struct zero_runtime {
@@ -120,6 +122,7 @@ struct zero_runtime {
     struct zero_comm_ctx *ctx;
     const char *comm_name;
     struct zero_comm_caps caps;
+    double *sum_parts; /* of zero_sum(): ZERO__SUM_MOST of every rank */
     struct slab slabs[N_SLABS];
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
@@ -255,6 +258,13 @@ int zero__program_install(struct zero_runtime *rt);
  * leaves the program that is installed; 0 if the application asked for what was refused.
  */
 int zero__orders_forget(struct zero_runtime *rt);
+
+/* ---- agree.c */
+
+/* Collective: the first program's hash, the model and the options are the same on all ranks. */
+int zero__ranks_agree(struct zero_runtime *rt);
+/* The groups' hyperparameters as a number that ranks compare with every norm. */
+uint32_t zero__hyper_epoch(const struct zero_runtime *rt);
 
 /* ---- times.c */
 

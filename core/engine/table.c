@@ -70,7 +70,7 @@ static const char *human(uint64_t bytes, char *text, size_t n)
 }
 
 int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
-                       const char *what_lacks, uint64_t available, uint32_t sharers)
+                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
 {
     char text[2400], a[32], b[32];
     int n = 0, room = sizeof text;
@@ -86,7 +86,8 @@ int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r
                       "what would make it fit: %s%s%sa smaller batch or sequence%s",
                       a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
                       r->stage < 3 ? "ZERO_STAGE=3, " : "",
-                      r->stage < 3 || r->ranks == 1 ? "more ranks on other machines, " : "more ranks, ",
+                      /* On one machine more ranks need more memory together. */
+                      r->stage > 0 && per_rank ? "more ranks, " : "",
                       r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0, " : "",
                       t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
 }

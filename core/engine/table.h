@@ -17,8 +17,11 @@ void zero__table_body(const struct zero__body *b, uint64_t *most, uint64_t *peak
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
                       struct zero__table *t);
 
-/* -ENOMEM, with the table and what would help as the error's text. */
+/*
+ * -ENOMEM, with the table and what would help as the error's text. per_rank: what lacks is a limit
+ * of each rank, not of the machine that they share.
+ */
 int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
-                       const char *what_lacks, uint64_t available, uint32_t sharers);
+                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank);
 
 #endif

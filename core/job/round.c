@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "job/internal.h"
 
+#define USUAL_BYTES 512u /* of a rank's part */
 #define SAME "all ranks must make the same calls in the same order"
 
 struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq)
@@ -43,14 +44,17 @@ static int start(struct zero__job *job, const struct zero__wire_header *h, int32
     uint64_t total = h->kind == ZERO__ROUND_GATHER ? h->len * (uint64_t)job->params.ranks : h->len;
 
     if (total > r->capacity) {
-        char *data = realloc(r->data, total);
+        /* Room for zero_sum() from the start: a training loop calls it. */
+        uint64_t least = USUAL_BYTES * (uint64_t)job->params.ranks;
+        uint64_t capacity = total > least ? total : least;
+        char *data = realloc(r->data, capacity);
         if (!data) {
             zero__error_failf(job, job->params.rank, -ENOMEM, "exchange",
                               "no memory for %" PRIu64 " bytes", total);
             return -ENOMEM;
         }
         r->data = data;
-        r->capacity = total;
+        r->capacity = capacity;
     }
     r->seq = h->seq;
     r->kind = h->kind;

@@ -370,7 +370,7 @@ struct zero_memory_row {
     uint64_t formula;  /**< of the paper for this stage and these ranks; 0 where it has none */
     uint64_t planned;  /**< formula plus padding; what the plan gives to the class */
     uint64_t reserved; /**< its share of the reservation */
-    uint64_t peak;     /**< most bytes live at once so far */
+    uint64_t peak;     /**< most bytes live at once, by the lives of the steps that have run */
 };
 
 struct zero_memory_report {

@@ -200,10 +200,23 @@ static void committed(struct zero_runtime *rt, int rank, void *arg)
     arm(rank, 1);
 }
 
+static void look(void *arg, const struct zero_op_time *op)
+{
+    (void)arg, (void)op;
+}
+
 static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg)
 {
-    (void)rt, (void)info, (void)arg;
+    double numbers[64] = {1};
+    struct zero_memory_report memory = {.size = sizeof memory};
+
+    (void)info, (void)arg;
+    /* What a training loop calls between steps. */
+    if (zero_set_lr(rt, 0, 1e-3f / (float)(step + 1)) || zero_sum(rt, numbers, 64) ||
+        zero_barrier(rt) || zero_op_times(rt, look, NULL) || zero_memory_report(rt, &memory) ||
+        numbers[0] != RANKS)
+        note("a call between steps failed");
     if (step == STEPS - 1)
         arm(rank, 0);
 }
