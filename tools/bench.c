@@ -8,6 +8,7 @@ static const struct zero__tool benches[] = {
     {"coll", bench_coll, "[--comm NAME] [-n N]", "time the collectives of a comm plugin"},
     {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks, there and back"},
     {"optimizer", bench_optimizer, "[--params N] [--threads T]", "time the update of the states"},
+    {"step", bench_step, "[--preset NAME] [-n N]", "show where the time of a training step goes"},
     {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
 };
 

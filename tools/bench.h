@@ -13,6 +13,10 @@ int bench_p2p(int argc, char **argv);
 /* How fast the host device updates states. Exit status as above. */
 int bench_optimizer(int argc, char **argv);
 
+/* Where the time of a training step goes. Exit status 0; 1 if the training is not sound; 2 for bad
+ * use, else that of zero run. */
+int bench_step(int argc, char **argv);
+
 /* How well the memory planner does on recorded lifetimes. Exit status 0; 1 if a plan is above its
  * capacity; 2 for bad use or a bad file, which standard error explains. */
 int bench_arena(int argc, char **argv);

@@ -132,6 +132,33 @@ def optimizer():
     refused("a bad type", '--dtype is "i8"', "optimizer", "--dtype", "i8")
 
 
+def step():
+    few = ["--preset", "micro", "--steps", "3", "--warmup", "1", "--data", support.TEXT]
+    job = bench("step", "--stage", "2", "--json", *few)
+    all_ = records(job)
+    by = {r["op"]: r for r in all_}
+    waits = [op for op in by if op.startswith("exposed_")]
+    fields = {k: t for k, t in FIELDS.items() if k not in ("bytes", "bandwidth_GBps",
+                                                           "limit_GBps")}
+    fields.update(stage=int, preset=str, percent_of_step=float)
+    ok(job.status == 0 and {"step", "compute", "exposed", "optimizer", "other"} <= set(by)
+       and all(typed(r, fields) and r["stage"] == 2 and r["ranks"] == 2 and r["check"] == "ok"
+               and r["repetitions"] == 3 for r in all_) and by["step"].get("tokens_per_s", 0) > 0,
+       "step: a record for each part", job.story())
+    ok("exposed_reduce" in waits and sum(by[op]["min_s"] for op in waits)
+       <= by["exposed"]["median_s"] * 1.001 + 1e-6,
+       "step: waits for each kind of op are a part of all waits", job.story())
+    job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
+    ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+%$", job.out, re.M)
+       and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
+    job = bench("step", "--preset", "huge")
+    ok(job.status not in (0, None) and "--preset huge is unknown" in job.err,
+       "step: zero-gpt2 says what is wrong", job.story())
+    refused("a word", "micro is not an option", "step", "micro")
+    refused("no steps", '--steps is "0"', "step", "--steps", "0")
+    refused("a folder that is not there", "set TMPDIR", "step", env={"TMPDIR": "/nonexistent"})
+
+
 def helps(*names):
     for name in names:
         job = bench(name, "--help")
@@ -139,8 +166,9 @@ def helps(*names):
            f"{name} --help", job.story())
 
 
-helps("coll", "p2p", "optimizer")
+helps("coll", "p2p", "optimizer", "step")
 coll()
 p2p()
 optimizer()
+step()
 support.done()

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From logs to figures. Which op a rank waited for is told by the times of all ops: when a compute
+ * op begins later than the one before it ended, the wait is over when the last op that it needed
+ * ended, so the time is put down to that op; see gap_add().
+ */
+#include "config.h"
+
+#include "bench_step.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define UPDATE_BODY 2 /* of the step program */
+
+struct op {
+    int64_t step, body, start, end;
+    unsigned kind;
+    bool compute;
+};
+
+struct ops {
+    struct op *all;
+    size_t n, room;
+};
+
+static const char *text_of(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+    return s ? s : "";
+}
+
+static int64_t whole(const json_t *o, const char *name)
+{
+    return json_integer_value(json_object_get(o, name));
+}
+
+static int lines_read(const char *path, int (*fn)(void *arg, const json_t *o), void *arg)
+{
+    FILE *f = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    int err = 0;
+
+    if (!f)
+        return zero__fail(-errno, "%s: cannot open: %s", path, strerror(errno));
+    for (unsigned n = 1; !err && getline(&line, &room, f) > 0; n++) {
+        json_t *o = json_loads(line, 0, NULL);
+        err = o ? fn(arg, o) : zero__fail(-EINVAL, "%s:%u is no JSON object", path, n);
+        json_decref(o);
+    }
+    free(line);
+    fclose(f);
+    return err;
+}
+
+/* The number of a kind of op; the last one stands for all that find no room. */
+static unsigned kind_of(struct step_log *log, const char *name)
+{
+    unsigned k = 0;
+
+    while (k < log->n_kinds && strcmp(log->kinds[k], name) != 0)
+        k++;
+    if (k < log->n_kinds || k == STEP_KINDS)
+        return k < STEP_KINDS ? k : STEP_KINDS - 1;
+    snprintf(log->kinds[k], sizeof log->kinds[k], "%s", name);
+    log->n_kinds++;
+    return k;
+}
+
+struct reading {
+    struct step_log *log;
+    struct ops ops;
+    unsigned warmup;
+};
+
+static int step_add(struct reading *r, const json_t *o)
+{
+    static const char *const names[] = {"time_s", "compute_s", "exposed_s", "optimizer_s",
+                                        "other_s"};
+    struct step_log *log = r->log;
+    struct step_figures *more =
+        realloc(log->steps, ((size_t)log->n_steps + 1) * sizeof *log->steps);
+
+    if (!more)
+        return zero__fail(-ENOMEM, "no memory for %u steps", log->n_steps + 1);
+    log->steps = more;
+    struct step_figures *s = &log->steps[log->n_steps++];
+    *s = (struct step_figures){0};
+    for (int i = 0; i < N_STEP_PARTS; i++)
+        s->parts[i] = json_number_value(json_object_get(o, names[i]));
+    s->tokens_per_s = json_number_value(json_object_get(o, "tokens_per_s"));
+    return 0;
+}
+
+static int line_take(void *arg, const json_t *o)
+{
+    struct reading *r = arg;
+    struct step_log *log = r->log;
+
+    if (!strcmp(text_of(o, "type"), "summary")) {
+        snprintf(log->comm, sizeof log->comm, "%s", text_of(o, "comm"));
+        snprintf(log->dtype, sizeof log->dtype, "%s", text_of(o, "dtype"));
+        log->stage = (int)whole(o, "stage");
+        log->ranks = (int)whole(o, "ranks");
+        log->parameters = (uint64_t)whole(o, "parameters");
+    }
+    if (strcmp(text_of(o, "type"), "step") != 0)
+        return 0;
+    log->sound &= json_is_number(json_object_get(o, "loss")) &&
+                  json_number_value(json_object_get(o, "grad_norm")) > 0;
+    return whole(o, "step") > r->warmup ? step_add(r, o) : 0;
+}
+
+static int op_take(void *arg, const json_t *o)
+{
+    struct reading *r = arg;
+    struct ops *ops = &r->ops;
+
+    if (ops->n == ops->room) {
+        size_t room = ops->room ? 2 * ops->room : 1024;
+        struct op *more = realloc(ops->all, room * sizeof *more);
+        if (!more)
+            return zero__fail(-ENOMEM, "no memory for %zu ops", room);
+        ops->all = more;
+        ops->room = room;
+    }
+    ops->all[ops->n++] = (struct op){.step = whole(o, "step"),
+                                     .body = whole(o, "body"),
+                                     .start = whole(o, "start_ns"),
+                                     .end = whole(o, "end_ns"),
+                                     .kind = kind_of(r->log, text_of(o, "kind")),
+                                     .compute = !strcmp(text_of(o, "queue"), "compute")};
+    return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct op *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The op, other than of compute, that ended last in a gap; NULL: none did. */
+static const struct op *last_in(const struct ops *ops, int64_t from, int64_t to)
+{
+    const struct op *last = NULL;
+
+    for (size_t i = 0; i < ops->n; i++) {
+        const struct op *op = &ops->all[i];
+        if (!op->compute && op->start < to && op->end > from && op->end <= to &&
+            (!last || op->end > last->end))
+            last = op;
+    }
+    return last;
+}
+
+/*
+ * Puts a gap down to the ops that ended in it: its end to the last one as long as that ran, what is
+ * before to the one that ended last then, which it may have waited for, and so on. Returns the
+ * seconds, 0 when no op ended in the gap.
+ */
+static double gap_add(const struct ops *ops, int64_t from, int64_t to, struct step_figures *s)
+{
+    const struct op *op = last_in(ops, from, to), *next;
+
+    if (!op)
+        return 0;
+    for (int64_t t = to; t > from; op = next) {
+        int64_t start = op->start > from ? op->start : from;
+        next = last_in(ops, from, start);
+        if (!next)
+            start = from;
+        s->exposed[op->kind] += (double)(t - start) * 1e-9;
+        t = start;
+    }
+    return (double)(to - from) * 1e-9;
+}
+
+/*
+ * One step: the gaps between its compute ops, and the one before the update, which waits for the
+ * last reductions. When the step began no op tells, so the wait before the first compute op is what
+ * is left of all waits. The parts add up to what the runtime has measured.
+ */
+static void step_attribute(const struct ops *ops, int64_t step, struct step_figures *s)
+{
+    int64_t first = 0, idle = 0; /* since when nothing has been computed */
+    double sum = 0, all = s->parts[STEP_EXPOSED];
+
+    for (size_t i = 0; i < ops->n; i++) {
+        const struct op *op = &ops->all[i];
+        /* What the last update has left behind is counted to this step, and begins before it. */
+        if (op->step != step || (!op->compute && (op->body != UPDATE_BODY || !first)))
+            continue;
+        if (first && idle < op->start)
+            sum += gap_add(ops, idle, op->start, s);
+        first = first ? first : op->start;
+        idle = op->end;
+        if (!op->compute)
+            break;
+    }
+    for (unsigned k = 0; sum > all && k < STEP_KINDS; k++)
+        s->exposed[k] *= all / sum;
+    const struct op *before = last_in(ops, 0, first);
+    if (sum < all && before)
+        s->exposed[before->kind] += all - sum;
+}
+
+int step_log_read(const char *json, const char *ops, unsigned warmup, struct step_log *out)
+{
+    struct reading r = {.log = out, .warmup = warmup};
+
+    *out = (struct step_log){.sound = true};
+    int err = lines_read(json, line_take, &r);
+    if (!err)
+        err = lines_read(ops, op_take, &r);
+    if (!err && (out->n_steps == 0 || !out->ranks))
+        err = zero__fail(-EINVAL, "%s has no steps behind the warm-up, or no summary", json);
+    if (r.ops.n)
+        qsort(r.ops.all, r.ops.n, sizeof *r.ops.all, by_start);
+    for (unsigned i = 0; !err && i < out->n_steps; i++)
+        step_attribute(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
+    free(r.ops.all);
+    return err;
+}
+
+void step_log_free(struct step_log *log)
+{
+    free(log->steps);
+}
