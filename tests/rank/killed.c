@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank that dies: processes train the toy model, one of them gets SIGKILL at a random moment
- * after it joined, a hundred times. Every other rank returns an error that names the dead one
- * within a second, ends by itself, and nothing is left behind in shared memory.
+ * A rank that dies: processes train the toy model, one of them gets SIGKILL at a random moment of
+ * zero_create(), zero_commit() or the steps, 120 times. Every other rank returns an error that names
+ * the dead one within a second, ends by itself, and no shared memory is left behind. Who dies before
+ * it has joined is missed at the end of the time for joining.
  */
 #include "../tap.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,23 +14,33 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "memfds.h"
 #include "toy.h"
 
 #define SEED 7777u
-#define ROUNDS 100
+#define ROUNDS 120
 #define MAX_RANKS 4
 #define LIMIT_MS 1000
+#define JOIN_MS 1000 /* of rounds in which a rank dies in zero_create() */
 #define WATCHDOG_S 10
+#define MAX_MEMFDS 64
+
+/* What a rank is doing; it dies in one of them. */
+enum moment { STARTING, CREATING, COMMITTING, STEPPING, N_MOMENTS };
 
 /* Shared by the processes of a round. */
 struct seat {
-    atomic_int joined;
+    atomic_int moment;
+    atomic_int n_memfds;
+    uint64_t memfds[MAX_MEMFDS];
     int err;
     int64_t failed_ms; /* when the error came back */
     char error[512];
 };
 
 static struct seat *seats;
+static uint64_t memfds[ROUNDS * MAX_RANKS * MAX_MEMFDS]; /* of all ranks there were */
+static int n_memfds;
 
 static int64_t now_ms(void)
 {
@@ -52,10 +62,24 @@ static uint32_t draw(uint32_t n)
     return (state >> 8) % n;
 }
 
+static void note(int rank, enum moment moment)
+{
+    struct seat *s = &seats[rank];
+
+    atomic_store(&s->n_memfds, memfds_of("self", s->memfds, MAX_MEMFDS));
+    atomic_store(&s->moment, moment);
+}
+
 static void registered(struct zero_runtime *rt, int rank, void *arg)
 {
     (void)rt, (void)arg;
-    atomic_store(&seats[rank].joined, 1);
+    note(rank, COMMITTING);
+}
+
+static void committed(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rt, (void)arg;
+    note(rank, STEPPING);
 }
 
 static void failed(int rank, int err, const char *error, void *arg)
@@ -66,35 +90,25 @@ static void failed(int rank, int err, const char *error, void *arg)
     snprintf(seats[rank].error, sizeof seats[rank].error, "%s", error);
 }
 
-static void rank_main(int rank, int ranks, const char *job, const char *stage)
+static void rank_main(int rank, int ranks, const char *job, const char *stage, const char *timeout)
 {
-    struct zero_setting s[] = {{"stage", stage}, {"timeout", "20"}, {"comm", "shm"},
+    struct zero_setting s[] = {{"stage", stage}, {"timeout", timeout}, {"comm", "shm"},
                                {"threads", "1"}, {"dynamic_bytes", "0"}};
     struct toy t = {.ranks = ranks, .layers = 6, .steps = 1000000, .dtype = ZERO_BF16,
                     .width = 3000, .flags = TOY_EVAL, .settings = s, .n_settings = 5, .seed = 1,
-                    .registered = registered, .failed = failed};
+                    .registered = registered, .committed = committed, .failed = failed};
     struct toy_result r;
 
     alarm(WATCHDOG_S);
+    atomic_store(&seats[rank].moment, CREATING);
     toy_rank(&t, rank, job, &r);
     _exit(0);
-}
-
-static int shm_files(void)
-{
-    DIR *d = opendir("/dev/shm");
-    int n = 0;
-
-    while (d && readdir(d))
-        n++;
-    if (d)
-        closedir(d);
-    return n;
 }
 
 struct round {
     int ranks, victim;
     const char *stage;
+    enum moment moment, hit; /* meant, and the one it was */
     uint32_t delay_us;
     int64_t killed_ms, slowest_ms;
     char why[800];
@@ -114,6 +128,7 @@ static void blame(struct round *x, const char *fmt, ...)
 
 static void ends_check(struct round *x, const pid_t *pids)
 {
+    int limit = LIMIT_MS + (x->hit == CREATING ? JOIN_MS : 0);
     char name[32];
 
     snprintf(name, sizeof name, "rank %d", x->victim);
@@ -130,17 +145,25 @@ static void ends_check(struct round *x, const pid_t *pids)
             blame(x, "rank %d ended without an error", i);
         else if (!strstr(s->error, name))
             blame(x, "rank %d: \"%s\" does not name %s", i, s->error, name);
-        else if (ms > LIMIT_MS)
+        else if (ms > limit)
             blame(x, "rank %d: its error came after %d ms", i, (int)ms);
-        if (s->failed_ms && ms > x->slowest_ms)
+        if (s->failed_ms && x->hit > CREATING && ms > x->slowest_ms)
             x->slowest_ms = ms;
     }
-    if (now_ms() - x->killed_ms > 2 * LIMIT_MS)
+    if (now_ms() - x->killed_ms > LIMIT_MS + limit)
         blame(x, "the last rank ended after %d ms", (int)(now_ms() - x->killed_ms));
+}
+
+static void memfds_collect(const struct round *x)
+{
+    for (int i = 0; i < x->ranks; i++)
+        for (int k = 0; k < atomic_load(&seats[i].n_memfds); k++)
+            memfds[n_memfds++] = seats[i].memfds[k];
 }
 
 static void one(struct round *x, int number)
 {
+    atomic_int *moment = &seats[x->victim].moment;
     pid_t pids[MAX_RANKS];
     char job[64];
 
@@ -152,42 +175,72 @@ static void one(struct round *x, int number)
         if (pids[i] < 0)
             bail("cannot fork");
         if (pids[i] == 0)
-            rank_main(i, x->ranks, job, x->stage);
+            rank_main(i, x->ranks, job, x->stage, x->moment == CREATING ? "1" : "20");
     }
-    for (int i = 0; i < 5000 && !atomic_load(&seats[x->victim].joined); i++)
-        sleep_us(1000);
-    if (!atomic_load(&seats[x->victim].joined))
-        blame(x, "rank %d did not join", x->victim);
+    for (int i = 0; i < 50000 && atomic_load(moment) < (int)x->moment; i++)
+        sleep_us(100);
+    if (atomic_load(moment) < (int)x->moment)
+        blame(x, "rank %d did not get as far as that", x->victim);
     sleep_us((long)x->delay_us);
     x->killed_ms = now_ms();
     kill(pids[x->victim], SIGKILL);
+    x->hit = (enum moment)atomic_load(moment);
     ends_check(x, pids);
+    memfds_collect(x);
+}
+
+/* The search must find what there is: the memory files of ranks that live. */
+static void memfds_control(void)
+{
+    struct round x = {.ranks = 2, .stage = "3", .moment = STEPPING, .hit = STEPPING, .victim = 1};
+    pid_t pids[MAX_RANKS];
+    char job[64];
+
+    snprintf(job, sizeof job, "killed-%d-control", (int)getpid());
+    fflush(stdout);
+    for (int i = 0; i < x.ranks; i++)
+        if ((pids[i] = fork()) == 0)
+            rank_main(i, x.ranks, job, x.stage, "20");
+    for (int i = 0; i < x.ranks; i++)
+        for (int k = 0; k < 5000 && atomic_load(&seats[i].moment) < STEPPING; k++)
+            sleep_us(1000);
+    memfds_collect(&x);
+    ok(n_memfds && memfds_alive(memfds, n_memfds), "ranks that live hold memory files");
+    x.killed_ms = now_ms();
+    kill(pids[x.victim], SIGKILL);
+    ends_check(&x, pids);
 }
 
 int main(void)
 {
     static const char *const stages[] = {"3", "1", "2", "0"};
-    int before = shm_files(), bad = 0;
+    static const char *const names[] = {"", "zero_create", "zero_commit", "the steps"};
+    int bad = 0, hits[N_MOMENTS] = {0};
     int64_t slowest = 0;
 
     seats = mmap(NULL, MAX_RANKS * sizeof *seats, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (seats == MAP_FAILED)
         bail("no shared memory");
+    memfds_control();
     for (int i = 0; i < ROUNDS; i++) {
         struct round x = {.ranks = 2 + i % 3, .stage = stages[i % 4]};
+        x.moment = i % 6 == 0 ? CREATING : i % 6 < 3 ? COMMITTING : STEPPING;
         x.victim = (int)draw((uint32_t)x.ranks);
-        x.delay_us = i % 5 == 0 ? draw(2000) : draw(50000);
+        x.delay_us = draw(x.moment == CREATING ? 6000 : x.moment == COMMITTING ? 3000 : 50000);
         one(&x, i);
+        hits[x.hit]++;
         slowest = x.slowest_ms > slowest ? x.slowest_ms : slowest;
         if (!x.why[0])
             continue;
         bad++;
-        diag("round %d, seed %u: rank %d of %d killed after %u us in stage %s: %s", i, SEED,
-             x.victim, x.ranks, x.delay_us, x.stage, x.why);
+        diag("round %d, seed %u: rank %d of %d killed after %u us in %s in stage %s: %s", i, SEED,
+             x.victim, x.ranks, x.delay_us, names[x.moment], x.stage, x.why);
     }
     is_int(bad, 0, "%d ranks killed: all others named them within %d ms", ROUNDS, LIMIT_MS);
-    diag("the slowest error came after %d ms", (int)slowest);
-    is_int(shm_files(), before, "nothing is left in /dev/shm");
+    diag("%d in zero_create, %d in zero_commit, %d in the steps; the slowest error of those that "
+         "had joined came after %d ms",
+         hits[CREATING], hits[COMMITTING], hits[STEPPING], (int)slowest);
+    is_int(memfds_alive(memfds, n_memfds), 0, "nobody holds the memory files that they had");
     done();
 }
