@@ -129,7 +129,7 @@ def main():
         support.skip_all("a sanitizer's memory is not the program's")
     for ranks in (1, 2, 4):
         reserved(ranks)
-    for stage in (1, 3):
+    for stage in range(4):
         resident(2, stage)
     support.done()
 

@@ -21,7 +21,9 @@ static int run(uint32_t flags, uint32_t dtype, int ranks, const char *stage, con
                                            {"clip", "0.5"},
                                            {"lr", "0.01"},
                                            {"timeout", "20"},
-                                           {more_name, more_value}};
+                                           {more_name, more_value},
+                                           {"momentum", "0.9"}};
+    bool sgd = more_value && !strcmp(more_value, "sgd");
     struct toy t = {.ranks = ranks,
                     .layers = 5,
                     .steps = 6,
@@ -29,9 +31,20 @@ static int run(uint32_t flags, uint32_t dtype, int ranks, const char *stage, con
                     .flags = flags,
                     .width = more_name && !strcmp(more_name, "map") ? 6144 : 1500, /* pages */
                     .settings = s,
-                    .n_settings = more_name ? 7 : 6,
+                    .n_settings = sgd ? 8 : more_name ? 7 : 6,
                     .seed = 7};
     return toy_train(&t, r);
+}
+
+/* Bytes that a class reserves. */
+static uint64_t row_of(const struct toy_result *r, const char *class)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->memory.n_rows; i++)
+        if (!strcmp(r->memory.rows[i].class_name, class))
+            bytes += r->memory.rows[i].reserved;
+    return bytes;
 }
 
 static void stages_agree(const char *what, uint32_t flags, uint32_t dtype, int ranks,
@@ -51,6 +64,10 @@ static void stages_agree(const char *what, uint32_t flags, uint32_t dtype, int r
                  i, r[i].hash, r[0].hash, r[i].agree, r[i].info.grad_norm);
             good = 0;
         }
+    }
+    if (good && name && !strcmp(name, "optimizer") && !row_of(&r[0], "momentum")) {
+        diag("the optimizer has no momentum");
+        good = 0;
     }
     if (good && maps && !r[3].memory.mapped) {
         diag("nothing is mapped");
@@ -89,6 +106,9 @@ int main(void)
                  NULL, NULL);
     stages_agree("a unit left out", TOY_SKIP, ZERO_BF16, 2, "1", "auto", NULL, NULL);
     stages_agree("sgd with momentum", 0, ZERO_F32, 2, "1", "auto", "optimizer", "sgd");
+    stages_agree("sgd with momentum", 0, ZERO_BF16, 3, "3", "micro", "optimizer", "sgd");
+    stages_agree("adam", 0, ZERO_F32, 2, "1", "auto", "optimizer", "adam");
+    stages_agree("adam", 0, ZERO_BF16, 3, "3", "micro", "optimizer", "adam");
     stages_agree("mapped", 0, ZERO_F32, 2, "1", "auto", "map", "1");
     stages_agree("mapped", 0, ZERO_BF16, 3, "3", "micro", "map", "1");
     stages_agree("mapped, tied", TOY_TIED | TOY_EVAL, ZERO_BF16, 2, "1", "auto", "map", "1");
