@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control thread: sleeps in poll() until a socket, a process or this rank has something to
- * say. It ends when close has set the state to LEAVING and the last words are sent.
+ * say. It ends when close has set the state to LEAVING, the last words are sent, and it is decided
+ * which error the job has, if this rank has reported one.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -56,6 +57,11 @@ static void earlier(int64_t *a, int64_t b)
     *a = b < *a ? b : *a;
 }
 
+static bool is_pending(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_PENDING;
+}
+
 static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
 {
     int64_t t = ZERO_NEVER;
@@ -65,9 +71,9 @@ static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
             earlier(&t, job->guests[i].deadline_ns);
     if (now_ns < job->deaf_until_ns)
         earlier(&t, job->deaf_until_ns);
-    if (atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_PENDING)
+    if (is_pending(job))
         earlier(&t, job->error_deadline_ns);
-    if (job->state == ZERO__JOB_LEAVING)
+    else if (job->state == ZERO__JOB_LEAVING)
         earlier(&t, job->linger_ns);
     return t;
 }
@@ -126,7 +132,8 @@ void *zero__job_control(void *arg)
     for (;;) {
         bool more = speak(job);
         int64_t now = zero__now_ns();
-        if (job->state == ZERO__JOB_LEAVING && (!more || now >= job->linger_ns))
+        if (job->state == ZERO__JOB_LEAVING && !is_pending(job) &&
+            (!more || now >= job->linger_ns))
             break;
         nfds_t n = gather_polls(job, now);
         int64_t deadline = next_deadline(job, now);

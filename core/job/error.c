@@ -42,18 +42,24 @@ void zero__error_decide(struct zero__job *job, const struct zero__job_error *e)
     zero__job_wake(job);
 }
 
+/* Rank 0 has gone, or what it says is not read any more. */
+static bool is_alone(const struct zero__job *job)
+{
+    return job->peers[0].state != ZERO__PEER_HERE || job->peers[0].mute;
+}
+
 void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 {
     if (state_of(job) != ZERO__ERROR_NONE)
         return;
-    if (job->params.rank == 0 || job->peers[0].state != ZERO__PEER_HERE) {
+    if (job->params.rank == 0) {
         zero__error_decide(job, e);
         return;
     }
     job->proposal = *e;
     job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_DECISION_NS);
-    job->peers[0].say_error = true;
-    if (job->peers[0].mute) { /* its decision would not be read */
+    job->peers[0].say_error = job->peers[0].state == ZERO__PEER_HERE;
+    if (is_alone(job)) {
         zero__error_decide(job, e);
         return;
     }
@@ -64,7 +70,8 @@ void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 
 void zero__error_expire(struct zero__job *job)
 {
-    if (state_of(job) == ZERO__ERROR_PENDING && zero__now_ns() >= job->error_deadline_ns)
+    if (state_of(job) == ZERO__ERROR_PENDING &&
+        (is_alone(job) || zero__now_ns() >= job->error_deadline_ns))
         zero__error_decide(job, &job->proposal);
 }
 

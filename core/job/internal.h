@@ -152,7 +152,7 @@ void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 void zero__error_decide(struct zero__job *job, const struct zero__job_error *e);
 void zero__error_failf(struct zero__job *job, int culprit, int err, const char *op, const char *fmt,
                        ...) __attribute__((format(printf, 5, 6)));
-/* Not rank 0: the decision did not come in time, the own view stands. */
+/* Not rank 0: the decision did not come in time, or never will: the own view stands. */
 void zero__error_expire(struct zero__job *job);
 
 #endif

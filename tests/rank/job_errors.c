@@ -214,6 +214,58 @@ static void left(struct rank *r)
     zero__job_close(job, 0);
 }
 
+/* A rank that reports and leaves at once hears what the job decides, and does not wait in vain. */
+static void fail_and_leave(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    int e;
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim) {
+        zero__job_fail(job, 1, -EIO, "write", "disk full");
+        r->value = now_ms();
+        e = zero__job_close(job, 0);
+        r->value = now_ms() - r->value;
+        want(r, e == -EIO && r->value < 1000, "close: %d after %d ms", e, (int)r->value);
+        return;
+    }
+    exchange_until_error(r, job);
+    want(r, scene->errors[r->rank].err == -EIO, "err %d", scene->errors[r->rank].err);
+    zero__job_close(job, 0);
+}
+
+/* Rank 0 cannot decide any more: it is stopped, and then it dies. Rank 1 waits, and leaves. */
+static void fail_without_zero(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+    pid_t zero = (r - r->rank)->pid;
+    int e;
+
+    if (!job)
+        return;
+    if (r->rank == 0) {
+        atomic_store(&scene->open, 1);
+        raise(SIGSTOP);
+        return;
+    }
+    while (!atomic_load(&scene->open))
+        sleep_ms(1);
+    sleep_ms(50);
+    if (r->rank == 2) {
+        sleep_ms(200);
+        kill(zero, SIGKILL);
+        exchange_until_error(r, job);
+    }
+    r->value = now_ms();
+    if (r->rank == 1)
+        zero__job_fail(job, 1, -EIO, "write", "disk full");
+    e = zero__job_close(job, 0);
+    r->value = now_ms() - r->value;
+    want(r, e == (r->rank == 1 ? -EIO : -ECONNRESET), "close: %d %s", e, zero_last_error());
+    want(r, r->value < 1000, "after %d ms", (int)r->value);
+}
+
 static void check(int n, enum ranks_how how, void (*fn)(struct rank *), int but, const char *what)
 {
     struct rank *all = ranks_run(n, how, fn, NULL);
@@ -250,6 +302,12 @@ int main(void)
     ok(good, "%d kills: all others name the rank within a second, in one record", ROUNDS);
     diag("slowest after %d ms", (int)worst);
 
+    fresh(1, 0);
+    ranks_good(ranks_run(3, AS_PROCESSES, fail_and_leave, NULL), 3, "who reports may leave");
+    fresh(0, 0);
+    struct rank *all = ranks_run(3, AS_PROCESSES, fail_without_zero, NULL);
+    all[0].status = 0;
+    ranks_good(all, 3, "who reports does not wait for a rank 0 that died");
     fresh(2, 0);
     check(4, AS_PROCESSES, killed_with_child, 2, "a child of the dead rank hides nothing");
     fresh(0, 0);

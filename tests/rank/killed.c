@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A rank that dies: processes train the toy model, one of them gets SIGKILL at a random moment of
- * zero_create(), zero_commit() or the steps, 120 times. Every other rank returns an error that names
- * the dead one within a second, ends by itself, and no shared memory is left behind. Who dies before
- * it has joined is missed at the end of the time for joining.
+ * zero_create(), zero_commit() or the steps. Every other rank returns an error that names the dead
+ * one within a second, ends by itself, and no shared memory is left behind. Who dies before it has
+ * joined is missed at the end of the time for joining.
  */
 #include "../tap.h"
 
