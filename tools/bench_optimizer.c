@@ -40,7 +40,7 @@ static void help(FILE *f)
         "written, and once more the gradient read for the norm.\n"
         "\n"
         "The limit is plain loops over the same memory that load and store the same bytes and\n"
-        "compute nothing, on as many threads, measured in turn with the update; of ordinary and\n"
+        "compute nothing, on the same threads, measured in turn with the update; of ordinary and\n"
         "non-temporal stores the better one counts. Figures are medians; spread is (90 % - 10 %\n"
         "quantile) / median. ZERO_ISA chooses the instruction set of the update.\n"
         "\n"

@@ -38,7 +38,8 @@ struct optimizer {
     struct zero__loader *loader;
     struct zero_device_ops ops;
     struct zero_device *dev;
-    void *stream;
+    void **streams; /* one for each thread: the first one is the update's, loops are on all */
+    unsigned n_streams;
     int64_t timeout_ns;
     float *p, *m, *v;
     void *grad, *out; /* out is NULL where p is the parameter */
@@ -46,7 +47,7 @@ struct optimizer {
     struct zero_scalars *scalars;
     struct zero_hyper hyper;
     float clip;
-    _Atomic uint64_t next; /* of the plain loops: the first element that nobody has taken */
+    _Atomic uint64_t next; /* of the plain loops: the first element that is nobody's yet */
 };
 
 /* bench_optimizer_run.c: 0 or a negative errno with a sentence. */

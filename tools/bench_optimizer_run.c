@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "bench_loops.h"
-#include "bench_threads.h"
 #include "device/host.h"
 
 #define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 32 */
@@ -88,8 +87,9 @@ void optimizer_close(struct optimizer *x)
     const struct optimizer_options *o = x->o;
 
     if (x->dev) {
-        if (x->stream && !x->ops.stream_sync(x->dev, x->stream, x->timeout_ns))
-            x->ops.stream_destroy(x->dev, x->stream);
+        for (unsigned i = 0; i < x->n_streams; i++)
+            if (!x->ops.stream_sync(x->dev, x->streams[i], x->timeout_ns))
+                x->ops.stream_destroy(x->dev, x->streams[i]);
         release(x, x->p, array_bytes(o->params, 4));
         release(x, x->m, array_bytes(o->params, 4));
         release(x, x->v, array_bytes(o->params, 4));
@@ -99,9 +99,24 @@ void optimizer_close(struct optimizer *x)
         release(x, x->sum, 4096);
         release(x, x->scalars, 4096);
         x->ops.close(x->dev);
+        free(x->streams);
     }
     zero__loader_free(x->loader);
     zero__options_free(x->options);
+}
+
+static int streams_create(struct optimizer *x)
+{
+    int err = 0;
+
+    x->streams = calloc(x->o->threads, sizeof *x->streams);
+    if (!x->streams)
+        return zero__fail(-ENOMEM, "no memory for %u streams", x->o->threads);
+    while (!err && x->n_streams < x->o->threads) {
+        err = x->ops.stream_create(x->dev, "bench", &x->streams[x->n_streams]);
+        x->n_streams += !err;
+    }
+    return err;
 }
 
 int optimizer_open(struct optimizer *x, const struct optimizer_options *o)
@@ -127,14 +142,14 @@ int optimizer_open(struct optimizer *x, const struct optimizer_options *o)
                                       .timeout_ns = x->timeout_ns};
     err = x->ops.open(&params, &x->dev);
     if (!err)
-        err = x->ops.stream_create(x->dev, "bench", &x->stream);
+        err = streams_create(x);
     return err ? err : arrays_alloc(x);
 }
 
 static int launch(struct optimizer *x, uint32_t kernel, const void *args, uint64_t bytes)
 {
     struct zero_launch l = {kernel, 0, args, bytes};
-    return x->ops.launch(x->dev, &l, x->stream);
+    return x->ops.launch(x->dev, &l, x->streams[0]);
 }
 
 static int norm(struct optimizer *x)
@@ -186,10 +201,13 @@ int optimizer_run(struct optimizer *x, enum optimizer_series what)
 
     if (!err && what != OPTIMIZER_NORM)
         err = adamw(x);
-    return err ? err : x->ops.stream_sync(x->dev, x->stream, x->timeout_ns);
+    return err ? err : x->ops.stream_sync(x->dev, x->streams[0], x->timeout_ns);
 }
 
-/* The next piece for a thread of the limit: like the device's, it takes what others leave. */
+/*
+ * The loops run on the device's own threads, a call for each, and take pieces as its kernels do:
+ * what the system does to these threads on a busy machine, it does to both.
+ */
 static bool piece(struct optimizer *x, uint64_t *first, uint64_t *end)
 {
     *first = atomic_fetch_add_explicit(&x->next, PIECE, memory_order_relaxed);
@@ -197,13 +215,11 @@ static bool piece(struct optimizer *x, uint64_t *first, uint64_t *end)
     return *first < x->o->params;
 }
 
-static void read_pieces(void *arg, unsigned i, unsigned n)
+static void read_pieces(void *arg)
 {
     struct optimizer *x = arg;
     uint64_t first, end, size = zero_dtype_bytes(x->o->grad_dtype);
 
-    (void)i;
-    (void)n;
     while (piece(x, &first, &end)) {
         uint32_t sum = bench_loop_read((const char *)x->grad + first * size, (end - first) * size);
         __asm__ volatile("" : : "r"(sum)); /* wanted */
@@ -224,34 +240,36 @@ static void move_pieces(struct optimizer *x, bool stream)
         bench_loop_update(&s, first, end, stream);
 }
 
-static void plain_pieces(void *arg, unsigned i, unsigned n)
+static void plain_pieces(void *arg)
 {
-    (void)i;
-    (void)n;
     move_pieces(arg, false);
 }
 
-static void stream_pieces(void *arg, unsigned i, unsigned n)
+static void stream_pieces(void *arg)
 {
-    (void)i;
-    (void)n;
     move_pieces(arg, true);
+}
+
+static int loops_run(struct optimizer *x, void (*fn)(void *arg))
+{
+    int err = 0;
+
+    atomic_store(&x->next, 0);
+    for (unsigned i = 0; !err && i < x->n_streams; i++)
+        err = x->ops.call(x->dev, fn, x, x->streams[i]);
+    for (unsigned i = 0; !err && i < x->n_streams; i++)
+        err = x->ops.stream_sync(x->dev, x->streams[i], x->timeout_ns);
+    return err;
 }
 
 static int sample(struct optimizer *x, int s, double *seconds)
 {
-    void (*const loops[])(void *, unsigned, unsigned) = {read_pieces, plain_pieces, stream_pieces};
-    int64_t ns = zero__now_ns();
-    int err;
+    void (*const loops[])(void *) = {read_pieces, plain_pieces, stream_pieces};
+    int64_t start = zero__now_ns();
+    int err = s < OPTIMIZER_READ ? optimizer_run(x, (enum optimizer_series)s)
+                                 : loops_run(x, loops[s - OPTIMIZER_READ]);
 
-    atomic_store(&x->next, 0);
-    if (s >= OPTIMIZER_READ) {
-        err = bench_threads_run(x->o->threads, loops[s - OPTIMIZER_READ], x, &ns);
-    } else {
-        err = optimizer_run(x, (enum optimizer_series)s);
-        ns = zero__now_ns() - ns;
-    }
-    *seconds = (double)ns * 1e-9;
+    *seconds = (double)(zero__now_ns() - start) * 1e-9;
     return err;
 }
 
