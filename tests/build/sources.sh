@@ -12,7 +12,7 @@ sources() {
     # shellcheck disable=SC2086 # a list of folders
     find $folders -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -name '*.inc' \
         -o -name '*.map' -o -name '*.md' -o -name '*.[17]' -o -path 'scripts/*' \
-        -o -name allowed-skips \) ! -path '*/.deps/*' ! -path '*/.libs/*'
+        -o -path bench/compare/setup -o -path bench/compare/run -o -name allowed-skips \) ! -path '*/.deps/*' ! -path '*/.libs/*'
     ls Makefile.am configure.ac m4/zero_*.m4 ./*.pc.in README.md CONTRIBUTING.md CHANGELOG.md
     if [ -d .ci ]; then find .ci -type f; fi
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives of an MPI library, one JSON record per size, dtype and placement on rank 0:
+ *
+ *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS
+ *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3
+ *
+ * A message is the full unsharded one. Samples are taken as `zero bench coll` takes them: small
+ * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that share
+ * cores begin late, so there a sample lasts from the first to begin to the last to end. REPS samples,
+ * shorter rows and then fewer samples (but three) where they would take longer than SECONDS. Both
+ * placements are measured: a user takes the faster one.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_REPS = 1000, MOST_IN_A_ROW = 256, BYTES_IN_A_ROW = 16 << 20 };
+
+struct run {
+    const char *name, *op, *dtype;
+    int ranks, rank, in_place;
+    size_t bytes; /* of the full message */
+    size_t width; /* of an element */
+    MPI_Datatype type;
+    unsigned char *full, *other; /* the message, and a second buffer of its size */
+};
+
+static int count(const struct run *r)
+{
+    return (int)(r->bytes / r->width);
+}
+
+static void operate(struct run *r)
+{
+    const int n = count(r), shard = n / r->ranks;
+    unsigned char *mine = r->full + (size_t)r->rank * (size_t)shard * r->width;
+
+    if (strcmp(r->op, "all_gather") == 0) {
+        if (r->in_place)
+            MPI_Allgather(MPI_IN_PLACE, 0, r->type, r->full, shard, r->type, MPI_COMM_WORLD);
+        else
+            MPI_Allgather(mine, shard, r->type, r->other, shard, r->type, MPI_COMM_WORLD);
+    } else if (strcmp(r->op, "reduce_scatter") == 0) {
+        MPI_Reduce_scatter_block(r->in_place ? MPI_IN_PLACE : r->full,
+                                 r->in_place ? r->full : r->other, shard, r->type, MPI_SUM,
+                                 MPI_COMM_WORLD);
+    } else {
+        MPI_Allreduce(r->in_place ? MPI_IN_PLACE : r->full, r->in_place ? r->full : r->other, n,
+                      r->type, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
+/* ---- Check ----------------------------------------------------------------------------------- */
+
+/* Small whole numbers, exact in every dtype. */
+static float input(int rank, size_t i)
+{
+    return (float)((i + (size_t)rank) % 5);
+}
+
+static void store(const struct run *r, unsigned char *to, size_t i, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t upper = (uint16_t)(bits >> 16);
+    if (r->width == 4)
+        memcpy(to + i * 4, &x, 4);
+    else
+        memcpy(to + i * 2, &upper, 2);
+}
+
+static float load(const struct run *r, const unsigned char *from, size_t i)
+{
+    uint16_t upper = 0;
+    float x;
+    if (r->width == 4) {
+        memcpy(&x, from + i * 4, 4);
+    } else {
+        memcpy(&upper, from + i * 2, 2);
+        const uint32_t bits = (uint32_t)upper << 16;
+        memcpy(&x, &bits, 4);
+    }
+    return x;
+}
+
+/* One operation on known values; true if all ranks got what they should. */
+static int correct(struct run *r)
+{
+    const size_t n = (size_t)count(r), shard = n / (size_t)r->ranks;
+    const int gather = strcmp(r->op, "all_gather") == 0;
+    const int scatter = strcmp(r->op, "reduce_scatter") == 0;
+    const size_t results = scatter ? shard : n;
+    int good = 1, all;
+
+    for (size_t i = 0; i < n; i++)
+        store(r, r->full, i, input(r->rank, i));
+    memset(r->other, 0, r->bytes);
+    operate(r);
+    const unsigned char *got = r->in_place ? r->full : r->other;
+    for (size_t i = 0; i < results; i++) {
+        const size_t at = scatter ? (size_t)r->rank * shard + i : i;
+        float want = 0;
+        for (int k = 0; k < r->ranks && !gather; k++)
+            want += input(k, at);
+        if (gather)
+            want = input((int)(at / shard), at);
+        if (load(r, got, i) != want)
+            good = 0;
+    }
+    MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all;
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* Of one sample; the clock is the same for all ranks, which run on one machine. */
+struct moments {
+    double start, end, elapsed;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct moments sample(struct run *r, int in_a_row)
+{
+    struct moments m;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    m.start = now();
+    for (int i = 0; i < in_a_row; i++)
+        operate(r);
+    m.end = now();
+    m.elapsed = m.end - m.start;
+    return m;
+}
+
+/* Seconds of n samples, of an operation each. */
+static void durations(const struct run *r, const struct moments *mine, int n, int in_a_row,
+                      double *seconds)
+{
+    const int shared = r->ranks > sysconf(_SC_NPROCESSORS_ONLN);
+
+    for (int i = 0; i < n; i++) {
+        struct moments all;
+        MPI_Allreduce(&mine[i].start, &all.start, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+        MPI_Allreduce(&mine[i].end, &all.end, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        MPI_Allreduce(&mine[i].elapsed, &all.elapsed, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        seconds[i] = (shared ? all.end - all.start : all.elapsed) / in_a_row;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure(struct run *r, int reps, double seconds)
+{
+    static struct moments mine[MAX_REPS];
+    static double all[MAX_REPS];
+    const int good = correct(r);
+
+    /* Zeros stay zeros however often they are summed up. */
+    memset(r->full, 0, r->bytes);
+    memset(r->other, 0, r->bytes);
+    sample(r, 2);
+    mine[0] = sample(r, 2);
+    durations(r, mine, 1, 2, all);
+    const double rows = seconds / all[0], most = rows / reps;
+    int in_a_row = BYTES_IN_A_ROW / r->bytes < MOST_IN_A_ROW ? (int)(BYTES_IN_A_ROW / r->bytes)
+                                                              : MOST_IN_A_ROW;
+    in_a_row = in_a_row > most ? (int)most : in_a_row;
+    in_a_row = in_a_row < 1 ? 1 : in_a_row;
+    int n = reps * in_a_row > rows ? (int)(rows / in_a_row) : reps;
+    n = n < 3 ? 3 : n;
+    for (int i = 0; i < n; i++)
+        mine[i] = sample(r, in_a_row);
+    durations(r, mine, n, in_a_row, all);
+    if (r->rank != 0)
+        return;
+    qsort(all, (size_t)n, sizeof *all, by_value);
+    const double median = all[n / 2], spread = (all[n * 9 / 10] - all[n / 10]) / median;
+    printf("{\"bench\":\"coll\",\"op\":\"%s\",\"comm\":\"%s\",\"ranks\":%d,\"bytes\":%zu,"
+           "\"dtype\":\"%s\",\"place\":\"%s\",\"samples\":%d,\"median_s\":%.9g,\"spread\":%.4g,"
+           "\"bandwidth_GBps\":%.4g,\"check\":\"%s\"}\n",
+           r->op, r->name, r->ranks, r->bytes, r->dtype, r->in_place ? "in" : "out", n, median,
+           spread, (double)r->bytes / median * 1e-9, good ? "ok" : "wrong");
+    fflush(stdout);
+}
+
+/* The type to hand over; false where the library has none that it can add up. */
+static int choose_type(struct run *r)
+{
+    r->width = strcmp(r->dtype, "f32") == 0 ? 4 : 2;
+    r->type = MPI_FLOAT;
+    if (r->width == 4)
+        return 1;
+    r->type = MPI_UINT16_T; /* enough to move it */
+#ifdef MPIX_BFLOAT16
+    r->type = MPIX_BFLOAT16;
+    return 1;
+#endif
+    return strcmp(r->op, "all_gather") == 0;
+}
+
+static void measure_sizes(struct run *r, const char *sizes, int reps, double seconds)
+{
+    for (const char *at = sizes; *at;) {
+        char *end;
+        r->bytes = strtoull(at, &end, 10);
+        at = *end == ',' ? end + 1 : end;
+        if (r->bytes < r->width * (size_t)r->ranks || (*end && *end != ','))
+            return;
+        r->full = r->other = NULL;
+        if (posix_memalign((void **)&r->full, 4096, r->bytes) ||
+            posix_memalign((void **)&r->other, 4096, r->bytes))
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        for (r->in_place = 0; r->in_place < 2; r->in_place++)
+            measure(r, reps, seconds);
+        free(r->full);
+        free(r->other);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct run r = {0};
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &r.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &r.ranks);
+    if (argc != 7) {
+        if (r.rank == 0)
+            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS\n");
+        MPI_Finalize();
+        return 2;
+    }
+    int reps = atoi(argv[5]);
+    reps = reps < 3 ? 3 : reps > MAX_REPS ? MAX_REPS : reps;
+    r.name = argv[1];
+    r.op = argv[2];
+    for (char *dtype = strtok(argv[3], ","); dtype; dtype = strtok(NULL, ",")) {
+        r.dtype = dtype;
+        if (choose_type(&r))
+            measure_sizes(&r, argv[4], reps, atof(argv[6]));
+        else if (r.rank == 0)
+            printf("{\"bench\":\"coll\",\"op\":\"%s\",\"comm\":\"%s\",\"dtype\":\"%s\","
+                   "\"missing\":\"no type for it\"}\n",
+                   r.op, r.name, r.dtype);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared: parts, the programs of each part, and how each program is run.
+
+A part is a set of programs that do the same work; they are run in turn. Running a program gives
+seconds by key; a key is what one row of a table is about, such as "f32 4096". A program that
+cannot do something gives the reason instead of seconds.
+"""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parent.parent
+BUILD = Path(os.environ.get("ZERO_TEST_BUILD") or os.getcwd()).resolve()
+OUT = BUILD / "bench" / "compare"
+PEERS = ("openmpi", "mpich", "pytorch", "deepspeed")
+SIZES = tuple(4096 << shift for shift in range(0, 15, 2))
+
+
+@dataclass
+class Scale:
+    """How big the work is; --quick makes it small."""
+    sizes: tuple = SIZES
+    samples: int = 21
+    sample_s: float = 0.25
+    params: int = 100_000_000
+    tensors: int = 100
+    preset: str = "124M"
+    seq: int = 256
+    warmup: int = 2
+    steps: int = 2
+    limit_s: int = 300  # no program takes longer, or it has failed
+
+
+QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, params=1_000_000, tensors=10,
+              preset="tiny", seq=64, warmup=1, steps=1)
+
+
+class Failed(Exception):
+    """A program did not do its work; the text says why."""
+
+
+def peer_line(peer):
+    """The version of a peer, or "not installed: reason"."""
+    try:
+        return (OUT / "peers" / peer).read_text().strip()
+    except OSError:
+        return "not installed: bench/compare/setup was not run"
+
+
+def installed(peer):
+    return not peer or not peer_line(peer).startswith("not installed")
+
+
+def cores():
+    """Processors of different cores, of those that this process may use."""
+    listing = subprocess.run(["lscpu", "-p=CPU,CORE"], capture_output=True, text=True).stdout
+    may, seen = os.sched_getaffinity(0), {}
+    for line in listing.splitlines():
+        if not line.startswith("#"):
+            cpu, core = map(int, line.split(","))
+            if cpu in may:
+                seen.setdefault(core, cpu)
+    return sorted(seen.values()) or sorted(may)
+
+
+def pinned(cpus, command):
+    return ["taskset", "-c", ",".join(map(str, cpus)), *map(str, command)]
+
+
+def environment(**more):
+    """One thread for everybody, whatever the caller has set."""
+    env = {k: v for k, v in os.environ.items() if not re.match(r"ZERO_(?!PLUGIN_PATH)|OMP_|MKL_", k)}
+    env.update(OMP_NUM_THREADS="1", ZERO_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    env.setdefault("ZERO_PLUGIN_PATH", str(BUILD / ".libs"))
+    env.update(more)
+    return env
+
+
+def python_environment(**more):
+    return environment(PATH=f"{OUT / 'venv' / 'bin'}:{os.environ['PATH']}", DS_ACCELERATOR="cpu",
+                       CUDA_VISIBLE_DEVICES="", TORCH_EXTENSIONS_DIR=str(OUT / "extensions"),
+                       GLOO_SOCKET_IFNAME="lo", PYTHONDONTWRITEBYTECODE="1", **more)
+
+
+def complaint(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"error|fail|not |cannot", line, re.I)]
+    return (telling or lines or ["it said nothing"])[-1][:200]
+
+
+def run(commands, limit_s):
+    """Runs commands side by side; the output of the first. All are ended when one fails."""
+    started, files = [], []
+    try:
+        for command, env in commands:
+            files.append((tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")))
+            started.append(subprocess.Popen(command, env=env, cwd=BUILD, stdout=files[-1][0],
+                                            stderr=files[-1][1], start_new_session=True))
+        for process in reversed(started):
+            process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"not done after {limit_s} s") from None
+    except OSError as error:
+        raise Failed(str(error)) from None
+    finally:
+        for process in started:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+    texts = []
+    for process, pair in zip(started, files):
+        for file in pair:
+            file.seek(0)
+        texts.append([file.read() for file in pair])
+        if process.returncode != 0:
+            raise Failed(complaint(texts[-1][1] or texts[-1][0]))
+    return texts[0][0]
+
+
+def records(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def checked(record):
+    if record.get("check", "ok") not in ("ok", "off"):
+        raise Failed("wrong results")
+    return record["median_s"]
+
+
+@dataclass
+class Program:
+    name: str
+    label: str
+    peer: str = ""  # what has to be installed
+    run: object = None  # () -> {key: seconds or reason}
+
+
+@dataclass
+class Part:
+    name: str
+    kind: str
+    title: str
+    programs: list = field(default_factory=list)  # the first is libzero's
+
+
+# ---- Collectives ---------------------------------------------------------------------------------
+
+
+def fastest(scale, found):
+    """Of both placements the faster one, by size and dtype; where there is none, the reason."""
+    best = {}
+    for record in found:
+        for size in [record["bytes"]] if "bytes" in record else scale.sizes:
+            key = f"{record['dtype']} {size}"
+            value = record.get("missing") or checked(record)
+            old = best.get(key)
+            if old is None or isinstance(old, str) or (not isinstance(value, str) and value < old):
+                best[key] = value
+    return best
+
+
+def zero_coll(scale, op, ranks):
+    found = []
+    for dtype in ("f32", "bf16"):
+        for place in ([], ["--in-place"]):
+            command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", op,
+                       "--bytes", f"{scale.sizes[0]}:{scale.sizes[-1]}", "--factor",
+                       scale.sizes[1] // scale.sizes[0], "--dtype", dtype, "--reps",
+                       scale.samples, "--json", *place]
+            found += records(run([(pinned(cores(), command), environment())], scale.limit_s))
+    return fastest(scale, found)
+
+
+def peer_arguments(scale, op):
+    return [op, "f32,bf16", ",".join(map(str, scale.sizes)), scale.samples, scale.sample_s]
+
+
+def mpi_coll(scale, op, ranks, name):
+    shared = ranks > len(cores())
+    if name == "openmpi":
+        how = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
+        start = ["mpirun.openmpi", "-n", ranks, *(how if shared else ["--bind-to", "core"])]
+    else:
+        start = ["mpirun.mpich", "-n", ranks, *([] if shared else ["-bind-to", "core"])]
+    command = [*start, OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op)]
+    env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return fastest(scale, records(run([(pinned(cores(), command), env)], scale.limit_s)))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def torch_ranks(scale, ranks, arguments):
+    """A program of PyTorch's on so many ranks, each bound to a core in turn."""
+    for lock in (OUT / "extensions").glob("*/lock"):
+        lock.unlink()  # of a program that was killed; the next one would wait for it
+    port, cpus = str(free_port()), cores()
+    return run([(pinned([cpus[rank % len(cpus)]], ["python", *arguments]),
+                 python_environment(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
+                                    MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
+                for rank in range(ranks)], scale.limit_s)
+
+
+def gloo_coll(scale, op, ranks):
+    arguments = [HERE / "gloo_coll.py", *peer_arguments(scale, op)]
+    return fastest(scale, records(torch_ranks(scale, ranks, arguments)))
+
+
+def collectives(scale):
+    for ranks in (2, 4):
+        for op in ("all_gather", "reduce_scatter", "all_reduce"):
+            work = (scale, op, ranks)
+            yield Part(f"{op}-{ranks}", "collectives", f"{op}, {ranks} ranks", [
+                Program("zero", "libzero shm", run=lambda w=work: zero_coll(*w)),
+                Program("openmpi", "Open MPI", "openmpi", lambda w=work: mpi_coll(*w, "openmpi")),
+                Program("mpich", "MPICH", "mpich", lambda w=work: mpi_coll(*w, "mpich")),
+                Program("gloo", "PyTorch gloo", "pytorch", lambda w=work: gloo_coll(*w)),
+            ])
+
+
+# ---- Optimizer -----------------------------------------------------------------------------------
+
+
+GRADIENTS = {"bf16": "bf16", "fp32": "f32"}  # as the peers' programs and as zero calls them
+
+
+def zero_optimizer(scale, threads, grad):
+    command = ["./zero", "bench", "optimizer", "--params", scale.params, "--dtype", "bf16",
+               "--grad-dtype", GRADIENTS[grad], "--threads", threads, "--reps", 5, "--json"]
+    env = environment(ZERO_THREADS=str(threads))
+    found = records(run([(pinned(cores()[:threads], command), env)], scale.limit_s))
+    # Of its records the one that does what the peers do: no norm of the gradient.
+    return {"": checked(next(r for r in found if r["op"] == "adamw"))}
+
+
+def peer_optimizer(scale, threads, grad, variant):
+    command = ["python", HERE / "adamw.py", variant, scale.params, scale.tensors, grad, threads, 5]
+    env = python_environment(OMP_NUM_THREADS=str(threads))
+    found = records(run([(pinned(cores()[:threads], command), env)], scale.limit_s))
+    return {"": checked(found[0])}
+
+
+def optimizer(scale):
+    peers = (
+        ("deepspeed", "DeepSpeed CPUAdam, fp32 master copy", "deepspeed"),
+        ("deepspeed-direct", "DeepSpeed CPUAdam, no master copy", "deepspeed"),
+        ("torch-fused", "PyTorch AdamW, fused", "pytorch"),
+        ("torch", "PyTorch AdamW", "pytorch"),
+    )
+    for threads in range(1, min(2, len(cores())) + 1):
+        for grad in GRADIENTS:
+            work = (scale, threads, grad)
+            part = Part(f"adamw-{threads}-{grad}", "optimizer",
+                        f"AdamW, gradients in {grad}, {threads} thread{'s' * (threads > 1)}",
+                        [Program("zero", "libzero", run=lambda w=work: zero_optimizer(*w))])
+            for variant, label, peer in peers:
+                if variant != "deepspeed-direct" or grad == "bf16":
+                    part.programs.append(Program(
+                        variant, label, peer, lambda w=work, v=variant: peer_optimizer(*w, v)))
+            yield part
+
+
+# ---- Steps ---------------------------------------------------------------------------------------
+
+RANKS = 2
+
+
+def plausible(losses, preset):
+    """Fresh weights know nothing, so the first loss is close to the logarithm of the vocabulary."""
+    first = 10.8 if preset == "124M" else 5.5
+    if not abs(losses[0] - first) < 0.5 or not losses[-1] < losses[0]:
+        raise Failed(f"losses are {losses}")
+
+
+def middle(values):
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
+def zero_step(scale, dtype, batch, stage):
+    with tempfile.NamedTemporaryFile(suffix=".json") as log:
+        command = ["./zero", "run", "-n", RANKS, "--bind", "--", "./zero-gpt2", "--preset",
+                   scale.preset, "--stage", stage, "--dtype", dtype, "--seq", scale.seq,
+                   "--batch", batch, "--clip", 1, "--lr", "3e-4", "--warmup", 0, "--val", 0,
+                   "--data", TOP / "LICENSE", "--steps", scale.warmup + scale.steps,
+                   "--json", log.name]
+        run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s)
+        steps = [r for r in records(Path(log.name).read_text()) if r["type"] == "step"]
+    plausible([s["loss"] for s in steps], scale.preset)
+    return {"": middle([s["time_s"] for s in steps[scale.warmup:]])}
+
+
+def peer_step(scale, dtype, batch, how):
+    arguments = [HERE / "step.py", "--how", how, "--text", TOP / "LICENSE", "--preset",
+                 scale.preset, "--dtype", dtype, "--seq", scale.seq, "--batch", batch, "--warmup",
+                 scale.warmup, "--steps", scale.steps]
+    found = records(torch_ranks(scale, RANKS, arguments))[-1]
+    plausible(found["losses"], scale.preset)
+    return {"": found["median_s"]}
+
+
+def steps(scale):
+    peers = {
+        0: [("ddp", "PyTorch DDP", "pytorch")],
+        1: [("zero-redundancy", "PyTorch DDP + ZeroRedundancyOptimizer", "pytorch"),
+            ("deepspeed-1", "DeepSpeed stage 1", "deepspeed")],
+        2: [("fsdp2-keep", "PyTorch FSDP2, parameters kept", "pytorch"),
+            ("deepspeed-2", "DeepSpeed stage 2", "deepspeed")],
+        3: [("fsdp2", "PyTorch FSDP2", "pytorch"),
+            ("deepspeed-3", "DeepSpeed stage 3", "deepspeed")],
+    }
+    if len(cores()) < RANKS:
+        return
+    for dtype in ("bf16", "fp32"):
+        for batch in (1, 4):
+            for stage, others in peers.items():
+                work = (scale, dtype, batch)
+                part = Part(f"step-{dtype}-batch{batch}-stage{stage}", "steps",
+                            f"GPT-2 {scale.preset}, {dtype}, batch {batch}, stage {stage}",
+                            [Program("zero", f"libzero stage {stage}",
+                                     run=lambda w=work, s=stage: zero_step(*w, s))])
+                for how, label, peer in others:
+                    part.programs.append(Program(how, label, peer,
+                                                 lambda w=work, h=how: peer_step(*w, h)))
+                yield part
+
+
+def all_parts(scale):
+    return [*collectives(scale), *optimizer(scale), *steps(scale)]

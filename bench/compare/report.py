@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Medians, spreads and ratios of what driver.py has kept, as JSON and as Markdown.
+
+A time is the median over the rounds, its spread (90 % quantile - 10 % quantile) / median. A ratio is
+the median of the ratios of single rounds, the peer's time to libzero's right before it, so that
+what slows down both in one round cancels; above 1 libzero is faster.
+"""
+import os
+import platform
+import subprocess
+
+import programs
+
+
+def median(values):
+    values = sorted(values)
+    n = len(values)
+    return (values[(n - 1) // 2] + values[n // 2]) / 2
+
+
+def spread(values):
+    values = sorted(values)
+    n = len(values)
+    return (values[min(n - 1, n * 9 // 10)] - values[n // 10]) / median(values)
+
+
+def lines_of(*command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    except OSError:
+        return []
+
+
+def machine():
+    fields = dict(line.split(":", 1) for line in lines_of("lscpu") if ":" in line)
+    flags = set(fields.get("Flags", "").split())
+    telling = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    with open("/proc/meminfo", encoding="ascii") as file:
+        memory = int(file.readline().split()[1]) / 2**20
+    return {
+        "processor": fields.get("Model name", platform.processor()).strip(),
+        "processors": len(os.sched_getaffinity(0)), "cores_used": len(programs.cores()),
+        "instructions": [f for f in telling if f in flags],
+        "L2": fields.get("L2 cache", "").strip(), "L3": fields.get("L3 cache", "").strip(),
+        "memory_GiB": round(memory, 1), "kernel": platform.release(),
+        "virtual": fields.get("Hypervisor vendor", "no").strip(),
+    }
+
+
+def versions():
+    found = {peer: programs.peer_line(peer) for peer in programs.PEERS}
+    found["gcc"] = (lines_of("gcc", "-dumpfullversion") or ["unknown"])[0]
+    found["openblas"] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", "libopenblas0-pthread")
+                         or ["unknown"])[0]
+    found["python"] = platform.python_version()
+    return found
+
+
+# ---- Figures -------------------------------------------------------------------------------------
+
+
+def cell(program, key, base, rounds):
+    """The figures of a program in one row; of the first program there is no ratio."""
+    found = [r[program].get(key) for r in rounds if program in r]
+    times = [t for t in found if isinstance(t, (int, float))]
+    if not times:
+        reasons = [t for t in found if isinstance(t, str)]
+        return {"missing": reasons[0] if reasons else "not measured"}
+    out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
+    if program != base:
+        pairs = [(r[program].get(key), r[base].get(key)) for r in rounds
+                 if program in r and base in r]
+        ratios = [p / b for p, b in pairs
+                  if isinstance(p, (int, float)) and isinstance(b, (int, float))]
+        if ratios:
+            out["ratio"] = median(ratios)
+            out["ratio_least"], out["ratio_most"] = min(ratios), max(ratios)
+    return out
+
+
+def summary(part, data, n_rounds):
+    rounds = data["rounds"][:n_rounds]
+    keys = []
+    for r in rounds:
+        for found in r.values():
+            keys += [key for key in found if key not in keys]
+    if part.kind == "collectives":
+        keys.sort(key=lambda key: (key.split(" ")[0] != "f32", int(key.split(" ")[1])))
+    out = {"part": part.name, "kind": part.kind, "title": part.title, "load": data["load"],
+           "seconds": round(data["seconds"]), "programs": [], "rows": {}}
+    for p in part.programs:
+        missing = programs.peer_line(p.peer) if not programs.installed(p.peer) else \
+            data["failed"].get(p.name)
+        out["programs"].append({"name": p.name, "label": p.label}
+                               | ({"missing": missing} if missing else {}))
+    for key in keys:
+        out["rows"][key] = {
+            p["name"]: {"missing": p["missing"]} if "missing" in p else
+            cell(p["name"], key, part.programs[0].name, rounds) for p in out["programs"]}
+    return out
+
+
+def results(done, settings, n_rounds, scale, date):
+    return {"date": date, "commit": settings["commit"], "quick": settings["quick"],
+            "rounds": n_rounds, "scale": vars(scale), "machine": machine(),
+            "versions": versions(), "parts": [summary(p, d, n_rounds) for p, d in done]}
+
+
+# ---- Markdown ------------------------------------------------------------------------------------
+
+INTRODUCTION = """\
+<!-- SPDX-License-Identifier: Apache-2.0 -->
+# libzero beside its peers
+
+Written by `bench/compare/run`; the same figures, and the smallest and largest ratio, are in the
+JSON file beside this one. Times are medians of {rounds} rounds, in each of which libzero and every
+peer ran once, in turn; in brackets (90 % − 10 % quantile) / median. Ratios are a peer's time to
+libzero's in the same round, medians again: above 1 libzero is faster.
+
+| | |
+|---|---|
+"""
+
+NOTES = {
+    "collectives": """\
+Bytes are those of the full message. In place and out of place were both measured; the faster one
+counts, for every program. Ranks are bound to a core each where there are enough; with more ranks
+than cores Open MPI yields (`mpi_yield_when_idle`), MPICH has no such setting. Samples and buffers
+are those of `zero bench coll`: the same buffers again and again, small operations in a row. MPI and
+gloo take any memory, libzero's buffers lie in memory that its plugin has allocated.
+""",
+    "optimizer": """\
+AdamW on {params} parameters in bf16; fp32 master copy, momentum and variance. PyTorch and DeepSpeed
+have {tensors} tensors. Gradients in bf16 have to be turned into fp32 for both, which counts, except
+for "no master copy": there DeepSpeed updates bf16 parameters in place and moves 22 bytes per
+parameter instead of 28, for less precise results. Norm and clipping are left out on all sides.
+""",
+    "steps": """\
+GPT-2 of the same shape ({preset}, sequences of {seq} tokens), two ranks with one thread, each bound
+to one core with all its helper threads; the norm of the gradient is clipped to 1, AdamW. bf16 means
+parameters, and gradients on the wire, in bf16 and fp32 master copies. What differs: in bf16 PyTorch
+also multiplies and keeps activations in bf16, with the processor's instructions for it where it has
+them (see above); zero-gpt2 turns parameters into fp32 and multiplies in fp32 with OpenBLAS. In fp32
+both do the same work, PyTorch with its own BLAS. Every program also starts anew in each round; its
+first {warmup} steps do not count.
+""",
+}
+
+
+def time_text(seconds):
+    for factor, unit in ((1, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def figure(found):
+    if "missing" in found:
+        return "–"
+    text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %)"
+    return text + (f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else "")
+
+
+def ratio_text(ratio):
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+
+
+def size_text(size):
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
+def table(header, rows):
+    out = "| " + " | ".join(header) + " |\n|" + "---|" * len(header) + "\n"
+    return out + "".join("| " + " | ".join(row) + " |\n" for row in rows)
+
+
+def reasons(parts):
+    """Every reason once, with where it applies."""
+    found = {}
+    for part in parts:
+        for p in part["programs"]:
+            cells = {k: r[p["name"]].get("missing") for k, r in part["rows"].items()}
+            for key, reason in [("", p["missing"])] if "missing" in p else cells.items():
+                if reason:
+                    name = key.split(" ")[0]
+                    text = f"{p['label']}{', ' + name if name else ''}: {reason}"
+                    found.setdefault(text, part["title"])
+    return "".join(f"- {text} ({where})\n" if "not installed" not in text else f"- {text}\n"
+                   for text, where in found.items())
+
+
+def collectives_table(part):
+    names = [p["name"] for p in part["programs"]]
+    rows = []
+    for key, row in part["rows"].items():
+        dtype, size = key.split(" ")
+        rows.append([dtype, size_text(int(size)), *(figure(row[name]) for name in names)])
+    return f"\n### {part['title']}\n\n" + table(
+        ["", "bytes", *(p["label"] for p in part["programs"])], rows)
+
+
+def list_table(part, params):
+    rows = []
+    for p in part["programs"]:
+        found = part["rows"].get("", {}).get(p["name"], {"missing": p.get("missing", "")})
+        if "missing" in found:
+            rows.append([p["label"], "–", "–", "–"] + (["–"] if params else []))
+            continue
+        ratio = "1"
+        if "ratio" in found:
+            most, least, ratio = (ratio_text(found["ratio" + which])
+                                  for which in ("_most", "_least", ""))
+            ratio = f"**{ratio}×** ({least}–{most})"
+        per = [f"{found['median_s'] / params * 1e9:.2f}"] if params else []
+        rows.append([p["label"], time_text(found["median_s"]), *per,
+                     f"{100 * found['spread']:.0f} %", ratio])
+    per = ["ns per parameter"] if params else []
+    return f"\n### {part['title']}\n\n" + table(["", "time", *per, "spread", "to libzero"], rows)
+
+
+def markdown(found):
+    m, scale = found["machine"], found["scale"]
+    text = INTRODUCTION.format(**found)
+    kind = "" if found["quick"] is False and found["rounds"] >= 7 else " — **not for publication**"
+    facts = [("date, commit", f"{found['date']}, {found['commit']}{kind}"),
+             ("processor", f"{m['processor']}, {m['cores_used']} cores used of {m['processors']} "
+                           f"processors, {', '.join(m['instructions'])}; "
+                           f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
+             ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
+             ("load", "before each round, least to most: " + load_text(found["parts"]))]
+    facts += [(name, version) for name, version in found["versions"].items()]
+    text += "".join(f"| {a} | {b} |\n" for a, b in facts)
+    titles = {"collectives": "Collectives", "optimizer": "Optimizer", "steps": "Training steps"}
+    for kind, title in titles.items():
+        parts = [p for p in found["parts"] if p["kind"] == kind]
+        if not parts:
+            continue
+        text += f"\n## {title}\n\n{NOTES[kind].format(**scale)}"
+        for part in parts:
+            text += collectives_table(part) if kind == "collectives" else \
+                list_table(part, scale["params"] if kind == "optimizer" else 0)
+        missing = reasons(parts)
+        if missing:
+            text += f"\nNot measured:\n\n{missing}"
+    return text
+
+
+def load_text(parts):
+    loads = [x for part in parts for x in part["load"]]
+    return f"{min(loads)} to {max(loads)}" if loads else "–"
