@@ -177,6 +177,7 @@ int main(int argc, char **argv)
     int err;
 
     gpt2_gemm_init();
+    gpt2_gemm16_init();
     err = steps < 1 || prepare(&b, argc > 1 ? argv[1] : "124M");
     if (!err)
         err = measure(&b, steps);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ZERO_NEED(VAR, pkg-config module, Debian package): stops configure with the package's name.
 # ZERO_WANT(VAR, module, package, what it is for): sets zero_have_VAR and adds a summary line.
+# ZERO_WANT_LIBRARY(VAR, name, function, libraries, Debian package, what it is for): the same for a
+# library that pkg-config does not know; sets VAR_LIBS.
 # ZERO_SUMMARY: prints what was found, what was not, and which package brings it.
 AC_DEFUN([ZERO_NEED], [
 PKG_CHECK_MODULES([$1], [$2], [zero_summary="$zero_summary
@@ -15,6 +17,21 @@ PKG_CHECK_MODULES([$1], [$2],
     [zero_have_$1=no
      zero_summary="$zero_summary
   $2: not found; without it: no $4 (apt-get install $3)"])
+])
+AC_DEFUN([ZERO_WANT_LIBRARY], [
+zero_saved_LIBS=$LIBS
+LIBS="$4 $LIBS"
+AC_MSG_CHECKING([for $2])
+AC_LINK_IFELSE([AC_LANG_CALL([], [$3])], [zero_have_$1=yes], [zero_have_$1=no])
+AC_MSG_RESULT([$zero_have_$1])
+LIBS=$zero_saved_LIBS
+AS_IF([test "$zero_have_$1" = yes],
+    [AC_SUBST([$1_LIBS], ["$4"])
+     AC_DEFINE([HAVE_$1], [1], [Define to 1 if $2 is there.])
+     zero_summary="$zero_summary
+  $2: found"],
+    [zero_summary="$zero_summary
+  $2: not found; without it: no $6 (apt-get install $5)"])
 ])
 AC_DEFUN([ZERO_SUMMARY], [
 echo "

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "matmul.h"
+
 /* What the backward pass needs; all but x can be computed again from x. */
 struct saved {
     float *x;         /* input, rows × width */
@@ -20,7 +22,7 @@ struct work {
     float *normed;    /* rows × width */
     float *wide;      /* rows × 4 width */
     float *attention; /* scratch of attention */
-    float *tile, *vector;
+    float *scratch, *vector;
     /* Backward only. */
     float *d_wide, *d_normed;
     struct saved again; /* where the forward pass lies that was computed again */
@@ -70,10 +72,10 @@ static size_t carve_work(const struct gpt2_shape *s, int backward, void *region,
     w->wide = take_floats(&b, 4 * rows * width);
     w->attention = take_floats(&b, gpt2_attention_scratch(&a, backward));
     /* The widest matrices are 4 width × width and width × 4 width. */
-    size_t tile = gpt2_tile_elements(s->dtype, 4 * width, width);
-    const size_t other = gpt2_tile_elements(s->dtype, width, 4 * width);
-    tile = other > tile ? other : tile;
-    w->tile = take_floats(&b, tile);
+    size_t scratch = gpt2_matmul_scratch(s->dtype, rows, 4 * width, width);
+    const size_t other = gpt2_matmul_scratch(s->dtype, rows, width, 4 * width);
+    scratch = other > scratch ? other : scratch;
+    w->scratch = take_floats(&b, scratch);
     w->vector = take_floats(&b, 5 * width);
     if (backward) {
         w->d_wide = take_floats(&b, 4 * rows * width);
@@ -107,23 +109,23 @@ static void forward(const struct gpt2_shape *s, const struct gpt2_param *p, cons
     gpt2_norm_forward(&p[GPT2_LN1_W], &p[GPT2_LN1_B], v->x, v->stat1, rows, width, w->normed,
                       w->vector);
     gpt2_linear_forward(&p[GPT2_QKV_W], &p[GPT2_QKV_B], w->normed, rows, width, 3 * width, 0,
-                        v->qkv, w->tile, w->vector);
+                        v->qkv, w->scratch, w->vector);
     gpt2_attention_forward(&a, v->qkv, v->attention, v->softmax, w->attention);
     memcpy(v->middle, v->x, rows * width * sizeof *v->x);
     gpt2_linear_forward(&p[GPT2_ATT_W], &p[GPT2_ATT_B], v->attention, rows, width, width, 1,
-                        v->middle, w->tile, w->vector);
+                        v->middle, w->scratch, w->vector);
 
     gpt2_norm_stat(v->middle, rows, width, v->stat2);
     gpt2_norm_forward(&p[GPT2_LN2_W], &p[GPT2_LN2_B], v->middle, v->stat2, rows, width, w->normed,
                       w->vector);
     gpt2_linear_forward(&p[GPT2_FC_W], &p[GPT2_FC_B], w->normed, rows, width, 4 * width, 0, v->fc,
-                        w->tile, w->vector);
+                        w->scratch, w->vector);
     if (!y)
         return;
     gpt2_gelu_forward(v->fc, 4 * rows * width, w->wide);
     memcpy(y, v->middle, rows * width * sizeof *y);
     gpt2_linear_forward(&p[GPT2_PROJ_W], &p[GPT2_PROJ_B], w->wide, rows, 4 * width, width, 1, y,
-                        w->tile, w->vector);
+                        w->scratch, w->vector);
 }
 
 void gpt2_block_forward(const struct gpt2_shape *s, const struct gpt2_param *params, void *saved,
@@ -147,16 +149,16 @@ static void backward_mlp(const struct gpt2_shape *s, const struct gpt2_param *p,
 
     /* The gradient of the projection's weights needs GELU's output, which the next line computes;
      * so the projection's input gradient and GELU come first, the weights' after. */
-    gpt2_linear_input_gradient(&p[GPT2_PROJ_W], dx, rows, 4 * width, width, w->d_wide, w->tile);
+    gpt2_linear_input_gradient(&p[GPT2_PROJ_W], dx, rows, 4 * width, width, w->d_wide, w->scratch);
     gpt2_gelu_backward(v->fc, 4 * rows * width, w->wide, w->d_wide);
     gpt2_linear_weight_gradient(&p[GPT2_PROJ_W], &p[GPT2_PROJ_B], w->wide, dx, rows, 4 * width,
-                                width, w->tile, w->vector);
+                                width, w->scratch, w->vector);
     gpt2_norm_forward(&p[GPT2_LN2_W], &p[GPT2_LN2_B], v->middle, v->stat2, rows, width, w->normed,
                       w->vector);
     gpt2_linear_input_gradient(&p[GPT2_FC_W], w->d_wide, rows, width, 4 * width, w->d_normed,
-                               w->tile);
+                               w->scratch);
     gpt2_linear_weight_gradient(&p[GPT2_FC_W], &p[GPT2_FC_B], w->normed, w->d_wide, rows, width,
-                                4 * width, w->tile, w->vector);
+                                4 * width, w->scratch, w->vector);
     gpt2_norm_backward(&p[GPT2_LN2_W], &p[GPT2_LN2_B], v->middle, v->stat2, w->d_normed, rows,
                        width, 1, dx, w->vector);
 }
@@ -168,15 +170,15 @@ static void backward_attention(const struct gpt2_shape *s, const struct gpt2_par
     const struct gpt2_attention a = attention_of(s);
     float *d_qkv = w->d_wide;
 
-    gpt2_linear_input_gradient(&p[GPT2_ATT_W], dx, rows, width, width, w->d_normed, w->tile);
+    gpt2_linear_input_gradient(&p[GPT2_ATT_W], dx, rows, width, width, w->d_normed, w->scratch);
     gpt2_linear_weight_gradient(&p[GPT2_ATT_W], &p[GPT2_ATT_B], v->attention, dx, rows, width,
-                                width, w->tile, w->vector);
+                                width, w->scratch, w->vector);
     gpt2_attention_backward(&a, v->qkv, v->attention, v->softmax, w->d_normed, d_qkv, w->attention);
     gpt2_norm_forward(&p[GPT2_LN1_W], &p[GPT2_LN1_B], v->x, v->stat1, rows, width, w->normed,
                       w->vector);
-    gpt2_linear_input_gradient(&p[GPT2_QKV_W], d_qkv, rows, width, 3 * width, w->d_normed, w->tile);
+    gpt2_linear_input_gradient(&p[GPT2_QKV_W], d_qkv, rows, width, 3 * width, w->d_normed, w->scratch);
     gpt2_linear_weight_gradient(&p[GPT2_QKV_W], &p[GPT2_QKV_B], w->normed, d_qkv, rows, width,
-                                3 * width, w->tile, w->vector);
+                                3 * width, w->scratch, w->vector);
     gpt2_norm_backward(&p[GPT2_LN1_W], &p[GPT2_LN1_B], v->x, v->stat1, w->d_normed, rows, width, 1,
                        dx, w->vector);
 }

@@ -7,8 +7,7 @@
  */
 #include <math.h>
 
-#include "gemm.h"
-#include "layers.h"
+#include "matmul.h"
 #include "vector.h"
 
 size_t gpt2_head_block(const struct gpt2_head *h)
@@ -24,24 +23,17 @@ size_t gpt2_head_logits(const struct gpt2_head *h, int keep)
     return h->rows * (keep ? h->vocab : gpt2_head_block(h));
 }
 
-size_t gpt2_head_tile(const struct gpt2_head *h)
+size_t gpt2_head_scratch(const struct gpt2_head *h)
 {
-    return h->dtype == ZERO_F32 ? 0 : gpt2_head_block(h) * h->width;
+    return gpt2_matmul_scratch(h->dtype, h->rows, gpt2_head_block(h), h->width);
 }
 
-/* Rows v … v + n - 1 of the embedding in fp32. */
-static const float *embedding(const struct gpt2_head *h, const struct gpt2_param *w, size_t v,
-                              size_t n, float *tile)
+/* Rows v … v + n - 1 of the embedding times x. */
+static void block_logits(const struct gpt2_head *h, const struct gpt2_param *w, size_t v, size_t n,
+                         const float *x, float *logits, float *scratch)
 {
     const char *rows = (const char *)w->value + v * h->width * zero_dtype_bytes(w->dtype);
-    return gpt2_as_float(w->dtype, rows, n * h->width, tile);
-}
-
-static void block_logits(const struct gpt2_head *h, const float *m, const float *x, size_t n,
-                         float *logits)
-{
-    gpt2_gemm(false, true, (uint32_t)h->rows, (uint32_t)n, (uint32_t)h->width, 1, x,
-              (uint32_t)h->width, m, (uint32_t)h->width, 0, logits, (uint32_t)n);
+    gpt2_matmul_forward(w->dtype, rows, x, h->rows, n, h->width, 0, logits, n, scratch);
 }
 
 /* Takes n more logits of every row into stat (maximum, sum of exp); loss holds the target's. */
@@ -88,14 +80,15 @@ static void logits_backward(float *restrict logits, size_t rows, size_t v, size_
 }
 
 void gpt2_head_forward(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
-                       const int32_t *targets, float *loss, float *stat, float *logits, float *tile)
+                       const int32_t *targets, float *loss, float *stat, float *logits,
+                       float *scratch)
 {
     const size_t step = gpt2_head_block(h);
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;
         float *block = logits + (h->keep ? v * h->rows : 0);
-        block_logits(h, embedding(h, w, v, n, tile), x, n, block);
+        block_logits(h, w, v, n, x, block, scratch);
         add_block(block, h->rows, v, n, targets, loss, stat);
     }
     for (size_t r = 0; r < h->rows; r++) {
@@ -106,39 +99,31 @@ void gpt2_head_forward(const struct gpt2_head *h, const struct gpt2_param *w, co
 
 void gpt2_head_backward(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
                         const int32_t *targets, const float *stat, float scale, float *dx,
-                        float *logits, float *tile)
+                        float *logits, float *scratch)
 {
     const size_t step = gpt2_head_block(h), bytes = h->width * zero_dtype_bytes(w->dtype);
-    const uint32_t rows = (uint32_t)h->rows, width = (uint32_t)h->width;
-    const int direct = w->dtype == ZERO_F32;
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;
-        const uint32_t columns = (uint32_t)n;
-        const float *m = embedding(h, w, v, n, tile);
         float *block = logits + (h->keep ? v * h->rows : 0);
-        void *gradient = (char *)w->gradient + v * bytes;
-        float *dw = direct ? gradient : tile;
         if (!h->keep)
-            block_logits(h, m, x, n, block);
+            block_logits(h, w, v, n, x, block, scratch);
         logits_backward(block, h->rows, v, n, targets, stat, scale);
-        gpt2_gemm(false, false, rows, width, columns, 1, block, columns, m, width, v == 0 ? 0 : 1,
-                  dx, width);
-        gpt2_gemm(true, false, columns, width, rows, 1, block, columns, x, width,
-                  direct ? w->beta : 0, dw, width);
-        if (!direct)
-            gpt2_store(w->dtype, gradient, dw, n * h->width, w->beta);
+        gpt2_matmul_input(w->dtype, (const char *)w->value + v * bytes, block, h->rows, n,
+                          h->width, v == 0 ? 0 : 1, dx, scratch);
+        gpt2_matmul_weight(w->dtype, (char *)w->gradient + v * bytes, w->beta, block, x, h->rows, n,
+                           h->width, scratch);
     }
 }
 
 void gpt2_head_row(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
-                   float *logits, float *tile)
+                   float *logits, float *scratch)
 {
     const struct gpt2_head one = {1, h->width, h->vocab, h->dtype, 1};
     const size_t step = gpt2_head_block(&one);
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;
-        block_logits(&one, embedding(&one, w, v, n, tile), x, n, logits + v);
+        block_logits(&one, w, v, n, x, logits + v, scratch);
     }
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "gemm.h"
+#include "matmul.h"
 #include "vector.h"
 
 static const void *element(const struct gpt2_param *p, size_t i)
@@ -17,65 +17,27 @@ static void *gradient(const struct gpt2_param *p, size_t i)
     return (char *)p->gradient + i * zero_dtype_bytes(p->dtype);
 }
 
-/* Rows of a matrix that make a tile, at least one. */
-static size_t tile_rows(uint32_t dtype, size_t rows, size_t columns)
-{
-    if (dtype == ZERO_F32 || rows * columns <= GPT2_TILE)
-        return rows;
-    size_t n = GPT2_TILE / columns;
-    return n > 64 ? n / 64 * 64 : n > 0 ? n : 1;
-}
-
-size_t gpt2_tile_elements(uint32_t dtype, size_t rows, size_t columns)
-{
-    return dtype == ZERO_F32 ? 0 : tile_rows(dtype, rows, columns) * columns;
-}
-
 /* ---- Linear ---------------------------------------------------------------------------------- */
 
 void gpt2_linear_forward(const struct gpt2_param *w, const struct gpt2_param *b, const float *x,
-                         size_t rows, size_t n_in, size_t n_out, float beta, float *y, float *tile,
-                         float *vector)
+                         size_t rows, size_t n_in, size_t n_out, float beta, float *y,
+                         float *scratch, float *vector)
 {
-    const size_t step = tile_rows(w->dtype, n_out, n_in);
-
-    for (size_t o = 0; o < n_out; o += step) {
-        const size_t n = n_out - o < step ? n_out - o : step;
-        const float *m = gpt2_as_float(w->dtype, element(w, o * n_in), n * n_in, tile);
-        gpt2_gemm(false, true, (uint32_t)rows, (uint32_t)n, (uint32_t)n_in, 1, x, (uint32_t)n_in, m,
-                  (uint32_t)n_in, beta, y + o, (uint32_t)n_out);
-    }
+    gpt2_matmul_forward(w->dtype, w->value, x, rows, n_out, n_in, beta, y, n_out, scratch);
     gpt2_add_rows(y, gpt2_as_float(b->dtype, b->value, n_out, vector), rows, n_out);
 }
 
 void gpt2_linear_input_gradient(const struct gpt2_param *w, const float *dy, size_t rows,
-                                size_t n_in, size_t n_out, float *dx, float *tile)
+                                size_t n_in, size_t n_out, float *dx, float *scratch)
 {
-    const size_t step = tile_rows(w->dtype, n_out, n_in);
-
-    for (size_t o = 0; o < n_out; o += step) {
-        const size_t n = n_out - o < step ? n_out - o : step;
-        const float *m = gpt2_as_float(w->dtype, element(w, o * n_in), n * n_in, tile);
-        gpt2_gemm(false, false, (uint32_t)rows, (uint32_t)n_in, (uint32_t)n, 1, dy + o,
-                  (uint32_t)n_out, m, (uint32_t)n_in, o == 0 ? 0 : 1, dx, (uint32_t)n_in);
-    }
+    gpt2_matmul_input(w->dtype, w->value, dy, rows, n_out, n_in, 0, dx, scratch);
 }
 
 void gpt2_linear_weight_gradient(const struct gpt2_param *w, const struct gpt2_param *b,
                                  const float *x, const float *dy, size_t rows, size_t n_in,
-                                 size_t n_out, float *tile, float *vector)
+                                 size_t n_out, float *scratch, float *vector)
 {
-    const size_t step = tile_rows(w->dtype, n_out, n_in);
-    const int direct = w->dtype == ZERO_F32;
-
-    for (size_t o = 0; o < n_out; o += step) {
-        const size_t n = n_out - o < step ? n_out - o : step;
-        float *dw = direct ? gradient(w, o * n_in) : tile;
-        gpt2_gemm(true, false, (uint32_t)n, (uint32_t)n_in, (uint32_t)rows, 1, dy + o,
-                  (uint32_t)n_out, x, (uint32_t)n_in, direct ? w->beta : 0, dw, (uint32_t)n_in);
-        if (!direct)
-            gpt2_store(w->dtype, gradient(w, o * n_in), dw, n * n_in, w->beta);
-    }
+    gpt2_matmul_weight(w->dtype, w->gradient, w->beta, dy, x, rows, n_out, n_in, scratch);
     gpt2_sum_rows(dy, rows, n_out, vector);
     gpt2_store(b->dtype, b->gradient, vector, n_out, b->beta);
 }

@@ -2,7 +2,8 @@
 /*
  * The layers of GPT-2, forward and backward, over memory that the caller gives; nothing here
  * allocates. Activations are fp32, rows × features, row-major; parameters are fp32, bf16 or fp16
- * and are widened block by block; gradients are computed in fp32 and rounded once when written.
+ * and are widened, or multiplied as they are (matmul.h); gradients are computed in fp32 and rounded
+ * once when written.
  *
  * A backward pass writes gradient = beta * gradient + its part, beta 0 or 1.
  */
@@ -20,25 +21,19 @@ struct gpt2_param {
     void *gradient;
 };
 
-/* Most elements of a 16-bit matrix that are widened at once: 4 MiB of fp32. */
-#define GPT2_TILE ((size_t)1 << 20)
-
-/* Elements of the tile that a rows × columns matrix needs; 0 for fp32. */
-size_t gpt2_tile_elements(uint32_t dtype, size_t rows, size_t columns);
-
 /* ---- Linear: y = beta * y + x w^T + b, w: n_out × n_in --------------------------------------- */
 
-/* tile: gpt2_tile_elements() floats; vector: n_out floats. */
+/* scratch: gpt2_matmul_scratch() floats; vector: n_out floats. */
 void gpt2_linear_forward(const struct gpt2_param *w, const struct gpt2_param *b, const float *x,
-                         size_t rows, size_t n_in, size_t n_out, float beta, float *y, float *tile,
-                         float *vector);
+                         size_t rows, size_t n_in, size_t n_out, float beta, float *y,
+                         float *scratch, float *vector);
 /* dx = dy w. */
 void gpt2_linear_input_gradient(const struct gpt2_param *w, const float *dy, size_t rows,
-                                size_t n_in, size_t n_out, float *dx, float *tile);
+                                size_t n_in, size_t n_out, float *dx, float *scratch);
 /* The gradients of w and b. */
 void gpt2_linear_weight_gradient(const struct gpt2_param *w, const struct gpt2_param *b,
                                  const float *x, const float *dy, size_t rows, size_t n_in,
-                                 size_t n_out, float *tile, float *vector);
+                                 size_t n_out, float *scratch, float *vector);
 
 /* ---- Layer norm over rows of `width`; stat: mean and 1/deviation, two floats a row ------------
  */
@@ -106,24 +101,24 @@ struct gpt2_head {
 size_t gpt2_head_block(const struct gpt2_head *h);
 /* Floats of logits: all of them with `keep`, else one block. */
 size_t gpt2_head_logits(const struct gpt2_head *h, int keep);
-/* Floats of the tile. */
-size_t gpt2_head_tile(const struct gpt2_head *h);
+/* Floats of scratch. */
+size_t gpt2_head_scratch(const struct gpt2_head *h);
 
 /*
  * loss[i]: nats of targets[i] given row i of x; stat: maximum and 1/sum of each softmax, 2 * rows.
  */
 void gpt2_head_forward(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
                        const int32_t *targets, float *loss, float *stat, float *logits,
-                       float *tile);
+                       float *scratch);
 /*
  * dx and the gradient of w, of the sum of scale * loss[i]. logits: as left by the forward pass
  * (with keep), else scratch.
  */
 void gpt2_head_backward(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
                         const int32_t *targets, const float *stat, float scale, float *dx,
-                        float *logits, float *tile);
+                        float *logits, float *scratch);
 /* All logits of one row. */
 void gpt2_head_row(const struct gpt2_head *h, const struct gpt2_param *w, const float *x,
-                   float *logits, float *tile);
+                   float *logits, float *scratch);
 
 #endif

@@ -116,10 +116,11 @@ static int train(struct program *p, bool *beaten)
     if (err)
         return err;
     catch_signals(&p->session);
-    gpt2_log_say(&p->log, "%s: %" PRIu64 " parameters in %s, %d rank%s, stage %s, %s",
+    gpt2_log_say(&p->log, "%s: %" PRIu64 " parameters in %s, %d rank%s, stage %s, %s%s",
                  o->model.name, gpt2_n_parameters(&o->model), zero_dtype_name(o->dtype),
                  zero_ranks(p->session.rt), zero_ranks(p->session.rt) == 1 ? "" : "s",
-                 zero_option(p->session.rt, "stage"), gpt2_gemm_name());
+                 zero_option(p->session.rt, "stage"), gpt2_gemm_name(),
+                 o->dtype == ZERO_BF16 && gpt2_gemm16_usable() ? "; bf16 products by oneDNN" : "");
     p->log.start_ns = gpt2_now_ns();
     err = gpt2_trainer_run(&p->trainer);
     if (!err && o->held > 0)
@@ -199,6 +200,7 @@ int main(int argc, char **argv)
     /* A shell that starts a job in the background may have switched Ctrl-C off. */
     signal(SIGINT, SIG_DFL);
     gpt2_gemm_init();
+    gpt2_gemm16_init();
     if (!p.options.memory_table)
         return run(&p);
     err = gpt2_memory_table(&p.options);

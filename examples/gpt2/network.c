@@ -12,13 +12,13 @@ struct final {
     float *x, *stat, *vector;
 };
 
-/* `logits` and `tile` are scratch, except for the kept logits in the region GPT2_HEAD. */
+/* `logits` and `scratch` are scratch, except for the kept logits in the region GPT2_HEAD. */
 struct head_forward {
-    float *normed, *stat, *loss, *logits, *tile;
+    float *normed, *stat, *loss, *logits, *scratch;
 };
 
 struct head {
-    float *normed, *d_normed, *stat, *logits, *tile;
+    float *normed, *d_normed, *stat, *logits, *scratch;
 };
 
 static struct gpt2_head head_of(const struct gpt2_shape *s, bool training)
@@ -45,7 +45,7 @@ static size_t carve_head_forward(const struct gpt2_shape *s, void *region, struc
     f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
     f->loss = gpt2_take(&b, h.rows * sizeof(float));
     f->logits = gpt2_take(&b, gpt2_head_logits(&h, 0) * sizeof(float));
-    f->tile = gpt2_take(&b, gpt2_head_tile(&h) * sizeof(float));
+    f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
     return b.used;
 }
 
@@ -57,7 +57,7 @@ static size_t carve_head(const struct gpt2_shape *s, void *region, struct head *
     f->d_normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
     f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
     f->logits = gpt2_take(&b, gpt2_head_logits(&h, h.keep) * sizeof(float));
-    f->tile = gpt2_take(&b, gpt2_head_tile(&h) * sizeof(float));
+    f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
     return b.used;
 }
 
@@ -238,7 +238,7 @@ static void forward_head(struct pass *p, const int32_t *targets, bool training, 
         carve_head(p->shape, region(p, GPT2_HEAD), &t);
     if (!p->err) {
         gpt2_head_forward(&h, p->params, training ? t.normed : f.normed, targets, f.loss,
-                          training ? t.stat : f.stat, h.keep ? t.logits : f.logits, f.tile);
+                          training ? t.stat : f.stat, h.keep ? t.logits : f.logits, f.scratch);
         memcpy(loss, f.loss, h.rows * sizeof *loss);
     }
     end_use(p);
@@ -255,7 +255,7 @@ static void backward_head(struct pass *p, const int32_t *targets, float scale)
         carve_head(s, region(p, GPT2_HEAD), &t);
         if (!p->err)
             gpt2_head_backward(&h, p->params, t.normed, targets, t.stat, scale / (float)h.rows,
-                               t.d_normed, t.logits, t.tile);
+                               t.d_normed, t.logits, t.scratch);
         end_use(p);
     }
     if (use(p, GPT2_UNIT_BLOCK + s->model.n_layers, true)) {
@@ -336,7 +336,7 @@ int gpt2_predict(const struct gpt2_host *host, const struct gpt2_shape *s, const
     if (use(&p, GPT2_UNIT_WTE, false)) {
         carve_head_forward(s, region(&p, GPT2_HEAD_FORWARD), &f);
         if (!p.err)
-            gpt2_head_row(&h, p.params, f.normed + row * h.width, logits, f.tile);
+            gpt2_head_row(&h, p.params, f.normed + row * h.width, logits, f.scratch);
         end_use(&p);
     }
     return p.err;

@@ -165,6 +165,7 @@ static void check(int n, uint32_t dtype, bool recompute)
 int main(void)
 {
     gpt2_gemm_init();
+    gpt2_gemm16_init();
     check(2, ZERO_F32, false);
     check(2, ZERO_BF16, true);
     check(3, ZERO_F16, false);

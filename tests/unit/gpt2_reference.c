@@ -85,6 +85,7 @@ int main(void)
     struct run r;
 
     gpt2_gemm_init();
+    gpt2_gemm16_init();
     run_open(&r, ZERO_F32);
     train(&r, 1e-5, 2);
     ok(r.reference.n_late == 0, "fp32: loss error of 100 steps at most %.2e", r.reference.worst);
