@@ -63,6 +63,9 @@ ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
              "Folders searched for plugins before the installed one, separated by colons")
 ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "(0,1e9]", "Ranks and devices",
              "Seconds after which a rank that does not answer is an error")
+ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "[0,1e9]", "Ranks and devices",
+             "Seconds without a sign of life after which a rank counts as stopped; that of rank 0 "
+             "counts; 0: none is")
 ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
              "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks that "

@@ -42,6 +42,7 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     if (err)
         return err;
     p.timeout_ns = rt->timeout_ns;
+    p.heartbeat_ns = (int64_t)(zero__option_real(rt->options, ZERO__OPT_HEARTBEAT) * 1e9);
     p.log = &rt->log;
     err = zero__job_open(&p, &rt->job);
     if (err)

@@ -69,6 +69,7 @@ static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
     for (int i = 0; i < ZERO__JOB_GUESTS; i++)
         if (job->guests[i].link.fd >= 0)
             earlier(&t, job->guests[i].deadline_ns);
+    earlier(&t, zero__beat_deadline(job));
     if (now_ns < job->deaf_until_ns)
         earlier(&t, job->deaf_until_ns);
     if (is_pending(job))
@@ -78,7 +79,7 @@ static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
     return t;
 }
 
-static void serve(struct zero__job *job, int32_t who)
+static void serve(struct zero__job *job, int32_t who, short events)
 {
     uint64_t count;
 
@@ -88,6 +89,8 @@ static void serve(struct zero__job *job, int32_t who)
         if (job->peers[rank].state == ZERO__PEER_HERE)
             zero__peer_gone(job, rank);
     } else if (who >= 0) {
+        if (events & POLLIN)
+            zero__beat_heard(&job->peers[who]);
         zero__peer_read(job, who);
     } else if (who == WHO_WAKE) {
         if (read(job->wake_fd, &count, sizeof count) < 0)
@@ -142,8 +145,10 @@ void *zero__job_control(void *arg)
         pthread_mutex_lock(&job->lock);
         for (nfds_t i = 0; ready > 0 && i < n; i++)
             if (job->polls[i].revents)
-                serve(job, job->poll_who[i]);
-        zero__guests_expire(job, zero__now_ns());
+                serve(job, job->poll_who[i], job->polls[i].revents);
+        now = zero__now_ns();
+        zero__guests_expire(job, now);
+        zero__beat(job, now);
         zero__error_expire(job);
         call_on_error(job);
     }

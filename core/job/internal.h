@@ -29,7 +29,8 @@ struct zero__peer {
     struct zero__link link;
     enum zero__peer_state state;
     bool mute; /* it broke the protocol: nothing more is read */
-    bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye;
+    bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;
+    int64_t silent_ns; /* since its last sign of life, see beat.c */
     uint32_t part_seq; /* rank 0: the last round it contributed to */
     uint32_t result_seq;
     uint64_t result_sent;
@@ -78,6 +79,7 @@ struct zero__job {
 
     enum zero__job_state state;
     int64_t join_deadline_ns, linger_ns;
+    int64_t looked_ns, beat_ns; /* for signs of life last; own sign of life next */
     int64_t deaf_until_ns; /* no accept before: the process has no descriptor left */
     bool clean;
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
@@ -105,6 +107,12 @@ struct zero__job {
 /* control.c: the thread. */
 void *zero__job_control(void *job);
 void zero__job_wake(struct zero__job *job);
+
+/* beat.c: signs of life. Once per turn of the control thread, after it has read what came. */
+void zero__beat(struct zero__job *job, int64_t now_ns);
+void zero__beat_heard(struct zero__peer *peer);
+/* When the next one is due, ZERO_NEVER without. */
+int64_t zero__beat_deadline(struct zero__job *job);
 
 /* guests.c: rank 0 and those who knock. */
 void zero__guests_accept(struct zero__job *job);

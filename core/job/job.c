@@ -67,6 +67,8 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     job->params = *params;
     if (job->params.timeout_ns <= 0)
         job->params.timeout_ns = 600 * ZERO_SECOND;
+    if (job->params.heartbeat_ns < 0)
+        job->params.heartbeat_ns = 0;
     if (job->params.join_ns <= 0)
         job->params.join_ns =
             job->params.timeout_ns < 60 * ZERO_SECOND ? job->params.timeout_ns : 60 * ZERO_SECOND;

@@ -2,8 +2,8 @@
 /*
  * A job: who the ranks are, and the control channel between them. The channel is a star around
  * rank 0, served by one small thread per rank; it carries exchanges of small blobs, notices a dead
- * rank within milliseconds, and makes every rank report the same first error. Ranks may be threads
- * of one process: all state hangs off the handle.
+ * rank within milliseconds and a stopped one within seconds, and makes every rank report the same
+ * first error. Ranks may be threads of one process: all state hangs off the handle.
  *
  * Rules: exchanges (allgather, broadcast, oob) are collective, in one order, by one thread of a
  * rank at a time. zero__job_fail() and zero__job_error() may come from any thread.
@@ -30,6 +30,7 @@ struct zero__job_params {
     uint64_t abi_hash;  /* likewise: protocol and interface versions */
     int64_t timeout_ns; /* deadline of an exchange; 0: 600 s */
     int64_t join_ns;    /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
+    int64_t heartbeat_ns; /* silence that is an error, 0: none is; that of rank 0 is everybody's */
     const struct zero__log *log; /* may be NULL */
 };
 

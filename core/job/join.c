@@ -41,8 +41,10 @@ static int wait_welcome(struct zero__job *job, struct zero__link *link, int64_t 
                               key, link->pid, job->params.rank);
         if (e && e != -EPROTO)
             return zero__fail(e, "job %s: reading from rank 0: %s", key, strerror(-e));
-        if (!e && h->type == ZERO__WIRE_WELCOME && !h->bytes)
+        if (!e && h->type == ZERO__WIRE_WELCOME && !h->bytes) {
+            job->params.heartbeat_ns = h->len < INT64_MAX ? (int64_t)h->len : 0;
             return 0;
+        }
         if (!e && h->type == ZERO__WIRE_JOINED && !h->bytes) {
             joined = true;
             deadline_ns =

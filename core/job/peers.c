@@ -13,7 +13,7 @@ static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__p
     zero__link_close(&peer->link);
     peer->link.sending = false;
     peer->say_joined = peer->say_welcome = peer->say_refused = peer->say_error = false;
-    peer->say_part = peer->say_result = peer->say_bye = false;
+    peer->say_part = peer->say_result = peer->say_bye = peer->say_beat = false;
     peer->state = state;
     pthread_cond_broadcast(&job->changed);
 }
@@ -72,6 +72,7 @@ static void *place(struct zero__job *job, int32_t rank)
             return NULL;
         return &peer->heard;
     case ZERO__WIRE_BYE:
+    case ZERO__WIRE_BEAT:
         return h->bytes ? NULL : peer;
     default:
         return NULL;
@@ -145,7 +146,8 @@ bool zero__peer_has_words(const struct zero__peer *peer)
 {
     return peer->state == ZERO__PEER_HERE &&
            (peer->link.sending || peer->say_joined || peer->say_welcome || peer->say_refused ||
-            peer->say_error || peer->say_part || peer->say_result || peer->say_bye);
+            peer->say_error || peer->say_part || peer->say_result || peer->say_bye ||
+            peer->say_beat);
 }
 
 /* Starts the most urgent frame. */
@@ -166,6 +168,7 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         peer->say_joined = false;
     } else if (peer->say_welcome) {
         h.type = ZERO__WIRE_WELCOME;
+        h.len = (uint64_t)job->params.heartbeat_ns;
         peer->say_welcome = false;
     } else if (peer->say_error) {
         bool first = job->params.rank == 0;
@@ -178,9 +181,12 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         peer->say_part = false;
     } else if (peer->say_result) {
         zero__round_result(job, peer, &h, &body);
-    } else {
+    } else if (peer->say_bye) {
         h.type = ZERO__WIRE_BYE;
-        peer->say_bye = false;
+        peer->say_bye = peer->say_beat = false;
+    } else {
+        h.type = ZERO__WIRE_BEAT;
+        peer->say_beat = false;
     }
     zero__link_put(&peer->link, &h, body);
 }

@@ -11,19 +11,20 @@
 
 #include "job/job.h"
 
-#define ZERO__WIRE_MAGIC 0x315a4a7eu
+#define ZERO__WIRE_MAGIC 0x325a4a7eu
 #define ZERO__WIRE_BODY_BYTES 65536u
 
 enum zero__wire_type {
     ZERO__WIRE_HELLO = 1, /* to rank 0, first: struct zero__wire_hello */
     ZERO__WIRE_REFUSED,   /* from rank 0: struct zero__wire_refused */
     ZERO__WIRE_JOINED,    /* from rank 0: known; len: nanoseconds until it gives up waiting */
-    ZERO__WIRE_WELCOME,   /* from rank 0: all ranks are there */
+    ZERO__WIRE_WELCOME,   /* from rank 0: all ranks are there; len: its heartbeat in nanoseconds */
     ZERO__WIRE_PART,      /* to rank 0: this rank's part of round `seq` */
     ZERO__WIRE_RESULT,    /* from rank 0: a piece of the result at `offset` */
     ZERO__WIRE_FAIL,      /* to rank 0: struct zero__job_error as this rank sees it */
     ZERO__WIRE_ERROR,     /* from rank 0: struct zero__job_error, decided */
     ZERO__WIRE_BYE,       /* the sender leaves in peace */
+    ZERO__WIRE_BEAT,      /* the sender lives */
 };
 
 struct zero__wire_header {

@@ -23,7 +23,8 @@
  * - A runtime is used by one thread at a time; different runtimes are independent (several models
  *   in one process, or ranks as threads). zero_abort() may be called from any thread.
  * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
- *   missing is an error on all others after ZERO_TIMEOUT seconds, never a hang.
+ *   missing is an error on all others after ZERO_TIMEOUT seconds, one that is stopped after
+ *   ZERO_HEARTBEAT seconds, never a hang.
  * - Pointers and strings passed in are copied or used during the call only; memory handed out
  *   belongs to the runtime and ends as the text says.
  *

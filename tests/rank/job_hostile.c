@@ -30,7 +30,7 @@ static struct zero__wire_header random_header(uint64_t *seed)
     static const uint32_t sizes[] = {0, 0, 8, 8, 512, 120, 65536, 65537, UINT32_MAX, 1};
     struct zero__wire_header h = {
         .magic = next(seed) % 16 ? ZERO__WIRE_MAGIC : next(seed),
-        .type = (uint16_t)(next(seed) % 11),
+        .type = (uint16_t)(next(seed) % 12),
         .kind = (uint16_t)(next(seed) % 4),
         .bytes = sizes[next(seed) % 10],
         .seq = next(seed) % 4,
@@ -51,7 +51,7 @@ static struct zero__wire_header random_header(uint64_t *seed)
 
 static void send_frames(int fd, uint64_t seed)
 {
-    static const unsigned char body[65536 + 1] = {0x7e, 0x4a, 0x5a, 0x31, 0xff, 0xff};
+    static const unsigned char body[65536 + 1] = {0x7e, 0x4a, 0x5a, 0x32, 0xff, 0xff};
 
     for (unsigned n = 1 + next(&seed) % 6; n; n--) {
         struct zero__wire_header h = random_header(&seed);

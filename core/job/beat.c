@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signs of life. The end of a connection tells of a rank that died, not of one that was stopped or
+ * hangs with its machine: it only falls silent. So every control thread sends an empty frame
+ * several times within ZERO_HEARTBEAT seconds, rank 0 listens to all and all listen to rank 0.
+ *
+ * Silence is measured in looks at an empty socket, not by the clock: between two looks at most one
+ * period counts. A listener that was stopped itself, or got no core, has not listened; when a whole
+ * job is stopped and continued, nobody has missed anything.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "job/internal.h"
+
+#define BEATS 8 /* within the time after which silence is an error */
+
+static bool is_on(struct zero__job *job)
+{
+    return job->params.heartbeat_ns > 0 && job->state == ZERO__JOB_OPEN &&
+           atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_NONE;
+}
+
+static int64_t period_ns(const struct zero__job *job)
+{
+    int64_t ns = job->params.heartbeat_ns / BEATS;
+    return ns > ZERO_SECOND / 1000 ? ns : ZERO_SECOND / 1000;
+}
+
+int64_t zero__beat_deadline(struct zero__job *job)
+{
+    return is_on(job) ? job->beat_ns : ZERO_NEVER;
+}
+
+void zero__beat_heard(struct zero__peer *peer)
+{
+    peer->silent_ns = 0;
+}
+
+static void accuse(struct zero__job *job, int32_t rank)
+{
+    struct zero__job_error e;
+    char cause[160];
+
+    snprintf(cause, sizeof cause,
+             "it does not answer: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped or "
+             "its machine hangs",
+             (double)job->params.heartbeat_ns / 1e9);
+    /* Without rank 0 every rank sees for itself; the records must still be equal. */
+    zero__error_make(&e, rank, -ETIMEDOUT, rank ? job->params.rank : -1, "", cause);
+    if (rank) {
+        zero__error_propose(job, &e);
+        return;
+    }
+    job->proposal = e; /* it reads that when it goes on */
+    job->peers[0].say_error = true;
+    zero__error_decide(job, &e);
+}
+
+void zero__beat(struct zero__job *job, int64_t now_ns)
+{
+    int64_t period = period_ns(job), gap_ns = job->looked_ns ? now_ns - job->looked_ns : 0;
+
+    if (!is_on(job))
+        return;
+    gap_ns = gap_ns < period ? gap_ns : period;
+    job->looked_ns = now_ns;
+    for (int32_t r = 0; r < job->n_peers; r++) {
+        struct zero__peer *p = &job->peers[r];
+        if (p->state != ZERO__PEER_HERE || p->mute)
+            continue;
+        p->silent_ns += gap_ns;
+        if (p->silent_ns > job->params.heartbeat_ns) {
+            accuse(job, r);
+            return;
+        }
+    }
+    if (now_ns < job->beat_ns)
+        return;
+    for (int32_t r = 0; r < job->n_peers; r++)
+        job->peers[r].say_beat = job->peers[r].state == ZERO__PEER_HERE;
+    job->beat_ns = now_ns + period;
+}
