@@ -74,14 +74,14 @@ static void reference(const struct optimizer *x, uint64_t i, struct state *s)
     const struct zero_hyper *h = &x->hyper;
     double lr = (double)h->lr;
     float rest1 = (float)(1 - (double)h->beta1), rest2 = (float)(1 - (double)h->beta2);
-    float root = (float)sqrt(1 - power((double)h->beta2, x->scalars->step));
+    float unbias = (float)(1 / sqrt(1 - power((double)h->beta2, x->scalars->step)));
     float rate = (float)-(lr / (1 - power((double)h->beta1, x->scalars->step)));
     float g = grad_at(x, i) * x->scalars->factor;
 
     s->m = fmaf(rest1, g - s->m, s->m);
     s->v = fmaf(s->v, h->beta2, (rest2 * g) * g);
     s->p = s->p * (float)(1 - lr * (double)h->weight_decay);
-    s->p = fmaf(rate, s->m / (sqrtf(s->v) / root + h->eps), s->p);
+    s->p = fmaf(rate, s->m / fmaf(sqrtf(s->v), unbias, h->eps), s->p);
 }
 
 static bool out_good(const struct optimizer *x, uint64_t i, float p)

@@ -40,7 +40,7 @@ struct zero__update {
     bool coupled, nesterov, first;
     float factor, weight_decay, decay; /* decay: 1 - lr * weight_decay */
     float beta2, rest1, rest2, eps;    /* rest: 1 - beta */
-    float root, rate;                  /* sqrt(1 - beta2^t), -(lr / (1 - beta1^t)) */
+    float unbias, rate;                /* 1 / sqrt(1 - beta2^t), -(lr / (1 - beta1^t)) */
     float lr;                          /* negative */
     float momentum, undamped;          /* undamped: 1 - dampening */
 };

@@ -17,7 +17,7 @@ struct shape {
 
 /* Hoists the common factors into registers: stores through float pointers may alias *u. */
 struct common {
-    vec factor, weight_decay, decay, beta2, rest1, rest2, eps, root, rate, lr, momentum, undamped;
+    vec factor, weight_decay, decay, beta2, rest1, rest2, eps, unbias, rate, lr, momentum, undamped;
     bool nesterov, first;
 };
 
@@ -31,7 +31,7 @@ LOOP struct common common_of(const struct zero__update *u)
         .rest1 = vec_all(u->rest1),
         .rest2 = vec_all(u->rest2),
         .eps = vec_all(u->eps),
-        .root = vec_all(u->root),
+        .unbias = vec_all(u->unbias),
         .rate = vec_all(u->rate),
         .lr = vec_all(u->lr),
         .momentum = vec_all(u->momentum),
@@ -53,7 +53,7 @@ LOOP void adamw_step(float *p_at, float *m_at, float *v_at, const void *grad, vo
         p = vec_mul(p, c->decay);
     m = vec_fma(c->rest1, vec_sub(g, m), m);
     v = vec_fma(v, c->beta2, vec_mul(vec_mul(c->rest2, g), g));
-    p = vec_fma(c->rate, vec_div(m, vec_add(vec_div(vec_sqrt(v), c->root), c->eps)), p);
+    p = vec_fma(c->rate, vec_div(m, vec_fma(vec_sqrt(v), c->unbias, c->eps)), p);
     store_fp32(m_at + i, m);
     store_fp32(v_at + i, v);
     store_fp32(p_at + i, p);

@@ -45,7 +45,7 @@ bool zero__update_prepare(uint32_t kernel, const struct zero_update_args *a, str
         .rest1 = (float)(1 - (double)h->beta1),
         .rest2 = (float)(1 - (double)h->beta2),
         .eps = h->eps,
-        .root = (float)sqrt(bias2),
+        .unbias = (float)(1 / sqrt(bias2)),
         .rate = (float)-((double)h->lr / bias1),
         .lr = -h->lr,
         .momentum = h->momentum,

@@ -140,10 +140,10 @@ enum zero_hyper_flags {
  *   g = grad * factor;  COUPLED: g = fma(weight_decay, p, g)
  *   m = fma(1 - beta1, g - m, m)
  *   v = fma(v, beta2, ((1 - beta2) * g) * g)
- *   d = sqrt(v) / sqrt(1 - beta2^t) + eps
+ *   d = fma(sqrt(v), 1 / sqrt(1 - beta2^t), eps)
  *   not COUPLED: p = p * (1 - lr * weight_decay)
  *   p = fma(-(lr / (1 - beta1^t)), m / d, p)
- * What depends on no element (1 - beta1, 1 - beta2, 1 - lr * weight_decay, sqrt(1 - beta2^t),
+ * What depends on no element (1 - beta1, 1 - beta2, 1 - lr * weight_decay, 1 / sqrt(1 - beta2^t),
  * -(lr / (1 - beta1^t)), 1 - dampening) is computed in fp64 and rounded to fp32 once. beta^t is, in
  * fp64: r = 1; for each bit of t from the lowest: if set r *= x; x *= x (starting from x = beta).
  * SGD:

@@ -32,7 +32,7 @@ static void reference(uint32_t kernel, const struct zero_update_args *a, uint64_
     if (kernel == ZERO_KERNEL_ADAMW) {
         want_m[i] = fmaf((float)(1 - (double)h->beta1), g - want_m[i], want_m[i]);
         want_v[i] = fmaf(want_v[i], h->beta2, ((float)(1 - (double)h->beta2) * g) * g);
-        float d = sqrtf(want_v[i]) / (float)sqrt(bias2) + h->eps;
+        float d = fmaf(sqrtf(want_v[i]), (float)(1 / sqrt(bias2)), h->eps);
         want_p[i] = fmaf((float)-((double)h->lr / bias1), want_m[i] / d, want_p[i]);
     } else if (h->momentum != 0) {
         float rest = (float)(1 - (double)h->dampening) * g;
