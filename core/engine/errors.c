@@ -39,9 +39,12 @@ int zero__runtime_error(struct zero_runtime *rt)
 
 int zero__runtime_cause(struct zero_runtime *rt, int err)
 {
-    int aborted = err == -ECANCELED || err == -ECONNABORTED;
-    int cause = aborted && rt->job ? zero__job_report(rt->job) : 0;
+    int cause = 0;
 
+    if (rt->job && (err == -ECANCELED || err == -ECONNABORTED))
+        cause = zero__job_report(rt->job);
+    else if (rt->job && err == -ECONNRESET) /* the transport saw a rank end before the job did */
+        cause = zero__job_report_soon(rt->job);
     return cause ? cause : err;
 }
 

@@ -139,6 +139,19 @@ int zero__job_report(struct zero__job *job)
                       e.cause);
 }
 
+int zero__job_report_soon(struct zero__job *job)
+{
+    int64_t until = zero__deadline_ns(ZERO__JOB_NEWS_NS);
+    struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
+
+    pthread_mutex_lock(&job->lock);
+    while (job->threaded && state_of(job) == ZERO__ERROR_NONE)
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+            break;
+    pthread_mutex_unlock(&job->lock);
+    return zero__job_report(job);
+}
+
 void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&job->lock);

@@ -19,6 +19,7 @@
 #define ZERO__JOB_GUESTS 8
 #define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)        /* for a HELLO after connecting */
 #define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
+#define ZERO__JOB_NEWS_NS ZERO_SECOND               /* for a death to be noticed by all */
 #define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
 #define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */
 #define ZERO__JOB_PIECE_BYTES (UINT64_C(256) << 10) /* of a broadcast, one round each */

@@ -92,6 +92,9 @@ int zero__job_error(struct zero__job *job, struct zero__job_error *out);
 /* Records the job's error as this thread's sentence and returns it; 0: there is none. */
 int zero__job_report(struct zero__job *job);
 
+/* The same after a moment in which the news of a death may come. */
+int zero__job_report_soon(struct zero__job *job);
+
 /*
  * `fn` is called once when an error is decided, from the control thread (with one rank: by the
  * thread that failed). If there is one already, soon.

@@ -6,13 +6,18 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../common/memory.h"
 #include "shm.h"
+
+#define ENDS_MS 100 /* for a process that has closed its files to end */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
@@ -121,16 +126,34 @@ static bool is_segment(int fd, const struct shm_address *a)
            (uint64_t)st.st_size == a->bytes && seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
+/* It may be on its way out: its files go a moment before it does. */
+static bool has_ended(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    bool ended = fd < 0 ? errno == ESRCH : poll(&p, 1, ENDS_MS) == 1;
+
+    if (fd >= 0)
+        close(fd);
+    return ended;
+}
+
 static int join_process(const struct zero__voice *v, int32_t rank, const struct shm_address *a,
                         bool writable, struct shm_segment *s)
 {
     char path[64];
+    int err;
 
     snprintf(path, sizeof path, "/proc/%llu/fd/%llu", (unsigned long long)a->pid,
              (unsigned long long)a->fd);
     s->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (s->fd < 0)
-        return zero__say(v, -errno,
+    err = s->fd < 0 ? -errno : 0;
+    if (err && err != -EMFILE && err != -ENFILE && has_ended((pid_t)a->pid))
+        return zero__say(v, -ECONNRESET, "rank %d: its process %llu has ended", rank,
+                         (unsigned long long)a->pid);
+    errno = -err;
+    if (err)
+        return zero__say(v, err,
                          "cannot open the memory of rank %d (%s): %m; ranks must run as one user, "
                          "in one PID namespace, with /proc mounted",
                          rank, path);
