@@ -53,7 +53,20 @@ def versions():
     found["openblas"] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", "libopenblas0-pthread")
                          or ["unknown"])[0]
     found["python"] = platform.python_version()
+    found["zero-gpt2 multiplies with"] = products()
     return found
+
+
+def products():
+    """What zero-gpt2 says about itself in bf16."""
+    command = ["./zero-gpt2", "--preset", "micro", "--dtype", "bf16", "--steps", "0", "--val", "0",
+               "--data", programs.TOP / "LICENSE"]
+    try:
+        text = programs.run([(command, programs.environment())], 60)
+    except programs.Failed as error:
+        return f"unknown: {error}"
+    line = text.splitlines()[0] if text else ""
+    return line.split(", ", 3)[-1] or "unknown"
 
 
 # ---- Figures -------------------------------------------------------------------------------------
@@ -139,10 +152,10 @@ parameter instead of 28, for less precise results. Norm and clipping are left ou
 GPT-2 of the same shape ({preset}, sequences of {seq} tokens), two ranks with one thread, each bound
 to one core with all its helper threads; the norm of the gradient is clipped to 1, AdamW. bf16 means
 parameters, and gradients on the wire, in bf16 and fp32 master copies. What differs: in bf16 PyTorch
-also multiplies and keeps activations in bf16, with the processor's instructions for it where it has
-them (see above); zero-gpt2 turns parameters into fp32 and multiplies in fp32 with OpenBLAS. In fp32
-both do the same work, PyTorch with its own BLAS. Every program also starts anew in each round; its
-first {warmup} steps do not count.
+also keeps activations in bf16; zero-gpt2 keeps them in fp32. Both multiply in bf16 with oneDNN where
+the processor has instructions for it and, for zero-gpt2, where its line above says so; otherwise
+zero-gpt2 widens to fp32. In fp32 both do the same work, each with its own BLAS. Every program also
+starts anew in each round; its first {warmup} steps do not count.
 """,
 }
 
