@@ -107,13 +107,11 @@ int zero__shm_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
 {
     struct shm_table *t = parent ? &parent->table : &ctx->table;
     struct shm_notice mine = {.call = SHM_CALL_SPLIT, .color = color, .key = key};
-    struct shm_notice *all = calloc((size_t)t->ranks, sizeof *all);
+    struct shm_notice *all = ctx->notices; /* a parent has no more ranks than the context */
     struct zero_comm *comm = NULL;
     int32_t first = 0;
     int err;
 
-    if (!all)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for a split");
     if (color < -1)
         mine.status = zero__say(&ctx->voice, -EINVAL, "split: color %d is negative", color);
     err = zero__board_gather(ctx, t, &mine, all);
@@ -130,7 +128,6 @@ int zero__shm_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
     comm->next = ctx->comms;
     ctx->comms = comm;
 end:
-    free(all);
     if (err)
         comm_free(comm);
     else

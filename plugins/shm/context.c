@@ -145,11 +145,11 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
 {
     int64_t until = zero__until_ns(ctx->timeout_ns);
     struct hello mine, *hellos = calloc((size_t)ctx->ranks, sizeof *hellos);
-    struct shm_notice *notices = calloc((size_t)ctx->ranks, sizeof *notices);
-    int err = -ENOMEM;
+    int err;
 
-    if (!hellos || !notices) {
-        zero__say(&ctx->voice, err, "no memory for a context");
+    ctx->notices = calloc((size_t)ctx->ranks, sizeof *ctx->notices);
+    if (!hellos || !ctx->notices) {
+        err = zero__say(&ctx->voice, -ENOMEM, "no memory for a context");
         goto end;
     }
     hello_fill(&mine);
@@ -157,10 +157,9 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
     if (!err)
         err = hello_check(&ctx->voice, hellos, ctx->ranks);
     if (!err)
-        err = control_join(ctx, oob, until, notices);
+        err = control_join(ctx, oob, until, ctx->notices);
 end:
     free(hellos);
-    free(notices);
     return err;
 }
 
@@ -208,6 +207,7 @@ int zero__shm_close(struct zero_comm_ctx *ctx)
         zero__shm_unreg(ctx, ctx->mrs);
     zero__segment_leave(ctx->control);
     free(ctx->regions);
+    free(ctx->notices);
     free(ctx);
     return 0;
 }

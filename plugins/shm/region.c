@@ -154,11 +154,11 @@ static int regions_grow(struct zero_comm_ctx *ctx)
 int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     struct shm_notice mine = {.call = SHM_CALL_EXCHANGE, .off = mr->off, .bytes = mr->bytes};
-    struct shm_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
+    struct shm_notice *all = ctx->notices;
     struct shm_peer *peers = calloc((size_t)ctx->ranks, sizeof *peers);
     int err;
 
-    if (!all || !peers)
+    if (!peers)
         mine.status = zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     else if (mr->region != SHM_NO_REGION)
         mine.status = zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
@@ -166,7 +166,7 @@ int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
         mine.status = regions_grow(ctx);
     if (!mine.status)
         mine.status = zero__segment_address(mr->segment, &mine.memory);
-    err = all ? zero__board_gather(ctx, &ctx->table, &mine, all) : mine.status;
+    err = zero__board_gather(ctx, &ctx->table, &mine, all);
     if (err)
         goto end;
     mr->peers = peers;
@@ -180,7 +180,6 @@ int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     mr->region = ctx->n_regions++;
     ctx->regions[mr->region] = mr;
 end:
-    free(all);
     free(peers);
     return err;
 }
@@ -243,16 +242,14 @@ int zero__shm_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, u
                   void **out)
 {
     struct shm_notice mine = {.call = SHM_CALL_MAP, .off = off, .bytes = len};
-    struct shm_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
     struct shm_map *map = calloc(1, sizeof *map);
     int err;
 
-    if (!all || !map)
+    if (!map)
         mine.status = zero__say(&ctx->voice, -ENOMEM, "no memory for a map");
     else
         mine.status = map_make(ctx, mr, off, len, &map->base);
-    err = all ? zero__board_gather(ctx, &ctx->table, &mine, all) : mine.status;
-    free(all);
+    err = zero__board_gather(ctx, &ctx->table, &mine, ctx->notices);
     if (map && !mine.status) {
         map->bytes = len * (uint64_t)ctx->ranks;
         map->next = mr->maps;

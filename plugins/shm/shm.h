@@ -155,6 +155,7 @@ struct zero_comm_ctx {
     struct shm_segment *control;
     struct shm_seat *seats;
     struct shm_table table;
+    struct shm_notice *notices; /* of all ranks; a rank without memory has to take part, too */
     _Atomic uint32_t woken, aborted;
     struct zero_mr *mrs;
     struct zero_mr **regions; /* by number; NULL where one was freed */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank of shm that gets no memory in the middle of a collective call: all ranks return an error,
+ * at once, and may call again. This program's calloc() and realloc() stand in front of the C
+ * library's for plugins too; one of rank 1's calls fails, then the next one, until none does. (With
+ * a sanitizer they are left alone, and nothing fails.)
+ */
+#include "comm.h"
+
+#include <stdlib.h>
+
+#define RANKS 3
+#define SOON_MS 5000 /* half the time after which ranks give up */
+#define MAX_CALLS 32
+
+static struct oob_board *board;
+static _Thread_local int fail_in; /* 1: the next call fails; 0: none */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifndef SANITIZED
+#define VISIBLE __attribute__((visibility("default"))) /* to plugins */
+
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+
+static bool fails(void)
+{
+    return fail_in > 0 && --fail_in == 0;
+}
+
+VISIBLE void *calloc(size_t n, size_t bytes)
+{
+    return fails() ? NULL : __libc_calloc(n, bytes);
+}
+
+VISIBLE void *realloc(void *p, size_t bytes)
+{
+    return fails() ? NULL : __libc_realloc(p, bytes);
+}
+#endif
+
+static int exchange(struct comm_rank *c)
+{
+    struct zero_mr *mr;
+    void *memory;
+    int armed = fail_in, err;
+
+    fail_in = 0; /* that is this rank's own business */
+    err = c->ops->alloc(c->ctx, 65536, ZERO_MEM_HOST, &memory, &mr);
+    fail_in = armed;
+    return err ? err : c->ops->exchange(c->ctx, mr);
+}
+
+static int map(struct comm_rank *c)
+{
+    void *base;
+    return c->ops->map(c->ctx, c->mr, 0, 65536, &base);
+}
+
+static int split(struct comm_rank *c)
+{
+    struct zero_comm *comm;
+    return c->ops->split(c->ctx, NULL, 0, 0, &comm);
+}
+
+static void one_call(struct rank *r)
+{
+    int (*call)(struct comm_rank *) = *(int (**)(struct comm_rank *))r->arg;
+    struct comm_rank c;
+    int err = -1, failed = 0;
+
+    if (!comm_open(r, &c, "shm", board, 65536, NULL, 0))
+        return;
+    for (int i = 1; err && i < MAX_CALLS; i++) {
+        int64_t t = now_ms();
+        fail_in = r->rank == 1 ? i : 0;
+        err = call(&c);
+        fail_in = 0;
+        t = now_ms() - t;
+        failed += err != 0;
+        if (!want(r, t < SOON_MS, "call %d: %d after %d ms: %s", i, err, (int)t,
+                  zero_last_error()) ||
+            !want(r, !err || err == -ENOMEM, "call %d: %d %s", i, err, zero_last_error()))
+            break;
+    }
+    r->value = failed;
+    want(r, !err, "it never worked");
+    want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
+    comm_end(r, &c);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        int (*call)(struct comm_rank *);
+    } calls[] = {{"exchange", exchange}, {"map", map}, {"split", split}};
+
+    board = shared_memory(sizeof *board);
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
+            memset(board, 0, sizeof *board);
+            void *arg = (void *)(uintptr_t)&calls[i].call;
+            struct rank *all = ranks_run(RANKS, (enum ranks_how)how, one_call, arg);
+            ranks_good(all, RANKS, "%s without memory fails on all ranks, %s", calls[i].name,
+                       ranks_how_name[how]);
+#ifndef SANITIZED
+            ok(all[0].value > 0 && all[0].value == all[1].value, "as often on all: %d times",
+               (int)all[0].value);
+#endif
+        }
+    done();
+}
