@@ -267,7 +267,9 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
  * The unit's parameters are wanted now: gathered if they are sharded. With stream NULL it returns
  * when they are there; otherwise work put on `stream` later finds them. Collective in the sense
  * that all ranks acquire in the same order; an order that differs from the declared one works,
- * without prefetch, and becomes the order of the next step.
+ * without prefetch, and becomes the order of the next step. One thing cannot be made up for: one
+ * more BACKWARD use of a unit than was declared, when its gradient is reduced already. That is
+ * refused (-EINVAL) and ends the job: declare such an order with zero_set_order().
  */
 ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
@@ -340,7 +342,10 @@ ZERO_API int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, v
 ZERO_API int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first,
                              uint64_t count, float *values);
 
-/** The converse: sets master values and the parameter's copies; optimizer state is kept. */
+/**
+ * The converse: sets master values and the parameter's copies; optimizer state is kept.
+ * Collective, between steps, with the same values on every rank.
+ */
 ZERO_API int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first,
                               uint64_t count, const float *values);
 
