@@ -172,10 +172,13 @@ static double mib(uint64_t bytes)
 
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
 {
+    bool beyond = false;
+
     gpt2_log_say(log, "Memory of this rank in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
                  "planned", "reserved", "peak");
     for (uint32_t i = 0; i < m->n_rows; i++) {
         const struct zero_memory_row *r = &m->rows[i];
+        beyond |= r->peak > r->reserved;
         if (r->planned || r->reserved || r->peak)
             gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", r->class_name, r->tier,
                          mib(r->planned), mib(r->reserved), mib(r->peak));
@@ -187,6 +190,9 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
     if (m->mapped)
         gpt2_log_say(log, "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
                      "them", "mapped", "", "", mib(m->mapped));
+    if (beyond)
+        gpt2_log_say(log, "  (reserved: a class's part at the moment when all together need most; "
+                     "its own peak comes at another one)");
 }
 
 static json_t *memory_json(const struct zero_memory_report *m)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FLAG, TEXT, WHOLE, REAL, PRESET, DTYPE, FORMAT, LIBRARY, HELP, VERSION };
+enum kind { FLAG, TEXT, WHOLE, REAL, PRESET, DTYPE, FORMAT, SET_WHOLE, SET_REAL, HELP, VERSION };
 
-/* Where a value goes and what it may be. */
+/* Where a value goes and what it may be. SET: it becomes a setting of the library, as it is. */
 static const struct entry {
     const char *name, *value; /* value: what the help calls it, NULL for a flag */
     enum kind kind;
@@ -27,15 +27,15 @@ static const struct entry {
     {"preset", "NAME", PRESET, 0, 0, 0, "micro, tiny, 124M, 350M, 774M or 1.5B (default tiny)"},
     {"dtype", "TYPE", DTYPE, 0, 0, 0, "fp32, bf16 or fp16 (default fp32; bf16 from 124M on)"},
     {"vocab", "N", WHOLE, AT(vocab), 1, 1 << 24, "rows of vocabulary (256; 50304 from 124M on)"},
-    {"stage", "0-3", LIBRARY, 0, 0, 0, "what is sharded (ZERO_STAGE)"},
+    {"stage", "0-3", SET_WHOLE, 0, 0, 3, "what is sharded (ZERO_STAGE)"},
     {"batch", "N", WHOLE, AT(batch), 1, 65536, "sequences of a rank in a micro-batch (8; 1)"},
     {"seq", "N", WHOLE, AT(seq), 1, 1 << 24, "tokens of a sequence (all positions; 256)"},
-    {"accum", "N", LIBRARY, 0, 0, 0, "micro-batches of a step (ZERO_ACCUM)"},
+    {"accum", "N", SET_WHOLE, 0, 1, 65536, "micro-batches of a step (ZERO_ACCUM)"},
     {"recompute", NULL, FLAG, AT(recompute), 0, 0, "save memory: compute activations twice"},
     {"steps", "N", WHOLE, AT(steps), 0, 1e9, "training steps (200)"},
-    {"lr", "X", LIBRARY, 0, 0, 0, "largest learning rate (ZERO_LR), then a cosine to a tenth"},
+    {"lr", "X", SET_REAL, 0, 0, 1e6, "largest learning rate (ZERO_LR), then a cosine to a tenth"},
     {"warmup", "N", WHOLE, AT(warmup), 0, 1e9, "steps up to it (a tenth of all, at most 100)"},
-    {"clip", "X", LIBRARY, 0, 0, 0, "largest norm of the gradient (ZERO_CLIP)"},
+    {"clip", "X", SET_REAL, 0, 0, 1e30, "largest norm of the gradient (ZERO_CLIP)"},
     {"weight-decay", "X", REAL, AT(weight_decay), 0, 1e6, "of matrices (0.1)"},
     {"beta2", "X", REAL, AT(beta2), 0, 0.999999, "of AdamW (0.95)"},
     {"seed", "N", WHOLE, AT(seed), 0, 1e15, "of weights, samples and text (1)"},
@@ -120,11 +120,22 @@ static int parse_dtype(struct parse *p, const char *s)
     return fail(p, "--dtype %s: fp32, bf16 or fp16 is wanted", s);
 }
 
-/* The library checks the value of its own option; the last of several counts. */
-static int pass_on(struct parse *p, const char *name, const char *value)
+/*
+ * The library would refuse the same values, but it would speak of its option, and not of the one
+ * that was typed. The last of several counts.
+ */
+static int pass_on(struct parse *p, const struct entry *e, const char *value)
 {
     struct gpt2_options *o = p->o;
+    const char *name = e->name;
     uint32_t i = 0;
+    uint64_t whole;
+    double real;
+    int err = e->kind == SET_WHOLE ? parse_whole(p, e, value, &whole)
+                                   : parse_real(p, e, value, &real);
+
+    if (err)
+        return err;
 
     while (i < o->n_settings && strcmp(o->settings[i].name, name) != 0)
         i++;
@@ -160,8 +171,9 @@ static int parse_one(struct parse *p, const struct entry *e, const char *s)
                    : 0;
     case DTYPE:
         return parse_dtype(p, s);
-    case LIBRARY:
-        return pass_on(p, e->name, s);
+    case SET_WHOLE:
+    case SET_REAL:
+        return pass_on(p, e, s);
     case VERSION:
         printf("zero-gpt2 %s\n", zero_version());
         return 1;

@@ -52,9 +52,11 @@ def options_and_files():
             ["--preset", "124M", "--seq", 300, "--data", short])
     refused("a sequence longer than the model", ["--seq 33", "32 positions"], ["--seq", 33])
     refused("batch 0", ["--batch 0", "from 1 to"], ["--batch", 0])
-    refused("accumulation 0", ["accum=0", "from 1 to"], ["--accum", 0])
+    refused("accumulation 0", ["--accum 0", "from 1 to"], ["--accum", 0])
+    refused("a negative learning rate", ["--lr -3", "from 0 to"], ["--lr", -3])
+    refused("a clip that is no number", ["--clip x", "from 0 to"], ["--clip", "x"])
     refused("accumulation 0 by variable", ["ZERO_ACCUM=0", "from 1 to"], env={"ZERO_ACCUM": "0"})
-    refused("stage 7", ["stage=7", "from 0 to 3"], ["--stage", 7])
+    refused("stage 7", ["--stage 7", "from 0 to 3"], ["--stage", 7])
     refused("stage 7 by variable", ["ZERO_STAGE=7", "from 0 to 3"], env={"ZERO_STAGE": "7"})
     refused("an unknown preset", ["--preset huge", "there are micro, tiny"], ["--preset", "huge"])
     refused("an unknown plugin", ["zero-comm-pigeon.so", "`zero info`", "ZERO_PLUGIN_PATH"],
