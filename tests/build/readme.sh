@@ -14,12 +14,26 @@ fences() {
     awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^```/ { on = 0 } on' "$readme"
 }
 
+# Build/root as the README has it, from what is built; `cc` adds the warnings of this tree.
+root=$scratch/build/root
+mkdir -p "$root/bin" "$root/lib/pkgconfig" "$root/include" "$scratch/bin"
+cp -r "$ZERO_TEST_TOP/include/zero" "$root/include"
+cp -P .libs/libzero.so* "$root/lib"
+sed "s|^prefix=.*|prefix=$root|" zero.pc > "$root/lib/pkgconfig/zero.pc"
+ln -s "$ZERO_TEST_BUILD/zero" "$root/bin/zero"
+cat > "$scratch/bin/cc" <<END
+#!/bin/sh
+exec $CC -std=c11 -Wall -Wextra -Wpedantic -Werror $SANITIZE_CFLAGS "\$@"
+END
+chmod +x "$scratch/bin/cc"
+
 fences c > "$scratch/example.c"
 ok 'the example is there' test -s "$scratch/example.c"
-# shellcheck disable=SC2086 # lists of flags
-ok 'it compiles' $CC -std=c11 -Wall -Wextra -Wpedantic -Werror $SANITIZE_CFLAGS \
-    -I"$ZERO_TEST_TOP/include" -o "$scratch/example" "$scratch/example.c" \
-    -L"$ZERO_TEST_BUILD/.libs" -lzero -Wl,-rpath,"$ZERO_TEST_BUILD/.libs"
+fences sh | sed -n '/^export PKG_CONFIG_PATH/,/^cc /p' > "$scratch/compile"
+ok 'it compiles as it says there' sh -c "cd '$scratch' && grep -q '^cc ' compile &&
+    PATH='$scratch/bin':\$PATH sh -eu ./compile && test -x example"
+ok 'the installed library is the one it runs with' sh -c "ldd '$scratch/example' |
+    grep -F 'libzero.so.0 => $root/lib/libzero.so'"
 ok 'it trains on one rank' sh -c "'$scratch/example' | grep 'norm of the gradient after 100 steps'"
 ok 'it trains on two ranks' sh -c "./zero run -n 2 -- '$scratch/example' |
     grep 'norm of the gradient after 100 steps'"
