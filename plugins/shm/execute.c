@@ -75,6 +75,22 @@ static bool check_peers(struct zero_comm *comm)
     return news;
 }
 
+/*
+ * An all_reduce in which every rank sums everything for itself. With two ranks as many bytes travel
+ * as when each sums a half and copies the other's, but nobody waits in the middle, and nobody reads
+ * what a peer's cache has just written. Past the caches the halves win: less is read and written
+ * altogether. In place the sums would overwrite what the peer still reads.
+ */
+static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
+{
+    const struct zero_coll *c = &op->coll;
+
+    if (c->kind != ZERO_ALL_REDUCE || (c->flags & ZERO_COLL_ACCUMULATE))
+        return c->kind == ZERO_ALL_REDUCE;
+    return comm->ranks == 2 && c->src_dtype == c->dst_dtype && !op->stream &&
+           !(c->flags & ZERO_COLL_INPLACE);
+}
+
 /* The next rank to copy from; -1 when none is ready. */
 static int32_t next_copy(struct zero_comm *comm, const struct zero_coll *c)
 {
@@ -117,7 +133,7 @@ static void copy_of(const struct zero_comm *comm, const struct shm_op *op, int32
         break;
     case ZERO_ALL_REDUCE:
         zero__coll_part(c->count, p, comm->ranks, &first, &n);
-        if (p != comm->rank && n && !(c->flags & ZERO_COLL_ACCUMULATE)) {
+        if (p != comm->rank && n) {
             *src = part->dst + first * size;
             *dst = op->dst + first * size;
             *bytes = n * size;
@@ -170,7 +186,7 @@ static void sum_of(const struct zero_comm *comm, const struct shm_op *op, uint64
     *count = c->count;
     if (c->kind == ZERO_REDUCE_SCATTER)
         *first = (uint64_t)comm->rank * c->count;
-    else if (!(c->flags & ZERO_COLL_ACCUMULATE))
+    else if (!sums_all(comm, op))
         zero__coll_part(c->count, comm->rank, comm->ranks, first, count);
 }
 
@@ -255,12 +271,12 @@ bool zero__shm_execute(struct zero_comm *comm, uint64_t *budget)
         news = true;
         if (!run_sum(comm, budget))
             return news;
-        if (c->kind == ZERO_ALL_REDUCE && !(c->flags & ZERO_COLL_ACCUMULATE))
+        if (c->kind == ZERO_ALL_REDUCE && !sums_all(comm, current(comm)))
             publish_sum(comm);
         comm->reduced = true;
     }
     if (c->kind != ZERO_REDUCE_SCATTER && c->kind != ZERO_BARRIER &&
-        !(c->flags & ZERO_COLL_ACCUMULATE)) {
+        !sums_all(comm, current(comm))) {
         news |= run_copies(comm, budget);
         if (comm->n_copied < comm->ranks)
             return news;
