@@ -36,6 +36,7 @@ struct run_job {
     int failed; /* rank that failed first, -1: none */
     pid_t failed_pid;
     int failed_status;        /* of waitpid() */
+    bool starting;            /* a signal that waits may be older than some ranks */
     int signal;               /* that ended the job from outside, 0: none */
     int64_t term_ns, kill_ns; /* when the ranks are told again; ZERO_NEVER: not */
     int64_t give_up_ns;       /* the kernel does not end what was killed */

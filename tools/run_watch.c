@@ -39,14 +39,17 @@ static void tell_ranks(struct run_job *job, int sig)
             kill(job->ranks[r].pid, sig);
 }
 
-/* The terminal has told its foreground group already; others have to be told by us. */
+/*
+ * The terminal has told its foreground group already; others have to be told by us, and while the
+ * ranks are being started, those that came after the signal.
+ */
 static void pass_on(struct run_job *job, const struct signalfd_siginfo *s)
 {
     pid_t group = getpgrp();
 
     for (int r = 0; r < job->options->n; r++) {
         pid_t pid = job->ranks[r].pid;
-        if (pid && (s->ssi_code != SI_KERNEL || getpgid(pid) != group))
+        if (pid && (job->starting || s->ssi_code != SI_KERNEL || getpgid(pid) != group))
             kill(pid, (int)s->ssi_signo);
     }
 }
@@ -260,6 +263,9 @@ int run_watch(struct run_job *job)
         free(whose);
         return 1;
     }
+    job->starting = true;
+    none = read_signals(job);
+    job->starting = false;
     /* A job that ends well leaves what its ranks put into the background; a broken one does not. */
     while (job->alive > 0 || (job->ending && !none)) {
         turn(job, polls, whose, sleep_ms(job));
