@@ -4,8 +4,8 @@
 What may change the bits is the number of ranks, the type of the parameters, how many micro-batches a
 step has and when they are reduced; runs that agree in these form a group. Everything else must not
 change them. Without arguments: a cover of at most 24 runs in which any two values of any two
-settings meet, in pairs of one group that differ in everything else, and one run three times.
---all: every combination (hours), one run 20 times; results are kept in the build tree by setting
+settings meet, in pairs of one group that differ in everything else, and one run 20 times.
+--all: every combination (hours); results are kept in the build tree by setting
 and by the contents of the programs, so that it can be stopped and goes on. --all ranks=2 isa=avx2
 restricts settings.
 """
@@ -165,7 +165,7 @@ def main():
         if support.SANITIZED:
             runs = runs[:4]
         compare(runs, [result(run) for run in runs])
-        repeat(runs[1], 3)
+        repeat(runs[1], 3 if support.SANITIZED else 20)
     support.done()
 
 
