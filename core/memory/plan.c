@@ -9,8 +9,14 @@
 #include "memory/plan_greedy.h"
 #include "memory/plan_improve.h"
 #include "memory/plan_problem.h"
+#include "memory/plan_repair.h"
 
-#define MANY 3000 /* buffers, from which on all greedy passes take longer than a first search */
+#define MANY 1000 /* buffers, from which on all greedy passes take longer than a first search */
+#define NEAR 64   /* a plan that misses the target by no more than this part of it is repaired */
+#define REPAIR_PART 50 /* of the effort, but no more than the next */
+#define REPAIR_EFFORT 40000u
+#define GREEDY_TIMES 8 /* all greedy passes after the first: so many times the effort of that, */
+#define GREEDY_EFFORT 4000000u /* and this */
 
 /* The height, in units, that needs no further effort. */
 static uint64_t target_height(const struct zero__plan_problem *p, uint64_t capacity, uint64_t align)
@@ -72,13 +78,24 @@ static uint32_t parts_find(const struct zero__plan_problem *p, struct part *part
 static int whole_solve(const struct zero__plan_problem *p, uint64_t target, uint64_t limit,
                        uint32_t n_threads, struct zero__plan_best *best, uint64_t *nodes)
 {
-    bool quick = p->n > MANY && limit > 0;
-    int err = zero__plan_greedy(p, target, quick, best);
+    uint64_t first = 0, spent = 0;
+    int err = zero__plan_greedy(p, target, 0, 1, UINT64_MAX, best, &first);
+    uint64_t greedy_limit = GREEDY_EFFORT + GREEDY_TIMES * first;
+    uint64_t repair_limit =
+        limit / REPAIR_PART < REPAIR_EFFORT ? limit / REPAIR_PART : REPAIR_EFFORT;
+    bool greedy_last = p->n > MANY && limit > 0;
 
-    if (!err && best->height > target)
-        err = zero__plan_improve(p, target, limit, n_threads, best, nodes);
-    if (!err && best->height > target && quick)
-        err = zero__plan_greedy(p, target, false, best);
+    if (!err && best->height > target && limit > 0 && best->height - target <= target / NEAR)
+        err = zero__plan_repair(p, target, p->n + repair_limit, best, &spent);
+    if (!err && best->height > target && !greedy_last)
+        err = zero__plan_greedy(p, target, 1, ZERO__PLAN_N_PASSES, greedy_limit, best, nodes);
+    if (!err && best->height > target && spent < limit)
+        err = zero__plan_improve(p, target, limit - spent, n_threads, best, &spent);
+    if (!err && best->height > target && greedy_last && spent < limit) {
+        greedy_limit = limit - spent < greedy_limit ? limit - spent : greedy_limit;
+        err = zero__plan_greedy(p, target, 1, ZERO__PLAN_N_PASSES, greedy_limit, best, &spent);
+    }
+    *nodes += first + spent;
     return err;
 }
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core grows by what finds no hole, until all fit or the core itself cannot be planned. */
+/*
+ * The core grows by what finds no hole, until all fit or the core itself cannot be planned.
+ *
+ * Only the moments from the first to the last that the core is about are planned: members that meet
+ * outside of them meet inside as well. And a member that lives through all of these may as well
+ * lie at the bottom, so those are stacked there and need no search.
+ */
 #include "memory/plan_core.h"
 
 #include <stdlib.h>
@@ -7,6 +13,7 @@
 
 #include "base/status.h"
 #include "memory/plan_race.h"
+#include "memory/plan_rank.h"
 
 #define MOST_ROUNDS 16
 
@@ -18,7 +25,8 @@ struct core {
     uint64_t *inner;                   /* by member */
     struct zero__plan_buffer *buffers; /* the members */
     uint32_t *id;                      /* by member: the buffer */
-    uint32_t n;                        /* members */
+    uint32_t n;                        /* members that do not live throughout */
+    uint32_t first, last;              /* the slots that are planned */
     void *block;
 };
 
@@ -45,11 +53,65 @@ static void members_find(struct core *c, double tight)
     const struct zero__plan_problem *p = c->p;
     double full = tight * (double)p->bound;
 
+    c->first = p->n_slots;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        if ((double)p->load[s] < full)
+            continue;
+        c->first = s < c->first ? s : c->first;
+        c->last = s + 1;
+    }
     for (uint32_t b = 0; b < p->n; b++) {
         c->member[b] = false;
         for (uint32_t s = p->first[b]; s < p->last[b] && !c->member[b]; s++)
             c->member[b] = (double)p->load[s] >= full;
     }
+}
+
+static void misfits_add(struct core *c)
+{
+    const struct zero__plan_problem *p = c->p;
+
+    for (uint32_t b = 0; b < p->n; b++) {
+        if (!c->misfit[b] || c->member[b])
+            continue;
+        c->member[b] = true;
+        c->first = p->first[b] < c->first ? p->first[b] : c->first;
+        c->last = p->last[b] > c->last ? p->last[b] : c->last;
+    }
+}
+
+/* Stacks the members that live throughout, the longest at the bottom, and lists the others. */
+static int members_sort(struct core *c, uint32_t *n_members, uint64_t *base)
+{
+    const struct zero__plan_problem *p = c->p;
+    struct zero__plan_ranked *through = malloc(((size_t)p->n + 1) * sizeof *through);
+    uint32_t n_through = 0;
+
+    if (!through)
+        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+    c->n = 0;
+    for (uint32_t b = 0; b < p->n; b++) {
+        if (!c->member[b])
+            continue;
+        uint32_t first = p->first[b] > c->first ? p->first[b] : c->first;
+        uint32_t last = p->last[b] < c->last ? p->last[b] : c->last;
+        if (first == c->first && last == c->last) {
+            double length = zero__plan_rank(p, ZERO__PLAN_RANK_LENGTH, b);
+            through[n_through++] = (struct zero__plan_ranked){length, b};
+            continue;
+        }
+        c->id[c->n] = b;
+        c->buffers[c->n++] = (struct zero__plan_buffer){p->size[b], first, last, 0};
+    }
+    zero__plan_ranked_sort(through, n_through);
+    *base = 0;
+    for (uint32_t k = 0; k < n_through; k++) {
+        c->offset[through[k].buffer] = *base;
+        *base += p->size[through[k].buffer];
+    }
+    free(through);
+    *n_members = c->n + n_through;
+    return 0;
 }
 
 /* Plans the members alone; their offsets go where they belong. */
@@ -58,24 +120,21 @@ static int members_plan(struct core *c, uint64_t target, uint64_t limit, uint32_
 {
     const struct zero__plan_problem *p = c->p;
     struct zero__plan_problem inner;
+    uint32_t n_members = 0;
+    uint64_t base = 0;
 
-    c->n = 0;
-    for (uint32_t b = 0; b < p->n; b++) {
-        if (!c->member[b])
-            continue;
-        c->id[c->n] = b;
-        c->buffers[c->n++] = (struct zero__plan_buffer){p->size[b], p->first[b], p->last[b], 0};
-    }
     *found = false;
-    if (c->n == p->n)
-        return 0; /* nothing is left over: that is the whole task, and tried elsewhere */
-    int err = zero__plan_problem_create(c->buffers, c->n, 1, &inner);
+    *effort += p->n / 16;
+    int err = members_sort(c, &n_members, &base);
+    if (err || n_members == p->n)
+        return err; /* nothing is left over: that is the whole task, and tried elsewhere */
+    err = zero__plan_problem_create(c->buffers, c->n, 1, &inner);
     if (err)
         return err;
-    err = zero__plan_race(&inner, target, 0, limit, n_threads, c->inner, found, effort);
+    err = zero__plan_race(&inner, target - base, 0, limit, n_threads, c->inner, found, effort);
     if (!err && *found)
         for (uint32_t k = 0; k < c->n; k++)
-            c->offset[c->id[k]] = c->inner[k];
+            c->offset[c->id[k]] = base + c->inner[k];
     zero__plan_problem_destroy(&inner);
     return err;
 }
@@ -111,13 +170,13 @@ int zero__plan_core(const struct zero__plan_problem *p, double tight, uint64_t t
         err = members_plan(&c, target, (end - *effort) / 4, n_threads, &found, effort);
         if (err || !found)
             break;
-        err = zero__plan_greedy_fill(p, c.member, target, c.offset, c.misfit, &n_misfit);
+        uint64_t left = end > *effort ? end - *effort : 0;
+        err = zero__plan_greedy_fill(p, c.member, target, left, c.offset, c.misfit, &n_misfit,
+                                     effort);
         if (err)
             break;
-        *effort += 4 * (uint64_t)p->n;
         best_take(&c, best);
-        for (uint32_t b = 0; b < p->n; b++)
-            c.member[b] |= c.misfit[b];
+        misfits_add(&c);
     }
     free(c.block);
     return err;

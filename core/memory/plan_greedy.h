@@ -17,18 +17,25 @@ struct zero__plan_best {
     const char *method;
 };
 
-/* Improves *best until its height is no more than target or the passes are used up; with quick only
- * the few most promising ones. Heights from best->height on are given up early; start with
- * UINT64_MAX. 0 or -ENOMEM. */
-int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, bool quick,
-                      struct zero__plan_best *best);
+#define ZERO__PLAN_N_PASSES                                              \
+    16u /* each order with first and with best fit; the first suits most \
+         */
+
+/* Improves *best by the passes first .. last - 1, until its height is no more than target or
+ * `limit` units of effort are spent; adds them to *effort. Heights from best->height on are given
+ * up early; start with UINT64_MAX. 0 or -ENOMEM. */
+int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, uint32_t first,
+                      uint32_t last, uint64_t limit, struct zero__plan_best *best,
+                      uint64_t *effort);
 
 /*
  * Places the buffers that are not fixed into the holes between those that are (whose offsets are
- * given), in several orders, and keeps the order that leaves the fewest above the target: these
- * are marked in misfit and counted. Writes all offsets. 0 or -ENOMEM.
+ * given), in several orders until about limit units of effort are spent, and keeps the order that
+ * leaves the fewest above the target: these are marked in misfit and counted. Writes all offsets.
+ * 0 or -ENOMEM.
  */
 int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed, uint64_t target,
-                           uint64_t *offset, bool *misfit, uint32_t *n_misfit);
+                           uint64_t limit, uint64_t *offset, bool *misfit, uint32_t *n_misfit,
+                           uint64_t *effort);
 
 #endif

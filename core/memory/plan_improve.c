@@ -19,8 +19,8 @@ static const struct {
     uint32_t permille; /* of the effort */
     uint32_t most;     /* only tasks of so many buffers */
 } tries[] = {
-    {0, 4, 2000},           {1, 50, UINT32_MAX},  {0.99, 50, UINT32_MAX}, {0.97, 30, UINT32_MAX},
-    {0.95, 30, UINT32_MAX}, {0, 400, UINT32_MAX}, {0.9, 30, UINT32_MAX},  {0.8, 30, UINT32_MAX},
+    {0, 4, 2000},           {1, 50, UINT32_MAX},   {0.99, 50, UINT32_MAX}, {0.97, 30, UINT32_MAX},
+    {0.95, 30, UINT32_MAX}, {0.9, 30, UINT32_MAX}, {0.8, 30, UINT32_MAX},  {0, 400, UINT32_MAX},
 };
 
 struct improvement {
@@ -54,13 +54,15 @@ static int whole_try(struct improvement *m, uint64_t target, uint64_t limit, uin
     return 0;
 }
 
-/* Heights between the target, which could not be reached, and the best. */
-static int between_try(struct improvement *m, uint64_t target, uint64_t limit, uint64_t *effort)
+/* Heights between the target, which could not be reached, and the best, until the effort comes to
+ * an end. */
+static int between_try(struct improvement *m, uint64_t target, uint64_t limit, uint64_t end,
+                       uint64_t *effort)
 {
     uint64_t low = target, share = limit / 100 * HALVING_PERCENT;
     int err = 0;
 
-    for (int k = 0; k < HALVINGS && !err && m->best->height - low > 1; k++) {
+    for (int k = 0; k < HALVINGS && !err && m->best->height - low > 1 && *effort < end; k++) {
         uint64_t middle = low + (m->best->height - low) / 2;
         err = whole_try(m, middle, share, effort);
         if (!err && m->best->height > middle)
@@ -75,6 +77,7 @@ int zero__plan_improve(const struct zero__plan_problem *p, uint64_t target, uint
                        uint32_t n_threads, struct zero__plan_best *best, uint64_t *effort)
 {
     struct improvement m = {.p = p, .best = best, .n_threads = n_threads};
+    uint64_t end = *effort + limit;
     int err = 0;
 
     m.offset = malloc(((size_t)p->n + 1) * sizeof *m.offset);
@@ -82,14 +85,14 @@ int zero__plan_improve(const struct zero__plan_problem *p, uint64_t target, uint
         return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
     for (size_t k = 0; k < sizeof tries / sizeof *tries && best->height > target && !err; k++) {
         uint64_t share = limit / 1000 * tries[k].permille;
-        if (p->n > tries[k].most)
+        if (p->n > tries[k].most || *effort >= end)
             continue;
         err = tries[k].tight > 0
                   ? zero__plan_core(p, tries[k].tight, target, share, n_threads, best, effort)
                   : whole_try(&m, target, share, effort);
     }
     if (!err && best->height > target)
-        err = between_try(&m, target, limit, effort);
+        err = between_try(&m, target, limit, end, effort);
     free(m.offset);
     return err;
 }

@@ -16,6 +16,7 @@
 #define NO_PAIR ZERO__PLAN_NO_PAIR
 #define MOST_REACH 64u   /* slots: how far apart partners may start or end */
 #define PAIRS_A_STEP 16u /* looked at for one unit of effort */
+#define SLOTS_A_STEP 64u
 
 struct merge {
     const struct zero__plan_merge_rule *rule;
@@ -23,7 +24,14 @@ struct merge {
     uint32_t n_slots;
     uint64_t *slack;  /* by slot */
     uint64_t n_pairs; /* looked at */
+    uint64_t n_slots_seen;
+    uint64_t limit; /* of effort */
 };
+
+static uint64_t effort_of(const struct merge *m)
+{
+    return m->n_pairs / PAIRS_A_STEP + m->n_slots_seen / SLOTS_A_STEP;
+}
 
 /* The item that a and b would become. */
 static struct zero__plan_item pair_box(const struct merge *m, uint32_t a, uint32_t b)
@@ -111,9 +119,13 @@ static double pair_cost(struct merge *m, uint32_t a, uint32_t b)
     if (cost > rule->most_lost)
         return NO_PAIR;
     cost *= doubt(m, &box) * (1 + rule->jitter * chance);
-    for (uint32_t s = box.first; s < box.last; s++)
-        if (m->slack[s] < slot_loss(m, &box, s))
+    for (uint32_t s = box.first; s < box.last; s++) {
+        if (m->slack[s] < slot_loss(m, &box, s)) {
+            m->n_slots_seen += s - box.first;
             return NO_PAIR;
+        }
+    }
+    m->n_slots_seen += box.last - box.first;
     return cost;
 }
 
@@ -197,7 +209,7 @@ static void pair_make(struct merge *m, uint32_t a, uint32_t b)
 
 static void pairs_make(struct merge *m)
 {
-    while (m->items.n_heap > m->rule->keep && m->items.n_heap > 1) {
+    while (m->items.n_heap > m->rule->keep && m->items.n_heap > 1 && effort_of(m) < m->limit) {
         uint32_t i = m->items.heap[0], j = m->items.item[i].partner;
         if (j == NONE)
             return;
@@ -225,7 +237,7 @@ static int merge_create(const struct zero__plan_problem *p, uint64_t capacity, s
         m->slack[s] = capacity - p->load[s];
     for (uint32_t b = 0; b < p->n; b++)
         zero__plan_items_link(&m->items, b);
-    for (uint32_t b = 0; b < p->n; b++)
+    for (uint32_t b = 0; b < p->n && effort_of(m) < m->limit; b++)
         partner_find(m, b, false);
     return 0;
 }
@@ -261,17 +273,17 @@ err_free:
 }
 
 int zero__plan_merge(const struct zero__plan_problem *p, uint64_t capacity,
-                     const struct zero__plan_merge_rule *rule, struct zero__plan_merged *out,
-                     uint64_t *effort)
+                     const struct zero__plan_merge_rule *rule, uint64_t limit,
+                     struct zero__plan_merged *out, uint64_t *effort)
 {
     struct zero__plan_merged merged = {0};
-    struct merge m = {.rule = rule};
+    struct merge m = {.rule = rule, .limit = limit};
     int err = merge_create(p, capacity, &m);
 
     if (err)
         return err;
     pairs_make(&m);
-    *effort += p->n + m.n_pairs / PAIRS_A_STEP;
+    *effort += p->n + effort_of(&m);
     err = smaller_make(&m, &merged);
     zero__plan_items_close(&m.items);
     free(m.slack);

@@ -32,10 +32,11 @@ struct zero__plan_merged {
     uint32_t n, n_items;
 };
 
-/* 0 or -ENOMEM; *effort is increased by what was spent. */
+/* 0 or -ENOMEM; *effort is increased by what was spent, about limit at most: what no pair was found
+ * for until then stays as it is. */
 int zero__plan_merge(const struct zero__plan_problem *p, uint64_t capacity,
-                     const struct zero__plan_merge_rule *rule, struct zero__plan_merged *out,
-                     uint64_t *effort);
+                     const struct zero__plan_merge_rule *rule, uint64_t limit,
+                     struct zero__plan_merged *out, uint64_t *effort);
 
 /* From offsets of the smaller task to those of the whole. */
 void zero__plan_merged_expand(struct zero__plan_merged *m, const uint64_t *smaller,

@@ -16,10 +16,12 @@
 
 #define ROUND 8u
 #define MOST_THREADS 64u
+#define SHARES 2u        /* an attempt spends such a part of the effort on each of its steps, */
+#define LEAST_SHARE 256u /* or so much for each buffer if that is more */
 
 struct race {
     const struct zero__plan_problem *p;
-    uint64_t capacity, seed;
+    uint64_t capacity, seed, limit;
     uint32_t first; /* number of the round's first attempt */
     _Atomic uint32_t next, winner;
     _Atomic int err;
@@ -60,13 +62,17 @@ static int attempt_run(struct race *r, uint32_t k, uint64_t *offset, bool *found
     uint64_t *effort = &r->effort[k - r->first];
 
     rule_make(r->seed, k, p->n, &rule);
-    int err = zero__plan_merge(p, r->capacity, &rule, &merged, effort);
+    uint64_t share = r->limit / SHARES > LEAST_SHARE * (uint64_t)p->n
+                         ? r->limit / SHARES
+                         : LEAST_SHARE * (uint64_t)p->n;
+    int err = zero__plan_merge(p, r->capacity, &rule, share, &merged, effort);
     if (err)
         return err;
     err = zero__plan_search_create(&merged.problem, &search);
     if (err)
         goto out;
     uint64_t limit = (200 + 20 * (uint64_t)merged.problem.n) * zero__plan_luby(k + 1);
+    limit = limit < share ? limit : share;
     *found = zero__plan_search_run(search, r->capacity, rule.seed, limit, &r->winner, k, offset,
                                    effort) == ZERO__PLAN_FOUND;
     if (*found)
@@ -134,6 +140,7 @@ int zero__plan_race(const struct zero__plan_problem *p, uint64_t capacity, uint6
         .p = p,
         .capacity = capacity,
         .seed = seed,
+        .limit = limit,
         .winner = UINT32_MAX,
         .offset = offset,
         .lock = PTHREAD_MUTEX_INITIALIZER,

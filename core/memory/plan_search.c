@@ -16,7 +16,8 @@
 #define MOST_DEPTH 4096u /* branchings and splits above each other: bounds the stack */
 #define TABLE_ENTRIES 65536u
 #define SLOTS_A_STEP 32u /* looked at for one unit of effort */
-#define RESTART 2000u    /* effort of the shortest run */
+#define CHOICES_A_STEP 8u
+#define RESTART 2000u /* effort of the shortest run */
 
 struct part {
     uint32_t first, last;
@@ -139,6 +140,7 @@ static uint32_t corner_choose(struct zero__plan_search *s, struct part part)
         for (int right = 0; right < 2; right++) {
             uint32_t n = zero__plan_valley_choices(sky, &v, right, s->order, s->seed, s->scratch,
                                                    MOST_CHOICES);
+            s->effort += n / CHOICES_A_STEP;
             if (n == 0)
                 return 0;
             if (n < fewest || (n == fewest && v.height < lowest)) {

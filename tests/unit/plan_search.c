@@ -141,7 +141,7 @@ static void merge_try(const struct zero__plan_problem *p, struct zero__plan_buff
     struct zero__plan_search *s;
     struct zero__plan_merged m;
 
-    if (zero__plan_merge(p, capacity, &rule, &m, &effort) ||
+    if (zero__plan_merge(p, capacity, &rule, UINT64_MAX, &m, &effort) ||
         zero__plan_search_create(&m.problem, &s))
         bail("no memory");
     count.bad_merge += m.problem.bound > capacity;
