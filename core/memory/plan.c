@@ -11,12 +11,18 @@
 #include "memory/plan_problem.h"
 #include "memory/plan_repair.h"
 
-#define MANY 1000 /* buffers, from which on all greedy passes take longer than a first search */
-#define NEAR 64   /* a plan that misses the target by no more than this part of it is repaired */
-#define REPAIR_PART 50 /* of the effort, but no more than the next */
+/* Tasks of more buffers are searched before all greedy passes are run: those take longer. */
+#define MANY 1000
+
+/* A plan that misses the target by no more than this part of it is repaired, with this part of the
+ * effort, but no more than REPAIR_EFFORT. */
+#define NEAR 64
+#define REPAIR_PART 50
 #define REPAIR_EFFORT 40000u
-#define GREEDY_TIMES 8 /* all greedy passes after the first: so many times the effort of that, */
-#define GREEDY_EFFORT 4000000u /* and this */
+
+/* All greedy passes after the first: so many times the effort of that, and GREEDY_EFFORT. */
+#define GREEDY_TIMES 8
+#define GREEDY_EFFORT 4000000u
 
 /* The height, in units, that needs no further effort. */
 static uint64_t target_height(const struct zero__plan_problem *p, uint64_t capacity, uint64_t align)
