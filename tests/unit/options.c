@@ -297,8 +297,8 @@ static void garbage(void)
         }
     }
     is_int(bad, 0, "200,000 garbage values");
-    ok(zero__options_row(o, ZERO__OPT_STAGE, &row) == 0 && zero__option_int(o, ZERO__OPT_STAGE) >= 0 &&
-           zero__option_int(o, ZERO__OPT_STAGE) <= 3,
+    is_int(zero__options_row(o, ZERO__OPT_STAGE, &row), 0, "stage is an option");
+    ok(zero__option_int(o, ZERO__OPT_STAGE) >= 0 && zero__option_int(o, ZERO__OPT_STAGE) <= 3,
        "stage is sane: \"%s\"", row.value);
     zero__options_free(o);
 }
