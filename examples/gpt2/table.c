@@ -54,7 +54,7 @@ static int measure(const struct gpt2_options *o, int stage, struct row *row, int
     const struct zero_setting setting = {"stage", stages[stage]};
     struct zero_config base = ZERO_CONFIG_INIT;
     struct zero_memory_report memory = {.size = sizeof memory};
-    char model[16];
+    char model[32];
     struct gpt2_session s;
 
     snprintf(model, sizeof model, "stage%d", stage);
