@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define CORE_BYTES (UINT64_C(8) << 20)
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -49,10 +52,13 @@ void zero__copy(void *dst, const void *src, uint64_t bytes, int stream)
 
 /*
  * From the kernel: the C library asks the processor, which in a virtual machine tells of the caches
- * of the whole package.
+ * of the whole package. The kernel may do so too, so a core counts with at most what it has for
+ * itself on large packages: a machine of two cores shares the rest with others.
  */
 uint64_t zero__cache_bytes(void)
 {
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t share = (n_cores > 0 ? (uint64_t)n_cores : 1) * CORE_BYTES;
     char path[80], text[32];
     uint64_t most = 0;
 
@@ -64,5 +70,6 @@ uint64_t zero__cache_bytes(void)
             fclose(f);
         most = kib > most ? kib : most; /* "32768K" */
     }
-    return most ? most << 10 : UINT64_C(32) << 20;
+    most = most ? most << 10 : share;
+    return most < share ? most : share;
 }

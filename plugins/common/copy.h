@@ -11,7 +11,7 @@
 /* Copies; stream: past the caches. Source and destination do not overlap. */
 void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
 
-/* Bytes of the last-level cache of this machine, or a guess. */
+/* Bytes of cache that the cores of this machine can count on. */
 uint64_t zero__cache_bytes(void);
 
 #endif
