@@ -105,6 +105,18 @@ static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct
     return n;
 }
 
+int zero__collective_failed(const struct slot *s, int err)
+{
+    const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
+    char text[ZERO_ERROR_BYTES];
+
+    if (err != -EPROTO || !op || op->kind != ZERO__NORM)
+        return err;
+    snprintf(text, sizeof text, "%s", zero__error_text());
+    return zero__fail(err, "norm: %s; its epoch stands for the groups' hyperparameters: "
+                      "zero_set_lr() must give all ranks the same", text);
+}
+
 static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
     struct zero_coll own[ZERO__MAX_COLLS], *colls = own;
@@ -125,9 +137,10 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     s->pending = n;
     s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
     int err = rt->comm_ops.post(l->comm, colls, n, NULL);
-    if (!err)
-        l->sequence += n;
-    return err;
+    if (err) /* maybe the peers' were seen to differ before this rank posted its own */
+        return zero__collective_failed(s, err);
+    l->sequence += n;
+    return 0;
 }
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)

@@ -75,19 +75,6 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
     return n;
 }
 
-/* A collective failed, and the plugin said why. */
-static int failed(const struct slot *s, int err)
-{
-    const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
-    char text[ZERO_ERROR_BYTES];
-
-    if (err != -EPROTO || !op || op->kind != ZERO__NORM)
-        return err;
-    snprintf(text, sizeof text, "%s", zero__error_text());
-    return zero__fail(err, "norm: %s; its epoch stands for the groups' hyperparameters: "
-                      "zero_set_lr() must give all ranks the same", text);
-}
-
 /*
  * One completion of a collective, in any order: an op is done when all of its are, and those of the
  * ops before it.
@@ -102,7 +89,7 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
         return zero__fail(-EPROTO, "%s reported a completion that was never posted: %llu",
                           rt->comm_name, (unsigned long long)c->user);
     if (c->res < 0)
-        return failed(zero__lane_slot(l, ordinal), (int)c->res);
+        return zero__collective_failed(zero__lane_slot(l, ordinal), (int)c->res);
     zero__lane_slot(l, ordinal)->pending--;
     for (; l->done < l->started; l->done++) {
         struct slot *s = zero__lane_slot(l, l->done + 1);

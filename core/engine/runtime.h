@@ -212,6 +212,8 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 /* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
+/* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
+int zero__collective_failed(const struct slot *s, int err);
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
 /* Puts zeroing a unit's gradients (or accumulators) on the device's stream. */
 int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
