@@ -14,17 +14,23 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
-/* The last option of the groups that shape training; see options_table.h. */
-#define N_SHARED (ZERO__OPT_LOSS_SCALE_WINDOW + 1)
-
 struct contract {
     uint64_t program, parameters, groups, optimizer;
     struct {
         double real;     /* of numbers */
         int64_t integer; /* of choices, too */
         char text[24];
-    } options[N_SHARED];
+    } options[ZERO__N_OPTIONS]; /* 0 where ranks may differ */
 };
+
+/* The groups of options that shape training. */
+static int is_shared(const struct zero__options *options, uint32_t id)
+{
+    struct zero__option_row row;
+
+    return zero__options_row(options, id, &row) == 0 &&
+           (!strcmp(row.group, "Sharding") || !strcmp(row.group, "Optimizer"));
+}
 
 static uint64_t text_hash(const char *text, uint64_t seed)
 {
@@ -74,8 +80,10 @@ static void contract_fill(const struct zero_runtime *rt, struct contract *c)
     c->parameters = parameters_hash(&rt->model);
     c->groups = groups_hash(&rt->model);
     c->optimizer = rt->optimizer;
-    for (uint32_t i = 0; i < N_SHARED; i++) {
+    for (uint32_t i = 0; i < ZERO__N_OPTIONS; i++) {
         enum zero__option_id id = (enum zero__option_id)i;
+        if (!is_shared(rt->options, i))
+            continue;
         c->options[i].real = zero__option_real(rt->options, id);
         c->options[i].integer = zero__option_int(rt->options, id);
         strncpy(c->options[i].text, zero__option_text(rt->options, id),
@@ -87,7 +95,7 @@ static void contract_fill(const struct zero_runtime *rt, struct contract *c)
 static int compare(const struct zero_runtime *rt, const struct contract *a,
                    const struct contract *b, int i)
 {
-    for (uint32_t k = 0; k < N_SHARED; k++) {
+    for (uint32_t k = 0; k < ZERO__N_OPTIONS; k++) {
         struct zero__option_row row;
         if (a->options[k].real == b->options[k].real &&
             a->options[k].integer == b->options[k].integer)

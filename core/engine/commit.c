@@ -47,11 +47,14 @@ int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc
 /* In what granules shards can be mapped, 0: not at all. */
 static uint64_t map_granule(const struct zero_runtime *rt)
 {
-    if (!zero__option_int(rt->options, ZERO__OPT_MAP) || !(rt->caps.flags & ZERO_COMM_MAP) ||
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    /* Homes start at multiples of ZERO_BUFFER_ALIGN: larger pages would not fit them. */
+    if (page > ZERO_BUFFER_ALIGN || !zero__option_int(rt->options, ZERO__OPT_MAP) || !(rt->caps.flags & ZERO_COMM_MAP) ||
         !rt->comm_ops.alloc || !rt->comm_ops.map ||
         (uint64_t)rt->model.n_params * (uint64_t)rt->ranks > MOST_MAPS)
         return 0;
-    return (uint64_t)sysconf(_SC_PAGESIZE);
+    return page;
 }
 
 static void recipe_make(struct zero_runtime *rt)

@@ -85,8 +85,10 @@ static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
 {
     const struct zero_coll *c = &op->coll;
 
-    if (c->kind != ZERO_ALL_REDUCE || (c->flags & ZERO_COLL_ACCUMULATE))
-        return c->kind == ZERO_ALL_REDUCE;
+    if (c->kind != ZERO_ALL_REDUCE)
+        return false;
+    if (c->flags & ZERO_COLL_ACCUMULATE) /* nobody could hand out unrounded sums */
+        return true;
     return comm->ranks == 2 && c->src_dtype == c->dst_dtype && !op->stream &&
            !(c->flags & ZERO_COLL_INPLACE);
 }
