@@ -323,18 +323,17 @@ def steps(scale):
     }
     if len(cores()) < RANKS:
         return
-    for dtype in ("bf16", "fp32"):
-        for batch in (1, 4):
-            for stage, others in peers.items():
-                work = (scale, dtype, batch)
-                part = Part(f"step-{dtype}-batch{batch}-stage{stage}", "steps",
-                            f"GPT-2 {scale.preset}, {dtype}, batch {batch}, stage {stage}",
-                            [Program("zero", f"libzero stage {stage}",
-                                     run=lambda w=work, s=stage: zero_step(*w, s))])
-                for how, label, peer in others:
-                    part.programs.append(Program(how, label, peer,
-                                                 lambda w=work, h=how: peer_step(*w, h)))
-                yield part
+    for dtype, batch in (("bf16", 1), ("bf16", 4), ("fp32", 1)):
+        for stage, others in peers.items():
+            work = (scale, dtype, batch)
+            part = Part(f"step-{dtype}-batch{batch}-stage{stage}", "steps",
+                        f"GPT-2 {scale.preset}, {dtype}, batch {batch}, stage {stage}",
+                        [Program("zero", f"libzero stage {stage}",
+                                 run=lambda w=work, s=stage: zero_step(*w, s))])
+            for how, label, peer in others:
+                part.programs.append(Program(how, label, peer,
+                                             lambda w=work, h=how: peer_step(*w, h)))
+            yield part
 
 
 def all_parts(scale):

@@ -50,6 +50,39 @@ void zero__copy(void *dst, const void *src, uint64_t bytes, int stream)
         memcpy(dst, src, bytes);
 }
 
+static uint64_t n_cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n > 0 ? (uint64_t)n : 1;
+}
+
+/* A number of the first processor's cache `index`, "2" or "32768K"; 0: not known. */
+static uint64_t cache_number(int index, const char *what)
+{
+    char path[80], text[32];
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, what);
+    FILE *f = fopen(path, "re");
+    uint64_t number = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 10) : 0;
+    if (f)
+        fclose(f);
+    return number;
+}
+
+/* The largest cache of levels up to `level`. */
+static uint64_t cache_up_to(uint64_t level)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < 8; i++) {
+        uint64_t bytes = cache_number(i, "size") << 10;
+        if (cache_number(i, "level") <= level && bytes > most)
+            most = bytes;
+    }
+    return most;
+}
+
 /*
  * From the kernel: the C library asks the processor, which in a virtual machine tells of the caches
  * of the whole package. The kernel may do so too, so a core counts with at most what it has for
@@ -57,19 +90,14 @@ void zero__copy(void *dst, const void *src, uint64_t bytes, int stream)
  */
 uint64_t zero__cache_bytes(void)
 {
-    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t share = (n_cores > 0 ? (uint64_t)n_cores : 1) * CORE_BYTES;
-    char path[80], text[32];
-    uint64_t most = 0;
+    uint64_t most = cache_up_to(UINT64_MAX), share = n_cores() * CORE_BYTES;
 
-    for (int i = 0; i < 8; i++) {
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        FILE *f = fopen(path, "re");
-        uint64_t kib = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 10) : 0;
-        if (f)
-            fclose(f);
-        most = kib > most ? kib : most; /* "32768K" */
-    }
-    most = most ? most << 10 : share;
-    return most < share ? most : share;
+    return most && most < share ? most : share;
+}
+
+uint64_t zero__cache_own_bytes(void)
+{
+    uint64_t bytes = cache_up_to(2) * n_cores(), all = zero__cache_bytes();
+
+    return bytes && bytes < all ? bytes : all;
 }

@@ -11,7 +11,8 @@
 /* Copies; stream: past the caches. Source and destination do not overlap. */
 void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
 
-/* Bytes of cache that the cores of this machine can count on. */
+/* Bytes of cache that the cores of this machine can count on: all levels, and their own alone. */
 uint64_t zero__cache_bytes(void);
+uint64_t zero__cache_own_bytes(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 
 #define W 8u
 #define TARGET __attribute__((target("avx2,f16c")))
@@ -11,6 +12,7 @@
 
 typedef __m256 vec;
 typedef __m128i half;
+typedef __m256i word; /* pairs of bf16 */
 
 FN vec vec_set1(float x)
 {
@@ -87,6 +89,45 @@ FN void store_h(uint16_t *p, half h)
 FN void stream_h(uint16_t *p, half h)
 {
     _mm_stream_si128((__m128i *)p, h);
+}
+
+FN word load_w(const uint16_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+FN vec even_of(word w)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+}
+
+FN vec odd_of(word w)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32((int)0xffff0000u)));
+}
+
+FN bool any_nan(vec a, vec b)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0;
+}
+
+/* Both canonical. */
+FN word to_pairs(vec even, vec odd)
+{
+    const __m256i half_ulp = _mm256_set1_epi32(0x8000), upper = _mm256_set1_epi32((int)0xffff0000u);
+    __m256i e = _mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(even), half_ulp), 16);
+    __m256i o = _mm256_add_epi32(_mm256_castps_si256(odd), half_ulp);
+    return _mm256_or_si256(e, _mm256_and_si256(o, upper));
+}
+
+FN void store_w(uint16_t *p, word w)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, w);
+}
+
+FN void stream_w(uint16_t *p, word w)
+{
+    _mm256_stream_si256((__m256i *)(void *)p, w);
 }
 
 #include "reduce_loop.h"

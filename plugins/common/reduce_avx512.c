@@ -4,6 +4,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <stdbool.h>
 
 #define W 16u
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
@@ -11,6 +12,7 @@
 
 typedef __m512 vec;
 typedef __m256i half;
+typedef __m512i word; /* pairs of bf16 */
 
 FN vec vec_set1(float x)
 {
@@ -87,6 +89,45 @@ FN void store_h(uint16_t *p, half h)
 FN void stream_h(uint16_t *p, half h)
 {
     _mm256_stream_si256((__m256i *)p, h);
+}
+
+FN word load_w(const uint16_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+FN vec even_of(word w)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+
+FN vec odd_of(word w)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000u)));
+}
+
+FN bool any_nan(vec a, vec b)
+{
+    return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0;
+}
+
+/* Both canonical. */
+FN word to_pairs(vec even, vec odd)
+{
+    const __m512i half_ulp = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32((int)0xffff0000u);
+    __m512i e = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(even), half_ulp), 16);
+    __m512i o = _mm512_add_epi32(_mm512_castps_si512(odd), half_ulp);
+    return _mm512_or_si512(e, _mm512_and_si512(o, upper));
+}
+
+FN void store_w(uint16_t *p, word w)
+{
+    _mm512_storeu_si512(p, w);
+}
+
+FN void stream_w(uint16_t *p, word w)
+{
+    _mm512_stream_si512((__m512i *)(void *)p, w);
 }
 
 #include "reduce_loop.h"

@@ -2,10 +2,12 @@
 /*
  * The vector loop of a floating reduction, written once. The including file defines the vector
  * type `vec` of W floats, FN (attributes of every function) and load_f32, load_bf16, load_f16,
- * store_f32, store_bf16, store_f16, stream_f32, stream_h (16-bit), vec_add, vec_max, vec_mul,
- * vec_set1 and vec_canonical.
+ * store_f32, to_bf16, to_f16, stream_f32, store_h, stream_h (16-bit), vec_add, vec_max, vec_mul,
+ * vec_set1 and vec_canonical; for pairs of bf16 `word`, as large as `vec`, load_w, even_of, odd_of,
+ * any_nan, to_pairs, store_w and stream_w.
  */
-#define UNROLL 4u
+#define MOST 4u /* vectors of each source in a turn */
+#define LINE 64u
 
 FN vec load(uint32_t dtype, const void *base, uint64_t i)
 {
@@ -32,7 +34,10 @@ FN void store(uint32_t dtype, int stream, void *base, uint64_t i, vec x)
     }
 }
 
-/* Elements begin … of the pass as far as whole vectors go; all after begin are constants. */
+/*
+ * Elements begin … of the pass as far as whole turns go; all after begin are constants. A turn that
+ * streams fills one line of the destination: buffers of several half-filled lines are slower.
+ */
 FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
                  uint32_t op, int stream)
 {
@@ -42,19 +47,21 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
     const uint64_t first = r->first, count = r->count;
     const uint32_t n = r->n;
     const vec scale = vec_set1(r->scale);
+    const uint32_t width = dd == ZERO_F32 ? 4 : 2;
+    const uint32_t turn = stream ? LINE / (W * width) : MOST;
     void *dst = r->dst;
     uint64_t i = begin;
 
-    for (; count - i >= UNROLL * W; i += UNROLL * W) {
-        vec a[UNROLL];
-        for (uint32_t k = 0; k < UNROLL; k++)
+    for (; count - i >= turn * W; i += turn * W) {
+        vec a[MOST];
+        for (uint32_t k = 0; k < turn; k++)
             a[k] = partial ? load_f32(partial + i + k * W) : load(sd, src[0], first + i + k * W);
         for (uint32_t s = partial ? 0 : 1; s < n; s++)
-            for (uint32_t k = 0; k < UNROLL; k++) {
+            for (uint32_t k = 0; k < turn; k++) {
                 vec x = load(sd, src[s], first + i + k * W);
                 a[k] = op == ZERO_SUM ? vec_add(a[k], x) : vec_max(a[k], x);
             }
-        for (uint32_t k = 0; k < UNROLL; k++) {
+        for (uint32_t k = 0; k < turn; k++) {
             a[k] = vec_mul(a[k], scale);
             if (r->accumulate)
                 a[k] = vec_add(load(dd, dst, i + k * W), a[k]);
@@ -64,9 +71,54 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
     return i;
 }
 
+/*
+ * The same from bf16 to bf16. The upper half of each word is a float as it is and the lower one
+ * after a shift: that is half the work of spreading 16-bit numbers and packing them again, which
+ * is what limits sums that stay in the caches. The caller has no partial sum.
+ */
+FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32_t op, int stream)
+{
+    const struct zero__reduce *r = &p->r;
+    const uint16_t *const *src = (const uint16_t *const *)r->src;
+    const uint64_t first = r->first, count = r->count;
+    const uint32_t n = r->n, per = 2 * W, turn = LINE / sizeof(word);
+    const vec scale = vec_set1(r->scale);
+    uint16_t *dst = r->dst;
+    uint64_t i = begin;
+
+    for (; count - i >= turn * per; i += turn * per) {
+        for (uint32_t k = 0; k < turn; k++) {
+            word w = load_w(src[0] + first + i + k * per);
+            vec even = even_of(w), odd = odd_of(w);
+            for (uint32_t s = 1; s < n; s++) {
+                w = load_w(src[s] + first + i + k * per);
+                even = op == ZERO_SUM ? vec_add(even, even_of(w)) : vec_max(even, even_of(w));
+                odd = op == ZERO_SUM ? vec_add(odd, odd_of(w)) : vec_max(odd, odd_of(w));
+            }
+            even = vec_mul(even, scale);
+            odd = vec_mul(odd, scale);
+            if (__builtin_expect(any_nan(even, odd), 0)) {
+                even = vec_canonical(even);
+                odd = vec_canonical(odd);
+            }
+            if (stream)
+                stream_w(dst + i + k * per, to_pairs(even, odd));
+            else
+                store_w(dst + i + k * per, to_pairs(even, odd));
+        }
+    }
+    return i;
+}
+
 FN uint64_t loop_stream(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
                         uint32_t op)
 {
+    bool pairs = sd == ZERO_BF16 && dd == ZERO_BF16 && !p->partial;
+
+    if (pairs && p->r.stream)
+        return loop_pairs(p, begin, op, 1);
+    if (pairs)
+        return loop_pairs(p, begin, op, 0);
     if (p->r.stream)
         return loop(p, begin, sd, dd, op, 1);
     return loop(p, begin, sd, dd, op, 0);
@@ -103,12 +155,12 @@ FN void part_scalar(const struct zero__reduce_pass *p, uint64_t begin, uint64_t 
     zero__reduce_float_scalar(&part);
 }
 
-/* Elements until dst is aligned for streaming stores. */
+/* Elements until dst is at the start of a line, for streaming stores. */
 FN uint64_t head(const struct zero__reduce *r)
 {
     uint64_t width = zero_dtype_bytes(r->dst_dtype);
-    uint64_t over = (uintptr_t)r->dst % (W * width);
-    uint64_t n = over ? (W * width - over) / width : 0;
+    uint64_t over = (uintptr_t)r->dst % LINE;
+    uint64_t n = over ? (LINE - over) / width : 0;
     return n < r->count ? n : r->count;
 }
 
