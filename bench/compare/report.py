@@ -138,7 +138,7 @@ NOTES = {
     "collectives": """\
 Bytes are those of the full message. In place and out of place were both measured; the faster one
 counts, for every program. Ranks are bound to a core each where there are enough; with more ranks
-than cores Open MPI yields (`mpi_yield_when_idle`), MPICH has no such setting. Samples and buffers
+than cores Open MPI yields (`mpi_yield_when_idle`); MPICH and gloo, which cannot, are left out. Samples and buffers
 are those of `zero bench coll`: the same buffers again and again, small operations in a row. MPI and
 gloo take any memory, libzero's buffers lie in memory that its plugin has allocated.
 """,

@@ -5,8 +5,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* Logits of a training step are kept up to this size, above it they are computed twice. */
-#define KEEP_LOGITS_BYTES ((size_t)64 << 20)
+/*
+ * Logits of a training step are kept up to this size (with --recompute, which saves memory for
+ * time, a smaller one), above it they are computed twice.
+ */
+#define KEEP_LOGITS_BYTES ((size_t)256 << 20)
+#define KEEP_LOGITS_BYTES_RECOMPUTE ((size_t)64 << 20)
 
 struct final {
     float *x, *stat, *vector;
@@ -24,8 +28,9 @@ struct head {
 static struct gpt2_head head_of(const struct gpt2_shape *s, bool training)
 {
     const size_t bytes = gpt2_rows(s) * s->model.vocab * sizeof(float);
+    const size_t most = s->recompute ? KEEP_LOGITS_BYTES_RECOMPUTE : KEEP_LOGITS_BYTES;
     return (struct gpt2_head){gpt2_rows(s), s->model.width, s->model.vocab, s->dtype,
-                              training && bytes <= KEEP_LOGITS_BYTES};
+                              training && bytes <= most};
 }
 
 static size_t carve_final(const struct gpt2_shape *s, void *region, struct final *f)
