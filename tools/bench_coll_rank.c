@@ -54,7 +54,7 @@ int coll_start(struct coll_options *o, int argc, char **argv)
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 1;
     }
-    return bench_ranks_run(o->ranks, o->bind, o->board_fd, argc, argv);
+    return bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
 }
 
 static int measure_all(struct bench_comm *b, const struct coll_options *o,

@@ -97,18 +97,23 @@ static int job_open(struct bench_comm *b)
     return 0;
 }
 
-int bench_comm_open(struct bench_comm *b, const char *name)
+int bench_comm_join(struct bench_comm *b, const char *name)
 {
     int err;
 
-    *b = (struct bench_comm){0};
+    *b = (struct bench_comm){.who = "zero bench"};
     err = zero__options_load(NULL, 0, &b->options);
     if (!err)
         err = log_open(b);
     if (!err)
         err = job_open(b);
-    if (!err)
-        err = plugin_load(b, name, b->ranks);
+    return err ? err : plugin_load(b, name, b->ranks);
+}
+
+int bench_comm_open(struct bench_comm *b, const char *name)
+{
+    int err = bench_comm_join(b, name);
+
     if (err)
         return err;
     struct zero_comm_open params = {.size = sizeof params,
@@ -130,9 +135,9 @@ int bench_comm_close(struct bench_comm *b, int err)
     if (!err && b->ranks > 1) /* nobody leaves while a peer may still read its memory */
         err = zero__job_allgather(b->job, &mine, 1, all);
     if (err && err != -ECANCELED && err != -ECONNABORTED) {
-        fprintf(stderr, "zero bench: rank %d: %s\n", b->rank, zero__error_text());
+        fprintf(stderr, "%s: rank %d: %s\n", b->who, b->rank, zero__error_text());
         if (b->job)
-            zero__job_fail(b->job, b->rank, err, "zero bench", zero__error_text());
+            zero__job_fail(b->job, b->rank, err, b->who, zero__error_text());
     }
     if (err && b->ctx)
         b->ops.abort(b->ctx);

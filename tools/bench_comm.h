@@ -14,6 +14,7 @@
 #include "plugin/loader.h"
 
 struct bench_comm {
+    const char *who; /* speaks on standard error: "zero bench" */
     struct zero__options *options;
     struct zero__log log;
     struct zero__loader *loader;
@@ -41,7 +42,12 @@ struct bench_region {
  */
 int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps);
 
-/* Collective; *b must be ended with bench_comm_close() in any case. */
+/*
+ * Collective: the job and the plugin, without a context. *b must be ended with bench_comm_close()
+ * in any case.
+ */
+int bench_comm_join(struct bench_comm *b, const char *name);
+/* Collective: all of it. *b must be ended with bench_comm_close() in any case. */
 int bench_comm_open(struct bench_comm *b, const char *name);
 /*
  * Ends the rank; `err` is what went wrong before, 0: nothing. A rank that was not merely carried

@@ -5,6 +5,7 @@
 #include "bench_ranks.h"
 
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +19,20 @@ int bench_cores(void)
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
-int bench_ranks_run(int n, bool bind, int fd, int argc, char **argv)
+int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv)
 {
     struct run_options o = {.n = n, .bind = bind, .prefix = 0, .grace_s = 5, .terse = true};
     char **args = calloc((size_t)argc + 4, sizeof *args), rank[64];
 
     ssize_t len = readlink("/proc/self/exe", o.path, sizeof o.path - 1);
     if (!args || len <= 0) {
-        fprintf(stderr, "zero bench: this program does not find itself in /proc\n");
+        fprintf(stderr, "zero %s: this program does not find itself in /proc\n", tool);
         free(args);
         return 2;
     }
     o.path[len] = 0;
     args[0] = (char *)"zero";
-    args[1] = (char *)"bench";
+    args[1] = (char *)(uintptr_t)tool;
     args[2] = argv[0];
     snprintf(rank, sizeof rank, "--" BENCH_RANK "=%d,%d", bench_cores(), fd);
     args[3] = rank;

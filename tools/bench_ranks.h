@@ -12,11 +12,11 @@
 #define BENCH_RANK "rank-of-bench"
 
 /*
- * Starts `zero bench BENCH --rank-of-bench=CORES,FD ARG...` as n ranks, argv being "BENCH ARG..."
+ * Starts `zero TOOL BENCH --rank-of-bench=CORES,FD ARG...` as n ranks, argv being "BENCH ARG..."
  * with NULL at the end, and waits. fd is -1 for none. Returns the exit status: 0, 1 when a rank
  * failed (it said why), else that of zero run.
  */
-int bench_ranks_run(int n, bool bind, int fd, int argc, char **argv);
+int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv);
 
 /* Cores that this process may use. */
 int bench_cores(void);

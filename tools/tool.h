@@ -15,6 +15,8 @@ struct zero__tool {
 
 int zero__tool_run(int argc, char **argv);
 int zero__tool_info(int argc, char **argv);
+int zero__tool_check(int argc, char **argv);
+int zero__tool_report(int argc, char **argv);
 int zero__tool_bench(int argc, char **argv);
 
 /* Runs the entry of `table` (n long) that argv[1] names; `of` is what stands before it. */

@@ -13,13 +13,14 @@ import time
 import programs
 import report
 
-KINDS = ("collectives", "optimizer", "steps")
+KINDS = ("collectives", "transports", "optimizer", "steps")
 HELP = """
 A part runs its programs in turn, libzero and each peer once a round. Every round is kept in
 bench/compare/state/ of the build folder, so that a run that was ended goes on where it was: a part
 that is done is not run again unless --again says so or the commit or the settings have changed.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
---publish copies them to bench/ of the source folder, if nothing is missing in them.
+--publish copies them to bench/ of the source folder, if nothing is missing in them; with parts named,
+only those are published.
 """
 
 
@@ -164,7 +165,7 @@ def main():
     parts = programs.all_parts(scale)
     settings = settings_of(options, scale)
     if options.publish:
-        publish(parts, settings, options, scale)
+        publish(chosen(parts, options.what), settings, options, scale)
         return
     deadline = time.monotonic() + options.minutes * 60
     for part in chosen(parts, options.what):

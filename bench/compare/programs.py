@@ -184,11 +184,12 @@ def peer_arguments(scale, op):
     return [op, "f32,bf16", ",".join(map(str, scale.sizes)), scale.samples, scale.sample_s]
 
 
-def mpi_coll(scale, op, ranks, name):
+def mpi_coll(scale, op, ranks, name, mca=()):
     shared = ranks > len(cores())
     if name == "openmpi":
         how = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
         start = ["mpirun.openmpi", "-n", ranks, *(how if shared else ["--bind-to", "core"])]
+        start += [word for pair in mca for word in ("--mca", *pair)]
     else:
         start = ["mpirun.mpich", "-n", ranks, *([] if shared else ["-bind-to", "core"])]
     command = [*start, OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op)]
@@ -234,6 +235,53 @@ def collectives(scale):
                     Program("gloo", "PyTorch gloo", "pytorch", lambda w=work: gloo_coll(*w)),
                 ]
             yield part
+
+
+# ---- Networks ------------------------------------------------------------------------------------
+
+TRANSPORTS = {  # variables of libzero and the bare exchange; Open MPI's components
+    "ucx-shm": ({"ZERO_COMM": "ucx", "UCX_TLS": "posix,cma,self"}, "ucp_ring", "self,vader"),
+    "ucx-tcp": ({"ZERO_COMM": "ucx", "UCX_TLS": "tcp,self"}, "ucp_ring", "self,tcp"),
+    "ofi-shm": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "shm", "RING_PROVIDER": "shm"},
+                "ofi_ring", "self,vader"),
+    "ofi-tcp": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "tcp", "RING_PROVIDER": "tcp;ofi_rxm"},
+                "ofi_ring", "self,tcp"),
+}
+GATHERS = ("all_gather", "reduce_scatter")
+
+
+def zero_over(scale, env):
+    command = ["./zero", "bench", "coll", "-n", 2, "--op", ",".join(GATHERS), "--in-place", "--bytes",
+               ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps", scale.samples, "--json"]
+    found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
+    return {f"{r['op']} {r['bytes']}": checked(r) for r in found}
+
+
+def bare_ring(scale, env, program):
+    """Each rank sends and receives half of a message that two ranks gather or reduce."""
+    command = [OUT / program, scale.samples, *(size // 2 for size in scale.sizes)]
+    found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
+    return {f"{op} {2 * r['bytes']}": checked(r) for r in found for op in GATHERS}
+
+
+def mpi_over(scale, btl):
+    found = {}
+    for op in GATHERS:
+        times = mpi_coll(scale, op, 2, "openmpi", (("pml", "ob1"), ("btl", btl)))
+        found |= {f"{op} {key.split()[1]}": v for key, v in times.items() if key.startswith("f32")}
+    return found
+
+
+def transports(scale):
+    for name, (env, ring, btl) in TRANSPORTS.items():
+        work = (scale, env)
+        plugin, wire = name.split("-")
+        yield Part(f"transport-{name}", "transports", f"{plugin} over {wire}, 2 ranks", [
+            Program("zero", f"libzero {plugin}", run=lambda w=work: zero_over(*w)),
+            Program("ring", "bare exchange", run=lambda w=work, r=ring: bare_ring(*w, r)),
+            Program("openmpi", f"Open MPI, btl {btl}", "openmpi",
+                    lambda b=btl: mpi_over(scale, b)),
+        ])
 
 
 # ---- Optimizer -----------------------------------------------------------------------------------
@@ -344,4 +392,4 @@ def steps(scale):
 
 
 def all_parts(scale):
-    return [*collectives(scale), *optimizer(scale), *steps(scale)]
+    return [*collectives(scale), *transports(scale), *optimizer(scale), *steps(scale)]

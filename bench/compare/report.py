@@ -97,8 +97,8 @@ def summary(part, data, n_rounds):
     for r in rounds:
         for found in r.values():
             keys += [key for key in found if key not in keys]
-    if part.kind == "collectives":
-        keys.sort(key=lambda key: (key.split(" ")[0] != "f32", int(key.split(" ")[1])))
+    if part.kind in ("collectives", "transports"):
+        keys.sort(key=lambda key: (key.split(" ")[0] not in ("f32", "all_gather"), int(key.split(" ")[1])))
     out = {"part": part.name, "kind": part.kind, "title": part.title, "load": data["load"],
            "seconds": round(data["seconds"]), "programs": [], "rows": {}}
     for p in part.programs:
@@ -138,9 +138,17 @@ NOTES = {
     "collectives": """\
 Bytes are those of the full message. In place and out of place were both measured; the faster one
 counts, for every program. Ranks are bound to a core each where there are enough; with more ranks
-than cores Open MPI yields (`mpi_yield_when_idle`); MPICH and gloo, which cannot, are left out. Samples and buffers
-are those of `zero bench coll`: the same buffers again and again, small operations in a row. MPI and
-gloo take any memory, libzero's buffers lie in memory that its plugin has allocated.
+than cores Open MPI yields (`mpi_yield_when_idle`); MPICH and gloo, which cannot, are left out.
+Samples and buffers are those of `zero bench coll`: the same buffers again and again, small
+operations in a row. MPI and gloo take any memory, libzero's buffers lie in memory that its plugin
+has allocated.
+""",
+    "transports": """\
+Two ranks on this machine, the messages through UCX or libfabric, in place, fp32. The bare exchange
+calls nothing but the transport: each rank sends half of the message from a private buffer and
+receives the other half into one, both at once and polling; libzero's ratio to it is the part of the
+transport's speed that is left after all that a collective needs beyond (for a reduce_scatter the
+sum, too). Open MPI uses the same kind of wire with its own components.
 """,
     "optimizer": """\
 AdamW on {params} parameters in bf16; fp32 master copy, momentum and variance. PyTorch and DeepSpeed
@@ -246,14 +254,14 @@ def markdown(found):
              ("load", "before each round, least to most: " + load_text(found["parts"]))]
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
-    titles = {"collectives": "Collectives", "optimizer": "Optimizer", "steps": "Training steps"}
+    titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer", "steps": "Training steps"}
     for kind, title in titles.items():
         parts = [p for p in found["parts"] if p["kind"] == kind]
         if not parts:
             continue
         text += f"\n## {title}\n\n{NOTES[kind].format(**scale)}"
         for part in parts:
-            text += collectives_table(part) if kind == "collectives" else \
+            text += collectives_table(part) if kind in ("collectives", "transports") else \
                 list_table(part, scale["params"] if kind == "optimizer" else 0)
         missing = reasons(parts)
         if missing:

@@ -73,6 +73,9 @@ ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
 ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
              "Instruction set of the CPU kernels; all of them give the same bits")
 
+ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
+             "Folder for the last operations of every rank when a job fails; zero report crash reads "
+             "them; empty: none are written")
 ZERO__OPTION(
     LOG, log, LEVELS, "warn", "", "Log",
     "none, error, warn, info, debug or trace, with exceptions by component: warn,comm:trace")

@@ -194,6 +194,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
 
 static void arrays_free(struct zero_runtime *rt)
 {
+    zero__flight_free(rt);
     free(rt->sum_parts);
     free(rt->times.ring);
     free(rt->contributed);
@@ -210,6 +211,8 @@ void zero_destroy(struct zero_runtime *rt)
         return;
     int clean = !rt->err && !atomic_load(&rt->job_failed);
 
+    if (!clean && rt->options)
+        zero__flight_report(rt);
     if (clean && rt->progress_runs)
         clean = zero__lanes_drain(rt) == 0;
     /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */

@@ -32,8 +32,10 @@ int zero__runtime_error(struct zero_runtime *rt)
         err = zero__job_report(rt->job); /* the job's decision goes before this rank's view */
     if (!err && rt->err)
         err = zero__fail(rt->err, "%s", rt->err_text);
-    if (err)
+    if (err) {
         rt->phase = PHASE_FAILED;
+        zero__flight_report(rt);
+    }
     return err;
 }
 

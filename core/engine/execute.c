@@ -134,7 +134,8 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
         colls[i].sequence = l->sequence + 1 + i;
         colls[i].user = zero__user(queue, l->started + 1);
     }
-    s->pending = n;
+    s->pending = s->n_colls = n;
+    s->sequence = l->sequence + 1;
     s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
     int err = rt->comm_ops.post(l->comm, colls, n, NULL);
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */

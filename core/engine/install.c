@@ -51,6 +51,8 @@ static int program_equip(struct zero_runtime *rt, int first)
         err = zero__lanes_size(rt);
     if (!err)
         err = zero__times_size(rt);
+    if (!err)
+        err = zero__flight_create(rt);
     return err;
 }
 

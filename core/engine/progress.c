@@ -68,7 +68,9 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
             break;
         if (err)
             return err;
-        zero__times_note(rt, s, zero__now_ns());
+        int64_t now_ns = zero__now_ns();
+        zero__times_note(rt, s, now_ns);
+        zero__flight_note(rt, s, q, l->done + 1, now_ns);
         l->done++;
         n++;
     }
@@ -95,7 +97,9 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
         struct slot *s = zero__lane_slot(l, l->done + 1);
         if (s->pending)
             break;
-        zero__times_note(rt, s, zero__now_ns());
+        int64_t now_ns = zero__now_ns();
+        zero__times_note(rt, s, now_ns);
+        zero__flight_note(rt, s, (uint32_t)q, l->done + 1, now_ns);
     }
     return 0;
 }

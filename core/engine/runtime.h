@@ -37,6 +37,8 @@ struct slot {
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
     struct zero_coll *raw;
     uint32_t n_raw, pending; /* completions still to come */
+    uint64_t sequence;       /* of its first collective, 0: it has none */
+    uint32_t n_colls;
     int accumulate;          /* REDUCE, ACCUMULATE: add to what is there */
     int released;            /* COMPUTE */
     int64_t start_ns, deadline_ns;
@@ -164,6 +166,12 @@ struct zero_runtime {
         uint64_t most[ZERO_N_CLASSES], all;
     } live[ZERO__N_BODIES], peak; /* transient bytes: of the bodies, and of those that ran */
 
+    struct flight {
+        struct flight_op *ring;
+        uint64_t end; /* ops, ever */
+        int written;
+    } flight;
+
     struct tracker *tracker; /* tests: see track.c */
     uint32_t test_skip_wait; /* tests: number of the wait to leave out, 0: none; see track.c */
 };
@@ -273,6 +281,16 @@ uint32_t zero__hyper_epoch(const struct zero_runtime *rt);
 int zero__times_size(struct zero_runtime *rt);
 /* An op is over; lock held. */
 void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns);
+
+/* ---- flight.c */
+
+int zero__flight_create(struct zero_runtime *rt);
+void zero__flight_free(struct zero_runtime *rt);
+/* An op is over; lock held. */
+void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
+                       uint64_t ordinal, int64_t end_ns);
+/* After an error: the last ops go to a file, once. Not with the lock held. */
+void zero__flight_report(struct zero_runtime *rt);
 
 /* ---- deviate.c */
 

@@ -228,7 +228,9 @@ static int compute_end(struct zero_runtime *rt, void *stream)
     } else {
         /* Earlier uses may still run on a stream: ordinals are done in order. */
         if (l->done + 1 == rt->use_ordinal) {
-            zero__times_note(rt, s, zero__now_ns());
+            int64_t now_ns = zero__now_ns();
+            zero__times_note(rt, s, now_ns);
+            zero__flight_note(rt, s, ZERO__Q_COMPUTE, l->done + 1, now_ns);
             l->done++;
         } else {
             s->on_stream = 1;

@@ -6,14 +6,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "../common/copy.h"
+#include "../common/machine.h"
+#include "../common/oob.h"
 #include "../common/reduce.h"
 #include "shm.h"
 
@@ -23,7 +23,7 @@
 struct hello {
     uint32_t protocol, seat_bytes, lane_bytes, uid;
     uint64_t pid_namespace;
-    char boot_id[40];
+    struct zero__machine machine;
 };
 
 int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
@@ -48,32 +48,9 @@ int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     return 0;
 }
 
-/* All-gathers `bytes` bytes through the library's exchange. */
-static int oob_gather(const struct zero__voice *v, const struct zero_oob *oob, int64_t until,
-                      const void *mine, uint32_t bytes, void *all)
-{
-    struct timespec nap = {0, 50000};
-    int err = oob->post(oob->ctx, mine, bytes);
-
-    for (unsigned i = 0; !err; i++) {
-        err = oob->test(oob->ctx, all);
-        if (err != -EINPROGRESS)
-            return err;
-        err = 0;
-        if (i < 100)
-            sched_yield();
-        else
-            nanosleep(&nap, NULL);
-        if (zero__clock_ns() >= until)
-            return zero__say(v, -ETIMEDOUT, "open: the other ranks do not answer");
-    }
-    return err;
-}
-
 static void hello_fill(struct hello *h)
 {
     struct stat st;
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     memset(h, 0, sizeof *h);
     h->protocol = PROTOCOL;
@@ -82,18 +59,14 @@ static void hello_fill(struct hello *h)
     h->uid = geteuid();
     if (stat("/proc/self/ns/pid", &st) == 0)
         h->pid_namespace = st.st_ino;
-    if (fd >= 0) {
-        ssize_t n = read(fd, h->boot_id, sizeof h->boot_id - 1);
-        h->boot_id[n > 0 ? n : 0] = 0;
-        close(fd);
-    }
+    zero__machine_here(&h->machine);
 }
 
 static int hello_check(const struct zero__voice *v, const struct hello *all, int32_t ranks)
 {
     for (int32_t p = 1; p < ranks; p++) {
         const struct hello *a = &all[0], *b = &all[p];
-        if (memcmp(a->boot_id, b->boot_id, sizeof a->boot_id) != 0)
+        if (!zero__machine_same_kernel(&a->machine, &b->machine))
             return zero__say(v, -EXDEV,
                              "ranks 0 and %d run on different machines: shm works on one, choose "
                              "another plugin with ZERO_COMM",
@@ -128,7 +101,7 @@ static int control_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob, i
         if (!mine.status)
             mine.status = zero__segment_address(ctx->control, &mine.memory);
     }
-    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, all);
+    err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, all);
     if (err)
         return err;
     err = zero__notices_check(ctx, &ctx->table, all, "open");
@@ -137,7 +110,7 @@ static int control_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob, i
     if (ctx->rank != 0)
         mine.status =
             zero__segment_join(&ctx->voice, 0, &all[0].memory, bytes, true, &ctx->control);
-    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, all);
+    err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, all);
     return err ? err : zero__notices_check(ctx, &ctx->table, all, "open");
 }
 
@@ -153,7 +126,7 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
         goto end;
     }
     hello_fill(&mine);
-    err = oob_gather(&ctx->voice, oob, until, &mine, sizeof mine, hellos);
+    err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, hellos);
     if (!err)
         err = hello_check(&ctx->voice, hellos, ctx->ranks);
     if (!err)
@@ -172,10 +145,9 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
 
     if (isa < 0)
         return isa;
-    if (!oob || oob->ranks < 1 || oob->ranks > SHM_MAX_RANKS || oob->rank < 0 ||
-        oob->rank >= oob->ranks)
-        return zero__say(&v, -EINVAL, "%d ranks: shm is for 1 to %d", oob ? oob->ranks : 0,
-                         SHM_MAX_RANKS);
+    err = zero__oob_check(&v, oob, SHM_MAX_RANKS);
+    if (err)
+        return err;
     if (params->device >= 0)
         return zero__say(&v, -ENOTSUP, "shm works on host memory only");
     ctx = calloc(1, sizeof *ctx);

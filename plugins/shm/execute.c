@@ -4,6 +4,8 @@
  * next rank, so that ranks do not all read the same one at the same time.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "../common/copy.h"
 #include "../common/reduce.h"
@@ -52,6 +54,21 @@ static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_
     return 0;
 }
 
+static bool differs(struct zero_comm *comm, const struct shm_post *mine, int32_t p,
+                    const struct shm_post *theirs)
+{
+    char why[SHM_WHY];
+
+    if (theirs->print.index != mine->print.index)
+        snprintf(why, sizeof why, "rank %d overwrote its slot: %" PRIu64 " instead of %" PRIu64,
+                 comm->world[p], theirs->print.index, mine->print.index);
+    else if (!zero__fingerprint_differs(comm->world[comm->rank], &mine->print, comm->world[p],
+                                        &theirs->print, why, sizeof why))
+        return false;
+    zero__comm_fail(comm, -EPROTO, "%s", why);
+    return true;
+}
+
 /* Looks at ranks that have posted meanwhile. */
 static bool check_peers(struct zero_comm *comm)
 {
@@ -64,7 +81,7 @@ static bool check_peers(struct zero_comm *comm)
         if (comm->parts[p].checked || atomic_load(&lane->posted) <= comm->executed)
             continue;
         struct shm_post theirs = lane->ring[comm->executed % SHM_SLOTS].post;
-        if (p != comm->rank && zero__post_compare(comm, mine, p, &theirs))
+        if (p != comm->rank && differs(comm, mine, p, &theirs))
             return true;
         if (peer_memory(comm, c, p, &theirs))
             return true;

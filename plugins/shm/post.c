@@ -68,6 +68,15 @@ static int post_check(struct zero_comm *comm, uint32_t n, const void *stream)
     return n > SHM_SLOTS - (comm->posted - comm->completed) ? -EAGAIN : 0;
 }
 
+static void post_make(const struct zero_coll *c, uint64_t index, struct shm_post *post)
+{
+    zero__fingerprint_make(c, index, &post->print);
+    post->src_region = c->src.len ? c->src.mr->region : SHM_NO_REGION;
+    post->dst_region = c->dst.len ? c->dst.mr->region : SHM_NO_REGION;
+    post->src_off = c->src.off;
+    post->dst_off = c->dst.off;
+}
+
 int zero__shm_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
 {
     struct shm_lane *lane = &comm->lanes[comm->rank];
@@ -83,7 +92,7 @@ int zero__shm_post(struct zero_comm *comm, const struct zero_coll *colls, uint32
     }
     for (uint32_t i = 0; i < n; i++) {
         uint64_t s = comm->posted + i;
-        zero__post_make(&colls[i], s, &lane->ring[s % SHM_SLOTS].post);
+        post_make(&colls[i], s, &lane->ring[s % SHM_SLOTS].post);
         if (colls[i].kind == ZERO_ALL_GATHER || colls[i].kind == ZERO_BROADCAST)
             wake = colls[i].src.len > wake ? colls[i].src.len : wake;
     }

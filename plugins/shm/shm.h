@@ -19,10 +19,11 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
+#include "../common/fingerprint.h"
 
 #define SHM_NAME "shm"
-#define SHM_SLOTS 64u                   /* posted and not completed; a power of two */
-#define SHM_MAX_RANKS 1024              /* the control block grows with them */
+#define SHM_SLOTS 64u      /* posted and not completed; a power of two */
+#define SHM_MAX_RANKS 1024 /* the control block grows with them */
 #define SHM_PIECE (UINT64_C(256) << 10)
 #define SHM_EAGER                                                                  \
     (UINT64_C(64) << 10) /* from here on a part of the sources is worth waking for \
@@ -70,11 +71,8 @@ struct shm_seat {
 
 /* A posted collective: its fingerprint, and where its bytes are. */
 struct shm_post {
-    uint64_t index;
-    uint64_t count, sequence;
-    uint32_t kind, flags, src_dtype, dst_dtype, redop, scale_bits, group, epoch;
-    int32_t root;
-    uint32_t src_region, dst_region, reserved;
+    struct zero__fingerprint print;
+    uint32_t src_region, dst_region;
     uint64_t src_off, dst_off;
 };
 
@@ -249,11 +247,6 @@ int zero__shm_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
 
 /* post.c */
 int zero__shm_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
-
-/* fingerprint.c: the post of a collective, and how that of rank p differs from this rank's. */
-void zero__post_make(const struct zero_coll *c, uint64_t index, struct shm_post *post);
-int zero__post_compare(struct zero_comm *comm, const struct shm_post *mine, int32_t p,
-                       const struct shm_post *theirs);
 
 /*
  * execute.c: works on the oldest collective that is not executed, reading at most about *budget

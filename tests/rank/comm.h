@@ -66,15 +66,50 @@ static int oob_test(void *ctx, void *dst)
     return 0;
 }
 
-/* Opens plugin `name` with `bytes` of exchanged memory; settings may be NULL. */
-__attribute__((unused)) static bool comm_open(struct rank *r, struct comm_rank *c, const char *name,
-                                              struct oob_board *board, uint64_t bytes,
+/* Where memory comes from: the plugin, or whoever opens it. */
+__attribute__((unused)) static int comm_alloc(struct comm_rank *c, uint64_t bytes, void **base,
+                                              struct zero_mr **mr)
+{
+    if (c->ops->alloc)
+        return c->ops->alloc(c->ctx, bytes, ZERO_MEM_HOST, base, mr);
+    *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (*base == MAP_FAILED)
+        return -ENOMEM;
+    return c->ops->reg(c->ctx, *base, bytes, ZERO_MEM_HOST, mr);
+}
+
+/* Plugins are those that only tests have. */
+__attribute__((unused)) static void comm_test_plugins(void)
+{
+    const char *build = getenv("ZERO_TEST_BUILD");
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/tests/plugin/.libs", build ? build : ".");
+    setenv("ZERO_PLUGIN_PATH", path, 1);
+}
+
+/* Leaves the test when the plugin was not built. */
+__attribute__((unused)) static void comm_require(const char *name)
+{
+    const char *path = getenv("ZERO_PLUGIN_PATH");
+    char file[4096];
+
+    for (const char *p = path ? path : ""; *p; p += strcspn(p, ":"), p += *p == ':') {
+        snprintf(file, sizeof file, "%.*s/zero-comm-%s.so", (int)strcspn(p, ":"), p, name);
+        if (access(file, R_OK) == 0)
+            return;
+    }
+    skip_all("the plugin was not built: its library is missing");
+}
+
+/* Loads plugin `name` for this rank; settings may be NULL. */
+__attribute__((unused)) static bool comm_load(struct rank *r, struct comm_rank *c, const char *name,
+                                              struct oob_board *board,
                                               const struct zero_setting *settings, uint32_t n)
 {
     struct zero__plugin *plugin;
-    void *memory;
 
-    *c = (struct comm_rank){.log = {.rank = r->rank, .level = ZERO_LOG_WARN}, .bytes = bytes};
+    *c = (struct comm_rank){.log = {.rank = r->rank, .level = ZERO_LOG_WARN}};
     c->end = (struct oob_end){.board = board,
                               .rank = r->rank,
                               .ranks = r->ranks,
@@ -92,15 +127,25 @@ __attribute__((unused)) static bool comm_open(struct rank *r, struct comm_rank *
               zero_last_error()))
         return false;
     c->ops = zero__plugin_comm(plugin);
-    struct zero_comm_open open = {.size = sizeof open,
-                                  .host = zero__loader_host(c->loader),
-                                  .oob = &c->oob,
-                                  .device = -1,
-                                  .timeout_ns = WAIT_NS};
+    return true;
+}
+
+/* Opens plugin `name` with `bytes` of exchanged memory; settings may be NULL. */
+__attribute__((unused)) static bool comm_open(struct rank *r, struct comm_rank *c, const char *name,
+                                              struct oob_board *board, uint64_t bytes,
+                                              const struct zero_setting *settings, uint32_t n)
+{
+    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
+    void *memory;
+
+    if (!comm_load(r, c, name, board, settings, n))
+        return false;
+    c->bytes = bytes;
+    open.host = zero__loader_host(c->loader);
+    open.oob = &c->oob;
     if (!want(r, !c->ops->open(&open, &c->ctx), "open: %s", zero_last_error()) ||
         !want(r, !c->ops->split(c->ctx, NULL, 0, 0, &c->world), "split: %s", zero_last_error()) ||
-        !want(r, !c->ops->alloc(c->ctx, bytes, ZERO_MEM_HOST, &memory, &c->mr), "alloc: %s",
-              zero_last_error()) ||
+        !want(r, !comm_alloc(c, bytes, &memory, &c->mr), "alloc: %s", zero_last_error()) ||
         !want(r, !c->ops->exchange(c->ctx, c->mr), "exchange: %s", zero_last_error()))
         return false;
     c->memory = memory;
@@ -111,6 +156,8 @@ __attribute__((unused)) static void comm_end(struct rank *r, struct comm_rank *c
 {
     if (c->ctx)
         want(r, !c->ops->close(c->ctx), "close: %s", zero_last_error());
+    if (c->ops && !c->ops->alloc && c->memory)
+        munmap(c->memory, c->bytes);
     zero__loader_free(c->loader);
     zero__options_free(c->options);
 }

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define RANKS_MAX 16
+#define RANKS_MAX 64
 #define RANKS_SECONDS 240 /* sanitizers, on a machine with other work */
 
 enum ranks_how { AS_THREADS, AS_PROCESSES };

@@ -6,7 +6,7 @@
 #include "plugins/common/reduce.h"
 
 #include "plugins/common/copy.h"
-#include "tests/rank/comm_values.h"
+#include "tools/check/values.h"
 #include "tests/tap.h"
 
 #define MOST 2600u /* elements */

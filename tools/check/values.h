@@ -3,8 +3,8 @@
  * Test values of every element type, with infinities, NaNs, subnormals and both zeros among them,
  * and what a reduction must make of them: comm.h and types.h in the plainest C.
  */
-#ifndef ZERO_TESTS_COMM_VALUES_H
-#define ZERO_TESTS_COMM_VALUES_H
+#ifndef ZERO_TOOLS_CHECK_VALUES_H
+#define ZERO_TOOLS_CHECK_VALUES_H
 
 #include <stdbool.h>
 #include <stdint.h>

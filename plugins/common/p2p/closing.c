@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A communicator's end. Its last words are BYE, or why it failed. A closed communicator goes when
+ * none of its messages is under way and every peer has said BYE: a rank that left earlier would
+ * take the connection away from peers that still wait for what it sent. Nobody is waited for but in
+ * the close of the context, and there not for long.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "../bell.h"
+#include "internal.h"
+
+#define LINGER_NS (2 * ZERO__SECOND) /* for peers that end the same collective later */
+#define HURRY_NS (ZERO__SECOND / 10) /* after an error */
+
+bool zero__p2p_say_last(struct zero_comm *comm)
+{
+    bool all = true;
+
+    for (int32_t p = 0; p < comm->ranks; p++) {
+        struct p2p_peer *peer = &comm->peers[p];
+        /* BYE differs from peer to peer; the places of other words are free by then. */
+        struct p2p_message *m = comm->err ? comm->last : comm->runs[0].parts[p].message;
+        if (!comm->err) {
+            m->word = P2P_BYE;
+            m->index = peer->n_said;
+        }
+        if (peer->say_last && !peer->last.busy &&
+            zero__p2p_word_send(comm, p, m, &peer->last) != -EAGAIN)
+            peer->say_last = false;
+        all &= !peer->say_last;
+    }
+    return all;
+}
+
+static bool run_is_busy(const struct p2p_part *part)
+{
+    bool busy = part->word.busy || part->in.busy || part->out.busy;
+
+    for (uint32_t i = 0; i < P2P_DEPTH; i++)
+        busy |= part->chunk[i].busy;
+    return busy;
+}
+
+static bool is_busy(const struct zero_comm *comm)
+{
+    for (int32_t p = 0; p < comm->ranks; p++) {
+        const struct p2p_peer *peer = &comm->peers[p];
+        if (peer->word_in.busy || peer->last.busy || peer->notice.busy)
+            return true;
+        for (uint32_t r = 0; r < P2P_RUNS; r++)
+            if (run_is_busy(&comm->runs[r].parts[p]))
+                return true;
+        for (uint32_t i = 0; i < P2P_DEPTH; i++)
+            if (comm->slots[i].ops[p].busy)
+                return true;
+    }
+    return false;
+}
+
+/* Has every peer left, in peace or not? */
+static bool all_left(const struct zero_comm *comm)
+{
+    for (int32_t p = 0; p < comm->ranks; p++)
+        if (p != comm->rank && !zero__p2p_has_left(&comm->peers[p]) &&
+            comm->ctx->t->lost != comm->world[p])
+            return false;
+    return true;
+}
+
+/* Receives that nobody will meet any more. */
+static void cancel_all(struct zero_comm *comm)
+{
+    struct zero__p2p *t = comm->ctx->t;
+
+    for (int32_t p = 0; p < comm->ranks; p++) {
+        if (comm->peers[p].word_in.busy)
+            t->ops->cancel(t, &comm->peers[p].word_in);
+        for (uint32_t i = 0; i < P2P_DEPTH; i++)
+            if (comm->slots[i].ops[p].busy)
+                t->ops->cancel(t, &comm->slots[i].ops[p]);
+    }
+}
+
+int zero__p2p_comm_close(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct zero_comm **link = &ctx->comms;
+
+    while (*link != comm)
+        link = &(*link)->next;
+    *link = comm->next;
+    comm->next = ctx->closed;
+    ctx->closed = comm;
+    if (comm->err) {
+        cancel_all(comm);
+    } else {
+        for (int32_t p = 0; p < comm->ranks; p++)
+            comm->peers[p].say_last = p != comm->rank;
+    }
+    zero__p2p_sweep(ctx);
+    return 0;
+}
+
+void zero__p2p_sweep(struct zero_comm_ctx *ctx)
+{
+    for (struct zero_comm **link = &ctx->closed; *link;) {
+        struct zero_comm *comm = *link;
+        bool failed = comm->err != 0;
+        if (!failed)
+            zero__p2p_listen(comm);
+        if (comm->err && !failed)
+            cancel_all(comm);
+        if (!zero__p2p_say_last(comm) || (!comm->err && !all_left(comm)) || is_busy(comm)) {
+            link = &comm->next;
+            continue;
+        }
+        *link = comm->next;
+        zero__p2p_comm_free(comm);
+    }
+}
+
+void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed)
+{
+    int64_t until = zero__until_ns(failed ? HURRY_NS : LINGER_NS);
+
+    while (ctx->closed && !ctx->broken && zero__clock_ns() < until) {
+        if (ctx->t->ops->progress(ctx->t) < 0)
+            return;
+        zero__p2p_sweep(ctx);
+        sched_yield();
+    }
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A context over a transport: memory, which needs no exchange of addresses, and its end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../copy.h"
+#include "../oob.h"
+#include "../reduce.h"
+#include "internal.h"
+
+int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
+{
+    int isa = zero__vec_select(voice->host, voice->plugin);
+
+    if (isa < 0)
+        return isa;
+    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
+    caps->kinds = ZERO__ALL_KINDS;
+    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
+    caps->dtypes = ZERO__ALL_DTYPES;
+    caps->mem = ZERO_MEM_HOST;
+    caps->max_ranks = ZERO__P2P_MAX_RANKS;
+    caps->max_inflight = P2P_SLOTS;
+    return 0;
+}
+
+int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
+                   struct zero__p2p *t, struct zero_comm_ctx **out)
+{
+    struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
+    int isa = zero__vec_select(voice->host, voice->plugin);
+
+    if (!ctx || isa < 0) {
+        free(ctx);
+        t->ops->stop(t, true);
+        t->ops->close(t);
+        return isa < 0 ? isa : zero__say(voice, -ENOMEM, "no memory for a context");
+    }
+    ctx->voice = *voice;
+    ctx->t = t;
+    ctx->oob = params->oob;
+    ctx->isa = isa;
+    ctx->cache_bytes = zero__cache_bytes();
+    ctx->own_cache_bytes = zero__cache_own_bytes();
+    ctx->rank = params->oob->rank;
+    ctx->ranks = params->oob->ranks;
+    ctx->timeout_ns = params->timeout_ns;
+    ctx->left = -1;
+    *out = ctx;
+    return 0;
+}
+
+int zero__p2p_usable(struct zero_comm_ctx *ctx)
+{
+    if (atomic_load(&ctx->aborted))
+        return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
+    if (ctx->left >= 0)
+        return zero__say(&ctx->voice, -ECANCELED, "rank %d aborted", ctx->left);
+    if (ctx->broken)
+        return zero__say(&ctx->voice, ctx->broken, "the transport is broken: %s",
+                         strerror(-ctx->broken));
+    return 0;
+}
+
+int zero__p2p_close(struct zero_comm_ctx *ctx)
+{
+    struct zero__p2p *t = ctx->t;
+    bool failed = atomic_load(&ctx->aborted) || ctx->broken;
+
+    if (atomic_load(&ctx->aborted))
+        zero__p2p_abort_all(ctx); /* nobody may have called progress() since */
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        failed |= comm->err != 0;
+    while (ctx->comms)
+        zero__p2p_comm_close(ctx->comms);
+    zero__p2p_linger(ctx, failed);
+    t->ops->stop(t, failed);
+    while (ctx->closed) {
+        struct zero_comm *comm = ctx->closed;
+        ctx->closed = comm->next;
+        zero__p2p_comm_free(comm);
+    }
+    while (ctx->mrs)
+        zero__p2p_unreg(ctx, ctx->mrs);
+    t->ops->close(t);
+    free(ctx);
+    return 0;
+}
+
+int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+                  struct zero_mr **out)
+{
+    struct zero_mr *mr;
+    int err;
+
+    if (mem != ZERO_MEM_HOST)
+        return zero__say(&ctx->voice, -ENOTSUP, "reg: memory kind %u, but %s takes host memory",
+                         mem, ctx->voice.plugin);
+    if (!base || bytes == 0 || bytes > INT64_MAX || (uintptr_t)base > UINTPTR_MAX - bytes)
+        return zero__say(&ctx->voice, -EINVAL, "reg: %llu bytes at %p", (unsigned long long)bytes,
+                         base);
+    mr = calloc(1, sizeof *mr);
+    if (!mr)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
+    err = ctx->t->ops->reg(ctx->t, base, bytes, mem, &mr->handle);
+    if (err) {
+        free(mr);
+        return err;
+    }
+    mr->base = base;
+    mr->bytes = bytes;
+    mr->next = ctx->mrs;
+    if (mr->next)
+        mr->next->prev = mr;
+    ctx->mrs = mr;
+    *out = mr;
+    return 0;
+}
+
+int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    if (mr->prev)
+        mr->prev->next = mr->next;
+    else
+        ctx->mrs = mr->next;
+    if (mr->next)
+        mr->next->prev = mr->prev;
+    ctx->t->ops->unreg(ctx->t, mr->handle);
+    free(mr);
+    return 0;
+}
+
+/* Peers never address this memory, but all must agree that it is there. */
+int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    struct p2p_notice mine = {.call = P2P_CALL_EXCHANGE};
+    struct p2p_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
+    int err;
+
+    if (!all)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
+    if (mr->exchanged)
+        mine.status = zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+    err = zero__p2p_gather(ctx, NULL, &mine, all);
+    if (!err)
+        mr->exchanged = true;
+    free(all);
+    return err;
+}
+
+int zero__p2p_wake(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->woken, true);
+    ctx->t->ops->wake(ctx->t);
+    return 0;
+}
+
+int zero__p2p_abort(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->aborted, true);
+    ctx->t->ops->wake(ctx->t);
+    return 0;
+}

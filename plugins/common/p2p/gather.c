@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that all ranks make together and wait for: every rank says what it does and whether it
+ * could, and all come to the same verdict.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "../bell.h"
+#include "../oob.h"
+#include "internal.h"
+
+static const char *call_name(uint32_t call)
+{
+    return call == P2P_CALL_SPLIT ? "split" : call == P2P_CALL_EXCHANGE ? "exchange" : "?";
+}
+
+static int32_t world_rank(const struct zero_comm *parent, int32_t p)
+{
+    return parent ? parent->world[p] : p;
+}
+
+static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
+                 const struct p2p_notice *all, int32_t rank, int32_t ranks)
+{
+    for (int32_t p = 0; p < ranks; p++)
+        if (all[p].call != all[0].call)
+            return zero__say(&ctx->voice, -EPROTO,
+                             "ranks %d and %d call different things: %s and %s; every rank must "
+                             "make the same calls in the same order",
+                             world_rank(parent, 0), world_rank(parent, p), call_name(all[0].call),
+                             call_name(all[p].call));
+    for (int32_t p = 0; p < ranks; p++)
+        if (all[p].status && p != rank)
+            return zero__say(&ctx->voice, all[p].status < 0 ? all[p].status : -EPROTO,
+                             "%s failed on rank %d: %s", call_name(all[p].call),
+                             world_rank(parent, p),
+                             strerror(all[p].status < 0 ? -all[p].status : EPROTO));
+    return all[rank].status; /* said where it failed */
+}
+
+/* One round of messages among the ranks of `comm`, at most until the context's deadline. */
+static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p2p_notice *all)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    int64_t until = zero__until_ns(ctx->timeout_ns);
+    uint64_t turn = comm->n_notices++;
+    struct p2p_message *m = comm->notice[turn % 2];
+    int32_t sent = 0, heard = 0;
+    bool news;
+
+    m->word = P2P_NOTICE;
+    m->index = turn;
+    m->notice = *mine;
+    all[comm->rank] = *mine;
+    while (sent < comm->ranks || heard < comm->ranks) {
+        for (; sent < comm->ranks && !comm->err; sent++) {
+            struct zero__p2p_op *op = &comm->peers[sent].notice;
+            if (sent != comm->rank && (op->busy || zero__p2p_word_send(comm, sent, m, op)))
+                break;
+        }
+        for (; heard < comm->ranks; heard++) {
+            if (heard == comm->rank)
+                continue;
+            if (comm->peers[heard].notice_turns[turn % 2] != turn + 1)
+                break;
+            all[heard] = comm->peers[heard].notices[turn % 2];
+        }
+        zero__p2p_turn(ctx, NULL, 0, &news);
+        if (comm->err)
+            return comm->err;
+        if (ctx->broken)
+            return ctx->broken;
+        if (zero__clock_ns() >= until)
+            return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
+                             call_name(mine->call),
+                             comm->world[heard < comm->ranks ? heard : sent]);
+        sched_yield();
+    }
+    return 0;
+}
+
+int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
+                     const struct p2p_notice *mine, struct p2p_notice *all)
+{
+    int64_t until = zero__until_ns(ctx->timeout_ns);
+    int err = zero__p2p_usable(ctx);
+
+    if (err)
+        return err;
+    if (parent)
+        err = among(parent, mine, all);
+    else
+        err = zero__oob_gather(&ctx->voice, ctx->oob, until, call_name(mine->call), mine,
+                               sizeof *mine, all);
+    if (err)
+        return err;
+    return parent ? judge(ctx, parent, all, parent->rank, parent->ranks)
+                  : judge(ctx, NULL, all, ctx->rank, ctx->ranks);
+}

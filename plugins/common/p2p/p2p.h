@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives over messages: everything of comm.h for a transport that can send and receive.
+ *
+ * A plugin makes a transport in its open(), hands it to zero__p2p_open(), and puts the functions
+ * below into its table. All reductions are direct exchange: the owner of a part receives the other
+ * ranks' sources in chunks, through buffers whose size does not grow with the message, and adds
+ * them in rank order, so that the sums are those of every other plugin, bit by bit.
+ *
+ * The protocol, per communicator: a rank *starts* collective s by receiving into all places that
+ * belong to it, then sends its fingerprint of s to every peer. A peer's fingerprint that agrees
+ * means that the peer is ready, so every message of data meets a receive that waits for it. Chunks
+ * of a sum come when the receiver has granted them, in the fingerprint or in a credit after it.
+ * Messages carry all that tells them apart in their tag, so none has to arrive in order.
+ */
+#ifndef ZERO_PLUGINS_COMMON_P2P_H
+#define ZERO_PLUGINS_COMMON_P2P_H
+
+#include <stdbool.h>
+
+#include "../coll.h"
+
+#define ZERO__P2P_MAX_RANKS 4096 /* what a tag has room for */
+
+struct zero__p2p;
+
+/* A message under way. It belongs to the library; `own` is for the transport. */
+struct zero__p2p_op {
+    struct zero__p2p *t;
+    uint64_t bytes; /* of the send, or at most of the receive */
+    int64_t res;    /* when it is not busy any more: bytes, or a negative errno */
+    bool busy, receives;
+    void *own[8];
+};
+
+/* A transport. Calls come from one thread at a time, but wake(), which comes from any. */
+struct zero__p2p_ops {
+    /*
+     * Start a message; it ends with zero__p2p_end(), during the call or later. -EAGAIN: no room
+     * now. `handle` is that of reg() for the memory. A message longer than the receive ends with
+     * -EMSGSIZE there. A send has ended when its memory may be written again.
+     */
+    int (*send)(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data, uint64_t bytes,
+                void *handle, struct zero__p2p_op *op);
+    int (*recv)(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                void *handle, struct zero__p2p_op *op);
+    /* Asks for a receive to end, with -ECANCELED if nothing has come. */
+    void (*cancel)(struct zero__p2p *t, struct zero__p2p_op *op);
+    /* Moves messages on. Returns a negative errno when the transport is broken. */
+    int (*progress)(struct zero__p2p *t);
+    /* Sleeps until there may be something for progress() or wake() was called. */
+    void (*wait)(struct zero__p2p *t, int64_t timeout_ns);
+    void (*wake)(struct zero__p2p *t);
+    int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+    void (*unreg)(struct zero__p2p *t, void *handle);
+    /*
+     * After it no message touches memory any more. Not aborted: what was sent still arrives; peers
+     * that are gone are not waited for.
+     */
+    void (*stop)(struct zero__p2p *t, bool aborted);
+    void (*close)(struct zero__p2p *t); /* after stop() and unreg() of everything */
+};
+
+/* First member of the transport's own structure. */
+struct zero__p2p {
+    const struct zero__p2p_ops *ops;
+    uint64_t max_message; /* bytes of one send */
+    uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
+    int32_t lost;         /* a peer whose connection broke, -1: none; then lost_err says how */
+    int lost_err;
+};
+
+static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)
+{
+    op->res = res;
+    op->busy = false;
+    op->t->n_ended++;
+}
+
+/*
+ * The context of transport `t`, which it closes with the context, also when this fails. `voice` is
+ * kept, with the strings in it.
+ */
+int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
+                   struct zero__p2p *t, struct zero_comm_ctx **ctx);
+
+/* What such a plugin can do, but for `note`. */
+int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps);
+
+/* Entries of the table. */
+int zero__p2p_close(struct zero_comm_ctx *ctx);
+int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+                  struct zero_mr **mr);
+int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr);
+int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr);
+int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
+                       int64_t timeout_ns);
+int zero__p2p_wake(struct zero_comm_ctx *ctx);
+int zero__p2p_abort(struct zero_comm_ctx *ctx);
+int zero__p2p_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
+                    struct zero_comm **comm);
+int zero__p2p_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
+int zero__p2p_error(struct zero_comm *comm);
+int zero__p2p_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max);
+int zero__p2p_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
+int zero__p2p_comm_close(struct zero_comm *comm);
+
+#define ZERO__P2P_ENTRIES                                                                       \
+    .close = zero__p2p_close, .reg = zero__p2p_reg, .unreg = zero__p2p_unreg,                   \
+    .exchange = zero__p2p_exchange, .progress = zero__p2p_progress, .wake = zero__p2p_wake,     \
+    .abort = zero__p2p_abort, .split = zero__p2p_split, .post = zero__p2p_post,                 \
+    .error = zero__p2p_error, .missing = zero__p2p_missing, .wire_bytes = zero__p2p_wire_bytes, \
+    .comm_close = zero__p2p_comm_close
+
+#endif

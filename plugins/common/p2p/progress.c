@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One turn moves the transport on, then every communicator in which a message has ended, by a
+ * bounded piece of work. A caller that waits takes turns, lets others run after a few empty ones,
+ * and sleeps in the transport soon after.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "../bell.h"
+#include "internal.h"
+
+#define SPINS 32                        /* empty turns before the first yield */
+#define YIELDS 64                       /* before sleeping */
+#define SHORT_NS (INT64_C(1000) * 1000) /* of a sleep when something is to be tried again */
+
+static void move_on(struct zero_comm *comm, uint64_t *budget)
+{
+    zero__p2p_listen(comm);
+    zero__p2p_start(comm);
+    for (uint64_t s = comm->completed; s < comm->started && !comm->err; s++)
+        zero__p2p_run(comm, zero__p2p_run_at(comm, s), budget);
+    if (!comm->err)
+        zero__p2p_sum(comm, budget);
+    if (!comm->err)
+        zero__p2p_grant(comm);
+    if (!comm->err)
+        zero__p2p_talk(comm);
+}
+
+static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t max)
+{
+    uint32_t n = 0;
+
+    while (n < max && comm->completed != comm->posted) {
+        const struct zero_coll *c = &comm->colls[comm->completed % P2P_SLOTS].c;
+        const struct p2p_run *run = zero__p2p_run_at(comm, comm->completed);
+        bool done = comm->completed < comm->started && zero__p2p_is_done(comm, run);
+
+        if (!done && !comm->err)
+            break;
+        if (!done && !zero__p2p_is_quiet(comm) && zero__clock_ns() < comm->quiet_ns)
+            break;
+        cqes[n++] = (struct zero_cqe){c->user, done ? (int64_t)c->dst.len : comm->err};
+        if (done)
+            comm->wire += zero__coll_wire(c, comm->rank, comm->ranks);
+        comm->completed++;
+        if (comm->started < comm->completed)
+            comm->started = comm->completed; /* after an error: never started */
+        comm->stirred = true;
+    }
+    return n;
+}
+
+/* Who had the first turn has the last one next time. */
+static void rotate(struct zero_comm_ctx *ctx)
+{
+    struct zero_comm *first = ctx->comms, **end = &ctx->comms;
+
+    ctx->comms = first->next;
+    first->next = NULL;
+    while (*end)
+        end = &(*end)->next;
+    *end = first;
+}
+
+static void break_all(struct zero_comm_ctx *ctx)
+{
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (!comm->err)
+            zero__p2p_fail(comm, ctx->broken, "the transport is broken: %s",
+                           strerror(-ctx->broken));
+}
+
+static void lose_peer(struct zero_comm_ctx *ctx)
+{
+    const struct zero__p2p *t = ctx->t;
+
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        for (int32_t p = 0; p < comm->ranks && !comm->err; p++)
+            if (comm->world[p] == t->lost)
+                zero__p2p_fail(comm, t->lost_err, "the connection to rank %d broke: %s", t->lost,
+                               strerror(-t->lost_err));
+}
+
+uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max, bool *news)
+{
+    struct zero__p2p *t = ctx->t;
+    uint64_t budget = P2P_PIECE, before = t->n_ended;
+    uint32_t n = 0;
+    int err = ctx->broken ? 0 : t->ops->progress(t);
+
+    if (err < 0)
+        ctx->broken = err;
+    if (ctx->broken)
+        break_all(ctx);
+    if (t->lost >= 0)
+        lose_peer(ctx);
+    if (atomic_load(&ctx->aborted))
+        zero__p2p_abort_all(ctx);
+    *news = t->n_ended != before;
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next) {
+        if (comm->seen == t->n_ended && !comm->stirred && !comm->err)
+            continue;
+        comm->stirred = false;
+        comm->seen = t->n_ended;
+        if (comm->err)
+            comm->stirred = !zero__p2p_say_last(comm);
+        else
+            move_on(comm, &budget);
+        if (max > n)
+            n += collect(comm, cqes + n, max - n);
+        else
+            comm->stirred = true;
+        *news |= comm->stirred && !comm->err;
+    }
+    if (ctx->closed)
+        zero__p2p_sweep(ctx);
+    if (!budget && ctx->comms)
+        rotate(ctx);
+    return n;
+}
+
+/* What is in the transport's own queues, or waits for memory to be free, is tried again soon. */
+static int64_t nap_ns(const struct zero_comm_ctx *ctx, int64_t left)
+{
+    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->stirred || (comm->err && comm->completed != comm->posted))
+            return left < SHORT_NS ? left : SHORT_NS;
+    return left;
+}
+
+static bool is_over(const struct zero_comm_ctx *ctx)
+{
+    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->completed != comm->posted)
+            return false;
+    return true;
+}
+
+int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
+                       int64_t timeout_ns)
+{
+    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0, now;
+    unsigned idle = 0;
+    bool news;
+
+    for (;;) {
+        uint32_t n = zero__p2p_turn(ctx, cqes, max, &news);
+        if (n)
+            return (int)n;
+        if (atomic_load(&ctx->aborted) && is_over(ctx))
+            return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
+        if (ctx->broken && is_over(ctx))
+            return ctx->broken;
+        if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, false))
+            return 0;
+        idle = news ? 0 : idle + 1;
+        if (idle <= SPINS)
+            continue;
+        now = zero__clock_ns();
+        if (now >= until)
+            return 0;
+        if (idle <= SPINS + YIELDS)
+            sched_yield();
+        else
+            ctx->t->ops->wait(ctx->t, nap_ns(ctx, until - now));
+    }
+}

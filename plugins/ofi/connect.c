@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's endpoint and the addresses of its peers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../common/bell.h"
+#include "../common/machine.h"
+#include "../common/oob.h"
+#include "ofi.h"
+
+#define NAME_MOST 256 /* of an endpoint's address */
+#define MESSAGE_MOST (UINT64_C(1) << 30)
+
+/* What a rank says before its address. */
+struct hello {
+    char provider[56];
+    struct zero__machine machine;
+};
+
+static int broken(struct ofi *ofi, const char *what, int err)
+{
+    return zero__say(&ofi->voice, err < 0 ? err : -EIO, "libfabric's %s gives no %s: %s",
+                     ofi->info->fabric_attr->prov_name, what, fi_strerror(err < 0 ? -err : EIO));
+}
+
+/* With a descriptor to sleep at where the provider has one. */
+static int queue_make(struct ofi *ofi)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
+
+    ofi->cq_fd = -1;
+    if (fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL) == 0) {
+        if (fi_control(&ofi->cq->fid, FI_GETWAIT, &ofi->cq_fd) == 0)
+            return 0;
+        ofi->cq_fd = -1;
+        fi_close(&ofi->cq->fid);
+    }
+    ofi->cq = NULL;
+    attr.wait_obj = FI_WAIT_NONE;
+    return fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL);
+}
+
+static int endpoint_make(struct ofi *ofi)
+{
+    struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type == FI_AV_UNSPEC
+                                        ? FI_AV_TABLE
+                                        : ofi->info->domain_attr->av_type,
+                            .count = (size_t)ofi->ranks};
+    int err = fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL);
+
+    if (err)
+        return broken(ofi, "fabric", err);
+    err = fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
+    if (err)
+        return broken(ofi, "domain", err);
+    err = fi_av_open(ofi->domain, &av, &ofi->av, NULL);
+    if (err)
+        return broken(ofi, "address table", err);
+    err = queue_make(ofi);
+    if (err)
+        return broken(ofi, "completion queue", err);
+    err = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL);
+    if (!err)
+        err = fi_ep_bind(ofi->ep, &ofi->av->fid, 0);
+    if (!err)
+        err = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (!err)
+        err = fi_enable(ofi->ep);
+    return err ? broken(ofi, "endpoint", err) : 0;
+}
+
+static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
+{
+    for (int32_t p = 0; p < ofi->ranks; p++) {
+        const char *blob = all + (size_t)p * stride;
+        const struct hello *h = (const void *)blob;
+        int n;
+        if (strncmp(h->provider, ofi->info->fabric_attr->prov_name, sizeof h->provider - 1) != 0)
+            return zero__say(&ofi->voice, -EPROTO,
+                             "ranks %d and %d use the providers %s and %.55s: name one that both "
+                             "have with ZERO_OFI_PROVIDER",
+                             ofi->rank, p, ofi->info->fabric_attr->prov_name, h->provider);
+        n = fi_av_insert(ofi->av, h + 1, 1, &ofi->peers[p], 0, NULL);
+        if (n != 1)
+            return zero__say(&ofi->voice, n < 0 ? n : -EHOSTUNREACH,
+                             "libfabric's %s does not take the address of rank %d: %s",
+                             ofi->info->fabric_attr->prov_name, p,
+                             fi_strerror(n < 0 ? -n : EHOSTUNREACH));
+    }
+    return 0;
+}
+
+static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
+                       const struct zero__machine *machine)
+{
+    char blob[sizeof(struct hello) + NAME_MOST] = {0}, *all = NULL;
+    struct hello h = {.machine = *machine};
+    size_t bytes = NAME_MOST, stride;
+    int err = fi_getname(&ofi->ep->fid, blob + sizeof h, &bytes);
+
+    if (err)
+        return broken(ofi, "address", err);
+    strncpy(h.provider, ofi->info->fabric_attr->prov_name, sizeof h.provider - 1);
+    memcpy(blob, &h, sizeof h);
+    bytes = (sizeof h + bytes + 7) / 8 * 8; /* so that each hello in the row is aligned */
+    err = zero__oob_gather_blobs(&ofi->voice, oob, until, "open", blob, bytes, &all, &stride);
+    if (!err)
+        err = zero__oob_agree(&ofi->voice, oob, until, "open", peers_insert(ofi, all, stride));
+    free(all);
+    return err;
+}
+
+/* Are all ranks on this machine? */
+static int is_local(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
+                    const struct zero__machine *mine, bool *local)
+{
+    struct zero__machine *all = calloc((size_t)ofi->ranks, sizeof *all);
+    int err = all ? zero__oob_gather(&ofi->voice, oob, until, "open", mine, sizeof *mine, all)
+                  : zero__say(&ofi->voice, -ENOMEM, "no memory for %d ranks", ofi->ranks);
+
+    *local = true;
+    for (int32_t p = 0; p < ofi->ranks && !err; p++)
+        *local &= zero__machine_same(mine, &all[p]);
+    free(all);
+    return err;
+}
+
+static int join(struct ofi *ofi, const struct zero_oob *oob)
+{
+    const struct ofi_wish wish = zero__ofi_wish(ofi->voice.host);
+    int64_t until = zero__until_ns(ofi->timeout_ns);
+    struct zero__machine here;
+    bool local;
+    int err;
+
+    zero__machine_here(&here);
+    err = is_local(ofi, oob, until, &here, &local);
+    if (err)
+        return err;
+    err = zero__ofi_choose(&ofi->voice, &wish, local, &ofi->info);
+    if (!err)
+        err = endpoint_make(ofi);
+    if (!err) {
+        ofi->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (ofi->wake_fd < 0)
+            err = zero__say(&ofi->voice, -errno, "no eventfd: %m");
+    }
+    err = zero__oob_agree(&ofi->voice, oob, until, "open", err);
+    if (err)
+        return err;
+    ofi->registers = ofi->info->domain_attr->mr_mode & FI_MR_LOCAL;
+    ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size < MESSAGE_MOST
+                               ? ofi->info->ep_attr->max_msg_size
+                               : MESSAGE_MOST;
+    return connect_all(ofi, oob, until, &here);
+}
+
+static const struct zero__p2p_ops ops = {
+    .send = zero__ofi_send,
+    .recv = zero__ofi_recv,
+    .cancel = zero__ofi_cancel,
+    .progress = zero__ofi_progress,
+    .wait = zero__ofi_wait,
+    .wake = zero__ofi_wake,
+    .reg = zero__ofi_reg,
+    .unreg = zero__ofi_unreg,
+    .stop = zero__ofi_stop,
+    .close = zero__ofi_close,
+};
+
+static struct ofi *ofi_new(const struct zero__voice *voice, const struct zero_comm_open *params)
+{
+    struct ofi *ofi = calloc(1, sizeof *ofi);
+
+    if (!ofi)
+        return NULL;
+    ofi->p2p = (struct zero__p2p){.ops = &ops, .lost = -1};
+    ofi->voice = *voice;
+    ofi->rank = params->oob->rank;
+    ofi->ranks = params->oob->ranks;
+    ofi->timeout_ns = params->timeout_ns;
+    ofi->wake_fd = ofi->cq_fd = -1;
+    ofi->peers = calloc((size_t)ofi->ranks, sizeof *ofi->peers);
+    if (ofi->peers)
+        return ofi;
+    free(ofi);
+    return NULL;
+}
+
+int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    const struct zero__voice voice = {params->host, OFI_NAME};
+    struct ofi *ofi;
+    int err = zero__oob_check(&voice, params->oob, ZERO__P2P_MAX_RANKS);
+
+    if (!err && params->device >= 0)
+        err = zero__say(&voice, -ENOTSUP, "ofi works on host memory only");
+    if (err)
+        return err;
+    ofi = ofi_new(&voice, params);
+    if (!ofi)
+        return zero__say(&voice, -ENOMEM, "no memory for a context");
+    err = join(ofi, params->oob);
+    if (!err)
+        return zero__p2p_open(&voice, params, &ofi->p2p, out);
+    zero__ofi_stop(&ofi->p2p, true);
+    zero__ofi_close(&ofi->p2p);
+    return err;
+}
+
+/* A completed send is in the hands of the provider or the kernel, which deliver it. */
+void zero__ofi_stop(struct zero__p2p *t, bool aborted)
+{
+    struct ofi *ofi = (struct ofi *)(void *)t;
+
+    (void)aborted;
+    if (ofi->ep)
+        fi_close(&ofi->ep->fid);
+    ofi->ep = NULL;
+}
+
+void zero__ofi_close(struct zero__p2p *t)
+{
+    struct ofi *ofi = (struct ofi *)(void *)t;
+
+    if (ofi->cq)
+        fi_close(&ofi->cq->fid);
+    if (ofi->av)
+        fi_close(&ofi->av->fid);
+    if (ofi->domain)
+        fi_close(&ofi->domain->fid);
+    if (ofi->fabric)
+        fi_close(&ofi->fabric->fid);
+    if (ofi->info)
+        fi_freeinfo(ofi->info);
+    if (ofi->wake_fd >= 0)
+        close(ofi->wake_fd);
+    free(ofi->peers);
+    free(ofi);
+}

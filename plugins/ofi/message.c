@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of libfabric, their completions, and sleeping until there is one. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ofi.h"
+
+#define BATCH 16                    /* completions read at a time */
+#define ROUNDS 4                    /* of them in one progress */
+#define NAP_NS (INT64_C(50) * 1000) /* without a descriptor to sleep at */
+
+_Static_assert(sizeof(((struct zero__p2p_op *)0)->own) >= sizeof(struct fi_context2),
+               "providers keep their own state in the context");
+
+static struct ofi *ofi_of(struct zero__p2p *t)
+{
+    return (struct ofi *)(void *)t;
+}
+
+static struct zero__p2p_op *op_of(void *context)
+{
+    return (struct zero__p2p_op *)(void *)((char *)context - offsetof(struct zero__p2p_op, own));
+}
+
+static void *description(void *handle)
+{
+    return handle ? fi_mr_desc(handle) : NULL;
+}
+
+int zero__ofi_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
+                   uint64_t bytes, void *handle, struct zero__p2p_op *op)
+{
+    struct ofi *ofi = ofi_of(t);
+
+    return (int)fi_tsend(ofi->ep, data, bytes, description(handle), ofi->peers[peer], tag, op->own);
+}
+
+int zero__ofi_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                   void *handle, struct zero__p2p_op *op)
+{
+    struct ofi *ofi = ofi_of(t);
+
+    (void)peer; /* the tag names it */
+    return (int)fi_trecv(ofi->ep, data, bytes, description(handle), FI_ADDR_UNSPEC, tag, 0,
+                         op->own);
+}
+
+void zero__ofi_cancel(struct zero__p2p *t, struct zero__p2p_op *op)
+{
+    fi_cancel(&ofi_of(t)->ep->fid, op->own);
+}
+
+/* The completion of a message that failed. Without one the endpoint itself is broken. */
+static int read_error(struct ofi *ofi)
+{
+    struct fi_cq_err_entry e = {0};
+    ssize_t n = fi_cq_readerr(ofi->cq, &e, 0);
+
+    if (n == -FI_EAGAIN)
+        return 0;
+    if (n < 0)
+        return zero__say(&ofi->voice, (int)n, "libfabric's completion queue is broken: %s",
+                         fi_strerror((int)-n));
+    if (!e.op_context)
+        return zero__say(&ofi->voice, e.err ? -e.err : -EIO, "libfabric reports: %s (%s)",
+                         fi_strerror(e.err),
+                         fi_cq_strerror(ofi->cq, e.prov_errno, e.err_data, NULL, 0));
+    zero__p2p_end(op_of(e.op_context), e.err == FI_ETRUNC ? -EMSGSIZE : e.err ? -e.err : -EIO);
+    return 0;
+}
+
+int zero__ofi_progress(struct zero__p2p *t)
+{
+    struct ofi *ofi = ofi_of(t);
+    struct fi_cq_tagged_entry entries[BATCH];
+    ssize_t n = BATCH;
+
+    for (int round = 0; round < ROUNDS && n == BATCH; round++) {
+        n = fi_cq_read(ofi->cq, entries, BATCH);
+        if (n == -FI_EAVAIL)
+            return read_error(ofi);
+        if (n == -FI_EAGAIN)
+            return 0;
+        if (n < 0)
+            return zero__say(&ofi->voice, (int)n, "libfabric's completion queue is broken: %s",
+                             fi_strerror((int)-n));
+        for (ssize_t i = 0; i < n; i++) {
+            struct zero__p2p_op *op = op_of(entries[i].op_context);
+            zero__p2p_end(op, (int64_t)(op->receives ? entries[i].len : op->bytes));
+        }
+    }
+    return 0;
+}
+
+void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns)
+{
+    struct ofi *ofi = ofi_of(t);
+    struct fid *fids[1] = {&ofi->cq->fid};
+    struct pollfd fds[2] = {{.fd = ofi->wake_fd, .events = POLLIN},
+                            {.fd = ofi->cq_fd, .events = POLLIN}};
+    int64_t ns = ofi->cq_fd < 0 && timeout_ns > NAP_NS ? NAP_NS : timeout_ns;
+    const struct timespec limit = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    uint64_t count;
+
+    if (ofi->cq_fd >= 0 && fi_trywait(ofi->fabric, fids, 1) != FI_SUCCESS)
+        return; /* something has come meanwhile */
+    if (ppoll(fds, ofi->cq_fd < 0 ? 1 : 2, &limit, NULL) > 0 && fds[0].revents)
+        while (read(ofi->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
+            ;
+}
+
+void zero__ofi_wake(struct zero__p2p *t)
+{
+    const uint64_t one = 1;
+
+    while (write(ofi_of(t)->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}

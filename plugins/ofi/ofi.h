@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comm plugin of libfabric: tagged messages of one reliable datagram endpoint per rank. Which
+ * provider carries them is chosen by where the ranks are, or by ZERO_OFI_PROVIDER; libfabric's own
+ * FI_* settings hold. Ranks are processes: libfabric's shared memory does not survive that one thread
+ * of a process closes its endpoint while another sends to it.
+ */
+#ifndef ZERO_PLUGINS_OFI_H
+#define ZERO_PLUGINS_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#include "../common/p2p/p2p.h"
+
+#define OFI_NAME "ofi"
+#define OFI_API FI_VERSION(1, 11)
+
+struct ofi {
+    struct zero__p2p p2p; /* first */
+    struct zero__voice voice;
+    int32_t rank, ranks;
+    int64_t timeout_ns;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    fi_addr_t *peers;
+    int cq_fd; /* -1: the provider offers none, so waiting is a short sleep */
+    int wake_fd;
+    bool registers; /* the provider wants memory to be registered */
+    uint64_t next_key;
+};
+
+/* provider.c */
+struct ofi_wish {
+    const char *provider, *device; /* "": whatever fits */
+};
+struct ofi_wish zero__ofi_wish(const struct zero_host *host);
+/*
+ * The description of the best provider that matches the wish; `local`: all ranks are on this
+ * machine. To be freed with fi_freeinfo().
+ */
+int zero__ofi_choose(const struct zero__voice *voice, const struct ofi_wish *wish, bool local,
+                     struct fi_info **info);
+/* "shm, tcp;ofi_rxm (eth0, lo)": what could be chosen. */
+int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room);
+
+/* connect.c: collective. */
+int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
+void zero__ofi_stop(struct zero__p2p *t, bool aborted);
+void zero__ofi_close(struct zero__p2p *t);
+
+/* message.c */
+int zero__ofi_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
+                   uint64_t bytes, void *handle, struct zero__p2p_op *op);
+int zero__ofi_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                   void *handle, struct zero__p2p_op *op);
+void zero__ofi_cancel(struct zero__p2p *t, struct zero__p2p_op *op);
+int zero__ofi_progress(struct zero__p2p *t);
+void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns);
+void zero__ofi_wake(struct zero__p2p *t);
+
+/* memory.c */
+int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+void zero__ofi_unreg(struct zero__p2p *t, void *handle);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank's worker and its endpoints. Peers of other machines have endpoints that notice a broken
+ * connection. Within a machine UCX would then give up copying directly between processes, so there
+ * the job's control channel alone notices deaths, which it does in milliseconds.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../common/bell.h"
+#include "../common/machine.h"
+#include "../common/oob.h"
+#include "ucx.h"
+
+#define MESSAGE_MOST (UINT64_C(1) << 30)     /* well within what every transport takes */
+#define FLUSH_NS (INT64_C(2) * ZERO__SECOND) /* for what was sent to arrive, at the end */
+
+/* What a rank says before its UCX address. */
+struct hello {
+    uint64_t version;
+    struct zero__machine machine;
+};
+
+static void hello_fill(struct hello *h)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    memset(h, 0, sizeof *h);
+    h->version = (uint64_t)major << 32 | minor;
+    zero__machine_here(&h->machine);
+}
+
+/* The error handler of an endpoint; the receives from that peer would wait for ever. */
+static void peer_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct ucx_peer *peer = arg;
+    struct zero__p2p *t = &peer->ucx->p2p;
+
+    (void)ep;
+    if (t->lost >= 0)
+        return;
+    t->lost_err = zero__ucx_errno(status);
+    t->lost = peer->rank;
+    t->n_ended++; /* something to look at */
+}
+
+static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool local)
+{
+    struct ucx_peer *peer = &ucx->peers[p];
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = local ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = peer_lost, .arg = peer},
+    };
+    ucs_status_t status;
+
+    peer->ucx = ucx;
+    peer->rank = p;
+    status = ucp_ep_create(ucx->worker, &params, &peer->ep);
+    if (status == UCS_OK)
+        return 0;
+    peer->ep = NULL;
+    return zero__say(&ucx->voice, zero__ucx_errno(status),
+                     "cannot connect to rank %d: %s; do UCX_TLS and UCX_NET_DEVICES leave a "
+                     "transport that reaches it?",
+                     p, ucs_status_string(status));
+}
+
+static int endpoints_make(struct ucx *ucx, const char *all, size_t stride)
+{
+    const struct hello *mine = (const void *)(all + (size_t)ucx->rank * stride);
+
+    for (int32_t p = 0; p < ucx->ranks; p++) {
+        const struct hello *h = (const void *)(all + (size_t)p * stride);
+        int err = 0;
+        if (h->version >> 32 != mine->version >> 32)
+            return zero__say(
+                &ucx->voice, -EPROTO, "ranks %d and %d use UCX %u and %u: install the same version",
+                ucx->rank, p, (unsigned)(mine->version >> 32), (unsigned)(h->version >> 32));
+        if (p != ucx->rank)
+            err = endpoint_make(ucx, p, h + 1, zero__machine_same(&h->machine, &mine->machine));
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* Every rank's address to every rank, and an endpoint to each. */
+static int connect_all(struct ucx *ucx, const struct zero_oob *oob)
+{
+    int64_t until = zero__until_ns(ucx->timeout_ns);
+    ucp_address_t *address;
+    ucs_status_t status;
+    char *blob = NULL, *all = NULL;
+    size_t bytes, stride;
+    int err;
+
+    status = ucp_worker_get_address(ucx->worker, &address, &bytes);
+    if (status != UCS_OK)
+        return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX address: %s",
+                         ucs_status_string(status));
+    /* The length is rounded up, so that each hello in the row of blobs is aligned. */
+    blob = calloc(1, (sizeof(struct hello) + bytes + 7) / 8 * 8);
+    if (!blob) {
+        ucp_worker_release_address(ucx->worker, address);
+        return zero__say(&ucx->voice, -ENOMEM, "no memory for a UCX address");
+    }
+    hello_fill((struct hello *)(void *)blob);
+    memcpy(blob + sizeof(struct hello), address, bytes);
+    ucp_worker_release_address(ucx->worker, address);
+    err = zero__oob_gather_blobs(&ucx->voice, oob, until, "open", blob,
+                                 (sizeof(struct hello) + bytes + 7) / 8 * 8, &all, &stride);
+    if (!err)
+        err = zero__oob_agree(&ucx->voice, oob, until, "open", endpoints_make(ucx, all, stride));
+    free(all);
+    free(blob);
+    return err;
+}
+
+/* What the user has not set in the environment. */
+static void set_default(ucp_config_t *config, const char *variable, const char *value)
+{
+    if (!getenv(variable))
+        ucp_config_modify(config, variable + strlen("UCX_"), value);
+}
+
+static int context_make(struct ucx *ucx)
+{
+    const ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+        .estimated_num_eps = (size_t)ucx->ranks,
+        .mt_workers_shared = 0,
+        .name = "libzero",
+    };
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK)
+        return zero__say(&ucx->voice, zero__ucx_errno(status),
+                         "a UCX_ setting of the environment is wrong: %s",
+                         ucs_status_string(status));
+    set_default(config, "UCX_KEEPALIVE_INTERVAL", "2s");
+    status = ucp_init(&params, config, &ucx->context);
+    ucp_config_release(config);
+    if (status == UCS_OK)
+        return 0;
+    ucx->context = NULL;
+    return zero__say(&ucx->voice, zero__ucx_errno(status),
+                     "UCX does not start: %s; UCX_TLS is \"%s\", UCX_NET_DEVICES \"%s\"",
+                     ucs_status_string(status), getenv("UCX_TLS") ? getenv("UCX_TLS") : "all",
+                     getenv("UCX_NET_DEVICES") ? getenv("UCX_NET_DEVICES") : "all");
+}
+
+static int worker_make(struct ucx *ucx)
+{
+    const ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+        .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK, /* those that abort leaves */
+    };
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->worker);
+
+    if (status != UCS_OK)
+        ucx->worker = NULL;
+    else
+        status = ucp_worker_get_efd(ucx->worker, &ucx->event_fd);
+    if (status != UCS_OK)
+        return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX worker: %s",
+                         ucs_status_string(status));
+    ucx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ucx->wake_fd < 0)
+        return zero__say(&ucx->voice, -errno, "no eventfd: %m");
+    return 0;
+}
+
+static const struct zero__p2p_ops ops = {
+    .send = zero__ucx_send,
+    .recv = zero__ucx_recv,
+    .cancel = zero__ucx_cancel,
+    .progress = zero__ucx_progress,
+    .wait = zero__ucx_wait,
+    .wake = zero__ucx_wake,
+    .reg = zero__ucx_reg,
+    .unreg = zero__ucx_unreg,
+    .stop = zero__ucx_stop,
+    .close = zero__ucx_close,
+};
+
+static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_comm_open *params)
+{
+    struct ucx *ucx = calloc(1, sizeof *ucx);
+
+    if (!ucx)
+        return NULL;
+    ucx->p2p = (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST, .lost = -1};
+    ucx->voice = *voice;
+    ucx->rank = params->oob->rank;
+    ucx->ranks = params->oob->ranks;
+    ucx->timeout_ns = params->timeout_ns;
+    ucx->wake_fd = ucx->event_fd = -1;
+    ucx->peers = calloc((size_t)ucx->ranks, sizeof *ucx->peers);
+    if (ucx->peers)
+        return ucx;
+    free(ucx);
+    return NULL;
+}
+
+int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    const struct zero__voice voice = {params->host, UCX_NAME};
+    struct ucx *ucx;
+    int err = zero__oob_check(&voice, params->oob, ZERO__P2P_MAX_RANKS);
+
+    if (!err && params->device >= 0)
+        err = zero__say(&voice, -ENOTSUP, "ucx works on host memory only");
+    if (err)
+        return err;
+    ucx = ucx_new(&voice, params);
+    if (!ucx)
+        return zero__say(&voice, -ENOMEM, "no memory for a context");
+    err = context_make(ucx);
+    if (!err)
+        err = worker_make(ucx);
+    if (err)
+        goto fail;
+    err = connect_all(ucx, params->oob);
+    if (err)
+        goto fail;
+    return zero__p2p_open(&voice, params, &ucx->p2p, out);
+fail:
+    zero__ucx_stop(&ucx->p2p, true);
+    zero__ucx_close(&ucx->p2p);
+    return err;
+}
+
+/* Until everything that was sent is on its way; a peer that is gone does not hold it up for long.
+ */
+static void flush(struct ucx *ucx)
+{
+    const ucp_request_param_t param = {0};
+    int64_t until = zero__until_ns(FLUSH_NS);
+    ucs_status_ptr_t request = ucp_worker_flush_nbx(ucx->worker, &param);
+
+    if (!request || UCS_PTR_IS_ERR(request))
+        return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
+        ucp_worker_progress(ucx->worker);
+    ucp_request_free(request);
+}
+
+/* The worker takes its endpoints with it. */
+void zero__ucx_stop(struct zero__p2p *t, bool aborted)
+{
+    struct ucx *ucx = (struct ucx *)(void *)t;
+
+    if (!ucx->worker)
+        return;
+    if (!aborted)
+        flush(ucx);
+    ucp_worker_destroy(ucx->worker);
+    ucx->worker = NULL;
+}
+
+void zero__ucx_close(struct zero__p2p *t)
+{
+    struct ucx *ucx = (struct ucx *)(void *)t;
+
+    if (ucx->context)
+        ucp_cleanup(ucx->context);
+    if (ucx->wake_fd >= 0)
+        close(ucx->wake_fd);
+    free(ucx->peers);
+    free(ucx);
+}

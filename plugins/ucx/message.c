@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of UCX, and sleeping until one comes. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ucx.h"
+
+#define ROUNDS 16 /* of the worker in one progress, as long as something happens */
+
+static struct ucx *ucx_of(struct zero__p2p *t)
+{
+    return (struct ucx *)(void *)t;
+}
+
+static void sent(void *request, ucs_status_t status, void *user)
+{
+    struct zero__p2p_op *op = user;
+
+    zero__p2p_end(op, status == UCS_OK ? (int64_t)op->bytes : zero__ucx_errno(status));
+    ucp_request_free(request);
+}
+
+static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                     void *user)
+{
+    struct zero__p2p_op *op = user;
+
+    zero__p2p_end(op, status == UCS_OK ? (int64_t)info->length : zero__ucx_errno(status));
+    ucp_request_free(request);
+}
+
+int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
+                   uint64_t bytes, void *handle, struct zero__p2p_op *op)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = sent,
+        .user_data = op,
+    };
+    ucs_status_ptr_t request;
+
+    (void)handle; /* UCX finds the registration by the address */
+    request = ucp_tag_send_nbx(ucx_of(t)->peers[peer].ep, data, bytes, tag, &param);
+    if (UCS_PTR_IS_ERR(request))
+        return zero__ucx_errno(UCS_PTR_STATUS(request));
+    if (request)
+        op->own[0] = request;
+    else
+        zero__p2p_end(op, (int64_t)bytes);
+    return 0;
+}
+
+/*
+ * The completion always comes through the callback: of a message that is there already, UCX 1.13
+ * does not say how long it is.
+ */
+int zero__ucx_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                   void *handle, struct zero__p2p_op *op)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+        .cb.recv = received,
+        .user_data = op,
+    };
+    ucs_status_ptr_t request;
+
+    (void)peer; /* the tag names it */
+    (void)handle;
+    request = ucp_tag_recv_nbx(ucx_of(t)->worker, data, bytes, tag, UINT64_MAX, &param);
+    if (UCS_PTR_IS_ERR(request))
+        return zero__ucx_errno(UCS_PTR_STATUS(request));
+    if (op->busy)
+        op->own[0] = request;
+    return 0;
+}
+
+void zero__ucx_cancel(struct zero__p2p *t, struct zero__p2p_op *op)
+{
+    ucp_request_cancel(ucx_of(t)->worker, op->own[0]);
+}
+
+int zero__ucx_progress(struct zero__p2p *t)
+{
+    ucp_worker_h worker = ucx_of(t)->worker;
+
+    for (int i = 0; i < ROUNDS && ucp_worker_progress(worker); i++)
+        ;
+    return 0;
+}
+
+void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns)
+{
+    struct ucx *ucx = ucx_of(t);
+    struct pollfd fds[2] = {{.fd = ucx->event_fd, .events = POLLIN},
+                            {.fd = ucx->wake_fd, .events = POLLIN}};
+    const struct timespec limit = {.tv_sec = timeout_ns / 1000000000,
+                                   .tv_nsec = timeout_ns % 1000000000};
+    uint64_t count;
+
+    if (ucp_worker_arm(ucx->worker) != UCS_OK) /* something has come meanwhile */
+        return;
+    if (ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents)
+        while (read(ucx->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
+            ;
+}
+
+void zero__ucx_wake(struct zero__p2p *t)
+{
+    const uint64_t one = 1;
+
+    while (write(ucx_of(t)->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry of the plugin `ucx`; see ucx.h for what it is. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "ucx.h"
+
+static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
+{
+    const struct zero__voice voice = {host, UCX_NAME};
+    char devices[100];
+    int err = zero__p2p_caps(&voice, caps);
+
+    if (err)
+        return err;
+    if (zero__ucx_devices(devices, sizeof devices))
+        return zero__say(&voice, -ENODEV,
+                         "UCX %s finds no transport; UCX_LOG_LEVEL=info says what it looked at",
+                         ucp_get_version_string());
+    snprintf(caps->note, sizeof caps->note, "UCX %s: %s", ucp_get_version_string(), devices);
+    return 0;
+}
+
+static const struct zero_comm_ops ops = {
+    .size = sizeof(struct zero_comm_ops),
+    .probe = probe,
+    .open = zero__ucx_open,
+    ZERO__P2P_ENTRIES,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = UCX_NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comm plugin of UCX: tag messages of one worker per rank, an endpoint per peer. All UCX_*
+ * settings of the environment hold. Remote memory access is not used: over tcp it is slow in the
+ * versions that distributions ship, and messages reach the same speed everywhere.
+ */
+#ifndef ZERO_PLUGINS_UCX_H
+#define ZERO_PLUGINS_UCX_H
+
+#include <ucp/api/ucp.h>
+
+#include "../common/p2p/p2p.h"
+
+#define UCX_NAME "ucx"
+
+struct ucx_peer {
+    struct ucx *ucx;
+    ucp_ep_h ep; /* NULL for this rank */
+    int32_t rank;
+};
+
+struct ucx {
+    struct zero__p2p p2p; /* first */
+    struct zero__voice voice;
+    int32_t rank, ranks;
+    int64_t timeout_ns;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    int event_fd; /* the worker's, not to be closed */
+    int wake_fd;
+    struct ucx_peer *peers;
+};
+
+/* connect.c: collective. */
+int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
+void zero__ucx_stop(struct zero__p2p *t, bool aborted);
+void zero__ucx_close(struct zero__p2p *t);
+
+/* message.c */
+int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
+                   uint64_t bytes, void *handle, struct zero__p2p_op *op);
+int zero__ucx_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                   void *handle, struct zero__p2p_op *op);
+void zero__ucx_cancel(struct zero__p2p *t, struct zero__p2p_op *op);
+int zero__ucx_progress(struct zero__p2p *t);
+void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns);
+void zero__ucx_wake(struct zero__p2p *t);
+
+/* memory.c */
+int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+void zero__ucx_unreg(struct zero__p2p *t, void *handle);
+
+/* devices.c: "posix, cma, tcp (eth0, lo)": what UCX finds on this machine. */
+int zero__ucx_devices(char *text, size_t room);
+
+/* status.c: the negative errno that comes closest. */
+int zero__ucx_errno(ucs_status_t status);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file comm.h
+ * The interface of a communication plugin (ZERO_IFACE_COMM, major 0).
+ *
+ * Two objects: a *context* (one per runtime: memory, registrations, progress) and *communicators*
+ * on it (an order of collectives each). Rules for every entry, unless its text says otherwise:
+ *
+ * - The library serialises all calls to one context and its communicators, except wake() and
+ *   abort(), which may come from any thread at any time. Different contexts may run at once (ranks
+ *   may be threads of one process), so a plugin keeps no mutable global state.
+ * - Only alloc, reg, exchange, open and split may block (never longer than the deadline given in
+ *   struct zero_comm_open); progress() blocks up to its timeout.
+ * - Every rank posts the same collectives on a communicator in the same order. Communicators are
+ *   independent of each other: a collective of one must make progress while another waits.
+ * - Returns 0 or a negative errno, after zero_host.fail() said what and why.
+ */
+#ifndef ZERO_COMM_H
+#define ZERO_COMM_H
+
+#include <zero/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZERO_COMM_MAJOR 0
+#define ZERO_COMM_MINOR 1
+
+struct zero_comm_ctx;
+struct zero_comm;
+
+/** Collectives; capability masks use bit (1 << kind). */
+enum zero_coll_kind {
+    ZERO_ALL_GATHER = 0,     /**< src: this rank's count elements; dst: ranks * count */
+    ZERO_REDUCE_SCATTER = 1, /**< src: ranks * count elements; dst: this rank's count */
+    ZERO_ALL_REDUCE = 2,     /**< src, dst: count elements */
+    ZERO_BROADCAST = 3,      /**< src at the root, dst at the others: count elements */
+    ZERO_BARRIER = 4,        /**< no data */
+};
+
+/** Reductions; capability masks use bit (1 << op). */
+enum zero_redop {
+    ZERO_SUM = 0, /**< fp32 sums of bf16 and fp16, ranks added in the order 0 … N-1 */
+    ZERO_MAX = 1,
+};
+
+enum zero_coll_flags {
+    /**
+     * all_gather: src is dst + rank * count. reduce_scatter: dst is src + rank * count.
+     * all_reduce: src is dst. Without it source and destination do not overlap.
+     */
+    ZERO_COLL_INPLACE = 1u << 0,
+    /** reduce_scatter, all_reduce: add the (scaled, unrounded) result to dst, which is fp32. */
+    ZERO_COLL_ACCUMULATE = 1u << 1,
+};
+
+/**
+ * One collective. The slices' lengths must equal what count and the dtypes say (else -EINVAL), and
+ * be 0 on a side that has no data (source of a broadcast's receivers, destination of its root, both
+ * of a barrier); offsets are multiples of the element, nothing more. count 0 is legal.
+ *
+ * ZERO_SUM computes, for each element, ((x0 + x1) + x2) + … in fp32 (fp64 and integers: in their
+ * own type, integers wrap around), multiplies by scale once, and rounds once to dst_dtype as
+ * types.h prescribes. ZERO_MAX gives the largest element, a NaN if there is one. With ORDERED,
+ * every NaN that a reduction of floating types gives is the positive quiet one (0x7fc00000 before
+ * rounding), since which operand's NaN an addition keeps depends on the machine.
+ *
+ * What is out of place is refused: redop other than 0 where nothing is reduced, scale other than 1
+ * where no floating sum is, ACCUMULATE without a floating sum or with INPLACE, INPLACE with unequal
+ * types. Unknown kinds, reductions and flags are -ENOTSUP.
+ */
+struct zero_coll {
+    uint32_t kind, flags;
+    uint32_t src_dtype, dst_dtype; /**< equal except for reductions of floating types */
+    uint32_t redop;
+    int32_t root;   /**< broadcast; else 0 */
+    uint64_t count; /**< elements, see enum zero_coll_kind */
+    float scale;    /**< floating sums: factor; else 1 */
+    uint32_t group, epoch;
+    uint32_t reserved0;
+    uint64_t sequence; /**< with group and epoch: the fingerprint, equal on all ranks */
+    struct zero_slice src, dst;
+    uint64_t user; /**< returned in the completion, whose res is the bytes of dst */
+    uint64_t reserved[3];
+};
+
+/** Capability flags of a plugin. */
+enum zero_comm_cap {
+    ZERO_COMM_STREAM = 1u << 0,  /**< post() accepts a stream and orders the collective in it */
+    ZERO_COMM_ORDERED = 1u << 1, /**< sums are exactly as struct zero_coll prescribes */
+    ZERO_COMM_MAP = 1u << 2,     /**< map() can lay peers' memory side by side */
+    ZERO_COMM_ACCUMULATE = 1u << 3,
+    ZERO_COMM_FINGERPRINT = 1u << 4, /**< compares (group, epoch, sequence, kind, …) across ranks */
+};
+
+/** What a plugin can do; filled by probe(). */
+struct zero_comm_caps {
+    size_t size;     /**< set by the caller */
+    uint32_t flags;  /**< enum zero_comm_cap */
+    uint32_t kinds;  /**< mask of 1 << enum zero_coll_kind */
+    uint32_t redops; /**< mask of 1 << enum zero_redop */
+    uint32_t dtypes; /**< mask of 1 << enum zero_dtype that reductions accept */
+    uint32_t mem;    /**< mask of enum zero_mem */
+    uint32_t max_ranks;
+    uint32_t max_inflight; /**< collectives posted and not completed, per communicator */
+    uint32_t reserved;
+    char note[128]; /**< for people: devices found, speed */
+};
+
+/**
+ * Exchange of small blobs among the ranks, offered by the library (it works before any plugin
+ * does). All ranks make the same calls in the same order; one exchange at a time.
+ */
+struct zero_oob {
+    size_t size;
+    void *ctx;
+    int32_t rank, ranks;
+    /** Starts an all-gather of `len` bytes (equal on all ranks, at most 64 KiB). Never blocks. */
+    int (*post)(void *ctx, const void *src, uint32_t len);
+    /** 0: done, dst holds ranks * len bytes in rank order; -EINPROGRESS; or an error. */
+    int (*test)(void *ctx, void *dst);
+};
+
+/** What open() is given; valid only during the call, except `host` and `oob`. */
+struct zero_comm_open {
+    size_t size;
+    const struct zero_host *host;
+    const struct zero_oob *oob; /**< valid until close() */
+    int32_t device;             /**< index of the device, -1: host */
+    uint32_t reserved;
+    int64_t timeout_ns; /**< deadline of every blocking entry of this context */
+};
+
+/** The table. Entries marked (optional) may be NULL. */
+struct zero_comm_ops {
+    size_t size;
+
+    /** Says what the plugin can do on this machine, or why it cannot be used (-ENODEV …). */
+    int (*probe)(const struct zero_host *host, struct zero_comm_caps *caps);
+
+    /* Context. */
+
+    /** Collective. Opens a context for this rank. */
+    int (*open)(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
+    /**
+     * Ends everything, joins the plugin's threads, frees what alloc gave. Local; also after
+     * abort(), while peers still work: they get errors, and never touch memory that is gone.
+     */
+    int (*close)(struct zero_comm_ctx *ctx);
+    /**
+     * (optional) Memory that peers reach fastest, zeroed, page-aligned, really there (no later
+     * SIGBUS or OOM kill): -ENOMEM when the machine lacks it. Local; exchange() makes it visible.
+     */
+    int (*alloc)(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
+                 struct zero_mr **mr);
+    /** (optional, with alloc) */
+    int (*free)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
+    /**
+     * Makes memory of the caller's usable in slices; the caller keeps it until unreg. A plugin may
+     * take parts of what its own alloc gave only (-ENOTSUP for other memory).
+     */
+    int (*reg)(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+               struct zero_mr **mr);
+    int (*unreg)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
+    /**
+     * Collective: the ranks' corresponding registrations become one symmetric region. Slices of
+     * collectives refer to exchanged regions only; the n-th exchange of every rank belongs
+     * together. Sizes, and the offsets in slices, may differ between ranks. A region ends with
+     * free() or unreg(), when no collective uses it any more on any rank.
+     */
+    int (*exchange)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
+    /**
+     * (optional, MAP) Collective: maps bytes off … off + len of the region of every rank, in rank
+     * order, into one contiguous range, read-only except this rank's own part. off and len are
+     * multiples of the page size. Any number of times per region, with which the maps end.
+     */
+    int (*map)(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
+               void **base);
+    /**
+     * Moves collectives on and returns up to `max` completions (≥ 0) or an error. Waits at most
+     * timeout_ns for something to happen (0: does a bounded piece of work and returns). What went
+     * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
+     * abort() when all completions are delivered.
+     */
+    int (*progress)(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
+                    int64_t timeout_ns);
+    /** Any thread: makes a waiting progress() return soon, or the next one return at once. */
+    int (*wake)(struct zero_comm_ctx *ctx);
+    /**
+     * Any thread, idempotent: every collective not yet complete ends with -ECANCELED, later posts
+     * fail with -ECANCELED. Peers may see it: then theirs end the same way. -ECANCELED thus always
+     * follows from an error that is reported elsewhere. Touches no memory of the application after
+     * close() returned.
+     */
+    int (*abort)(struct zero_comm_ctx *ctx);
+
+    /* Communicators. */
+
+    /**
+     * Collective over `parent` (NULL: all ranks of the context). Ranks with the same color ≥ 0
+     * form a communicator, ordered by key then by rank; color -1 takes part and gets none.
+     */
+    int (*split)(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
+                 struct zero_comm **comm);
+    /**
+     * Posts n collectives as one batch, all or none: -EAGAIN when there is no room now (see
+     * max_inflight). stream NULL: the sources are ready now, completion by progress(). Not NULL
+     * (STREAM only): ordered in the stream, no completion, failures by error(). A completion
+     * means that the destination is ready *and* that every peer is done with this rank's source.
+     */
+    int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
+    /**
+     * 0, or the sticky error of the communicator, and again its sentence. When one collective fails
+     * (-EPROTO: the ranks posted different ones), so do all that are not complete and all later
+     * ones; other communicators go on.
+     */
+    int (*error)(struct zero_comm *comm);
+    /**
+     * (optional) Which ranks the oldest unfinished collective waits for: fills `ranks` with up to
+     * `max` of them, as ranks of the context, and returns how many. First those that have not
+     * posted it; if all have, those that are not through. Used to name the culprit when a deadline
+     * passes.
+     */
+    int (*missing)(struct zero_comm *comm, int32_t *ranks, uint32_t max);
+    /**
+     * Payload bytes this rank sent (or peers read from it) since open, for the collectives whose
+     * completions progress() has returned. Never decreases. For direct exchange among n ranks, with
+     * b the bytes of count elements of src_dtype and d of dst_dtype: all_gather and reduce_scatter
+     * (n-1)b; broadcast (n-1)b at the root; all_reduce (n-1)b/n + (n-1)d/n where n divides count,
+     * but (n-1)b with ACCUMULATE, when every rank sums everything itself.
+     */
+    int (*wire_bytes)(struct zero_comm *comm, uint64_t *bytes);
+    /** Local; every collective has completed or the context is aborted. */
+    int (*comm_close)(struct zero_comm *comm);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file device.h
+ * The interface of a device plugin (ZERO_IFACE_DEVICE, major 0): memory, streams, events, kernels.
+ *
+ * A stream is the device's native handle (`void *`), so that an application's own stream passes
+ * straight through. Work on a stream runs in order; streams run at once; only events order them.
+ * Entries may be called from any thread. Only alloc, release, stream_sync and close may block; an
+ * entry that enqueues waits for room when a stream is full, at most the device's timeout.
+ * Returns 0 or a negative errno, after zero_host.fail() said what and why.
+ */
+#ifndef ZERO_DEVICE_H
+#define ZERO_DEVICE_H
+
+#include <zero/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZERO_DEVICE_MAJOR 0
+#define ZERO_DEVICE_MINOR 1
+
+struct zero_device;
+
+/** Kernels; capability masks use bit (1 << id). An argument struct each, below. */
+enum zero_kernel {
+    ZERO_KERNEL_FILL = 0,
+    ZERO_KERNEL_ACCUMULATE = 1,
+    ZERO_KERNEL_SUMSQ = 2,
+    ZERO_KERNEL_SCALARS = 3,
+    ZERO_KERNEL_ADAMW = 4,
+    ZERO_KERNEL_SGD = 5,
+    ZERO_KERNEL_CAST = 6,
+    ZERO_KERNEL_TOTAL = 7,
+};
+
+/** Elements of a block of ZERO_KERNEL_SUMSQ. */
+#define ZERO_SUMSQ_BLOCK 4096u
+
+/**
+ * Step scalars, one block per runtime in device memory: written by ZERO_KERNEL_SCALARS, read by
+ * the updates. Before the first step the caller sets loss_scale (1 for none) and zeroes the rest.
+ */
+struct zero_scalars {
+    double grad_norm;  /**< of the averaged, unscaled gradient, before clipping */
+    float factor;      /**< what every gradient element is multiplied with; 0 when skipped */
+    uint32_t skip;     /**< 1: a gradient is not finite, no update may change anything */
+    uint64_t step;     /**< updates done, this one included unless skipped */
+    float loss_scale;  /**< for the next step */
+    uint32_t good;     /**< steps since the last overflow or growth of the scale */
+    uint64_t n_skipped;
+    uint64_t reserved[4];
+};
+
+/** dst[first[i] … first[i] + count[i]) = 0 for i in [0, n): zeroes gaps between parameters. */
+struct zero_fill_args {
+    void *dst;
+    uint32_t dtype, n;
+    const uint64_t *first, *count; /**< host memory that outlives the launch */
+};
+
+/** acc[i] = (beta ? acc[i] : +0) + x[i] in fp32, an addition either way; beta is 0 or 1. */
+struct zero_accumulate_args {
+    float *acc;
+    const void *x;
+    uint64_t count;
+    uint32_t x_dtype, beta;
+};
+
+/**
+ * dst[i] = x[i], converted as types.h prescribes; 16-bit types into one another through fp32, equal
+ * types bit by bit. dst and x do not overlap, or start at the same address with equal widths.
+ */
+struct zero_cast_args {
+    void *dst;
+    const void *x;
+    uint64_t count;
+    uint32_t dst_dtype, x_dtype;
+};
+
+/**
+ * partial[b] = sum of squares of the b-th block of ZERO_SUMSQ_BLOCK elements, in fp64. In a block,
+ * lane j of 16 adds x[j]^2, x[j + 16]^2, … in order (a square of an fp32 value is exact in fp64);
+ * then lanes are added as a tree: j and j + 8, j and j + 4, j and j + 2, j and j + 1. The tail
+ * block counts as padded with zeros. The sum is finite exactly when all elements are.
+ */
+struct zero_sumsq_args {
+    double *partial;
+    const void *x;
+    uint64_t count;
+    uint32_t dtype, reserved;
+};
+
+/** total[0] = ((x[0] + x[1]) + x[2]) + … over count elements, in fp64. */
+struct zero_total_args {
+    double *total;
+    const double *x;
+    uint64_t count;
+};
+
+/**
+ * From the ranks' sums of squares to the step's scalars, in fp64 from left to right:
+ *   total = (0 + sums[0]) + sums[1] + …;  average = inverse / loss_scale
+ *   grad_norm = sqrt(total) * average
+ *   factor = average * min(1, clip / (grad_norm + 1e-6)), rounded to fp32 once; clip 0 means none
+ * `inverse` is 1/(micro-batches), the average over ranks is in the gradient already. A finite total
+ * gives skip 0 and counts `step` and `good`. Any other gives skip 1 and factor 0, counts n_skipped,
+ * and leaves `step`.
+ *
+ * Dynamic loss scaling, growth > 0: after a skip loss_scale = max(loss_scale * backoff, min_scale);
+ * when `good` reaches `window`, loss_scale = min(loss_scale * growth, max_scale) and good = 0. The
+ * new scale is for the next step. growth 0: the scale is fixed, a skip is still a skip.
+ */
+struct zero_scalars_args {
+    struct zero_scalars *scalars;
+    const double *sums; /**< one per rank */
+    uint32_t ranks, window;
+    float inverse, clip;
+    float growth, backoff, min_scale, max_scale;
+};
+
+/** Hyperparameters of a run of elements. */
+struct zero_hyper {
+    float lr, weight_decay;
+    float beta1, beta2, eps;
+    float momentum, dampening;
+    uint32_t flags; /**< enum zero_hyper_flags */
+};
+
+enum zero_hyper_flags {
+    ZERO_HYPER_COUPLED = 1u << 0,  /**< weight decay is added to the gradient (Adam, SGD) */
+    ZERO_HYPER_NESTEROV = 1u << 1, /**< SGD */
+};
+
+/**
+ * Update of `count` elements. With skip set nothing at all is written, `out` included. AdamW
+ * (Loshchilov and Hutter, ICLR 2019) in fp32, with t the step, every operation rounded where it
+ * stands, every fma explicit:
+ *   g = grad * factor;  COUPLED: g = fma(weight_decay, p, g)
+ *   m = fma(1 - beta1, g - m, m)
+ *   v = fma(v, beta2, ((1 - beta2) * g) * g)
+ *   d = fma(sqrt(v), 1 / sqrt(1 - beta2^t), eps)
+ *   not COUPLED: p = p * (1 - lr * weight_decay)
+ *   p = fma(-(lr / (1 - beta1^t)), m / d, p)
+ * What depends on no element (1 - beta1, 1 - beta2, 1 - lr * weight_decay, 1 / sqrt(1 - beta2^t),
+ * -(lr / (1 - beta1^t)), 1 - dampening) is computed in fp64 and rounded to fp32 once. beta^t is, in
+ * fp64: r = 1; for each bit of t from the lowest: if set r *= x; x *= x (starting from x = beta).
+ * SGD:
+ *   g and the decay of p as above; m = (t == 1) ? g : fma(momentum, m, (1 - dampening) * g)
+ *   p = fma(-lr, NESTEROV ? fma(momentum, m, g) : m, p), with momentum 0: g instead of m.
+ * The fp32 master p is updated; a 16-bit copy is written to `out` where it is not NULL. Where
+ * arithmetic meets two NaNs, which payload survives is left open; a NaN stays a NaN.
+ */
+struct zero_update_args {
+    float *p;
+    float *m, *v;         /**< SGD: v is unused, and m too when momentum is 0 */
+    const void *grad;
+    void *out;            /**< the 16-bit parameters, or NULL: p is the parameter */
+    uint64_t count;
+    uint32_t grad_dtype, out_dtype;
+    const struct zero_scalars *scalars;
+    struct zero_hyper hyper;
+};
+
+/** One launch: a kernel and its argument struct, copied by launch(). */
+struct zero_launch {
+    uint32_t kernel, flags; /**< flags 0 */
+    const void *args;
+    uint64_t args_bytes;
+};
+
+/** What a device is and can do. */
+struct zero_device_info {
+    size_t size; /**< set by the caller */
+    uint32_t mem;     /**< kind of its memory */
+    uint32_t kernels; /**< mask of 1 << enum zero_kernel */
+    uint64_t memory_bytes, free_bytes;
+    uint32_t threads; /**< of the host device's pool */
+    uint32_t reserved;
+    char note[128];
+};
+
+struct zero_device_open {
+    size_t size;
+    const struct zero_host *host;
+    int32_t index;
+    uint32_t threads;  /**< host device: size of the pool, ≥ 1 */
+    int64_t timeout_ns; /**< of every wait inside the device that has no deadline of its own */
+    /**
+     * Called whenever an event has been reached; several may share one call. Must not block; comes
+     * from any thread, also from inside an entry that the caller is in.
+     */
+    void (*notify)(void *arg);
+    void *notify_arg;
+};
+
+/** The table. Entries marked (optional) may be NULL. */
+struct zero_device_ops {
+    size_t size;
+    int (*probe)(const struct zero_host *host, struct zero_device_info *info);
+    int (*open)(const struct zero_device_open *params, struct zero_device **dev);
+    int (*close)(struct zero_device *dev);
+    int (*info)(struct zero_device *dev, struct zero_device_info *info);
+
+    /** Zeroed memory, really there; mem: ZERO_MEM_PINNED or the device's own kind. */
+    int (*alloc)(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **base);
+    int (*release)(struct zero_device *dev, void *base, uint64_t bytes, uint32_t mem);
+
+    int (*stream_create)(struct zero_device *dev, const char *name, void **stream);
+    int (*stream_destroy)(struct zero_device *dev, void *stream);
+    /** Waits until everything on the stream is done, at most timeout_ns (-ETIMEDOUT). */
+    int (*stream_sync)(struct zero_device *dev, void *stream, int64_t timeout_ns);
+    /**
+     * Later work on `stream` starts after `event` was reached, as last recorded before this call;
+     * recording it again later changes nothing. Never recorded: no wait.
+     */
+    int (*stream_wait)(struct zero_device *dev, void *stream, void *event);
+
+    int (*event_create)(struct zero_device *dev, void **event);
+    int (*event_destroy)(struct zero_device *dev, void *event);
+    int (*event_record)(struct zero_device *dev, void *event, void *stream);
+    /** 0: reached (or never recorded); -EINPROGRESS; or the error that ended the stream. */
+    int (*event_query)(struct zero_device *dev, void *event);
+
+    int (*copy)(struct zero_device *dev, void *dst, const void *src, uint64_t bytes, void *stream);
+    int (*launch)(struct zero_device *dev, const struct zero_launch *launch, void *stream);
+    /** Runs fn(arg) on the host when the stream gets there; fn must not wait for device work. */
+    int (*call)(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *stream);
+
+    /**
+     * (optional) The stream goes on once *addr >= value (host memory, 8-byte aligned). The other
+     * side is write_value or an atomic store with release order.
+     */
+    int (*wait_value)(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
+    int (*write_value)(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
+
+    /**
+     * (optional) Says that work outside the device (a transport, the application) that is ordered
+     * like work on `stream` reads or writes bytes; test modes look for races with it.
+     */
+    int (*touch)(struct zero_device *dev, void *stream, const void *base, uint64_t bytes,
+                 uint32_t write, const char *what);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file offload.h
+ * The interface of an offload plugin (ZERO_IFACE_OFFLOAD, major 0): a tier of storage.
+ *
+ * A store is a flat range of bytes; what lies where in it is the library's business. The library
+ * serialises all calls to one store, except wake(). Only open, resize, reg and close may block.
+ * Returns 0 or a negative errno, after zero_host.fail() said what and why.
+ */
+#ifndef ZERO_OFFLOAD_H
+#define ZERO_OFFLOAD_H
+
+#include <zero/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZERO_OFFLOAD_MAJOR 0
+#define ZERO_OFFLOAD_MINOR 1
+
+struct zero_store;
+
+enum zero_io_op {
+    ZERO_IO_READ = 1,
+    ZERO_IO_WRITE = 2,
+    ZERO_IO_SYNC = 3, /**< all writes completed before it are durable when it completes */
+};
+
+enum zero_store_flags {
+    ZERO_STORE_MAPPED = 1u << 0, /**< the bytes are memory: map() gives their address */
+    ZERO_STORE_DIRECT = 1u << 1, /**< no page cache in between */
+};
+
+/** Properties of a tier (probe) or of an open store (info). */
+struct zero_store_info {
+    size_t size; /**< set by the caller */
+    uint32_t flags;
+    uint32_t mem;          /**< mask of enum zero_mem that slices may lie in */
+    uint64_t capacity;     /**< bytes; what could be had, or what the store holds */
+    uint32_t offset_align; /**< of store offsets and lengths; power of two */
+    uint32_t buffer_align; /**< of memory addresses; power of two */
+    uint64_t max_io, best_io; /**< bytes of one request */
+    uint32_t depth;           /**< requests in flight that pay */
+    uint32_t reserved;
+    char note[128]; /**< for people: paths, devices, fallbacks taken */
+};
+
+/** What open() is given; valid only during the call, except `host`. */
+struct zero_store_open {
+    size_t size;
+    const struct zero_host *host;
+    uint64_t bytes;     /**< preallocated: later writes never fail for lack of room */
+    int32_t device;     /**< the device it is near to, -1: none */
+    int32_t local_rank; /**< of this process on the machine */
+    int64_t timeout_ns;
+};
+
+/** One request; offset and lengths are multiples of offset_align. */
+struct zero_io {
+    uint32_t op, flags; /**< enum zero_io_op; 0 */
+    uint64_t store_off;
+    struct zero_slice buf;
+    uint64_t user;
+    uint64_t reserved[2];
+};
+
+/** The table. Entries marked (optional) may be NULL. */
+struct zero_offload_ops {
+    size_t size;
+    int (*probe)(const struct zero_host *host, struct zero_store_info *info);
+    int (*open)(const struct zero_store_open *params, struct zero_store **store);
+    int (*info)(struct zero_store *store, struct zero_store_info *info);
+    /** Grows or shrinks; no request is in flight. */
+    int (*resize)(struct zero_store *store, uint64_t bytes);
+    int (*reg)(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
+               struct zero_mr **mr);
+    int (*unreg)(struct zero_store *store, struct zero_mr *mr);
+    /** (optional, MAPPED) The address of byte 0. */
+    int (*map)(struct zero_store *store, void **base);
+    /**
+     * Accepts the first k ≥ 0 of n requests and returns k; the rest is to be submitted again.
+     * Each accepted request completes exactly once, whole or with an error: short transfers are
+     * the plugin's to resume. The order of completions is free.
+     */
+    int (*submit)(struct zero_store *store, const struct zero_io *ios, uint32_t n);
+    /** Up to `max` completions (≥ 0) or an error; waits at most timeout_ns for the first. */
+    int (*poll)(struct zero_store *store, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns);
+    /** Any thread: makes a waiting poll() return soon. */
+    int (*wake)(struct zero_store *store);
+    /** Ends requests in flight and removes what is stored. */
+    int (*close)(struct zero_store *store);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

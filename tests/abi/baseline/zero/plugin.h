@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file plugin.h
+ * What every plugin exports and what the library offers it.
+ *
+ * A plugin is a shared object `zero-<kind>-<name>.so` with one exported symbol, zero_plugin_v1().
+ * It lists its interfaces (comm.h, offload.h, device.h); each table starts with its own size, grows
+ * only at the end, and is copied by the library up to the smaller of both sizes, so that an older
+ * plugin and a newer library (and the other way round) understand each other. Nothing is freed
+ * across the border: who opens closes, tables and strings are static. Plugins are never unloaded.
+ *
+ * The interfaces are drafts (major 0) until the project's own plugins have proved them.
+ */
+#ifndef ZERO_PLUGIN_H
+#define ZERO_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zero/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Kinds of interface. */
+enum zero_iface_kind {
+    ZERO_IFACE_COMM = 1,
+    ZERO_IFACE_OFFLOAD = 2,
+    ZERO_IFACE_DEVICE = 3,
+};
+
+/** One interface that a plugin offers. */
+struct zero_iface {
+    uint32_t kind;        /**< enum zero_iface_kind */
+    uint16_t major;       /**< must equal the library's */
+    uint16_t minor;       /**< what the plugin was built against */
+    uint16_t need_minor;  /**< the oldest library minor it can work with */
+    uint16_t reserved[3]; /**< 0 */
+    const void *ops;      /**< struct zero_comm_ops and so on; its first member is its size */
+};
+
+/** A plugin: static, constant, valid for the life of the process. */
+struct zero_plugin {
+    size_t size;         /**< sizeof(struct zero_plugin) */
+    const char *name;    /**< must equal NAME in the file's name */
+    const char *version; /**< of the plugin, for people */
+    const char *build;   /**< compiler, back-end version and the like, for people */
+    const struct zero_iface *ifaces;
+    uint32_t n_ifaces;
+    uint32_t flags; /**< 0 */
+};
+
+enum zero_log_level {
+    ZERO_LOG_ERROR = 1,
+    ZERO_LOG_WARN = 2,
+    ZERO_LOG_INFO = 3,
+    ZERO_LOG_DEBUG = 4,
+    ZERO_LOG_TRACE = 5,
+};
+
+/**
+ * Services of the library; every one may be called from any thread. There is one of these per
+ * runtime, so a plugin uses the pointer that it was given: that of the entry and of a probe during
+ * the call, that of an open until the matching close.
+ */
+struct zero_host {
+    size_t size;
+    void *ctx; /**< first argument of every service */
+    uint16_t comm_minor, offload_minor, device_minor, reserved;
+    /** One line of log; `where` names the part of the plugin. */
+    void (*log)(void *ctx, const char *plugin, int level, const char *fmt, ...)
+        __attribute__((format(printf, 4, 5)));
+    /**
+     * Records the sentence that zero_last_error() gives on this thread and returns `err`
+     * (a negative errno), so that an entry can end with `return host->fail(...)`.
+     */
+    int (*fail)(void *ctx, const char *plugin, int err, const char *fmt, ...)
+        __attribute__((format(printf, 4, 5)));
+    /**
+     * Value of the option ZERO_<KEY> (key in lower case, without prefix), or `dflt`. `help` is kept
+     * for listings; the string stays valid as long as the services.
+     */
+    const char *(*param)(void *ctx, const char *plugin, const char *key, const char *dflt,
+                         const char *help);
+};
+
+/** A region of memory that a context knows how to address; opaque, made by alloc or reg. */
+struct zero_mr;
+
+/** A piece of registered memory: the bytes off … off + len of mr. */
+struct zero_slice {
+    struct zero_mr *mr;
+    uint64_t off, len;
+};
+
+/** A completion: the caller's tag, and bytes (≥ 0) or a negative errno. */
+struct zero_cqe {
+    uint64_t user;
+    int64_t res;
+};
+
+/**
+ * The only exported symbol of a plugin. Must not block, start threads or touch a device: that
+ * belongs to the interface's probe and open. Returns 0 and the plugin, or a negative errno after
+ * host->fail() said why.
+ */
+int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **plugin);
+
+/** Marks the entry as exported. */
+#define ZERO_PLUGIN_EXPORT __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's crash report, as `zero report crash` reads it. */
+#define _GNU_SOURCE
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tools/report.h"
+
+const struct fuzz_seed fuzz_seeds[] = {
+    FUZZ_TEXT("{\"type\": \"crash\", \"rank\": 1, \"ranks\": 4, \"pid\": 9, \"err\": -5, "
+              "\"culprit\": 2, \"reporter\": 0, \"cause\": \"x\"}\n"
+              "{\"type\": \"queue\", \"queue\": \"gather\", \"issued\": 9, \"started\": 8, "
+              "\"done\": 7, \"sequence\": 8}\n"
+              "{\"type\": \"op\", \"state\": \"started\", \"queue\": \"gather\", \"number\": 8, "
+              "\"kind\": \"gather\", \"unit\": \"u\", \"started_s\": -0.5}\n"),
+    {NULL, 0},
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct report_rank r;
+    char path[64], why[256];
+    int fd = memfd_create("report", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (write(fd, data, size) == (ssize_t)size)
+        report_read(path, &r, why, sizeof why);
+    close(fd);
+    return 0;
+}

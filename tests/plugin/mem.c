@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A comm plugin for threads of one process whose messages go through queues in memory: what the
+ * collectives over messages are tried with. Messages arrive late and in any order, and every now
+ * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../plugins/common/bell.h"
+#include "../../plugins/common/oob.h"
+#include "../../plugins/common/p2p/p2p.h"
+
+#define NAME "mem"
+#define EAGER 4096 /* bytes that a send copies and forgets */
+
+/* A message on its way: from a sender to the inbox of its peer, and back when it was large. */
+struct message {
+    struct message *next;
+    uint64_t tag, bytes;
+    const void *data;        /* the sender's, or `copy` */
+    struct zero__p2p_op *op; /* of a large send, ended by the sender */
+    int32_t from;
+    unsigned late; /* turns to wait */
+    char copy[];
+};
+
+struct wanted {
+    struct wanted *next;
+    uint64_t tag;
+    void *data;
+    struct zero__p2p_op *op;
+};
+
+struct mailbox {
+    pthread_mutex_t lock;
+    pthread_cond_t bell;
+    bool rung, closed;
+    struct message *arrived, *returned;
+};
+
+/* Shared by all ranks; the last one to leave frees it. */
+struct hub {
+    atomic_int users;
+    int32_t ranks;
+    struct mailbox boxes[];
+};
+
+struct mem {
+    struct zero__p2p p2p; /* first */
+    struct hub *hub;
+    int32_t rank;
+    uint64_t random;
+    struct message *here; /* arrived, not yet matched */
+    struct wanted *wanted;
+};
+
+static uint64_t roll(struct mem *m)
+{
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return m->random;
+}
+
+static void ring(struct mailbox *box)
+{
+    box->rung = true;
+    pthread_cond_signal(&box->bell);
+}
+
+static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
+                    uint64_t bytes, void *handle, struct zero__p2p_op *op)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct mailbox *box = &m->hub->boxes[peer];
+    bool eager = bytes <= EAGER;
+    struct message *msg;
+
+    (void)handle;
+    if (roll(m) % 16 == 0)
+        return -EAGAIN;
+    msg = malloc(sizeof *msg + (eager ? bytes : 0));
+    if (!msg)
+        return -ENOMEM;
+    *msg = (struct message){.tag = tag,
+                            .bytes = bytes,
+                            .data = data,
+                            .op = eager ? NULL : op,
+                            .from = m->rank,
+                            .late = (unsigned)(roll(m) % 8)};
+    if (eager) {
+        memcpy(msg->copy, data, bytes);
+        msg->data = msg->copy;
+    }
+    pthread_mutex_lock(&box->lock);
+    bool gone = box->closed;
+    if (!gone) {
+        msg->next = box->arrived;
+        box->arrived = msg;
+        ring(box);
+    }
+    pthread_mutex_unlock(&box->lock);
+    if (gone) { /* as a network would: nobody knows */
+        free(msg);
+        if (!eager)
+            return 0;
+    }
+    if (eager)
+        zero__p2p_end(op, (int64_t)bytes);
+    return 0;
+}
+
+static int mem_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
+                    void *handle, struct zero__p2p_op *op)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct wanted *w;
+
+    (void)peer;
+    (void)bytes;
+    (void)handle;
+    if (roll(m) % 16 == 0)
+        return -EAGAIN;
+    w = malloc(sizeof *w);
+    if (!w)
+        return -ENOMEM;
+    *w = (struct wanted){m->wanted, tag, data, op};
+    m->wanted = w;
+    return 0;
+}
+
+static void mem_cancel(struct zero__p2p *t, struct zero__p2p_op *op)
+{
+    struct mem *m = (struct mem *)(void *)t;
+
+    for (struct wanted **link = &m->wanted; *link; link = &(*link)->next) {
+        struct wanted *w = *link;
+        if (w->op == op) {
+            *link = w->next;
+            free(w);
+            zero__p2p_end(op, -ECANCELED);
+            return;
+        }
+    }
+}
+
+/* The message has met its receive, or nobody will ever want it. */
+static void message_end(struct mem *m, struct message *msg)
+{
+    struct mailbox *box = &m->hub->boxes[msg->from];
+
+    if (!msg->op) {
+        free(msg);
+        return;
+    }
+    pthread_mutex_lock(&box->lock);
+    if (box->closed) {
+        free(msg);
+    } else {
+        msg->next = box->returned;
+        box->returned = msg;
+        ring(box);
+    }
+    pthread_mutex_unlock(&box->lock);
+}
+
+/* The memory of a large message is its sender's, who may have left. */
+static int64_t fetch(struct mem *m, const struct message *msg, const struct wanted *w)
+{
+    struct mailbox *box = &m->hub->boxes[msg->from];
+
+    if (msg->bytes > w->op->bytes)
+        return -EMSGSIZE;
+    pthread_mutex_lock(&box->lock);
+    if (!msg->op || !box->closed)
+        memcpy(w->data, msg->data, msg->bytes);
+    pthread_mutex_unlock(&box->lock);
+    return (int64_t)msg->bytes;
+}
+
+static bool match(struct mem *m, struct message *msg)
+{
+    for (struct wanted **link = &m->wanted; *link; link = &(*link)->next) {
+        struct wanted *w = *link;
+        if (w->tag != msg->tag)
+            continue;
+        *link = w->next;
+        zero__p2p_end(w->op, fetch(m, msg, w));
+        free(w);
+        return true;
+    }
+    return false;
+}
+
+static int mem_progress(struct zero__p2p *t)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct mailbox *box = &m->hub->boxes[m->rank];
+    struct message *news, *back;
+
+    pthread_mutex_lock(&box->lock);
+    news = box->arrived;
+    back = box->returned;
+    box->arrived = box->returned = NULL;
+    box->rung = false;
+    pthread_mutex_unlock(&box->lock);
+    while (back) {
+        struct message *next = back->next;
+        zero__p2p_end(back->op, (int64_t)back->bytes);
+        free(back);
+        back = next;
+    }
+    while (news) {
+        struct message *next = news->next;
+        news->next = m->here;
+        m->here = news;
+        news = next;
+    }
+    for (struct message **link = &m->here; *link;) {
+        struct message *msg = *link;
+        if (msg->late && --msg->late) {
+            link = &msg->next;
+        } else if (match(m, msg)) {
+            *link = msg->next;
+            message_end(m, msg);
+        } else {
+            link = &msg->next;
+        }
+    }
+    return 0;
+}
+
+static void mem_wait(struct zero__p2p *t, int64_t timeout_ns)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct mailbox *box = &m->hub->boxes[m->rank];
+    int64_t until;
+    struct timespec at;
+
+    for (struct message *msg = m->here; msg; msg = msg->next)
+        if (msg->late) /* as if it came a little later */
+            return;
+    until = zero__until_ns(timeout_ns);
+    at = (struct timespec){until / ZERO__SECOND, until % ZERO__SECOND};
+    pthread_mutex_lock(&box->lock);
+    if (!box->rung)
+        pthread_cond_timedwait(&box->bell, &box->lock, &at);
+    pthread_mutex_unlock(&box->lock);
+}
+
+static void mem_wake(struct zero__p2p *t)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct mailbox *box = &m->hub->boxes[m->rank];
+
+    pthread_mutex_lock(&box->lock);
+    ring(box);
+    pthread_mutex_unlock(&box->lock);
+}
+
+static int mem_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle)
+{
+    (void)t;
+    (void)base;
+    (void)bytes;
+    (void)mem;
+    *handle = malloc(1); /* so that a forgotten unreg() is a leak */
+    return *handle ? 0 : -ENOMEM;
+}
+
+static void mem_unreg(struct zero__p2p *t, void *handle)
+{
+    (void)t;
+    free(handle);
+}
+
+static void drop(struct mem *m, struct message *list)
+{
+    while (list) {
+        struct message *next = list->next;
+        message_end(m, list);
+        list = next;
+    }
+}
+
+static void mem_stop(struct zero__p2p *t, bool aborted)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct mailbox *box = &m->hub->boxes[m->rank];
+    struct message *news, *back;
+
+    (void)aborted; /* what was sent is in the peers' hands */
+    pthread_mutex_lock(&box->lock);
+    box->closed = true;
+    news = box->arrived;
+    back = box->returned;
+    box->arrived = box->returned = NULL;
+    pthread_mutex_unlock(&box->lock);
+    drop(m, news);
+    drop(m, m->here);
+    m->here = NULL;
+    while (back) {
+        struct message *next = back->next;
+        free(back);
+        back = next;
+    }
+    while (m->wanted) {
+        struct wanted *next = m->wanted->next;
+        free(m->wanted);
+        m->wanted = next;
+    }
+}
+
+static void mem_close(struct zero__p2p *t)
+{
+    struct mem *m = (struct mem *)(void *)t;
+    struct hub *hub = m->hub;
+
+    if (atomic_fetch_sub(&hub->users, 1) == 1) {
+        for (int32_t p = 0; p < hub->ranks; p++) {
+            pthread_mutex_destroy(&hub->boxes[p].lock);
+            pthread_cond_destroy(&hub->boxes[p].bell);
+        }
+        free(hub);
+    }
+    free(m);
+}
+
+static const struct zero__p2p_ops transport = {
+    .send = mem_send,
+    .recv = mem_recv,
+    .cancel = mem_cancel,
+    .progress = mem_progress,
+    .wait = mem_wait,
+    .wake = mem_wake,
+    .reg = mem_reg,
+    .unreg = mem_unreg,
+    .stop = mem_stop,
+    .close = mem_close,
+};
+
+static struct hub *hub_new(int32_t ranks)
+{
+    struct hub *hub = calloc(1, sizeof *hub + (size_t)ranks * sizeof hub->boxes[0]);
+    pthread_condattr_t monotonic;
+
+    if (!hub)
+        return NULL;
+    hub->ranks = ranks;
+    atomic_init(&hub->users, ranks);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    for (int32_t p = 0; p < ranks; p++) {
+        pthread_mutex_init(&hub->boxes[p].lock, NULL);
+        pthread_cond_init(&hub->boxes[p].bell, &monotonic);
+    }
+    pthread_condattr_destroy(&monotonic);
+    return hub;
+}
+
+struct hello {
+    uint64_t pid, hub;
+};
+
+static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx)
+{
+    const struct zero_host *host = params->host;
+    const struct zero__voice voice = {host, NAME};
+    const struct zero_oob *oob = params->oob;
+    const char *seed = host->param(host->ctx, NAME, "mem_seed", "1", "order of messages");
+    struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
+    struct mem *m = calloc(1, sizeof *m);
+    int err;
+
+    if (!m)
+        return -ENOMEM;
+    if (oob->rank == 0)
+        mine.hub = (uintptr_t)hub_new(oob->ranks);
+    err = zero__oob_gather(&voice, oob, zero__until_ns(params->timeout_ns), "open", &mine,
+                           sizeof mine, all);
+    if (!err && all[0].pid != mine.pid)
+        err = zero__say(&voice, -EXDEV, "ranks of other processes");
+    if (err) {
+        free(m);
+        return err;
+    }
+    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = 30000, .lost = -1};
+    m->hub = (struct hub *)(uintptr_t)all[0].hub;
+    m->rank = oob->rank;
+    m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
+    return zero__p2p_open(&voice, params, &m->p2p, ctx);
+}
+
+static int mem_probe(const struct zero_host *host, struct zero_comm_caps *caps)
+{
+    const struct zero__voice voice = {host, NAME};
+
+    return zero__p2p_caps(&voice, caps);
+}
+
+static const struct zero_comm_ops ops = {
+    .size = sizeof(struct zero_comm_ops),
+    .probe = mem_probe,
+    .open = mem_open,
+    ZERO__P2P_ENTRIES,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = NAME,
+    .version = "1",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cases of `zero check comm` for the plugin COMM_PLUGIN, ranks as processes and as threads, and
+ * for the collectives over messages also with many more ranks than the machine has cores. Compiled
+ * once per plugin.
+ */
+#include "tools/check/check.h"
+#undef want /* ranks.h has another */
+
+#include "comm.h"
+
+static struct oob_board *board;
+static const struct check_case *current;
+static uint64_t seed = 1;
+
+/* What the case complains about becomes what the rank complains about. */
+static void run_case(struct rank *r)
+{
+    char number[24];
+    const struct zero_setting settings[] = {{"ZERO_MEM_SEED", number}};
+    struct check_rank *k = calloc(1, sizeof *k);
+    struct comm_rank c = {0};
+    const char *why;
+
+    snprintf(number, sizeof number, "%" PRIu64, seed);
+    if (k && comm_load(r, &c, COMM_PLUGIN, board, settings, strcmp(COMM_PLUGIN, "mem") == 0)) {
+        *k = (struct check_rank){.ops = c.ops,
+                                 .host = zero__loader_host(c.loader),
+                                 .oob = &c.oob,
+                                 .caps = {.size = sizeof k->caps},
+                                 .plugin = COMM_PLUGIN,
+                                 .rank = r->rank,
+                                 .ranks = r->ranks,
+                                 .seed = seed * 1000};
+        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()) &&
+            check_applies(current, k, &why))
+            current->run(k);
+        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
+            want(r, false, "%s", k->text[i]);
+    }
+    comm_end(r, &c);
+    free(k);
+}
+
+static void run(const struct check_case *test, int n, enum ranks_how how)
+{
+    current = test;
+    memset(board, 0, sizeof *board);
+    ranks_good(ranks_run(n, how, run_case, NULL), n, "%s, %s: %d %s, seed %" PRIu64, COMM_PLUGIN,
+               test->name, n, ranks_how_name[how], seed);
+}
+
+static void run_all(int n, enum ranks_how how)
+{
+    for (const struct check_case *test = check_comm_cases; test->name; test++)
+        if (n >= test->least_ranks)
+            run(test, n, how);
+}
+
+/* A few sizes, for as many ranks as a machine has threads to spare. */
+static void many_ranks(struct check_rank *r)
+{
+    static const uint64_t some[] = {1, 130, 3000};
+    uint64_t s = r->seed;
+    struct check_comm c;
+
+    for (unsigned i = 0; check_open(r, &c, UINT64_C(4) << 20) && i < 3; i++) {
+        struct zero_coll q = {.kind = ZERO_REDUCE_SCATTER,
+                              .src_dtype = ZERO_BF16,
+                              .dst_dtype = ZERO_F32,
+                              .scale = 0.125f,
+                              .count = some[i]};
+        check_exact(&c, c.world, r->rank, r->ranks, q, ++s);
+        q.kind = ZERO_ALL_REDUCE;
+        check_exact(&c, c.world, r->rank, r->ranks, q, ++s);
+        q.flags = ZERO_COLL_ACCUMULATE;
+        check_exact(&c, c.world, r->rank, r->ranks, q, ++s);
+        q = (struct zero_coll){.kind = ZERO_ALL_GATHER,
+                               .src_dtype = ZERO_U8,
+                               .dst_dtype = ZERO_U8,
+                               .scale = 1,
+                               .count = some[i]};
+        check_exact(&c, c.world, r->rank, r->ranks, q, ++s);
+        check_close(&c);
+    }
+}
+
+/* Processes come first: what a plugin's libraries start in this one must not be forked. */
+int main(void)
+{
+    static const struct check_case many = {"many ranks", 1, 0, many_ranks};
+    static const int processes[] = {1, 2, 3, 4}, threads[] = {2, 3, 8}, crowds[] = {16, 33, 64};
+    const bool mem = strcmp(COMM_PLUGIN, "mem") == 0, ofi = strcmp(COMM_PLUGIN, "ofi") == 0;
+    const bool brief = getenv("ZERO_TEST_SHORT");
+
+    if (mem)
+        comm_test_plugins();
+    comm_require(COMM_PLUGIN);
+    board = shared_memory(sizeof *board);
+    if (strcmp(COMM_PLUGIN, "self") == 0) {
+        run_all(1, AS_THREADS);
+        done();
+    }
+    if (brief) {
+        run_all(3, mem ? AS_THREADS : AS_PROCESSES);
+        done();
+    }
+    for (unsigned i = 0; i < sizeof processes / sizeof *processes && !mem; i++)
+        run_all(processes[i], AS_PROCESSES);
+    /* libfabric's shm crashes when it sends to an endpoint that a thread of its process has closed. */
+    for (unsigned i = 0; i < sizeof threads / sizeof *threads && !ofi; i++, seed++)
+        run_all(threads[i], AS_THREADS);
+    for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && mem; i++, seed++)
+        run(&many, crowds[i], AS_THREADS);
+    done();
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `zero check comm`: every case on N ranks, one after another, as TAP. Ranks are processes; they
+ * tell rank 0 over the job's control channel what they think of a case, so a plugin that fails
+ * cannot take the verdict with it.
+ */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "bench_args.h"
+#include "bench_comm.h"
+#include "bench_ranks.h"
+#include "check/check.h"
+#include "tool.h"
+
+struct options {
+    const char *plugin, *only;
+    int ranks;
+    uint64_t seed;
+    bool list, rank;
+};
+
+static void help(void)
+{
+    fputs(
+        "usage: zero check comm [OPTION]... PLUGIN\n\n"
+        "Tries a communication plugin, by name or as an absolute path, against what comm.h says\n"
+        "and prints TAP. What the plugin declares must work, bit by bit; what it does not declare\n"
+        "must be refused. Ranks are processes on this machine; no model is needed.\n\n"
+        "  -n, --ranks N     ranks (2)\n"
+        "      --only WORD   only cases whose name contains WORD\n"
+        "      --seed S      another set of values and orders (1)\n"
+        "      --list        the cases\n"
+        "  -h, --help        this text\n\n"
+        "Options of the plugin and of the library are ZERO_ variables, as everywhere; "
+        "ZERO_PLUGIN_PATH\n"
+        "names folders with plugins. The status is 0 when every case passes, 1 when one fails, 2\n"
+        "for bad use.\n",
+        stdout);
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+    static const struct option options[] = {
+        {"ranks", required_argument, NULL, 'n'},
+        {"only", required_argument, NULL, 'o'},
+        {"seed", required_argument, NULL, 's'},
+        {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {BENCH_RANK, required_argument, NULL, 'r'},
+        {NULL, 0, NULL, 0},
+    };
+    uint64_t x;
+    int c;
+
+    *o = (struct options){.ranks = 2, .seed = 1, .only = ""};
+    optind = 0;
+    while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
+        if (c == 'n') {
+            if (!bench_number("check", "-n", optarg, 1, CHECK_RANKS, &x))
+                return 2;
+            o->ranks = (int)x;
+        } else if (c == 's') {
+            if (!bench_number("check", "--seed", optarg, 0, UINT32_MAX, &o->seed))
+                return 2;
+        } else if (c == 'o') {
+            o->only = optarg;
+        } else if (c == 'l') {
+            o->list = true;
+        } else if (c == 'r') {
+            o->rank = true;
+        } else if (c == 'h') {
+            help();
+            return -1;
+        } else {
+            return bench_bad_option("check", c, argv[optind - 1]);
+        }
+    }
+    if (o->list || optind == argc - 1) {
+        o->plugin = o->list ? "" : argv[optind];
+        return 0;
+    }
+    fprintf(stderr, "zero check comm: %s; zero check comm --help tells more\n",
+            optind == argc ? "no plugin is named" : "more than one plugin is named");
+    return 2;
+}
+
+struct verdict {
+    int32_t n_bad;
+    char text[CHECK_TEXTS][sizeof((struct check_rank *)0)->text[0]];
+};
+
+/* What all ranks think of a case, printed by rank 0. */
+static void print_verdict(const struct verdict *all, int ranks, unsigned number, const char *name)
+{
+    bool good = true;
+
+    for (int p = 0; p < ranks; p++)
+        good &= all[p].n_bad == 0;
+    printf("%sok %u - %s\n", good ? "" : "not ", number, name);
+    for (int p = 0; p < ranks; p++)
+        for (int i = 0; i < all[p].n_bad && i < CHECK_TEXTS; i++)
+            printf("# %.*s\n", (int)sizeof all[p].text[i], all[p].text[i]);
+    fflush(stdout);
+}
+
+/* One case on this rank. *failed: on any. */
+static int try_case(struct bench_comm *b, const struct options *o, const struct check_case *test,
+                    unsigned number, struct verdict *all, bool *failed)
+{
+    static struct check_rank r; /* too large for a stack */
+    static struct verdict mine;
+    const char *why;
+
+    r = (struct check_rank){.ops = &b->ops,
+                            .host = zero__loader_host(b->loader),
+                            .oob = zero__job_oob(b->job),
+                            .caps = b->caps,
+                            .plugin = o->plugin,
+                            .rank = b->rank,
+                            .ranks = b->ranks,
+                            .seed = o->seed * 1000};
+    if (!check_applies(test, &r, &why)) {
+        if (b->rank == 0)
+            printf("ok %u - %s # SKIP %s\n", number, test->name, why);
+        return 0;
+    }
+    test->run(&r);
+    mine = (struct verdict){.n_bad = r.n_bad};
+    memcpy(mine.text, r.text, sizeof mine.text);
+    int err = bench_comm_gather(b, &mine, sizeof mine, all);
+    if (err) /* the ranks are out of step: no further case can tell anything */
+        print_verdict(&mine, 1, number, test->name);
+    else if (b->rank == 0)
+        print_verdict(all, b->ranks, number, test->name);
+    for (int p = 0; p < b->ranks && !err; p++)
+        *failed |= all[p].n_bad != 0;
+    return err;
+}
+
+static bool is_chosen(const struct options *o, const struct check_case *test)
+{
+    return strstr(test->name, o->only);
+}
+
+static unsigned count_chosen(const struct options *o)
+{
+    unsigned n = 0;
+
+    for (const struct check_case *test = check_comm_cases; test->name; test++)
+        n += is_chosen(o, test);
+    return n;
+}
+
+static int run_rank(const struct options *o)
+{
+    struct verdict *all = NULL;
+    unsigned number = 0;
+    struct bench_comm b;
+    bool failed = false;
+    int err = bench_comm_join(&b, o->plugin);
+
+    b.who = "zero check comm";
+    if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
+        err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
+    if (!err && b.rank == 0)
+        printf("1..%u\n# comm plugin %s, %d rank%s, seed %llu: %s\n", count_chosen(o), o->plugin,
+               b.ranks, b.ranks == 1 ? "" : "s", (unsigned long long)o->seed, b.caps.note);
+    fflush(stdout);
+    for (const struct check_case *test = check_comm_cases; test->name && !err; test++)
+        if (is_chosen(o, test))
+            err = try_case(&b, o, test, ++number, all, &failed);
+    if (err && all && b.rank == 0)
+        printf("Bail out! the ranks are out of step: %s\n", zero__error_text());
+    free(all);
+    int status = bench_comm_close(&b, err);
+    return status ? status : failed;
+}
+
+static int check_comm(int argc, char **argv)
+{
+    struct zero_comm_caps caps;
+    struct options o;
+    int status = parse(argc, argv, &o);
+
+    if (status)
+        return status < 0 ? 0 : status;
+    if (o.list) {
+        for (const struct check_case *test = check_comm_cases; test->name; test++)
+            puts(test->name);
+        return 0;
+    }
+    if (count_chosen(&o) == 0) {
+        fprintf(stderr, "zero check comm: no case has \"%s\" in its name: see --list\n", o.only);
+        return 2;
+    }
+    if (o.rank)
+        return run_rank(&o);
+    if (bench_comm_probe(o.plugin, o.ranks, &o.plugin, &caps)) {
+        fprintf(stderr, "zero check comm: %s\n", zero__error_text());
+        return 2;
+    }
+    return bench_ranks_run("check", o.ranks, false, -1, argc, argv);
+}
+
+static const struct zero__tool checks[] = {
+    {"comm", check_comm, "[-n N] PLUGIN", "try a communication plugin against its interface"},
+};
+
+int zero__tool_check(int argc, char **argv)
+{
+    return zero__tool_dispatch("zero check", checks, sizeof checks / sizeof checks[0], argc, argv);
+}

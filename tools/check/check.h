@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a comm plugin must do, as cases that all ranks run together, each on a context of its own.
+ * `zero check comm` runs them as processes; the project's own tests also as threads.
+ *
+ * A case looks at what the plugin declares: what is declared must work against a reference result,
+ * what is not must be refused cleanly. Ranks make the same choices from r->seed.
+ */
+#ifndef ZERO_TOOLS_CHECK_H
+#define ZERO_TOOLS_CHECK_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include <zero/comm.h>
+
+#define CHECK_RANKS 64
+#define CHECK_TEXTS 4
+#define CHECK_WAIT_NS (INT64_C(10) * 1000 * 1000 * 1000)
+
+/* One rank, and what it complains about. */
+struct check_rank {
+    const struct zero_comm_ops *ops;
+    const struct zero_host *host;
+    const struct zero_oob *oob; /* of all ranks; only between cases used by the driver */
+    struct zero_comm_caps caps;
+    const char *plugin;
+    int rank, ranks;
+    uint64_t seed;
+    int n_bad;
+    char text[CHECK_TEXTS][400]; /* the first complaints */
+};
+
+/* Notes a complaint unless `good`; returns good. */
+bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+#define want(r, good, ...) check_want((r), (good), __FILE__, __LINE__, __VA_ARGS__)
+
+struct check_case {
+    const char *name;
+    int least_ranks;
+    uint32_t needs; /* capability flags */
+    void (*run)(struct check_rank *r);
+};
+
+/* Ends with a case without a name. */
+extern const struct check_case check_comm_cases[];
+
+/* Does the case apply to the plugin and to so many ranks? Else *why. */
+bool check_applies(const struct check_case *c, const struct check_rank *r, const char **why);
+
+/* ---- One rank's use of the plugin --------------------------------------------------------------
+ */
+
+struct check_comm {
+    struct check_rank *r;
+    const struct zero_comm_ops *ops;
+    struct zero_comm_ctx *ctx;
+    struct zero_comm *world;
+    struct zero_mr *mr; /* of memory, exchanged */
+    char *memory;
+    uint64_t bytes;
+};
+
+/* Collective: a context, its communicator of all ranks, and exchanged memory. */
+bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes);
+void check_close(struct check_comm *c);
+
+/* Memory from the plugin, where it has any, else registered with it. Not yet exchanged. */
+int check_alloc(struct check_comm *c, uint64_t bytes, char **base, struct zero_mr **mr);
+void check_free(struct check_comm *c, uint64_t bytes, char *base, struct zero_mr *mr);
+
+struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t len);
+
+/* Waits for one completion: its result, or an error of progress(). */
+int64_t check_wait(struct check_comm *c, uint64_t *user);
+/* Posts one collective and waits for it. */
+int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll);
+int64_t check_barrier(struct check_comm *c, struct zero_comm *comm);
+
+int64_t check_now_ms(void);
+void check_sleep_ms(int ms);
+/* The sentence of the last error on this thread. */
+const char *check_error(void);
+
+/* An all_gather of count fp32 per rank, an all_reduce, both from the first half to the second. */
+struct zero_coll check_gather(const struct check_comm *c, uint64_t count);
+struct zero_coll check_reduce(const struct check_comm *c, uint64_t count);
+
+/*
+ * exact.c: runs q of `comm`, in which this rank is `rank` of `ranks`, with values from `seed`, and
+ * compares every element with the reference.
+ */
+void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
+                 struct zero_coll q, uint64_t seed);
+
+/* ---- The cases --------------------------------------------------------------------------------
+ */
+
+void check_case_movements(struct check_rank *r);
+void check_case_reductions(struct check_rank *r);
+void check_case_large(struct check_rank *r);
+void check_case_undeclared(struct check_rank *r);
+void check_case_wire_bytes(struct check_rank *r);
+void check_case_concurrent(struct check_rank *r);
+void check_case_leave_out(struct check_rank *r);
+void check_case_many(struct check_rank *r);
+void check_case_batches(struct check_rank *r);
+void check_case_batch_wakes(struct check_rank *r);
+void check_case_memory(struct check_rank *r);
+void check_case_map(struct check_rank *r);
+void check_case_mismatch(struct check_rank *r);
+void check_case_calls_apart(struct check_rank *r);
+void check_case_refusals(struct check_rank *r);
+void check_case_wakes(struct check_rank *r);
+void check_case_missing(struct check_rank *r);
+void check_case_aborts(struct check_rank *r);
+void check_case_abort_in_flight(struct check_rank *r);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's use of the plugin in a case. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <zero/zero.h>
+
+#include "check.h"
+
+bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
+{
+    const char *name = strrchr(file, '/');
+    va_list ap;
+    int n;
+
+    if (good)
+        return true;
+    if (r->n_bad < CHECK_TEXTS) {
+        n = snprintf(r->text[r->n_bad], sizeof r->text[0], "rank %d, %s:%d: ", r->rank,
+                     name ? name + 1 : file, line);
+        va_start(ap, fmt);
+        vsnprintf(r->text[r->n_bad] + n, sizeof r->text[0] - (size_t)n, fmt, ap);
+        va_end(ap);
+    }
+    r->n_bad++;
+    return false;
+}
+
+int check_alloc(struct check_comm *c, uint64_t bytes, char **base, struct zero_mr **mr)
+{
+    void *p = NULL;
+    int err;
+
+    if (c->ops->alloc) {
+        err = c->ops->alloc(c->ctx, bytes, ZERO_MEM_HOST, &p, mr);
+    } else {
+        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return -ENOMEM;
+        err = c->ops->reg(c->ctx, p, bytes, ZERO_MEM_HOST, mr);
+        if (err)
+            munmap(p, bytes);
+    }
+    if (!err)
+        *base = p;
+    return err;
+}
+
+void check_free(struct check_comm *c, uint64_t bytes, char *base, struct zero_mr *mr)
+{
+    if (c->ops->alloc) {
+        c->ops->free(c->ctx, mr);
+    } else {
+        c->ops->unreg(c->ctx, mr);
+        munmap(base, bytes);
+    }
+}
+
+bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
+{
+    struct zero_comm_open open = {.size = sizeof open,
+                                  .host = r->host,
+                                  .oob = r->oob,
+                                  .device = -1,
+                                  .timeout_ns = CHECK_WAIT_NS};
+
+    *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes};
+    return want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&
+           want(r, !c->ops->split(c->ctx, NULL, 0, 0, &c->world), "split: %s", check_error()) &&
+           want(r, !check_alloc(c, bytes, &c->memory, &c->mr), "alloc: %s", check_error()) &&
+           want(r, !c->ops->exchange(c->ctx, c->mr), "exchange: %s", check_error());
+}
+
+/* close() gives back what is still registered; memory of the plugin's goes with it. */
+void check_close(struct check_comm *c)
+{
+    if (c->ctx)
+        want(c->r, !c->ops->close(c->ctx), "close: %s", check_error());
+    if (c->memory && !c->ops->alloc)
+        munmap(c->memory, c->bytes);
+}
+
+struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t len)
+{
+    return (struct zero_slice){c->mr, off, len};
+}
+
+int64_t check_wait(struct check_comm *c, uint64_t *user)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct zero_cqe cqe;
+
+    while (check_now_ms() < until) {
+        int n = c->ops->progress(c->ctx, &cqe, 1, 100000000);
+        if (n < 0)
+            return n;
+        if (n == 1) {
+            if (user)
+                *user = cqe.user;
+            return cqe.res;
+        }
+    }
+    return -ETIMEDOUT;
+}
+
+int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll)
+{
+    uint64_t user;
+    int err = c->ops->post(comm, coll, 1, NULL);
+    int64_t res;
+
+    if (err)
+        return err;
+    res = check_wait(c, &user);
+    return res < 0 || user == coll->user ? res : -EBADMSG;
+}
+
+int64_t check_barrier(struct check_comm *c, struct zero_comm *comm)
+{
+    struct zero_coll coll = {.kind = ZERO_BARRIER, .scale = 1, .user = 77};
+    return check_run(c, comm, &coll);
+}
+
+int64_t check_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void check_sleep_ms(int ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+const char *check_error(void)
+{
+    return zero_last_error();
+}
+
+struct zero_coll check_gather(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = {.kind = ZERO_ALL_GATHER,
+                          .src_dtype = ZERO_F32,
+                          .dst_dtype = ZERO_F32,
+                          .scale = 1,
+                          .count = count};
+    q.src = check_slice(c, 0, count * 4);
+    q.dst = check_slice(c, c->bytes / 2, count * 4 * (uint64_t)c->r->ranks);
+    return q;
+}
+
+struct zero_coll check_reduce(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = {.kind = ZERO_ALL_REDUCE,
+                          .src_dtype = ZERO_F32,
+                          .dst_dtype = ZERO_F32,
+                          .scale = 0.5f,
+                          .count = count,
+                          .group = 3,
+                          .epoch = 4,
+                          .sequence = 5};
+    q.src = check_slice(c, 0, count * 4);
+    q.dst = check_slice(c, c->bytes / 2, count * 4);
+    return q;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descriptors and memory that must be refused, with a reason, and without harm to what follows. */
+#include <string.h>
+
+#include "check.h"
+
+#define SLAB (UINT64_C(1) << 20)
+
+static void refuse(struct check_comm *c, struct zero_coll q, int err, const char *what)
+{
+    int got = c->ops->post(c->world, &q, 1, NULL);
+
+    want(c->r, got == err, "%s: %d, want %d", what, got, err);
+    want(c->r, strlen(check_error()) > 10, "%s: no reason is given", what);
+}
+
+static void refuse_fields(struct check_comm *c)
+{
+    struct zero_coll q, good = check_reduce(c, 64);
+
+    q = good, q.kind = 77, refuse(c, q, -ENOTSUP, "unknown kind");
+    q = good, q.flags = 1u << 9, refuse(c, q, -ENOTSUP, "unknown flag");
+    q = good, q.reserved[1] = 1, refuse(c, q, -EINVAL, "reserved field");
+    q = good, q.src_dtype = 99, refuse(c, q, -EINVAL, "unknown type");
+    q = good, q.src_dtype = ZERO_I32, refuse(c, q, -EINVAL, "int to float");
+    q = good, q.redop = 9, refuse(c, q, -ENOTSUP, "unknown reduction");
+    q = good, q.redop = ZERO_MAX, refuse(c, q, -EINVAL, "scaled maximum");
+    q = good, q.root = 1, refuse(c, q, -EINVAL, "root without broadcast");
+    q = good, q.flags = ZERO_COLL_INPLACE, refuse(c, q, -EINVAL, "in place, but elsewhere");
+    q = good, q.flags = ZERO_COLL_ACCUMULATE, q.dst_dtype = ZERO_BF16, q.dst.len /= 2;
+    refuse(c, q, -EINVAL, "accumulating bf16");
+    q = check_gather(c, 8), q.scale = 2, refuse(c, q, -EINVAL, "scaled gather");
+    q = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .count = 1};
+    refuse(c, q, -EINVAL, "barrier with data");
+}
+
+static void refuse_slices(struct check_comm *c)
+{
+    struct zero_coll q, good = check_reduce(c, 64);
+
+    q = good, q.src.len--, refuse(c, q, -EINVAL, "short source");
+    q = good, q.dst.len++, refuse(c, q, -EINVAL, "long destination");
+    q = good, q.dst.off = 16, refuse(c, q, -EINVAL, "overlap");
+    q = good, q.src.off = 2, refuse(c, q, -EINVAL, "half an element");
+    q = good, q.src.off = SLAB, refuse(c, q, -ERANGE, "behind the region");
+    q = good, q.src.off = UINT64_MAX - 3, refuse(c, q, -ERANGE, "an offset that wraps");
+    q = good, q.count = UINT64_MAX / 2, refuse(c, q, -EOVERFLOW, "a count that wraps");
+    q = good, q.src.mr = NULL, refuse(c, q, -EINVAL, "no memory");
+}
+
+void check_case_refusals(struct check_rank *r)
+{
+    struct check_comm c;
+    struct zero_coll q;
+    struct zero_mr *mr;
+    void *base;
+
+    if (check_open(r, &c, SLAB)) {
+        refuse_fields(&c);
+        refuse_slices(&c);
+        want(r, c.ops->exchange(c.ctx, c.mr) == -EINVAL, "exchanged twice");
+        if (c.ops->alloc) {
+            want(r, c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr) == -ENOMEM,
+                 "an exbibyte is not refused");
+            if (!(r->caps.mem & ZERO_MEM_CUDA))
+                want(r, c.ops->alloc(c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr) == -ENOTSUP,
+                     "memory of a GPU is not refused");
+        }
+        if (!(r->caps.mem & ZERO_MEM_CUDA))
+            want(r, c.ops->reg(c.ctx, c.memory, 4096, ZERO_MEM_CUDA, &mr) == -ENOTSUP,
+                 "registering memory of a GPU is not refused");
+        q = check_reduce(&c, 64);
+        want(r, check_run(&c, c.world, &q) == 256, "after all this: %s", check_error());
+    }
+    check_close(&c);
+}

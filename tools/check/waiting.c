@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting, waking, who is missing, and aborting. */
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+#include "values.h"
+
+#define SLAB (UINT64_C(1) << 20)
+
+struct call_later {
+    struct check_comm *c;
+    int ms;
+    int (*fn)(struct zero_comm_ctx *ctx);
+};
+
+static void *call_thread(void *arg)
+{
+    struct call_later *l = arg;
+
+    check_sleep_ms(l->ms);
+    l->fn(l->c->ctx);
+    return NULL;
+}
+
+void check_case_wakes(struct check_rank *r)
+{
+    struct zero_cqe cqe;
+    struct check_comm c;
+    pthread_t thread;
+
+    if (check_open(r, &c, SLAB)) {
+        int64_t start = check_now_ms();
+        struct call_later later = {&c, 50, c.ops->wake};
+        want(r, c.ops->progress(c.ctx, &cqe, 1, 30000000) == 0, "a completion of nothing");
+        want(r, check_now_ms() - start >= 25, "it does not wait its time");
+        want(r, c.ops->progress(c.ctx, &cqe, 1, 0) == 0, "a completion of nothing");
+        want(r, !c.ops->wake(c.ctx), "wake");
+        want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake before is lost");
+        pthread_create(&thread, NULL, call_thread, &later);
+        want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake during is lost");
+        pthread_join(thread, NULL);
+        want(r, check_now_ms() - start < 5000, "waking took %d ms", (int)(check_now_ms() - start));
+    }
+    check_close(&c);
+}
+
+/* Two completions, in any order. */
+static bool wait_two(struct check_comm *c)
+{
+    uint64_t user[2] = {0, 0};
+    bool good = check_wait(c, &user[0]) == 0;
+
+    return good & (check_wait(c, &user[1]) == 0) && user[0] + user[1] == 3;
+}
+
+/*
+ * A rank that comes late wakes the others; until then they can say who is missing. It comes when
+ * all others have met it on a second communicator.
+ */
+void check_case_missing(struct check_rank *r)
+{
+    struct zero_coll first = {.kind = ZERO_BARRIER, .scale = 1, .user = 1}, second = first;
+    struct zero_comm *meeting = NULL;
+    int32_t who[CHECK_RANKS];
+    struct zero_cqe cqe;
+    struct check_comm c;
+
+    second.user = 2;
+    if (!check_open(r, &c, SLAB) ||
+        !want(r, !c.ops->split(c.ctx, NULL, 0, 0, &meeting), "split: %s", check_error())) {
+        check_close(&c);
+        return;
+    }
+    if (r->rank == r->ranks - 1) {
+        want(r, check_barrier(&c, meeting) == 0, "meeting: %s", check_error());
+        want(r, check_barrier(&c, c.world) == 0, "the late barrier: %s", check_error());
+    } else {
+        want(r, !c.ops->post(c.world, &first, 1, NULL), "post: %s", check_error());
+        want(r, c.ops->progress(c.ctx, &cqe, 1, 200000000) == 0, "complete without a rank");
+        if (c.ops->missing) {
+            int n = c.ops->missing(c.world, who, CHECK_RANKS);
+            want(r, n >= 1 && who[n - 1] == r->ranks - 1, "the late rank is not missed (%d)", n);
+        }
+        want(r, !c.ops->post(meeting, &second, 1, NULL), "post: %s", check_error());
+        want(r, wait_two(&c), "the late rank: %s", check_error());
+        if (c.ops->missing)
+            want(r, c.ops->missing(c.world, who, CHECK_RANKS) == 0, "somebody is still missed");
+    }
+    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+    check_close(&c);
+}
+
+/* The rank that aborts waits for nothing, posts nothing, and gives up from another thread. */
+static void abort_self(struct check_comm *c)
+{
+    struct call_later later = {c, 60, c->ops->abort};
+    struct zero_coll q = check_reduce(c, 1000);
+    struct check_rank *r = c->r;
+    struct zero_cqe cqe;
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, call_thread, &later);
+    int n = c->ops->progress(c->ctx, &cqe, 1, CHECK_WAIT_NS);
+    want(r, n == -ECANCELED, "own progress: %d", n);
+    want(r, c->ops->post(c->world, &q, 1, NULL) == -ECANCELED, "own post");
+    pthread_join(thread, NULL);
+    want(r, !c->ops->abort(c->ctx), "a second abort");
+}
+
+static void aborted_by_another(struct check_comm *c)
+{
+    struct zero_coll q = check_reduce(c, 1000);
+    struct check_rank *r = c->r;
+    struct zero_comm *comm;
+    struct zero_cqe cqes[4];
+
+    for (int i = 0; i < 3; i++)
+        want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", check_error());
+    for (int got = 0, n; got < 3; got += n) {
+        n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
+        if (!want(r, n > 0, "progress: %d", n))
+            break;
+        for (int i = 0; i < n; i++)
+            want(r, cqes[i].res == -ECANCELED, "result %" PRId64, cqes[i].res);
+    }
+    want(r, c->ops->error(c->world) == -ECANCELED, "not sticky");
+    want(r, strstr(check_error(), "rank 0"), "the rank is not named: %s", check_error());
+    want(r, c->ops->post(c->world, &q, 1, NULL) == -ECANCELED, "a post after it");
+    want(r, c->ops->split(c->ctx, NULL, 0, 0, &comm) == -ECANCELED, "a split after it");
+}
+
+void check_case_aborts(struct check_rank *r)
+{
+    int64_t start = check_now_ms();
+    struct check_comm c;
+
+    if (check_open(r, &c, SLAB) &&
+        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error())) {
+        if (r->rank == 0)
+            abort_self(&c);
+        else
+            aborted_by_another(&c);
+        want(r, check_now_ms() - start < 5000, "aborting took %d ms",
+             (int)(check_now_ms() - start));
+    }
+    check_close(&c);
+}
+
+/* Work in flight is dropped; nobody touches memory that another rank has given back. */
+static void abort_once(struct check_rank *r, uint64_t round)
+{
+    uint64_t stop = mix(round, 1, 1) % 40, culprit = mix(round, 2, 2) % (uint64_t)r->ranks;
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct zero_cqe cqes[64];
+    struct check_comm c;
+    int posted = 0, got = 0;
+
+    if (check_open(r, &c, 16 * SLAB)) {
+        struct zero_coll q = check_reduce(&c, 25000);
+        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        for (uint64_t i = 0; got < 200 && check_now_ms() < until; i++) {
+            if (i == stop && (uint64_t)r->rank == culprit)
+                c.ops->abort(c.ctx);
+            q.dst.off = SLAB + i % 64 * 100000;
+            int err = c.ops->post(c.world, &q, 1, NULL);
+            posted += err == 0;
+            want(r, err == 0 || err == -EAGAIN || err == -ECANCELED, "post: %d", err);
+            int n = c.ops->progress(c.ctx, cqes, 64, got == posted ? 0 : 1000000);
+            if (n < 0)
+                break;
+            got += n;
+            if (got == posted && c.ops->error(c.world))
+                break;
+        }
+        int end = c.ops->error(c.world);
+        want(r, end == -ECANCELED, "round %" PRIu64 " ends with %d", round, end);
+    }
+    check_close(&c);
+}
+
+void check_case_abort_in_flight(struct check_rank *r)
+{
+    for (uint64_t round = 0; round < 20 && r->n_bad == 0; round++)
+        abort_once(r, round);
+}

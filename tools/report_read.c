@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's file: lines of JSON. Everything in it is checked, since anybody may have written it.
+ */
+#include "config.h"
+
+#include "report.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MOST 8192
+#define LINES_MOST 100000u
+#define RANKS_MOST 65536
+
+/* A copy that a terminal can show. */
+static void text_of(const json_t *o, const char *name, char *out, size_t room)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    snprintf(out, room, "%s", s ? s : "");
+    for (char *c = out; *c; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+}
+
+static bool integer(const json_t *o, const char *name, int64_t least, int64_t most, int64_t *out)
+{
+    const json_t *v = json_object_get(o, name);
+
+    if (!json_is_integer(v) || json_integer_value(v) < least || json_integer_value(v) > most)
+        return false;
+    *out = json_integer_value(v);
+    return true;
+}
+
+static struct report_queue *queue_of(struct report_rank *r, const json_t *o)
+{
+    char name[sizeof r->queues[0].name];
+
+    text_of(o, "queue", name, sizeof name);
+    for (unsigned i = 0; i < r->n_queues; i++)
+        if (strcmp(r->queues[i].name, name) == 0)
+            return &r->queues[i];
+    if (r->n_queues == REPORT_QUEUES)
+        return NULL;
+    snprintf(r->queues[r->n_queues].name, sizeof name, "%s", name);
+    return &r->queues[r->n_queues++];
+}
+
+static bool take_crash(struct report_rank *r, const json_t *o)
+{
+    int64_t rank, ranks, pid, err, culprit, reporter;
+
+    if (!integer(o, "ranks", 1, RANKS_MOST, &ranks) || !integer(o, "rank", 0, ranks - 1, &rank) ||
+        !integer(o, "pid", 0, INT32_MAX, &pid) || !integer(o, "err", -4096, 0, &err) ||
+        !integer(o, "culprit", -1, ranks - 1, &culprit) ||
+        !integer(o, "reporter", -1, ranks - 1, &reporter))
+        return false;
+    r->rank = (int)rank;
+    r->ranks = (int)ranks;
+    r->pid = (long)pid;
+    r->err = (int)err;
+    r->culprit = (int)culprit;
+    r->reporter = (int)reporter;
+    text_of(o, "host", r->host, sizeof r->host);
+    text_of(o, "op", r->op, sizeof r->op);
+    text_of(o, "cause", r->cause, sizeof r->cause);
+    text_of(o, "own", r->own, sizeof r->own);
+    return true;
+}
+
+static bool take_queue(struct report_rank *r, const json_t *o)
+{
+    int64_t issued, started, done, sequence;
+    struct report_queue *q = queue_of(r, o);
+
+    if (!q || !integer(o, "issued", 0, INT64_MAX, &issued) ||
+        !integer(o, "started", 0, issued, &started) || !integer(o, "done", 0, issued, &done) ||
+        !integer(o, "sequence", 0, INT64_MAX, &sequence))
+        return false;
+    q->issued = (uint64_t)issued;
+    q->started = (uint64_t)started;
+    q->done = (uint64_t)done;
+    q->sequence = (uint64_t)sequence;
+    return true;
+}
+
+static bool take_op(struct report_rank *r, const json_t *o)
+{
+    struct report_queue *q = queue_of(r, o);
+    char state[16], kind[32], unit[48];
+
+    if (!q)
+        return false;
+    text_of(o, "state", state, sizeof state);
+    text_of(o, "kind", kind, sizeof kind);
+    text_of(o, "unit", unit, sizeof unit);
+    r->n_ops += strcmp(state, "done") == 0;
+    if (strcmp(state, "started") == 0 && !*q->under_way) {
+        snprintf(q->under_way, sizeof q->under_way, "%s%s%s", kind, *unit ? " of " : "", unit);
+        q->since_s = -json_number_value(json_object_get(o, "started_s"));
+    }
+    return true;
+}
+
+static bool take_line(struct report_rank *r, const json_t *o, bool first)
+{
+    const char *type = json_string_value(json_object_get(o, "type"));
+
+    if (!type || first != (strcmp(type, "crash") == 0))
+        return false;
+    if (first)
+        return take_crash(r, o);
+    if (strcmp(type, "queue") == 0)
+        return take_queue(r, o);
+    return strcmp(type, "op") != 0 || take_op(r, o); /* later versions may say more */
+}
+
+bool report_read(const char *path, struct report_rank *out, char *why, size_t room)
+{
+    struct report_rank r = {.rank = -1};
+    char text[LINE_MOST];
+    unsigned line = 0;
+    bool good = true;
+    FILE *f = fopen(path, "re");
+
+    if (!f) {
+        snprintf(why, room, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    while (good && fgets(text, sizeof text, f)) {
+        json_t *o = ++line <= LINES_MOST ? json_loads(text, 0, NULL) : NULL;
+        good = o && take_line(&r, o, line == 1);
+        json_decref(o);
+    }
+    fclose(f);
+    if (!good || r.rank < 0) {
+        snprintf(why, room, "%s:%u: this is no report of a rank, or it is damaged", path, line);
+        return false;
+    }
+    *out = r;
+    return true;
+}
