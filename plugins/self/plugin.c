@@ -111,9 +111,12 @@ static int self_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, v
     void *p;
     int err;
 
-    if (mem != ZERO_MEM_HOST || bytes == 0 || bytes > INT64_MAX)
-        return zero__say(&ctx->voice, -EINVAL, "alloc: %llu bytes of memory kind %u",
-                         (unsigned long long)bytes, mem);
+    if (mem != ZERO_MEM_HOST)
+        return zero__say(&ctx->voice, -ENOTSUP, "alloc: memory kind %u, but self has host memory",
+                         mem);
+    if (bytes == 0 || bytes > INT64_MAX)
+        return zero__say(&ctx->voice, -EINVAL, "alloc: cannot allocate %llu bytes",
+                         (unsigned long long)bytes);
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
              0);
     if (p == MAP_FAILED)
@@ -139,8 +142,11 @@ static int self_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint3
 {
     struct zero_mr *new;
 
-    if (!base || !(mem & (ZERO_MEM_HOST | ZERO_MEM_PINNED)))
-        return zero__say(&ctx->voice, -EINVAL, "reg: memory kind %u at %p", mem, base);
+    if (!(mem & (ZERO_MEM_HOST | ZERO_MEM_PINNED)))
+        return zero__say(&ctx->voice, -ENOTSUP, "reg: memory kind %u, but self takes host memory",
+                         mem);
+    if (!base)
+        return zero__say(&ctx->voice, -EINVAL, "reg: no memory is given");
     new = mr_add(ctx, base, bytes, 0);
     if (!new)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
@@ -156,7 +162,8 @@ static int self_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 static int self_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    (void)ctx;
+    if (mr->exchanged)
+        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
     mr->exchanged = 1;
     return 0;
 }
