@@ -64,7 +64,7 @@ static void many_ranks(struct check_rank *r)
     uint64_t s = r->seed;
     struct check_comm c;
 
-    for (unsigned i = 0; check_open(r, &c, UINT64_C(4) << 20) && i < 3; i++) {
+    for (unsigned i = 0; i < 3 && check_open(r, &c, UINT64_C(4) << 20); i++) {
         struct zero_coll q = {.kind = ZERO_REDUCE_SCATTER,
                               .src_dtype = ZERO_BF16,
                               .dst_dtype = ZERO_F32,
