@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines NAME=VALUE as settings of a program: every type of option is among them. */
+/* Lines name=value as settings of a program: every type of option is among them. */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -10,10 +10,9 @@
 #define LINES 16u
 
 const struct fuzz_seed fuzz_seeds[] = {
-    FUZZ_TEXT("ZERO_STAGE=2\nZERO_BUCKET_BYTES=64M\nZERO_LR=1e-3\nZERO_MAP=0"),
-    FUZZ_TEXT(
-        "ZERO_MEMORY_LIMIT=device:1G,cpu:512K\nZERO_LOG=warn,comm:trace\nZERO_LOSS_SCALE=dynamic"),
-    FUZZ_TEXT("ZERO_TIMEOUT=0.5\nZERO_HEARTBEAT=1e9\nZERO_OPTIMIZER=sgd\nZERO_ISA=auto\nzero_x=1"),
+    FUZZ_TEXT("stage=2\nbucket_bytes=64M\nlr=1e-3\nmap=0"),
+    FUZZ_TEXT("memory_limit=device:1G,cpu:512K\nlog=warn,comm:trace\nloss_scale=dynamic"),
+    FUZZ_TEXT("timeout=0.5\nheartbeat=1e9\noptimizer=sgd\nisa=auto\nzero_x=1"),
     {NULL, 0},
 };
 

@@ -17,7 +17,7 @@ static uint64_t seed = 1;
 static void run_case(struct rank *r)
 {
     char number[24];
-    const struct zero_setting settings[] = {{"ZERO_MEM_SEED", number}};
+    const struct zero_setting settings[] = {{"mem_seed", number}};
     struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
     const char *why;
@@ -107,7 +107,8 @@ int main(void)
     }
     for (unsigned i = 0; i < sizeof processes / sizeof *processes && !mem; i++)
         run_all(processes[i], AS_PROCESSES);
-    /* libfabric's shm crashes when it sends to an endpoint that a thread of its process has closed. */
+    /* libfabric's shm crashes when it sends to an endpoint that a thread of its process has closed.
+     */
     for (unsigned i = 0; i < sizeof threads / sizeof *threads && !ofi; i++, seed++)
         run_all(threads[i], AS_THREADS);
     for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && mem; i++, seed++)
