@@ -165,9 +165,13 @@ void zero__flight_report(struct zero_runtime *rt)
     if (rt->job)
         zero__job_error(rt->job, &e);
     f = report_open(dir, rt->rank, path, sizeof path);
-    if (f)
+    int bad = !f;
+    if (f) {
         put_all(f, rt, &e);
-    if (!f || ferror(f) || fclose(f))
+        bad = ferror(f);
+        bad |= fclose(f);
+    }
+    if (bad)
         zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", path,
                   strerror(errno));
     else

@@ -202,3 +202,9 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks)
         return UINT64_MAX;
     return bytes;
 }
+
+int zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
+                       uint64_t all_bytes)
+{
+    return zero__coll_traffic(c, ranks) > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
+}

@@ -55,4 +55,12 @@ uint64_t zero__coll_wire(const struct zero_coll *c, int32_t rank, int32_t ranks)
 /* Bytes that the descriptor makes the ranks of this machine touch, about; for choosing stores. */
 uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks);
 
+/*
+ * Should results go past the caches? What does not fit into them, `all_bytes`. The sums of a
+ * reduce_scatter are read by nobody but this rank, and much later: they do not even displace what
+ * the cores' own caches hold, `own_bytes`.
+ */
+int zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
+                       uint64_t all_bytes);
+
 #endif

@@ -24,18 +24,6 @@ static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const str
     return 0;
 }
 
-/*
- * Past the caches, what does not fit into them. The sums of a reduce_scatter are read by nobody but
- * this rank, and much later: they do not displace what the cores' own caches hold.
- */
-static bool is_streamed(const struct zero_comm *comm, const struct zero_coll *c)
-{
-    const struct zero_comm_ctx *ctx = comm->ctx;
-
-    return zero__coll_traffic(c, comm->ranks) >
-           (c->kind == ZERO_REDUCE_SCATTER ? ctx->own_cache_bytes : ctx->cache_bytes);
-}
-
 static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm_op *op)
 {
     const struct zero__voice *v = &comm->ctx->voice;
@@ -50,7 +38,8 @@ static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm
     if (err)
         return err;
     op->coll = *c;
-    op->stream = is_streamed(comm, c);
+    op->stream =
+        zero__coll_streams(c, comm->ranks, comm->ctx->own_cache_bytes, comm->ctx->cache_bytes);
     return 0;
 }
 

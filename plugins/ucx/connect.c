@@ -230,6 +230,7 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     err = context_make(ucx);
     if (!err)
         err = worker_make(ucx);
+    err = zero__oob_agree(&voice, params->oob, zero__until_ns(ucx->timeout_ns), "open", err);
     if (err)
         goto fail;
     err = connect_all(ucx, params->oob);

@@ -186,8 +186,10 @@ int zero__p2p_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
     ctx->comms = comm;
     zero__p2p_listen(comm);
     err = comm->err;
-    if (err)
-        ctx->comms = comm->next;
+    if (err) { /* some of its receives may be under way: it goes when they have ended */
+        zero__p2p_comm_close(comm);
+        comm = NULL;
+    }
 end:
     free(all);
     if (err)

@@ -46,8 +46,7 @@ struct p2p_notice {
     uint32_t call; /* enum p2p_call */
     int32_t status;
     int32_t color, key;
-    uint32_t next_id, reserved;
-    uint64_t chunk_bytes;
+    uint32_t next_id;
 };
 
 struct p2p_message {

@@ -77,9 +77,8 @@ static void run_begin(struct zero_comm *comm)
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
-    run->stream =
-        zero__coll_traffic(&coll->c, comm->ranks) >
-        (coll->c.kind == ZERO_REDUCE_SCATTER ? comm->ctx->own_cache_bytes : comm->ctx->cache_bytes);
+    run->stream = zero__coll_streams(&coll->c, comm->ranks, comm->ctx->own_cache_bytes,
+                                     comm->ctx->cache_bytes);
     if (zero__coll_reduces(coll->c.kind))
         reduction_fill(comm, run);
     comm->started++;
