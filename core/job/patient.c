@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls with a deadline; see patient.h. Whoever is the last to need the copy frees it. */
+#include "job/patient.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+struct call {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done, left; /* the call has returned; the caller has gone */
+    int result;
+    int (*fn)(void *arg);
+    size_t bytes;
+    char sentence[ZERO_ERROR_BYTES];
+    _Alignas(16) unsigned char arg[];
+};
+
+static void call_free(struct call *c)
+{
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    sodium_memzero(c->arg, c->bytes); /* it may hold a secret */
+    free(c);
+}
+
+static void *call_run(void *arg)
+{
+    struct call *c = arg;
+    int result = c->fn(c->arg);
+
+    pthread_mutex_lock(&c->lock);
+    c->result = result;
+    snprintf(c->sentence, sizeof c->sentence, "%s", zero__error_text());
+    c->done = true;
+    bool left = c->left;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (left)
+        call_free(c);
+    return NULL;
+}
+
+static struct call *call_create(int (*fn)(void *arg), const void *arg, size_t bytes)
+{
+    struct call *c = calloc(1, sizeof *c + bytes);
+    pthread_condattr_t attr;
+
+    if (!c)
+        return NULL;
+    c->fn = fn;
+    c->bytes = bytes;
+    memcpy(c->arg, arg, bytes);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return c;
+}
+
+/* Signals belong to the application's threads; nobody joins this one. */
+static int call_start(struct call *c)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&thread, &attr, call_run, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return e ? zero__fail(-e, "job: cannot start a thread: %s", strerror(e)) : 0;
+}
+
+int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size_t bytes)
+{
+    struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
+    struct call *c = call_create(fn, arg, bytes);
+
+    if (!c)
+        return zero__fail(-ENOMEM, "job: no memory for a call");
+    int e = call_start(c);
+    if (e) {
+        call_free(c);
+        return e;
+    }
+    pthread_mutex_lock(&c->lock);
+    while (!c->done)
+        if (pthread_cond_timedwait(&c->changed, &c->lock, &t) == ETIMEDOUT)
+            break;
+    bool done = c->done;
+    c->left = !done;
+    pthread_mutex_unlock(&c->lock);
+    if (!done)
+        return -ETIMEDOUT; /* the thread frees c */
+    memcpy(arg, c->arg, bytes);
+    e = c->result ? zero__fail(c->result, "%s", c->sentence) : 0;
+    call_free(c);
+    return e;
+}
