@@ -73,6 +73,22 @@ ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
 ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
              "Instruction set of the CPU kernels; all of them give the same bits")
 
+ZERO__OPTION(RENDEZVOUS, rendezvous, CHOICE, "auto", "auto|unix|tcp", "Several hosts",
+             "How ranks reach rank 0; auto: ranks on its host by a Unix socket, others by TCP")
+ZERO__OPTION(SECRET_FILE, secret_file, TEXT, "", "", "Several hosts",
+             "File with the secret of the job, 64 hex digits, the same on all hosts; it must belong "
+             "to the user and have mode 0600 or 0400")
+ZERO__OPTION(SECRET_FD, secret_fd, INT, "-1", "[-1,1048576]", "Several hosts",
+             "Inherited descriptor from which the secret is read instead; -1: none")
+ZERO__OPTION(INSECURE, insecure, BOOL, "0", "", "Several hosts",
+             "Let ranks on several hosts meet without a secret: whoever reaches the port can join")
+ZERO__OPTION(PORT, port, INT, "0", "[0,65535]", "Several hosts",
+             "TCP port of rank 0; 0: MASTER_PORT, or the next one under torchrun, which holds that "
+             "itself")
+ZERO__OPTION(INTERFACE, interface, TEXT, "", "", "Several hosts",
+             "Network interface at whose address rank 0 listens; empty: the address that MASTER_ADDR "
+             "names")
+
 ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
              "Folder for the last operations of every rank when a job fails; zero report crash reads "
              "them; empty: none are written")

@@ -41,12 +41,13 @@ void zero__beat_heard(struct zero__peer *peer)
 static void accuse(struct zero__job *job, int32_t rank)
 {
     struct zero__job_error e;
-    char cause[160];
+    char cause[200];
 
     snprintf(cause, sizeof cause,
-             "it does not answer: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped or "
-             "its machine hangs",
-             (double)job->params.heartbeat_ns / 1e9);
+             "it does not answer: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped%s",
+             (double)job->params.heartbeat_ns / 1e9,
+             job->n_hosts > 1 ? ", its machine hangs, or the network to it is cut"
+                              : " or its machine hangs");
     /* Without rank 0 every rank sees for itself; the records must still be equal. */
     zero__error_make(&e, rank, -ETIMEDOUT, rank ? job->params.rank : -1, "", cause);
     if (rank) {

@@ -12,7 +12,12 @@
 #include "job/internal.h"
 
 /* Who a pollfd belongs to: a rank, a rank's process, a guest, or one of these. */
-enum { WHO_WAKE = -1, WHO_LISTEN = -2, WHO_GUEST = -100, WHO_PROCESS = 1 << 20 };
+enum {
+    WHO_WAKE = -1,
+    WHO_LISTEN = -2 /* minus endpoint */,
+    WHO_GUEST = -100,
+    WHO_PROCESS = 1 << 20
+};
 
 void zero__job_wake(struct zero__job *job)
 {
@@ -29,10 +34,16 @@ static void add(struct zero__job *job, nfds_t *n, int fd, short events, int32_t 
     job->poll_who[(*n)++] = who;
 }
 
+/* Rank 0: when it listens to those who knock, 0: always. */
+static int64_t listen_ns(struct zero__job *job)
+{
+    int64_t open = job->n_slots ? zero__guests_open_ns(job) : 0;
+    return open > job->deaf_until_ns ? open : job->deaf_until_ns;
+}
+
 static nfds_t gather_polls(struct zero__job *job, int64_t now_ns)
 {
     nfds_t n = 0;
-    bool room = false;
 
     add(job, &n, job->wake_fd, POLLIN, WHO_WAKE);
     for (int32_t r = 0; r < job->n_peers; r++) {
@@ -43,12 +54,12 @@ static nfds_t gather_polls(struct zero__job *job, int64_t now_ns)
         add(job, &n, p->link.fd, events, r);
         add(job, &n, p->mute ? -1 : p->link.pid_fd, POLLIN, WHO_PROCESS + r);
     }
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++) {
-        room |= job->guests[i].link.fd < 0;
+    for (int32_t i = 0; job->n_guests && i < job->n_slots; i++)
         add(job, &n, job->guests[i].link.fd, POLLIN, WHO_GUEST - i);
-    }
-    if (room && now_ns >= job->deaf_until_ns)
-        add(job, &n, job->listen_fd, POLLIN, WHO_LISTEN);
+    if (now_ns < listen_ns(job))
+        return n;
+    for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
+        add(job, &n, job->listen_fds[i], POLLIN, WHO_LISTEN - i);
     return n;
 }
 
@@ -66,12 +77,12 @@ static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
 {
     int64_t t = ZERO_NEVER;
 
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
+    for (int32_t i = 0; job->n_guests && i < job->n_slots; i++)
         if (job->guests[i].link.fd >= 0)
-            earlier(&t, job->guests[i].deadline_ns);
+            earlier(&t, job->guests[i].since_ns + ZERO__JOB_GUEST_NS);
     earlier(&t, zero__beat_deadline(job));
-    if (now_ns < job->deaf_until_ns)
-        earlier(&t, job->deaf_until_ns);
+    if (now_ns < listen_ns(job))
+        earlier(&t, listen_ns(job));
     if (is_pending(job))
         earlier(&t, job->error_deadline_ns);
     else if (job->state == ZERO__JOB_LEAVING)
@@ -95,8 +106,8 @@ static void serve(struct zero__job *job, int32_t who, short events)
     } else if (who == WHO_WAKE) {
         if (read(job->wake_fd, &count, sizeof count) < 0)
             return;
-    } else if (who == WHO_LISTEN) {
-        zero__guests_accept(job);
+    } else if (who > WHO_GUEST) {
+        zero__guests_accept(job, (enum zero__endpoint)(WHO_LISTEN - who));
     } else {
         zero__guest_serve(job, &job->guests[WHO_GUEST - who]);
     }
@@ -135,8 +146,7 @@ void *zero__job_control(void *arg)
     for (;;) {
         bool more = speak(job);
         int64_t now = zero__now_ns();
-        if (job->state == ZERO__JOB_LEAVING && !is_pending(job) &&
-            (!more || now >= job->linger_ns))
+        if (job->state == ZERO__JOB_LEAVING && !is_pending(job) && (!more || now >= job->linger_ns))
             break;
         nfds_t n = gather_polls(job, now);
         int64_t deadline = next_deadline(job, now);

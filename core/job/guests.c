@@ -1,235 +1,253 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 and those who knock. A guest has a few seconds to say HELLO and is then let in, refused
- * with a sentence, or asked to come again because its place is about to be free. While the ranks
- * join, a rank of another size or version ends the attempt for all: nobody could go on anyway.
- * Later it only harms itself. A second start of a rank is refused, the first is kept.
+ * Those who knock at rank 0. A guest has a few seconds to say HELLO, by TCP after it has shown that
+ * it knows the job's secret; then it leaves this room (admit.c). Until then it may be anybody, and
+ * must not keep the ranks out: it has one of many places that exist from the start, sends one frame
+ * of a known size, and when all places are taken, the one that came first gives its up. A rank that
+ * loses its place so comes again.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "job/endpoint.h"
 #include "job/internal.h"
 
-static struct zero__guest *free_guest(struct zero__job *job)
+#define ACCEPTS 64 /* in one turn of the control thread, which has other things to do */
+
+void zero__guest_free(struct zero__job *job, struct zero__guest *guest)
 {
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
-        if (job->guests[i].link.fd < 0)
-            return &job->guests[i];
-    return NULL;
+    guest->link.fd = guest->link.pid_fd = -1;
+    job->n_guests--;
 }
 
-/* A rank can be missed without its process descriptor, not without its socket. */
-static bool give_up_pid_fds(struct zero__job *job)
+static void hang_up(struct zero__job *job, struct zero__guest *guest)
+{
+    zero__link_close(&guest->link);
+    zero__guest_free(job, guest);
+}
+
+/* Whom to drop for another guest; a rank with the secret only has to say HELLO. */
+static struct zero__guest *oldest(struct zero__job *job)
+{
+    struct zero__guest *found = NULL;
+
+    for (int32_t i = 0; i < job->n_slots; i++) {
+        struct zero__guest *g = &job->guests[i];
+        if (g->link.fd >= 0 && !g->proved && (!found || g->since_ns < found->since_ns))
+            found = g;
+    }
+    return found;
+}
+
+int64_t zero__guests_open_ns(struct zero__job *job)
+{
+    if (job->n_guests < job->n_slots)
+        return 0;
+    struct zero__guest *first = oldest(job);
+    return first ? first->since_ns + ZERO__JOB_UNTOUCHED_NS : ZERO_NEVER;
+}
+
+static struct zero__guest *place_for(struct zero__job *job, int64_t now_ns)
+{
+    if (now_ns < zero__guests_open_ns(job))
+        return NULL;
+    if (job->n_guests == job->n_slots)
+        hang_up(job, oldest(job));
+    struct zero__guest *guest = job->guests;
+    while (guest->link.fd >= 0)
+        guest++;
+    job->n_guests++;
+    return guest;
+}
+
+/* By TCP rank 0 speaks first. The buffer of a fresh connection is empty: one attempt is enough. */
+static void challenge(struct zero__job *job, struct zero__guest *guest)
+{
+    struct zero__wire_header h = {.type = ZERO__WIRE_CHALLENGE,
+                                  .kind = job->params.secret.known,
+                                  .bytes = sizeof guest->nonces.zero};
+
+    memset(&guest->nonces, 0, sizeof guest->nonces);
+    if (job->params.secret.known)
+        zero__auth_nonce(guest->nonces.zero);
+    zero__link_put(&guest->link, &h, guest->nonces.zero);
+    if (zero__link_flush(&guest->link))
+        hang_up(job, guest);
+}
+
+static void receive(struct zero__job *job, enum zero__endpoint by, int fd, int64_t pid)
+{
+    int64_t now_ns = zero__now_ns();
+    struct zero__guest *guest = place_for(job, now_ns);
+
+    if (!guest) {
+        close(fd);
+        return;
+    }
+    zero__link_init(&guest->link, fd, pid);
+    if (job->few_fds)
+        zero__link_forget_process(&guest->link);
+    guest->since_ns = now_ns;
+    guest->pid = pid;
+    guest->trusted = by == ZERO__UNIX || !job->params.secret.known;
+    guest->proved = false;
+    if (by == ZERO__TCP)
+        challenge(job, guest);
+}
+
+/*
+ * No descriptor is left. A rank can be missed without its process's descriptor, not without its
+ * socket, and a stranger not at all. False: the ranks alone are too many.
+ */
+static bool make_descriptors(struct zero__job *job)
 {
     bool first = !job->few_fds;
 
     job->few_fds = true;
     for (int32_t r = 1; r < job->n_peers; r++)
         zero__link_forget_process(&job->peers[r].link);
-    return first;
+    if (first)
+        return true;
+    struct zero__guest *guest = oldest(job);
+    if (!guest)
+        return false;
+    hang_up(job, guest);
+    return true;
 }
 
-void zero__guests_accept(struct zero__job *job)
+void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
 {
-    struct zero__guest *guest;
-    int64_t pid;
-    int fd;
-
-    while ((guest = free_guest(job))) {
-        int e = zero__endpoint_accept(job->listen_fd, &fd, &pid);
+    for (int n = 0; n < ACCEPTS; n++) {
+        int64_t pid = 0;
+        int fd, e = by == ZERO__TCP ? zero__tcp_accept(job->listen_fds[by], &fd)
+                                    : zero__unix_accept(job->listen_fds[by], &fd, &pid);
         if (e == -EAGAIN)
             return;
-        if ((e == -EMFILE || e == -ENFILE) && give_up_pid_fds(job))
+        if (!e) {
+            receive(job, by, fd, pid);
             continue;
-        if (e) {
-            job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
-            zero__job_refuse(job, e,
-                             "job %s: rank 0 cannot let all %d ranks in (%d are): %s: raise "
-                             "the limit of open files (ulimit -n)",
-                             job->params.key, job->params.ranks, job->n_joined, strerror(-e));
+        }
+        if ((e == -EMFILE || e == -ENFILE) && make_descriptors(job)) {
+            /* Whoever is about to become a rank gets the time for it. */
+            job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 100);
             return;
         }
-        zero__link_init(&guest->link, fd, pid);
-        if (job->few_fds)
-            zero__link_forget_process(&guest->link);
-        guest->deadline_ns = zero__deadline_ns(ZERO__JOB_GUEST_NS);
+        job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
+        zero__job_refuse(job, e,
+                         "job %s: rank 0 cannot let all %d ranks in (%d are): %s: raise "
+                         "the limit of open files (ulimit -n)",
+                         job->params.key, job->params.ranks, job->n_joined, strerror(-e));
+        return;
     }
 }
 
 void zero__guests_expire(struct zero__job *job, int64_t now_ns)
 {
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
-        if (job->guests[i].link.fd >= 0 && now_ns >= job->guests[i].deadline_ns)
-            zero__link_close(&job->guests[i].link);
+    for (int32_t i = 0; job->n_guests && i < job->n_slots; i++) {
+        struct zero__guest *guest = &job->guests[i];
+        if (guest->link.fd >= 0 && now_ns >= guest->since_ns + ZERO__JOB_GUEST_NS)
+            hang_up(job, guest);
+    }
 }
 
-void zero__job_refuse(struct zero__job *job, int err, const char *fmt, ...)
-{
-    va_list ap;
-
-    if (job->state != ZERO__JOB_JOINING)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(job->refusal.text, sizeof job->refusal.text, fmt, ap);
-    va_end(ap);
-    job->refusal.err = err;
-    job->state = ZERO__JOB_REFUSED;
-    for (int32_t r = 1; r < job->n_peers; r++)
-        job->peers[r].say_refused = job->peers[r].state == ZERO__PEER_HERE;
-    pthread_cond_broadcast(&job->changed);
-    zero__job_wake(job);
-}
-
-/* The buffer of a fresh connection is empty: one attempt to write is enough. */
-static void turn_away(struct zero__guest *guest, const struct zero__wire_refused *why)
+void zero__guest_turn_away(struct zero__job *job, struct zero__guest *guest,
+                           const struct zero__wire_refused *why)
 {
     struct zero__wire_header h = {.type = ZERO__WIRE_REFUSED, .bytes = sizeof *why};
 
     zero__link_put(&guest->link, &h, why);
     zero__link_flush(&guest->link);
-    zero__link_close(&guest->link);
+    hang_up(job, guest);
 }
 
-static void count_refused(struct zero__job *job)
+/* It speaks another language. A stranger is told nothing, one of ours what is wrong. */
+static void misunderstood(struct zero__job *job, struct zero__guest *guest)
 {
-    job->n_refused++;
-    pthread_cond_broadcast(&job->changed);
-}
+    struct zero__wire_refused why = {.err = -EPROTO};
 
-__attribute__((format(printf, 4, 5))) static void turn_away_f(struct zero__guest *guest, int err,
-                                                              bool again, const char *fmt, ...)
-{
-    struct zero__wire_refused why = {.err = err, .again = again};
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why.text, sizeof why.text, fmt, ap);
-    va_end(ap);
-    turn_away(guest, &why);
-}
-
-/* Guest and job cannot work together: said to both. */
-__attribute__((format(printf, 4, 5))) static void
-mismatch(struct zero__job *job, struct zero__guest *guest, int err, const char *fmt, ...)
-{
-    struct zero__wire_refused why = {.err = err};
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why.text, sizeof why.text, fmt, ap);
-    va_end(ap);
-    turn_away(guest, &why);
-    zero__job_refuse(job, err, "%s", why.text);
-    count_refused(job);
-}
-
-static void let_in(struct zero__job *job, struct zero__guest *guest)
-{
-    struct zero__peer *peer = &job->peers[guest->hello.rank];
-
-    peer->link = guest->link;
-    peer->state = ZERO__PEER_HERE;
-    peer->say_joined = true;
-    guest->link.fd = guest->link.pid_fd = -1;
-    if (++job->n_joined < job->params.ranks)
+    if (!guest->trusted) {
+        hang_up(job, guest);
         return;
-    job->state = ZERO__JOB_OPEN;
-    for (int32_t r = 1; r < job->n_peers; r++)
-        job->peers[r].say_welcome = true;
-    pthread_cond_broadcast(&job->changed);
+    }
+    snprintf(why.text, sizeof why.text,
+             "job %.200s: process %" PRId64 " speaks another protocol than libzero %s of rank 0: start "
+             "all ranks with the same library",
+             job->params.key, guest->pid, job->params.version);
+    zero__guest_turn_away(job, guest, &why);
 }
 
-static void second(struct zero__job *job, struct zero__guest *guest, int64_t pid)
+/* Said when the number of such guests has doubled: a flood of them must not fill the log. */
+static void deny(struct zero__job *job, struct zero__guest *guest)
 {
-    int64_t other = guest->hello.pid;
-    int32_t rank = guest->hello.rank;
+    struct zero__wire_header h = {.type = ZERO__WIRE_DENIED};
+    struct zero__address peer = {.bytes = sizeof peer.s};
+    char text[ZERO__ADDRESS_TEXT] = "?";
+    int32_t n = ++job->n_denied;
 
-    turn_away_f(guest, -EEXIST, false,
-                "job %s: rank %d is there already (process %" PRId64 "), process %" PRId64
-                " is a second one: start every rank once, or give a second "
-                "job another MASTER_PORT or job name, a second model another name",
-                job->params.key, rank, pid, other);
+    if (!getpeername(guest->link.fd, (struct sockaddr *)&peer.s, &peer.bytes))
+        zero__address_text(&peer, text);
+    zero__link_put(&guest->link, &h, NULL);
+    zero__link_flush(&guest->link);
+    hang_up(job, guest);
+    if (n & (n - 1))
+        return;
     pthread_mutex_unlock(&job->lock); /* a sink may take its time */
     zero__log(job->params.log, ZERO_LOG_WARN, "job",
-              "refused process %" PRId64 ", a second rank "
-              "%d: the first is process %" PRId64,
-              other, rank, pid);
+              "turned %s away, which has another secret or is of another job (%d so far)", text, n);
     pthread_mutex_lock(&job->lock);
-}
-
-/* The place of a rank is taken: by a living rank, or by one that is about to make room? */
-static void taken(struct zero__job *job, struct zero__guest *guest)
-{
-    int32_t rank = guest->hello.rank;
-    int64_t pid = rank ? job->peers[rank].link.pid : getpid();
-
-    if (rank)
-        zero__peer_read(job, rank); /* a BYE that lies there came before this HELLO */
-    bool going = job->state == ZERO__JOB_LEAVING || job->clean ||
-                 atomic_load_explicit(&job->error_state, memory_order_acquire) ||
-                 (rank && job->peers[rank].state != ZERO__PEER_HERE);
-    if (job->state == ZERO__JOB_REFUSED) {
-        turn_away(guest, &job->refusal);
-        count_refused(job);
-    } else if (going) {
-        turn_away_f(guest, -EAGAIN, true, "job %s is about to end", job->params.key);
-    } else {
-        second(job, guest, pid);
-    }
 }
 
 static void examine(struct zero__job *job, struct zero__guest *guest)
 {
     const struct zero__job_params *p = &job->params;
-    struct zero__wire_hello *h = &guest->hello;
+    struct zero__wire_header h = {.type = ZERO__WIRE_PROOF, .bytes = sizeof guest->proof};
 
-    h->version[sizeof h->version - 1] = h->model[sizeof h->model - 1] = 0;
-    if (strcmp(h->version, p->version) || h->abi_hash != p->abi_hash)
-        mismatch(job, guest, -EPROTO,
-                 "job %s: rank %d (process %" PRId64 ") runs libzero %s "
-                 "(interface %016" PRIx64 "), rank 0 runs %s (interface %016" PRIx64 "): start all "
-                 "ranks with the same library",
-                 p->key, h->rank, h->pid, h->version, h->abi_hash, p->version, p->abi_hash);
-    else if (h->ranks != p->ranks)
-        mismatch(job, guest, -EINVAL,
-                 "job %s: rank %d (process %" PRId64 ") was started with %d "
-                 "ranks, rank 0 with %d: start all ranks with the same WORLD_SIZE",
-                 p->key, h->rank, h->pid, h->ranks, p->ranks);
-    else if (h->rank < 0 || h->rank >= p->ranks)
-        turn_away_f(guest, -EPROTO, false, "job %s: rank %d of %d is impossible", p->key, h->rank,
-                    p->ranks);
-    else if (job->state != ZERO__JOB_JOINING || h->rank == 0 ||
-             job->peers[h->rank].state != ZERO__PEER_ABSENT)
-        taken(job, guest);
-    else
-        let_in(job, guest);
+    memcpy(guest->nonces.guest, guest->proof.nonce, sizeof guest->nonces.guest);
+    if (!zero__auth_check(&p->secret, p->key, ZERO__AUTH_GUEST, &guest->nonces,
+                          guest->proof.proof)) {
+        deny(job, guest);
+        return;
+    }
+    guest->trusted = guest->proved = true;
+    memcpy(guest->proof.nonce, guest->nonces.zero, sizeof guest->proof.nonce);
+    zero__auth_prove(&p->secret, p->key, ZERO__AUTH_ZERO, &guest->nonces, guest->proof.proof);
+    zero__link_put(&guest->link, &h, &guest->proof);
+    if (zero__link_flush(&guest->link))
+        hang_up(job, guest);
+}
+
+/* Where the body of the one frame goes that the guest may send now; NULL for any other. */
+static void *place(struct zero__guest *guest)
+{
+    const struct zero__wire_header *h = &guest->link.in;
+
+    if (guest->trusted)
+        return h->type == ZERO__WIRE_HELLO && h->bytes == sizeof guest->hello ? &guest->hello
+                                                                              : NULL;
+    return h->type == ZERO__WIRE_PROOF && h->bytes == sizeof guest->proof ? &guest->proof : NULL;
 }
 
 void zero__guest_serve(struct zero__job *job, struct zero__guest *guest)
 {
     while (guest->link.fd >= 0) {
         int e = zero__link_read(&guest->link);
-        const struct zero__wire_header *h = &guest->link.in;
         if (e == ZERO__LINK_WAIT)
             return;
-        if (e == ZERO__LINK_HEADER && h->type == ZERO__WIRE_HELLO &&
-            h->bytes == sizeof guest->hello)
-            guest->link.in_body = &guest->hello;
-        else if (e == ZERO__LINK_MESSAGE && h->bytes)
-            examine(job, guest);
-        else if (e == -EPIPE)
-            zero__link_close(&guest->link);
-        else
-            turn_away_f(guest, -EPROTO, false,
-                        "job %s: process %" PRId64 " speaks another "
-                        "protocol than libzero %s of rank 0: start all ranks with the same library",
-                        job->params.key, guest->link.pid, job->params.version);
+        if (e == ZERO__LINK_HEADER && (guest->link.in_body = place(guest)))
+            continue;
+        if (e == ZERO__LINK_MESSAGE && guest->link.in.bytes) {
+            if (guest->trusted)
+                zero__guest_admit(job, guest);
+            else
+                examine(job, guest);
+        } else if (e == -EPIPE) {
+            hang_up(job, guest);
+        } else {
+            misunderstood(job, guest);
+        }
     }
 }

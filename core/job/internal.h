@@ -14,10 +14,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "job/endpoint.h"
 #include "job/link.h"
 
-#define ZERO__JOB_GUESTS 8
-#define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)        /* for a HELLO after connecting */
+#define ZERO__JOB_GUESTS 256                        /* places, besides one for every rank */
+#define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)        /* for proof and HELLO after connecting */
+#define ZERO__JOB_UNTOUCHED_NS (ZERO_SECOND / 20)   /* a guest keeps its place as long at least */
+#define ZERO__JOB_PORT_NS ZERO_SECOND               /* for an earlier rank 0 to leave its port */
 #define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
 #define ZERO__JOB_NEWS_NS ZERO_SECOND               /* for a death to be noticed by all */
 #define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
@@ -28,6 +31,9 @@ enum zero__peer_state { ZERO__PEER_ABSENT = 0, ZERO__PEER_HERE, ZERO__PEER_LEFT,
 
 struct zero__peer {
     struct zero__link link;
+    struct zero__wire_process process;
+    struct zero__wire_welcome welcome; /* rank 0: body of WELCOME */
+    int32_t host;                      /* rank 0: index of its host, see hosts.c */
     enum zero__peer_state state;
     bool mute; /* it broke the protocol: nothing more is read */
     bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;
@@ -38,10 +44,25 @@ struct zero__peer {
     struct zero__job_error heard; /* body of FAIL or ERROR */
 };
 
+/* Who has connected to rank 0 and has not said HELLO. */
 struct zero__guest {
     struct zero__link link; /* fd -1: free */
-    int64_t deadline_ns;
-    struct zero__wire_hello hello;
+    int64_t since_ns;
+    int64_t pid;  /* Unix: as the kernel says */
+    bool trusted; /* may say HELLO: of this user, or knows the secret, or nobody needs one */
+    bool proved;  /* it has shown that it knows the secret: is not dropped for another guest */
+    struct zero__auth_nonces nonces;
+    union {
+        struct zero__wire_hello hello;
+        struct zero__wire_proof proof;
+    };
+};
+
+/* Where the ranks meet, see rendezvous.c. */
+struct zero__rendezvous {
+    enum zero__endpoint by;    /* not rank 0: how it reaches rank 0 */
+    bool tcp;                  /* rank 0: it listens by TCP too */
+    struct zero__addresses at; /* TCP: of rank 0; its own one address on rank 0 */
 };
 
 enum zero__round_kind { ZERO__ROUND_GATHER = 1, ZERO__ROUND_BROADCAST = 2 };
@@ -76,17 +97,20 @@ struct zero__job {
     pthread_cond_t changed;
     pthread_t thread;
     bool threaded;
-    int wake_fd, listen_fd;
+    int wake_fd, listen_fds[ZERO__N_ENDPOINTS];
+    struct zero__rendezvous meet;
 
     enum zero__job_state state;
     int64_t join_deadline_ns, linger_ns;
     int64_t looked_ns, beat_ns; /* for signs of life last; own sign of life next */
-    int64_t deaf_until_ns; /* no accept before: the process has no descriptor left */
+    int64_t deaf_until_ns;      /* no accept before: the process has no descriptor left */
     bool clean;
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
     int32_t n_peers, n_joined, n_refused; /* n_joined counts this rank */
     struct zero__peer *peers;
-    struct zero__guest guests[ZERO__JOB_GUESTS];
+    int32_t n_hosts;                     /* 0: not known before all are there */
+    int32_t n_slots, n_guests, n_denied; /* rank 0: places for guests, taken ones; wrong proofs */
+    struct zero__guest *guests;
     struct pollfd *polls; /* room for everything; filled anew for every sleep */
     int32_t *poll_who;
     struct zero__wire_refused refusal; /* rank 0: why nobody may join */
@@ -115,13 +139,36 @@ void zero__beat_heard(struct zero__peer *peer);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
 
-/* guests.c: rank 0 and those who knock. */
-void zero__guests_accept(struct zero__job *job);
+/* guests.c: those who knock at rank 0. */
+void zero__guests_accept(struct zero__job *job, enum zero__endpoint by);
 void zero__guest_serve(struct zero__job *job, struct zero__guest *guest);
 void zero__guests_expire(struct zero__job *job, int64_t now_ns);
+/* When the next guest may come in: 0 at once, ZERO_NEVER when a place must become free first. */
+int64_t zero__guests_open_ns(struct zero__job *job);
+/* Tells a trusted guest why it cannot stay, and hangs up. */
+void zero__guest_turn_away(struct zero__job *job, struct zero__guest *guest,
+                           const struct zero__wire_refused *why);
+/* Its link has become a rank's. */
+void zero__guest_free(struct zero__job *job, struct zero__guest *guest);
+
+/* admit.c: a guest has said HELLO. */
+void zero__guest_admit(struct zero__job *job, struct zero__guest *guest);
 /* Nobody may join any more; all who wait are told why. */
 void zero__job_refuse(struct zero__job *job, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* hosts.c: which ranks share a host. */
+void zero__process_own(struct zero__wire_process *process);
+/* Makes what came from elsewhere fit to be printed. */
+void zero__process_clean(struct zero__wire_process *process);
+/* Rank 0, when all are there: fills in what WELCOME tells each rank. */
+void zero__hosts_count(struct zero__job *job);
+/* "process 12", and " on HOST" when ranks are on several. */
+void zero__process_text(const struct zero__job *job, const struct zero__wire_process *process,
+                        char *text, size_t room);
+
+/* rendezvous.c: fills in job->meet. */
+int zero__rendezvous_find(struct zero__job *job);
 
 /* ranks_text.c: "2, 4-7" of the ranks for which `is` holds; the first of them, -1 for none. */
 int zero__ranks_text(struct zero__job *job, bool (*is)(struct zero__job *job, int32_t rank),

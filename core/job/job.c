@@ -5,8 +5,8 @@
 #include "job/job.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "job/endpoint.h"
 #include "job/exchange.h"
 #include "job/internal.h"
 
@@ -32,6 +31,21 @@ int zero__job_ranks(const struct zero__job *job)
     return job->params.ranks;
 }
 
+int zero__job_local_rank(const struct zero__job *job)
+{
+    return job->params.local_rank;
+}
+
+int zero__job_local_ranks(const struct zero__job *job)
+{
+    return job->params.local_ranks;
+}
+
+bool zero__job_one_host(const struct zero__job *job)
+{
+    return job->n_hosts == 1;
+}
+
 const struct zero_oob *zero__job_oob(struct zero__job *job)
 {
     return &job->oob;
@@ -41,19 +55,22 @@ static void destroy(struct zero__job *job)
 {
     for (int32_t r = 0; r < job->n_peers; r++)
         zero__link_close(&job->peers[r].link);
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
+    for (int32_t i = 0; i < job->n_slots; i++)
         zero__link_close(&job->guests[i].link);
-    if (job->listen_fd >= 0)
-        close(job->listen_fd);
+    for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
+        if (job->listen_fds[i] >= 0)
+            close(job->listen_fds[i]);
     if (job->wake_fd >= 0)
         close(job->wake_fd);
     free(job->rounds[0].data);
     free(job->rounds[1].data);
+    free(job->guests);
     free(job->polls);
     free(job->poll_who);
     free(job->peers);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
+    zero__secret_wipe(&job->params.secret);
     free(job);
 }
 
@@ -79,9 +96,9 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&job->changed, &attr);
     pthread_condattr_destroy(&attr);
-    job->wake_fd = job->listen_fd = -1;
-    for (int i = 0; i < ZERO__JOB_GUESTS; i++)
-        job->guests[i].link.fd = job->guests[i].link.pid_fd = -1;
+    job->wake_fd = -1;
+    for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
+        job->listen_fds[i] = -1;
     *out = job;
     return 0;
 }
@@ -90,21 +107,28 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
 static int equip(struct zero__job *job)
 {
     const struct zero__job_params *p = &job->params;
-    size_t n = p->rank == 0 ? (size_t)p->ranks : 1, n_polls = 2 * n + ZERO__JOB_GUESTS + 2;
+    size_t n = p->rank == 0 ? (size_t)p->ranks : 1;
+    size_t n_slots = p->rank == 0 ? n + ZERO__JOB_GUESTS : 0;
+    size_t n_polls = 2 * n + n_slots + ZERO__N_ENDPOINTS + 1;
 
     job->peers = calloc(n, sizeof *job->peers);
+    job->guests = calloc(n_slots + 1, sizeof *job->guests);
     job->polls = calloc(n_polls, sizeof *job->polls);
     job->poll_who = calloc(n_polls, sizeof *job->poll_who);
-    if (!job->peers || !job->polls || !job->poll_who)
+    if (!job->peers || !job->guests || !job->polls || !job->poll_who)
         return zero__fail(-ENOMEM, "job: no memory for %d ranks", p->ranks);
     job->n_peers = (int32_t)n;
+    job->n_slots = (int32_t)n_slots;
+    for (size_t i = 0; i < n_slots; i++)
+        job->guests[i].link.fd = job->guests[i].link.pid_fd = -1;
     for (size_t r = 0; r < n; r++)
         job->peers[r].link.fd = job->peers[r].link.pid_fd = -1;
     job->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (job->wake_fd < 0)
         return zero__fail(-errno, "job: cannot create an event descriptor: %s", strerror(errno));
-    job->hello = (struct zero__wire_hello){
-        .abi_hash = p->abi_hash, .pid = getpid(), .rank = p->rank, .ranks = p->ranks};
+    job->hello =
+        (struct zero__wire_hello){.abi_hash = p->abi_hash, .rank = p->rank, .ranks = p->ranks};
+    zero__process_own(&job->hello.process);
     memcpy(job->hello.version, p->version, sizeof job->hello.version);
     memcpy(job->hello.model, p->model, sizeof job->hello.model);
     job->join_deadline_ns = zero__deadline_ns(p->join_ns);
@@ -135,7 +159,7 @@ static int start_thread(struct zero__job *job)
 static int listen_or_ask(struct zero__job *job)
 {
     for (;;) {
-        int e = zero__endpoint_listen(&job->params, &job->listen_fd);
+        int e = zero__unix_listen(&job->params, &job->listen_fds[ZERO__UNIX]);
         if (e != -EADDRINUSE)
             return e;
         e = zero__job_ask(job);
@@ -148,6 +172,18 @@ static int listen_or_ask(struct zero__job *job)
                               job->params.key, (double)job->params.join_ns / 1e9);
         poll(NULL, 0, 10);
     }
+}
+
+/* The Unix socket first: it tells whether the job has a rank 0 already. */
+static int listen_to_all(struct zero__job *job)
+{
+    int e = listen_or_ask(job);
+
+    if (e || !job->meet.tcp)
+        return e;
+    e = zero__tcp_listen(&job->meet.at.at[0], zero__deadline_ns(ZERO__JOB_PORT_NS),
+                         &job->listen_fds[ZERO__TCP]);
+    return e ? zero__while(e, "job %s", job->params.key) : 0;
 }
 
 static bool is_absent(struct zero__job *job, int32_t rank)
@@ -180,14 +216,22 @@ static void say_who_is_missing(struct zero__job *job)
 
 static void refuse_all(struct zero__job *job)
 {
-    char ranks[160];
+    char ranks[160], where[ZERO__ADDRESS_TEXT + 24] = "", text[ZERO__ADDRESS_TEXT], denied[80] = "";
 
+    if (job->meet.tcp) {
+        zero__address_text(&job->meet.at.at[0], text);
+        snprintf(where, sizeof where, "; rank 0 listens at %s", text);
+    }
+    if (job->n_denied)
+        snprintf(denied, sizeof denied, "; connections with another secret that were turned away: %d",
+                 job->n_denied);
     zero__ranks_text(job, is_absent, ranks, sizeof ranks);
     zero__job_refuse(job, -ETIMEDOUT,
                      "job %s: %d of %d ranks did not come within %.3g s (rank %s): they were not "
-                     "started, have ended, or have another job or model name; look at their output",
+                     "started, have ended, or have another job or model name; look at their "
+                     "output%s%s",
                      job->params.key, job->params.ranks - job->n_joined, job->params.ranks,
-                     (double)job->params.join_ns / 1e9, ranks);
+                     (double)job->params.join_ns / 1e9, ranks, where, denied);
 }
 
 static int wait_for_all(struct zero__job *job)
@@ -227,44 +271,61 @@ static void leave(struct zero__job *job, bool bye)
     pthread_join(job->thread, NULL);
 }
 
-int zero__job_open(const struct zero__job_params *params, struct zero__job **out)
+/* The ranks that are several find each other. */
+static int meet(struct zero__job *job)
 {
-    struct zero__job *job = NULL;
-    int e;
+    int e = equip(job);
 
+    if (!e)
+        e = zero__rendezvous_find(job);
+    if (e)
+        return e;
+    if (job->params.rank == 0) {
+        if ((e = listen_to_all(job)) || (e = start_thread(job)))
+            return e;
+        return wait_for_all(job);
+    }
+    e = zero__job_join(job);
+    zero__secret_wipe(&job->params.secret); /* rank 0 keeps it for those who come late */
+    if (e)
+        return e;
+    job->state = ZERO__JOB_OPEN;
+    return start_thread(job);
+}
+
+static int check_rank(const struct zero__job_params *params)
+{
     if (params->ranks < 1 || params->ranks > ZERO__JOB_MAX_RANKS || params->rank < 0 ||
         params->rank >= params->ranks)
         return zero__fail(-EINVAL, "job: rank %d of %d is impossible: 1 to %d ranks are allowed",
                           params->rank, params->ranks, ZERO__JOB_MAX_RANKS);
-    if ((e = create(params, &job)))
+    return 0;
+}
+
+int zero__job_open(struct zero__job_params *params, struct zero__job **out)
+{
+    struct zero__job *job = NULL;
+    int e = check_rank(params);
+
+    if (!e)
+        e = create(params, &job);
+    zero__secret_wipe(&params->secret);
+    if (e)
         return e;
     if (params->ranks == 1) {
         job->state = ZERO__JOB_OPEN;
-        *out = job;
-        return 0;
+        job->n_hosts = job->params.local_ranks = 1;
+        job->params.local_rank = 0;
+    } else if ((e = meet(job))) {
+        if (job->threaded)
+            leave(job, false);
+        destroy(job);
+        return e;
     }
-    if ((e = equip(job)))
-        goto err_destroy;
-    if (params->rank == 0) {
-        if ((e = listen_or_ask(job)) || (e = start_thread(job)))
-            goto err_destroy;
-        e = wait_for_all(job);
-    } else {
-        if ((e = zero__job_join(job)))
-            goto err_destroy;
-        job->state = ZERO__JOB_OPEN;
-        e = start_thread(job);
-    }
-    if (e)
-        goto err_leave;
+    params->local_rank = job->params.local_rank;
+    params->local_ranks = job->params.local_ranks;
     *out = job;
     return 0;
-err_leave:
-    if (job->threaded)
-        leave(job, false);
-err_destroy:
-    destroy(job);
-    return e;
 }
 
 static bool is_here(struct zero__job *job, int32_t rank)

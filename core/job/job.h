@@ -11,9 +11,13 @@
 #ifndef ZERO_JOB_JOB_H
 #define ZERO_JOB_JOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zero/comm.h>
+
+#include "job/address.h"
+#include "job/secret.h"
 
 #define ZERO__JOB_MAX_RANKS 1024
 #define ZERO__JOB_EXCHANGE_BYTES 65536 /* largest part of one rank in one exchange */
@@ -24,14 +28,23 @@ struct zero__job;
 
 struct zero__job_params {
     int32_t rank, ranks, local_rank, local_ranks;
-    char key[384];      /* what the ranks of one job share, readable */
-    char model[64];     /* runtimes of one job meet by the model's name */
-    char version[32];   /* of the library; ranks must agree */
-    uint64_t abi_hash;  /* likewise: protocol and interface versions */
-    int64_t timeout_ns; /* deadline of an exchange; 0: 600 s */
-    int64_t join_ns;    /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
+    char key[384];        /* what the ranks of one job share, readable */
+    char model[64];       /* runtimes of one job meet by the model's name */
+    char version[32];     /* of the library; ranks must agree */
+    uint64_t abi_hash;    /* likewise: protocol and interface versions */
+    int64_t timeout_ns;   /* deadline of an exchange; 0: 600 s */
+    int64_t join_ns;      /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
     int64_t heartbeat_ns; /* silence that is an error, 0: none is; that of rank 0 is everybody's */
     const struct zero__log *log; /* may be NULL */
+
+    /* How the ranks meet; rendezvous.c says what follows from it. */
+    bool local_known;                 /* local_ranks was said, not guessed */
+    bool insecure;                    /* TCP without a secret */
+    int32_t how;                      /* enum zero__rendezvous_how: by what ZERO_RENDEZVOUS says */
+    uint16_t port;                    /* of rank 0, 0: none is known */
+    char address[ZERO__ADDRESS_HOST]; /* of rank 0: a name or a number, may be empty */
+    char interface[40];               /* rank 0 listens at its address instead; may be empty */
+    struct zero__secret secret;
 };
 
 /* The first error of the job, the same on all ranks. */
@@ -47,15 +60,17 @@ struct zero__job_error {
 /*
  * Who this rank is: explicit ranks of `cfg` (may be NULL), else the variables RANK, WORLD_SIZE,
  * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB; nothing
- * set is one rank. An error names the variable, its value and what is allowed.
+ * set is one rank. Options that concern it come from their usual sources. An error names the
+ * variable, its value and what is allowed.
  */
 int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out);
 
 /*
  * Finds the other ranks and returns when all are there, or with an error that names who is
- * missing, started twice, or of another size or version. Collective.
+ * missing, started twice, or of another size or version. Collective. Wipes the secret in *params,
+ * and sets local_rank and local_ranks to what the ranks' hosts are, whatever the launcher said.
  */
-int zero__job_open(const struct zero__job_params *params, struct zero__job **job);
+int zero__job_open(struct zero__job_params *params, struct zero__job **job);
 
 /*
  * Ends the job of this rank and frees it in any case. `clean`: collective, returns when this rank
@@ -67,6 +82,11 @@ int zero__job_close(struct zero__job *job, int clean);
 
 int zero__job_rank(const struct zero__job *job);
 int zero__job_ranks(const struct zero__job *job);
+/* Among the ranks of this rank's host. */
+int zero__job_local_rank(const struct zero__job *job);
+int zero__job_local_ranks(const struct zero__job *job);
+/* Do all ranks share one host: one kernel and one network namespace? */
+bool zero__job_one_host(const struct zero__job *job);
 
 /* The exchange for plugins; valid until close. */
 const struct zero_oob *zero__job_oob(struct zero__job *job);

@@ -24,7 +24,6 @@ void zero__link_init(struct zero__link *link, int fd, int64_t pid)
 {
     memset(link, 0, sizeof *link);
     link->fd = fd;
-    link->pid = pid;
     link->pid_fd = -1;
     /* A child of the peer may hold the socket open after the peer is dead; its pid tells. */
     if (pid > 0 && pid != getpid())
@@ -46,16 +45,24 @@ void zero__link_forget_process(struct zero__link *link)
     link->pid_fd = -1;
 }
 
-static bool lost(int e)
+/* -EPIPE if e means that the connection has ended; the first reason is kept. */
+static int end_of(struct zero__link *link, int e)
 {
-    return e == ECONNRESET || e == EPIPE || e == ENOTCONN;
+    bool cut = e == ETIMEDOUT || e == EHOSTUNREACH || e == ENETUNREACH || e == ENETDOWN ||
+               e == ENETRESET || e == EHOSTDOWN || e == ENONET;
+
+    if (!cut && e != ECONNRESET && e != ECONNABORTED && e != EPIPE && e != ENOTCONN)
+        return -e;
+    if (!link->error)
+        link->error = e;
+    return -EPIPE;
 }
 
 /* Reads up to `want` bytes: their number, 0 for "wait", or a negative errno. */
-static ssize_t pull(int fd, void *dst, size_t want)
+static ssize_t pull(struct zero__link *link, void *dst, size_t want)
 {
     for (;;) {
-        ssize_t n = recv(fd, dst, want, MSG_DONTWAIT);
+        ssize_t n = recv(link->fd, dst, want, MSG_DONTWAIT);
         if (n > 0)
             return n;
         if (n == 0)
@@ -63,14 +70,14 @@ static ssize_t pull(int fd, void *dst, size_t want)
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return 0;
         if (errno != EINTR)
-            return lost(errno) ? -EPIPE : -errno;
+            return end_of(link, errno);
     }
 }
 
 int zero__link_read(struct zero__link *link)
 {
     while (link->in_have < HEADER_BYTES) {
-        ssize_t n = pull(link->fd, (char *)&link->in + link->in_have, HEADER_BYTES - link->in_have);
+        ssize_t n = pull(link, (char *)&link->in + link->in_have, HEADER_BYTES - link->in_have);
         if (n <= 0)
             return (int)n;
         link->in_have += (uint32_t)n;
@@ -86,7 +93,7 @@ int zero__link_read(struct zero__link *link)
         uint32_t have = link->in_have - HEADER_BYTES;
         if (!link->in_body)
             return ZERO__LINK_HEADER;
-        ssize_t n = pull(link->fd, (char *)link->in_body + have, link->in.bytes - have);
+        ssize_t n = pull(link, (char *)link->in_body + have, link->in.bytes - have);
         if (n <= 0)
             return (int)n;
         link->in_have += (uint32_t)n;
@@ -118,7 +125,7 @@ int zero__link_flush(struct zero__link *link)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return errno == EWOULDBLOCK ? -EAGAIN : lost(errno) ? -EPIPE : -errno;
+            return errno == EWOULDBLOCK ? -EAGAIN : end_of(link, errno);
         link->out_sent += (uint32_t)n;
         link->sending = link->out_sent < whole;
     }

@@ -12,7 +12,7 @@
 
 struct zero__link {
     int fd, pid_fd; /* -1: none; pid_fd becomes readable when the peer's process is gone */
-    int64_t pid;
+    int error;      /* errno that ended the connection, 0: the peer closed it */
     struct zero__wire_header in, out;
     uint32_t in_have;  /* bytes of header and body read so far */
     uint32_t out_sent; /* bytes of header and body written so far */
@@ -27,13 +27,16 @@ enum zero__link_event {
     ZERO__LINK_MESSAGE,  /* in (and its body) is complete; the next read starts a new one */
 };
 
-/* Takes over fd; a peer in another process is also watched by its pid. */
+/* Takes over fd; a peer in another process of this machine (pid > 0) is also watched by its pid. */
 void zero__link_init(struct zero__link *link, int fd, int64_t pid);
 void zero__link_close(struct zero__link *link);
 /* Closes the descriptor of the process only. */
 void zero__link_forget_process(struct zero__link *link);
 
-/* Never blocks. An event, -EPIPE at the end of the stream, -EPROTO for a header out of bounds. */
+/*
+ * Never blocks. An event, -EPIPE when the connection has ended (link->error says how), -EPROTO for
+ * a header out of bounds.
+ */
 int zero__link_read(struct zero__link *link);
 
 /* Starts a frame; the body must stay until it is sent. Only when nothing is being sent. */

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who this rank is, from explicit arguments or from the variables that launchers agree on. No name
- * is looked up in the network: a resolver may block without a deadline.
+ * Who this rank is, from explicit arguments or from the variables that launchers agree on; and by
+ * which address and secret the ranks meet. No name is looked up here.
  */
 #include "config.h"
 
 #include "job/job.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -25,6 +21,7 @@
 #include <zero/zero.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "job/wire.h"
 
@@ -71,69 +68,17 @@ static int name_copy(const char *what, const char *v, char *dst, size_t room)
     return 0;
 }
 
-static bool address_is_here(const char *name)
-{
-    unsigned char want[16];
-    int family = inet_pton(AF_INET, name, want) == 1    ? AF_INET
-                 : inet_pton(AF_INET6, name, want) == 1 ? AF_INET6
-                                                        : 0;
-    struct ifaddrs *all, *i;
-    bool here = false;
-
-    if (!family || getifaddrs(&all))
-        return false;
-    for (i = all; i && !here; i = i->ifa_next) {
-        if (!i->ifa_addr || i->ifa_addr->sa_family != family)
-            continue;
-        here = family == AF_INET
-                   ? !memcmp(&((struct sockaddr_in *)(void *)i->ifa_addr)->sin_addr, want, 4)
-                   : !memcmp(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr, want, 16);
-    }
-    freeifaddrs(all);
-    return here || (family == AF_INET && want[0] == 127);
-}
-
-static bool host_is_here(const char *name, char *own, size_t room)
-{
-    if (gethostname(own, room) || !memchr(own, 0, room))
-        snprintf(own, room, "?");
-    if (!strcasecmp(name, "localhost") || !strcasecmp(name, own) || address_is_here(name))
-        return true;
-    /* "node1.example.org" and "node1" are one machine. */
-    size_t a = strcspn(name, "."), b = strcspn(own, ".");
-    return a == b && !strncasecmp(name, own, a) && (!name[a] || !own[b]);
-}
-
-/* All ranks must run here; LOCAL_WORLD_SIZE says so, else MASTER_ADDR must be this machine. */
-static int one_host(const struct zero__job_params *p, bool local_known, const char *addr)
-{
-    char own[256];
-
-    if (local_known && p->local_ranks != p->ranks)
-        return zero__fail(-ENOTSUP,
-                          "LOCAL_WORLD_SIZE is %d and WORLD_SIZE is %d: ranks on several "
-                          "hosts are not supported yet, start all ranks on one host",
-                          p->local_ranks, p->ranks);
-    if (local_known || !addr || host_is_here(addr, own, sizeof own))
-        return 0;
-    return zero__fail(-ENOTSUP,
-                      "MASTER_ADDR is \"%.100s\", which is not this machine (%.60s): "
-                      "ranks on several hosts are not supported yet; if all ranks are here, set "
-                      "MASTER_ADDR=127.0.0.1 or LOCAL_WORLD_SIZE=%d",
-                      addr, own, p->ranks);
-}
-
 /* What the ranks of this job share and those of no other job on this machine have. */
-static int key_from_environment(struct zero__job_params *p, bool local_known)
+static int key_from_environment(struct zero__job_params *p)
 {
     const char *job = variable("ZERO_JOB"), *addr = variable("MASTER_ADDR");
     const char *run = variable("TORCHELASTIC_RUN_ID");
     const char *restart = variable("TORCHELASTIC_RESTART_COUNT");
     char a[160], r[128] = "";
-    int32_t port = 0;
-    int e;
+    int32_t port = p->port;
+    int e = number("MASTER_PORT", 1, 65535, &port);
 
-    if ((e = number("MASTER_PORT", 1, 65535, &port)) || (e = one_host(p, local_known, addr)))
+    if (e)
         return e;
     if (job)
         return name_copy("ZERO_JOB", job, p->key, 129);
@@ -155,7 +100,6 @@ static int key_from_environment(struct zero__job_params *p, bool local_known)
 static int from_environment(struct zero__job_params *p)
 {
     bool rank = variable("RANK"), size = variable("WORLD_SIZE");
-    bool local = variable("LOCAL_WORLD_SIZE");
     int e;
 
     p->ranks = 1;
@@ -169,6 +113,7 @@ static int from_environment(struct zero__job_params *p)
     if ((e = number("RANK", 0, p->ranks - 1, &p->rank)))
         return e;
     p->local_ranks = p->ranks;
+    p->local_known = variable("LOCAL_WORLD_SIZE");
     if ((e = number("LOCAL_WORLD_SIZE", 1, p->ranks, &p->local_ranks)))
         return e;
     p->local_rank = p->rank;
@@ -176,9 +121,7 @@ static int from_environment(struct zero__job_params *p)
         p->local_rank = p->rank % p->local_ranks;
     if ((e = number("LOCAL_RANK", 0, p->local_ranks - 1, &p->local_rank)))
         return e;
-    if (p->ranks > 1)
-        return key_from_environment(p, local);
-    return 0;
+    return p->ranks > 1 ? key_from_environment(p) : 0;
 }
 
 static int from_config(const struct zero_config *c, struct zero__job_params *p)
@@ -201,11 +144,7 @@ static int from_config(const struct zero_config *c, struct zero__job_params *p)
                           "zero_config.local_rank is %d of local_ranks %d: they must lie "
                           "within rank %d of %d",
                           c->local_rank, c->local_ranks, c->rank, c->ranks);
-    if (p->local_ranks != p->ranks)
-        return zero__fail(-ENOTSUP,
-                          "zero_config.local_ranks is %d and ranks is %d: ranks on "
-                          "several hosts are not supported yet, start all ranks on one host",
-                          p->local_ranks, p->ranks);
+    p->local_known = true;
     if (p->ranks == 1)
         return 0;
     if (!c->job)
@@ -214,6 +153,71 @@ static int from_config(const struct zero_config *c, struct zero__job_params *p)
                           "for all its ranks",
                           p->ranks);
     return name_copy("zero_config.job", c->job, p->key, 129);
+}
+
+/* Where rank 0 is to be found, as far as options and launcher say. */
+static int read_address(const struct zero__options *o, struct zero__job_params *p)
+{
+    const char *addr = variable("MASTER_ADDR");
+    const char *interface = zero__option_text(o, ZERO__OPT_INTERFACE);
+    int32_t port = 0, own = (int32_t)zero__option_int(o, ZERO__OPT_PORT);
+    int e = number("MASTER_PORT", 1, 65535, &port);
+
+    if (e || (addr && (e = name_copy("MASTER_ADDR", addr, p->address, sizeof p->address))) ||
+        (*interface &&
+         (e = name_copy("ZERO_INTERFACE", interface, p->interface, sizeof p->interface))))
+        return e;
+    if (port && variable("TORCHELASTIC_RUN_ID"))
+        port++; /* torchrun itself listens at MASTER_PORT */
+    p->port = (uint16_t)(own ? own : port <= 65535 ? port : 0);
+    return 0;
+}
+
+static int read_secret(const struct zero__options *o, struct zero__secret *secret)
+{
+    const char *file = zero__option_text(o, ZERO__OPT_SECRET_FILE);
+    int64_t fd = zero__option_int(o, ZERO__OPT_SECRET_FD);
+
+    if (*file)
+        return zero__secret_from_file(file, secret);
+    return fd >= 0 ? zero__secret_from_fd((int)fd, secret) : 0;
+}
+
+/* The options that say how ranks meet; of no interest to one rank alone. */
+static int read_options(const struct zero__options *o, struct zero__job_params *p)
+{
+    int e;
+
+    p->how = (int32_t)zero__option_int(o, ZERO__OPT_RENDEZVOUS);
+    p->insecure = zero__option_int(o, ZERO__OPT_INSECURE) != 0;
+    if ((e = read_address(o, p)))
+        return e;
+    return read_secret(o, &p->secret);
+}
+
+/* Is there a chance of several ranks? */
+static bool may_be_several(const struct zero_config *cfg)
+{
+    const char *size = variable("WORLD_SIZE");
+
+    if (cfg && cfg->ranks)
+        return cfg->ranks > 1;
+    return size && strcmp(size, "1");
+}
+
+static int read_all(const struct zero_config *cfg, struct zero__job_params *p)
+{
+    struct zero__options *o;
+    int e = zero__options_load(cfg ? cfg->settings : NULL, cfg ? cfg->n_settings : 0, &o);
+
+    if (e)
+        return e;
+    if (may_be_several(cfg))
+        e = read_options(o, p);
+    if (!e)
+        e = cfg && cfg->ranks ? from_config(cfg, p) : from_environment(p);
+    zero__options_free(o);
+    return e;
 }
 
 int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out)
@@ -236,16 +240,16 @@ int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params
                           "zero_config.rank is %d and ranks is 0: give the number of "
                           "ranks too, or leave all of them 0 for the environment",
                           cfg->rank);
-    e = cfg && cfg->ranks ? from_config(cfg, &p) : from_environment(&p);
-    if (e)
-        return e;
     e = name_copy("zero_config.model", cfg && cfg->model ? cfg->model : "model", p.model,
                   sizeof p.model);
-    if (e)
-        return e;
-    snprintf(p.version, sizeof p.version, "%s", zero_version());
-    p.abi_hash = XXH3_64bits(&abi, sizeof abi);
-    p.timeout_ns = 600 * ZERO_SECOND;
-    *out = p;
-    return 0;
+    if (!e)
+        e = read_all(cfg, &p);
+    if (!e) {
+        snprintf(p.version, sizeof p.version, "%s", zero_version());
+        p.abi_hash = XXH3_64bits(&abi, sizeof abi);
+        p.timeout_ns = 600 * ZERO_SECOND;
+        *out = p;
+    }
+    zero__secret_wipe(&p.secret);
+    return e;
 }

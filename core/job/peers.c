@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the control thread does with the ranks that are here: their messages, and their end. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +20,16 @@ static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__p
 void zero__peer_gone(struct zero__job *job, int32_t rank)
 {
     struct zero__peer *peer = &job->peers[rank];
-    int64_t pid = peer->link.pid;
     struct zero__job_error e;
-    char cause[128];
+    char cause[240], who[100];
+    int cut = peer->link.error;
 
     hang_up(job, peer, ZERO__PEER_LOST);
-    snprintf(cause, sizeof cause, "its process %" PRId64 " has ended without leaving the job", pid);
+    zero__process_text(job, &peer->process, who, sizeof who);
+    if (cut && cut != EPIPE && cut != ENOTCONN && cut != ECONNRESET)
+        snprintf(cause, sizeof cause, "the network to its %s is cut (%s)", who, strerror(cut));
+    else
+        snprintf(cause, sizeof cause, "its %s has ended without leaving the job", who);
     if (job->state == ZERO__JOB_JOINING) {
         zero__job_refuse(job, -ECONNRESET,
                          "job %s: rank %d: %s while the ranks were joining: look "
@@ -168,7 +171,8 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         peer->say_joined = false;
     } else if (peer->say_welcome) {
         h.type = ZERO__WIRE_WELCOME;
-        h.len = (uint64_t)job->params.heartbeat_ns;
+        h.bytes = sizeof peer->welcome;
+        body = &peer->welcome;
         peer->say_welcome = false;
     } else if (peer->say_error) {
         bool first = job->params.rank == 0;

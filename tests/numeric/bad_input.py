@@ -144,9 +144,10 @@ def socket_of(pid):
     return None
 
 
-def hello(version, magic=0x325a4a7e):
+def hello(version, magic=0x335a4a7e):
     """The first message of rank 1 of 2: a header, and who it is."""
-    body = struct.pack("<32sQqii64s", version.encode(), 1, os.getpid(), 1, 2, b"model")
+    body = struct.pack("<32sQii64sq64s56s", version.encode(), 1, 1, 2, b"model", os.getpid(),
+                       b"host", b"")
     return struct.pack("<IHHIIQQ", magic, 1, 0, len(body), 0, 0, 0) + body
 
 

@@ -27,10 +27,10 @@ static uint32_t next(uint64_t *seed)
 
 static struct zero__wire_header random_header(uint64_t *seed)
 {
-    static const uint32_t sizes[] = {0, 0, 8, 8, 512, 120, 65536, 65537, UINT32_MAX, 1};
+    static const uint32_t sizes[] = {0, 0, 8, 8, 512, 240, 65536, 65537, UINT32_MAX, 1};
     struct zero__wire_header h = {
         .magic = next(seed) % 16 ? ZERO__WIRE_MAGIC : next(seed),
-        .type = (uint16_t)(next(seed) % 12),
+        .type = (uint16_t)(next(seed) % 15),
         .kind = (uint16_t)(next(seed) % 4),
         .bytes = sizes[next(seed) % 10],
         .seq = next(seed) % 4,
@@ -51,7 +51,7 @@ static struct zero__wire_header random_header(uint64_t *seed)
 
 static void send_frames(int fd, uint64_t seed)
 {
-    static const unsigned char body[65536 + 1] = {0x7e, 0x4a, 0x5a, 0x32, 0xff, 0xff};
+    static const unsigned char body[65536 + 1] = {0x7e, 0x4a, 0x5a, 0x33, 0xff, 0xff};
 
     for (unsigned n = 1 + next(&seed) % 6; n; n--) {
         struct zero__wire_header h = random_header(&seed);
@@ -75,13 +75,13 @@ static void hostile_one(struct rank *r, const struct attack *a)
         struct zero__wire_header h;
         struct zero__wire_hello hello;
     } m = {{.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_HELLO, .bytes = sizeof m.hello},
-           {.abi_hash = p.abi_hash, .pid = getpid(), .rank = 1, .ranks = p.ranks}};
+           {.abi_hash = p.abi_hash, .rank = 1, .ranks = p.ranks, .model = "model"}};
     struct zero__wire_header h = {0};
     int64_t pid;
     int fd;
 
     memcpy(m.hello.version, p.version, sizeof p.version);
-    for (int tries = 0; zero__endpoint_connect(&p, &fd, &pid); tries++) {
+    for (int tries = 0; zero__unix_connect(&p, &fd, &pid); tries++) {
         if (!want(r, tries < 5000, "no rank 0 to attack"))
             return;
         sleep_ms(1);
@@ -92,6 +92,8 @@ static void hostile_one(struct rank *r, const struct attack *a)
     while (h.type != ZERO__WIRE_WELCOME)
         if (!want(r, !receive_all(fd, &h, sizeof h), "not welcome"))
             return;
+    if (!want(r, !receive_all(fd, &m.hello, sizeof(struct zero__wire_welcome)), "no welcome"))
+        return;
     send_frames(fd, a->seed);
     close(fd);
 }
@@ -100,15 +102,19 @@ static void hostile_one(struct rank *r, const struct attack *a)
 static void hostile_zero(struct rank *r, const struct attack *a)
 {
     struct zero__job_params p = job_params(0, r->ranks, a->name, 20000, 20000);
-    struct zero__wire_header joined = {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_WELCOME};
+    struct {
+        struct zero__wire_header h;
+        struct zero__wire_welcome w;
+    } joined = {{.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_WELCOME, .bytes = sizeof joined.w},
+                {.local_ranks = 1, .n_hosts = 1}};
     int listener, fd[RANKS_MAX];
     int64_t pid;
 
-    if (!want(r, !zero__endpoint_listen(&p, &listener), "listen"))
+    if (!want(r, !zero__unix_listen(&p, &listener), "listen"))
         return;
     int n = 0;
     for (int tries = 0; tries < 1000 && n < r->ranks - 1; tries++) {
-        if (zero__endpoint_accept(listener, &fd[n], &pid)) {
+        if (zero__unix_accept(listener, &fd[n], &pid)) {
             sleep_ms(1); /* on a busy machine one may give up before it came */
             continue;
         }

@@ -165,24 +165,24 @@ static void strangers(struct rank *r)
     struct zero__job *job;
     unsigned seed = 12345;
 
-    for (int i = 0; r->rank == 2 && i < 300; i++) {
+    for (int i = 0; r->rank == 2 && i < 400; i++) {
         unsigned char junk[200];
         struct zero__wire_header h = {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_HELLO};
         int64_t pid;
         int fd;
-        if (zero__endpoint_connect(&p, &fd, &pid)) {
+        if (zero__unix_connect(&p, &fd, &pid)) {
             sleep_ms(1);
             continue;
         }
         for (unsigned k = 0; k < sizeof junk; k++)
             junk[k] = (unsigned char)((seed = seed * 1103515245u + 12345u) >> 16);
         h.type = (uint16_t)(i % 12);
-        h.bytes = i % 5 == 0 ? UINT32_MAX : i % 5 == 1 ? 65537 : 120;
+        h.bytes = i % 5 == 0 ? UINT32_MAX : i % 5 == 1 ? 65537 : sizeof(struct zero__wire_hello);
         if (i % 3 == 0)
             send(fd, junk, (size_t)(i % 200), MSG_NOSIGNAL);
         else if (i % 3 == 1)
             send(fd, &h, sizeof h, MSG_NOSIGNAL);
-        if (i < 4) /* stays silent, with half of the places for guests, until the end */
+        if (i < 280) /* stays, silent from now on: more than there are places for guests */
             continue;
         close(fd);
     }

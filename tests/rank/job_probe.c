@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not a test: a rank for run.sh. Finds its job in the environment, exchanges its rank, prints what
- * it got and leaves; "wait": exchanges until the job fails and prints the error.
+ * Not a test: a rank for scripts. Finds its job in the environment, exchanges its rank, prints what
+ * it got and leaves; "where": prints its place on its host, too; "twice": does it all again;
+ * "wait": exchanges until the job fails and prints the error.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <zero/zero.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "job/job.h"
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct zero__job_params p;
+    struct zero__log log = {.rank = -1, .level = ZERO_LOG_WARN};
     struct zero__job *job;
     int32_t all[ZERO__JOB_MAX_RANKS];
 
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    if (zero__job_params_from(NULL, &p) || zero__job_open(&p, &job)) {
+    int e = zero__job_params_from(NULL, &p);
+    if (!e) {
+        const char *beat = getenv("ZERO_HEARTBEAT");
+        p.log = &log;
+        p.heartbeat_ns = (int64_t)((beat ? atof(beat) : 3) * 1e9);
+        e = zero__job_open(&p, &job);
+    }
+    if (e) {
         fprintf(stderr, "probe: %s\n", zero_last_error());
         return 3;
     }
-    int e = zero__job_allgather(job, &p.rank, sizeof p.rank, all);
+    if (argc > 1 && !strcmp(argv[1], "where"))
+        printf("rank %d: %d of %d here, %s\n", p.rank, zero__job_local_rank(job),
+               zero__job_local_ranks(job), zero__job_one_host(job) ? "one host" : "several hosts");
+    e = zero__job_allgather(job, &p.rank, sizeof p.rank, all);
     if (argc > 1 && !strcmp(argv[1], "wait")) {
         printf("ready\n");
         while (!e)
@@ -37,4 +51,11 @@ int main(int argc, char **argv)
         printf(" %d", all[r]);
     printf("\n");
     return zero__job_close(job, 1) ? 5 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    int e = run(argc, argv);
+    return e || argc < 2 || strcmp(argv[1], "twice") ? e : run(argc, argv);
 }

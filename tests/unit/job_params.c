@@ -6,13 +6,17 @@
 
 #include <zero/zero.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "job/job.h"
 
 static const char *const names[] = {
-    "RANK",        "WORLD_SIZE",          "LOCAL_RANK",
-    "MASTER_ADDR", "MASTER_PORT",         "LOCAL_WORLD_SIZE",
-    "ZERO_JOB",    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"};
+    "RANK",          "WORLD_SIZE",          "LOCAL_RANK",
+    "MASTER_ADDR",   "MASTER_PORT",         "LOCAL_WORLD_SIZE",
+    "ZERO_JOB",      "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+    "ZERO_PORT",     "ZERO_RENDEZVOUS",     "ZERO_SECRET_FILE",
+    "PMIX_RANK",     "PMIX_NAMESPACE",      "ZERO_SECRET_FD",
+    "ZERO_INSECURE", "ZERO_INTERFACE"};
 
 /* Sets exactly these variables: "NAME=value NAME=value". */
 static int from(const char *variables, struct zero__job_params *p)
@@ -92,20 +96,17 @@ static void bad(void)
         {LOCAL "RANK=0 WORLD_SIZE=1025", -EINVAL, {"WORLD_SIZE is \"1025\""}},
         {LOCAL "RANK=0 WORLD_SIZE=2 LOCAL_RANK=2", -EINVAL, {"LOCAL_RANK is \"2\""}},
         {LOCAL "RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=3", -EINVAL, {"LOCAL_WORLD_SIZE is \"3\""}},
-        {LOCAL "RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2",
-         -ENOTSUP,
-         {"LOCAL_WORLD_SIZE is 2", "WORLD_SIZE is 4", "not supported yet"}},
         {"RANK=0 WORLD_SIZE=2", -EINVAL, {"MASTER_ADDR is not", "zero run -n 2"}},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1", -EINVAL, {"MASTER_PORT is not"}},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=0",
          -EINVAL,
          {"MASTER_PORT is \"0\"", "from 1 to 65535"}},
-        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.1 MASTER_PORT=1",
-         -ENOTSUP,
-         {"MASTER_ADDR is \"192.0.2.1\"", "not this machine", "not supported yet"}},
-        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=elsewhere.example MASTER_PORT=1",
-         -ENOTSUP,
-         {"elsewhere.example", "LOCAL_WORLD_SIZE=2"}},
+        {LOCAL "RANK=0 WORLD_SIZE=2 ZERO_PORT=65536", -EINVAL, {"ZERO_PORT=65536", "65535"}},
+        {LOCAL "RANK=0 WORLD_SIZE=2 ZERO_RENDEZVOUS=smoke", -EINVAL, {"ZERO_RENDEZVOUS", "tcp"}},
+        {LOCAL "RANK=0 WORLD_SIZE=2 ZERO_SECRET_FILE=/no/such/file",
+         -ENOENT,
+         {"ZERO_SECRET_FILE /no/such/file", "make one with"}},
+        {LOCAL "RANK=0 WORLD_SIZE=2 ZERO_SECRET_FD=999", -EBADF, {"ZERO_SECRET_FD is 999"}},
         {"RANK=0 WORLD_SIZE=2 ZERO_JOB=a\tb", -EINVAL, {"ZERO_JOB", "control character"}},
     };
     struct zero__job_params p;
@@ -149,7 +150,8 @@ static void explicit_ranks(void)
     is_int(with(0, 5000, 0, 0, "j", &p), -EINVAL, "too many ranks");
     is_int(with(2, 0, 0, 0, "j", &p), -EINVAL, "a rank without ranks");
     is_int(with(0, 4, 4, 4, "j", &p), -EINVAL, "local rank beyond the local ranks");
-    is_int(with(0, 4, 0, 2, "j", &p), -ENOTSUP, "several hosts");
+    is_int(with(3, 4, 1, 2, "j", &p), 0, "several hosts");
+    ok(p.local_known && p.local_rank == 1 && p.local_ranks == 2, "with their own numbers");
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = 0;
     is_int(with(0, 2, 0, 0, longest, &p), -EINVAL, "too long a name");
@@ -162,10 +164,51 @@ static void explicit_ranks(void)
     is_str(p.model, "teacher", "is kept");
 }
 
+/* By which address, port and secret ranks meet. */
+static void meeting(void)
+{
+    static const struct {
+        const char *variables;
+        bool local_known;
+        int how, port;
+        const char *address, *interface;
+    } cases[] = {
+        {LOCAL "RANK=0 WORLD_SIZE=2", false, ZERO__RENDEZVOUS_AUTO, 29500, "127.0.0.1", ""},
+        {LOCAL "RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 ZERO_PORT=7", true, ZERO__RENDEZVOUS_AUTO, 7,
+         "127.0.0.1", ""},
+        {LOCAL "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=x", false, ZERO__RENDEZVOUS_AUTO, 29501,
+         "127.0.0.1", ""},
+        {LOCAL "RANK=0 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=x ZERO_PORT=7", false,
+         ZERO__RENDEZVOUS_AUTO, 7, "127.0.0.1", ""},
+        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65535 TORCHELASTIC_RUN_ID=x", false,
+         ZERO__RENDEZVOUS_AUTO, 0, "h", ""},
+        {"RANK=1 WORLD_SIZE=2 MASTER_ADDR=[fd00::1] ZERO_PORT=9 ZERO_RENDEZVOUS=tcp", false,
+         ZERO__RENDEZVOUS_TCP, 9, "[fd00::1]", ""},
+        {LOCAL "RANK=0 WORLD_SIZE=2 ZERO_RENDEZVOUS=unix ZERO_INTERFACE=eth0", false,
+         ZERO__RENDEZVOUS_UNIX, 29500, "127.0.0.1", "eth0"},
+    };
+    struct zero__job_params p;
+
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int e = from(cases[i].variables, &p);
+        bool same = !e && p.local_known == cases[i].local_known && p.how == cases[i].how &&
+                    p.port == cases[i].port && !strcmp(p.address, cases[i].address) &&
+                    !strcmp(p.interface, cases[i].interface) && !p.secret.known && !p.insecure;
+        if (!ok(same, "how to meet: \"%s\"", cases[i].variables))
+            diag("%d: %s", e, e ? zero_last_error() : "other values");
+    }
+    is_int(from(LOCAL "RANK=0 WORLD_SIZE=1 ZERO_SECRET_FILE=/no/such/file", &p), 0,
+           "one rank needs no secret");
+    is_int(from("PMIX_RANK=0 PMIX_NAMESPACE=n RANK=1 WORLD_SIZE=2 ZERO_JOB=j ZERO_INSECURE=1", &p),
+           0, "RANK goes before PMIx");
+    ok(p.rank == 1 && p.insecure, "as it says");
+}
+
 int main(void)
 {
     good();
     bad();
     explicit_ranks();
+    meeting();
     done();
 }

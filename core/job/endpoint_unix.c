@@ -48,7 +48,7 @@ static int peer_of(int fd, struct ucred *cred)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &n) ? -errno : 0;
 }
 
-int zero__endpoint_listen(const struct zero__job_params *params, int *fd)
+int zero__unix_listen(const struct zero__job_params *params, int *fd)
 {
     struct sockaddr_un a;
     socklen_t len = address(params, &a);
@@ -67,7 +67,7 @@ int zero__endpoint_listen(const struct zero__job_params *params, int *fd)
                                          params->key, strerror(-e));
 }
 
-int zero__endpoint_connect(const struct zero__job_params *params, int *fd, int64_t *pid)
+int zero__unix_connect(const struct zero__job_params *params, int *fd, int64_t *pid)
 {
     struct sockaddr_un a;
     struct ucred cred;
@@ -103,7 +103,7 @@ err_close:
     return e;
 }
 
-int zero__endpoint_accept(int listen_fd, int *fd, int64_t *pid)
+int zero__unix_accept(int listen_fd, int *fd, int64_t *pid)
 {
     struct ucred cred;
 

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A guest has said HELLO and is let in, refused with a sentence, or asked to come again because its
+ * place is about to be free. While the ranks join, a rank of another size or version ends the
+ * attempt for all: nobody could go on anyway. Later it only harms itself. A second start of a rank
+ * is refused, the first is kept.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "job/internal.h"
+
+#define TEXT 100 /* of zero__process_text() */
+
+void zero__job_refuse(struct zero__job *job, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (job->state != ZERO__JOB_JOINING)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(job->refusal.text, sizeof job->refusal.text, fmt, ap);
+    va_end(ap);
+    job->refusal.err = err;
+    job->state = ZERO__JOB_REFUSED;
+    for (int32_t r = 1; r < job->n_peers; r++)
+        job->peers[r].say_refused = job->peers[r].state == ZERO__PEER_HERE;
+    pthread_cond_broadcast(&job->changed);
+    zero__job_wake(job);
+}
+
+static void count_refused(struct zero__job *job)
+{
+    job->n_refused++;
+    pthread_cond_broadcast(&job->changed);
+}
+
+__attribute__((format(printf, 5, 6))) static void turn_away_f(struct zero__job *job,
+                                                              struct zero__guest *guest, int err,
+                                                              bool again, const char *fmt, ...)
+{
+    struct zero__wire_refused why = {.err = err, .again = again};
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why.text, sizeof why.text, fmt, ap);
+    va_end(ap);
+    zero__guest_turn_away(job, guest, &why);
+}
+
+/* Guest and job cannot work together: said to both. */
+__attribute__((format(printf, 4, 5))) static void
+mismatch(struct zero__job *job, struct zero__guest *guest, int err, const char *fmt, ...)
+{
+    struct zero__wire_refused why = {.err = err};
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why.text, sizeof why.text, fmt, ap);
+    va_end(ap);
+    zero__guest_turn_away(job, guest, &why);
+    zero__job_refuse(job, err, "%s", why.text);
+    count_refused(job);
+}
+
+static void let_in(struct zero__job *job, struct zero__guest *guest)
+{
+    struct zero__peer *peer = &job->peers[guest->hello.rank];
+
+    peer->link = guest->link;
+    peer->process = guest->hello.process;
+    peer->state = ZERO__PEER_HERE;
+    peer->say_joined = true;
+    zero__guest_free(job, guest);
+    if (++job->n_joined < job->params.ranks)
+        return;
+    zero__hosts_count(job);
+    job->state = ZERO__JOB_OPEN;
+    for (int32_t r = 1; r < job->n_peers; r++)
+        job->peers[r].say_welcome = true;
+    pthread_cond_broadcast(&job->changed);
+}
+
+static void second(struct zero__job *job, struct zero__guest *guest)
+{
+    int32_t rank = guest->hello.rank;
+    char first[TEXT], other[TEXT];
+
+    zero__process_text(job, rank ? &job->peers[rank].process : &job->hello.process, first,
+                       sizeof first);
+    zero__process_text(job, &guest->hello.process, other, sizeof other);
+    turn_away_f(job, guest, -EEXIST, false,
+                "job %s: rank %d is there already (%s), %s is a second one: start every rank once, "
+                "or give a second job another MASTER_PORT or job name, a second model another name",
+                job->params.key, rank, first, other);
+    pthread_mutex_unlock(&job->lock); /* a sink may take its time */
+    zero__log(job->params.log, ZERO_LOG_WARN, "job",
+              "refused %s, a second rank %d: the first is %s", other, rank, first);
+    pthread_mutex_lock(&job->lock);
+}
+
+/* The place of a rank is taken: by a living rank, or by one that is about to make room? */
+static void taken(struct zero__job *job, struct zero__guest *guest)
+{
+    int32_t rank = guest->hello.rank;
+
+    if (rank)
+        zero__peer_read(job, rank); /* a BYE that lies there came before this HELLO */
+    bool going = job->state == ZERO__JOB_LEAVING || job->clean ||
+                 atomic_load_explicit(&job->error_state, memory_order_acquire) ||
+                 (rank && job->peers[rank].state != ZERO__PEER_HERE);
+    if (job->state == ZERO__JOB_REFUSED) {
+        zero__guest_turn_away(job, guest, &job->refusal);
+        count_refused(job);
+    } else if (going) {
+        turn_away_f(job, guest, -EAGAIN, true, "job %s is about to end", job->params.key);
+    } else {
+        second(job, guest);
+    }
+}
+
+void zero__guest_admit(struct zero__job *job, struct zero__guest *guest)
+{
+    const struct zero__job_params *p = &job->params;
+    struct zero__wire_hello *h = &guest->hello;
+    char who[TEXT];
+
+    h->version[sizeof h->version - 1] = h->model[sizeof h->model - 1] = 0;
+    zero__process_clean(&h->process);
+    zero__process_text(job, &h->process, who, sizeof who);
+    if (strcmp(h->version, p->version) || h->abi_hash != p->abi_hash)
+        mismatch(job, guest, -EPROTO,
+                 "job %s: rank %d (%s) runs libzero %s (interface %016" PRIx64
+                 "), rank 0 runs %s (interface %016" PRIx64 "): start all ranks with the same "
+                 "library",
+                 p->key, h->rank, who, h->version, h->abi_hash, p->version, p->abi_hash);
+    else if (strcmp(h->model, p->model)) /* only by TCP: a Unix socket's name contains it */
+        turn_away_f(
+            job, guest, -EINVAL, false,
+            "job %s: rank %d (%s) is of model %s, and the rank 0 that it found of model %s: "
+            "two models of one job on several hosts need a port each (setting port)",
+            p->key, h->rank, who, h->model, p->model);
+    else if (h->ranks != p->ranks)
+        mismatch(job, guest, -EINVAL,
+                 "job %s: rank %d (%s) was started with %d ranks, rank 0 with %d: start all ranks "
+                 "with the same WORLD_SIZE",
+                 p->key, h->rank, who, h->ranks, p->ranks);
+    else if (h->rank < 0 || h->rank >= p->ranks)
+        turn_away_f(job, guest, -EPROTO, false, "job %s: rank %d of %d is impossible", p->key,
+                    h->rank, p->ranks);
+    else if (job->state != ZERO__JOB_JOINING || h->rank == 0 ||
+             job->peers[h->rank].state != ZERO__PEER_ABSENT)
+        taken(job, guest);
+    else
+        let_in(job, guest);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which ranks share a host. A host is a kernel since its last boot and a network namespace: what
+ * lies behind is reached by shared memory, everything else by the network. Names do not tell:
+ * several machines may be called localhost, and a container like its host.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/internal.h"
+
+/* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
+static void boot_id(char *text, size_t room)
+{
+    char raw[64] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+
+    if (fd < 0 || read(fd, raw, sizeof raw - 1) <= 0)
+        if (gethostname(raw, sizeof raw - 1))
+            raw[0] = 0;
+    if (fd >= 0)
+        close(fd);
+    for (const char *c = raw; *c > ' ' && n + 1 < room; c++)
+        if (*c != '-')
+            text[n++] = *c;
+    text[n] = 0;
+}
+
+void zero__process_own(struct zero__wire_process *p)
+{
+    char boot[33];
+    struct stat st;
+
+    memset(p, 0, sizeof *p);
+    p->pid = getpid();
+    if (gethostname(p->host, sizeof p->host - 1))
+        snprintf(p->host, sizeof p->host, "?");
+    boot_id(boot, sizeof boot);
+    if (stat("/proc/self/ns/net", &st))
+        st.st_ino = 0;
+    snprintf(p->host_id, sizeof p->host_id, "%s:%" PRIu64, boot, (uint64_t)st.st_ino);
+}
+
+static void clean(char *text, size_t room)
+{
+    text[room - 1] = 0;
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+void zero__process_clean(struct zero__wire_process *p)
+{
+    clean(p->host, sizeof p->host);
+    clean(p->host_id, sizeof p->host_id);
+}
+
+static bool same_host(const struct zero__wire_process *a, const struct zero__wire_process *b)
+{
+    return !strcmp(a->host_id, b->host_id);
+}
+
+/* The host of rank r: that of the first rank there. `firsts` lists these ranks. */
+static int32_t host_of(struct zero__job *job, int32_t r, const int32_t *firsts)
+{
+    int32_t h = 0;
+
+    while (h < job->n_hosts && !same_host(&job->peers[firsts[h]].process, &job->peers[r].process))
+        h++;
+    return h;
+}
+
+void zero__hosts_count(struct zero__job *job)
+{
+    int32_t firsts[ZERO__JOB_MAX_RANKS], count[ZERO__JOB_MAX_RANKS] = {0};
+
+    job->peers[0].process = job->hello.process; /* its own place is empty otherwise */
+    job->n_hosts = 0;
+    for (int32_t r = 0; r < job->n_peers; r++) {
+        int32_t h = host_of(job, r, firsts);
+        if (h == job->n_hosts)
+            firsts[job->n_hosts++] = r;
+        job->peers[r].host = h;
+        job->peers[r].welcome.local_rank = count[h]++;
+    }
+    for (int32_t r = 0; r < job->n_peers; r++) {
+        struct zero__wire_welcome *w = &job->peers[r].welcome;
+        w->heartbeat_ns = job->params.heartbeat_ns;
+        w->local_ranks = count[job->peers[r].host];
+        w->n_hosts = job->n_hosts;
+        w->process = job->hello.process;
+    }
+    job->params.local_rank = job->peers[0].welcome.local_rank;
+    job->params.local_ranks = job->peers[0].welcome.local_ranks;
+}
+
+void zero__process_text(const struct zero__job *job, const struct zero__wire_process *p, char *text,
+                        size_t room)
+{
+    if (job->n_hosts > 1 || (p->host_id[0] && !same_host(p, &job->hello.process)))
+        snprintf(text, room, "process %" PRId64 " on %s", p->pid, p->host);
+    else
+        snprintf(text, room, "process %" PRId64, p->pid);
+}

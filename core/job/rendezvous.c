@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the ranks of a job meet. Rank 0 always listens at its Unix socket. With
+ * ZERO_RENDEZVOUS=auto
+ *
+ *     LOCAL_WORLD_SIZE = WORLD_SIZE    one host:     all come by Unix
+ *     LOCAL_WORLD_SIZE < WORLD_SIZE    several:      rank 0 listens by TCP too
+ *     not set, no MASTER_ADDR          one host
+ *     not set                          not known:    rank 0, whose machine MASTER_ADDR must name,
+ *                                      listens by TCP too if that is no loopback address and there
+ *                                      is a secret
+ *
+ * and another rank comes by Unix if MASTER_ADDR names its own machine, else by TCP. TCP needs a
+ * secret, or the word that none is wanted.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "job/internal.h"
+
+static bool several(const struct zero__job_params *p)
+{
+    return p->local_known && p->local_ranks < p->ranks;
+}
+
+static bool may_use_tcp(const struct zero__job_params *p)
+{
+    return p->secret.known || p->insecure;
+}
+
+/* Is it settled that TCP is needed; then all that it takes must be there. */
+static int check_tcp(const struct zero__job_params *p)
+{
+    char why[320];
+
+    if (several(p))
+        snprintf(why, sizeof why, "only %d of its %d ranks are on this host", p->local_ranks,
+                 p->ranks);
+    else if (p->how == ZERO__RENDEZVOUS_TCP)
+        snprintf(why, sizeof why, "ZERO_RENDEZVOUS is tcp");
+    else
+        snprintf(why, sizeof why, "MASTER_ADDR is %.255s, which is not this machine", p->address);
+    if (!may_use_tcp(p))
+        return zero__fail(-EACCES,
+                          "job %s: %s, and ranks on several hosts need a secret to know each other "
+                          "by: put the same 64 hex digits into a file of mode 0600 on every host "
+                          "and name it in ZERO_SECRET_FILE, or set ZERO_INSECURE=1 in a network "
+                          "where nobody else can connect (if all ranks are here: "
+                          "LOCAL_WORLD_SIZE=%d)",
+                          p->key, why, p->ranks);
+    if (!p->port)
+        return zero__fail(-EINVAL,
+                          "job %s: %s, and no port is known: set MASTER_PORT (under torchrun at "
+                          "most 65534) or ZERO_PORT, the same for all ranks",
+                          p->key, why);
+    if (!p->address[0] && (p->rank || !p->interface[0]))
+        return zero__fail(-EINVAL,
+                          "job %s: %s, and no address is known: set MASTER_ADDR to that of rank 0, "
+                          "the same for all ranks",
+                          p->key, why);
+    return 0;
+}
+
+static int find_address(struct zero__job *job, struct zero__addresses *all)
+{
+    return zero__address_find("MASTER_ADDR", job->params.address, job->params.port,
+                              job->join_deadline_ns, all);
+}
+
+/* Of the addresses of MASTER_ADDR one that is here; names often lead to the loopback, too. */
+static const struct zero__address *own_of(const struct zero__addresses *all)
+{
+    const struct zero__address *own = NULL;
+
+    for (uint32_t i = 0; i < all->n; i++)
+        if (zero__address_is_here(&all->at[i]) && (!own || zero__address_is_loopback(own)))
+            own = &all->at[i];
+    return own;
+}
+
+static int not_here(const struct zero__job_params *p)
+{
+    return zero__fail(-EADDRNOTAVAIL,
+                      "job %s: MASTER_ADDR is \"%.200s\", which is not this machine: start rank 0 "
+                      "there, set MASTER_ADDR to an address of this machine, or name the interface "
+                      "at which rank 0 shall listen in ZERO_INTERFACE; if all ranks are here, set "
+                      "LOCAL_WORLD_SIZE=%d",
+                      p->key, p->address, p->ranks);
+}
+
+/* The address at which rank 0 listens. */
+static int own_address(struct zero__job *job, struct zero__address *own)
+{
+    const struct zero__job_params *p = &job->params;
+    struct zero__addresses all;
+
+    if (p->interface[0]) {
+        int family = strchr(p->address, ':') ? AF_INET6 : AF_UNSPEC;
+        return zero__address_of_interface(p->interface, family, p->port, own);
+    }
+    int e = find_address(job, &all);
+    if (e)
+        return e;
+    const struct zero__address *a = own_of(&all);
+    if (!a)
+        return not_here(p);
+    *own = *a;
+    return 0;
+}
+
+static void listen_at(struct zero__job *job, const struct zero__address *own)
+{
+    job->meet.tcp = true;
+    job->meet.at.n = 1;
+    job->meet.at.at[0] = *own;
+}
+
+static void say_where(struct zero__job *job)
+{
+    const struct zero__job_params *p = &job->params;
+    char text[ZERO__ADDRESS_TEXT];
+
+    zero__address_text(&job->meet.at.at[0], text);
+    zero__log(p->log, ZERO_LOG_INFO, "job", "rank 0 listens at %s", text);
+    if (several(p) && zero__address_is_loopback(&job->meet.at.at[0]))
+        zero__log(
+            p->log, ZERO_LOG_WARN, "job",
+            "rank 0 listens at %s, which other machines do not reach: if ranks are there, set "
+            "MASTER_ADDR to another address of this machine, or ZERO_INTERFACE",
+            text);
+    if (!p->secret.known)
+        zero__log(p->log, ZERO_LOG_WARN, "job",
+                  "ZERO_INSECURE: whoever reaches %s can join the job or end it; use a secret "
+                  "(ZERO_SECRET_FILE) unless nobody else can connect",
+                  text);
+}
+
+static int find_as_zero(struct zero__job *job)
+{
+    const struct zero__job_params *p = &job->params;
+    bool sure = several(p) || p->how == ZERO__RENDEZVOUS_TCP;
+    struct zero__address own;
+    int e = sure ? check_tcp(p) : 0;
+
+    if (e)
+        return e;
+    if (!sure && !p->interface[0] && zero__host_is_here(p->address) && !may_use_tcp(p))
+        return 0; /* nothing would follow from the address */
+    e = own_address(job, &own);
+    if (e)
+        return !sure && !p->interface[0] && zero__host_is_here(p->address) ? 0 : e;
+    if (!sure && (zero__address_is_loopback(&own) || !may_use_tcp(p) || !p->port))
+        return 0;
+    listen_at(job, &own);
+    say_where(job);
+    return 0;
+}
+
+static int find_as_other(struct zero__job *job)
+{
+    const struct zero__job_params *p = &job->params;
+    bool forced = p->how == ZERO__RENDEZVOUS_TCP, sure = several(p) || forced;
+    struct zero__addresses all;
+    int e = sure ? check_tcp(p) : 0;
+
+    if (e || (!forced && zero__host_is_here(p->address)))
+        return e;
+    if ((e = find_address(job, &all)))
+        return e;
+    if (!forced && own_of(&all))
+        return 0;
+    if ((e = check_tcp(p)))
+        return e;
+    job->meet.by = ZERO__TCP;
+    job->meet.at = all;
+    return 0;
+}
+
+int zero__rendezvous_find(struct zero__job *job)
+{
+    const struct zero__job_params *p = &job->params;
+    bool one_host = p->local_known ? p->local_ranks == p->ranks : !p->address[0];
+
+    job->meet = (struct zero__rendezvous){.by = ZERO__UNIX};
+    if (p->how == ZERO__RENDEZVOUS_UNIX || (p->how == ZERO__RENDEZVOUS_AUTO && one_host))
+        return 0;
+    return p->rank == 0 ? find_as_zero(job) : find_as_other(job);
+}
