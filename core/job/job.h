@@ -59,9 +59,9 @@ struct zero__job_error {
 
 /*
  * Who this rank is: explicit ranks of `cfg` (may be NULL), else the variables RANK, WORLD_SIZE,
- * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB; nothing
- * set is one rank. Options that concern it come from their usual sources. An error names the
- * variable, its value and what is allowed.
+ * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB, else
+ * what PMIx says (mpirun, srun; collective); nothing set is one rank. Options that concern it come
+ * from their usual sources. An error names the variable, its value and what is allowed.
  */
 int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who this rank is, from explicit arguments or from the variables that launchers agree on; and by
- * which address and secret the ranks meet. No name is looked up here.
+ * Who this rank is, from explicit arguments, from the variables that launchers agree on, or from
+ * PMIx; and by which address and secret the ranks meet. No name is looked up here.
  */
 #include "config.h"
 
@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "job/pmix.h"
 #include "job/wire.h"
 
 /* An empty variable counts as not set: that is how a shell clears one for a single command. */
@@ -124,6 +125,22 @@ static int from_environment(struct zero__job_params *p)
     return p->ranks > 1 ? key_from_environment(p) : 0;
 }
 
+/* mpirun and srun speak PMIx and set no RANK. */
+static bool started_by_pmix(void)
+{
+    return variable("PMIX_RANK") && variable("PMIX_NAMESPACE") && !variable("RANK");
+}
+
+static int from_pmix(const struct zero__options *o, struct zero__job_params *p)
+{
+    double seconds = zero__option_real(o, ZERO__OPT_TIMEOUT);
+    int64_t ns = seconds < 60 ? (int64_t)(seconds * 1e9) : 60 * ZERO_SECOND;
+    const char *job = variable("ZERO_JOB");
+    int e = zero__pmix_find(p, ns);
+
+    return e || !job ? e : name_copy("ZERO_JOB", job, p->key, 129);
+}
+
 static int from_config(const struct zero_config *c, struct zero__job_params *p)
 {
     if (c->ranks < 0 || c->ranks > ZERO__JOB_MAX_RANKS)
@@ -202,7 +219,7 @@ static bool may_be_several(const struct zero_config *cfg)
 
     if (cfg && cfg->ranks)
         return cfg->ranks > 1;
-    return size && strcmp(size, "1");
+    return started_by_pmix() || (size && strcmp(size, "1"));
 }
 
 static int read_all(const struct zero_config *cfg, struct zero__job_params *p)
@@ -215,7 +232,9 @@ static int read_all(const struct zero_config *cfg, struct zero__job_params *p)
     if (may_be_several(cfg))
         e = read_options(o, p);
     if (!e)
-        e = cfg && cfg->ranks ? from_config(cfg, p) : from_environment(p);
+        e = cfg && cfg->ranks   ? from_config(cfg, p)
+            : started_by_pmix() ? from_pmix(o, p)
+                                : from_environment(p);
     zero__options_free(o);
     return e;
 }

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See pmix.h. PMIx knows timeouts for some of its calls only, so all of them happen in a thread
+ * that can be left to itself (patient.h). Its convenience macros call functions of its library,
+ * which is not linked: structures are filled in by hand.
+ */
+#include "config.h"
+
+#include "job/pmix.h"
+
+#include <errno.h>
+
+#include "base/status.h"
+
+#ifndef HAVE_PMIX
+
+int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
+{
+    (void)p, (void)timeout_ns;
+    return zero__fail(-ENOTSUP,
+                      "PMIX_RANK is set and RANK is not, but this libzero was built without "
+                      "PMIx: install libpmix-dev and configure it again, set RANK and "
+                      "WORLD_SIZE, or start with `zero run`");
+}
+
+#else
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pmix.h>
+#include <sodium.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "job/endpoint.h"
+#include "job/patient.h"
+
+#define LIBRARY "libpmix.so.2"
+#define GRACE_NS (2 * ZERO_SECOND) /* for the timeouts of PMIx, which say more */
+
+struct api {
+    __typeof__(PMIx_Init) *init;
+    __typeof__(PMIx_Get) *get;
+    __typeof__(PMIx_Put) *put;
+    __typeof__(PMIx_Commit) *commit;
+    __typeof__(PMIx_Fence) *fence;
+    __typeof__(PMIx_Finalize) *finalize;
+    __typeof__(PMIx_Error_string) *error_string;
+};
+
+/* What rank 0 publishes. All ranks have the same byte order: they agree on interfaces later. */
+struct notice {
+    char magic[8];
+    uint16_t port;
+    uint16_t has_secret;
+    uint32_t reserved;
+    char address[ZERO__ADDRESS_HOST];
+    unsigned char secret[ZERO__SECRET_BYTES];
+};
+
+static const char notice_magic[8] = "zero-p1";
+
+/* The call that patient.h makes. */
+struct session {
+    struct zero__job_params p;
+    struct api api;
+    pmix_proc_t me;
+    int timeout_s;
+};
+
+static int load(struct api *api)
+{
+    /* Never closed: it may have threads. */
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library)
+        return zero__fail(-ENOENT,
+                          "PMIX_RANK is set and RANK is not, but %s cannot be loaded (%s): install "
+                          "libpmix2, set RANK and WORLD_SIZE, or start with `zero run`",
+                          LIBRARY, dlerror());
+    const struct {
+        const char *name;
+        void *place;
+    } symbols[] = {
+        {"PMIx_Init", &api->init},
+        {"PMIx_Get", &api->get},
+        {"PMIx_Put", &api->put},
+        {"PMIx_Commit", &api->commit},
+        {"PMIx_Fence", &api->fence},
+        {"PMIx_Finalize", &api->finalize},
+        {"PMIx_Error_string", &api->error_string},
+    };
+    for (unsigned i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *address = dlsym(library, symbols[i].name);
+        if (!address)
+            return zero__fail(-ENOENT, "%s has no %s: install libpmix2 of version 3 or later",
+                              LIBRARY, symbols[i].name);
+        memcpy(symbols[i].place, &address, sizeof address);
+    }
+    return 0;
+}
+
+static int failed(const struct api *api, const char *call, pmix_status_t status)
+{
+    int err = status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -EIO;
+
+    return zero__fail(err,
+                      "PMIx: %s: %s (%d): is the launcher that set PMIX_RANK (mpirun, srun) still "
+                      "there and of the same version? Without one set RANK and WORLD_SIZE, start "
+                      "with `zero run`, or unset PMIX_NAMESPACE for one rank",
+                      call, api->error_string(status), (int)status);
+}
+
+static void value_free(pmix_value_t *value)
+{
+    if (value->type == PMIX_BYTE_OBJECT && value->data.bo.bytes) {
+        sodium_memzero(value->data.bo.bytes, value->data.bo.size);
+        free(value->data.bo.bytes);
+    }
+    free(value);
+}
+
+/* A number that the launcher knows of this process (wildcard: of the job). */
+static int get_number(const struct session *s, bool wildcard, const char *key, int32_t min,
+                      int32_t max, int32_t *out)
+{
+    pmix_proc_t proc = s->me;
+    pmix_value_t *value = NULL;
+    int64_t x = -1;
+
+    if (wildcard)
+        proc.rank = PMIX_RANK_WILDCARD;
+    pmix_status_t status = s->api.get(&proc, key, NULL, 0, &value);
+    if (status != PMIX_SUCCESS || !value)
+        return failed(&s->api, key, status);
+    switch (value->type) {
+    case PMIX_UINT16:
+        x = value->data.uint16;
+        break;
+    case PMIX_UINT32:
+        x = value->data.uint32;
+        break;
+    case PMIX_INT:
+        x = value->data.integer;
+        break;
+    case PMIX_INT32:
+        x = value->data.int32;
+        break;
+    case PMIX_SIZE:
+        x = value->data.size <= INT32_MAX ? (int64_t)value->data.size : -1;
+        break;
+    default:
+        break;
+    }
+    value_free(value);
+    if (x < min || x > max)
+        return zero__fail(-EINVAL, "PMIx: %s is %lld: %d to %d are allowed", key, (long long)x, min,
+                          max);
+    *out = (int32_t)x;
+    return 0;
+}
+
+static void info_set(pmix_info_t *info, const char *key, pmix_data_type_t type, int value)
+{
+    memset(info, 0, sizeof *info);
+    snprintf(info->key, sizeof info->key, "%s", key);
+    info->value.type = type;
+    if (type == PMIX_BOOL)
+        info->value.data.flag = value != 0;
+    else
+        info->value.data.integer = value;
+}
+
+static void notice_key(const struct session *s, char *key, size_t room)
+{
+    snprintf(key, room, "libzero.%s", s->p.model);
+}
+
+/* What rank 0 has published; -ENOENT (no sentence): nothing that would be there at once. */
+static int get_notice(const struct session *s, bool at_once, struct notice *out)
+{
+    pmix_proc_t zero = s->me;
+    pmix_value_t *value = NULL;
+    pmix_info_t info[1];
+    char key[128];
+
+    zero.rank = 0;
+    notice_key(s, key, sizeof key);
+    if (at_once)
+        info_set(&info[0], PMIX_OPTIONAL, PMIX_BOOL, 1);
+    else
+        info_set(&info[0], PMIX_TIMEOUT, PMIX_INT, s->timeout_s);
+    pmix_status_t status = s->api.get(&zero, key, info, 1, &value);
+    if (at_once && (status != PMIX_SUCCESS || !value))
+        return -ENOENT;
+    if (status != PMIX_SUCCESS || !value)
+        return failed(&s->api, "PMIx_Get of rank 0's address", status);
+    bool good = value->type == PMIX_BYTE_OBJECT && value->data.bo.size == sizeof *out &&
+                !memcmp(value->data.bo.bytes, notice_magic, sizeof notice_magic);
+    if (good)
+        memcpy(out, value->data.bo.bytes, sizeof *out);
+    value_free(value);
+    if (!good || !memchr(out->address, 0, sizeof out->address))
+        return zero__fail(-EPROTO,
+                          "PMIx: rank 0 has published something that libzero %s does not "
+                          "understand: start all ranks with the same library",
+                          s->p.version);
+    return 0;
+}
+
+/* Rank 0: where it will listen. A secret that was given is shared too: one is enough. */
+static int make_notice(const struct session *s, struct notice *out)
+{
+    const struct zero__job_params *p = &s->p;
+    struct notice n = {.port = p->port, .has_secret = 1};
+    struct zero__secret secret = p->secret;
+    struct zero__address a;
+    int e;
+
+    memcpy(n.magic, notice_magic, sizeof n.magic);
+    if (!secret.known && (e = zero__secret_make(&secret)))
+        return e;
+    memcpy(n.secret, secret.bytes, sizeof n.secret);
+    zero__secret_wipe(&secret);
+    if (p->address[0] && p->port) {
+        memcpy(n.address, p->address, sizeof n.address);
+    } else {
+        if ((e = zero__address_of_interface(p->interface, AF_UNSPEC, p->port, &a)) ||
+            (!n.port && (e = zero__tcp_free_port(&a, &n.port))))
+            return e;
+        char text[ZERO__ADDRESS_TEXT];
+        zero__address_host(&a, text);
+        snprintf(n.address, sizeof n.address, "%s", text);
+    }
+    *out = n;
+    sodium_memzero(&n, sizeof n);
+    return 0;
+}
+
+/* A process that asks a second time publishes the same again: others may remember the first. */
+static int publish(const struct session *s)
+{
+    struct notice n;
+    char key[128];
+
+    if (!get_notice(s, true, &n)) {
+        sodium_memzero(&n, sizeof n);
+        return 0;
+    }
+    int e = make_notice(s, &n);
+    if (e)
+        return e;
+    pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
+    value.data.bo.bytes = (char *)&n;
+    value.data.bo.size = sizeof n;
+    notice_key(s, key, sizeof key);
+    pmix_status_t status = s->api.put(PMIX_GLOBAL, key, &value);
+    sodium_memzero(&n, sizeof n);
+    if (status != PMIX_SUCCESS)
+        return failed(&s->api, "PMIx_Put", status);
+    status = s->api.commit();
+    return status == PMIX_SUCCESS ? 0 : failed(&s->api, "PMIx_Commit", status);
+}
+
+static int fence(const struct session *s)
+{
+    pmix_proc_t all = s->me;
+    pmix_info_t info[2];
+
+    all.rank = PMIX_RANK_WILDCARD;
+    info_set(&info[0], PMIX_COLLECT_DATA, PMIX_BOOL, 1);
+    info_set(&info[1], PMIX_TIMEOUT, PMIX_INT, s->timeout_s);
+    pmix_status_t status = s->api.fence(&all, 1, info, 2);
+    return status == PMIX_SUCCESS ? 0 : failed(&s->api, "PMIx_Fence", status);
+}
+
+static int share(struct session *s)
+{
+    struct zero__job_params *p = &s->p;
+    struct notice n;
+    int e = p->rank == 0 ? publish(s) : 0;
+
+    if (e || (e = fence(s)) || (e = get_notice(s, false, &n)))
+        return e;
+    memcpy(p->address, n.address, sizeof p->address);
+    p->port = n.port;
+    if (!p->secret.known && n.has_secret) {
+        memcpy(p->secret.bytes, n.secret, sizeof p->secret.bytes);
+        p->secret.known = true;
+    }
+    sodium_memzero(&n, sizeof n);
+    return 0;
+}
+
+static int ask(struct session *s)
+{
+    struct zero__job_params *p = &s->p;
+    int32_t most = ZERO__JOB_MAX_RANKS;
+    int e;
+
+    p->rank = (int32_t)s->me.rank;
+    if ((e = get_number(s, true, PMIX_JOB_SIZE, 1, most, &p->ranks)) ||
+        (e = get_number(s, true, PMIX_LOCAL_SIZE, 1, p->ranks, &p->local_ranks)))
+        return e;
+    /* Some servers forget it when a process asks again; the ranks count themselves later. */
+    if (get_number(s, false, PMIX_LOCAL_RANK, 0, p->local_ranks - 1, &p->local_rank))
+        p->local_rank = p->rank % p->local_ranks;
+    if (s->me.rank >= (pmix_rank_t)p->ranks)
+        return zero__fail(-EINVAL, "PMIx: this is rank %u of %d", (unsigned)s->me.rank, p->ranks);
+    p->local_known = true;
+    snprintf(p->key, sizeof p->key, "%s", s->me.nspace);
+    bool several = p->local_ranks < p->ranks && p->how != ZERO__RENDEZVOUS_UNIX;
+    if (p->ranks > 1 && (several || p->how == ZERO__RENDEZVOUS_TCP))
+        return share(s);
+    return 0;
+}
+
+static int hold_session(void *arg)
+{
+    struct session *s = arg;
+    int e = load(&s->api);
+
+    if (e)
+        return e;
+    pmix_status_t status = s->api.init(&s->me, NULL, 0);
+    if (status != PMIX_SUCCESS)
+        return failed(&s->api, "PMIx_Init", status);
+    e = ask(s);
+    if (e == -EIO || e == -ETIMEDOUT)
+        return e; /* PMIx itself does not answer: it would not let this rank go, either */
+    status = s->api.finalize(NULL, 0);
+    if (!e && status != PMIX_SUCCESS)
+        e = failed(&s->api, "PMIx_Finalize", status);
+    return e;
+}
+
+int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
+{
+    struct session s = {.p = *p, .timeout_s = (int)((timeout_ns + ZERO_SECOND - 1) / ZERO_SECOND)};
+    int e = zero__call_within(zero__deadline_ns(timeout_ns + GRACE_NS), hold_session, &s, sizeof s);
+
+    if (e == -ETIMEDOUT && s.api.init == NULL) /* as it was: the call has not come back */
+        e = zero__fail(e,
+                       "PMIx: no answer within %.3g s: has the launcher started all ranks, and is "
+                       "it still there?",
+                       (double)timeout_ns / 1e9);
+    if (!e)
+        *p = s.p;
+    sodium_memzero(&s, sizeof s);
+    return e;
+}
+
+#endif
