@@ -101,22 +101,24 @@ static void receive(struct zero__job *job, enum zero__endpoint by, int fd, int64
 
 /*
  * No descriptor is left. A rank can be missed without its process's descriptor, not without its
- * socket, and a stranger not at all. False: the ranks alone are too many.
+ * socket, and guests who have had their time not at all. When to accept again; ZERO_NEVER: the
+ * ranks alone are too many.
  */
-static bool make_descriptors(struct zero__job *job)
+static int64_t make_descriptors(struct zero__job *job, int64_t now_ns)
 {
-    bool first = !job->few_fds;
+    struct zero__guest *guest;
+    bool made = !job->few_fds;
 
     job->few_fds = true;
     for (int32_t r = 1; r < job->n_peers; r++)
         zero__link_forget_process(&job->peers[r].link);
-    if (first)
-        return true;
-    struct zero__guest *guest = oldest(job);
-    if (!guest)
-        return false;
-    hang_up(job, guest);
-    return true;
+    while ((guest = oldest(job)) && now_ns >= guest->since_ns + ZERO__JOB_UNTOUCHED_NS) {
+        hang_up(job, guest);
+        made = true;
+    }
+    if (made)
+        return now_ns;
+    return guest ? guest->since_ns + ZERO__JOB_UNTOUCHED_NS : ZERO_NEVER;
 }
 
 void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
@@ -131,9 +133,10 @@ void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
             receive(job, by, fd, pid);
             continue;
         }
-        if ((e == -EMFILE || e == -ENFILE) && make_descriptors(job)) {
-            /* Whoever is about to become a rank gets the time for it. */
-            job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 100);
+        int64_t again =
+            e == -EMFILE || e == -ENFILE ? make_descriptors(job, zero__now_ns()) : ZERO_NEVER;
+        if (again != ZERO_NEVER) {
+            job->deaf_until_ns = again;
             return;
         }
         job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
@@ -174,7 +177,8 @@ static void misunderstood(struct zero__job *job, struct zero__guest *guest)
         return;
     }
     snprintf(why.text, sizeof why.text,
-             "job %.200s: process %" PRId64 " speaks another protocol than libzero %s of rank 0: start "
+             "job %.200s: process %" PRId64
+             " speaks another protocol than libzero %s of rank 0: start "
              "all ranks with the same library",
              job->params.key, guest->pid, job->params.version);
     zero__guest_turn_away(job, guest, &why);
