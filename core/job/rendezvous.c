@@ -36,7 +36,7 @@ static bool may_use_tcp(const struct zero__job_params *p)
 /* Is it settled that TCP is needed; then all that it takes must be there. */
 static int check_tcp(const struct zero__job_params *p)
 {
-    char why[320];
+    char why[320], remedy[64];
 
     if (several(p))
         snprintf(why, sizeof why, "only %d of its %d ranks are on this host", p->local_ranks,
@@ -45,14 +45,19 @@ static int check_tcp(const struct zero__job_params *p)
         snprintf(why, sizeof why, "ZERO_RENDEZVOUS is tcp");
     else
         snprintf(why, sizeof why, "MASTER_ADDR is %.255s, which is not this machine", p->address);
-    if (!may_use_tcp(p))
+    if (!may_use_tcp(p)) {
+        if (several(p) || p->how == ZERO__RENDEZVOUS_TCP)
+            remedy[0] = 0;
+        else
+            snprintf(remedy, sizeof remedy, " (if all ranks are here: LOCAL_WORLD_SIZE=%d)",
+                     p->ranks);
         return zero__fail(-EACCES,
-                          "job %s: %s, and ranks on several hosts need a secret to know each other "
+                          "job %s: %s, and ranks that meet by TCP need a secret to know each other "
                           "by: put the same 64 hex digits into a file of mode 0600 on every host "
                           "and name it in ZERO_SECRET_FILE, or set ZERO_INSECURE=1 in a network "
-                          "where nobody else can connect (if all ranks are here: "
-                          "LOCAL_WORLD_SIZE=%d)",
-                          p->key, why, p->ranks);
+                          "where nobody else can connect%s",
+                          p->key, why, remedy);
+    }
     if (!p->port)
         return zero__fail(-EINVAL,
                           "job %s: %s, and no port is known: set MASTER_PORT (under torchrun at "

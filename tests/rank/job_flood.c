@@ -188,7 +188,7 @@ static void flooded(struct rank *r)
     }
     if (r->rank == 0 && f->few)
         limit_descriptors(64);
-    struct zero__job_params p = tcp_params(&real, f->job, 30000, 30000);
+    struct zero__job_params p = tcp_params(&real, f->job, 150000, 150000);
     struct zero__job *job;
     if (r->rank && f->with) /* in the middle of it, when all places are taken */
         tcp_wait(&f->n_open, CONNECTIONS * 6 / 10);

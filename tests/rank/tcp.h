@@ -58,7 +58,7 @@ tcp_params(const struct rank *r, const struct tcp_job *job, int64_t join_ms, int
 
 __attribute__((unused)) static void tcp_wait(const atomic_int *count, int n)
 {
-    for (int i = 0; i < 20000 && atomic_load(count) < n; i++)
+    for (int64_t end = now_ms() + 100000; atomic_load(count) < n && now_ms() < end;)
         sleep_ms(1);
 }
 
