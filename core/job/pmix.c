@@ -64,7 +64,7 @@ struct notice {
 static const char notice_magic[8] = "zero-p1";
 
 /* The call that patient.h makes. */
-struct session {
+struct inquiry {
     struct zero__job_params p;
     struct api api;
     pmix_proc_t me;
@@ -123,7 +123,7 @@ static void value_free(pmix_value_t *value)
 }
 
 /* A number that the launcher knows of this process (wildcard: of the job). */
-static int get_number(const struct session *s, bool wildcard, const char *key, int32_t min,
+static int get_number(const struct inquiry *s, bool wildcard, const char *key, int32_t min,
                       int32_t max, int32_t *out)
 {
     pmix_proc_t proc = s->me;
@@ -173,13 +173,13 @@ static void info_set(pmix_info_t *info, const char *key, pmix_data_type_t type, 
         info->value.data.integer = value;
 }
 
-static void notice_key(const struct session *s, char *key, size_t room)
+static void notice_key(const struct inquiry *s, char *key, size_t room)
 {
     snprintf(key, room, "libzero.%s", s->p.model);
 }
 
 /* What rank 0 has published; -ENOENT (no sentence): nothing that would be there at once. */
-static int get_notice(const struct session *s, bool at_once, struct notice *out)
+static int get_notice(const struct inquiry *s, bool at_once, struct notice *out)
 {
     pmix_proc_t zero = s->me;
     pmix_value_t *value = NULL;
@@ -211,7 +211,7 @@ static int get_notice(const struct session *s, bool at_once, struct notice *out)
 }
 
 /* Rank 0: where it will listen. A secret that was given is shared too: one is enough. */
-static int make_notice(const struct session *s, struct notice *out)
+static int make_notice(const struct inquiry *s, struct notice *out)
 {
     const struct zero__job_params *p = &s->p;
     struct notice n = {.port = p->port, .has_secret = 1};
@@ -240,7 +240,7 @@ static int make_notice(const struct session *s, struct notice *out)
 }
 
 /* A process that asks a second time publishes the same again: others may remember the first. */
-static int publish(const struct session *s)
+static int publish(const struct inquiry *s)
 {
     struct notice n;
     char key[128];
@@ -264,7 +264,7 @@ static int publish(const struct session *s)
     return status == PMIX_SUCCESS ? 0 : failed(&s->api, "PMIx_Commit", status);
 }
 
-static int fence(const struct session *s)
+static int fence(const struct inquiry *s)
 {
     pmix_proc_t all = s->me;
     pmix_info_t info[2];
@@ -276,7 +276,7 @@ static int fence(const struct session *s)
     return status == PMIX_SUCCESS ? 0 : failed(&s->api, "PMIx_Fence", status);
 }
 
-static int share(struct session *s)
+static int share(struct inquiry *s)
 {
     struct zero__job_params *p = &s->p;
     struct notice n;
@@ -294,7 +294,7 @@ static int share(struct session *s)
     return 0;
 }
 
-static int ask(struct session *s)
+static int ask(struct inquiry *s)
 {
     struct zero__job_params *p = &s->p;
     int32_t most = ZERO__JOB_MAX_RANKS;
@@ -317,9 +317,9 @@ static int ask(struct session *s)
     return 0;
 }
 
-static int hold_session(void *arg)
+static int inquire(void *arg)
 {
-    struct session *s = arg;
+    struct inquiry *s = arg;
     int e = load(&s->api);
 
     if (e)
@@ -338,8 +338,8 @@ static int hold_session(void *arg)
 
 int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 {
-    struct session s = {.p = *p, .timeout_s = (int)((timeout_ns + ZERO_SECOND - 1) / ZERO_SECOND)};
-    int e = zero__call_within(zero__deadline_ns(timeout_ns + GRACE_NS), hold_session, &s, sizeof s);
+    struct inquiry s = {.p = *p, .timeout_s = (int)((timeout_ns + ZERO_SECOND - 1) / ZERO_SECOND)};
+    int e = zero__call_within(zero__deadline_ns(timeout_ns + GRACE_NS), inquire, &s, sizeof s);
 
     if (e == -ETIMEDOUT && s.api.init == NULL) /* as it was: the call has not come back */
         e = zero__fail(e,
