@@ -220,10 +220,14 @@ static int turn(struct zero_runtime *rt, int *culprit)
     return err;
 }
 
-/* Another rank gave up: why, it has told the job, or soon will. */
+/*
+ * Another rank gave up, or has ended: the job knows why and who, or soon will. A transport may hear
+ * of it first, and is not to blame for a connection that broke.
+ */
 static int is_consequence(int err)
 {
-    return err == -ECANCELED || err == -ECONNABORTED;
+    return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
+           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH;
 }
 
 static void cause_await(struct zero_runtime *rt)
