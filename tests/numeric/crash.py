@@ -65,7 +65,7 @@ def check(comm, number, victim):
 def damaged(good):
     with open(good, encoding="utf-8") as file:
         content = file.read()
-    for what, text in (("empty", ""), ("cut", content[: len(content) // 3]), ("garbage", "\0\1{[" * 999),
+    for what, text in (("empty", ""), ("cut", content[: content.index("\n", len(content) // 3) - 9]), ("garbage", "\0\1{[" * 999),
                        ("a huge rank", content.replace('"rank": ', '"rank": 99999', 1)),
                        ("no object", "[1, 2]\n")):
         folder = support.path(f"damaged-{what.replace(' ', '-')}")
