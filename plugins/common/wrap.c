@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "wrap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "below.h"
+
+int64_t zero__wrap_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+const char *zero__wrap_call_name(enum zero__wrap_call call)
+{
+    static const char *const names[ZERO__N_CALLS] = {
+        "open", "close", "alloc", "free", "reg", "unreg", "exchange", "map", "split", "comm_close"};
+
+    return names[call];
+}
+
+/* ---- What is below ----------------------------------------------------------------------------
+ */
+
+static const char *below_named(const struct zero__wrapper *w, const struct zero_host *host)
+{
+    return host->param(host->ctx, w->name, w->option, "shm",
+                       "Communication plugin below this one: a name in the same folder, or an "
+                       "absolute path");
+}
+
+static int below_load(const struct zero__wrapper *w, const struct zero_host *host,
+                      struct zero_comm_ops *ops)
+{
+    const struct zero__voice v = {host, w->name};
+
+    return zero__below_load(&v, w->shown, below_named(w, host), ops);
+}
+
+int zero__wrap_shape(const struct zero__wrapper *w, const struct zero_host *host, unsigned *shape)
+{
+    struct zero_comm_ops ops;
+    int err = below_load(w, host, &ops);
+
+    if (!err)
+        *shape = (ops.alloc && ops.free ? 1 : 0) | (ops.map ? 2 : 0) | (ops.missing ? 4 : 0);
+    return err;
+}
+
+/*
+ * Streams are not declared: a collective in a stream has no completion that a wrapper could see. A
+ * library that has a stream waits for it and then posts without one.
+ */
+int zero__wrap_probe(const struct zero__wrapper *w, const struct zero_host *host,
+                     struct zero_comm_caps *caps)
+{
+    struct zero_comm_ops ops;
+    char note[sizeof caps->note];
+    int err = below_load(w, host, &ops);
+
+    if (!err)
+        err = ops.probe(host, caps);
+    if (err)
+        return err;
+    caps->flags &= ~(uint32_t)ZERO_COMM_STREAM;
+    if (caps->max_inflight > ZERO__WRAP_INFLIGHT || caps->max_inflight == 0)
+        caps->max_inflight = ZERO__WRAP_INFLIGHT;
+    memcpy(note, caps->note, sizeof note);
+    note[sizeof note - 1] = 0;
+    snprintf(caps->note, sizeof caps->note, "over %.40s: %.80s", below_named(w, host), note);
+    return 0;
+}
+
+/* ---- Contexts ---------------------------------------------------------------------------------
+ */
+
+static int before(struct zero_comm_ctx *ctx, enum zero__wrap_call call)
+{
+    return ctx->wrapper->before ? ctx->wrapper->before(ctx, call) : 0;
+}
+
+static int after(struct zero_comm_ctx *ctx, enum zero__wrap_call call, int err, uint64_t bytes,
+                 int64_t start_ns)
+{
+    if (ctx->wrapper->after)
+        ctx->wrapper->after(ctx, call, err, bytes, start_ns);
+    return err;
+}
+
+int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *params,
+                    struct zero_comm_ctx **out)
+{
+    const struct zero__voice v = {params->host, w->name};
+    struct zero_comm_caps caps = {.size = sizeof caps};
+    struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
+    int err;
+
+    if (!ctx)
+        return zero__say(&v, -ENOMEM, "no memory for a context");
+    ctx->wrapper = w;
+    ctx->voice = v;
+    ctx->rank = params->oob ? params->oob->rank : 0;
+    ctx->ranks = params->oob ? params->oob->ranks : 1;
+    err = below_load(w, params->host, &ctx->below);
+    if (!err)
+        err = zero__wrap_probe(w, params->host, &caps);
+    ctx->inflight = caps.max_inflight;
+    if (!err)
+        err = w->begin(ctx);
+    if (err) {
+        free(ctx);
+        return err;
+    }
+    err = before(ctx, ZERO__CALL_OPEN);
+    if (!err) {
+        int64_t start = zero__wrap_now();
+        err = ctx->below.open(params, &ctx->inner);
+        after(ctx, ZERO__CALL_OPEN, err, 0, start);
+    }
+    if (err) {
+        w->end(ctx);
+        free(ctx);
+        return err;
+    }
+    *out = ctx;
+    return 0;
+}
+
+static void comm_free(struct zero_comm *comm)
+{
+    free(comm->records);
+    free(comm->batch);
+    free(comm);
+}
+
+int zero__wrap_close(struct zero_comm_ctx *ctx)
+{
+    int refused = before(ctx, ZERO__CALL_CLOSE), err;
+    int64_t start = zero__wrap_now();
+
+    err = after(ctx, ZERO__CALL_CLOSE, ctx->below.close(ctx->inner), 0, start);
+    while (ctx->comms) { /* below, they went with the context */
+        struct zero_comm *comm = ctx->comms;
+        ctx->comms = comm->next;
+        comm_free(comm);
+    }
+    ctx->wrapper->end(ctx);
+    free(ctx);
+    return refused ? refused : err;
+}
+
+int zero__wrap_wake(struct zero_comm_ctx *ctx)
+{
+    return ctx->below.wake(ctx->inner);
+}
+
+int zero__wrap_abort(struct zero_comm_ctx *ctx)
+{
+    return ctx->below.abort(ctx->inner);
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------
+ */
+
+int zero__wrap_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
+                     struct zero_mr **mr)
+{
+    int err = before(ctx, ZERO__CALL_ALLOC);
+    int64_t start = zero__wrap_now();
+
+    if (err)
+        return err;
+    return after(ctx, ZERO__CALL_ALLOC, ctx->below.alloc(ctx->inner, bytes, mem, base, mr), bytes,
+                 start);
+}
+
+int zero__wrap_free(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    int err = before(ctx, ZERO__CALL_FREE);
+    int64_t start = zero__wrap_now();
+
+    return err ? err : after(ctx, ZERO__CALL_FREE, ctx->below.free(ctx->inner, mr), 0, start);
+}
+
+int zero__wrap_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
+                   struct zero_mr **mr)
+{
+    int err = before(ctx, ZERO__CALL_REG);
+    int64_t start = zero__wrap_now();
+
+    if (err)
+        return err;
+    return after(ctx, ZERO__CALL_REG, ctx->below.reg(ctx->inner, base, bytes, mem, mr), bytes,
+                 start);
+}
+
+int zero__wrap_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    int err = before(ctx, ZERO__CALL_UNREG);
+    int64_t start = zero__wrap_now();
+
+    return err ? err : after(ctx, ZERO__CALL_UNREG, ctx->below.unreg(ctx->inner, mr), 0, start);
+}
+
+int zero__wrap_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    int err = before(ctx, ZERO__CALL_EXCHANGE);
+    int64_t start = zero__wrap_now();
+
+    if (err)
+        return err;
+    return after(ctx, ZERO__CALL_EXCHANGE, ctx->below.exchange(ctx->inner, mr), 0, start);
+}
+
+int zero__wrap_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
+                   void **base)
+{
+    int err = before(ctx, ZERO__CALL_MAP);
+    int64_t start = zero__wrap_now();
+
+    if (err)
+        return err;
+    return after(ctx, ZERO__CALL_MAP, ctx->below.map(ctx->inner, mr, off, len, base), len, start);
+}
+
+/* ---- Communicators ----------------------------------------------------------------------------
+ */
+
+static struct zero_comm *comm_new(struct zero_comm_ctx *ctx)
+{
+    struct zero_comm *comm = calloc(1, sizeof *comm);
+
+    if (!comm)
+        return NULL;
+    comm->ctx = ctx;
+    comm->records = calloc(ctx->inflight, sizeof *comm->records);
+    comm->batch = calloc(ctx->inflight, sizeof *comm->batch);
+    if (!comm->records || !comm->batch) {
+        comm_free(comm);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < ctx->inflight; i++) {
+        comm->records[i].comm = comm;
+        comm->records[i].next = comm->free;
+        comm->free = &comm->records[i];
+    }
+    comm->n_free = ctx->inflight;
+    return comm;
+}
+
+int zero__wrap_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color,
+                     int32_t key, struct zero_comm **out)
+{
+    struct zero_comm *comm;
+    int64_t start;
+    int err = before(ctx, ZERO__CALL_SPLIT);
+
+    if (err)
+        return err;
+    comm = comm_new(ctx);
+    if (!comm)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator");
+    start = zero__wrap_now();
+    err = ctx->below.split(ctx->inner, parent ? parent->inner : NULL, color, key, &comm->inner);
+    after(ctx, ZERO__CALL_SPLIT, err, 0, start);
+    if (err || !comm->inner) {
+        comm_free(comm);
+        comm = NULL;
+    } else {
+        comm->number = ++ctx->n_comms;
+        comm->next = ctx->comms;
+        ctx->comms = comm;
+    }
+    if (!err)
+        *out = comm;
+    return err;
+}
+
+int zero__wrap_error(struct zero_comm *comm)
+{
+    if (comm->err)
+        return zero__say(&comm->ctx->voice, comm->err, "%s", comm->why);
+    return comm->ctx->below.error(comm->inner);
+}
+
+int zero__wrap_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
+{
+    if (comm->held && max > 0 && comm->posted - comm->completed == 1) {
+        ranks[0] = comm->ctx->rank; /* the plugin below knows nothing of it yet */
+        return 1;
+    }
+    return comm->ctx->below.missing(comm->inner, ranks, max);
+}
+
+int zero__wrap_wire_bytes(struct zero_comm *comm, uint64_t *bytes)
+{
+    return comm->ctx->below.wire_bytes(comm->inner, bytes);
+}
+
+int zero__wrap_comm_close(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct zero_comm **link = &ctx->comms;
+    int err = before(ctx, ZERO__CALL_COMM_CLOSE);
+    int64_t start = zero__wrap_now();
+
+    if (err)
+        return err;
+    err = after(ctx, ZERO__CALL_COMM_CLOSE, ctx->below.comm_close(comm->inner), 0, start);
+    while (*link != comm)
+        link = &(*link)->next;
+    *link = comm->next;
+    comm_free(comm);
+    return err;
+}
+
+/* ---- Collectives ------------------------------------------------------------------------------
+ */
+
+int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
+{
+    if (n > comm->ctx->inflight)
+        return zero__say(&comm->ctx->voice, -EINVAL, "a batch of %u is larger than %u", n,
+                         comm->ctx->inflight);
+    if (n > comm->n_free)
+        return -EAGAIN;
+    for (uint32_t i = 0; i < n; i++) {
+        struct zero__wrap_record *r = comm->free;
+        comm->free = r->next;
+        r->next = NULL;
+        r->coll = colls[i];
+        r->place = comm->posted + i;
+        r->start_ns = zero__wrap_now();
+        comm->batch[i] = colls[i];
+        comm->batch[i].user = (uintptr_t)r;
+    }
+    comm->n_free -= n;
+    return 0;
+}
+
+static void record_give(struct zero__wrap_record *r)
+{
+    r->next = r->comm->free;
+    r->comm->free = r;
+    r->comm->n_free++;
+}
+
+void zero__wrap_give_batch(struct zero_comm *comm, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        record_give(zero__wrap_record(comm->batch[i].user));
+}
+
+struct zero_cqe zero__wrap_complete(struct zero__wrap_record *r, int64_t res)
+{
+    struct zero_cqe cqe = {r->coll.user, res};
+
+    r->comm->completed++;
+    record_give(r);
+    return cqe;
+}
