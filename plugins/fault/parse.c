@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The language of ZERO_FAULT, which fault.h describes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+
+#define GRAMMAR                                                                                  \
+    "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "  \
+    "skip, size, dtype or order, and KEY=VALUE at=open|split|alloc|exchange|post|progress|done|" \
+    "close, rank=R|any|all, n=N|A-B, times=K, kind=all_gather|reduce_scatter|all_reduce|"        \
+    "broadcast|barrier, comm=C"
+
+static const char *const actions[FAULT_N_ACTIONS] = {"delay", "error", "kill",  "stop",
+                                                     "skip",  "size",  "dtype", "order"};
+static const char *const places[FAULT_N_PLACES] = {"open", "split",    "alloc", "exchange",
+                                                   "post", "progress", "done",  "close"};
+
+static const struct {
+    const char *name;
+    int err;
+} errors[] = {
+    {"EPERM", EPERM},         {"ENOENT", ENOENT},         {"EIO", EIO},
+    {"EAGAIN", EAGAIN},       {"ENOMEM", ENOMEM},         {"EBUSY", EBUSY},
+    {"ENODEV", ENODEV},       {"EINVAL", EINVAL},         {"ENOSPC", ENOSPC},
+    {"EPIPE", EPIPE},         {"EPROTO", EPROTO},         {"ENOTSUP", ENOTSUP},
+    {"ENETDOWN", ENETDOWN},   {"ECONNRESET", ECONNRESET}, {"ECONNABORTED", ECONNABORTED},
+    {"ETIMEDOUT", ETIMEDOUT}, {"ECANCELED", ECANCELED},   {"EHOSTUNREACH", EHOSTUNREACH},
+};
+
+const char *zero__fault_place_name(enum fault_place place)
+{
+    return places[place];
+}
+
+/* Index of the word in a list, -1: none. */
+static int find(const char *word, const char *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(word, list[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* A whole number from `least` to `most`, up to `end`, NULL: the end of the text. */
+static bool number(const char *text, const char *end, uint64_t least, uint64_t most, uint64_t *x)
+{
+    char *stop;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *x = strtoull(text, &stop, 10);
+    return errno == 0 && (end ? stop == end : *stop == 0) && *x >= least && *x <= most;
+}
+
+static bool read_error(const char *text, int *err)
+{
+    uint64_t x;
+
+    if (number(text, NULL, 1, 4095, &x)) {
+        *err = -(int)x;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (strcmp(text, errors[i].name) == 0) {
+            *err = -errors[i].err;
+            return true;
+        }
+    return false;
+}
+
+static bool read_rank(const char *text, int32_t *rank)
+{
+    uint64_t x;
+
+    if (strcmp(text, "any") == 0)
+        *rank = FAULT_ANY_RANK;
+    else if (strcmp(text, "all") == 0)
+        *rank = FAULT_ALL_RANKS;
+    else if (number(text, NULL, 0, INT32_MAX, &x))
+        *rank = (int32_t)x;
+    else
+        return false;
+    return true;
+}
+
+static bool read_range(const char *text, uint64_t *first, uint64_t *last)
+{
+    const char *dash = strchr(text, '-');
+
+    if (!number(text, dash, 1, UINT32_MAX, first))
+        return false;
+    *last = *first;
+    return !dash || number(dash + 1, NULL, *first, UINT32_MAX, last);
+}
+
+static bool read_kind(const char *text, uint32_t *kinds)
+{
+    for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++)
+        if (strcmp(text, zero__coll_name(kind)) == 0) {
+            *kinds = 1u << kind;
+            return true;
+        }
+    return false;
+}
+
+/* The first word; value is NULL without one. */
+static const char *read_action(struct fault *f, const char *word, const char *value)
+{
+    int action = find(word, actions, FAULT_N_ACTIONS);
+    uint64_t ms;
+
+    if (action < 0)
+        return "there is no such action";
+    f->action = (enum fault_action)action;
+    if (f->action == FAULT_DELAY) {
+        if (!value || !number(value, NULL, 0, FAULT_DELAY_MOST_MS, &ms))
+            return "delay wants milliseconds, at most an hour of them";
+        f->delay_ns = (int64_t)ms * 1000000;
+    } else if (f->action == FAULT_ERROR) {
+        if (!value || !read_error(value, &f->err))
+            return "error wants the name or number of an errno";
+    } else if (value) {
+        return "this action takes no value";
+    }
+    return NULL;
+}
+
+static const char *read_key(struct fault *f, const char *key, const char *value)
+{
+    uint64_t x;
+    int place;
+
+    if (!value)
+        return "a key wants a value";
+    if (strcmp(key, "at") == 0) {
+        place = find(value, places, FAULT_N_PLACES);
+        f->place = (enum fault_place)(place < 0 ? 0 : place);
+        return place < 0 ? "there is no such place" : NULL;
+    }
+    if (strcmp(key, "rank") == 0)
+        return read_rank(value, &f->rank) ? NULL : "a rank is a number, any or all";
+    if (strcmp(key, "n") == 0)
+        return read_range(value, &f->first, &f->last) ? NULL : "n is a number from 1, or A-B";
+    if (strcmp(key, "kind") == 0)
+        return read_kind(value, &f->kinds) ? NULL : "there is no such collective";
+    if (strcmp(key, "times") == 0) {
+        if (!number(value, NULL, 1, UINT32_MAX, &f->times))
+            return "times is a number from 1";
+        return NULL;
+    }
+    if (strcmp(key, "comm") == 0) {
+        if (!number(value, NULL, 1, UINT32_MAX, &x))
+            return "comm is a number from 1";
+        f->comm = (uint32_t)x;
+        return NULL;
+    }
+    return "there is no such key";
+}
+
+/* One fault, from text that may be written to; what is wrong with it, or NULL. */
+static const char *read_fault(struct fault *f, char *text)
+{
+    const char *wrong = NULL;
+    char *rest = NULL;
+    bool first = true;
+
+    for (char *word = strtok_r(text, ":", &rest); word && !wrong;
+         word = strtok_r(NULL, ":", &rest)) {
+        char *value = strchr(word, '=');
+        if (value)
+            *value++ = 0;
+        wrong = first ? read_action(f, word, value) : read_key(f, word, value);
+        first = false;
+    }
+    if (wrong)
+        return wrong;
+    if (first)
+        return "it is empty";
+    if (fault_changes(f->action) && f->place != FAULT_AT_POST)
+        return "skip, size, dtype and order are for at=post";
+    if ((f->comm || f->kinds != UINT32_MAX) && f->place != FAULT_AT_POST &&
+        f->place != FAULT_AT_DONE)
+        return "kind and comm are for at=post and at=done";
+    return NULL;
+}
+
+int zero__fault_parse(const struct zero__voice *v, struct fault_set *set)
+{
+    const char *whole =
+        v->host->param(v->host->ctx, v->plugin, "fault", "",
+                       "Faults that the comm plugin fault injects, as ACTION[:KEY=VALUE]...[,...]");
+
+    for (const char *at = whole; *at || at != whole;) {
+        struct fault *f = &set->faults[set->n];
+        size_t len = strcspn(at, ",");
+        char text[FAULT_TEXT];
+        const char *wrong = "it is too long";
+
+        if (set->n == FAULT_MOST)
+            return zero__say(v, -E2BIG, "ZERO_FAULT has more than %d faults", FAULT_MOST);
+        *f = (struct fault){.place = FAULT_AT_POST,
+                            .rank = FAULT_ANY_RANK,
+                            .first = 1,
+                            .last = 1,
+                            .times = 1,
+                            .kinds = UINT32_MAX};
+        if (len < sizeof text) {
+            memcpy(text, at, len);
+            text[len] = 0;
+            memcpy(f->text, text, len + 1);
+            wrong = read_fault(f, text);
+        }
+        if (wrong)
+            return zero__say(v, -EINVAL, "ZERO_FAULT: \"%.*s\": %s; " GRAMMAR,
+                             (int)(len < 200 ? len : 200), at, wrong);
+        set->n++;
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return 0;
+}
+
+/* A number from 0 to n - 1 that depends on the seed and on what it is for, alike on all ranks. */
+static uint64_t draw(uint64_t seed, uint64_t what, uint64_t n)
+{
+    uint64_t x = (seed + 1) * 0xd1342543de82ef95u + (what + 1) * 0xaf251af3b0f025b5u;
+
+    for (int i = 0; i < 3; i++)
+        x = (x ^ (x >> 29)) * 0xda942042e4dd58b5u;
+    return (x >> 32) % n;
+}
+
+int zero__fault_choose(const struct zero__voice *v, struct fault_set *set, int32_t ranks)
+{
+    const char *text = v->host->param(v->host->ctx, v->plugin, "fault_seed", "1",
+                                      "Chooses ranks and times that ZERO_FAULT leaves open");
+    uint64_t seed;
+
+    if (!number(text, NULL, 0, UINT64_MAX, &seed))
+        return zero__say(v, -EINVAL, "ZERO_FAULT_SEED is \"%.64s\": a whole number is wanted",
+                         text);
+    for (uint32_t i = 0; i < set->n; i++) {
+        struct fault *f = &set->faults[i];
+        if (f->rank == FAULT_ANY_RANK)
+            f->rank = (int32_t)draw(seed, 2 * i, (uint64_t)ranks);
+        if (f->rank >= ranks)
+            return zero__say(v, -EINVAL,
+                             "ZERO_FAULT: \"%s\": there is no rank %d, the last one is %d", f->text,
+                             f->rank, ranks - 1);
+        f->first += draw(seed, 2 * i + 1, f->last - f->first + 1);
+        f->last = f->first;
+    }
+    return 0;
+}
