@@ -2,12 +2,14 @@
 /* The plugin `trace`; see trace.h. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "trace.h"
 
-#define say(ctx, level, ...) \
-    ((ctx)->voice.host->log((ctx)->voice.host->ctx, TRACE_NAME, (level), __VA_ARGS__))
+/* A line of log. The parameter is not called ctx, which is a member's name, too. */
+#define say(context, level, ...) \
+    ((context)->voice.host->log((context)->voice.host->ctx, TRACE_NAME, (level), __VA_ARGS__))
 
 static int trace_begin(struct zero_comm_ctx *ctx)
 {
@@ -58,6 +60,18 @@ static int trace_open(const struct zero_comm_open *params, struct zero_comm_ctx 
     return zero__wrap_open(&wrapper, params, ctx);
 }
 
+static void note_post(struct zero_comm *comm, const struct zero_coll *c, uint64_t place, int err)
+{
+    bool moves = c->kind != ZERO_BARRIER;
+
+    say(comm->ctx, err ? ZERO_LOG_DEBUG : ZERO_LOG_TRACE,
+        "post of %s %" PRIu64 " on communicator %u = %d: %" PRIu64
+        " %s to %s, flags 0x%x, group %u epoch %u sequence %" PRIu64,
+        zero__coll_name(c->kind), place, comm->number, err, c->count,
+        moves ? zero_dtype_name(c->src_dtype) : "-", moves ? zero_dtype_name(c->dst_dtype) : "-",
+        c->flags, c->group, c->epoch, c->sequence);
+}
+
 static int trace_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
                       void *stream)
 {
@@ -74,15 +88,8 @@ static int trace_post(struct zero_comm *comm, const struct zero_coll *colls, uin
             zero__wrap_give_batch(comm, n);
     }
     t->full += err == -EAGAIN;
-    for (uint32_t i = 0; i < n && err != -EAGAIN; i++) {
-        const struct zero_coll *c = &colls[i];
-        say(ctx, err ? ZERO_LOG_DEBUG : ZERO_LOG_TRACE,
-            "post of %s %" PRIu64 " on communicator %u = %d: %" PRIu64
-            " %s to %s, flags 0x%x, group %u epoch %u sequence %" PRIu64,
-            zero__coll_name(c->kind), comm->posted + i, comm->number, err, c->count,
-            zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype), c->flags, c->group,
-            c->epoch, c->sequence);
-    }
+    for (uint32_t i = 0; i < n && err != -EAGAIN; i++)
+        note_post(comm, &colls[i], comm->posted + i, err);
     if (!err)
         comm->posted += n;
     return err;
