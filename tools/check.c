@@ -21,7 +21,7 @@
 struct options {
     const char *plugin, *only;
     int ranks;
-    uint64_t seed;
+    uint64_t seed, repeat;
     bool list, rank;
 };
 
@@ -33,7 +33,8 @@ static void help(void)
         "and prints TAP. What the plugin declares must work, bit by bit; what it does not declare\n"
         "must be refused. Ranks are processes on this machine; no model is needed.\n\n"
         "  -n, --ranks N     ranks (2)\n"
-        "      --only WORD   only cases whose name contains WORD\n"
+        "      --case TEXT   only cases whose name contains TEXT\n"
+        "      --repeat K    every case K times in a row, with the seeds S, S+1 ... (1)\n"
         "      --seed S      another set of values and orders (1)\n"
         "      --list        the cases\n"
         "  -h, --help        this text\n\n"
@@ -48,7 +49,8 @@ static int parse(int argc, char **argv, struct options *o)
 {
     static const struct option options[] = {
         {"ranks", required_argument, NULL, 'n'},
-        {"only", required_argument, NULL, 'o'},
+        {"case", required_argument, NULL, 'c'},
+        {"repeat", required_argument, NULL, 'k'},
         {"seed", required_argument, NULL, 's'},
         {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
@@ -58,7 +60,7 @@ static int parse(int argc, char **argv, struct options *o)
     uint64_t x;
     int c;
 
-    *o = (struct options){.ranks = 2, .seed = 1, .only = ""};
+    *o = (struct options){.ranks = 2, .seed = 1, .repeat = 1, .only = ""};
     optind = 0;
     while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
         if (c == 'n') {
@@ -68,7 +70,10 @@ static int parse(int argc, char **argv, struct options *o)
         } else if (c == 's') {
             if (!bench_number("check", "--seed", optarg, 0, UINT32_MAX, &o->seed))
                 return 2;
-        } else if (c == 'o') {
+        } else if (c == 'k') {
+            if (!bench_number("check", "--repeat", optarg, 1, 1000000, &o->repeat))
+                return 2;
+        } else if (c == 'c') {
             o->only = optarg;
         } else if (c == 'l') {
             o->list = true;
@@ -95,14 +100,30 @@ struct verdict {
     char text[CHECK_TEXTS][sizeof((struct check_rank *)0)->text[0]];
 };
 
+/* One run of a case. */
+struct turn {
+    const struct check_case *test;
+    unsigned number;
+    uint64_t seed;
+    bool repeated;
+};
+
+static void print_name(const struct turn *t, bool good)
+{
+    printf("%sok %u - %s", good ? "" : "not ", t->number, t->test->name);
+    if (t->repeated)
+        printf(", seed %" PRIu64, t->seed);
+}
+
 /* What all ranks think of a case, printed by rank 0. */
-static void print_verdict(const struct verdict *all, int ranks, unsigned number, const char *name)
+static void print_verdict(const struct verdict *all, int ranks, const struct turn *t)
 {
     bool good = true;
 
     for (int p = 0; p < ranks; p++)
         good &= all[p].n_bad == 0;
-    printf("%sok %u - %s\n", good ? "" : "not ", number, name);
+    print_name(t, good);
+    putchar('\n');
     for (int p = 0; p < ranks; p++)
         for (int i = 0; i < all[p].n_bad && i < CHECK_TEXTS; i++)
             printf("# %.*s\n", (int)sizeof all[p].text[i], all[p].text[i]);
@@ -110,8 +131,8 @@ static void print_verdict(const struct verdict *all, int ranks, unsigned number,
 }
 
 /* One case on this rank. *failed: on any. */
-static int try_case(struct bench_comm *b, const struct options *o, const struct check_case *test,
-                    unsigned number, struct verdict *all, bool *failed)
+static int try_case(struct bench_comm *b, const struct options *o, const struct turn *t,
+                    struct verdict *all, bool *failed)
 {
     static struct check_rank r; /* too large for a stack */
     static struct verdict mine;
@@ -124,20 +145,22 @@ static int try_case(struct bench_comm *b, const struct options *o, const struct 
                             .plugin = o->plugin,
                             .rank = b->rank,
                             .ranks = b->ranks,
-                            .seed = o->seed * 1000};
-    if (!check_applies(test, &r, &why)) {
-        if (b->rank == 0)
-            printf("ok %u - %s # SKIP %s\n", number, test->name, why);
+                            .seed = t->seed * 1000};
+    if (!check_applies(t->test, &r, &why)) {
+        if (b->rank == 0) {
+            print_name(t, true);
+            printf(" # SKIP %s\n", why);
+        }
         return 0;
     }
-    test->run(&r);
+    t->test->run(&r);
     mine = (struct verdict){.n_bad = r.n_bad};
     memcpy(mine.text, r.text, sizeof mine.text);
     int err = bench_comm_gather(b, &mine, sizeof mine, all);
     if (err) /* the ranks are out of step: no further case can tell anything */
-        print_verdict(&mine, 1, number, test->name);
+        print_verdict(&mine, 1, t);
     else if (b->rank == 0)
-        print_verdict(all, b->ranks, number, test->name);
+        print_verdict(all, b->ranks, t);
     for (int p = 0; p < b->ranks && !err; p++)
         *failed |= all[p].n_bad != 0;
     return err;
@@ -160,7 +183,6 @@ static unsigned count_chosen(const struct options *o)
 static int run_rank(const struct options *o)
 {
     struct verdict *all = NULL;
-    unsigned number = 0;
     struct bench_comm b;
     bool failed = false;
     int err = bench_comm_join(&b, o->plugin);
@@ -168,13 +190,18 @@ static int run_rank(const struct options *o)
     b.who = "zero check comm";
     if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
         err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
+    struct turn t = {.repeated = o->repeat > 1};
     if (!err && b.rank == 0)
-        printf("1..%u\n# comm plugin %s, %d rank%s, seed %llu: %s\n", count_chosen(o), o->plugin,
-               b.ranks, b.ranks == 1 ? "" : "s", (unsigned long long)o->seed, b.caps.note);
+        printf("1..%" PRIu64 "\n# comm plugin %s, %d rank%s, seed %" PRIu64 ": %s\n",
+               count_chosen(o) * o->repeat, o->plugin, b.ranks, b.ranks == 1 ? "" : "s", o->seed,
+               b.caps.note);
     fflush(stdout);
-    for (const struct check_case *test = check_comm_cases; test->name && !err; test++)
-        if (is_chosen(o, test))
-            err = try_case(&b, o, test, ++number, all, &failed);
+    for (t.test = check_comm_cases; t.test->name && !err; t.test++)
+        for (uint64_t k = 0; k < o->repeat && is_chosen(o, t.test) && !err; k++) {
+            t.number++;
+            t.seed = o->seed + k;
+            err = try_case(&b, o, &t, all, &failed);
+        }
     if (err && all && b.rank == 0)
         printf("Bail out! the ranks are out of step: %s\n", zero__error_text());
     free(all);

@@ -17,7 +17,23 @@
 #include "../../plugins/common/oob.h"
 #include "../../plugins/common/p2p/p2p.h"
 
-#define NAME "mem"
+/* Variants declare less, and refuse the rest: `movers` no reductions, `sums` one kind of sums. */
+#ifndef MEM_NAME
+#define MEM_NAME "mem"
+#endif
+#ifndef MEM_KINDS
+#define MEM_KINDS ZERO__ALL_KINDS
+#endif
+#ifndef MEM_DTYPES
+#define MEM_DTYPES ZERO__ALL_DTYPES
+#endif
+#ifndef MEM_REDOPS
+#define MEM_REDOPS (1u << ZERO_SUM | 1u << ZERO_MAX)
+#endif
+#ifndef MEM_FLAGS
+#define MEM_FLAGS (ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT)
+#endif
+#define NAME MEM_NAME
 #define EAGER 4096 /* bytes that a send copies and forgets */
 
 /* A message on its way: from a sender to the inbox of its peer, and back when it was large. */
@@ -402,14 +418,52 @@ static int mem_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice voice = {host, NAME};
 
-    return zero__p2p_caps(&voice, caps);
+    int err = zero__p2p_caps(&voice, caps);
+
+    caps->flags &= MEM_FLAGS;
+    caps->kinds &= MEM_KINDS;
+    caps->redops &= MEM_REDOPS;
+    caps->dtypes &= MEM_DTYPES;
+    return err;
+}
+
+static int is_declared(const struct zero_coll *c)
+{
+    if (c->kind > ZERO_BARRIER || c->src_dtype >= 32 || c->dst_dtype >= 32 || c->redop >= 32)
+        return 1; /* wrong in itself */
+    if (!(MEM_KINDS & 1u << c->kind))
+        return 0;
+    return !zero__coll_reduces(c->kind) ||
+           ((MEM_REDOPS & 1u << c->redop) && (MEM_DTYPES & 1u << c->src_dtype) &&
+            (MEM_DTYPES & 1u << c->dst_dtype) &&
+            (!(c->flags & ZERO_COLL_ACCUMULATE) || (MEM_FLAGS & ZERO_COMM_ACCUMULATE)));
+}
+
+static int mem_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_declared(&colls[i]))
+            return -ENOTSUP;
+    return zero__p2p_post(comm, colls, n, stream);
 }
 
 static const struct zero_comm_ops ops = {
     .size = sizeof(struct zero_comm_ops),
     .probe = mem_probe,
     .open = mem_open,
-    ZERO__P2P_ENTRIES,
+    .close = zero__p2p_close,
+    .reg = zero__p2p_reg,
+    .unreg = zero__p2p_unreg,
+    .exchange = zero__p2p_exchange,
+    .progress = zero__p2p_progress,
+    .wake = zero__p2p_wake,
+    .abort = zero__p2p_abort,
+    .split = zero__p2p_split,
+    .post = mem_post,
+    .error = zero__p2p_error,
+    .missing = zero__p2p_missing,
+    .wire_bytes = zero__p2p_wire_bytes,
+    .comm_close = zero__p2p_comm_close,
 };
 
 static const struct zero_iface ifaces[] = {

@@ -27,7 +27,7 @@ check() {
 passes() { { [ "$status" = 0 ] && grep -q '^ok' out && ! grep -q '^not ok' out; } || show; }
 # refused WHAT BELOW WORDS: trace over BELOW cannot be used, and the reason has the words.
 refused() {
-    ZERO_TRACE_COMM=$2 check 2 trace --only 'waiting'
+    ZERO_TRACE_COMM=$2 check 2 trace --case 'waiting'
     ok "$1" refusal "$3"
 }
 refusal() { { [ "$status" = 2 ] && grep -qF -e "$1" err; } || show; }
@@ -49,7 +49,7 @@ for wrapper in trace fault; do
 done
 ZERO_TRACE_COMM=fault check 2 trace
 ok 'trace over fault over shm' passes
-ZERO_FAULT_COMM=$libs/zero-comm-trace.so check 2 "$libs/zero-comm-fault.so" --only 'data'
+ZERO_FAULT_COMM=$libs/zero-comm-trace.so check 2 "$libs/zero-comm-fault.so" --case 'data'
 ok 'fault over trace over shm, by absolute paths' passes
 "$zero" info >out 2>err
 ok 'zero info shows what is below' grep -q 'over shm: ranks of one machine' out
@@ -92,21 +92,21 @@ chmod 0666 open/zero-comm-shm.so
 refused 'a file that everybody may write to' "$tmp/open/zero-comm-shm.so" 'chmod o-w'
 chmod 0644 open/zero-comm-shm.so
 ln -s open/zero-comm-shm.so zero-comm-shm.so
-ZERO_TRACE_COMM=$tmp/zero-comm-shm.so check 2 trace --only 'waiting'
+ZERO_TRACE_COMM=$tmp/zero-comm-shm.so check 2 trace --case 'waiting'
 ok 'a link from a good folder to a good file' passes
 chmod 0777 open
 refused 'a link into a bad folder' "$tmp/zero-comm-shm.so" 'chmod o-w'
 
 # ---- What trace writes
 
-ZERO_LOG=none,trace:info check 2 trace --only 'wire bytes'
+ZERO_LOG=none,trace:info check 2 trace --case 'wire bytes'
 ok 'the table: collectives' grep -qE 'all_gather +1 +0 +[0-9]+ ' err
 ok 'the table: calls' grep -qE 'exchange +1 +0 ' err
 ok 'no more than the table' test "$(grep -c 'post of' err)" = 0
-ZERO_LOG=none,trace:trace check 2 trace --only 'wire bytes'
+ZERO_LOG=none,trace:trace check 2 trace --case 'wire bytes'
 ok 'posts' grep -qE 'post of all_reduce 2 on communicator 1 = 0: [0-9]+ bf16 to fp32' err
 ok 'completions' grep -qE 'broadcast 3 on communicator 1 = [0-9]+ after [0-9.]+ ms' err
 ok 'memory' grep -qE 'alloc of 4194304 bytes = 0 in' err
-ZERO_LOG='' check 2 trace --only 'wire bytes'
+ZERO_LOG='' check 2 trace --case 'wire bytes'
 ok 'nothing unless asked' test ! -s err
 done_testing

@@ -22,71 +22,129 @@ enum difference {
 };
 
 /* What the ranks but the last must read of what they posted: a value of theirs. */
-static const char *const said[N_DIFFERENT] = {"all_reduce", "64",  "fp32", "reduction", "flags",
-                                              "0.5",        " 3 ", " 4 ",  " 5 ",       "root"};
-
-/* What this rank posts; the last rank differs. */
-static struct zero_coll different(struct check_comm *c, enum difference what, bool other)
+static const char *said(enum difference what, const struct zero_coll *ours)
 {
-    struct zero_coll q = check_reduce(c, 64);
+    static const char *const words[N_DIFFERENT] = {NULL,  "64",  "fp32", "reduction", "flags",
+                                                   "0.5", " 3 ", " 4 ",  " 5 ",       "root"};
 
-    if (what == ROOT) {
-        q = (struct zero_coll){.kind = ZERO_BROADCAST,
-                               .src_dtype = ZERO_F32,
-                               .dst_dtype = ZERO_F32,
-                               .scale = 1,
-                               .count = 64};
-        q.root = other ? 1 : 0;
-        if (c->r->rank == q.root)
-            q.src = check_slice(c, 0, 256);
-        else
-            q.dst = check_slice(c, SLAB / 2, 256);
+    if (what != KIND)
+        return words[what];
+    return ours->kind == ZERO_ALL_REDUCE ? "all_reduce" : "all_gather";
+}
+
+/* A sum where it is declared, else a gathering of as much. */
+static struct zero_coll agreed(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = check_reduce(c, count), gather = check_gather(c, count);
+
+    if (check_can(c->r, &q))
         return q;
+    gather.group = q.group;
+    gather.epoch = q.epoch;
+    gather.sequence = q.sequence;
+    return gather;
+}
+
+static struct zero_coll broadcast(const struct check_comm *c, int root)
+{
+    struct zero_coll q = {.kind = ZERO_BROADCAST,
+                          .src_dtype = ZERO_F32,
+                          .dst_dtype = ZERO_F32,
+                          .scale = 1,
+                          .count = 64,
+                          .root = root};
+    if (c->r->rank == root)
+        q.src = check_slice(c, 0, 256);
+    else
+        q.dst = check_slice(c, SLAB / 2, 256);
+    return q;
+}
+
+/* Another kind than q's: one that moves data, or a barrier. */
+static struct zero_coll another_kind(const struct check_comm *c, const struct zero_coll *q)
+{
+    struct zero_coll gather = check_gather(c, 64);
+
+    if (q->kind != ZERO_ALL_GATHER && check_can(c->r, &gather))
+        return gather;
+    return (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1};
+}
+
+/* Half as wide elements at the source; a gathering does not convert. */
+static void retype(struct zero_coll *q)
+{
+    q->src_dtype = ZERO_BF16;
+    q->src.len /= 2;
+    if (q->kind == ZERO_ALL_GATHER) {
+        q->dst_dtype = ZERO_BF16;
+        q->dst.len /= 2;
     }
-    if (!other)
-        return q;
+}
+
+/* What the ranks post, and what the last one posts instead. False: the plugin has no such thing. */
+static bool different(const struct check_comm *c, enum difference what, struct zero_coll *ours,
+                      struct zero_coll *other)
+{
+    struct zero_coll q = agreed(c, 64);
+
+    *ours = what == ROOT ? broadcast(c, 0) : q;
+    if (what == ROOT)
+        q = broadcast(c, 1);
     if (what == KIND)
-        return check_gather(c, 64);
+        q = another_kind(c, &q);
     if (what == COUNT)
-        q = check_reduce(c, 65);
+        q = agreed(c, 65);
     if (what == TYPE)
-        q.src_dtype = ZERO_BF16, q.src.len /= 2;
+        retype(&q);
     if (what == REDOP)
         q.redop = ZERO_MAX, q.scale = 1;
-    if (what == FLAGS)
-        q.flags = ZERO_COLL_INPLACE, q.src = q.dst;
+    if (what == FLAGS && q.kind == ZERO_ALL_GATHER)
+        q.src.mr = q.dst.mr, q.src.off = q.dst.off + (uint64_t)c->r->rank * q.src.len;
+    else if (what == FLAGS)
+        q.src = q.dst;
+    q.flags = what == FLAGS ? ZERO_COLL_INPLACE : 0;
     if (what == SCALE)
         q.scale = 0.25f;
     q.group += what == GROUP;
     q.epoch += what == EPOCH;
     q.sequence += what == SEQUENCE;
-    return q;
+    *other = q;
+    if (what == REDOP || what == SCALE)
+        return ours->kind == ZERO_ALL_REDUCE && check_can(c->r, other);
+    return check_can(c->r, ours) && check_can(c->r, other);
+}
+
+static void go_apart(struct check_comm *c, enum difference what, const struct zero_coll *q,
+                     const char *ours)
+{
+    struct check_rank *r = c->r;
+    struct zero_comm *comm;
+    char name[32];
+
+    if (!want(r, !c->ops->split(c->ctx, NULL, 0, 0, &comm), "split: %s", check_error()))
+        return;
+    snprintf(name, sizeof name, "rank %d", r->ranks - 1);
+    int64_t res = check_run(c, comm, q);
+    want(r, res == -EPROTO, "difference %d: result %" PRId64, (int)what, res);
+    want(r, c->ops->error(comm) == -EPROTO, "difference %d: not sticky", (int)what);
+    want(r, strstr(check_error(), name), "difference %d: \"%s\" lacks \"%s\"", (int)what,
+         check_error(), name);
+    want(r, strstr(check_error(), ours), "difference %d: \"%s\" lacks \"%s\"", (int)what,
+         check_error(), ours);
+    want(r, c->ops->post(comm, q, 1, NULL) == -EPROTO, "difference %d: a post after it", (int)what);
+    want(r, check_barrier(c, c->world) == 0, "another communicator: %s", check_error());
+    want(r, !c->ops->comm_close(comm), "close");
 }
 
 void check_case_mismatch(struct check_rank *r)
 {
+    struct zero_coll ours, other;
     struct check_comm c;
-    char name[32];
 
-    snprintf(name, sizeof name, "rank %d", r->ranks - 1);
-    for (enum difference what = check_open(r, &c, SLAB) ? 0 : N_DIFFERENT; what < N_DIFFERENT;
-         what++) {
-        struct zero_coll q = different(&c, what, r->rank == r->ranks - 1);
-        struct zero_comm *comm;
-        if (!want(r, !c.ops->split(c.ctx, NULL, 0, 0, &comm), "split: %s", check_error()))
-            break;
-        int64_t res = check_run(&c, comm, &q);
-        want(r, res == -EPROTO, "difference %d: result %" PRId64, (int)what, res);
-        want(r, c.ops->error(comm) == -EPROTO, "difference %d: not sticky", (int)what);
-        want(r, strstr(check_error(), name), "difference %d: \"%s\" lacks \"%s\"", (int)what,
-             check_error(), name);
-        want(r, strstr(check_error(), said[what]), "difference %d: \"%s\" lacks \"%s\"", (int)what,
-             check_error(), said[what]);
-        want(r, c.ops->post(comm, &q, 1, NULL) == -EPROTO, "difference %d: a post after it",
-             (int)what);
-        want(r, check_barrier(&c, c.world) == 0, "another communicator: %s", check_error());
-        want(r, !c.ops->comm_close(comm), "close");
-    }
+    if (check_open(r, &c, SLAB))
+        for (enum difference what = 0; what < N_DIFFERENT; what++)
+            if (different(&c, what, &ours, &other))
+                go_apart(&c, what, r->rank == r->ranks - 1 ? &other : &ours, said(what, &ours));
     check_close(&c);
 }
 

@@ -3,33 +3,60 @@
 
 #include <stddef.h>
 
+#define GATHER (1u << ZERO_ALL_GATHER)
+#define REDUCE (1u << ZERO_ALL_REDUCE)
+
 const struct check_case check_comm_cases[] = {
-    {"data is moved as it is", 1, 0, check_case_movements},
-    {"reductions are exact", 1, 0, check_case_reductions},
-    {"large messages", 1, 0, check_case_large},
-    {"what is not declared is refused", 1, 0, check_case_undeclared},
-    {"descriptors that are wrong are refused", 1, 0, check_case_refusals},
-    {"wire bytes", 1, 0, check_case_wire_bytes},
-    {"memory is registered, exchanged, given back", 1, 0, check_case_memory},
-    {"peers' memory is mapped", 1, ZERO_COMM_MAP, check_case_map},
-    {"batches, and no room for more", 1, 0, check_case_batches},
-    {"a batch wakes who waits for its first", 2, 0, check_case_batch_wakes},
-    {"communicators are independent", 2, 0, check_case_concurrent},
-    {"some ranks stay out of a communicator", 2, 0, check_case_leave_out},
-    {"many communicators", 2, 0, check_case_many},
-    {"waiting ends in time, or by wake()", 1, 0, check_case_wakes},
-    {"who is missing", 2, 0, check_case_missing},
-    {"ranks that post different things hear so", 2, ZERO_COMM_FINGERPRINT, check_case_mismatch},
-    {"ranks that call different things hear so", 2, 0, check_case_calls_apart},
-    {"an abort ends everything", 2, 0, check_case_aborts},
-    {"aborts in the middle of work", 3, 0, check_case_abort_in_flight},
-    {NULL, 0, 0, NULL},
+    {"data is moved as it is", 1, 0, 0, check_case_movements},
+    {"reductions are exact", 1, 0, 0, check_case_reductions},
+    {"large messages", 1, 0, 0, check_case_large},
+    {"what is not declared is refused", 1, 0, 0, check_case_undeclared},
+    {"descriptors that are wrong are refused", 1, 0, REDUCE | GATHER, check_case_refusals},
+    {"wire bytes", 1, 0, 0, check_case_wire_bytes},
+    {"memory is registered, exchanged, given back", 1, 0, REDUCE | GATHER, check_case_memory},
+    {"peers' memory is mapped", 1, ZERO_COMM_MAP, 0, check_case_map},
+    {"batches, and no room for more", 1, 0, 0, check_case_batches},
+    {"a batch wakes who waits for its first", 2, 0, 0, check_case_batch_wakes},
+    {"communicators are independent", 2, 0, GATHER, check_case_concurrent},
+    {"some ranks stay out of a communicator", 2, 0, 0, check_case_leave_out},
+    {"many communicators", 2, 0, GATHER, check_case_many},
+    {"waiting ends in time, or by wake()", 1, 0, 0, check_case_wakes},
+    {"who is missing", 2, 0, 0, check_case_missing},
+    {"ranks that post different things hear so", 2, ZERO_COMM_FINGERPRINT, 0, check_case_mismatch},
+    {"ranks that call different things hear so", 2, 0, 0, check_case_calls_apart},
+    {"an abort ends everything", 2, 0, REDUCE, check_case_aborts},
+    {"aborts in the middle of work", 3, 0, REDUCE, check_case_abort_in_flight},
+    {NULL, 0, 0, 0, NULL},
 };
+
+bool check_can(const struct check_rank *r, const struct zero_coll *q)
+{
+    const struct zero_comm_caps *caps = &r->caps;
+
+    if (q->kind >= 32 || !(caps->kinds & 1u << q->kind))
+        return false;
+    if (q->kind != ZERO_REDUCE_SCATTER && q->kind != ZERO_ALL_REDUCE)
+        return true;
+    return (caps->redops & 1u << q->redop) && (caps->dtypes & 1u << q->src_dtype) &&
+           (caps->dtypes & 1u << q->dst_dtype) &&
+           (!(q->flags & ZERO_COLL_ACCUMULATE) || (caps->flags & ZERO_COMM_ACCUMULATE));
+}
+
+static bool can_all(const struct check_rank *r, uint32_t kinds)
+{
+    for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++) {
+        struct zero_coll q = {.kind = kind, .src_dtype = ZERO_F32, .dst_dtype = ZERO_F32};
+        if ((kinds & 1u << kind) && !check_can(r, &q))
+            return false;
+    }
+    return true;
+}
 
 bool check_applies(const struct check_case *c, const struct check_rank *r, const char **why)
 {
-    *why = r->ranks < c->least_ranks                ? "more ranks are needed"
-           : (c->needs & r->caps.flags) != c->needs ? "not among the plugin's capabilities"
-                                                    : NULL;
+    *why = r->ranks < c->least_ranks ? "more ranks are needed"
+           : (c->needs & r->caps.flags) != c->needs || !can_all(r, c->kinds)
+               ? "not among the plugin's capabilities"
+               : NULL;
     return !*why;
 }

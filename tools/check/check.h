@@ -41,6 +41,7 @@ struct check_case {
     const char *name;
     int least_ranks;
     uint32_t needs; /* capability flags */
+    uint32_t kinds; /* collectives without which it shows nothing; reductions: sums of fp32 */
     void (*run)(struct check_rank *r);
 };
 
@@ -49,6 +50,9 @@ extern const struct check_case check_comm_cases[];
 
 /* Does the case apply to the plugin and to so many ranks? Else *why. */
 bool check_applies(const struct check_case *c, const struct check_rank *r, const char **why);
+
+/* Does the plugin declare such a collective: its kind, and of reductions the type and the rest? */
+bool check_can(const struct check_rank *r, const struct zero_coll *coll);
 
 /* ---- One rank's use of the plugin --------------------------------------------------------------
  */

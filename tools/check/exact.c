@@ -128,6 +128,10 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
     struct layout l = place(&q, half, rank, ranks, seed);
     int64_t res;
 
+    if (q.kind == ZERO_BARRIER) {
+        want(c->r, check_barrier(c, comm) == 0, "barrier: %s", check_error());
+        return;
+    }
     if (l.src_bytes > half - 512 || l.dst_bytes > half - 512)
         return;
     q.src = check_slice(c, l.src, l.src_bytes);
@@ -205,9 +209,7 @@ static bool reduction(const struct check_rank *r, unsigned t, unsigned k, struct
         return false;
     if (accumulate && (!sum || !floats || pairs[t][1] != ZERO_F32))
         return false;
-    return has_kind(r, q->kind) && (r->caps.redops & 1u << q->redop) &&
-           (r->caps.dtypes & 1u << q->src_dtype) &&
-           (!accumulate || (r->caps.flags & ZERO_COMM_ACCUMULATE));
+    return check_can(r, q);
 }
 
 /* Sums of a plugin that is not ORDERED are compared where order does not matter: integers. */
@@ -245,15 +247,15 @@ void check_case_large(struct check_rank *r)
     struct check_comm c;
 
     if (check_open(r, &c, LARGE_SLAB)) {
-        if (has_kind(r, ZERO_ALL_GATHER))
+        if (check_can(r, &q))
             check_exact(&c, c.world, r->rank, r->ranks, q, ++seed);
         q.kind = ZERO_REDUCE_SCATTER;
         q.dst_dtype = ZERO_F32;
         q.scale = 0.25f;
-        if (has_kind(r, q.kind) && (r->caps.flags & ZERO_COMM_ORDERED))
+        if (check_can(r, &q) && (r->caps.flags & ZERO_COMM_ORDERED))
             check_exact(&c, c.world, r->rank, r->ranks, q, ++seed);
         q.kind = ZERO_ALL_REDUCE;
-        if (has_kind(r, q.kind) && (r->caps.flags & ZERO_COMM_ORDERED))
+        if (check_can(r, &q) && (r->caps.flags & ZERO_COMM_ORDERED))
             check_exact(&c, c.world, r->rank, r->ranks, q, ++seed);
         want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
     }
@@ -277,16 +279,20 @@ void check_case_undeclared(struct check_rank *r)
             q.src_dtype = q.dst_dtype = pairs[t][0];
             q.scale = 1;
             q.src.len = q.dst.len = 8 * zero_dtype_bytes(q.src_dtype);
-            if (has_kind(r, q.kind) && !(r->caps.dtypes & 1u << q.src_dtype))
+            if (has_kind(r, q.kind) && !check_can(r, &q))
                 want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "sums of %s are not refused",
                      zero_dtype_name(q.src_dtype));
         }
         struct zero_coll q = check_reduce(&c, 8);
         q.flags = ZERO_COLL_ACCUMULATE;
-        if (has_kind(r, q.kind) && !(r->caps.flags & ZERO_COMM_ACCUMULATE))
+        if (has_kind(r, q.kind) && !check_can(r, &q))
             want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "ACCUMULATE is not refused");
         q = check_reduce(&c, 8);
-        if (!(r->caps.flags & ZERO_COMM_STREAM))
+        q.redop = ZERO_MAX, q.scale = 1;
+        if (has_kind(r, q.kind) && !check_can(r, &q))
+            want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "a maximum is not refused");
+        q = check_reduce(&c, 8);
+        if (check_can(r, &q) && !(r->caps.flags & ZERO_COMM_STREAM))
             want(r, c.ops->post(c.world, &q, 1, &q) == -ENOTSUP, "a stream is not refused");
         want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "MAP and map() go together");
         want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());

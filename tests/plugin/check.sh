@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `zero check comm` is asked for: some cases, again and again; what it says when one fails.
+# shellcheck disable=SC2317 # functions are called through ok
+. "$ZERO_TEST_TOP/tests/tap.sh"
+zero=$ZERO_TEST_BUILD/zero
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+unset ZERO_COMM ZERO_TRACE_COMM ZERO_FAULT_COMM ZERO_FAULT ZERO_LOG ZERO_CONFIG
+
+# check ARGUMENT...: leaves out, err and status.
+check() {
+    timeout -k 5 100 "$zero" check comm "$@" >out 2>err </dev/null
+    status=$?
+}
+show() {
+    tail -n 20 out
+    tail -n 20 err
+    false
+}
+# gives STATUS FILE WORDS: that status, and FILE has the words.
+gives() { { [ "$status" = "$1" ] && grep -qF -e "$3" "$2"; } || show; }
+counts() { [ "$(grep -c "$1" out)" = "$2" ] || show; }
+
+check --list
+ok 'the cases have names' gives 0 out 'wire bytes'
+check -n 2 --case 'wire bytes' shm
+ok 'one case' gives 0 out '1..1'
+ok 'it is that one' gives 0 out 'ok 1 - wire bytes'
+check -n 2 --case 'a' --repeat 3 --seed 5 --case 'wire' shm
+ok 'three times' gives 0 out '1..3'
+ok 'with seeds that follow each other' gives 0 out 'ok 3 - wire bytes, seed 7'
+check -n 1 --repeat 2 --case 'me' self
+ok 'what does not apply is skipped as often' counts '# SKIP' "$(($(grep -c '# SKIP' out) / 2 * 2))"
+check --case 'no such thing' shm
+ok 'a name that no case has' gives 2 err '"no such thing"'
+check --repeat 0 shm
+ok 'no times' gives 2 err '--repeat'
+check --repeat x shm
+ok 'no number' gives 2 err '"x"'
+ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
+ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
+ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
+done_testing
