@@ -2,9 +2,11 @@
 /* A rank's endpoint and the addresses of its peers. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../common/bell.h"
@@ -44,6 +46,26 @@ static int queue_make(struct ofi *ofi)
     return fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL);
 }
 
+static int endpoint_enable(struct ofi *ofi)
+{
+    int err = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL);
+
+    if (err) {
+        ofi->ep = NULL;
+        return err;
+    }
+    err = fi_ep_bind(ofi->ep, &ofi->av->fid, 0);
+    if (!err)
+        err = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (!err)
+        err = fi_enable(ofi->ep);
+    if (err) {
+        fi_close(&ofi->ep->fid);
+        ofi->ep = NULL;
+    }
+    return err;
+}
+
 static int endpoint_make(struct ofi *ofi)
 {
     struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type == FI_AV_UNSPEC
@@ -63,14 +85,32 @@ static int endpoint_make(struct ofi *ofi)
     err = queue_make(ofi);
     if (err)
         return broken(ofi, "completion queue", err);
-    err = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL);
-    if (!err)
-        err = fi_ep_bind(ofi->ep, &ofi->av->fid, 0);
-    if (!err)
-        err = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV);
-    if (!err)
-        err = fi_enable(ofi->ep);
+    err = endpoint_enable(ofi);
+    /*
+     * Shared memory is named after the number of the process. What a killed one of the same number
+     * left behind looks to libfabric like this one's, in use; it refuses once, and removes it.
+     */
+    if (err == -FI_EBUSY)
+        err = endpoint_enable(ofi);
     return err ? broken(ofi, "endpoint", err) : 0;
+}
+
+/*
+ * Takes the name from this rank's shared memory. Every rank has mapped it by now; without a name it
+ * goes with the last of them, however they end.
+ */
+static void forget_name(struct ofi *ofi, const char *address, size_t bytes)
+{
+    static const char scheme[] = "fi_shm://";
+    char name[NAME_MOST + 1] = "/";
+
+    if (strcmp(ofi->info->fabric_attr->prov_name, "shm") != 0 || bytes <= sizeof scheme ||
+        memcmp(address, scheme, sizeof scheme - 1) != 0)
+        return;
+    snprintf(name + 1, sizeof name - 1, "%.*s", (int)(bytes - sizeof scheme + 1),
+             address + sizeof scheme - 1);
+    if (!strchr(name + 1, '/'))
+        shm_unlink(name);
 }
 
 static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
@@ -99,17 +139,20 @@ static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t unti
 {
     char blob[sizeof(struct hello) + NAME_MOST] = {0}, *all = NULL;
     struct hello h = {.machine = *machine};
-    size_t bytes = NAME_MOST, stride;
+    size_t bytes = NAME_MOST, name_bytes, stride;
     int err = fi_getname(&ofi->ep->fid, blob + sizeof h, &bytes);
 
     if (err)
         return broken(ofi, "address", err);
     strncpy(h.provider, ofi->info->fabric_attr->prov_name, sizeof h.provider - 1);
     memcpy(blob, &h, sizeof h);
+    name_bytes = bytes;
     bytes = (sizeof h + bytes + 7) / 8 * 8; /* so that each hello in the row is aligned */
     err = zero__oob_gather_blobs(&ofi->voice, oob, until, "open", blob, bytes, &all, &stride);
     if (!err)
         err = zero__oob_agree(&ofi->voice, oob, until, "open", peers_insert(ofi, all, stride));
+    if (!err)
+        forget_name(ofi, blob + sizeof h, name_bytes);
     free(all);
     return err;
 }
