@@ -18,6 +18,8 @@ bool zero__p2p_say_last(struct zero_comm *comm)
 {
     bool all = true;
 
+    if (comm->ctx->broken)
+        return false;
     for (int32_t p = 0; p < comm->ranks; p++) {
         struct p2p_peer *peer = &comm->peers[p];
         /* BYE differs from peer to peer; the places of other words are free by then. */
@@ -88,6 +90,8 @@ int zero__p2p_comm_close(struct zero_comm *comm)
     struct zero_comm_ctx *ctx = comm->ctx;
     struct zero_comm **link = &ctx->comms;
 
+    if (atomic_load(&ctx->aborted)) /* nobody may have called progress() since */
+        zero__p2p_fail(comm, -ECANCELED, "rank %d aborted", ctx->rank);
     while (*link != comm)
         link = &(*link)->next;
     *link = comm->next;
@@ -118,6 +122,50 @@ void zero__p2p_sweep(struct zero_comm_ctx *ctx)
         }
         *link = comm->next;
         zero__p2p_comm_free(comm);
+    }
+}
+
+/* Does a message read or write memory of the application? */
+static bool uses_memory(const struct zero_comm *comm)
+{
+    for (uint32_t r = 0; r < P2P_RUNS; r++)
+        for (int32_t p = 0; p < comm->ranks; p++) {
+            const struct p2p_part *part = &comm->runs[r].parts[p];
+            bool busy = part->in.busy || part->out.busy;
+            for (uint32_t i = 0; i < P2P_DEPTH; i++)
+                busy |= part->chunk[i].busy;
+            if (busy)
+                return true;
+        }
+    return false;
+}
+
+static bool lists_use_memory(const struct zero_comm_ctx *ctx)
+{
+    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->err && uses_memory(comm))
+            return true;
+    for (const struct zero_comm *comm = ctx->closed; comm; comm = comm->next)
+        if (comm->err && uses_memory(comm))
+            return true;
+    return false;
+}
+
+void zero__p2p_let_go(struct zero_comm_ctx *ctx)
+{
+    int64_t until = zero__until_ns(HURRY_NS);
+    int err = 0;
+
+    if (atomic_load(&ctx->aborted))
+        zero__p2p_abort_all(ctx);
+    while (!ctx->broken && lists_use_memory(ctx)) {
+        if (zero__clock_ns() >= until)
+            err = -ECONNABORTED;
+        else
+            err = ctx->t->ops->progress(ctx->t);
+        if (err < 0)
+            ctx->broken = err;
+        sched_yield();
     }
 }
 

@@ -68,8 +68,6 @@ int zero__p2p_close(struct zero_comm_ctx *ctx)
     struct zero__p2p *t = ctx->t;
     bool failed = atomic_load(&ctx->aborted) || ctx->broken;
 
-    if (atomic_load(&ctx->aborted))
-        zero__p2p_abort_all(ctx); /* nobody may have called progress() since */
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
         failed |= comm->err != 0;
     while (ctx->comms)
@@ -120,6 +118,7 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
 
 int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
+    zero__p2p_let_go(ctx);
     if (mr->prev)
         mr->prev->next = mr->next;
     else

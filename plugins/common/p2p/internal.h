@@ -203,7 +203,13 @@ bool zero__p2p_is_quiet(const struct zero_comm *comm);
 bool zero__p2p_say_last(struct zero_comm *comm);
 /* Frees closed communicators that nothing is under way for. */
 void zero__p2p_sweep(struct zero_comm_ctx *ctx);
-/* The same, waiting for a while. */
+/*
+ * After an error collectives end before their messages do. Waits for those that use memory of the
+ * application, for a moment; if some still do, the transport is not moved any more, so that none of
+ * them ever touches it.
+ */
+void zero__p2p_let_go(struct zero_comm_ctx *ctx);
+/* The same as the sweep, waiting for a while. */
 void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed);
 
 /* context.c: 0, or the error that keeps the context from doing anything new, and its sentence. */
