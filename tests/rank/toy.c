@@ -329,6 +329,8 @@ static int rank_run(struct rank *r)
     cfg.local_rank = r->rank, cfg.local_ranks = r->t->ranks;
     cfg.job = r->job;
     cfg.model = r->t->model;
+    cfg.log = r->t->log;
+    cfg.log_arg = r->t->arg;
     r->n = r->t->width;
     r->dx = calloc(r->n, sizeof *r->dx);
     TRY(zero_create(&cfg, &r->rt));

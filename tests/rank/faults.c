@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults injected into jobs: killed, stopped, and straying ranks, at the start, in every kind of
+ * operation, at the end. Nothing hangs, no number is wrong, and the others name the rank in time.
+ *
+ *     faults                          50 of them, as TAP (make check)
+ *     faults --seeds A-B --state F    those; results go to F, and what is in F is not run again
+ *     faults --seed N                 one, and what every rank said
+ *
+ * make check-faults runs a thousand and prints a table.
+ */
+#include "ranks.h"
+
+#include "comm.h"
+#include "faults.h"
+
+#define BRIEF 50 /* every kind twice, with two transports */
+#define MOST 100000
+
+/* Short waits where there are many; else the heartbeat that users have. */
+static const struct faults_times brief_times = {3, "1"}, full_times = {5, NULL};
+
+static bool has_plugin(const char *name)
+{
+    const char *build = getenv("ZERO_TEST_BUILD");
+    char file[4096];
+
+    snprintf(file, sizeof file, "%s/.libs/zero-comm-%s.so", build ? build : ".", name);
+    return access(file, R_OK) == 0;
+}
+
+/* Libraries of networks are not made for the thread sanitizer, so it sees shm only. */
+static bool can_use(const char *comm)
+{
+#ifdef __SANITIZE_THREAD__
+    if (strcmp(comm, "shm") != 0)
+        return false;
+#endif
+    return has_plugin(comm);
+}
+
+static void print_repeat(unsigned seed)
+{
+    diag("again: tests/rank/faults --seed %u", seed);
+}
+
+static void brief(void)
+{
+    struct faults_verdict v;
+    struct faults_case c;
+
+    for (unsigned seed = 0; seed < BRIEF; seed++) {
+        char what[160];
+        faults_draw(seed, &c);
+        snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks: %s", seed,
+                 faults_comms[c.comm], c.stage, c.ranks, c.fault);
+        if (!can_use(faults_comms[c.comm]))
+            continue;
+        faults_run(&c, &brief_times, &v);
+        if (!ok(faults_good(&v), "%s: rank %d is named, after %d ms", what, c.victim, v.ms)) {
+            diag("%s", v.why);
+            print_repeat(seed);
+        }
+    }
+    done();
+}
+
+/* ---- Many -------------------------------------------------------------------------------------
+ */
+
+struct many {
+    unsigned first, last;
+    const char *state;
+    struct faults_verdict *all;
+    bool *known;
+};
+
+static void state_read(struct many *m)
+{
+    FILE *f = fopen(m->state, "r");
+    struct faults_verdict v;
+    char line[2048];
+    unsigned seed;
+
+    while (f && fgets(line, sizeof line, f))
+        if (faults_read_line(line, &seed, &v) && seed >= m->first && seed <= m->last) {
+            m->all[seed] = v;
+            m->known[seed] = true;
+        }
+    if (f)
+        fclose(f);
+}
+
+static int run_many(struct many *m)
+{
+    unsigned n = 0, bad = 0;
+    FILE *f;
+
+    m->all = calloc(m->last + 1, sizeof *m->all);
+    m->known = calloc(m->last + 1, sizeof *m->known);
+    if (!m->all || !m->known)
+        bail("no memory");
+    state_read(m);
+    f = fopen(m->state, "a");
+    if (!f) {
+        fprintf(stderr, "faults: cannot write to %s: %s\n", m->state, strerror(errno));
+        return 2;
+    }
+    for (unsigned seed = m->first; seed <= m->last; seed++) {
+        struct faults_case c;
+        faults_draw(seed, &c);
+        if (m->known[seed] || !can_use(faults_comms[c.comm]))
+            continue;
+        faults_run(&c, &full_times, &m->all[seed]);
+        m->known[seed] = true;
+        faults_print_line(f, &c, &m->all[seed]);
+    }
+    fclose(f);
+    faults_print_table(stdout, m->all, m->known, m->last + 1);
+    for (unsigned seed = m->first; seed <= m->last; seed++) {
+        n += m->known[seed];
+        if (!m->known[seed] || faults_good(&m->all[seed]))
+            continue;
+        bad++;
+        printf("seed %u is bad; %s tells why, and again: tests/rank/faults --seed %u\n", seed,
+               m->state, seed);
+    }
+    printf("%u of %u faults were borne as promised\n", n - bad, n);
+    return bad != 0;
+}
+
+static int run_one(unsigned seed)
+{
+    struct faults_verdict v;
+    struct faults_case c;
+
+    faults_draw(seed, &c);
+    if (!can_use(faults_comms[c.comm])) {
+        fprintf(stderr, "faults: the plugin %s was not built\n", faults_comms[c.comm]);
+        return 2;
+    }
+    faults_run(&c, &full_times, &v);
+    faults_print_line(stdout, &c, &v);
+    puts(faults_good(&v) ? "good" : "bad");
+    return !faults_good(&v);
+}
+
+static bool number(const char *text, const char **end, unsigned *x)
+{
+    char *stop;
+    unsigned long n = strtoul(text, &stop, 10);
+
+    if (*text < '0' || *text > '9' || n >= MOST)
+        return false;
+    *x = (unsigned)n;
+    *end = stop;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct many m = {.last = 999, .state = "check-faults.state"};
+    const char *end = "";
+    bool many = false;
+    unsigned seed;
+
+    comm_require("fault");
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--seed") == 0 && number(value, &end, &seed) && !*end)
+            return run_one(seed);
+        if (strcmp(argv[i], "--state") == 0 && *value)
+            m.state = value;
+        else if (strcmp(argv[i], "--seeds") != 0 || !number(value, &end, &m.first) || *end != '-' ||
+                 !number(end + 1, &end, &m.last) || *end || m.first > m.last) {
+            fprintf(stderr, "usage: faults [--seed N | --seeds A-B [--state FILE]]\n");
+            return 2;
+        }
+        many = true;
+    }
+    if (many)
+        return run_many(&m);
+    brief();
+}

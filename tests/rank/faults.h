@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs that each suffer one fault: what to do to which rank follows from a number, the seed, so
+ * that a thousand of them can be run in parts, and each of them again. The ranks are processes that
+ * train the toy model through the comm plugin `fault`; this program stands outside and kills what
+ * does not end.
+ */
+#ifndef ZERO_TESTS_FAULTS_H
+#define ZERO_TESTS_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define FAULTS_RANKS 4
+#define FAULTS_STEPS 6
+#define FAULTS_HANG_MS 120000 /* then it counts as hanging, and is killed */
+
+enum faults_phase { FAULTS_INIT, FAULTS_OPERATION, FAULTS_SHUTDOWN, FAULTS_PHASES };
+
+/* One kind of fault. */
+struct faults_kind {
+    const char *action;
+    enum faults_phase phase;
+    const char *where;  /* the rest of its text in ZERO_FAULT: place, kind of collective */
+    const char *stages; /* in which it can happen */
+    uint32_t most;      /* it happens at the first to the most-th time */
+    int limit_ms;       /* from the fault to the last rank's error, as promised; 0: the deadline */
+};
+
+/* FAULTS_KINDS and the number of transports have no common factor: seeds meet all pairs. */
+#define FAULTS_KINDS 25
+#define FAULTS_COMMS 3
+extern const struct faults_kind faults_kinds[FAULTS_KINDS];
+extern const char *const faults_comms[FAULTS_COMMS];
+extern const char *const faults_phase_names[FAULTS_PHASES];
+
+struct faults_case {
+    unsigned seed;
+    int comm, kind; /* indices */
+    int ranks, victim;
+    char stage[2], fault[96];
+};
+
+void faults_draw(unsigned seed, struct faults_case *c);
+
+struct faults_verdict {
+    bool happened;
+    bool detected; /* every other rank got an error; at shutdown: or ended well */
+    bool named;    /* and it names the rank */
+    bool hung;     /* had to be killed */
+    bool wrong;    /* a rank went on with, or ended with, other numbers than without a fault */
+    bool late;     /* later than promised */
+    int ms;        /* from the fault to the last error, or end */
+    char why[600]; /* what is bad about it, or what the ranks said */
+};
+
+/* Of the jobs. A stopped rank must be missed before the operation that waits for it ends. */
+struct faults_times {
+    int timeout_s;         /* ZERO_TIMEOUT; late is a second more */
+    const char *heartbeat; /* ZERO_HEARTBEAT, NULL: as it is by default */
+};
+
+/* faults_run.c */
+void faults_run(const struct faults_case *c, const struct faults_times *times,
+                struct faults_verdict *v);
+bool faults_good(const struct faults_verdict *v);
+
+/* faults_table.c: a line of a state file; false for a line that is none. */
+void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v);
+bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v);
+/* Per transport and kind of fault: how many, how many detected and named, and how fast. */
+void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *known, unsigned n);
+
+#endif

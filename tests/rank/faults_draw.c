@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of faults, and which one a seed means. */
+#include "faults.h"
+
+#define KILL_MS 1000
+#define STOP_MS 5000
+#define SKIP_MS 0
+#define END_MS 5000 /* for ranks that wait for one another's end */
+
+const char *const faults_comms[FAULTS_COMMS] = {"shm", "ucx", "ofi"};
+const char *const faults_phase_names[FAULTS_PHASES] = {"init", "operation", "shutdown"};
+
+const struct faults_kind faults_kinds[FAULTS_KINDS] = {
+    {"kill", FAULTS_INIT, "at=open", "0123", 1, KILL_MS},
+    {"stop", FAULTS_INIT, "at=exchange", "0123", 1, STOP_MS},
+    {"skip", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
+    {"size", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
+    {"dtype", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
+    {"kill", FAULTS_OPERATION, "kind=all_gather", "123", 6, KILL_MS},
+    {"order", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
+    {"kill", FAULTS_INIT, "at=split", "0123", 1, KILL_MS},
+    {"stop", FAULTS_OPERATION, "at=post", "0123", 12, STOP_MS},
+    {"skip", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
+    {"size", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
+    {"dtype", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
+    {"kill", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, KILL_MS},
+    {"kill", FAULTS_INIT, "at=alloc", "0123", 1, KILL_MS},
+    {"skip", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
+    {"size", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
+    {"stop", FAULTS_OPERATION, "at=progress", "0123", 40, STOP_MS},
+    {"dtype", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
+    {"kill", FAULTS_OPERATION, "kind=broadcast", "3", 8, KILL_MS},
+    {"order", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
+    {"kill", FAULTS_INIT, "at=exchange", "0123", 1, KILL_MS},
+    {"kill", FAULTS_OPERATION, "at=progress", "0123", 40, KILL_MS},
+    {"kill", FAULTS_OPERATION, "at=done", "0123", 12, KILL_MS},
+    {"kill", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS},
+    {"stop", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS},
+};
+
+static uint32_t draw(uint64_t *state, uint32_t n)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33) % n;
+}
+
+static uint32_t length(const char *text)
+{
+    uint32_t n = 0;
+
+    while (text[n])
+        n++;
+    return n;
+}
+
+void faults_draw(unsigned seed, struct faults_case *c)
+{
+    uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    const struct faults_kind *k;
+
+    *c = (struct faults_case){
+        .seed = seed, .comm = (int)(seed % FAULTS_COMMS), .kind = (int)(seed % FAULTS_KINDS)};
+    k = &faults_kinds[c->kind];
+    draw(&state, 2); /* the first ones are near each other */
+    c->ranks = 2 + (int)draw(&state, FAULTS_RANKS - 1);
+    c->victim = (int)draw(&state, (uint32_t)c->ranks);
+    c->stage[0] = k->stages[draw(&state, length(k->stages))];
+    snprintf(c->fault, sizeof c->fault, "%s:rank=%d:%s:n=%u", k->action, c->victim, k->where,
+             1 + draw(&state, k->most));
+}
