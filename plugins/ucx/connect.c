@@ -63,6 +63,7 @@ static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool l
 
     peer->ucx = ucx;
     peer->rank = p;
+    peer->local = local;
     status = ucp_ep_create(ucx->worker, &params, &peer->ep);
     if (status == UCS_OK)
         return 0;
@@ -258,6 +259,30 @@ static void flush(struct ucx *ucx)
     ucp_request_free(request);
 }
 
+/*
+ * Messages to a peer that was cut off never end, and a worker that is destroyed before them kills
+ * the process. Endpoints without error handling, to ranks of this machine, cannot be forced.
+ */
+static void cut_off(struct ucx *ucx)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    int64_t until = zero__until_ns(FLUSH_NS);
+
+    for (int32_t p = 0; p < ucx->ranks; p++) {
+        struct ucx_peer *peer = &ucx->peers[p];
+        if (!peer->ep || peer->local)
+            continue;
+        ucs_status_ptr_t request = ucp_ep_close_nbx(peer->ep, &param);
+        peer->ep = NULL;
+        if (!request || UCS_PTR_IS_ERR(request))
+            continue;
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
+            ucp_worker_progress(ucx->worker);
+        ucp_request_free(request);
+    }
+}
+
 /* The worker takes its endpoints with it. */
 void zero__ucx_stop(struct zero__p2p *t, bool aborted)
 {
@@ -265,7 +290,9 @@ void zero__ucx_stop(struct zero__p2p *t, bool aborted)
 
     if (!ucx->worker)
         return;
-    if (!aborted)
+    if (aborted)
+        cut_off(ucx);
+    else
         flush(ucx);
     ucp_worker_destroy(ucx->worker);
     ucx->worker = NULL;

@@ -17,6 +17,7 @@ struct ucx_peer {
     struct ucx *ucx;
     ucp_ep_h ep; /* NULL for this rank */
     int32_t rank;
+    bool local; /* on this machine */
 };
 
 struct ucx {
