@@ -84,18 +84,14 @@ int zero__plugin_open_builtin(const struct zero_plugin *desc, uint32_t kind,
     return 0;
 }
 
-int zero__plugin_open_file(struct zero__loader *loader, uint32_t kind, const char *name,
-                           const char *path, struct zero__plugin **plugin)
+/* Of the file behind fd, whose real path is `real`; takes both over. */
+static int open_trusted(struct zero__loader *loader, uint32_t kind, const char *name, int fd,
+                        char *real, struct zero__plugin **plugin)
 {
     const struct zero_plugin *desc;
-    struct zero__plugin *p = NULL;
-    char *real;
-    int fd, err = zero__safe_open(loader->log, path, &fd, &real);
+    struct zero__plugin *p = plugin_new(kind, name, real);
+    int err = p ? zero__object_open(loader, fd, p->path, &desc) : -ENOMEM;
 
-    if (err)
-        return err;
-    p = plugin_new(kind, name, real);
-    err = p ? zero__object_open(loader, fd, p->path, &desc) : -ENOMEM;
     close(fd);
     if (!err)
         err = zero__negotiate(desc, p);
@@ -107,6 +103,17 @@ int zero__plugin_open_file(struct zero__loader *loader, uint32_t kind, const cha
               p->desc.version, p->path);
     *plugin = p;
     return 0;
+}
+
+int zero__plugin_open_file(struct zero__loader *loader, uint32_t kind, const char *name,
+                           const char *path, struct zero__plugin **plugin)
+{
+    char *real;
+    int fd, err = zero__safe_open(loader->log, path, &fd, &real);
+
+    if (err == -ENOENT)
+        return zero__fail(err, "%s: no such file, or a link that leads nowhere", path);
+    return err ? err : open_trusted(loader, kind, name, fd, real, plugin);
 }
 
 static int not_found(const struct zero__loader *loader, uint32_t kind, const char *name)
@@ -127,7 +134,8 @@ static int open_by_name(struct zero__loader *loader, uint32_t kind, const char *
                         struct zero__plugin **plugin)
 {
     const struct zero_plugin *builtin = zero__builtin_find(loader, kind, name);
-    char path[PATH_MAX];
+    char path[PATH_MAX], *real;
+    int fd;
 
     if (builtin)
         return zero__plugin_open_builtin(builtin, kind, plugin);
@@ -136,9 +144,10 @@ static int open_by_name(struct zero__loader *loader, uint32_t kind, const char *
                          zero__kind_name(kind), name);
         if ((size_t)n >= sizeof path)
             continue;
-        int err = zero__plugin_open_file(loader, kind, name, path, plugin);
-        if (err != -ENOENT)
-            return err;
+        int err = zero__safe_open(loader->log, path, &fd, &real);
+        if (err == -ENOENT)
+            continue;
+        return err ? err : open_trusted(loader, kind, name, fd, real, plugin);
     }
     return not_found(loader, kind, name);
 }
@@ -196,8 +205,6 @@ int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *na
     if (!p) {
         err = path ? zero__plugin_open_file(loader, kind, name, path, &p)
                    : open_by_name(loader, kind, name, &p);
-        if (err == -ENOENT && path)
-            zero__fail(err, "%s: no such file", path);
         if (err)
             return err;
         p->next = loader->plugins;

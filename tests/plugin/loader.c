@@ -71,6 +71,7 @@ static void test_faults(void)
         {"bad_desc", -EINVAL, {"returned no plugin"}},
         {"bad_undefined", -ENOEXEC, {"symbol_that_nobody_defines", "different version?"}},
         {"bad_init", -ENODEV, {"refuses to start", "the flux capacitor is not there"}},
+        {"bad_start", -ENOENT, {"refuses to start", "there is no /dev/flux"}},
         {"bad_origin", -ENOEXEC, {"comes from another file", "liborigin.so"}},
     };
 
@@ -305,7 +306,7 @@ static void test_scan(void)
         return;
     is_int(zero__loader_scan(loader, list, &l), 0, "a listing of everything");
     ok(l.good >= 3, "good, old_table and new_table are there (%u)", l.good);
-    is_int(l.failed, 13, "every bad one is listed with its reason");
+    is_int(l.failed, 14, "every bad one is listed with its reason");
     is_int(l.unusable, 1, "and the one whose probe fails");
     is_int(l.bad_major, 1, "the reason is that of the load");
     is_int(zero__loader_scan(loader, stop_at_once, &rows), 77, "a listing can be stopped");
