@@ -58,7 +58,8 @@ ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
 
 ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
              "Communication plugin, by name or absolute path; empty: self for one rank, shm for "
-             "ranks of one machine")
+             "ranks of one host, for several hosts the first of ucx and ofi that works on all of "
+             "them")
 ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
              "Folders searched for plugins before the installed one, separated by colons")
 ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "(0,1e9]", "Ranks and devices",

@@ -58,35 +58,14 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
 
 static int comm_open(struct zero_runtime *rt)
 {
-    const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
     struct zero__plugin *plugin;
+    int err = zero__transport_choose(rt, &plugin);
 
-    if (!*name) {
-        name = rt->ranks == 1 ? "self" : "shm";
-        int err = zero__options_choose(rt->options, ZERO__OPT_COMM, name);
-        if (err)
-            return err;
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", name,
-                  rt->ranks == 1 ? "there is one rank" : "all ranks are on this machine");
-    }
-    int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, &plugin);
     if (err)
         return err;
-    rt->comm_name = name;
     rt->comm_ops = *zero__plugin_comm(plugin);
-    const struct zero_host *host = zero__loader_host(rt->loader);
-    rt->caps.size = sizeof rt->caps;
-    err = rt->comm_ops.probe(host, &rt->caps);
-    if (err)
-        return zero__while(err, "comm plugin %s", name);
-    if (rt->caps.max_ranks && (uint32_t)rt->ranks > rt->caps.max_ranks)
-        return zero__fail(-EINVAL, "comm plugin %s works for at most %u rank%s, not %d: choose "
-                          "another with ZERO_COMM, or start fewer ranks", name,
-                          rt->caps.max_ranks, rt->caps.max_ranks == 1 ? "" : "s", rt->ranks);
-    if (!(rt->caps.flags & ZERO_COMM_ORDERED))
-        return zero__fail(-ENOTSUP, "comm plugin %s does not add in rank order (ORDERED)", name);
     struct zero_comm_open params = {.size = sizeof params,
-                                    .host = host,
+                                    .host = zero__loader_host(rt->loader),
                                     .oob = zero__job_oob(rt->job),
                                     .device = -1,
                                     .timeout_ns = rt->timeout_ns};

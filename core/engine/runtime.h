@@ -245,6 +245,11 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
                           uint32_t grad_dtype, void *param, float *master, float *m, float *v,
                           uint64_t first, uint64_t count);
 
+/* ---- transport.c */
+
+/* Collective. Chooses and loads the communication plugin; sets comm_name and caps. */
+int zero__transport_choose(struct zero_runtime *rt, struct zero__plugin **plugin);
+
 /* ---- threads.c */
 
 /* Collective. The option, or this rank's share of the cores, which becomes the option. */

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which communication plugin moves the data: the one that was asked for, else `self` for one rank,
+ * `shm` for ranks of one host, and for several hosts the first of a list that works on all of them.
+ * Ranks compare what they were told and what they found, so that all open the same plugin or all
+ * hear why not. A plugin that was asked for is never replaced by another one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define NAME_BYTES 64
+#define WHY_BYTES 256
+
+/* Those that reach other hosts, the better one first. */
+static const char *const networks[] = {"ucx", "ofi"};
+#define N_NETWORKS (sizeof networks / sizeof *networks)
+
+/* What a rank thinks of a plugin. */
+struct finding {
+    int32_t err;
+    char why[WHY_BYTES];
+};
+
+/* What a step needs and the plugin does not have; NULL: nothing. */
+static const char *lacks(const struct zero_comm_caps *caps)
+{
+    static const struct {
+        uint32_t kind;
+        const char *name;
+    } kinds[] = {{ZERO_ALL_GATHER, "all_gather"},
+                 {ZERO_REDUCE_SCATTER, "reduce_scatter"},
+                 {ZERO_BROADCAST, "broadcast"},
+                 {ZERO_BARRIER, "barrier"}};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!(caps->kinds & 1u << kinds[i].kind))
+            return kinds[i].name;
+    if (!(caps->flags & ZERO_COMM_ORDERED))
+        return "sums in the order of the ranks (ORDERED)";
+    if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))
+        return "sums of fp32";
+    return caps->mem & ZERO_MEM_HOST ? NULL : "host memory";
+}
+
+/* Loads the plugin and asks it whether it would do for this job. */
+static int examine(struct zero_runtime *rt, const char *name, struct zero__plugin **plugin)
+{
+    struct zero_comm_caps caps = {.size = sizeof caps};
+    int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, plugin);
+
+    if (err)
+        return err;
+    zero__fail(0, "its probe did not say why");
+    err = zero__plugin_comm(*plugin)->probe(zero__loader_host(rt->loader), &caps);
+    if (err)
+        return zero__while(err, "comm plugin %s", name);
+    if (caps.max_ranks && (uint32_t)rt->ranks > caps.max_ranks)
+        return zero__fail(-EINVAL,
+                          "comm plugin %s works for at most %u rank%s, not %d: choose another with "
+                          "ZERO_COMM, or start fewer ranks",
+                          name, caps.max_ranks, caps.max_ranks == 1 ? "" : "s", rt->ranks);
+    if (lacks(&caps))
+        return zero__fail(-ENOTSUP,
+                          "comm plugin %s does not offer %s, which training needs: choose another "
+                          "with ZERO_COMM",
+                          name, lacks(&caps));
+    rt->caps = caps;
+    return 0;
+}
+
+/* The name in "ucx" and in "/some/where/zero-comm-ucx.so", which may lie elsewhere on each host. */
+static void name_of(const char *text, char name[NAME_BYTES])
+{
+    const char *slash = strrchr(text, '/');
+    int n;
+
+    text = slash ? slash + 1 : text;
+    if (slash && strncmp(text, "zero-comm-", 10) == 0)
+        text += 10;
+    n = (int)strlen(text);
+    if (slash && n > 3 && strcmp(text + n - 3, ".so") == 0)
+        n -= 3;
+    memset(name, 0, NAME_BYTES);
+    snprintf(name, NAME_BYTES, "%.*s", n, text);
+}
+
+/* Ranks that were told different things would wait for each other in different plugins. */
+static int compare_wishes(struct zero_runtime *rt, const char *wish)
+{
+    char mine[NAME_BYTES], (*all)[NAME_BYTES] = calloc((size_t)rt->ranks, sizeof *all);
+    int err;
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
+    name_of(wish, mine);
+    err = zero__job_allgather(rt->job, mine, sizeof mine, all);
+    for (int r = 1; r < rt->ranks && !err; r++) {
+        all[r][NAME_BYTES - 1] = all[0][NAME_BYTES - 1] = 0;
+        if (strcmp(all[r], all[0]) == 0)
+            continue;
+        err = zero__fail(-EPROTO,
+                         "the comm plugin is %s on rank %d and %s on rank 0: give all ranks the same "
+                         "ZERO_COMM, or none of them",
+                         *all[r] ? all[r] : "not given", r, *all[0] ? all[0] : "not given");
+        zero__job_fail(rt->job, -1, err, "", zero__error_text());
+    }
+    free(all);
+    return err;
+}
+
+/* Does every rank find (err) the plugin good? Else `who` is the first that does not, and why. */
+static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTES])
+{
+    struct finding mine = {.err = err}, *all = calloc((size_t)rt->ranks, sizeof *all);
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
+    if (err)
+        snprintf(mine.why, sizeof mine.why, "%s", zero__error_text());
+    *who = -1;
+    err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    for (int r = 0; r < rt->ranks && !err && *who < 0; r++)
+        if (all[r].err) {
+            *who = r;
+            snprintf(why, WHY_BYTES, "%.*s", WHY_BYTES - 1, all[r].why);
+        }
+    free(all);
+    return err;
+}
+
+/* The first network that works on all ranks. */
+static int choose_network(struct zero_runtime *rt, const char **name, struct zero__plugin **plugin)
+{
+    char refused[N_NETWORKS * (WHY_BYTES + 40)] = "", why[WHY_BYTES] = "";
+    struct zero__plugin *found;
+    int who = -1, err;
+
+    for (size_t i = 0; i < N_NETWORKS; i++) {
+        err = ask_all(rt, examine(rt, networks[i], &found), &who, why);
+        if (err)
+            return err;
+        if (who < 0) {
+            zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: the ranks are on several hosts%s",
+                      networks[i], refused);
+            *name = networks[i];
+            *plugin = found;
+            return 0;
+        }
+        size_t n = strlen(refused);
+        snprintf(refused + n, sizeof refused - n, "; not %s, on rank %d: %s", networks[i], who, why);
+    }
+    err = zero__fail(-ENODEV,
+                     "the ranks are on several hosts, and no comm plugin that reaches them works on "
+                     "all%s. Install UCX or libfabric on every host and build libzero with it "
+                     "(`zero info` shows what works), or name another plugin in ZERO_COMM",
+                     refused);
+    return zero__job_fail(rt->job, -1, err, "", zero__error_text());
+}
+
+/* Where the choice is left to the runtime. */
+static int choose(struct zero_runtime *rt, const char **name, struct zero__plugin **plugin)
+{
+    bool alone = rt->ranks == 1;
+    int err;
+
+    if (!alone && !zero__job_one_host(rt->job)) {
+        err = choose_network(rt, name, plugin);
+    } else {
+        *name = alone ? "self" : "shm";
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", *name,
+                  alone ? "there is one rank" : "all ranks are on this host");
+        err = examine(rt, *name, plugin);
+    }
+    return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
+}
+
+int zero__transport_choose(struct zero_runtime *rt, struct zero__plugin **plugin)
+{
+    const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
+    struct zero__plugin *found = NULL;
+    int err = rt->ranks > 1 ? compare_wishes(rt, name) : 0;
+
+    if (!err)
+        err = *name ? examine(rt, name, &found) : choose(rt, &name, &found);
+    if (err)
+        return err;
+    rt->comm_name = name;
+    *plugin = found;
+    return 0;
+}
