@@ -43,9 +43,8 @@ int zero__runtime_cause(struct zero_runtime *rt, int err)
 {
     int cause = 0;
 
-    if (rt->job && (err == -ECANCELED || err == -ECONNABORTED))
-        cause = zero__job_report(rt->job);
-    else if (rt->job && err == -ECONNRESET) /* the transport saw a rank end before the job did */
+    /* The transport may hear of another rank's end or failure before the job does. */
+    if (rt->job && (err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET))
         cause = zero__job_report_soon(rt->job);
     return cause ? cause : err;
 }

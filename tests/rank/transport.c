@@ -17,7 +17,7 @@ struct scene {
     const char *name;
     int hosts[RANKS];
     const char *comm[RANKS], *ucx[RANKS], *ofi[RANKS]; /* ucx, ofi: why it does not work there */
-    const char *lacks;
+    const char *split, *lacks;
     const char *chosen;  /* the runtime starts, with this plugin; or */
     const char *says[6]; /* no rank starts, and all say this; 0 after the last */
 };
@@ -61,6 +61,10 @@ static const struct scene scenes[] = {
      .hosts = {1, 2, 3},
      .lacks = "memory",
      .says = {"not ucx, on rank 0: ", "host memory", "not ofi"}},
+    {.name = "a communicator that fails on one rank",
+     .comm = {"ucx", "ucx", "ucx"},
+     .split = "1",
+     .says = {"no room for a communicator"}},
 };
 
 static char job[64], folders[4096];
@@ -74,7 +78,7 @@ static void add(struct zero_config *c, struct zero_setting *s, const char *name,
 static void rank_main(struct rank *r)
 {
     const struct scene *s = r->arg;
-    struct zero_setting settings[5];
+    struct zero_setting settings[6];
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_runtime *rt = NULL;
 
@@ -87,6 +91,7 @@ static void rank_main(struct rank *r)
     add(&c, settings, "comm", s->comm[r->rank]);
     add(&c, settings, "fake_ucx", s->ucx[r->rank]);
     add(&c, settings, "fake_ofi", s->ofi[r->rank]);
+    add(&c, settings, "fake_split", s->split);
     add(&c, settings, "fake_lacks", s->lacks);
     int e = zero_create(&c, &rt);
     if (!e) {
@@ -98,6 +103,8 @@ static void rank_main(struct rank *r)
     for (int i = 0; i < 6 && s->says[i]; i++)
         want(r, strstr(zero_last_error(), s->says[i]), "it says: %s", zero_last_error());
     want(r, !s->chosen, "it says: %s", zero_last_error());
+    if (s->split && r->rank != 1)
+        want(r, strstr(zero_last_error(), "rank 1 failed"), "it says: %s", zero_last_error());
 }
 
 int main(void)
