@@ -15,6 +15,12 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
+/* Where a rank runs. */
+struct seat {
+    cpu_set_t cores;
+    int32_t host, reserved;
+};
+
 /* The cores that this thread may use; the first ones where the kernel's mask has no room here. */
 static void cores_of(cpu_set_t *set)
 {
@@ -29,15 +35,15 @@ static void cores_of(cpu_set_t *set)
         CPU_SET((size_t)i, set);
 }
 
-static uint32_t share(const cpu_set_t *all, int ranks, int rank)
+static uint32_t share(const struct seat *all, int ranks, int rank)
 {
     double cores = 1e-6; /* three thirds are one */
 
     for (size_t i = 0; i < CPU_SETSIZE; i++) {
         int sharers = 0;
-        for (int r = 0; r < ranks; r++)
-            sharers += CPU_ISSET(i, &all[r]) ? 1 : 0;
-        if (CPU_ISSET(i, &all[rank]))
+        for (int r = 0; r < ranks; r++) /* core 0 of another host is another core */
+            sharers += all[r].host == all[rank].host && CPU_ISSET(i, &all[r].cores) ? 1 : 0;
+        if (CPU_ISSET(i, &all[rank].cores))
             cores += 1.0 / sharers;
     }
     return cores < 1 ? 1 : (uint32_t)cores;
@@ -46,15 +52,16 @@ static uint32_t share(const cpu_set_t *all, int ranks, int rank)
 int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads)
 {
     int64_t n = zero__option_int(rt->options, ZERO__OPT_THREADS);
-    cpu_set_t mine, *all = calloc((size_t)rt->ranks, sizeof *all);
+    struct seat mine = {.host = zero__job_host(rt->job)};
+    struct seat *all = calloc((size_t)rt->ranks, sizeof *all);
     char text[16];
     int err = 0;
 
     if (!all)
         return zero__fail(-ENOMEM, "no memory for the cores of %d ranks", rt->ranks);
-    cores_of(&mine);
+    cores_of(&mine.cores);
     all[0] = mine;
-    if (rt->ranks > 1) /* all ranks run on this machine; also those that were told a number */
+    if (rt->ranks > 1) /* also those that were told a number */
         err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
     if (!err && n <= 0) {
         n = share(all, rt->ranks, rt->rank);

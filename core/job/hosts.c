@@ -94,6 +94,7 @@ void zero__hosts_count(struct zero__job *job)
         struct zero__wire_welcome *w = &job->peers[r].welcome;
         w->heartbeat_ns = job->params.heartbeat_ns;
         w->local_ranks = count[job->peers[r].host];
+        w->host = job->peers[r].host;
         w->n_hosts = job->n_hosts;
         w->process = job->hello.process;
     }

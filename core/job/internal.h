@@ -108,7 +108,7 @@ struct zero__job {
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
     int32_t n_peers, n_joined, n_refused; /* n_joined counts this rank */
     struct zero__peer *peers;
-    int32_t n_hosts;                     /* 0: not known before all are there */
+    int32_t host, n_hosts;               /* own index; 0: not known before all are there */
     int32_t n_slots, n_guests, n_denied; /* rank 0: places for guests, taken ones; wrong proofs */
     struct zero__guest *guests;
     struct pollfd *polls; /* room for everything; filled anew for every sleep */

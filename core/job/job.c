@@ -41,6 +41,11 @@ int zero__job_local_ranks(const struct zero__job *job)
     return job->params.local_ranks;
 }
 
+int zero__job_host(const struct zero__job *job)
+{
+    return job->host;
+}
+
 bool zero__job_one_host(const struct zero__job *job)
 {
     return job->n_hosts == 1;

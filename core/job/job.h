@@ -85,6 +85,8 @@ int zero__job_ranks(const struct zero__job *job);
 /* Among the ranks of this rank's host. */
 int zero__job_local_rank(const struct zero__job *job);
 int zero__job_local_ranks(const struct zero__job *job);
+/* A number of this rank's host, the same for ranks that share it. */
+int zero__job_host(const struct zero__job *job);
 /* Do all ranks share one host: one kernel and one network namespace? */
 bool zero__job_one_host(const struct zero__job *job);
 

@@ -59,12 +59,14 @@ static int take_welcome(struct search *s, const struct zero__wire_welcome *w)
     int32_t n = job->params.ranks;
 
     if (w->local_ranks < 1 || w->local_ranks > n || w->local_rank < 0 ||
-        w->local_rank >= w->local_ranks || w->n_hosts < 1 || w->n_hosts > n)
+        w->local_rank >= w->local_ranks || w->n_hosts < 1 || w->n_hosts > n || w->host < 0 ||
+        w->host >= w->n_hosts)
         return another_protocol(s);
     job->params.heartbeat_ns = w->heartbeat_ns > 0 ? w->heartbeat_ns : 0;
     job->params.local_rank = w->local_rank;
     job->params.local_ranks = w->local_ranks;
     job->n_hosts = w->n_hosts;
+    job->host = w->host;
     job->peers[0].process = w->process;
     zero__process_clean(&job->peers[0].process);
     return 0;

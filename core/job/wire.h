@@ -59,8 +59,7 @@ struct zero__wire_hello {
 struct zero__wire_welcome {
     int64_t heartbeat_ns;            /* of rank 0, for all */
     int32_t local_rank, local_ranks; /* of the receiver, on its host */
-    int32_t n_hosts;
-    uint32_t reserved;
+    int32_t host, n_hosts;           /* of the receiver: an index */
     struct zero__wire_process process; /* of rank 0 */
 };
 

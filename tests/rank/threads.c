@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "host.h"
 #include "ranks.h"
 
 #include <sched.h>
@@ -21,17 +22,20 @@ struct scene {
     } cores[SHOWN];
     const char *threads[SHOWN];
     const char *option; /* of rank 0, NULL: none */
+    int hosts[SHOWN];   /* 0: this one */
 };
 
 static const struct scene scenes[] = {
-    {"one rank takes all", 1, {{0, 6}}, {"6"}, NULL},
-    {"ranks that roam divide the machine", 2, {{0, 16}, {0, 16}}, {"8", "8"}, NULL},
-    {"ranks with cores of their own take all of them", 2, {{0, 8}, {8, 8}}, {"8", "8"}, NULL},
-    {"uneven parts", 2, {{0, 3}, {3, 5}}, {"3", "5"}, NULL},
-    {"three on one set of cores", 3, {{0, 3}, {0, 3}, {0, 3}}, {"1", "1", "1"}, NULL},
-    {"one overlaps two", 3, {{0, 4}, {4, 4}, {0, 8}}, {"2", "2", "4"}, NULL},
-    {"more ranks than cores", 4, {{0, 1}, {1, 1}, {0, 1}, {1, 1}}, {"1", "1", "1", "1"}, NULL},
-    {"a rank that was told a number", 2, {{0, 4}, {0, 4}}, {"3", "2"}, "3"},
+    {"one rank takes all", 1, {{0, 6}}, {"6"}, NULL, {0}},
+    {"ranks that roam divide the machine", 2, {{0, 16}, {0, 16}}, {"8", "8"}, NULL, {0}},
+    {"ranks with cores of their own take all of them", 2, {{0, 8}, {8, 8}}, {"8", "8"}, NULL, {0}},
+    {"uneven parts", 2, {{0, 3}, {3, 5}}, {"3", "5"}, NULL, {0}},
+    {"three on one set of cores", 3, {{0, 3}, {0, 3}, {0, 3}}, {"1", "1", "1"}, NULL, {0}},
+    {"one overlaps two", 3, {{0, 4}, {4, 4}, {0, 8}}, {"2", "2", "4"}, NULL, {0}},
+    {"more ranks than cores", 4, {{0, 1}, {1, 1}, {0, 1}, {1, 1}}, {"1", "1", "1", "1"}, NULL, {0}},
+    {"a rank that was told a number", 2, {{0, 4}, {0, 4}}, {"3", "2"}, "3", {0}},
+    {"cores of another host are others", 2, {{0, 4}, {0, 4}}, {"4", "4"}, NULL, {1, 2}},
+    {"two hosts, two ranks on one", 3, {{0, 4}, {0, 4}, {0, 4}}, {"2", "4", "2"}, NULL, {1, 2, 1}},
 };
 
 static char job[64];
@@ -52,17 +56,19 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 static void rank_main(struct rank *r)
 {
     const struct scene *s = r->arg;
-    struct zero_setting option = {"threads", s->option};
+    /* Hosts that are made up do share memory. */
+    struct zero_setting options[] = {{"comm", r->ranks > 1 ? "shm" : "self"}, {"threads", s->option}};
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_runtime *rt;
 
     seen = s;
     seen_by = r->rank;
+    host_seen = s->hosts[r->rank];
     c.job = job;
     c.rank = r->rank;
     c.ranks = r->ranks;
-    c.settings = &option;
-    c.n_settings = r->rank == 0 && s->option;
+    c.settings = options;
+    c.n_settings = r->rank == 0 && s->option ? 2 : 1;
     if (!want(r, !zero_create(&c, &rt), "create: %s", zero_last_error()))
         return;
     want(r, !strcmp(zero_option(rt, "threads"), s->threads[r->rank]), "threads are %s, not %s",
