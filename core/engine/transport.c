@@ -55,10 +55,10 @@ static int examine(struct zero_runtime *rt, const char *name, struct zero__plugi
 
     if (err)
         return err;
-    zero__fail(0, "its probe did not say why");
+    zero__fail(0, "%s: its probe did not say why", name);
     err = zero__plugin_comm(*plugin)->probe(zero__loader_host(rt->loader), &caps);
     if (err)
-        return zero__while(err, "comm plugin %s", name);
+        return zero__while(err, "comm plugin");
     if (caps.max_ranks && (uint32_t)rt->ranks > caps.max_ranks)
         return zero__fail(-EINVAL,
                           "comm plugin %s works for at most %u rank%s, not %d: choose another with "

@@ -162,13 +162,22 @@ static int fitness(const struct ifaddrs *i, const char *name, int family)
     return fit + (a->sa_family == family ? 4 : 0);
 }
 
+/* Every address of an interface has an entry. */
+static bool is_again(const struct ifaddrs *all, const struct ifaddrs *i)
+{
+    for (; all != i; all = all->ifa_next)
+        if (strcmp(all->ifa_name, i->ifa_name) == 0 && fitness(all, all->ifa_name, AF_UNSPEC) >= 2)
+            return true;
+    return false;
+}
+
 static void interface_names(const struct ifaddrs *all, char *text, size_t room)
 {
     size_t used = 0;
 
     text[0] = 0;
     for (const struct ifaddrs *i = all; i && used < room; i = i->ifa_next)
-        if (fitness(i, i->ifa_name, AF_UNSPEC) == 3 || fitness(i, i->ifa_name, AF_UNSPEC) == 2)
+        if (fitness(i, i->ifa_name, AF_UNSPEC) >= 2 && !is_again(all, i))
             used +=
                 (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", i->ifa_name);
 }

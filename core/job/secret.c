@@ -136,8 +136,8 @@ static int check_file(const struct stat *st, const char *path)
                           path, (unsigned)st->st_uid, (unsigned)geteuid());
     if (mode != 0600 && mode != 0400)
         return zero__fail(-EPERM,
-                          "ZERO_SECRET_FILE %.400s has mode %04o, so that others than its owner "
-                          "may have to do with it: chmod 600 %.400s",
+                          "ZERO_SECRET_FILE %.400s has mode %04o: nobody but its owner may read or "
+                          "write it, so it must be 0600 or 0400: chmod 600 %.400s",
                           path, mode, path);
     return 0;
 }

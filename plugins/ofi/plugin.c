@@ -8,22 +8,27 @@
 static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice voice = {host, OFI_NAME};
-    const struct ofi_wish wish = zero__ofi_wish(host);
+    const struct ofi_wish wish = zero__ofi_wish(host), any = {"", ""};
     uint32_t version = fi_version();
     char providers[100];
     int err = zero__p2p_caps(&voice, caps);
 
     if (err)
         return err;
-    if (zero__ofi_providers(&wish, providers, sizeof providers))
+    if (!zero__ofi_providers(&wish, providers, sizeof providers)) {
+        snprintf(caps->note, sizeof caps->note, "libfabric %u.%u: %s", FI_MAJOR(version),
+                 FI_MINOR(version), providers);
+        return 0;
+    }
+    if (*wish.provider && !zero__ofi_providers(&any, providers, sizeof providers))
         return zero__say(&voice, -ENODEV,
-                         "libfabric %u.%u finds no provider with tagged messages%s%s; "
-                         "FI_LOG_LEVEL=info says what it looked at",
-                         FI_MAJOR(version), FI_MINOR(version), *wish.provider ? " named " : "",
-                         wish.provider);
-    snprintf(caps->note, sizeof caps->note, "libfabric %u.%u: %s", FI_MAJOR(version),
-             FI_MINOR(version), providers);
-    return 0;
+                         "libfabric %u.%u finds no provider \"%s\" (ZERO_OFI_PROVIDER) that carries "
+                         "tagged messages here; there are %s",
+                         FI_MAJOR(version), FI_MINOR(version), wish.provider, providers);
+    return zero__say(&voice, -ENODEV,
+                     "libfabric %u.%u finds no provider with tagged messages; FI_LOG_LEVEL=info "
+                     "says what it looked at",
+                     FI_MAJOR(version), FI_MINOR(version));
 }
 
 static const struct zero_comm_ops ops = {

@@ -156,7 +156,8 @@ static int context_make(struct ucx *ucx)
         return 0;
     ucx->context = NULL;
     return zero__say(&ucx->voice, zero__ucx_errno(status),
-                     "UCX does not start: %s; UCX_TLS is \"%s\", UCX_NET_DEVICES \"%s\"",
+                     "UCX does not start: %s; UCX_TLS is \"%s\", UCX_NET_DEVICES \"%s\": `zero "
+                     "info` without them lists what there is",
                      ucs_status_string(status), getenv("UCX_TLS") ? getenv("UCX_TLS") : "all",
                      getenv("UCX_NET_DEVICES") ? getenv("UCX_NET_DEVICES") : "all");
 }

@@ -7,6 +7,7 @@ import os
 import pty
 import random
 import re
+import secrets
 import signal
 import socket
 import struct
@@ -186,6 +187,94 @@ def versions():
     stranger("a peer with another protocol", hello("9.9.9", 0x315a4a7f), None)
 
 
+# ---- Several hosts -------------------------------------------------------------------------------
+
+def secret(name, mode=0o600, text=None):
+    file = support.path(name)
+    with open(file, "w", encoding="ascii") as f:
+        f.write(text or secrets.token_hex(32))
+    os.chmod(file, mode)
+    return file
+
+
+MEETINGS = []
+
+
+def meet(what, words, env=(), ranks=(0, 1)):
+    """Ranks that would meet by TCP, all with the same variables but what env(rank) adds. Each of them
+    must end in time with one sentence, in which words(rank) are: met() looks, for most wait."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    base = {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": secret(f"secret-{len(MEETINGS)}"), "ZERO_TIMEOUT": "3",
+            "MASTER_PORT": str(port)}
+    jobs = [as_rank(r, 2, f"meet-{port}", MICRO, {**base, **(env(r) if callable(env) else dict(env))})
+            for r in ranks]
+    MEETINGS.append((what, words, ranks, jobs))
+
+
+def met():
+    for what, words, ranks, jobs in MEETINGS:
+        for r, job in zip(ranks, jobs):
+            job.end(60)
+            wanted = words(r) if callable(words) else words
+            ok(job.status == 1 and job.seconds < 20 and len(sentences(job.err)) == 1 and
+               all(re.search(w, job.err) for w in wanted), f"{what}: rank {r} says so",
+               f"{job.seconds:.1f} s, want {wanted}", job.story())
+
+
+def several_hosts():
+    meet("an unknown interface", lambda r: [r'ZERO_INTERFACE is "none7"', r"it has lo\b(?!.*\blo\b)"] if r == 0
+         else [r"found no rank 0 at 127\.0\.0\.1:\d+ within 3 s"], {"ZERO_INTERFACE": "none7"})
+    meet("a name that does not resolve", ['MASTER_ADDR is "no-such-host.invalid"', "not resolve",
+                                          "give an IP address"],
+         {"MASTER_ADDR": "no-such-host.invalid"})
+    meet("an address of another machine", lambda r: [r'MASTER_ADDR is "198.51.100.7"',
+                                                     "not this machine", "ZERO_INTERFACE"],
+         {"MASTER_ADDR": "198.51.100.7"}, [0])
+    meet("half an IPv6 literal", [r'MASTER_ADDR is "\[::1"', "not resolve"], {"MASTER_ADDR": "[::1"})
+    meet("a secret that others can read", [r"has mode 0644", "chmod 600"],
+         {"ZERO_SECRET_FILE": secret("open", 0o644)})
+    meet("a short secret", ["holds 3 characters", "64 hex digits", "urandom"],
+         {"ZERO_SECRET_FILE": secret("short", 0o600, "abc")})
+    meet("no secret", ["ZERO_RENDEZVOUS is tcp", "need a secret", "ZERO_SECRET_FILE", "ZERO_INSECURE"],
+         {"ZERO_SECRET_FILE": ""})
+    meet("another WORLD_SIZE", ["rank 1 .* was started with 3 ranks, rank 0 with 2", "WORLD_SIZE"],
+         lambda r: {"WORLD_SIZE": str(2 + r)})
+    meet("a rank that does not come", [r"1 of 2 ranks did not come within 3 s \(rank 1\)",
+                                       "rank 0 listens at"], (), [0])
+    meet("a rank 0 that does not come", [r"rank 1 found no rank 0 at 127\.0\.0\.1:\d+ within 3 s",
+                                         "Connection refused"], (), [1])
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = str(s.getsockname()[1])
+        meet("a port in use", lambda r: [f"port {port} of 127.0.0.1 is in use", "ZERO_PORT"] if r == 0
+             else [f"found no rank 0 at 127.0.0.1:{port}", "does not answer"],
+             {"MASTER_PORT": port})
+        met()
+
+
+def numbers_of_time():
+    for name, value, words in (("TIMEOUT", "0", "greater than 0"), ("TIMEOUT", "-1", "greater than 0"),
+                               ("TIMEOUT", "soon", "greater than 0"), ("HEARTBEAT", "-1", "from 0"),
+                               ("PORT", "70000", "from 0 to 65535"), ("PORT", "-1", "from 0")):
+        refused(f"ZERO_{name}={value}", [f"ZERO_{name}={value}", words], env={f"ZERO_{name}": value})
+
+
+def networks():
+    for name, env, words in (
+            ("ofi", {"ZERO_OFI_PROVIDER": "pigeon"}, ['no provider "pigeon"', "ZERO_OFI_PROVIDER", "there are .*tcp"]),
+            ("ofi", {"ZERO_OFI_DEVICE": "none7", "ZERO_OFI_PROVIDER": "tcp"}, ["on device none7"]),
+            ("ucx", {"UCX_NET_DEVICES": "none7", "UCX_TLS": "tcp"}, ["UCX", "none7"]),
+            ("ucx", {"UCX_TLS": "pigeon"}, ["UCX", "pigeon"])):
+        what = " ".join(f"{k}={v}" for k, v in env.items())
+        if os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so")):
+            refused(what, words, env={"ZERO_COMM": name, **env})
+        else:
+            skip(what, "the plugin was not built: its library is missing")
+
+
 # ---- Memory --------------------------------------------------------------------------------------
 
 TABLE = [r"the plan needs [0-9.]+ .iB on each of 2 ranks here", r"momentum +[0-9.]+ .iB",
@@ -358,6 +447,9 @@ def main():
     too_many()
     twice()
     versions()
+    several_hosts()
+    numbers_of_time()
+    networks()
     memory()
     small_group()
     ctrl_c(seed)
