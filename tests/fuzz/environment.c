@@ -10,7 +10,8 @@
 static const char *const names[] = {
     "RANK",        "WORLD_SIZE",  "LOCAL_RANK",          "LOCAL_WORLD_SIZE",
     "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-    "ZERO_JOB",
+    "ZERO_JOB",    "ZERO_PORT",   "ZERO_INTERFACE",      "ZERO_RENDEZVOUS",
+    "ZERO_INSECURE", "ZERO_SECRET_FILE", "ZERO_TIMEOUT", "ZERO_HEARTBEAT",
 };
 #define N_NAMES (sizeof names / sizeof *names)
 
@@ -19,6 +20,9 @@ const struct fuzz_seed fuzz_seeds[] = {
               "MASTER_PORT=29500"),
     FUZZ_TEXT(
         "RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=localhost\nMASTER_PORT=1\nTORCHELASTIC_RUN_ID=none"),
+    FUZZ_TEXT("RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=1\nMASTER_ADDR=[::1]\nZERO_PORT=29501\n"
+              "ZERO_RENDEZVOUS=tcp\nZERO_INTERFACE=eth0\nZERO_INSECURE=1\nZERO_TIMEOUT=1e3\n"
+              "ZERO_HEARTBEAT=0.5\nZERO_SECRET_FILE=/dev/null"),
     FUZZ_TEXT("RANK=3\nWORLD_SIZE=1024\nZERO_JOB=name\nLOCAL_WORLD_SIZE=1024"),
     {NULL, 0},
 };

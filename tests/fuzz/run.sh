@@ -11,7 +11,7 @@ build=${ZERO_TEST_BUILD:?}
 out=$build/tests/fuzz
 command -v clang >/dev/null || { echo 'check-fuzz: clang is needed: scripts/setup tests' >&2; exit 1; }
 [ -e "$build/config.h" ] || { echo "check-fuzz: $build is not configured" >&2; exit 1; }
-targets='options config_file environment link words crash_report'
+targets='options config_file environment link words crash_report rank_zero rank_other secret'
 if [ $# -gt 0 ]; then
     targets=$1
     shift
@@ -23,7 +23,8 @@ fi
 flags() {
     echo -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
         -fno-sanitize-recover=undefined -DHAVE_CONFIG_H -I"$build" -I"$top" -I"$top/include" \
-        -I"$top/core" $(pkg-config --cflags libxxhash hwloc jansson)
+        -I"$top/core" $(pkg-config --cflags libxxhash hwloc jansson libsodium) \
+        $(pkg-config --cflags pmix 2>/dev/null)
 }
 
 mkdir -p "$out/objects"
@@ -42,7 +43,7 @@ failed=0
 for target in $targets; do
     # shellcheck disable=SC2046 # flags
     clang $(flags) -fsanitize=fuzzer -o "$out/fuzz_$target" "$top/tests/fuzz/$target.c" \
-        "$out/library.a" $(pkg-config --libs libxxhash hwloc jansson) -lpthread -ldl -lm
+        "$out/library.a" $(pkg-config --libs libxxhash hwloc jansson libsodium) -lpthread -ldl -lm
     mkdir -p "$out/corpus/$target"
     echo "check-fuzz: $target $*"
     ZERO_LOG=none "$out/fuzz_$target" -max_len=4096 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
