@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two and four hosts: network namespaces on a bridge, each with a boot id of its own, so that nothing
+takes them for one machine. GPT-2 trains over UCX and libfabric to the same bits as on one host; the
+plugins' bytes on the wire are what the interface counts; when a host is cut off without a word, all
+ranks say so in time; shared memory is refused. Needs root and the command ip."""
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import time
+import uuid
+
+import support
+from support import GPT2, TEXT, Job, ok
+
+NET = "10.77.0"
+SHORT = os.environ.get("ZERO_TEST_SHORT")
+TRANSPORTS = {"ucx": {"ZERO_COMM": "ucx"}, "ofi": {"ZERO_COMM": "ofi"}}
+MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0, "--clip", 1]
+TINY = ["--preset", "tiny", "--data", TEXT, "--batch", 1, "--val", 0, "--stage", 3]
+TAG = f"zt{os.getpid() % 100000}"  # names of devices have 15 characters at most
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+class Hosts:
+    """N namespaces, joined by a bridge in one more; address 10.77.0.(1 + i)."""
+    made = 0
+
+    def __init__(self, n):
+        Hosts.made += 1
+        self.n = n
+        self.spaces = [f"{TAG}-{Hosts.made}-{i}" for i in [*range(n), "bridge"]]
+        self.secret = support.path(f"secret-{secrets.token_hex(4)}")
+        with open(os.open(self.secret, os.O_WRONLY | os.O_CREAT, 0o600), "w",
+                  encoding="ascii") as file:
+            file.write(secrets.token_hex(32) + "\n")
+
+    def __enter__(self):
+        bridge = self.spaces[-1]
+        for space in self.spaces:
+            ip("netns", "add", space)
+            ip("-n", space, "link", "set", "lo", "up")
+        ip("-n", bridge, "link", "add", "br0", "type", "bridge")
+        ip("-n", bridge, "link", "set", "br0", "up")
+        for i in range(self.n):
+            ip("-n", self.spaces[i], "link", "add", "eth0", "type", "veth", "peer", "name",
+               f"port{i}", "netns", bridge)
+            ip("-n", bridge, "link", "set", f"port{i}", "master", "br0", "up")
+            ip("-n", self.spaces[i], "addr", "add", f"{NET}.{1 + i}/24", "dev", "eth0")
+            ip("-n", self.spaces[i], "link", "set", "eth0", "up")
+            with open(self.boot(i), "w", encoding="ascii") as file:
+                file.write(f"{uuid.uuid4()}\n")
+        return self
+
+    def __exit__(self, *error):
+        for space in self.spaces:
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
+
+    def boot(self, i):
+        return support.path(f"boot-{self.spaces[i]}")
+
+    def cut(self, i):
+        """Nothing that host i sends or is sent arrives any more, and nobody is told."""
+        ip("-n", self.spaces[-1], "link", "set", f"port{i}", "nomaster")
+
+    def sent(self, i):
+        """Bytes that left host i so far."""
+        read = subprocess.run(["ip", "netns", "exec", self.spaces[i], "cat",
+                               "/sys/class/net/eth0/statistics/tx_bytes"], check=True,
+                              capture_output=True)
+        return int(read.stdout)
+
+    def start(self, options, env=None):
+        """One rank per host."""
+        jobs = []
+        for i in range(self.n):
+            where = {"RANK": str(i), "WORLD_SIZE": str(self.n), "LOCAL_RANK": "0",
+                     "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": f"{NET}.1", "MASTER_PORT": "29500",
+                     "ZERO_SECRET_FILE": self.secret, "ZERO_TIMEOUT": "60"}
+            log = self.log(i)
+            if os.path.exists(log):
+                os.unlink(log)
+            jobs.append(Job(["ip", "netns", "exec", self.spaces[i], "sh", "-c",
+                             f'mount --bind "$0" {BOOT} && exec "$@"', self.boot(i), GPT2, "--json",
+                             log, *options], 0, {**where, **(env or {})}))
+        return jobs
+
+    def log(self, i):
+        return support.path(f"log-{self.spaces[i]}.json")
+
+    def run(self, options, env=None):
+        return [job.end(120) for job in self.start(options, env)]
+
+
+def stories(jobs):
+    return [job.story() for job in jobs]
+
+
+def weights(job):
+    found = re.findall(r"Weights ([0-9a-f]{16})", job.out)
+    return found[0] if found else None
+
+
+def trains(hosts, name, env):
+    options = [*MICRO, "--steps", 30]
+    here = Job([GPT2, *options], hosts.n, {"ZERO_COMM": "shm"}).end(120)
+    jobs = hosts.run(options, env)
+    ok(weights(here) and all(job.status == 0 for job in jobs) and weights(jobs[0]) == weights(here),
+       f"{name}, {hosts.n} hosts: the same bits as on one host", here.story(), *stories(jobs))
+
+
+def chooses(hosts, transports):
+    jobs = hosts.run([*MICRO, "--steps", 2], {"ZERO_LOG": "info"})
+    ok(all(job.status == 0 and f"comm {transports[0]}: the ranks are on several hosts" in job.err
+           for job in jobs),
+       f"left to choose, all ranks take {transports[0]}, and say why", *stories(jobs))
+    jobs = hosts.run([*MICRO, "--steps", 2], {"ZERO_COMM": "shm"})
+    ok(all(job.status == 1 and re.search("different machines.*ZERO_COMM", job.err) for job in jobs),
+       "shared memory is refused on all ranks, with the remedy", *stories(jobs))
+
+
+def measure(hosts, env, steps):
+    """What host 0 sent and what its rank counted; (None, stories) when it failed."""
+    before = hosts.sent(0)
+    jobs = hosts.run([*TINY, "--steps", steps], env)
+    sent = hosts.sent(0) - before
+    if any(job.status != 0 for job in jobs):
+        return None, stories(jobs)
+    return sent, sum(o["wire_bytes"] for o in support.objects(hosts.log(0)) if o["type"] == "step")
+
+
+def counts(hosts, name, env):
+    """Of a long run less a short one: both begin and end alike."""
+    short, long = measure(hosts, env, 4), measure(hosts, env, 14)
+    if short[0] is None or long[0] is None:
+        ok(False, f"{name}: bytes on the wire", short, long)
+        return
+    sent, counted = long[0] - short[0], long[1] - short[1]
+    support.diag(f"{name}: the interface counts {sent} bytes, the plugin {counted}: "
+                 f"{100 * (sent / counted - 1):+.2f} %")
+    ok(counted > 10e6 and abs(sent / counted - 1) < 0.05,
+       f"{name}: the plugin's bytes on the wire are those of the interface within 5 %")
+
+
+def cut_all(cuts):
+    """For (what, hosts, variables, host to cut) at once, because most of it is waiting."""
+    running = []
+    for what, hosts, env, victim in cuts:
+        jobs = hosts.start([*MICRO, "--steps", 1000000], env)
+        until = time.monotonic() + 60
+        while "step 1/" not in jobs[0].text("out") and time.monotonic() < until:
+            time.sleep(0.02)
+        hosts.cut(victim)
+        running.append((what, hosts, victim, jobs, time.monotonic()))
+    for what, hosts, victim, jobs, start in running:
+        ended = [job.end(40) for job in jobs]
+        # Each end is noted when it is asked for: later, if at all.
+        seconds = time.monotonic() - start
+        good = all(job.status == 1 for job in ended)
+        for i, job in enumerate(ended):
+            lost = rf"rank {victim}\b" if i != victim else r"rank \d" if i == 0 else r"rank 0\b"
+            good = good and re.search(lost + " failed", job.err)
+        support.diag(f"all ranks had ended after {seconds:.1f} s")
+        ok(good and seconds < 10,
+           f"{what}, {hosts.n} hosts: host {victim} is cut off, all name the lost rank within 10 s",
+           *stories(ended))
+
+
+def is_built(name):
+    return os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))
+
+
+def main():
+    if os.geteuid() != 0 or not shutil.which("ip") or \
+            subprocess.run(["ip", "netns", "add", f"{TAG}-try"], capture_output=True,
+                           check=False).returncode:
+        support.skip_all("no network namespace can be made here (root makes them)")
+    ip("netns", "del", f"{TAG}-try")
+    built = [name for name in TRANSPORTS if is_built(name)]
+    if not built:
+        support.skip_all("neither ucx nor ofi was built: their libraries are missing")
+    with Hosts(2) as net:
+        chooses(net, built)
+        for name in built:
+            trains(net, name, TRANSPORTS[name])
+            counts(net, name, TRANSPORTS[name])
+    cuts = [(2, 1)] if SHORT else [(4, 2), (2, 0)]
+    for name in built:
+        if not SHORT:
+            with Hosts(4) as net:
+                trains(net, name, TRANSPORTS[name])
+        with contextlib.ExitStack() as stack:
+            cut_all([(name, stack.enter_context(Hosts(n)), TRANSPORTS[name], victim)
+                     for n, victim in cuts])
+    support.done()
+
+
+main()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same program, the same bits, whoever starts the ranks: zero run, variables set by hand, with
+addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun. Slurm's srun
+has a test of its own."""
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+
+import support
+from support import GPT2, TEXT, Job, ok, skip
+
+RANKS = 2
+TRAIN = [GPT2, "--preset", "micro", "--data", TEXT, "--val", 0, "--batch", 1, "--steps", 20]
+SECRET = support.path("secret")
+
+
+def weights(jobs):
+    """What rank 0 ends with; None when a rank failed."""
+    for job in jobs:
+        if job in support.JOBS:
+            job.end(120)
+    found = [line.split("Weights ")[1].split()[0] for job in jobs
+             for line in job.out.splitlines() if "Weights " in line]
+    return found[0] if found and all(job.status == 0 for job in jobs) else None
+
+
+def free_port():
+    """One that is free, and the next one too."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            first, second = (stack.enter_context(socket.socket()) for _ in range(2))
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+def by_hand(address, port, env=None):
+    return [Job(TRAIN, 0, {"RANK": str(r), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": address,
+                           "MASTER_PORT": str(port), **(env or {})}) for r in range(RANKS)]
+
+
+def by_tcp(address):
+    return by_hand(address, free_port(), {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET})
+
+
+def as_torchrun():
+    """Its variables, and it holds MASTER_PORT."""
+    port = free_port()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", port))
+        held.listen()
+        jobs = by_hand("127.0.0.1", port, {
+            "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
+            "LOCAL_WORLD_SIZE": str(RANKS), "ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET})
+        for job in jobs:
+            job.end(120)
+    return jobs
+
+
+def torchrun():
+    return [Job(["torchrun", "--no-python", "--nproc-per-node", RANKS, "--master-port", free_port(),
+                 *TRAIN])]
+
+
+def mpirun():
+    return [Job(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", RANKS, *TRAIN])]
+
+
+def has_pmix():
+    with open(os.path.join(support.BUILD, "config.h"), encoding="utf-8") as file:
+        return "#define HAVE_PMIX 1\n" in file
+
+
+def has_ipv6():
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as s:
+        s.bind(("::1", 0))
+        return True
+    return False
+
+
+def main():
+    with open(os.open(SECRET, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32))
+    wanted = weights([Job(TRAIN, RANKS)])
+    ok(wanted, "zero run trains")
+
+    def same(what, jobs):
+        got = weights(jobs)
+        ok(got == wanted, f"{what}: the same bits", got, *(job.story() for job in jobs))
+
+    same("variables set by hand", by_hand("127.0.0.1", free_port()))
+    same("by TCP", by_tcp("127.0.0.1"))
+    if has_ipv6():
+        same("by TCP, IPv6", by_tcp("::1"))
+        same("by TCP, IPv6 in brackets", by_tcp("[::1]"))
+    else:
+        skip("by TCP, IPv6", "this machine has no IPv6")
+    same("as torchrun starts them", as_torchrun())
+    if shutil.which("torchrun"):
+        same("torchrun", torchrun())
+    else:
+        skip("torchrun: the same bits", "torchrun is not installed")
+    if not shutil.which("mpirun.openmpi"):
+        skip("mpirun: the same bits", "Open MPI is not installed")
+    elif not has_pmix():
+        skip("mpirun: the same bits", "built without PMIx")
+    else:
+        same("mpirun", mpirun())
+    support.done()
+
+
+main()
