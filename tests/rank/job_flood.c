@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strangers at the TCP port of rank 0, a thousand of them: they connect and leave, keep silent,
+ * Strangers at the TCP port of rank 0, a thousand of them, or as many as are asked for: they connect and leave, keep silent,
  * drip bytes, send garbage, replay and reflect proofs, guess secrets. None gets in, and the ranks
  * start at most a second later than without them.
  */
@@ -11,8 +11,9 @@
 #include "job/auth.h"
 #include "job/wire.h"
 
-#define CONNECTIONS 1000
-#define STRANGERS 4 /* threads that make them */
+#define CONNECTIONS 1000 /* without an argument */
+#define STRANGERS 4      /* threads or processes that make them */
+#define HELD 200         /* connections that one of them keeps open: all of them more than places */
 #define RANKS 3
 #define MOST_MS 1000
 #define WAIT_MS 300 /* for an answer that must not come */
@@ -33,6 +34,7 @@ enum kind {
 
 struct flood {
     struct tcp_job *job;
+    int connections;
     atomic_int n_open, n_accepted, n_denied, stop;
     struct zero__wire_proof old; /* a right answer to an earlier challenge */
     bool few;                    /* rank 0 may have few descriptors */
@@ -144,17 +146,22 @@ static int attack(struct flood *f, const struct zero__address *a, enum kind kind
     return -1;
 }
 
-/* Some stay connected until the ranks are done: all together more than there are places. */
+/* Some stay connected, as many as the kernel lets them, and send a byte now and then. */
 static void strangers(struct flood *f)
 {
     struct zero__address a = tcp_address("127.0.0.1", f->job->port);
-    int held[CONNECTIONS], n = 0;
+    int held[HELD], n = 0, oldest = 0;
 
-    for (int i = 0; i < CONNECTIONS / STRANGERS; i++) {
+    for (int i = 0; i < f->connections / STRANGERS; i++) {
         int kind = i % (2 * N_KINDS); /* more than half keep silent */
         int fd = attack(f, &a, kind < N_KINDS ? (enum kind)kind : SILENT);
-        if (fd >= 0)
+        if (fd >= 0 && n < HELD) {
             held[n++] = fd;
+        } else if (fd >= 0) {
+            close(held[oldest]);
+            held[oldest] = fd;
+            oldest = (oldest + 1) % HELD;
+        }
     }
     while (!atomic_load(&f->stop)) {
         for (int i = 0; i < n; i++) /* slowly */
@@ -191,14 +198,14 @@ static void flooded(struct rank *r)
     struct zero__job_params p = tcp_params(&real, f->job, 150000, 150000);
     struct zero__job *job;
     if (r->rank && f->with) /* in the middle of it, when all places are taken */
-        tcp_wait(&f->n_open, CONNECTIONS * 6 / 10);
+        tcp_wait(&f->n_open, f->connections * 6 / 10);
     int64_t t = now_ms();
     int e = zero__job_open(&p, &job);
     r->value = now_ms() - t;
     if (!want(r, !e, "open: %s", zero_last_error()))
         return;
     if (f->with) /* those that come later are not believed either */
-        tcp_wait(&f->n_open, CONNECTIONS * 9 / 10);
+        tcp_wait(&f->n_open, f->connections * 9 / 10);
     int32_t x = r->rank, all[RANKS];
     want(r, !zero__job_allgather(job, &x, sizeof x, all) && all[2] == 2, "the job works: %s",
          zero_last_error());
@@ -208,9 +215,12 @@ static void flooded(struct rank *r)
     want(r, !zero__job_close(job, 1), "close: %s", zero_last_error());
 }
 
-static int64_t run(struct flood *f, enum ranks_how how, bool with)
+static int64_t run(struct flood *f, enum ranks_how how, bool with, int connections)
 {
-    *f = (struct flood){.job = tcp_job("127.0.0.1"), .with = with, .few = how == AS_PROCESSES};
+    *f = (struct flood){.job = tcp_job("127.0.0.1"),
+                        .connections = connections,
+                        .with = with,
+                        .few = how == AS_PROCESSES};
     struct zero__auth_nonces n;
     zero__auth_nonce(n.zero);
     zero__auth_nonce(n.guest);
@@ -218,30 +228,31 @@ static int64_t run(struct flood *f, enum ranks_how how, bool with)
     zero__auth_prove(&f->job->secret, f->job->name, ZERO__AUTH_GUEST, &n, f->old.proof);
     struct rank *all = ranks_run(RANKS + STRANGERS, how, flooded, f);
     ranks_good(all, RANKS + STRANGERS, "a job starts %s %d strangers%s",
-               with ? "beside" : "without", CONNECTIONS, f->few ? ", with few descriptors" : "");
+               with ? "beside" : "without", connections, f->few ? ", with few descriptors" : "");
     return all[1].value > all[2].value ? all[1].value : all[2].value;
 }
 
-static void compare(struct flood *f, enum ranks_how how)
+static void compare(struct flood *f, enum ranks_how how, int n)
 {
-    int64_t quiet = run(f, how, false), loud = run(f, how, true);
+    int64_t quiet = run(f, how, false, n), loud = run(f, how, true, n);
 
     diag("ranks 1 and 2 are in after %d ms alone, after %d ms among %d strangers", (int)quiet,
          (int)loud, atomic_load(&f->n_open));
     ok(loud <= quiet + MOST_MS, "at most %d ms later", MOST_MS);
-    ok(atomic_load(&f->n_open) >= CONNECTIONS * 9 / 10, "strangers did connect: %d",
+    ok(atomic_load(&f->n_open) >= n * 9 / 10, "strangers did connect: %d",
        atomic_load(&f->n_open));
-    ok(f->few || atomic_load(&f->n_denied) >= CONNECTIONS / 8, "proofs were refused: %d",
+    ok(f->few || atomic_load(&f->n_denied) >= n / 8, "proofs were refused: %d",
        atomic_load(&f->n_denied));
     is_int(atomic_load(&f->n_accepted), 0, "no stranger was believed");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct flood *f = shared_memory(sizeof *f);
+    int n = argc > 1 ? atoi(argv[1]) : CONNECTIONS;
 
     limit_descriptors(4096);
-    compare(f, AS_THREADS);
-    compare(f, AS_PROCESSES);
+    compare(f, AS_THREADS, n);
+    compare(f, AS_PROCESSES, n);
     done();
 }
