@@ -32,7 +32,7 @@ static bool ops_read(const char *text, struct coll_options *o)
     }
 }
 
-enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE, RANK };
+enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
 enum { IN_PLACE = 512, COLD, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
 
 static const struct option longs[] = {
@@ -45,7 +45,6 @@ static const struct option longs[] = {
     {"warmup", required_argument, NULL, WARMUP},
     {"comm", required_argument, NULL, COMM},
     {"dtype", required_argument, NULL, DTYPE},
-    {BENCH_RANK, required_argument, NULL, RANK},
     {"in-place", no_argument, NULL, IN_PLACE},
     {"cold", no_argument, NULL, COLD},
     {"bind", no_argument, NULL, BIND},
@@ -100,9 +99,6 @@ static bool value(int c, const char *text, struct coll_options *o)
         good = bench_number(o->bench, "--warmup", text, 0, 1000000, &x);
         o->warmup = (unsigned)x;
         return good;
-    case RANK:
-        o->is_rank = sscanf(text, "%d,%d", &o->cores, &o->board_fd) == 2;
-        return true;
     default:
         flag(c, o);
         return true;
@@ -121,6 +117,7 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
 
     o->cores = bench_cores();
     o->board_fd = -1;
+    o->is_rank = bench_ranks_is_rank(&o->cores, &o->board_fd);
     opterr = 0;
     optind = 1;
     while ((c = getopt_long(argc, argv, ":n:h", longs, NULL)) != -1) {

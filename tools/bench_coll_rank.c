@@ -33,7 +33,11 @@ static int memory_check(const struct coll_options *o)
 int coll_start(struct coll_options *o, int argc, char **argv)
 {
     struct zero_comm_caps caps;
+    char tool[32];
 
+    snprintf(tool, sizeof tool, "bench %s", o->bench);
+    if (!bench_ranks_may_start(tool))
+        return 2;
     if (bench_comm_probe(o->comm, o->ranks, &o->comm, &caps)) {
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 2;

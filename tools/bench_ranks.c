@@ -13,16 +13,46 @@
 
 #include "run.h"
 
+/*
+ * Makes a benchmark's command line that of a rank: "CORES,FD". A variable and no option, which
+ * could be typed; no ZERO_ variable, which would be one of the library's.
+ */
+#define GIVEN "LIBZERO_BENCH_RANK"
+
 int bench_cores(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
 }
 
+bool bench_ranks_is_rank(int *cores, int *fd)
+{
+    const char *given = getenv(GIVEN);
+    char more;
+
+    return given && getenv("RANK") && sscanf(given, "%d,%d%c", cores, fd, &more) == 2;
+}
+
+bool bench_ranks_may_start(const char *tool)
+{
+    static const char *const names[] = {"RANK", "WORLD_SIZE", "PMIX_RANK"};
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!getenv(names[i]))
+            continue;
+        fprintf(stderr,
+                "zero %s: %s is set, so this is a rank of a job already; zero %s starts ranks "
+                "itself (-n): run it without a launcher, or unset %s\n",
+                tool, names[i], tool, names[i]);
+        return false;
+    }
+    return true;
+}
+
 int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv)
 {
     struct run_options o = {.n = n, .bind = bind, .prefix = 0, .grace_s = 5, .terse = true};
-    char **args = calloc((size_t)argc + 4, sizeof *args), rank[64];
+    char **args = calloc((size_t)argc + 3, sizeof *args), given[64];
 
     ssize_t len = readlink("/proc/self/exe", o.path, sizeof o.path - 1);
     if (!args || len <= 0) {
@@ -33,14 +63,14 @@ int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char *
     o.path[len] = 0;
     args[0] = (char *)"zero";
     args[1] = (char *)(uintptr_t)tool;
-    args[2] = argv[0];
-    snprintf(rank, sizeof rank, "--" BENCH_RANK "=%d,%d", bench_cores(), fd);
-    args[3] = rank;
-    for (int i = 1; i < argc; i++)
-        args[3 + i] = argv[i];
+    for (int i = 0; i < argc; i++)
+        args[2 + i] = argv[i];
     o.argv = args;
+    snprintf(given, sizeof given, "%d,%d", bench_cores(), fd);
+    setenv(GIVEN, given, 1);
     fflush(stdout);
     int status = run_ranks(&o);
+    unsetenv(GIVEN);
     free(args);
     return status;
 }

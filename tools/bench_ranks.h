@@ -6,17 +6,23 @@
 #include <stdbool.h>
 
 /*
- * The hidden option that makes a benchmark's command line that of a rank. Its value is "CORES,FD":
- * how many cores there are, since a rank is bound to one, and a descriptor that ranks inherit.
+ * False after a sentence when this process is a rank of a job already, and so would start as many
+ * jobs as there are ranks. `tool` is "bench coll", say.
  */
-#define BENCH_RANK "rank-of-bench"
+bool bench_ranks_may_start(const char *tool);
 
 /*
- * Starts `zero TOOL BENCH --rank-of-bench=CORES,FD ARG...` as n ranks, argv being "BENCH ARG..."
- * with NULL at the end, and waits. fd is -1 for none. Returns the exit status: 0, 1 when a rank
- * failed (it said why), else that of zero run.
+ * Starts `zero TOOL BENCH ARG...` as n ranks, argv being "BENCH ARG..." with NULL at the end, and
+ * waits. fd, -1 for none, is inherited. Returns the exit status: 0, 1 when a rank failed (it said
+ * why), else that of zero run.
  */
 int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv);
+
+/*
+ * In a rank that bench_ranks_run() has started: true, and the cores of the launcher, since a rank
+ * is bound to one of them, and the descriptor.
+ */
+bool bench_ranks_is_rank(int *cores, int *fd);
 
 /* Cores that this process may use. */
 int bench_cores(void);

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "bench.h"
 #include "bench_args.h"
+#include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_step.h"
 #include "job/job.h"
@@ -337,6 +338,8 @@ int bench_step(int argc, char **argv)
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
         return bench_bad_option("step", '?', argv[optind]);
+    if (!bench_ranks_may_start("bench step"))
+        return 2;
     snprintf(o.folder, sizeof o.folder, "%s/zero-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(o.folder)) {
         fprintf(stderr, "zero bench step: %s: cannot create: %s: set TMPDIR\n", o.folder,

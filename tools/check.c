@@ -22,7 +22,7 @@ struct options {
     const char *plugin, *only;
     int ranks;
     uint64_t seed, repeat;
-    bool list, rank;
+    bool list;
 };
 
 static void help(void)
@@ -54,7 +54,6 @@ static int parse(int argc, char **argv, struct options *o)
         {"seed", required_argument, NULL, 's'},
         {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
-        {BENCH_RANK, required_argument, NULL, 'r'},
         {NULL, 0, NULL, 0},
     };
     uint64_t x;
@@ -77,8 +76,6 @@ static int parse(int argc, char **argv, struct options *o)
             o->only = optarg;
         } else if (c == 'l') {
             o->list = true;
-        } else if (c == 'r') {
-            o->rank = true;
         } else if (c == 'h') {
             help();
             return -1;
@@ -213,7 +210,7 @@ static int check_comm(int argc, char **argv)
 {
     struct zero_comm_caps caps;
     struct options o;
-    int status = parse(argc, argv, &o);
+    int cores, fd, status = parse(argc, argv, &o);
 
     if (status)
         return status < 0 ? 0 : status;
@@ -226,8 +223,10 @@ static int check_comm(int argc, char **argv)
         fprintf(stderr, "zero check comm: no case has \"%s\" in its name: see --list\n", o.only);
         return 2;
     }
-    if (o.rank)
+    if (bench_ranks_is_rank(&cores, &fd))
         return run_rank(&o);
+    if (!bench_ranks_may_start("check comm"))
+        return 2;
     if (bench_comm_probe(o.plugin, o.ranks, &o.plugin, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;

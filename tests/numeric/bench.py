@@ -95,6 +95,13 @@ def coll():
     refused("an option without value", "--bytes needs a value", "coll", "--bytes")
     refused("an unknown option", "--size is not an option", "coll", "--size", "4")
     refused("a word", "4K is not an option", "coll", "4K")
+    refused("what only ranks are told", "--rank-of-bench=1,1 is not an option", "coll",
+            "--rank-of-bench=1,1")
+    job = bench("coll", "--rank", "1", "--op", "barrier", "--json", *few)
+    ok(job.status == 0 and [r["ranks"] for r in records(job)] == [1], "--rank means --ranks",
+       job.story())
+    for name, value in (("RANK", "0"), ("PMIX_RANK", "1")):
+        refused("a job within a job", f"{name} is set", "coll", env={name: value})
 
 
 def p2p():
@@ -155,6 +162,7 @@ def step():
     ok(job.status not in (0, None) and "--preset huge is unknown" in job.err,
        "step: zero-gpt2 says what is wrong", job.story())
     refused("a word", "micro is not an option", "step", "micro")
+    refused("a job within a job", "RANK is set", "step", env={"RANK": "0"})
     refused("no steps", '--steps is "0"', "step", "--steps", "0")
     refused("a folder that is not there", "set TMPDIR", "step", env={"TMPDIR": "/nonexistent"})
 
