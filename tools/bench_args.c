@@ -120,9 +120,46 @@ bool bench_sizes(const char *bench, const char *option, const char *text, uint64
     return true;
 }
 
-int bench_bad_option(const char *bench, int c, const char *word)
+/* A long option of that value, or NULL. */
+static const struct option *long_of(const struct option *longs, int val)
 {
-    fprintf(stderr, "zero bench %s: %s %s: see zero bench %s --help\n", bench, word,
-            c == ':' ? "needs a value" : "is not an option, or not with a value", bench);
+    while (longs->name && longs->val != val)
+        longs++;
+    return longs->name ? longs : NULL;
+}
+
+/* How many options the text after the dashes may be the beginning of. */
+static unsigned n_meant(const struct option *longs, const char *text)
+{
+    size_t len = strcspn(text, "=");
+    unsigned n = 0;
+
+    for (; longs->name; longs++)
+        n += !strncmp(longs->name, text, len);
+    return n;
+}
+
+const char *bench_option_fault(const struct option *longs, int c, char **argv, char word[256])
+{
+    snprintf(word, 256, "%s", argv[c == -1 ? optind : optind - 1]);
+    if (c == -1)
+        return "is not an option, and nothing else is wanted";
+    if (c == ':')
+        return "needs a value";
+    if (optopt && !long_of(longs, optopt)) { /* getopt may still be within the word */
+        snprintf(word, 256, "-%c", optopt);
+        return "is not an option";
+    }
+    if (optopt)
+        return "has a value, but that option takes none";
+    return n_meant(longs, word + 2) > 1 ? "may be one of several options" : "is not an option";
+}
+
+int bench_bad_option(const char *bench, const struct option *longs, int c, char **argv)
+{
+    char word[256];
+    const char *fault = bench_option_fault(longs, c, argv, word);
+
+    fprintf(stderr, "zero bench %s: %s %s: see zero bench %s --help\n", bench, word, fault, bench);
     return 2;
 }

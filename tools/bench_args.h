@@ -6,6 +6,7 @@
 #ifndef ZERO_TOOLS_BENCH_ARGS_H
 #define ZERO_TOOLS_BENCH_ARGS_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,7 +26,12 @@ const char *bench_dtype_name(uint32_t dtype);
 bool bench_sizes(const char *bench, const char *option, const char *text, uint64_t factor,
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n);
 
-/* The sentence for what getopt_long() did not understand; returns 2. */
-int bench_bad_option(const char *bench, int c, const char *word);
+/*
+ * Why getopt_long() returned c, '?' or ':', or, -1, where it stopped; the word in question is put
+ * into word. opterr is 0, and what begins with ':' or "+:" are the short options.
+ */
+const char *bench_option_fault(const struct option *longs, int c, char **argv, char word[256]);
+/* The sentence about it; returns 2. */
+int bench_bad_option(const char *bench, const struct option *longs, int c, char **argv);
 
 #endif

@@ -42,7 +42,8 @@ struct coll_case {
     struct bench_comm *b;
     const struct coll_options *o;
     enum coll_op op;
-    uint64_t bytes, count; /* the full message; elements as in struct zero_coll */
+    uint64_t wanted;       /* bytes of the full message as the user wrote them, */
+    uint64_t bytes, count; /* and as they are; elements as in struct zero_coll */
     unsigned batch;        /* operations of one repetition */
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
@@ -67,6 +68,8 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
 
 /* bench_coll_case.c */
 const char *coll_name(enum coll_op op);
+/* The size that `bytes` is rounded to: as many elements for each rank; of map whole pages. */
+uint64_t coll_bytes(const struct coll_options *o, enum coll_op op, uint64_t bytes);
 /* Bytes that a rank needs for all sizes of *o, of shared memory and again of private memory. */
 uint64_t coll_memory(const struct coll_options *o);
 /* Collective. The case lives as long as region and plain, which have coll_memory() bytes. */

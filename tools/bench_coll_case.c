@@ -39,6 +39,20 @@ static uint64_t elements(const struct coll_options *o, uint64_t bytes)
                     (uint64_t)o->ranks);
 }
 
+static uint64_t shard_of_map(const struct coll_options *o, uint64_t bytes)
+{
+    return round_up(elements(o, bytes) * zero_dtype_bytes(o->dtype) / (uint64_t)o->ranks,
+                    (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+uint64_t coll_bytes(const struct coll_options *o, enum coll_op op, uint64_t bytes)
+{
+    if (op == COLL_BARRIER)
+        return 0;
+    return op == COLL_MAP ? shard_of_map(o, bytes) * (uint64_t)o->ranks
+                          : elements(o, bytes) * zero_dtype_bytes(o->dtype);
+}
+
 static unsigned slots_of(const struct coll_options *o, uint64_t half)
 {
     return o->cold ? (unsigned)(4 * bench_cache_bytes() / (2 * half) + 2) : 1;
@@ -58,13 +72,11 @@ uint64_t coll_memory(const struct coll_options *o)
 
 static int map_open(struct coll_case *c)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n = (uint64_t)c->o->ranks;
-    uint64_t shard = round_up(c->bytes / n, page);
+    uint64_t shard = c->bytes / (uint64_t)c->o->ranks;
     void *base;
 
     if (!(c->b->caps.flags & ZERO_COMM_MAP) || !c->b->ops.map)
         return zero__fail(-ENOTSUP, "comm plugin %s cannot map: leave map out of --op", c->o->comm);
-    c->bytes = shard * n;
     c->count = shard / zero_dtype_bytes(c->o->dtype);
     int err = bench_region_create(c->b, shard, &c->map_region);
     if (!err)
@@ -76,9 +88,9 @@ static int map_open(struct coll_case *c)
 
 int coll_case_open(struct coll_case *c)
 {
-    uint64_t size = zero_dtype_bytes(c->o->dtype), all = elements(c->o, c->bytes);
+    uint64_t all = elements(c->o, c->wanted);
 
-    c->bytes = c->op == COLL_BARRIER ? 0 : all * size;
+    c->bytes = coll_bytes(c->o, c->op, c->wanted);
     c->count = c->op == COLL_ALL_GATHER || c->op == COLL_REDUCE_SCATTER
                    ? all / (uint64_t)c->o->ranks
                    : all;

@@ -154,11 +154,13 @@ static void row(const struct bench_record *r)
 static void report(const struct coll_case *c, const struct measure *m, bool ok)
 {
     bool limit = coll_has_limit(c), stream;
+    bool rounded = c->op != COLL_BARRIER && c->bytes != c->wanted;
     double bytes = c->op == COLL_MAP ? 0 : (double)c->bytes;
 
     stream = m->stats[STREAM].median < m->stats[PLAIN].median;
     const struct bench_stats *best = &m->stats[stream ? STREAM : PLAIN];
     const struct bench_field fields[] = {
+        {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
         {"limit_s", limit ? best->median : -1, NULL},

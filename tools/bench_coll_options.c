@@ -11,6 +11,8 @@
 
 static bool ops_read(const char *text, struct coll_options *o)
 {
+    unsigned seen = 0;
+
     o->n_ops = 0;
     for (const char *at = text;;) {
         size_t len = strcspn(at, ",");
@@ -18,13 +20,14 @@ static bool ops_read(const char *text, struct coll_options *o)
         while (op < COLL_PING_PONG &&
                (strncmp(at, coll_name(op), len) || strlen(coll_name(op)) != len))
             op++;
-        if (op == COLL_PING_PONG || o->n_ops == N_COLL_OPS) {
+        if (op == COLL_PING_PONG || seen & 1u << op) {
             fprintf(stderr,
                     "zero bench coll: --op is \"%s\": a list of all_gather, reduce_scatter, "
                     "all_reduce, broadcast, barrier and map is wanted, each once\n",
                     text);
             return false;
         }
+        seen |= 1u << op;
         o->ops[o->n_ops++] = op;
         if (!at[len])
             return true;
@@ -35,17 +38,19 @@ static bool ops_read(const char *text, struct coll_options *o)
 enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
 enum { IN_PLACE = 512, COLD, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
 
+#define N_OF_COLL 4 /* the first ones: of p2p the ranks and the operation are given */
+
 static const struct option longs[] = {
     {"op", required_argument, NULL, OP},
     {"ops", required_argument, NULL, OP},
+    {"ranks", required_argument, NULL, 'n'},
+    {"in-place", no_argument, NULL, IN_PLACE},
     {"bytes", required_argument, NULL, BYTES},
     {"factor", required_argument, NULL, FACTOR},
-    {"ranks", required_argument, NULL, 'n'},
     {"reps", required_argument, NULL, REPS},
     {"warmup", required_argument, NULL, WARMUP},
     {"comm", required_argument, NULL, COMM},
     {"dtype", required_argument, NULL, DTYPE},
-    {"in-place", no_argument, NULL, IN_PLACE},
     {"cold", no_argument, NULL, COLD},
     {"bind", no_argument, NULL, BIND},
     {"no-bind", no_argument, NULL, NO_BIND},
@@ -105,14 +110,14 @@ static bool value(int c, const char *text, struct coll_options *o)
     }
 }
 
-/* Of p2p the ranks and the operation are given. */
-static bool unwanted(int c, const struct coll_options *o)
+static const struct option *longs_of(const struct coll_options *o)
 {
-    return (c == OP || c == 'n' || c == IN_PLACE) && o->ops[0] == COLL_PING_PONG;
+    return o->ops[0] == COLL_PING_PONG ? longs + N_OF_COLL : longs;
 }
 
 int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **argv)
 {
+    const struct option *known = longs_of(o);
     int c;
 
     o->cores = bench_cores();
@@ -120,20 +125,18 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
     o->is_rank = bench_ranks_is_rank(&o->cores, &o->board_fd);
     opterr = 0;
     optind = 1;
-    while ((c = getopt_long(argc, argv, ":n:h", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, known == longs ? ":n:h" : ":h", known, NULL)) != -1) {
         if (c == 'h') {
             help(stdout);
             return 0;
         }
-        if (unwanted(c, o))
-            return bench_bad_option(o->bench, c, c == OP ? "--op" : c == 'n' ? "-n" : "--in-place");
         if (c == '?' || c == ':')
-            return bench_bad_option(o->bench, c, argv[optind - 1]);
+            return bench_bad_option(o->bench, known, c, argv);
         if (!value(c, optarg, o))
             return 2;
     }
     if (optind < argc)
-        return bench_bad_option(o->bench, '?', argv[optind]);
+        return bench_bad_option(o->bench, known, -1, argv);
     if (!bench_sizes(o->bench, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
         return 2;
     return -1;

@@ -61,17 +61,28 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     return bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
 }
 
+/* Sizes that are rounded to the same one are measured once. */
+static bool is_double(const struct coll_options *o, enum coll_op op, unsigned i)
+{
+    for (unsigned k = 0; k < i; k++)
+        if (coll_bytes(o, op, o->sizes[k]) == coll_bytes(o, op, o->sizes[i]))
+            return true;
+    return false;
+}
+
 static int measure_all(struct bench_comm *b, const struct coll_options *o,
                        struct bench_region *region, char *plain, struct p2p_board *board, bool *ok)
 {
     int err = 0;
 
     for (unsigned k = 0; k < o->n_ops; k++)
-        for (unsigned i = 0; !err && i < (o->ops[k] == COLL_BARRIER ? 1 : o->n_sizes); i++) {
+        for (unsigned i = 0; !err && i < o->n_sizes; i++) {
+            if (is_double(o, o->ops[k], i))
+                continue;
             struct coll_case c = {.b = b,
                                   .o = o,
                                   .op = o->ops[k],
-                                  .bytes = o->sizes[i],
+                                  .wanted = o->sizes[i],
                                   .region = region,
                                   .plain = plain,
                                   .board = board};

@@ -209,12 +209,12 @@ int bench_optimizer(int argc, char **argv)
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option("optimizer", c, argv[optind - 1]);
+            return bench_bad_option("optimizer", longs, c, argv);
         if (!value(c, optarg, &o))
             return 2;
     }
     if (optind < argc)
-        return bench_bad_option("optimizer", '?', argv[optind]);
+        return bench_bad_option("optimizer", longs, -1, argv);
     if (!o.grad_dtype)
         o.grad_dtype = o.dtype;
     o.unit = (o.unit < o.params ? o.unit + 63 : o.params + 63) / 64 * 64;

@@ -332,12 +332,12 @@ int bench_step(int argc, char **argv)
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option("step", c, argv[optind - 1]);
+            return bench_bad_option("step", longs, c, argv);
         if (!value(c, optarg, &o))
             return 2;
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        return bench_bad_option("step", '?', argv[optind]);
+        return bench_bad_option("step", longs, -1, argv);
     if (!bench_ranks_may_start("bench step"))
         return 2;
     snprintf(o.folder, sizeof o.folder, "%s/zero-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");

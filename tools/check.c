@@ -80,7 +80,10 @@ static int parse(int argc, char **argv, struct options *o)
             help();
             return -1;
         } else {
-            return bench_bad_option("check", c, argv[optind - 1]);
+            char word[256];
+            const char *fault = bench_option_fault(options, c, argv, word);
+            fprintf(stderr, "zero check comm: %s %s: see zero check comm --help\n", word, fault);
+            return 2;
         }
     }
     if (o->list || optind == argc - 1) {

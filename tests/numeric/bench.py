@@ -94,7 +94,16 @@ def coll():
     refused("no ranks", '--ranks is "0"', "coll", "-n", "0")
     refused("an option without value", "--bytes needs a value", "coll", "--bytes")
     refused("an unknown option", "--size is not an option", "coll", "--size", "4")
-    refused("a word", "4K is not an option", "coll", "4K")
+    refused("a word", "4K is not an option, and nothing else", "coll", "4K")
+    refused("a value too many", "--json=3 has a value, but", "coll", "--json=3")
+    refused("an ambiguous option", "--b=1 may be one of several", "coll", "--b=1")
+    refused("an unknown letter", "-x is not an option", "coll", "--json", "-x")
+    refused("an operation twice", "each once", "coll", "--op", "all_gather,all_gather")
+    job = bench("coll", "-n", "3", "--op", "all_gather,map", "--bytes", "100,101,102,108,3M",
+                "--json", *few)
+    ok(job.status == 0 and [(r["bytes"], r.get("wanted_bytes")) for r in records(job)] ==
+       [(108, 100), (3 << 20, None), (3 << 12, 100), (3 << 20, None)],
+       "sizes that are rounded to the same are measured once, with what was wanted", job.story())
     refused("what only ranks are told", "--rank-of-bench=1,1 is not an option", "coll",
             "--rank-of-bench=1,1")
     job = bench("coll", "--rank", "1", "--op", "barrier", "--json", *few)
@@ -161,6 +170,7 @@ def step():
     job = bench("step", "--preset", "huge")
     ok(job.status not in (0, None) and "--preset huge is unknown" in job.err,
        "step: zero-gpt2 says what is wrong", job.story())
+    refused("a value too many", "--json=3 has a value, but", "step", "--json=3")
     refused("a word", "micro is not an option", "step", "micro")
     refused("a job within a job", "RANK is set", "step", env={"RANK": "0"})
     refused("no steps", '--steps is "0"', "step", "--steps", "0")
