@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "bench_args.h"
+#include "bench_board.h"
 #include "bench_comm.h"
 #include "bench_stats.h"
 
@@ -34,8 +35,8 @@ struct coll_options {
     uint64_t factor, sizes[BENCH_MAX_SIZES];
     uint32_t dtype;
     unsigned reps, warmup;
-    bool in_place, cold, json, check, spoil, bind, is_rank;
-    int board_fd; /* p2p: of the board; else -1 */
+    bool in_place, cold, fresh, json, check, spoil, bind, is_rank;
+    int board_fd; /* of the ranks' common board */
 };
 
 struct coll_case {
@@ -49,10 +50,17 @@ struct coll_case {
     uint64_t half;
     unsigned n_slots, turn;
     struct bench_region *region;
-    char *plain; /* as many bytes of private memory, for the limit */
+    char *plain; /* private memory with the same slots, for the limit */
     struct bench_region map_region;
     const char *map;
-    struct p2p_board *board;
+    struct bench_board *board;
+};
+
+/* Bytes that each rank allocates for the largest of all cases; 0: none. */
+struct coll_memory {
+    uint64_t region, plain; /* for all operations but barrier and map */
+    uint64_t map;           /* this rank's part of what is mapped */
+    uint64_t board;         /* in the common board */
 };
 
 /* When a rank began and ended a repetition, in nanoseconds. */
@@ -70,9 +78,8 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
 const char *coll_name(enum coll_op op);
 /* The size that `bytes` is rounded to: as many elements for each rank; of map whole pages. */
 uint64_t coll_bytes(const struct coll_options *o, enum coll_op op, uint64_t bytes);
-/* Bytes that a rank needs for all sizes of *o, of shared memory and again of private memory. */
-uint64_t coll_memory(const struct coll_options *o);
-/* Collective. The case lives as long as region and plain, which have coll_memory() bytes. */
+void coll_memory(const struct coll_options *o, struct coll_memory *out);
+/* Collective. The case lives as long as region, plain and board. */
 int coll_case_open(struct coll_case *c);
 void coll_case_close(struct coll_case *c);
 /* One operation on the next slot. */
@@ -80,12 +87,13 @@ int coll_case_run(struct coll_case *c);
 /* Where data of the slot 0 lies. */
 char *coll_source(const struct coll_case *c);
 char *coll_result(const struct coll_case *c);
-bool coll_has_limit(const struct coll_case *c);
-/* The plain loop that moves this rank's bytes once. */
-int coll_limit_run(struct coll_case *c, bool stream);
+/* Elements that this rank gives. */
+uint64_t coll_n_sources(const struct coll_case *c);
+/* In how many ways, from the first one on, the limit can be reached; 0: there is no limit. */
+unsigned coll_n_ways(const struct coll_case *c);
 /* A repetition: all ranks start together. */
 int coll_sample(struct coll_case *c, struct coll_moment *m);
-int coll_sample_limit(struct coll_case *c, bool stream, struct coll_moment *m);
+int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
 
 /* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
 int coll_check(struct coll_case *c, bool *ok);
@@ -102,16 +110,5 @@ void coll_head(const struct coll_options *o);
 int coll_start(struct coll_options *o, int argc, char **argv);
 /* A rank; returns its exit status. */
 int coll_rank(const struct coll_options *o);
-
-/*
- * bench_p2p_board.c: what two processes reach with nothing but memory that both see, `half` bytes
- * for each. The launcher creates it, ranks inherit the descriptor.
- */
-int p2p_board_create(uint64_t half, int *fd);
-int p2p_board_map(int fd, uint64_t half, struct p2p_board **out);
-void p2p_board_unmap(struct p2p_board *board);
-/* There and back once; private memory takes what arrives. */
-int p2p_board_run(struct p2p_board *board, int rank, char *into, uint64_t bytes, bool stream,
-                  int64_t timeout_ns);
 
 #endif

@@ -58,16 +58,39 @@ static unsigned slots_of(const struct coll_options *o, uint64_t half)
     return o->cold ? (unsigned)(4 * bench_cache_bytes() / (2 * half) + 2) : 1;
 }
 
-uint64_t coll_memory(const struct coll_options *o)
+static bool op_has_limit(const struct coll_options *o, enum coll_op op)
 {
-    uint64_t most = 4096;
+    bool reduces = op == COLL_REDUCE_SCATTER || op == COLL_ALL_REDUCE;
 
+    return !(reduces && o->dtype == ZERO_F16);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void op_memory(const struct coll_options *o, enum coll_op op, struct coll_memory *out)
+{
     for (unsigned i = 0; i < o->n_sizes; i++) {
-        uint64_t half = half_of(elements(o, o->sizes[i]) * zero_dtype_bytes(o->dtype), o->ranks);
-        uint64_t bytes = 2 * half * slots_of(o, half);
-        most = bytes > most ? bytes : most;
+        uint64_t bytes = coll_bytes(o, op, o->sizes[i]), half = half_of(bytes, o->ranks);
+        uint64_t slots = 2 * half * slots_of(o, half);
+        if (op == COLL_MAP) {
+            out->map = larger(out->map, bytes / (uint64_t)o->ranks);
+        } else if (op != COLL_BARRIER) {
+            out->region = larger(out->region, slots);
+            out->plain = larger(out->plain, op_has_limit(o, op) ? slots : 0);
+        }
+        if (op == COLL_PING_PONG)
+            out->board = larger(out->board, slots / 2);
     }
-    return most;
+}
+
+void coll_memory(const struct coll_options *o, struct coll_memory *out)
+{
+    *out = (struct coll_memory){0};
+    for (unsigned k = 0; k < o->n_ops; k++)
+        op_memory(o, o->ops[k], out);
 }
 
 static int map_open(struct coll_case *c)
@@ -96,8 +119,8 @@ int coll_case_open(struct coll_case *c)
                    : all;
     c->half = half_of(c->bytes, c->o->ranks);
     c->n_slots = slots_of(c->o, c->half);
-    c->batch = BATCH_MOST;
-    if (c->bytes > BATCH_BYTES / BATCH_MOST)
+    c->batch = c->o->fresh ? 1 : BATCH_MOST; /* what is written is for one operation */
+    if (!c->o->fresh && c->bytes > BATCH_BYTES / BATCH_MOST)
         c->batch = c->bytes < BATCH_BYTES ? (unsigned)(BATCH_BYTES / c->bytes) : 1;
     return c->op == COLL_MAP ? map_open(c) : 0;
 }
@@ -194,6 +217,13 @@ char *coll_source(const struct coll_case *c)
     return c->region->base;
 }
 
+uint64_t coll_n_sources(const struct coll_case *c)
+{
+    if (c->op == COLL_BARRIER)
+        return 0;
+    return c->op == COLL_REDUCE_SCATTER ? c->count * (uint64_t)c->o->ranks : c->count;
+}
+
 char *coll_result(const struct coll_case *c)
 {
     uint64_t shard = c->bytes / (uint64_t)c->o->ranks;
@@ -205,42 +235,64 @@ char *coll_result(const struct coll_case *c)
     return c->region->base + c->half;
 }
 
-bool coll_has_limit(const struct coll_case *c)
+unsigned coll_n_ways(const struct coll_case *c)
 {
-    bool reduces = c->op == COLL_REDUCE_SCATTER || c->op == COLL_ALL_REDUCE;
-
-    return c->op != COLL_BARRIER && c->op != COLL_MAP && !(reduces && c->o->dtype == ZERO_F16);
+    if (!op_has_limit(c->o, c->op))
+        return 0;
+    if (c->op == COLL_BARRIER || c->op == COLL_MAP)
+        return 1; /* nothing is moved */
+    return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
 }
 
-int coll_limit_run(struct coll_case *c, bool stream)
+/* All meet, as an operation cannot end before all have begun; then each moves its bytes once. */
+static int limit_run(struct coll_case *c, enum bench_way way)
 {
+    uint64_t slot = next_slot(c);
     uint64_t n = (uint64_t)c->o->ranks, shard = c->bytes / n, others = shard * (n - 1);
-    char *from = c->plain + next_slot(c), *to = from + c->half;
+    char *from = c->plain + slot, *to = from + c->half;
     bool wide = c->o->dtype == ZERO_F32;
 
+    if (c->op == COLL_PING_PONG)
+        return bench_board_ping(c->board, to, slot / 2, c->bytes, way, c->b->timeout_ns);
+    int err = bench_board_meet(c->board, c->b->timeout_ns);
+    if (err)
+        return err;
     switch (c->op) {
     case COLL_ALL_GATHER:
-        bench_loop_copy(to, from, c->o->in_place ? others : c->bytes, stream);
+        bench_loop_copy(to, from, c->o->in_place ? others : c->bytes, way);
         break;
     case COLL_ALL_REDUCE:
-        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, stream);
-        bench_loop_copy(to + round_up(shard, 64), from, others, stream);
+        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, way);
+        bench_loop_copy(to + round_up(shard, 64), from, others, way);
         break;
     case COLL_REDUCE_SCATTER:
-        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, stream);
+        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, way);
         break;
-    case COLL_PING_PONG:
-        return p2p_board_run(c->board, c->b->rank, to, c->bytes, stream, c->b->timeout_ns);
-    default:
+    case COLL_BROADCAST:
         if (c->b->rank != 0)
-            bench_loop_copy(to, from, c->bytes, stream);
+            bench_loop_copy(to, from, c->bytes, way);
+        break;
+    default: /* a barrier moves nothing */
+        break;
     }
     return 0;
+}
+
+/* What this rank gives, in the next slot of `slots`, is in its caches and in nobody else's. */
+static void source_write(const struct coll_case *c, char *slots)
+{
+    uint64_t slot = c->op == COLL_MAP ? 0 : c->turn % c->n_slots * 2 * c->half;
+    uint64_t size = zero_dtype_bytes(c->o->dtype);
+    int value = 0x3c + (int)(c->turn & 1); /* a small number in each type */
+
+    memset(slots + slot, value, coll_n_sources(c) * size);
 }
 
 /* What came before, another loop perhaps, leaves other caches behind: one round is not timed. */
 int coll_sample(struct coll_case *c, struct coll_moment *m)
 {
+    if (c->o->fresh && c->op != COLL_BARRIER)
+        source_write(c, coll_source(c));
     int err = c->batch > 1 ? coll_case_run(c) : 0;
 
     if (!err)
@@ -252,15 +304,20 @@ int coll_sample(struct coll_case *c, struct coll_moment *m)
     return err;
 }
 
-int coll_sample_limit(struct coll_case *c, bool stream, struct coll_moment *m)
+int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m)
 {
-    int err = c->batch > 1 ? coll_limit_run(c, stream) : 0;
+    if (c->o->fresh && c->op == COLL_PING_PONG)
+        memset(bench_board_memory(c->board, c->b->rank) + c->turn % c->n_slots * c->half, 1,
+               c->bytes);
+    else if (c->o->fresh && c->op != COLL_BARRIER && c->op != COLL_MAP)
+        source_write(c, c->plain);
+    int err = c->batch > 1 ? limit_run(c, way) : 0;
 
     if (!err)
         err = bench_comm_barrier(c->b);
     m->start = zero__now_ns();
     for (unsigned i = 0; !err && i < c->batch; i++)
-        err = coll_limit_run(c, stream);
+        err = limit_run(c, way);
     m->end = zero__now_ns();
     return err;
 }

@@ -95,20 +95,13 @@ static uint32_t expected(const struct coll_case *c, uint64_t i)
     }
 }
 
-/* How many elements this rank gets; and how many it gives. */
+/* How many elements this rank gets. */
 static uint64_t results(const struct coll_case *c)
 {
     if (c->op == COLL_BARRIER || (c->op == COLL_BROADCAST && c->b->rank == 0))
         return 0;
     return c->op == COLL_ALL_GATHER || c->op == COLL_MAP ? c->count * (uint64_t)c->o->ranks
                                                          : c->count;
-}
-
-static uint64_t sources(const struct coll_case *c)
-{
-    if (c->op == COLL_BARRIER)
-        return 0;
-    return c->op == COLL_REDUCE_SCATTER ? c->count * (uint64_t)c->o->ranks : c->count;
 }
 
 static bool compare(const struct coll_case *c)
@@ -137,13 +130,15 @@ int coll_check(struct coll_case *c, bool *ok)
 
     if (c->op != COLL_MAP && results(c))
         memset(coll_result(c), 0x5a, results(c) * size); /* before the source, which may overlap */
-    for (uint64_t i = 0; i < sources(c); i++)
+    for (uint64_t i = 0; i < coll_n_sources(c); i++)
         put(coll_source(c), c->o->dtype, i, element(c, c->b->rank, i));
     c->turn = 0;
     int err = coll_case_run(c);
     if (err)
         return err;
-    if (c->o->spoil && results(c) && c->op != COLL_MAP)
+    if (c->o->spoil && c->op == COLL_MAP) /* the only part that may be written */
+        coll_source(c)[(c->count - 1) * size] ^= 1;
+    else if (c->o->spoil && results(c))
         coll_result(c)[(results(c) - 1) * size] ^= 1;
     mine = compare(c);
     err = bench_comm_gather(c->b, &mine, sizeof mine, all);

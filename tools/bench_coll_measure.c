@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "bench_record.h"
 
-enum { OP, PLAIN, STREAM, N_SERIES };
+enum { OP, LIMIT, N_SERIES = LIMIT + N_BENCH_WAYS }; /* the limit in each way */
 
 struct measure {
     struct coll_moment *own[N_SERIES], *all;
@@ -64,7 +64,7 @@ static double duration(const struct coll_case *c, const struct coll_moment *all,
     return (double)longest * 1e-9 / c->batch / (c->op == COLL_PING_PONG ? 2 : 1);
 }
 
-static int series_end(struct coll_case *c, struct measure *m, int s)
+static int series_end(struct coll_case *c, struct measure *m, unsigned s)
 {
     uint32_t bytes = (uint32_t)(c->o->reps * sizeof *m->own[s]);
     int err = bench_comm_gather(c->b, m->own[s], bytes, m->all);
@@ -77,28 +77,33 @@ static int series_end(struct coll_case *c, struct measure *m, int s)
     return 0;
 }
 
+static int sample(struct coll_case *c, unsigned series, struct coll_moment *m)
+{
+    return series == OP ? coll_sample(c, m)
+                        : coll_sample_limit(c, (enum bench_way)(series - LIMIT), m);
+}
+
 static int repeat(struct coll_case *c, struct measure *m)
 {
     struct coll_moment warm;
     uint64_t before = 0, after = 0;
-    bool limit = coll_has_limit(c);
+    unsigned n = LIMIT + coll_n_ways(c);
     int err = 0;
 
     for (unsigned k = 0; !err && k < c->o->warmup + c->o->reps; k++) {
         bool timed = k >= c->o->warmup;
         unsigned i = timed ? k - c->o->warmup : 0;
         err = c->b->ops.wire_bytes(c->b->comm, &before);
-        if (!err)
-            err = coll_sample(c, timed ? &m->own[OP][i] : &warm);
+        /* What comes first changes, since each leaves other caches behind for the next one. */
+        for (unsigned j = 0; !err && j < n; j++) {
+            unsigned s = (k + j) % n;
+            err = sample(c, s, timed ? &m->own[s][i] : &warm);
+        }
         if (!err)
             err = c->b->ops.wire_bytes(c->b->comm, &after);
-        if (!err && limit)
-            err = coll_sample_limit(c, false, timed ? &m->own[PLAIN][i] : &warm);
-        if (!err && limit)
-            err = coll_sample_limit(c, true, timed ? &m->own[STREAM][i] : &warm);
     }
     m->wire = (after - before) / (c->batch + (c->batch > 1));
-    for (int s = 0; !err && s < (limit ? N_SERIES : 1); s++)
+    for (unsigned s = 0; !err && s < n; s++)
         err = series_end(c, m, s);
     return err;
 }
@@ -126,7 +131,10 @@ void coll_head(const struct coll_options *o)
     printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
            o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
            bench_dtype_name(o->dtype), o->in_place ? "in place" : "out of place",
-           o->cold ? "cold" : "the same", o->reps);
+           o->cold    ? "cold"
+           : o->fresh ? "fresh"
+                      : "the same",
+           o->reps);
     printf("%-14s %12s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "bytes", "us", "spread",
            "GB/s", "bus GB/s", "limit", "of limit", "check");
 }
@@ -146,28 +154,30 @@ static void row(const struct bench_record *r)
     cell(r->bandwidth_GBps, " %9.2f");
     cell(r->bus_GBps, " %9.2f");
     cell(r->limit_GBps, " %9.2f");
-    cell(r->limit_GBps > 0 ? 100 * r->bandwidth_GBps / r->limit_GBps : 0, " %8.1f%%");
+    cell(bench_record_percent(r), " %8.1f%%");
     printf("  %s\n", r->check);
     fflush(stdout);
 }
 
 static void report(const struct coll_case *c, const struct measure *m, bool ok)
 {
-    bool limit = coll_has_limit(c), stream;
+    unsigned n_ways = coll_n_ways(c), way = 0;
     bool rounded = c->op != COLL_BARRIER && c->bytes != c->wanted;
     double bytes = c->op == COLL_MAP ? 0 : (double)c->bytes;
 
-    stream = m->stats[STREAM].median < m->stats[PLAIN].median;
-    const struct bench_stats *best = &m->stats[stream ? STREAM : PLAIN];
+    for (unsigned w = 1; w < n_ways; w++)
+        if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
+            way = w;
+    const struct bench_stats *best = &m->stats[LIMIT + way];
     const struct bench_field fields[] = {
         {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
-        {"limit_s", limit ? best->median : -1, NULL},
-        {"limit_spread", limit ? best->spread : -1, NULL},
-        {"limit_streams", limit ? stream : -1, NULL},
+        {"limit_spread", n_ways ? best->spread : -1, NULL},
+        {"limit_loop", -1, n_ways > 1 ? bench_way_name((enum bench_way)way) : NULL},
         {"in_place", c->o->in_place, NULL},
         {"cold", c->o->cold, NULL},
+        {"fresh", c->o->fresh, NULL},
         {"cores", c->o->cores, NULL},
     };
     struct bench_record r = {.bench = c->o->bench,
@@ -179,7 +189,8 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
                              .time = m->stats[OP],
                              .n = c->o->reps,
                              .bandwidth_GBps = bytes / m->stats[OP].median * 1e-9,
-                             .limit_GBps = limit ? bytes / best->median * 1e-9 : 0,
+                             .limit_s = n_ways ? best->median : 0,
+                             .limit_GBps = n_ways ? bytes / best->median * 1e-9 : 0,
                              .check = !c->o->check ? "off"
                                       : ok         ? "ok"
                                                    : "failed",

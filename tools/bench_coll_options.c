@@ -36,36 +36,28 @@ static bool ops_read(const char *text, struct coll_options *o)
 }
 
 enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
-enum { IN_PLACE = 512, COLD, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
+enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
 
 #define N_OF_COLL 4 /* the first ones: of p2p the ranks and the operation are given */
 
 static const struct option longs[] = {
-    {"op", required_argument, NULL, OP},
-    {"ops", required_argument, NULL, OP},
-    {"ranks", required_argument, NULL, 'n'},
-    {"in-place", no_argument, NULL, IN_PLACE},
-    {"bytes", required_argument, NULL, BYTES},
-    {"factor", required_argument, NULL, FACTOR},
-    {"reps", required_argument, NULL, REPS},
-    {"warmup", required_argument, NULL, WARMUP},
-    {"comm", required_argument, NULL, COMM},
-    {"dtype", required_argument, NULL, DTYPE},
-    {"cold", no_argument, NULL, COLD},
-    {"bind", no_argument, NULL, BIND},
-    {"no-bind", no_argument, NULL, NO_BIND},
-    {"check", no_argument, NULL, CHECK},
-    {"no-check", no_argument, NULL, NO_CHECK},
-    {"spoil", no_argument, NULL, SPOIL},
-    {"json", no_argument, NULL, JSON},
-    {"help", no_argument, NULL, 'h'},
-    {0},
+    {"op", required_argument, NULL, OP},       {"ops", required_argument, NULL, OP},
+    {"ranks", required_argument, NULL, 'n'},   {"in-place", no_argument, NULL, IN_PLACE},
+    {"bytes", required_argument, NULL, BYTES}, {"factor", required_argument, NULL, FACTOR},
+    {"reps", required_argument, NULL, REPS},   {"warmup", required_argument, NULL, WARMUP},
+    {"comm", required_argument, NULL, COMM},   {"dtype", required_argument, NULL, DTYPE},
+    {"cold", no_argument, NULL, COLD},         {"fresh", no_argument, NULL, FRESH},
+    {"bind", no_argument, NULL, BIND},         {"no-bind", no_argument, NULL, NO_BIND},
+    {"check", no_argument, NULL, CHECK},       {"no-check", no_argument, NULL, NO_CHECK},
+    {"spoil", no_argument, NULL, SPOIL},       {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, 'h'},          {0},
 };
 
 static void flag(int c, struct coll_options *o)
 {
     o->in_place |= c == IN_PLACE;
     o->cold |= c == COLD;
+    o->fresh |= c == FRESH;
     o->spoil |= c == SPOIL;
     o->json |= c == JSON;
     if (c == BIND || c == NO_BIND)
@@ -137,6 +129,12 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
     }
     if (optind < argc)
         return bench_bad_option(o->bench, known, -1, argv);
+    for (unsigned k = 0; o->spoil && k < o->n_ops; k++)
+        if (o->ops[k] == COLL_BARRIER) {
+            fprintf(stderr, "zero bench coll: --spoil: a barrier brings nothing that could be "
+                            "spoiled: leave it out of --op\n");
+            return 2;
+        }
     if (!bench_sizes(o->bench, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
         return 2;
     return -1;

@@ -18,21 +18,25 @@
 static int memory_check(const struct coll_options *o)
 {
     char source[128];
-    uint64_t left = zero__memory_left(source, sizeof source), need = coll_memory(o), all;
+    struct coll_memory m;
+    uint64_t left = zero__memory_left(source, sizeof source), all;
 
-    if (!__builtin_mul_overflow(need, 2 * (uint64_t)o->ranks, &all) &&
+    coll_memory(o, &m);
+    if (!__builtin_mul_overflow(m.region + m.plain + m.map + m.board, (uint64_t)o->ranks, &all) &&
         all + ZERO__MEMORY_MARGIN <= left)
         return 0;
     fprintf(stderr,
-            "zero bench %s: %d ranks need %" PRIu64 " MiB each, but %s has %" PRIu64
-            " MiB left: lower the largest size of --bytes\n",
-            o->bench, o->ranks, 2 * need >> 20, source, left >> 20);
+            "zero bench %s: %d ranks need %" PRIu64 " MiB in all, but %s has %" PRIu64
+            " MiB left: lower the largest size of --bytes%s\n",
+            o->bench, o->ranks, all >> 20, source, left >> 20,
+            o->cold ? ", or leave out --cold" : "");
     return 2;
 }
 
 int coll_start(struct coll_options *o, int argc, char **argv)
 {
     struct zero_comm_caps caps;
+    struct coll_memory m;
     char tool[32];
 
     snprintf(tool, sizeof tool, "bench %s", o->bench);
@@ -54,7 +58,8 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     int status = memory_check(o);
     if (status)
         return status;
-    if (o->ops[0] == COLL_PING_PONG && p2p_board_create(coll_memory(o), &o->board_fd)) {
+    coll_memory(o, &m);
+    if (bench_board_create(o->ranks, m.board, &o->board_fd)) {
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 1;
     }
@@ -70,8 +75,16 @@ static bool is_double(const struct coll_options *o, enum coll_op op, unsigned i)
     return false;
 }
 
-static int measure_all(struct bench_comm *b, const struct coll_options *o,
-                       struct bench_region *region, char *plain, struct p2p_board *board, bool *ok)
+/* What the cases of a rank share. */
+struct work {
+    struct coll_memory bytes;
+    struct bench_region region;
+    char *plain;
+    struct bench_board *board;
+};
+
+static int measure_all(struct bench_comm *b, const struct coll_options *o, struct work *work,
+                       bool *ok)
 {
     int err = 0;
 
@@ -83,9 +96,9 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o,
                                   .o = o,
                                   .op = o->ops[k],
                                   .wanted = o->sizes[i],
-                                  .region = region,
-                                  .plain = plain,
-                                  .board = board};
+                                  .region = &work->region,
+                                  .plain = work->plain,
+                                  .board = work->board};
             err = coll_case_open(&c);
             if (!err)
                 err = coll_measure(&c, ok);
@@ -94,38 +107,39 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o,
     return err;
 }
 
+static int work_open(struct bench_comm *b, const struct coll_options *o, struct work *w)
+{
+    coll_memory(o, &w->bytes);
+    int err = w->bytes.region ? bench_region_create(b, w->bytes.region, &w->region) : 0;
+    if (!err && w->bytes.plain && !(w->plain = bench_memory(w->bytes.plain)))
+        err = zero__fail(-ENOMEM, "no memory for %" PRIu64 " bytes: lower --bytes", w->bytes.plain);
+    if (!err)
+        err = bench_board_open(o->board_fd, b->rank, b->ranks, w->bytes.board, o->ranks > o->cores,
+                               &w->board);
+    return err;
+}
+
 int coll_rank(const struct coll_options *given)
 {
     struct coll_options o = *given;
-    struct bench_region region = {0};
-    struct bench_comm b;
-    uint64_t bytes = 0;
-    char *plain = NULL;
-    struct p2p_board *board = NULL;
+    struct bench_comm b = {.who = "zero bench"}; /* who speaks, also when there is no plugin */
+    struct work work = {0};
     struct zero_comm_caps caps;
     bool ok = true;
 
     int err = bench_comm_probe(o.comm, o.ranks, &o.comm, &caps);
-    if (err)
-        b = (struct bench_comm){0};
-    else
+    if (!err)
         err = bench_comm_open(&b, o.comm);
     if (!err && b.ranks != o.ranks)
         err = zero__fail(-EINVAL, "%d ranks were started, not %d", b.ranks, o.ranks);
-    if (!err) {
-        bytes = coll_memory(&o);
-        err = bench_region_create(&b, bytes, &region);
-    }
-    if (!err && !(plain = bench_memory(bytes)))
-        err = zero__fail(-ENOMEM, "no memory for %" PRIu64 " bytes: lower --bytes", bytes);
-    if (!err && o.board_fd >= 0)
-        err = p2p_board_map(o.board_fd, bytes, &board);
+    if (!err)
+        err = work_open(&b, &o, &work);
     if (!err && b.rank == 0)
         coll_head(&o);
     if (!err)
-        err = measure_all(&b, &o, &region, plain, board, &ok);
+        err = measure_all(&b, &o, &work, &ok);
     int status = bench_comm_close(&b, err);
-    bench_memory_free(plain, bytes);
-    p2p_board_unmap(board);
+    bench_memory_free(work.plain, work.bytes.plain);
+    bench_board_close(work.board);
     return status ? status : !ok;
 }

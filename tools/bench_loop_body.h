@@ -19,56 +19,115 @@ typedef float NAME(vf) __attribute__((vector_size(VECTOR_BYTES), aligned(4), may
             AT(VU, base, i) = (x);           \
     } while (0)
 
-ISA static void NAME(copy)(char *dst, const char *src, uint64_t bytes)
+/* Calls FN(four, stream) with constants, so that each of the four is a loop of its own. */
+#define CHOOSE(four, stream, FN) \
+    do {                         \
+        if (four && stream)      \
+            FN(true, true);      \
+        else if (four)           \
+            FN(true, false);     \
+        else if (stream)         \
+            FN(false, true);     \
+        else                     \
+            FN(false, false);    \
+    } while (0)
+
+INLINE void NAME(copy_by)(char *dst, const char *src, uint64_t bytes, bool four, bool stream)
 {
-    for (uint64_t i = 0; i < bytes; i += VECTOR_BYTES)
-        PUT(dst, i, FROM(VU, src, i), true);
+    const uint64_t v = VECTOR_BYTES;
+    uint64_t i = 0;
+
+    for (; four && i + 4 * v <= bytes; i += 4 * v) {
+        VU a = FROM(VU, src, i), b = FROM(VU, src, i + v);
+        VU c = FROM(VU, src, i + 2 * v), d = FROM(VU, src, i + 3 * v);
+        PUT(dst, i, a, stream);
+        PUT(dst, i + v, b, stream);
+        PUT(dst, i + 2 * v, c, stream);
+        PUT(dst, i + 3 * v, d, stream);
+    }
+    for (; i < bytes; i += v)
+        PUT(dst, i, FROM(VU, src, i), stream);
 }
 
-/* dst[i] = src[i] + src[step + i] + …, in bytes; n sources. */
-INLINE void NAME(add_fp32)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
-                           bool stream)
+ISA static void NAME(copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream)
 {
-    for (uint64_t i = 0; i < bytes; i += VECTOR_BYTES) {
-        VF a = FROM(VF, src, i);
-        for (unsigned k = 1; k < n; k++)
-            a += FROM(VF, src, k * step + i);
-        PUT(dst, i, (VU)a, stream);
-    }
+#define COPY(four, stream) NAME(copy_by)(dst, src, bytes, four, stream)
+    CHOOSE(four, stream, COPY);
+#undef COPY
+}
+
+/* The sum of a vector of each of n sources, `step` bytes apart. */
+INLINE VU NAME(sum_fp32)(const char *src, uint64_t step, unsigned n)
+{
+    VF a = FROM(VF, src, 0);
+
+    for (unsigned k = 1; k < n; k++)
+        a += FROM(VF, src, k * step);
+    return (VU)a;
 }
 
 /* Pairs of bf16 in a word: the upper half is a float as it is, the lower one after a shift. */
-INLINE void NAME(add_bf16)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
-                           bool stream)
+INLINE VU NAME(sum_bf16)(const char *src, uint64_t step, unsigned n)
 {
-    for (uint64_t i = 0; i < bytes; i += VECTOR_BYTES) {
-        VU w = FROM(VU, src, i);
-        VF even = (VF)(w << 16), odd = (VF)(w & 0xffff0000u);
-        for (unsigned k = 1; k < n; k++) {
-            w = FROM(VU, src, k * step + i);
-            even += (VF)(w << 16);
-            odd += (VF)(w & 0xffff0000u);
-        }
-        w = (((VU)even + 0x8000u) >> 16) | (((VU)odd + 0x8000u) & 0xffff0000u);
-        PUT(dst, i, w, stream);
+    VU w = FROM(VU, src, 0);
+    VF even = (VF)(w << 16), odd = (VF)(w & 0xffff0000u);
+
+    for (unsigned k = 1; k < n; k++) {
+        w = FROM(VU, src, k * step);
+        even += (VF)(w << 16);
+        odd += (VF)(w & 0xffff0000u);
     }
+    return (((VU)even + 0x8000u) >> 16) | (((VU)odd + 0x8000u) & 0xffff0000u);
+}
+
+INLINE VU NAME(sum)(const char *src, uint64_t step, unsigned n, bool wide)
+{
+    return wide ? NAME(sum_fp32)(src, step, n) : NAME(sum_bf16)(src, step, n);
+}
+
+/* dst[i] = src[i] + src[step + i] + …, in bytes; n sources. */
+INLINE void NAME(add_by)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
+                         bool wide, bool four, bool stream)
+{
+    const uint64_t v = VECTOR_BYTES;
+    uint64_t i = 0;
+
+    for (; four && i + 4 * v <= bytes; i += 4 * v) {
+        VU a = NAME(sum)(src + i, step, n, wide), b = NAME(sum)(src + i + v, step, n, wide);
+        VU c = NAME(sum)(src + i + 2 * v, step, n, wide);
+        VU d = NAME(sum)(src + i + 3 * v, step, n, wide);
+        PUT(dst, i, a, stream);
+        PUT(dst, i + v, b, stream);
+        PUT(dst, i + 2 * v, c, stream);
+        PUT(dst, i + 3 * v, d, stream);
+    }
+    for (; i < bytes; i += v)
+        PUT(dst, i, NAME(sum)(src + i, step, n, wide), stream);
 }
 
 ISA static void NAME(add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
-                          bool wide, bool stream)
+                          bool wide, bool four, bool stream)
 {
-    if (n == 2 && wide && stream)
-        NAME(add_fp32)(dst, src, bytes, step, 2, true);
-    else if (n == 2 && wide)
-        NAME(add_fp32)(dst, src, bytes, step, 2, false);
-    else if (n == 2 && stream)
-        NAME(add_bf16)(dst, src, bytes, step, 2, true);
+#define ADD(four, stream) NAME(add_by)(dst, src, bytes, step, N, WIDE, four, stream)
+#define N 2
+#define WIDE true
+    if (n == 2 && wide)
+        CHOOSE(four, stream, ADD);
+#undef WIDE
+#define WIDE false
     else if (n == 2)
-        NAME(add_bf16)(dst, src, bytes, step, 2, false);
-    else if (wide)
-        NAME(add_fp32)(dst, src, bytes, step, n, stream);
+        CHOOSE(four, stream, ADD);
+#undef N
+#define N n
+    else if (!wide)
+        CHOOSE(four, stream, ADD);
+#undef WIDE
+#define WIDE true
     else
-        NAME(add_bf16)(dst, src, bytes, step, n, stream);
+        CHOOSE(four, stream, ADD);
+#undef WIDE
+#undef N
+#undef ADD
 }
 
 ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
@@ -86,55 +145,78 @@ ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
     return sum;
 }
 
+/* Two vectors of each state; `k` names the variables. */
+#define LOAD_PAIR(k, i)                                             \
+    VU g##k = FROM(VU, s->grad, wide_grad ? (i) : (i) / 2);         \
+    VU h##k = wide_grad ? FROM(VU, s->grad, (i) + next) : g##k;     \
+    VU p##k = FROM(VU, s->p, i), q##k = FROM(VU, s->p, (i) + next); \
+    VU m##k = FROM(VU, s->m, i), n##k = FROM(VU, s->m, (i) + next); \
+    VU v##k = FROM(VU, s->v, i), w##k = FROM(VU, s->v, (i) + next)
+#define STORE_PAIR(k, i)                                        \
+    do {                                                        \
+        PUT(s->p, i, p##k ^ (g##k & zero), stream);             \
+        PUT(s->p, (i) + next, q##k ^ (h##k & zero), stream);    \
+        PUT(s->m, i, m##k ^ (g##k & zero), stream);             \
+        PUT(s->m, (i) + next, n##k ^ (h##k & zero), stream);    \
+        PUT(s->v, i, v##k ^ (g##k & zero), stream);             \
+        PUT(s->v, (i) + next, w##k ^ (h##k & zero), stream);    \
+        if (out)                                                \
+            PUT(s->out, (i) / 2, g##k ^ (h##k & zero), stream); \
+    } while (0)
+
 /*
- * Two vectors of each state a turn; `zero` is 0, which the compiler does not know. All loads come
- * before the stores: a load right behind a store to the same place of another page has to wait.
+ * Two or four vectors of each state a turn; `zero` is 0, which the compiler does not know. All
+ * loads come before the stores: a load right behind a store to the same place of another page has
+ * to wait.
  */
 INLINE void NAME(states)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
-                         bool wide_grad, bool out, bool stream)
+                         bool wide_grad, bool out, bool four, bool stream)
 {
     const uint64_t next = VECTOR_BYTES;
 
-    for (uint64_t i = 4 * first; i < 4 * end; i += 2 * next) {
-        VU g = FROM(VU, s->grad, wide_grad ? i : i / 2);
-        VU h = wide_grad ? FROM(VU, s->grad, i + next) : g;
-        VU p0 = FROM(VU, s->p, i), p1 = FROM(VU, s->p, i + next);
-        VU m0 = FROM(VU, s->m, i), m1 = FROM(VU, s->m, i + next);
-        VU v0 = FROM(VU, s->v, i), v1 = FROM(VU, s->v, i + next);
-
-        PUT(s->p, i, p0 ^ (g & zero), stream);
-        PUT(s->p, i + next, p1 ^ (h & zero), stream);
-        PUT(s->m, i, m0 ^ (g & zero), stream);
-        PUT(s->m, i + next, m1 ^ (h & zero), stream);
-        PUT(s->v, i, v0 ^ (g & zero), stream);
-        PUT(s->v, i + next, v1 ^ (h & zero), stream);
-        if (out)
-            PUT(s->out, i / 2, g ^ (h & zero), stream);
+    for (uint64_t i = 4 * first; i < 4 * end; i += (four ? 4 : 2) * next) {
+        LOAD_PAIR(0, i);
+        if (four) {
+            LOAD_PAIR(1, i + 2 * next);
+            STORE_PAIR(0, i);
+            STORE_PAIR(1, i + 2 * next);
+        } else {
+            STORE_PAIR(0, i);
+        }
     }
 }
 
 ISA static void NAME(update)(const struct bench_states *s, uint64_t first, uint64_t end,
-                             uint32_t zero, bool stream)
+                             uint32_t zero, bool four, bool stream)
 {
-    if (s->wide_grad && s->out && stream)
-        NAME(states)(s, first, end, zero, true, true, true);
-    else if (s->wide_grad && s->out)
-        NAME(states)(s, first, end, zero, true, true, false);
-    else if (s->wide_grad && stream)
-        NAME(states)(s, first, end, zero, true, false, true);
+#define STATES(four, stream) NAME(states)(s, first, end, zero, WIDE, OUT, four, stream)
+#define WIDE true
+#define OUT true
+    if (s->wide_grad && s->out)
+        CHOOSE(four, stream, STATES);
+#undef OUT
+#define OUT false
     else if (s->wide_grad)
-        NAME(states)(s, first, end, zero, true, false, false);
-    else if (s->out && stream)
-        NAME(states)(s, first, end, zero, false, true, true);
-    else if (s->out)
-        NAME(states)(s, first, end, zero, false, true, false);
+        CHOOSE(four, stream, STATES);
+#undef WIDE
+#define WIDE false
+    else if (!s->out)
+        CHOOSE(four, stream, STATES);
+#undef OUT
+#define OUT true
     else
-        NAME(states)(s, first, end, zero, false, false, stream);
+        CHOOSE(four, stream, STATES);
+#undef OUT
+#undef WIDE
+#undef STATES
 }
 
 static const struct loops NAME(loops) = {NAME(copy), NAME(add), NAME(read), NAME(update)};
 
 #undef INLINE
+#undef CHOOSE
+#undef LOAD_PAIR
+#undef STORE_PAIR
 #undef VU
 #undef VF
 #undef AT

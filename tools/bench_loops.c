@@ -10,12 +10,12 @@
 #include <sys/mman.h>
 
 struct loops {
-    void (*copy)(char *dst, const char *src, uint64_t bytes);
+    void (*copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream);
     void (*add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n, bool wide,
-                bool stream);
+                bool four, bool stream);
     uint32_t (*read)(const char *x, uint64_t bytes);
     void (*update)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
-                   bool stream);
+                   bool four, bool stream);
 };
 
 #if defined(__x86_64__)
@@ -73,20 +73,37 @@ static void fence(bool stream)
 #endif
 }
 
-void bench_loop_copy(void *dst, const void *src, uint64_t bytes, bool stream)
+static bool streams(enum bench_way way)
 {
-    if (stream)
-        loops()->copy(dst, src, bytes);
-    else
+    return way == BENCH_STREAM || way == BENCH_STREAM_FOUR;
+}
+
+static bool is_four(enum bench_way way)
+{
+    return way == BENCH_FOUR || way == BENCH_STREAM_FOUR;
+}
+
+const char *bench_way_name(enum bench_way way)
+{
+    static const char *const names[] = {"plain", "plain by four", "stream", "stream by four",
+                                        "memcpy"};
+    return names[way];
+}
+
+void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way)
+{
+    if (way == BENCH_MEMCPY)
         memcpy(dst, src, bytes);
-    fence(stream);
+    else
+        loops()->copy(dst, src, bytes, is_four(way), streams(way));
+    fence(streams(way));
 }
 
 void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
-                    bool wide, bool stream)
+                    bool wide, enum bench_way way)
 {
-    loops()->add(dst, src, bytes, step, n, wide, stream);
-    fence(stream);
+    loops()->add(dst, src, bytes, step, n, wide, is_four(way), streams(way));
+    fence(streams(way));
 }
 
 uint32_t bench_loop_read(const void *x, uint64_t bytes)
@@ -94,13 +111,14 @@ uint32_t bench_loop_read(const void *x, uint64_t bytes)
     return loops()->read(x, bytes);
 }
 
-void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, bool stream)
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end,
+                       enum bench_way way)
 {
     uint32_t zero = 0;
 
     __asm__ volatile("" : "+r"(zero)); /* hides that it is 0 */
-    loops()->update(s, first, end, zero, stream);
-    fence(stream);
+    loops()->update(s, first, end, zero, is_four(way), streams(way));
+    fence(streams(way));
 }
 
 uint64_t bench_cache_bytes(void)

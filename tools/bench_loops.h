@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the memory gives a plain loop: the limit that benchmarks print beside their figures. Each
- * loop exists with ordinary and with non-temporal stores ("stream"); callers try both. All memory
- * is aligned to 64 bytes and has 128 spare bytes behind it, since loops go on to the end of a
- * vector.
+ * loop exists in several ways, of which callers try all and take the best. All memory is aligned to
+ * 64 bytes and has 128 spare bytes behind it, since loops go on to the end of a vector.
  */
 #ifndef ZERO_TOOLS_BENCH_LOOPS_H
 #define ZERO_TOOLS_BENCH_LOOPS_H
@@ -20,17 +19,36 @@ struct bench_states {
     bool wide_grad; /* fp32, not 16 bits */
 };
 
-void bench_loop_copy(void *dst, const void *src, uint64_t bytes, bool stream);
-/* dst = the sum of n sources of `bytes` bytes, `step` apart, of fp32 or (not wide) bf16. */
+/*
+ * How a loop is written: with a vector or four of each array a turn, with ordinary or non-temporal
+ * stores ("stream"). Which is fastest depends on the size and on the processor.
+ */
+enum bench_way {
+    BENCH_PLAIN,
+    BENCH_FOUR,
+    BENCH_STREAM,
+    BENCH_STREAM_FOUR,
+    BENCH_MEMCPY, /* the C library's, where a loop only copies */
+    N_BENCH_WAYS
+};
+const char *bench_way_name(enum bench_way way);
+
+void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way);
+/*
+ * dst = the sum of n sources of `bytes` bytes, `step` apart, of fp32 or (not wide) bf16. As
+ * BENCH_PLAIN for BENCH_MEMCPY.
+ */
 void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
-                    bool wide, bool stream);
+                    bool wide, enum bench_way way);
 /* Reads and adds up words, so that nothing can be left out. */
 uint32_t bench_loop_read(const void *x, uint64_t bytes);
 /*
  * Loads and stores what an update of elements first … end loads and stores; p, m and v keep their
- * values, out gets other ones. first and end are multiples of 32.
+ * values, out gets other ones. Two vectors a turn or four; not BENCH_MEMCPY. first and end are
+ * multiples of 64.
  */
-void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, bool stream);
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end,
+                       enum bench_way way);
 
 /* The largest cache of processor 0, as the kernel says. */
 uint64_t bench_cache_bytes(void);

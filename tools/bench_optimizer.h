@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "bench_loops.h"
 #include "bench_stats.h"
 #include "plugin/loader.h"
 
@@ -25,9 +26,8 @@ enum optimizer_series {
     OPTIMIZER_NORM,   /* its first pass */
     OPTIMIZER_ADAMW,  /* its second */
     OPTIMIZER_READ,   /* plain loops: one that reads the gradient, */
-    OPTIMIZER_PLAIN,  /* one that loads and stores what AdamW does, */
-    OPTIMIZER_STREAM, /* the same with non-temporal stores */
-    N_OPTIMIZER_SERIES
+    OPTIMIZER_MOVE,   /* and from here on those that load and store what AdamW does, in each way */
+    N_OPTIMIZER_SERIES = OPTIMIZER_MOVE + BENCH_MEMCPY
 };
 
 /* The device and the states of one rank; all memory is the device's. */
@@ -47,6 +47,7 @@ struct optimizer {
     struct zero_scalars *scalars;
     struct zero_hyper hyper;
     float clip;
+    enum bench_way way;    /* of the plain loops */
     _Atomic uint64_t next; /* of the plain loops: the first element that is nobody's yet */
 };
 

@@ -10,9 +10,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "bench_loops.h"
+#include "bench_ranks.h"
 #include "device/host.h"
 
-#define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 32 */
+#define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 64 */
 
 static uint64_t blocks(uint64_t n)
 {
@@ -211,7 +212,7 @@ int optimizer_run(struct optimizer *x, enum optimizer_series what)
 static bool piece(struct optimizer *x, uint64_t *first, uint64_t *end)
 {
     *first = atomic_fetch_add_explicit(&x->next, PIECE, memory_order_relaxed);
-    *end = *first + PIECE < x->o->params ? *first + PIECE : (x->o->params + 31) / 32 * 32;
+    *end = *first + PIECE < x->o->params ? *first + PIECE : (x->o->params + 63) / 64 * 64;
     return *first < x->o->params;
 }
 
@@ -226,8 +227,9 @@ static void read_pieces(void *arg)
     }
 }
 
-static void move_pieces(struct optimizer *x, bool stream)
+static void move_pieces(void *arg)
 {
+    struct optimizer *x = arg;
     const struct bench_states s = {.p = x->p,
                                    .m = x->m,
                                    .v = x->v,
@@ -237,37 +239,37 @@ static void move_pieces(struct optimizer *x, bool stream)
     uint64_t first, end;
 
     while (piece(x, &first, &end))
-        bench_loop_update(&s, first, end, stream);
+        bench_loop_update(&s, first, end, x->way);
 }
 
-static void plain_pieces(void *arg)
+/* More threads than cores or pieces would be in each other's way, which limits nothing. */
+static unsigned movers(const struct optimizer_options *o)
 {
-    move_pieces(arg, false);
-}
+    uint64_t n = (o->params + PIECE - 1) / PIECE, cores = (uint64_t)bench_cores();
 
-static void stream_pieces(void *arg)
-{
-    move_pieces(arg, true);
+    n = n < cores ? n : cores;
+    return n < o->threads ? (unsigned)n : o->threads;
 }
 
 static int loops_run(struct optimizer *x, void (*fn)(void *arg))
 {
+    unsigned n = movers(x->o);
     int err = 0;
 
     atomic_store(&x->next, 0);
-    for (unsigned i = 0; !err && i < x->n_streams; i++)
+    for (unsigned i = 0; !err && i < n; i++)
         err = x->ops.call(x->dev, fn, x, x->streams[i]);
-    for (unsigned i = 0; !err && i < x->n_streams; i++)
+    for (unsigned i = 0; !err && i < n; i++)
         err = x->ops.stream_sync(x->dev, x->streams[i], x->timeout_ns);
     return err;
 }
 
 static int sample(struct optimizer *x, int s, double *seconds)
 {
-    void (*const loops[])(void *) = {read_pieces, plain_pieces, stream_pieces};
+    x->way = s < OPTIMIZER_MOVE ? BENCH_PLAIN : (enum bench_way)(s - OPTIMIZER_MOVE);
     int64_t start = zero__now_ns();
     int err = s < OPTIMIZER_READ ? optimizer_run(x, (enum optimizer_series)s)
-                                 : loops_run(x, loops[s - OPTIMIZER_READ]);
+                                 : loops_run(x, s == OPTIMIZER_READ ? read_pieces : move_pieces);
 
     *seconds = (double)(zero__now_ns() - start) * 1e-9;
     return err;
@@ -280,8 +282,11 @@ int optimizer_measure(struct optimizer *x, struct bench_stats stats[N_OPTIMIZER_
     int err = all ? 0 : zero__fail(-ENOMEM, "no memory for %u repetitions", o->reps);
 
     for (unsigned k = 0; !err && k < o->warmup + o->reps; k++)
-        for (int s = 0; !err && s < N_OPTIMIZER_SERIES; s++)
-            err = sample(x, s, k < o->warmup ? &warm : &all[(size_t)s * o->reps + k - o->warmup]);
+        for (unsigned j = 0; !err && j < N_OPTIMIZER_SERIES; j++) {
+            unsigned s = (k + j) % N_OPTIMIZER_SERIES; /* another one comes first each time */
+            err = sample(x, (int)s,
+                         k < o->warmup ? &warm : &all[(size_t)s * o->reps + k - o->warmup]);
+        }
     for (int s = 0; !err && s < N_OPTIMIZER_SERIES; s++)
         stats[s] = bench_stats_of(all + (size_t)s * o->reps, o->reps);
     free(all);

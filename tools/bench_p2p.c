@@ -20,6 +20,7 @@ static void help(FILE *f)
         "  --factor F         from one size to the next (8)\n"
         "  --dtype TYPE       f32, bf16 or f16 (bf16)\n"
         "  --cold             every message in other memory than the last one\n"
+        "  --fresh            a message is written before it is sent, which is not timed\n"
         "  --reps N           repetitions (21)\n"
         "  --warmup N         repetitions before those (3)\n"
         "  --no-bind          do not bind ranks to cores of their own\n"
@@ -28,9 +29,10 @@ static void help(FILE *f)
         "  --json             records, an object a line, instead of the table\n"
         "\n"
         "The limit is what the two processes reach in the same run with nothing but memory that\n"
-        "both have mapped: a flag, a copy by the one that gets the message, the same back. Of\n"
-        "ordinary and non-temporal stores the better one counts. Small messages are sent many\n"
-        "times in a repetition, up to 16 MiB. Spread is (90 % - 10 % quantile) / median.\n"
+        "both have mapped: a flag, a copy by the one that gets the message, the same back. The\n"
+        "copy is tried in several ways, see zero bench coll --help; the best one counts. Small\n"
+        "messages are sent many times in a repetition, up to 16 MiB. Spread is (90 % - 10 %\n"
+        "quantile) / median.\n"
         "\n"
         "Exit status: 0; 1 if a result is wrong or a rank failed; 2 for bad use.\n",
         f);

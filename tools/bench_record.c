@@ -40,6 +40,13 @@ static void put_nonzero(const char *name, double x)
         put_real(name, x);
 }
 
+double bench_record_percent(const struct bench_record *r)
+{
+    return r->limit_s > 0 && r->time.median > 0 && !r->no_percent
+               ? 100 * r->limit_s / r->time.median
+               : 0;
+}
+
 void bench_record_json(const struct bench_record *r)
 {
     put_text(NULL, r->bench);
@@ -60,8 +67,8 @@ void bench_record_json(const struct bench_record *r)
     put_nonzero("limit_GBps", r->limit_GBps);
     put_text("check", r->check);
     put_nonzero("bus_GBps", r->bus_GBps);
-    if (r->limit_GBps > 0 && r->bandwidth_GBps > 0)
-        put_real("percent_of_limit", 100 * r->bandwidth_GBps / r->limit_GBps);
+    put_nonzero("limit_s", r->limit_s);
+    put_nonzero("percent_of_limit", bench_record_percent(r));
     put_real("min_s", r->time.least);
     if (r->n) {
         put_name("repetitions");

@@ -3,6 +3,7 @@
 #ifndef ZERO_TOOLS_BENCH_RECORD_H
 #define ZERO_TOOLS_BENCH_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "bench_stats.h"
@@ -22,12 +23,15 @@ struct bench_record {
     const char *dtype;
     struct bench_stats time; /* seconds */
     unsigned n;              /* repetitions */
-    double bandwidth_GBps, bus_GBps, limit_GBps;
+    double bandwidth_GBps, bus_GBps, limit_GBps, limit_s;
+    bool no_percent;   /* the limit is none: the data are too small */
     const char *check; /* "ok", "failed", "off" */
     const struct bench_field *fields;
     unsigned n_fields;
 };
 
+/* Of the limit's speed; 0: there is no limit. */
+double bench_record_percent(const struct bench_record *r);
 /* One object and a newline, on standard output. */
 void bench_record_json(const struct bench_record *r);
 

@@ -12,6 +12,9 @@ FIELDS = {"bench": str, "op": str, "comm": str, "ranks": int, "bytes": int, "dty
           "check": str}
 
 
+LOOPS = {"plain", "plain by four", "stream", "stream by four", "memcpy"}
+
+
 def bench(*words, env=None):
     return support.Job([support.ZERO, "bench", *words], 0, env).end(60)
 
@@ -69,8 +72,12 @@ def coll():
        and wire.get("map") == 0, "ranks send what the plugin says, and nothing for map", wire)
     ok(all("limit_GBps" not in r and "bandwidth_GBps" not in r for r in all_ if r not in moves),
        "barrier and map move nothing, so there is no bandwidth", job.story())
+    ok(all(r.get("limit_s", 0) > 0 and r.get("percent_of_limit", 0) > 0 for r in all_)
+       and {r.get("limit_loop") for r in moves} <= LOOPS,
+       "a limit in time for all, that of moves from one of the loops", job.story())
 
     for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
+                          ("--fresh", ["--fresh"]),
                           ("f16, one rank", ["--dtype", "f16", "-n", "1"])):
         job = bench("coll", "--bytes", "8K", "--json", *few, *options)
         ok(job.status == 0 and len(records(job)) == 3 and all(good(r) for r in records(job)),
@@ -79,6 +86,27 @@ def coll():
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
        "a wrong element is found and named, exit status 1", job.story())
+    job = bench("coll", "--op", every, "--bytes", "8K", "--json", "--fresh", "--cold", *few)
+    ok(job.status == 0 and len(records(job)) == 6
+       and all(good(r, fresh=1, batch=1) for r in records(job)),
+       "coll --fresh: one operation at a time, each on data that was just written", job.story())
+    job = bench("coll", "--op", "map", "--bytes", "8K", "--json", "--spoil", *few)
+    ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]
+       and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",
+       job.story())
+    refused("a barrier that is spoiled", "nothing that could be", "coll", "--op", "barrier",
+            "--spoil")
+    job = bench("coll", "--op", "barrier", "--bytes", "1T", "--json", *few)
+    ok(job.status == 0 and len(records(job)) == 1, "a barrier needs no memory", job.story())
+    job = bench("coll", "--op", "map", "--bytes", "1T", *few)
+    ok(job.status == 2 and "2 ranks need 1048576 MiB" in job.err,
+       "a map needs what is mapped, and no more", job.story())
+    job = bench("coll", "--op", "reduce_scatter", "--bytes", "1T", "--dtype", "f16", *few)
+    ok(job.status == 2 and "2 ranks need 4194304 MiB" in job.err,
+       "without a limit there is no memory for it", job.story())
+    job = bench("p2p", "--bytes", "1T", "--reps", "3")
+    ok(job.status == 2 and "2 ranks need 10485760 MiB" in job.err,
+       "p2p: what both have mapped counts as well", job.story())
     job = bench("coll", "--bytes", "4K", "--json", "--spoil", "--no-check", *few)
     ok(job.status == 0 and [r["check"] for r in records(job)] == ["off"] * 3,
        "unless nobody checks", job.story())
@@ -118,6 +146,9 @@ def p2p():
     ok(job.status == 0 and [r["bytes"] for r in records(job)] == [8, 4096]
        and all(good(r, bench="p2p", op="ping_pong", ranks=2) and typed(r, FIELDS)
                for r in records(job)), "p2p: a record for each size", job.story())
+    job = bench("p2p", "--bytes", "8,64K", "--reps", "3", "--json", "--fresh", "--cold")
+    ok(job.status == 0 and all(good(r, fresh=1, cold=1) for r in records(job)),
+       "p2p --fresh --cold", job.story())
     job = bench("p2p", "--bytes", "4K", "--reps", "2", "--spoil")
     ok(job.status == 1 and "failed" in job.out, "p2p: a wrong message is found", job.story())
     refused("a third rank", "-n is not an option", "p2p", "-n", "3")
@@ -138,8 +169,17 @@ def optimizer():
            f"optimizer: {params} parameters of {dtype}, gradients {grad}, {threads} threads",
            job.story())
     job = bench("optimizer", "--params", "10K", *few)
-    ok(job.status == 0 and re.search(r"^adamw +[\d.]+ +[\d.]+% +[\d.]+ .*%  ok$", job.out, re.M),
+    ok(job.status == 0 and re.search(r"^adamw +[\d.]+ +[\d.]+% +[\d.]+ .* -  ok$", job.out, re.M),
        "optimizer: a table", job.story())
+    job = bench("optimizer", "--params", "1M", "--threads", "64", "--json", *few)
+    ok(job.status == 0 and "64 threads share" in job.err
+       and all(r.get("percent_of_limit", 0) > 0 for r in records(job)),
+       "optimizer: threads that share cores are told of; larger data have a percentage",
+       job.story())
+    job = bench("optimizer", "--params", "10K", "--json", *few)
+    ok(job.status == 0 and len(records(job)) == 3
+       and all("percent_of_limit" not in r for r in records(job)),
+       "optimizer: small data have no percentage", job.story())
     job = bench("optimizer", "--params", "10K", "--spoil", *few)
     ok(job.status == 1 and "failed" in job.out and re.search("element 0 is p .* not ", job.err),
        "optimizer: a wrong element is found and named", job.story())
