@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logs that zero-gpt2 writes on rank 0, for `zero bench step`. */
+/* Parts of `zero bench step`: its command line, and the logs that zero-gpt2 writes on rank 0. */
 #ifndef ZERO_TOOLS_BENCH_STEP_H
 #define ZERO_TOOLS_BENCH_STEP_H
 
@@ -7,6 +7,21 @@
 #include <stdint.h>
 
 #define STEP_KINDS 16u
+#define STEP_MAX_ARGS 64
+
+struct step_options {
+    const char *preset, *data, *comm;
+    char *args[STEP_MAX_ARGS + 1]; /* zero-gpt2 and its arguments */
+    int n_args;
+    uint64_t ranks, steps, warmup;
+    bool json, bind, check;
+    char folder[256];
+};
+
+/* bench_step_options.c: -1: go on; else the exit status, after the help or a sentence. */
+int step_parse(struct step_options *o, int argc, char **argv);
+/* An option for zero-gpt2; false after a sentence. */
+bool step_pair_add(struct step_options *o, const char *name, const char *value);
 
 /* The parts of a step, in seconds; STEP_TIME is the whole. */
 enum step_part { STEP_TIME, STEP_COMPUTE, STEP_EXPOSED, STEP_OPTIMIZER, STEP_OTHER, N_STEP_PARTS };

@@ -25,8 +25,10 @@ struct op {
 };
 
 struct ops {
-    struct op *all;
+    struct op *all; /* by their starts */
     size_t n, room;
+    int64_t *reach;         /* of [i]: the latest end of all up to i, other than of compute */
+    const struct op **step; /* all by their steps, then by their starts */
 };
 
 static const char *text_of(const json_t *o, const char *name)
@@ -145,15 +147,76 @@ static int by_start(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
+static int by_step(const void *a, const void *b)
+{
+    const struct op *x = *(const struct op *const *)a, *y = *(const struct op *const *)b;
+    if (x->step != y->step)
+        return (x->step > y->step) - (x->step < y->step);
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* What is looked for later would take as long as there are steps, for each step, without these. */
+static int ops_index(struct ops *ops)
+{
+    int64_t reach = INT64_MIN;
+
+    if (!ops->n)
+        return 0;
+    qsort(ops->all, ops->n, sizeof *ops->all, by_start);
+    ops->reach = calloc(ops->n, sizeof *ops->reach);
+    ops->step = calloc(ops->n, sizeof *ops->step);
+    if (!ops->reach || !ops->step)
+        return zero__fail(-ENOMEM, "no memory for %zu ops", ops->n);
+    for (size_t i = 0; i < ops->n; i++) {
+        const struct op *op = &ops->all[i];
+        reach = !op->compute && op->end > reach ? op->end : reach;
+        ops->reach[i] = reach;
+        ops->step[i] = op;
+    }
+    qsort(ops->step, ops->n, sizeof *ops->step, by_step);
+    return 0;
+}
+
+/* The number of ops that start before `time`. */
+static size_t n_before(const struct ops *ops, int64_t time)
+{
+    size_t low = 0, high = ops->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ops->all[middle].start < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The place in ops->step of the first op of a step. */
+static size_t step_first(const struct ops *ops, int64_t step)
+{
+    size_t low = 0, high = ops->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ops->step[middle]->step < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* The op, other than of compute, that ended last in a gap; NULL: none did. */
 static const struct op *last_in(const struct ops *ops, int64_t from, int64_t to)
 {
     const struct op *last = NULL;
 
-    for (size_t i = 0; i < ops->n; i++) {
+    for (size_t i = n_before(ops, to); i-- > 0;) {
         const struct op *op = &ops->all[i];
-        if (!op->compute && op->start < to && op->end > from && op->end <= to &&
-            (!last || op->end > last->end))
+        if (ops->reach[i] <= (last ? last->end : from))
+            break; /* nor does any before it end later */
+        if (!op->compute && op->end > from && op->end <= to && (!last || op->end > last->end))
             last = op;
     }
     return last;
@@ -191,10 +254,10 @@ static void step_attribute(const struct ops *ops, int64_t step, struct step_figu
     int64_t first = 0, idle = 0; /* since when nothing has been computed */
     double sum = 0, all = s->parts[STEP_EXPOSED];
 
-    for (size_t i = 0; i < ops->n; i++) {
-        const struct op *op = &ops->all[i];
+    for (size_t i = step_first(ops, step); i < ops->n && ops->step[i]->step == step; i++) {
+        const struct op *op = ops->step[i];
         /* What the last update has left behind is counted to this step, and begins before it. */
-        if (op->step != step || (!op->compute && (op->body != UPDATE_BODY || !first)))
+        if (!op->compute && (op->body != UPDATE_BODY || !first))
             continue;
         if (first && idle < op->start)
             sum += gap_add(ops, idle, op->start, s);
@@ -220,11 +283,13 @@ int step_log_read(const char *json, const char *ops, unsigned warmup, struct ste
         err = lines_read(ops, op_take, &r);
     if (!err && (out->n_steps == 0 || !out->ranks))
         err = zero__fail(-EINVAL, "%s has no steps behind the warm-up, or no summary", json);
-    if (r.ops.n)
-        qsort(r.ops.all, r.ops.n, sizeof *r.ops.all, by_start);
+    if (!err)
+        err = ops_index(&r.ops);
     for (unsigned i = 0; !err && i < out->n_steps; i++)
         step_attribute(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
     free(r.ops.all);
+    free(r.ops.reach);
+    free(r.ops.step);
     return err;
 }
 

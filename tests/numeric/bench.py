@@ -207,9 +207,19 @@ def step():
     job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+%$", job.out, re.M)
        and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
-    job = bench("step", "--preset", "huge")
-    ok(job.status not in (0, None) and "--preset huge is unknown" in job.err,
-       "step: zero-gpt2 says what is wrong", job.story())
+    job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json", *few[:2],
+                *few[4:])
+    ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"
+                               and r["repetitions"] == 2 for r in records(job)),
+       "step: a plugin by name, --reps, --no-check", job.story())
+    refused("an unknown preset", '--preset is "huge"', "step", "--preset", "huge")
+    refused("an unknown stage", '--stage is "4"', "step", "--stage", "4")
+    for word in ("--preset", "--js=x", "--ops", "--steps=1", "--val", "--stage"):
+        refused("what would falsify the record", f"{word} behind -- would", "step", *few, "--", word,
+                "0")
+    job = bench("step", "-n", "1", *few, "--", "--vocab", "0")
+    ok(job.status not in (0, None) and "--vocab 0" in job.err, "step: zero-gpt2 says what is wrong",
+       job.story())
     refused("a value too many", "--json=3 has a value, but", "step", "--json=3")
     refused("a word", "micro is not an option", "step", "micro")
     refused("a job within a job", "RANK is set", "step", env={"RANK": "0"})

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* To which op a wait is put down, told from the logs of a run with so many steps that looking
+ * through all of them for each would take minutes. */
+#include "../../tools/bench_step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../tap.h"
+#include "base/status.h"
+
+#define STEPS 20000
+#define PERIOD 1000 /* ns of a step */
+
+static char json[] = "/tmp/zero-step-XXXXXX", ops[] = "/tmp/zero-ops-XXXXXX";
+
+static FILE *made(char *path)
+{
+    int fd = mkstemp(path);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+    if (!f)
+        bail("no file in /tmp");
+    return f;
+}
+
+static void op_write(FILE *f, int step, int body, const char *kind, const char *queue, int start,
+                     int end)
+{
+    long at = 1000 + (long)step * PERIOD;
+
+    fprintf(f,
+            "{\"step\":%d,\"body\":%d,\"kind\":\"%s\",\"queue\":\"%s\",\"start_ns\":%ld,"
+            "\"end_ns\":%ld}\n",
+            step, body, kind, queue, at + start, at + end);
+}
+
+/*
+ * Computes from 100 to 200, 300 to 400 and 400 to 500, updates from 600 on. Of the waits 40 ns are
+ * those before the first compute op, for a gather; 30 for a gather that ran until 230 and 70 for a
+ * fill behind it; 100 for a reduction that began while there was something to compute.
+ */
+static void step_write(FILE *f, int step)
+{
+    op_write(f, step, 0, "gather", "gather", 20, 100);
+    op_write(f, step, 0, "compute", "compute", 100, 200);
+    op_write(f, step, 0, "gather", "gather", 150, 230);
+    op_write(f, step, 0, "fill", "cpu", 230, 300);
+    op_write(f, step, 1, "compute", "compute", 300, 400);
+    op_write(f, step, 1, "compute", "compute", 400, 500);
+    op_write(f, step, 1, "reduce", "reduce", 350, 600);
+    op_write(f, step, 2, "sumsq", "cpu", 600, 700);
+    op_write(f, step, 2, "publish", "reduce", 650, 900);
+}
+
+static double of(const struct step_log *log, unsigned step, const char *kind)
+{
+    for (unsigned k = 0; k < log->n_kinds; k++)
+        if (!strcmp(log->kinds[k], kind))
+            return log->steps[step].exposed[k] * 1e9;
+    return -1;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-3;
+}
+
+int main(void)
+{
+    FILE *f = made(json), *g = made(ops);
+    struct step_log log;
+    unsigned good = 0;
+
+    for (int step = 1; step <= STEPS; step++) {
+        fprintf(f,
+                "{\"type\":\"step\",\"step\":%d,\"loss\":1,\"grad_norm\":1,\"time_s\":1e-6,"
+                "\"exposed_s\":240e-9}\n",
+                step);
+        step_write(g, step);
+    }
+    fputs("{\"type\":\"summary\",\"comm\":\"shm\",\"dtype\":\"fp32\",\"stage\":3,\"ranks\":2}\n",
+          f);
+    fclose(f);
+    fclose(g);
+    if (!is_int(step_log_read(json, ops, 1, &log), 0, "the logs are read"))
+        diag("%s", zero__error_text());
+    is_int(log.n_steps, STEPS - 1, "steps behind the warm-up");
+    ok(log.sound && log.ranks == 2 && log.stage == 3, "and what the summary says");
+    for (unsigned i = 0; i < log.n_steps; i++)
+        good += near(of(&log, i, "gather"), 70) && near(of(&log, i, "fill"), 70) &&
+                near(of(&log, i, "reduce"), 100) && near(of(&log, i, "publish"), 0);
+    if (!is_int(good, STEPS - 1, "each wait is put down to the op that ended last in it"))
+        diag("gather %g fill %g reduce %g publish %g", of(&log, 5, "gather"), of(&log, 5, "fill"),
+             of(&log, 5, "reduce"), of(&log, 5, "publish"));
+    step_log_free(&log);
+    unlink(json);
+    unlink(ops);
+    done();
+}

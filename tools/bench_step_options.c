@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `zero bench step`; see bench_step.h. */
+#include "config.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench_args.h"
+#include "bench_step.h"
+#include "job/job.h"
+
+static void help(FILE *f)
+{
+    fputs(
+        "usage: zero bench step [OPTION]... [-- ARG...]\n"
+        "Trains GPT-2 with zero-gpt2 under zero run and shows where the time of a step goes, on\n"
+        "rank 0: compute, exposed waits (nothing to compute until another op has ended) by the\n"
+        "kind of that op, optimizer, other.\n"
+        "\n"
+        "  --preset NAME     micro, tiny, 124M, 350M, 774M or 1.5B (tiny)\n"
+        "  --stage 0-3       what is sharded (ZERO_STAGE)\n"
+        "  -n, --ranks N     ranks (2)\n"
+        "  --batch N         sequences of a rank\n"
+        "  --seq N           tokens of a sequence\n"
+        "  --dtype TYPE      f32, bf16 or f16\n"
+        "  --steps N         steps that count (9); also --reps\n"
+        "  --warmup N        steps before those (2)\n"
+        "  --comm NAME       comm plugin, by name or path (ZERO_COMM, else what zero-gpt2 takes)\n"
+        "  --data FILE       a text (random letters)\n"
+        "  --no-bind         do not bind ranks to cores of their own\n"
+        "  --no-check        do not check losses and norms\n"
+        "  --json            records, an object a line, instead of the table\n"
+        "  -- ARG...         further options for zero-gpt2, which has the other defaults; none\n"
+        "                    that is set here\n"
+        "\n"
+        "Figures are medians of the steps, so parts need not add up; spread is (90 % - 10 %\n"
+        "quantile) / median. A wait is put down to the op that ended last before compute went\n"
+        "on, and what is before that op's start to what it may have waited for itself. The check:\n"
+        "every loss and norm is a number and no norm is 0.\n"
+        "\n"
+        "Exit status: 0; 1 if the training is not sound; 2 for bad use, else that of zero run.\n",
+        f);
+}
+
+static bool arg_add(struct step_options *o, const char *text)
+{
+    if (o->n_args == STEP_MAX_ARGS) {
+        fprintf(stderr, "zero bench step: more than %d words for zero-gpt2: leave some out\n",
+                STEP_MAX_ARGS);
+        return false;
+    }
+    o->args[o->n_args++] = (char *)text;
+    return true;
+}
+
+bool step_pair_add(struct step_options *o, const char *name, const char *value)
+{
+    return arg_add(o, name) && arg_add(o, value);
+}
+
+enum { PRESET = 256, STAGE, BATCH, SEQ, DTYPE, STEPS, WARMUP, DATA, COMM, BIND, NO_BIND };
+enum { CHECK = 512, NO_CHECK, JSON };
+
+static const struct option longs[] = {
+    {"preset", required_argument, NULL, PRESET},
+    {"stage", required_argument, NULL, STAGE},
+    {"ranks", required_argument, NULL, 'n'},
+    {"batch", required_argument, NULL, BATCH},
+    {"seq", required_argument, NULL, SEQ},
+    {"dtype", required_argument, NULL, DTYPE},
+    {"steps", required_argument, NULL, STEPS},
+    {"reps", required_argument, NULL, STEPS},
+    {"warmup", required_argument, NULL, WARMUP},
+    {"data", required_argument, NULL, DATA},
+    {"comm", required_argument, NULL, COMM},
+    {"bind", no_argument, NULL, BIND},
+    {"no-bind", no_argument, NULL, NO_BIND},
+    {"check", no_argument, NULL, CHECK},
+    {"no-check", no_argument, NULL, NO_CHECK},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* Known here as well, since what zero-gpt2 refuses is the failure of a job, and not bad use. */
+static bool preset_check(const char *name)
+{
+    static const char *const known[] = {"micro", "tiny", "124M", "350M", "774M", "1.5B"};
+
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(name, known[i]))
+            return true;
+    fprintf(stderr,
+            "zero bench step: --preset is \"%s\": micro, tiny, 124M, 350M, 774M or 1.5B is "
+            "wanted\n",
+            name);
+    return false;
+}
+
+static bool value(int c, const char *text, struct step_options *o)
+{
+    uint32_t dtype;
+    uint64_t x;
+
+    switch (c) {
+    case PRESET:
+        o->preset = text;
+        return preset_check(text);
+    case STAGE:
+        return bench_number("step", "--stage", text, 0, 3, &x) && step_pair_add(o, "--stage", text);
+    case BATCH:
+        return bench_number("step", "--batch", text, 1, 65536, &x) &&
+               step_pair_add(o, "--batch", text);
+    case SEQ:
+        return bench_number("step", "--seq", text, 1, 1 << 24, &x) &&
+               step_pair_add(o, "--seq", text);
+    case DTYPE:
+        return bench_dtype("step", "--dtype", text, &dtype) &&
+               step_pair_add(o, "--dtype", zero_dtype_name(dtype));
+    case 'n':
+        return bench_number("step", "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &o->ranks);
+    case STEPS:
+        return bench_number("step", "--steps", text, 1, 100000, &o->steps);
+    case WARMUP:
+        return bench_number("step", "--warmup", text, 0, 100000, &o->warmup);
+    case DATA:
+        o->data = text;
+        return true;
+    case COMM:
+        o->comm = text;
+        return true;
+    default:
+        o->json |= c == JSON;
+        if (c == BIND || c == NO_BIND)
+            o->bind = c == BIND;
+        if (c == CHECK || c == NO_CHECK)
+            o->check = c == CHECK;
+        return true;
+    }
+}
+
+/*
+ * Words behind "--" must not say what this program says: a record would speak of one run and have
+ * the figures of another. zero-gpt2 knows options by their first letters.
+ */
+static bool further_check(const char *word)
+{
+    static const char *const ours[] = {"preset", "steps", "data",  "val", "json",
+                                       "ops",    "stage", "batch", "seq", "dtype"};
+    size_t len = strcspn(word, "=");
+
+    for (unsigned i = 0; i < sizeof ours / sizeof *ours; i++) {
+        if (len < 3 || strncmp(word, "--", 2) != 0 || strncmp(word + 2, ours[i], len - 2) != 0)
+            continue;
+        fprintf(stderr,
+                "zero bench step: %s behind -- would change what is measured without a word in "
+                "the record: %s\n",
+                word, i >= 3 && i < 6 ? "leave it out" : "give it before --");
+        return false;
+    }
+    return true;
+}
+
+int step_parse(struct step_options *o, int argc, char **argv)
+{
+    int c;
+
+    *o = (struct step_options){
+        .preset = "tiny", .ranks = 2, .steps = 9, .warmup = 2, .bind = true, .check = true};
+    arg_add(o, "zero-gpt2");
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "+:n:h", longs, NULL)) != -1) {
+        if (c == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (c == '?' || c == ':')
+            return bench_bad_option("step", longs, c, argv);
+        if (!value(c, optarg, o))
+            return 2;
+    }
+    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
+        return bench_bad_option("step", longs, -1, argv);
+    for (int i = optind; i < argc; i++)
+        if (!further_check(argv[i]) || !arg_add(o, argv[i]))
+            return 2;
+    return -1;
+}
