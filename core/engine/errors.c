@@ -11,7 +11,7 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
 {
     /* The job first: who wakes up below reports what the job decides. */
     if (rt->job)
-        zero__job_fail(rt->job, culprit, err, op, cause);
+        zero__job_fail_at(rt->job, culprit, err, err == -ETIMEDOUT ? rt->late_place : 0, op, cause);
     pthread_mutex_lock(&rt->lock);
     if (!rt->err) {
         snprintf(rt->err_text, sizeof rt->err_text, "%s%s%s", op, *op ? ": " : "", cause);

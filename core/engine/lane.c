@@ -141,6 +141,7 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
         return zero__fail(-ENOBUFS, "queue %s is full: %u ops in flight",
                           zero__queue_name(op->queue), l->capacity);
     *s = (struct slot){.body = rt->body, .op = index, .body_kind = rt->body_kind, .event = event};
+    s->place = l->comm ? ++rt->n_placed : 0;
     waits_resolve(rt, op, s);
     if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE) {
         /* A boundary's reduction works on the accumulators themselves. */
@@ -207,7 +208,7 @@ int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *co
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw = colls, .n_raw = n, .event = s->event};
+    *s = (struct slot){.raw = colls, .n_raw = n, .event = s->event, .place = ++rt->n_placed};
     ordinals[queue] = ++l->issued;
     pthread_mutex_unlock(&rt->lock);
     zero__progress_wake(rt);

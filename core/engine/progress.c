@@ -140,32 +140,64 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt)
     return bytes;
 }
 
-/* Names the rank that an op has waited for too long, and gives it in *culprit. */
-static int deadlines_check(struct zero_runtime *rt, int *culprit)
+/* The op that has waited too long; of several, that of the smallest place. */
+static struct lane *late_lane(struct zero_runtime *rt)
 {
     int64_t now = zero__now_ns();
+    struct lane *late = NULL;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
-        int32_t who[8];
         if (!l->comm || l->done == l->started)
             continue;
-        struct slot *s = zero__lane_slot(l, l->done + 1);
+        const struct slot *s = zero__lane_slot(l, l->done + 1);
         if (now < s->deadline_ns)
             continue;
-        int n = rt->comm_ops.missing ? rt->comm_ops.missing(l->comm, who, 8) : 0;
-        *culprit = n > 0 ? who[0] : -1;
-        const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
-        char whom[32] = "the other ranks";
-        if (n > 0)
-            snprintf(whom, sizeof whom, "rank %d", who[0]);
-        return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
-                          op ? zero__op_name(op->kind) : "a collective",
-                          op && op->unit != ZERO_NONE ? rt->model.units[op->unit].name
-                                                      : "the runtime",
-                          (double)rt->timeout_ns / 1e9, whom);
+        if (!late || s->place < zero__lane_slot(late, late->done + 1)->place)
+            late = l;
     }
-    return 0;
+    return late;
+}
+
+/* Names the rank that an op has waited for too long, and gives it in *culprit. */
+static int deadlines_check(struct zero_runtime *rt, int *culprit)
+{
+    struct lane *l = late_lane(rt);
+    char whom[32] = "the other ranks";
+    int32_t who[8];
+
+    if (!l)
+        return 0;
+    struct slot *s = zero__lane_slot(l, l->done + 1);
+    int n = rt->comm_ops.missing ? rt->comm_ops.missing(l->comm, who, 8) : 0;
+    const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
+    *culprit = n > 0 ? who[0] : -1;
+    rt->late_place = s->place;
+    if (n > 0)
+        snprintf(whom, sizeof whom, "rank %d", who[0]);
+    return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
+                      op ? zero__op_name(op->kind) : "a collective",
+                      op && op->unit != ZERO_NONE ? rt->model.units[op->unit].name : "the runtime",
+                      (double)rt->timeout_ns / 1e9, whom);
+}
+
+/*
+ * How long to sleep: not past a deadline. Ranks that wait for each other, since one of them left an
+ * operation out, then speak up at nearly the same time; see zero__job_fail_at().
+ */
+static int64_t idle_ns(struct zero_runtime *rt)
+{
+    int64_t now = zero__now_ns(), least = IDLE_NS;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        if (!l->comm || l->done == l->started)
+            continue;
+        int64_t left = zero__lane_slot(l, l->done + 1)->deadline_ns - now;
+        if (left < least)
+            least = left > 0 ? left : 0;
+    }
+    return least;
 }
 
 static int in_flight(const struct zero_runtime *rt)
@@ -203,7 +235,7 @@ static int turn(struct zero_runtime *rt, int *culprit)
         return started;
 
     /* A device event that comes now wakes the transport up: wake() is remembered. */
-    int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : IDLE_NS);
+    int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : idle_ns(rt));
     if (n < 0)
         return n;
     if (n > 0) {

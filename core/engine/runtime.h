@@ -38,6 +38,7 @@ struct slot {
     struct zero_coll *raw;
     uint32_t n_raw, pending; /* completions still to come */
     uint64_t sequence;       /* of its first collective, 0: it has none */
+    uint32_t place;          /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
     int accumulate;          /* REDUCE, ACCUMULATE: add to what is there */
     int released;            /* COMPUTE */
@@ -155,6 +156,7 @@ struct zero_runtime {
 
     /* Measured. */
     uint64_t exposed_ns;
+    uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
     int64_t step_began_ns;
     struct zero_step_info last_info;

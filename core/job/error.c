@@ -45,17 +45,38 @@ void zero__error_decide(struct zero__job *job, const struct zero__job_error *e)
 /* Rank 0 has gone, or what it says is not read any more. */
 static bool is_alone(const struct zero__job *job)
 {
-    return job->peers[0].state != ZERO__PEER_HERE || job->peers[0].mute;
+    return job->params.rank != 0 && (job->peers[0].state != ZERO__PEER_HERE || job->peers[0].mute);
+}
+
+/*
+ * Rank 0 decides at once, but for deadlines: a rank that left an operation out goes on and soon
+ * waits for those that wait for it. Who waits for what comes first is right, if it speaks up in
+ * time.
+ */
+static void weigh(struct zero__job *job, const struct zero__job_error *e)
+{
+    if (e->err != -ETIMEDOUT || !e->place) {
+        zero__error_decide(job, e);
+    } else if (state_of(job) == ZERO__ERROR_PENDING) {
+        if (e->place < job->proposal.place)
+            job->proposal = *e;
+    } else {
+        job->proposal = *e;
+        job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_CLAIMS_NS);
+        atomic_store_explicit(&job->error_state, ZERO__ERROR_PENDING, memory_order_release);
+        pthread_cond_broadcast(&job->changed);
+        zero__job_wake(job);
+    }
 }
 
 void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 {
-    if (state_of(job) != ZERO__ERROR_NONE)
-        return;
-    if (job->params.rank == 0) {
-        zero__error_decide(job, e);
+    if (job->params.rank == 0 && state_of(job) != ZERO__ERROR_DECIDED) {
+        weigh(job, e);
         return;
     }
+    if (state_of(job) != ZERO__ERROR_NONE)
+        return;
     job->proposal = *e;
     job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_DECISION_NS);
     job->peers[0].say_error = job->peers[0].state == ZERO__PEER_HERE;
@@ -91,11 +112,18 @@ void zero__error_failf(struct zero__job *job, int culprit, int err, const char *
 
 int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, const char *cause)
 {
+    return zero__job_fail_at(job, culprit, err, 0, op, cause);
+}
+
+int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t place, const char *op,
+                      const char *cause)
+{
     struct zero__job_error e;
     void (*fn)(void *) = NULL;
     void *arg = NULL;
 
     zero__error_make(&e, culprit, err, job->params.rank, op, cause);
+    e.place = place;
     pthread_mutex_lock(&job->lock);
     zero__error_propose(job, &e);
     if (!job->threaded && job->on_error && !job->told) {

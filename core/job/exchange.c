@@ -61,6 +61,7 @@ static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
         snprintf(cause, sizeof cause, "no answer from the other ranks within %.3g s",
                  (double)job->params.timeout_ns / 1e9);
         zero__error_make(&e, -1, -ETIMEDOUT, job->params.rank, "exchange", cause);
+        e.place = ZERO__PLACE_LAST;
         zero__round_blame(job, &e);
         zero__error_propose(job, &e);
     }

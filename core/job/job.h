@@ -52,7 +52,7 @@ struct zero__job_error {
     int32_t culprit;  /* rank, or -1: nobody in particular */
     int32_t err;      /* negative errno */
     int32_t reporter; /* the rank that noticed it; -1: each by itself */
-    uint32_t reserved;
+    uint32_t place;   /* of a deadline's operation in the order that all ranks share; 0: none */
     char op[64];     /* what was being done, may be empty */
     char cause[432]; /* goes on after "rank 2 failed in OP: " */
 };
@@ -104,6 +104,13 @@ int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
  * ignored. Never blocks, any thread. Returns err.
  */
 int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, const char *cause);
+/*
+ * The same for a deadline that has passed. Ranks that went apart wait for each other and accuse each
+ * other; rank 0 hears all and believes the one that waits at the smallest place.
+ */
+int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t place, const char *op,
+                      const char *cause);
+#define ZERO__PLACE_LAST UINT32_MAX /* of an exchange: after all operations */
 
 /*
  * 0 and *out untouched: all is well; else *out (may be NULL) and its err. A rank whose own report
