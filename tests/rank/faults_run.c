@@ -248,8 +248,12 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
     job_start(c, times);
     v->hung = !job_wait(c, c->victim, begin + FAULTS_HANG_MS);
     end = now_ms();
-    kill(seats[c->victim].pid, SIGCONT);
-    if (!v->hung && !job_wait(c, -1, end + LEAVE_MS)) {
+    /* More than once: it may be about to be stopped when the others have already ended. */
+    for (int ms = 0; !v->hung && ms < LEAVE_MS && !seats[c->victim].gone; ms += 100) {
+        kill(seats[c->victim].pid, SIGCONT);
+        job_wait(c, -1, now_ms() + 100);
+    }
+    if (!v->hung && !seats[c->victim].gone) {
         v->hung = true;
         complain(v, "rank %d does not end when it goes on", c->victim);
     }
@@ -263,7 +267,7 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
         complain(v, "%s did not happen: rank %d says \"%s\"", c->fault, c->victim,
                  seats[c->victim].error);
     if (k->phase == FAULTS_SHUTDOWN && since)
-        v->ms = (int)(end - since);
+        v->ms = end > since ? (int)(end - since) : 0;
     for (int i = 0; i < c->ranks; i++) {
         if (WIFSIGNALED(seats[i].status) && (i != c->victim || strcmp(k->action, "kill") != 0)) {
             v->detected = false;
