@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime's beginning and end: options, ranks, plugins; registration is passed to the model. */
+#define _GNU_SOURCE
 #include "config.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/status.h"
 #include "device/host.h"
 #include "engine/runtime.h"
+
+#define END_S 10 /* for a runtime to end after an error */
 
 static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
 {
@@ -184,23 +189,9 @@ static void arrays_free(struct zero_runtime *rt)
     free(rt->zero_count);
 }
 
-void zero_destroy(struct zero_runtime *rt)
+/* Ends all that the runtime holds. */
+static void dismantle(struct zero_runtime *rt, int clean)
 {
-    if (!rt)
-        return;
-    int clean = !rt->err && !atomic_load(&rt->job_failed);
-
-    if (!clean && rt->options)
-        zero__flight_report(rt);
-    if (clean && rt->progress_runs)
-        clean = zero__lanes_drain(rt) == 0;
-    /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */
-    if (clean && rt->job && rt->ranks > 1) {
-        char all[ZERO__JOB_MAX_RANKS], mine = 0;
-        clean = zero__job_allgather(rt->job, &mine, 1, all) == 0;
-    }
-    if (!clean && rt->ctx)
-        rt->comm_ops.abort(rt->ctx);
     zero__progress_stop(rt);
     if (rt->lanes[ZERO__Q_CPU].stream)
         rt->dev_ops.stream_sync(rt->dev, rt->lanes[ZERO__Q_CPU].stream, rt->timeout_ns);
@@ -231,4 +222,59 @@ void zero_destroy(struct zero_runtime *rt)
     arrays_free(rt);
     zero__options_free(rt->options);
     free(rt);
+}
+
+static void *dismantle_failed(void *arg)
+{
+    dismantle(arg, 0);
+    return NULL;
+}
+
+/*
+ * After an error the transport's library may never return: a rank that was killed or stopped inside
+ * of libfabric's shared memory takes a lock with it. So another thread ends the runtime, and nobody
+ * waits for it for long; what it cannot end stays until the process ends.
+ */
+static void dismantle_in_time(struct zero_runtime *rt)
+{
+    const struct zero__log log = rt->log;
+    struct timespec until;
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, dismantle_failed, rt)) {
+        dismantle(rt, 0);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+        return;
+    pthread_detach(thread);
+    zero__log(&log, ZERO_LOG_WARN, "engine",
+              "the transport does not end within %d s after an error; what it holds is left to the "
+              "end of the process",
+              END_S);
+}
+
+void zero_destroy(struct zero_runtime *rt)
+{
+    if (!rt)
+        return;
+    int clean = !rt->err && !atomic_load(&rt->job_failed);
+
+    if (!clean && rt->options)
+        zero__flight_report(rt);
+    if (clean && rt->progress_runs)
+        clean = zero__lanes_drain(rt) == 0;
+    /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */
+    if (clean && rt->job && rt->ranks > 1) {
+        char all[ZERO__JOB_MAX_RANKS], mine = 0;
+        clean = zero__job_allgather(rt->job, &mine, 1, all) == 0;
+    }
+    if (clean || !rt->ctx) {
+        dismantle(rt, clean);
+        return;
+    }
+    rt->comm_ops.abort(rt->ctx);
+    dismantle_in_time(rt);
 }

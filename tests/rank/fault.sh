@@ -90,6 +90,10 @@ ok 'a rank dies before it opens its transport' blames killed
 train kill:rank=1:at=close 60
 ok 'a rank dies at the very end' quotes '^zero run: rank 1 .*killed by signal 9'
 
+train 'kill:rank=1:n=5,delay=90000:rank=0:at=close' 60
+ok 'a transport that does not end after an error is not waited for' blames killed
+ok 'which is said' quotes 'left to the end of the process'
+
 train stop:rank=1:n=5 60
 ok 'a rank stands still in a step: the other one names it' blames
 train stop:rank=1:at=exchange 60
