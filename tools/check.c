@@ -16,6 +16,7 @@
 #include "bench_comm.h"
 #include "bench_ranks.h"
 #include "check/check.h"
+#include "check_offload.h"
 #include "tool.h"
 
 struct options {
@@ -239,6 +240,7 @@ static int check_comm(int argc, char **argv)
 
 static const struct zero__tool checks[] = {
     {"comm", check_comm, "[-n N] PLUGIN", "try a communication plugin against its interface"},
+    {"offload", zero__check_offload, "PLUGIN", "try a storage plugin against its interface"},
 };
 
 int zero__tool_check(int argc, char **argv)

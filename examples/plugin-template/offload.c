@@ -39,6 +39,7 @@
 
 struct zero_mr {
     struct zero_mr *next;
+    const struct zero_store *store;
     char *base;
     uint64_t bytes;
 };
@@ -131,15 +132,21 @@ static const char *folder(const struct zero_host *host)
                        "Folder of the files of the offload plugin template");
 }
 
-static void describe(struct zero_store_info *info)
+/* Says what a store can, up to the size that the caller knows: it may be older than this plugin. */
+static void describe(struct zero_store_info *info, uint64_t capacity, const char *what,
+                     const char *dir)
 {
-    info->flags = 0;
-    info->mem = ZERO_MEM_HOST;
-    info->offset_align = 1;
-    info->buffer_align = 1;
-    info->max_io = IO_MOST;
-    info->best_io = IO_BEST;
-    info->depth = DEPTH;
+    struct zero_store_info full = {.size = info->size,
+                                   .mem = ZERO_MEM_HOST,
+                                   .capacity = capacity,
+                                   .offset_align = 1,
+                                   .buffer_align = 1,
+                                   .max_io = IO_MOST,
+                                   .best_io = IO_BEST,
+                                   .depth = DEPTH};
+
+    snprintf(full.note, sizeof full.note, "%s in %.100s", what, dir);
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
 }
 
 static int template_probe(const struct zero_host *host, struct zero_store_info *info)
@@ -151,9 +158,7 @@ static int template_probe(const struct zero_host *host, struct zero_store_info *
         return say(host, -EINVAL, "ZERO_TEMPLATE_DIR is \"%.200s\": give an absolute path", dir);
     if (access(dir, W_OK | X_OK) || statvfs(dir, &st))
         return say(host, -errno, "cannot make files in %s: %m; set ZERO_TEMPLATE_DIR", dir);
-    describe(info);
-    info->capacity = (uint64_t)st.f_bavail * st.f_frsize;
-    snprintf(info->note, sizeof info->note, "files in %.100s", dir);
+    describe(info, (uint64_t)st.f_bavail * st.f_frsize, "files", dir);
     return 0;
 }
 
@@ -250,9 +255,7 @@ static int template_open(const struct zero_store_open *params, struct zero_store
 
 static int template_info(struct zero_store *store, struct zero_store_info *info)
 {
-    describe(info);
-    info->capacity = store->bytes;
-    snprintf(info->note, sizeof info->note, "a file in %.100s", folder(store->host));
+    describe(info, store->bytes, "a file", folder(store->host));
     return 0;
 }
 
@@ -300,7 +303,7 @@ static int template_reg(struct zero_store *store, void *base, uint64_t bytes, ui
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return say(store->host, -ENOMEM, "no memory for a registration");
-    *mr = (struct zero_mr){.next = store->mrs, .base = base, .bytes = bytes};
+    *mr = (struct zero_mr){.next = store->mrs, .store = store, .base = base, .bytes = bytes};
     store->mrs = mr;
     *out = mr;
     return 0;
@@ -333,6 +336,8 @@ static int check(const struct zero_store *store, const struct zero_io *io)
         return say(store->host, -EINVAL, "a reserved field of the request is not 0");
     if (io->op == ZERO_IO_SYNC)
         return s->len == 0 ? 0 : say(store->host, -EINVAL, "a SYNC carries no bytes");
+    if (s->mr && s->mr->store != store)
+        return say(store->host, -EINVAL, "the memory is registered with another store");
     if (s->len == 0 || s->len > IO_MOST || !s->mr)
         return say(store->host, -EINVAL, "a request of %llu bytes%s; 1 to %llu are possible",
                    (unsigned long long)s->len, s->mr ? "" : " without memory",

@@ -8,14 +8,7 @@
 
 #include <zero/comm.h>
 
-/* For host->fail: who speaks. */
-struct zero__voice {
-    const struct zero_host *host;
-    const char *plugin;
-};
-
-#define zero__say(voice, err, ...) \
-    ((voice)->host->fail((voice)->host->ctx, (voice)->plugin, (err), __VA_ARGS__))
+#include "voice.h"
 
 #define ZERO__ALL_KINDS                                                          \
     (1u << ZERO_ALL_GATHER | 1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE | \

@@ -3,7 +3,7 @@
  * @file offload.h
  * The interface of an offload plugin (ZERO_IFACE_OFFLOAD, major 0): a tier of storage.
  *
- * A store is a flat range of bytes; what lies where in it is the library's business. The library
+ * A store is a flat range of bytes, zeros at first; what lies where in it is the library's business. The library
  * serialises all calls to one store, except wake(). Only open, resize, reg and close may block.
  * Returns 0 or a negative errno, after zero_host.fail() said what and why.
  */
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ZERO_OFFLOAD_MAJOR 0
-#define ZERO_OFFLOAD_MINOR 1
+#define ZERO_OFFLOAD_MINOR 2
 
 struct zero_store;
 
@@ -44,6 +44,7 @@ struct zero_store_info {
     uint32_t depth;           /**< requests in flight that pay */
     uint32_t reserved;
     char note[128]; /**< for people: paths, devices, fallbacks taken */
+    uint64_t bytes_read, bytes_written; /**< since minor 2; of an open store, so far (wear) */
 };
 
 /** What open() is given; valid only during the call, except `host`. */
@@ -71,7 +72,7 @@ struct zero_offload_ops {
     int (*probe)(const struct zero_host *host, struct zero_store_info *info);
     int (*open)(const struct zero_store_open *params, struct zero_store **store);
     int (*info)(struct zero_store *store, struct zero_store_info *info);
-    /** Grows or shrinks; no request is in flight. */
+    /** Grows, by zeros, or shrinks; no request is in flight. What map() gave is void. */
     int (*resize)(struct zero_store *store, uint64_t bytes);
     int (*reg)(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
                struct zero_mr **mr);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory of a store. All of its pages are there when it is handed out, so that nothing fails
+ * later; they come from the nodes of the processors that this process may use.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <hwloc.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../common/memory.h"
+#include "cpu.h"
+
+int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
+{
+    const char *text =
+        voice->host->param(voice->host->ctx, voice->plugin, "cpu_lock", "auto",
+                           "lock the tier's memory: 1, 0, or auto: where the limit allows it");
+
+    if (strcmp(text, "auto") == 0)
+        *lock = CPU_LOCK_IF_ALLOWED;
+    else if (strcmp(text, "0") == 0)
+        *lock = CPU_LOCK_NO;
+    else if (strcmp(text, "1") == 0)
+        *lock = CPU_LOCK_YES;
+    else
+        return zero__say(voice, -EINVAL, "ZERO_CPU_LOCK is \"%s\"; it is auto, 0 or 1", text);
+    return 0;
+}
+
+/* Asks for the nearest nodes; a machine with one node has nothing to choose. */
+static bool place(char *base, uint64_t bytes)
+{
+    hwloc_topology_t topology;
+    hwloc_bitmap_t cores, nodes;
+    bool near = false;
+
+    if (hwloc_topology_init(&topology))
+        return false;
+    cores = hwloc_bitmap_alloc();
+    nodes = hwloc_bitmap_alloc();
+    if (cores && nodes && !hwloc_topology_load(topology) &&
+        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) > 1 &&
+        !hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS)) {
+        hwloc_cpuset_to_nodeset(topology, cores, nodes);
+        near = !hwloc_set_area_membind(topology, base, bytes, nodes, HWLOC_MEMBIND_BIND,
+                                       HWLOC_MEMBIND_BYNODESET);
+    }
+    hwloc_bitmap_free(cores);
+    hwloc_bitmap_free(nodes);
+    hwloc_topology_destroy(topology);
+    return near;
+}
+
+static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)
+{
+    return zero__say(voice, err,
+                     "%llu bytes of host memory for the tier cpu: %s; the machine and its control "
+                     "group leave %llu. Give this tier less, or use nvme for some of it",
+                     (unsigned long long)bytes, strerror(-err),
+                     (unsigned long long)zero__memory_available());
+}
+
+/* Locks what was taken, as the option wants it. */
+static int lock_memory(const struct zero__voice *voice, enum cpu_lock lock, struct cpu_memory *m)
+{
+    struct rlimit limit = {0};
+
+    if (lock == CPU_LOCK_NO || !m->bytes)
+        return 0;
+    m->locked = !mlock(m->base, m->bytes);
+    if (m->locked)
+        return 0;
+    int err = -errno;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (lock == CPU_LOCK_IF_ALLOWED) {
+        zero__tell(voice, ZERO_LOG_INFO,
+                   "%llu bytes are not locked: %s (the limit is %llu bytes, ulimit -l); the system "
+                   "may swap them",
+                   (unsigned long long)m->bytes, strerror(-err),
+                   (unsigned long long)limit.rlim_cur);
+        return 0;
+    }
+    return zero__say(voice, err,
+                     "%llu bytes cannot be locked (ZERO_CPU_LOCK=1): %s; the limit is %llu bytes. "
+                     "Raise it with ulimit -l %llu or in /etc/security/limits.conf, or set "
+                     "ZERO_CPU_LOCK=auto",
+                     (unsigned long long)m->bytes, strerror(-err),
+                     (unsigned long long)limit.rlim_cur, (unsigned long long)(m->bytes / 1024));
+}
+
+int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
+                          struct cpu_memory *memory)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole;
+    struct cpu_memory m = {0};
+    int err;
+
+    if (__builtin_add_overflow(bytes, page - 1, &whole))
+        return zero__say(voice, -EFBIG, "no memory has %llu bytes", (unsigned long long)bytes);
+    m.bytes = whole - whole % page;
+    if (!m.bytes) {
+        *memory = m;
+        return 0;
+    }
+    if (m.bytes > zero__memory_available())
+        return no_room(voice, m.bytes, -ENOMEM);
+    m.base = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m.base == MAP_FAILED)
+        return no_room(voice, m.bytes, -errno);
+    m.near = place(m.base, m.bytes);
+    err = zero__memory_fill(m.base, m.bytes, -1);
+    if (err)
+        err = no_room(voice, m.bytes, err);
+    else
+        err = lock_memory(voice, lock, &m);
+    if (err)
+        zero__cpu_memory_give(&m);
+    else
+        *memory = m;
+    return err;
+}
+
+int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
+                            struct cpu_memory *memory)
+{
+    struct cpu_memory next;
+    int err = zero__cpu_memory_take(voice, bytes, lock, &next);
+
+    if (err)
+        return err;
+    if (memory->bytes && next.bytes)
+        memcpy(next.base, memory->base, memory->bytes < next.bytes ? memory->bytes : next.bytes);
+    zero__cpu_memory_give(memory);
+    *memory = next;
+    return 0;
+}
+
+void zero__cpu_memory_give(struct cpu_memory *memory)
+{
+    if (memory->bytes)
+        munmap(memory->base, memory->bytes);
+    *memory = (struct cpu_memory){0};
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry of the plugin `cpu`; see cpu.h for what it is. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../common/memory.h"
+#include "cpu.h"
+
+static int probe(const struct zero_host *host, struct zero_store_info *info)
+{
+    const struct zero__voice voice = {host, CPU_NAME};
+    struct zero_store_info full = {.size = info->size, .capacity = zero__memory_available()};
+    struct rlimit limit = {0};
+    enum cpu_lock lock;
+    int err = zero__cpu_lock(&voice, &lock);
+
+    if (err)
+        return err;
+    zero__cpu_describe(&full);
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY || geteuid() == 0)
+        snprintf(full.note, sizeof full.note, "host memory, all of it may be locked");
+    else
+        snprintf(full.note, sizeof full.note, "host memory, %llu bytes may be locked",
+                 (unsigned long long)limit.rlim_cur);
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+static const struct zero_offload_ops ops = {
+    .size = sizeof(struct zero_offload_ops),
+    .probe = probe,
+    .open = zero__cpu_open,
+    .info = zero__cpu_info,
+    .resize = zero__cpu_resize,
+    .reg = zero__cpu_reg,
+    .unreg = zero__cpu_unreg,
+    .map = zero__cpu_map,
+    .submit = zero__cpu_submit,
+    .poll = zero__cpu_poll,
+    .wake = zero__cpu_wake,
+    .close = zero__cpu_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_OFFLOAD,
+     .major = ZERO_OFFLOAD_MAJOR,
+     .minor = ZERO_OFFLOAD_MINOR,
+     .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = CPU_NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

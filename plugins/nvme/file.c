@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One file of a store. It has no name from the start where the file system can do that, else from
+ * the moment after it was made: whatever becomes of the process, nothing stays behind, and two jobs
+ * with one folder cannot meet.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "nvme.h"
+
+/* Of file systems that lie on other machines, as statfs() calls them. */
+static const struct {
+    unsigned long type;
+    const char *name;
+} networks[] = {
+    {NFS_SUPER_MAGIC, "NFS"},   {SMB_SUPER_MAGIC, "SMB"},   {CIFS_SUPER_MAGIC, "CIFS"},
+    {SMB2_SUPER_MAGIC, "SMB2"}, {CEPH_SUPER_MAGIC, "Ceph"}, {0x0bd00bd0, "Lustre"},
+    {V9FS_MAGIC, "9p"},         {AFS_SUPER_MAGIC, "AFS"},   {0x47504653, "GPFS"},
+};
+
+static int named_file(const char *folder)
+{
+    char path[4096];
+    int fd;
+
+    if (snprintf(path, sizeof path, "%s/zero-XXXXXX", folder) >= (int)sizeof path)
+        return -ENAMETOOLONG;
+    fd = mkostemp(path, O_CLOEXEC); /* 0600 */
+    if (fd < 0)
+        return -errno;
+    unlink(path);
+    return fd;
+}
+
+static int nameless_file(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+
+    if (fd >= 0)
+        return fd;
+    return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? named_file(folder) : -errno;
+}
+
+/* What transfers past the page cache must be multiples of; 0: the file system cannot. */
+static uint32_t direct_align(int fd)
+{
+    struct statx s;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT))
+        return 0;
+#ifdef STATX_DIOALIGN
+    if (!statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &s) && (s.stx_mask & STATX_DIOALIGN))
+        return s.stx_dio_offset_align > s.stx_dio_mem_align ? s.stx_dio_offset_align
+                                                            : s.stx_dio_mem_align;
+#else
+    (void)s;
+#endif
+    return NVME_BLOCK; /* not known: what is right for every disk */
+}
+
+int zero__nvme_file_open(const struct zero__voice *voice, const char *folder, bool direct,
+                         struct nvme_file *file)
+{
+    struct nvme_file f = {.fd = nameless_file(folder), .folder = folder, .align = 1};
+    struct stat s;
+
+    if (f.fd < 0)
+        return zero__say(voice, f.fd, "no file can be made in %s (ZERO_NVME_PATH): %s", folder,
+                         strerror(-f.fd));
+    f.device = fstat(f.fd, &s) ? 0 : s.st_dev;
+    if (direct) {
+        uint32_t align = direct_align(f.fd);
+        if (align > NVME_BLOCK) {
+            zero__tell(voice, ZERO_LOG_WARN,
+                       "%s wants multiples of %u bytes past the page cache, more than %u: the page "
+                       "cache is used",
+                       folder, align, NVME_BLOCK);
+            fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) & ~O_DIRECT);
+        } else if (!align) {
+            zero__tell(voice, ZERO_LOG_WARN,
+                       "the file system of %s knows no way past the page cache: the tier takes "
+                       "memory of the machine, and its speed is not that of the disk",
+                       folder);
+        } else {
+            f.align = align;
+        }
+    }
+    *file = f;
+    return 0;
+}
+
+int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
+{
+    struct statvfs s;
+
+    if (statvfs(folder, &s))
+        return -errno;
+    *bytes = (uint64_t)s.f_bavail * s.f_frsize;
+    return 0;
+}
+
+int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_file *file,
+                            uint64_t bytes)
+{
+    uint64_t room = 0;
+    int err;
+
+    if (bytes > INT64_MAX)
+        return zero__say(voice, -EFBIG, "%llu bytes in %s: no file is so large",
+                         (unsigned long long)bytes, file->folder);
+    if (ftruncate(file->fd, (off_t)bytes))
+        return zero__say(voice, -errno, "%llu bytes in %s: %s", (unsigned long long)bytes,
+                         file->folder, strerror(errno));
+    if (!bytes)
+        return 0;
+    do
+        err = posix_fallocate(file->fd, 0, (off_t)bytes);
+    while (err == EINTR);
+    if (!err)
+        return 0;
+    zero__nvme_folder_free(file->folder, &room);
+    return zero__say(
+        voice, -err,
+        "%llu bytes in %s (ZERO_NVME_PATH): %s; %llu are free. Free some, add a folder "
+        "on another disk, or give this tier less",
+        (unsigned long long)bytes, file->folder, strerror(err), (unsigned long long)room);
+}
+
+void zero__nvme_folder_judge(const struct zero__voice *voice, const char *folder)
+{
+    struct statfs s;
+
+    if (statfs(folder, &s))
+        return;
+    unsigned long type = (unsigned long)s.f_type & 0xffffffffu;
+    if (type == TMPFS_MAGIC || type == RAMFS_MAGIC)
+        zero__tell(voice, ZERO_LOG_WARN,
+                   "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there", folder);
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (type == networks[i].type)
+            zero__tell(voice, ZERO_LOG_WARN,
+                       "%s (ZERO_NVME_PATH) lies on another machine (%s): expect the speed of the "
+                       "network",
+                       folder, networks[i].name);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The offload plugin `nvme`: a store is one nameless file per path, striped, read and written past
+ * the page cache.
+ *
+ *   plugin.c    the entry, probe
+ *   settings.c  the options, checked
+ *   store.c     open, info, resize, close
+ *   file.c      one file: made, reserved, judged
+ *   request.c   requests cut into transfers, a bounded number of them under way; what their ends
+ * mean sums.c      a checksum for every block uring.c     transfers through io_uring threads.c
+ * transfers by threads, where io_uring is forbidden
+ *
+ * A request (struct zero_io) is any number of whole blocks. It is cut where a stripe ends, where a
+ * registered piece of memory ends, and after NVME_TRANSFER bytes; the transfers of a request end in
+ * any order, and some of them may have to be continued because the system did a part only.
+ */
+#ifndef ZERO_PLUGINS_NVME_H
+#define ZERO_PLUGINS_NVME_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <zero/offload.h>
+
+#include "../common/voice.h"
+
+#define NVME_NAME "nvme"
+#define NVME_BLOCK 4096u /* of offsets and lengths; what one checksum stands for */
+#define NVME_TRANSFER (UINT64_C(4) << 20)
+#define NVME_REQUESTS 256u
+#define NVME_PATHS 16
+#define NVME_MAX_DEPTH 256u
+#define NVME_REG_BYTES (UINT64_C(1) << 30) /* of one registered buffer: the kernel takes no more \
+                                            */
+
+struct nvme_settings {
+    char *paths; /* the folders, each ended by 0 */
+    const char *path[NVME_PATHS];
+    int n_paths;
+    uint32_t depth;
+    bool sums, direct, uring;
+    bool uring_wanted; /* named: no other engine will do */
+};
+
+struct nvme_file {
+    int fd;
+    const char *folder;
+    dev_t device;
+    uint32_t align; /* of offsets and lengths past the page cache; 1: not past it */
+};
+
+struct nvme_request {
+    struct zero_io io;
+    uint64_t begun;   /* bytes that transfers were made of; files, for SYNC */
+    uint32_t running; /* transfers */
+    int err;          /* of the first that failed */
+    struct nvme_request *next;
+};
+
+/* One read, write or sync of one file that the system is to do. */
+struct nvme_transfer {
+    struct nvme_request *request;
+    uint32_t op; /* enum zero_io_op */
+    int file;
+    char *buffer;
+    int registered; /* number of the registered buffer that it lies in, -1: none */
+    uint64_t store_off, file_off;
+    uint32_t bytes, done;
+    int64_t result; /* of the threads */
+    struct nvme_transfer *next;
+};
+
+/* Who does the transfers. start() takes any transfer: there are never more than `depth`. */
+struct nvme_engine {
+    const char *name;
+    int (*open)(struct zero_store *store);
+    void (*close)(struct zero_store *store);
+    void (*reg)(struct zero_store *store, struct zero_mr *mr); /* may do nothing */
+    void (*unreg)(struct zero_store *store, struct zero_mr *mr);
+    void (*start)(struct zero_store *store, struct nvme_transfer *t);
+    /* Hands what was started to the system; 0 or an error, after which nothing works any more. */
+    int (*flush)(struct zero_store *store);
+    /* The next transfer that has ended, with the system's result; NULL: none. */
+    struct nvme_transfer *(*ended)(struct zero_store *store, int64_t *result);
+    int (*fd)(const struct zero_store *store); /* readable when one may have ended */
+};
+
+extern const struct nvme_engine zero__nvme_uring, zero__nvme_threads;
+
+struct zero_mr {
+    struct zero_store *store;
+    char *base;
+    uint64_t bytes;
+    int first_buffer, n_buffers; /* registered with the engine; -1, 0: not */
+    struct zero_mr *next;
+};
+
+struct zero_store {
+    struct zero__voice voice;
+    struct nvme_settings settings;
+    struct nvme_file files[NVME_PATHS];
+    int n_files, first_file;
+    uint64_t bytes, capacity;
+    bool direct;
+    int wake_fd;
+
+    uint32_t *sums; /* by block; NULL: not wanted */
+    uint32_t zero_sum;
+
+    const struct nvme_engine *engine;
+    void *engine_data;
+    struct zero_mr *mrs;
+    int next_buffer;
+
+    struct nvme_request requests[NVME_REQUESTS], *free_requests;
+    struct nvme_request *waiting, **waiting_end; /* not all of it has begun */
+    struct nvme_request *finished, **finished_end;
+    struct nvme_transfer *transfers, *free_transfers;
+    struct nvme_transfer *again; /* to be started once more */
+    uint32_t running;            /* transfers */
+    int broken;                  /* the engine failed */
+    uint64_t bytes_read, bytes_written;
+};
+
+/* settings.c. Refuses what makes no sense; *settings is to be freed. */
+int zero__nvme_settings(const struct zero__voice *voice, struct nvme_settings *settings);
+void zero__nvme_settings_free(struct nvme_settings *settings);
+
+/* file.c. A nameless file in the folder, gone with its descriptor. */
+int zero__nvme_file_open(const struct zero__voice *voice, const char *folder, bool direct,
+                         struct nvme_file *file);
+/* So many bytes lie on the disk: writes never fail for lack of room. */
+int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_file *file,
+                            uint64_t bytes);
+int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
+/* Warns of folders that are no disks of this machine. */
+void zero__nvme_folder_judge(const struct zero__voice *voice, const char *folder);
+
+/* store.c */
+int zero__nvme_open(const struct zero_store_open *params, struct zero_store **store);
+int zero__nvme_info(struct zero_store *store, struct zero_store_info *info);
+int zero__nvme_resize(struct zero_store *store, uint64_t bytes);
+int zero__nvme_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
+                   struct zero_mr **mr);
+int zero__nvme_unreg(struct zero_store *store, struct zero_mr *mr);
+int zero__nvme_close(struct zero_store *store);
+/* Bytes of file number `file` for a store of so many bytes. */
+uint64_t zero__nvme_file_bytes(const struct zero_store *store, int file, uint64_t bytes);
+
+/* request.c */
+int zero__nvme_requests_make(struct zero_store *store);
+int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint32_t n);
+int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
+                    int64_t timeout_ns);
+int zero__nvme_wake(struct zero_store *store);
+
+/* sums.c. Of bytes that start at a block; `bytes` is a multiple of blocks. */
+int zero__nvme_sums_resize(struct zero_store *store, uint64_t bytes);
+void zero__nvme_sums_write(struct zero_store *store, uint64_t off, const void *data,
+                           uint64_t bytes);
+/* The first block that is not what was written there; -1: all are. */
+int64_t zero__nvme_sums_verify(const struct zero_store *store, uint64_t off, const void *data,
+                               uint64_t bytes);
+
+#endif

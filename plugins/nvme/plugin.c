@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry of the plugin `nvme`; see nvme.h for what it is. */
+#include <errno.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "nvme.h"
+
+/* What could be had: the least free folder bounds a striped store. */
+static int room(const struct zero__voice *voice, const struct nvme_settings *s, uint64_t *bytes)
+{
+    uint64_t least = UINT64_MAX, here;
+    struct stat st;
+
+    for (int i = 0; i < s->n_paths; i++) {
+        int err = zero__nvme_folder_free(s->path[i], &here);
+        if (err)
+            return zero__say(voice, err, "%s (ZERO_NVME_PATH): %s", s->path[i], strerror(-err));
+        if (stat(s->path[i], &st) || !S_ISDIR(st.st_mode))
+            return zero__say(voice, -ENOTDIR, "%s (ZERO_NVME_PATH) is not a folder", s->path[i]);
+        if (access(s->path[i], W_OK | X_OK))
+            return zero__say(voice, -errno, "no files can be made in %s (ZERO_NVME_PATH): %s",
+                             s->path[i], strerror(errno));
+        least = here < least ? here : least;
+    }
+    *bytes = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;
+    return 0;
+}
+
+static int probe(const struct zero_host *host, struct zero_store_info *info)
+{
+    const struct zero__voice voice = {host, NVME_NAME};
+    struct nvme_settings s;
+    struct zero_store_info full = {
+        .size = info->size,
+        .mem = ZERO_MEM_HOST | ZERO_MEM_PINNED,
+        .offset_align = NVME_BLOCK,
+        .buffer_align = NVME_BLOCK,
+        .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
+        .best_io = NVME_TRANSFER,
+    };
+    struct io_uring ring;
+    int err = zero__nvme_settings(&voice, &s), uring;
+
+    if (err)
+        return err;
+    err = room(&voice, &s, &full.capacity);
+    full.depth = s.depth;
+    uring = io_uring_queue_init(1, &ring, 0);
+    if (!uring)
+        io_uring_queue_exit(&ring);
+    snprintf(full.note, sizeof full.note, "io_uring %s%s; %s%s", uring ? "not allowed: " : "works",
+             uring ? strerror(-uring) : "", s.path[0], s.n_paths > 1 ? " and more" : "");
+    zero__nvme_settings_free(&s);
+    if (!err)
+        memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return err;
+}
+
+static const struct zero_offload_ops ops = {
+    .size = sizeof(struct zero_offload_ops),
+    .probe = probe,
+    .open = zero__nvme_open,
+    .info = zero__nvme_info,
+    .resize = zero__nvme_resize,
+    .reg = zero__nvme_reg,
+    .unreg = zero__nvme_unreg,
+    .submit = zero__nvme_submit,
+    .poll = zero__nvme_poll,
+    .wake = zero__nvme_wake,
+    .close = zero__nvme_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_OFFLOAD,
+     .major = ZERO_OFFLOAD_MAJOR,
+     .minor = ZERO_OFFLOAD_MINOR,
+     .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = NVME_NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

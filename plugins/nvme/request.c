@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests, and the transfers that they are made of. A request waits until all of its transfers
+ * have begun, oldest first, as transfers are free: memory is fixed, and a store that is asked too
+ * much of takes its time instead of failing.
+ *
+ * A transfer that the system did a part of goes on where that ended, one that it refused for the
+ * moment (EAGAIN, EINTR) is started again. One that failed ends its request when the others of that
+ * request have ended, since the system may still write to their memory.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../common/bell.h"
+#include "../common/io.h"
+#include "nvme.h"
+
+#define STRIPE (UINT64_C(1) << 20)  /* on one of several paths, then the next */
+#define PAUSE_NS (INT64_C(1) << 20) /* before what the system had no room for is tried again */
+
+int zero__nvme_requests_make(struct zero_store *store)
+{
+    store->transfers = calloc(store->settings.depth, sizeof *store->transfers);
+    if (!store->transfers)
+        return zero__say(&store->voice, -ENOMEM, "no memory for %u transfers",
+                         store->settings.depth);
+    for (uint32_t i = 0; i < store->settings.depth; i++) {
+        store->transfers[i].next = store->free_transfers;
+        store->free_transfers = &store->transfers[i];
+    }
+    for (uint32_t i = 0; i < NVME_REQUESTS; i++) {
+        store->requests[i].next = store->free_requests;
+        store->free_requests = &store->requests[i];
+    }
+    store->waiting_end = &store->waiting;
+    store->finished_end = &store->finished;
+    return 0;
+}
+
+uint64_t zero__nvme_file_bytes(const struct zero_store *store, int file, uint64_t bytes)
+{
+    uint64_t n = (uint64_t)store->n_files, stripes = (bytes + STRIPE - 1) / STRIPE;
+    uint64_t place = (uint64_t)(file + store->n_files - store->first_file) % n;
+
+    return n == 1 ? bytes : (stripes + n - 1 - place) / n * STRIPE;
+}
+
+/* Where byte `off` lies, and how many follow it there. */
+static uint64_t locate(const struct zero_store *store, uint64_t off, int *file, uint64_t *file_off)
+{
+    uint64_t n = (uint64_t)store->n_files, stripe = off / STRIPE;
+
+    *file = (int)((stripe + (uint64_t)store->first_file) % n);
+    *file_off = n == 1 ? off : stripe / n * STRIPE + off % STRIPE;
+    return n == 1 ? UINT64_MAX : STRIPE - off % STRIPE;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The next transfer of a request; true: it was the last. */
+static bool begin(struct zero_store *store, struct nvme_request *r)
+{
+    struct nvme_transfer *t = store->free_transfers;
+    const struct zero_mr *mr = r->io.buf.mr;
+    bool last;
+
+    store->free_transfers = t->next;
+    *t = (struct nvme_transfer){.request = r, .op = r->io.op, .registered = -1};
+    if (t->op == ZERO_IO_SYNC) {
+        t->file = (int)r->begun++;
+        last = r->begun == (uint64_t)store->n_files;
+    } else {
+        uint64_t in_mr = r->io.buf.off + r->begun, bytes = r->io.buf.len - r->begun;
+        t->store_off = r->io.store_off + r->begun;
+        bytes = least(bytes, locate(store, t->store_off, &t->file, &t->file_off));
+        bytes = least(bytes, NVME_TRANSFER);
+        if (mr->n_buffers) {
+            bytes = least(bytes, NVME_REG_BYTES - in_mr % NVME_REG_BYTES);
+            t->registered = mr->first_buffer + (int)(in_mr / NVME_REG_BYTES);
+        }
+        t->buffer = mr->base + in_mr;
+        t->bytes = (uint32_t)bytes;
+        if (t->op == ZERO_IO_WRITE)
+            zero__nvme_sums_write(store, t->store_off, t->buffer, bytes);
+        r->begun += bytes;
+        last = r->begun == r->io.buf.len;
+    }
+    r->running++;
+    store->running++;
+    store->engine->start(store, t);
+    return last;
+}
+
+static void finish(struct zero_store *store, struct nvme_request *r)
+{
+    r->next = NULL;
+    *store->finished_end = r;
+    store->finished_end = &r->next;
+}
+
+static void leave_waiting(struct zero_store *store, struct nvme_request *r)
+{
+    struct nvme_request **at = &store->waiting;
+
+    while (*at && *at != r)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = r->next;
+    if (!*at)
+        store->waiting_end = at;
+}
+
+static void start_more(struct zero_store *store)
+{
+    int err;
+
+    while (store->again) {
+        struct nvme_transfer *t = store->again;
+        store->again = t->next;
+        store->engine->start(store, t);
+    }
+    while (store->waiting && store->free_transfers && !store->broken) {
+        struct nvme_request *r = store->waiting;
+        if (begin(store, r))
+            leave_waiting(store, r);
+    }
+    err = store->engine->flush(store);
+    if (err && !store->broken)
+        store->broken =
+            zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
+}
+
+static int fail(struct zero_store *store, const struct nvme_transfer *t, int err, const char *why)
+{
+    const char *folder = store->files[t->file].folder;
+
+    if (t->op == ZERO_IO_SYNC)
+        return zero__say(&store->voice, err, "sync of the file in %s: %s", folder, why);
+    return zero__say(&store->voice, err, "%s of %u bytes at %llu of the file in %s: %s",
+                     zero__io_name(t->op), t->bytes, (unsigned long long)t->file_off, folder, why);
+}
+
+/* Did everything arrive as it was written? */
+static int verify(struct zero_store *store, const struct nvme_transfer *t)
+{
+    int64_t block = zero__nvme_sums_verify(store, t->store_off, t->buffer, t->bytes);
+
+    if (block < 0)
+        return 0;
+    return zero__say(
+        &store->voice, -EBADMSG,
+        "read of %u bytes at %llu of the file in %s: the %u bytes at %llu are not what "
+        "was written there (checksum); the disk, its cable or the memory is faulty",
+        t->bytes, (unsigned long long)t->file_off, store->files[t->file].folder, NVME_BLOCK,
+        (unsigned long long)(t->file_off + ((uint64_t)block * NVME_BLOCK - t->store_off)));
+}
+
+/* What the system says of a transfer: its error, or whether it is to go on. */
+static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t result, bool *again)
+{
+    uint32_t left = t->bytes - t->done, align = store->files[t->file].align;
+
+    *again = result == -EAGAIN || result == -EINTR;
+    if (*again)
+        return 0;
+    if (result < 0)
+        return fail(store, t, (int)result, strerror((int)-result));
+    if (t->op == ZERO_IO_SYNC)
+        return 0;
+    if (result > left)
+        return fail(store, t, -EIO, "the system did more than was asked");
+    if (result == 0)
+        return fail(store, t, -EIO,
+                    t->op == ZERO_IO_READ ? "the file ends before; something has cut it"
+                                          : "the system wrote nothing");
+    if (result < left) {
+        t->done += (uint32_t)result / align * align;
+        *again = true;
+        return 0;
+    }
+    t->done = t->bytes;
+    if (t->op == ZERO_IO_WRITE) {
+        store->bytes_written += t->bytes;
+        return 0;
+    }
+    store->bytes_read += t->bytes;
+    return verify(store, t);
+}
+
+/* Takes in what has ended; true: something is to be tried again later. */
+static bool take_ended(struct zero_store *store)
+{
+    struct nvme_transfer *t;
+    int64_t result;
+    bool later = false;
+
+    while ((t = store->engine->ended(store, &result))) {
+        struct nvme_request *r = t->request;
+        bool again;
+        int err = judge(store, t, result, &again);
+        if (again && !r->err) {
+            later |= result < 0;
+            t->next = store->again;
+            store->again = t;
+            continue;
+        }
+        if (err && !r->err) {
+            r->err = err;
+            leave_waiting(store, r); /* the rest of it does not begin */
+        }
+        t->next = store->free_transfers;
+        store->free_transfers = t;
+        store->running--;
+        bool whole = r->err || (r->io.op == ZERO_IO_SYNC ? r->begun == (uint64_t)store->n_files
+                                                         : r->begun == r->io.buf.len);
+        if (!--r->running && whole)
+            finish(store, r);
+    }
+    return later;
+}
+
+static int check(struct zero_store *store, const struct zero_io *io)
+{
+    const struct zero_mr *mr = io->buf.mr;
+    struct zero__io_bounds bounds = {
+        .store_bytes = store->bytes, .offset_align = NVME_BLOCK, .buffer_align = NVME_BLOCK};
+
+    if (mr && mr->store == store) {
+        bounds.base = mr->base;
+        bounds.bytes = mr->bytes;
+    }
+    return zero__io_check(&store->voice, io, &bounds);
+}
+
+int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint32_t n)
+{
+    uint32_t i;
+
+    if (store->broken)
+        return zero__say(&store->voice, store->broken, "%s is broken", store->engine->name);
+    for (i = 0; i < n && store->free_requests; i++) {
+        int err = check(store, &ios[i]);
+        if (err && !i)
+            return err;
+        if (err)
+            break; /* said again when it comes first */
+        struct nvme_request *r = store->free_requests;
+        store->free_requests = r->next;
+        *r = (struct nvme_request){.io = ios[i]};
+        *store->waiting_end = r;
+        store->waiting_end = &r->next;
+    }
+    start_more(store);
+    return (int)i;
+}
+
+static uint32_t hand_out(struct zero_store *store, struct zero_cqe *cqes, uint32_t max)
+{
+    uint32_t n = 0;
+
+    while (n < max && store->finished) {
+        struct nvme_request *r = store->finished;
+        store->finished = r->next;
+        if (!r->next)
+            store->finished_end = &store->finished;
+        cqes[n++] =
+            (struct zero_cqe){r->io.user, r->err                     ? r->err
+                                          : r->io.op == ZERO_IO_SYNC ? 0
+                                                                     : (int64_t)r->io.buf.len};
+        r->next = store->free_requests;
+        store->free_requests = r;
+    }
+    return n;
+}
+
+/* Sleeps until a transfer has ended, somebody wakes us (true), or so long. */
+static bool sleep_until(struct zero_store *store, int64_t ns)
+{
+    struct pollfd fds[2] = {{.fd = store->engine->fd(store), .events = POLLIN},
+                            {.fd = store->wake_fd, .events = POLLIN}};
+    const struct timespec limit = {.tv_sec = ns / ZERO__SECOND, .tv_nsec = ns % ZERO__SECOND};
+    uint64_t count;
+
+    return ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents &&
+           read(store->wake_fd, &count, sizeof count) == sizeof count;
+}
+
+int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
+                    int64_t timeout_ns)
+{
+    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+
+    for (;;) {
+        bool later = take_ended(store);
+        start_more(store);
+        uint32_t n = hand_out(store, cqes, max);
+        if (n)
+            return (int)n;
+        if (store->broken)
+            return zero__say(&store->voice, store->broken, "%s is broken", store->engine->name);
+        if (!max)
+            return 0;
+        int64_t left = timeout_ns > 0 ? until - zero__clock_ns() : 0;
+        if (left <= 0 || sleep_until(store, later && left > PAUSE_NS ? PAUSE_NS : left))
+            return 0;
+    }
+}
+
+int zero__nvme_wake(struct zero_store *store)
+{
+    const uint64_t one = 1;
+
+    while (write(store->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    return 0;
+}

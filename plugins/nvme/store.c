@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store: its files, its memory, its engine. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../common/bell.h"
+#include "nvme.h"
+
+#define CLOSE_NS (30 * ZERO__SECOND) /* for a disk to end what it is at */
+
+static int files_open(struct zero_store *store)
+{
+    const struct nvme_settings *s = &store->settings;
+    int err = 0;
+
+    store->direct = true;
+    while (!err && store->n_files < s->n_paths) {
+        struct nvme_file *f = &store->files[store->n_files];
+        zero__nvme_folder_judge(&store->voice, s->path[store->n_files]);
+        err = zero__nvme_file_open(&store->voice, s->path[store->n_files], s->direct, f);
+        if (err)
+            break;
+        store->direct &= f->align > 1;
+        for (int i = 0; i < store->n_files; i++)
+            if (store->files[i].device == f->device)
+                zero__tell(&store->voice, ZERO_LOG_WARN,
+                           "%s and %s (ZERO_NVME_PATH) lie on one file system: two folders of one "
+                           "disk are not faster than one",
+                           store->files[i].folder, f->folder);
+        store->n_files++;
+    }
+    return err;
+}
+
+static int reserve(struct zero_store *store, uint64_t bytes)
+{
+    int err = 0;
+
+    for (int i = 0; i < store->n_files && !err; i++)
+        err = zero__nvme_file_reserve(&store->voice, &store->files[i],
+                                      zero__nvme_file_bytes(store, i, bytes));
+    return err;
+}
+
+static int engine_open(struct zero_store *store)
+{
+    const struct nvme_settings *s = &store->settings;
+    int err = 0;
+
+    if (s->uring) {
+        store->engine = &zero__nvme_uring;
+        err = store->engine->open(store);
+        if (!err)
+            return 0;
+        if (s->uring_wanted)
+            return zero__say(&store->voice, err,
+                             "io_uring (ZERO_NVME_ENGINE): %s; the system or its container forbids "
+                             "it, ZERO_NVME_ENGINE=threads does without",
+                             strerror(-err));
+        zero__tell(&store->voice, ZERO_LOG_WARN,
+                   "io_uring: %s; threads read and write instead, which takes more of the "
+                   "processors (ZERO_NVME_ENGINE=threads says so without this warning)",
+                   strerror(-err));
+    }
+    store->engine = &zero__nvme_threads;
+    err = store->engine->open(store);
+    if (err)
+        return zero__say(&store->voice, err, "threads that read and write: %s", strerror(-err));
+    return 0;
+}
+
+static void store_free(struct zero_store *store)
+{
+    while (store->mrs) {
+        struct zero_mr *mr = store->mrs;
+        store->mrs = mr->next;
+        free(mr);
+    }
+    if (store->engine_data)
+        store->engine->close(store);
+    for (int i = 0; i < store->n_files; i++)
+        close(store->files[i].fd);
+    if (store->wake_fd >= 0)
+        close(store->wake_fd);
+    zero__nvme_settings_free(&store->settings);
+    free(store->transfers);
+    free(store->sums);
+    free(store);
+}
+
+int zero__nvme_open(const struct zero_store_open *params, struct zero_store **out)
+{
+    const struct zero__voice voice = {params->host, NVME_NAME};
+    struct zero_store *store = calloc(1, sizeof *store);
+    int err;
+
+    if (!store)
+        return zero__say(&voice, -ENOMEM, "no memory for a store");
+    store->voice = voice;
+    store->wake_fd = -1;
+    err = zero__nvme_settings(&voice, &store->settings);
+    if (err)
+        goto fail;
+    err = files_open(store);
+    if (err)
+        goto fail;
+    /* Ranks of one machine begin with a disk each. */
+    store->first_file = params->local_rank > 0 ? params->local_rank % store->n_files : 0;
+    err = zero__nvme_requests_make(store);
+    if (err)
+        goto fail;
+    store->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (store->wake_fd < 0) {
+        err = zero__say(&voice, -errno, "eventfd: %s", strerror(errno));
+        goto fail;
+    }
+    err = zero__nvme_resize(store, params->bytes);
+    if (err)
+        goto fail;
+    err = engine_open(store);
+    if (err)
+        goto fail;
+    *out = store;
+    return 0;
+fail:
+    store_free(store);
+    return err;
+}
+
+int zero__nvme_resize(struct zero_store *store, uint64_t bytes)
+{
+    uint64_t whole;
+    int err;
+
+    if (__builtin_add_overflow(bytes, NVME_BLOCK - 1, &whole))
+        return zero__say(&store->voice, -EFBIG, "no store has %llu bytes",
+                         (unsigned long long)bytes);
+    whole -= whole % NVME_BLOCK;
+    err = zero__nvme_sums_resize(store, whole);
+    if (!err)
+        err = reserve(store, whole);
+    if (!err)
+        store->bytes = whole;
+    return err;
+}
+
+int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
+{
+    struct zero_store_info full = {
+        .size = info->size,
+        .flags = store->direct ? ZERO_STORE_DIRECT : 0,
+        .mem = ZERO_MEM_HOST | ZERO_MEM_PINNED,
+        .capacity = store->bytes,
+        .offset_align = NVME_BLOCK,
+        .buffer_align = NVME_BLOCK,
+        .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
+        .best_io = NVME_TRANSFER,
+        .depth = store->settings.depth,
+        .bytes_read = store->bytes_read,
+        .bytes_written = store->bytes_written,
+    };
+
+    snprintf(full.note, sizeof full.note, "%s, %s the page cache, %d folder%s, %s",
+             store->engine->name, store->direct ? "past" : "through", store->n_files,
+             store->n_files > 1 ? "s" : "", store->sums ? "checksums" : "no checksums");
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+int zero__nvme_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
+                   struct zero_mr **out)
+{
+    struct zero_mr *mr;
+
+    if (mem != ZERO_MEM_HOST && mem != ZERO_MEM_PINNED)
+        return zero__say(&store->voice, -ENOTSUP,
+                         "reg: memory kind %u; disks read and write host memory", mem);
+    mr = calloc(1, sizeof *mr);
+    if (!mr)
+        return zero__say(&store->voice, -ENOMEM, "no memory for a registration");
+    *mr = (struct zero_mr){.store = store, .base = base, .bytes = bytes, .next = store->mrs};
+    store->mrs = mr;
+    store->engine->reg(store, mr);
+    *out = mr;
+    return 0;
+}
+
+int zero__nvme_unreg(struct zero_store *store, struct zero_mr *mr)
+{
+    struct zero_mr **at = &store->mrs;
+
+    while (*at != mr)
+        at = &(*at)->next;
+    *at = mr->next;
+    store->engine->unreg(store, mr);
+    free(mr);
+    return 0;
+}
+
+/* What is under way is waited for: until then the system may write to memory of others. */
+int zero__nvme_close(struct zero_store *store)
+{
+    int64_t until = zero__until_ns(CLOSE_NS);
+    struct zero_cqe cqes[16];
+
+    store->waiting = NULL;
+    store->waiting_end = &store->waiting;
+    while (store->running && zero__clock_ns() < until)
+        if (zero__nvme_poll(store, cqes, 16, ZERO__SECOND / 10) < 0)
+            break;
+    if (store->running) /* the store stays: what is under way will still end in it */
+        return zero__say(&store->voice, -ETIMEDOUT,
+                         "%u transfers to %s%s have not ended within %d s; their files and memory "
+                         "stay until the process ends",
+                         store->running, store->files[0].folder,
+                         store->n_files > 1 ? " and the other folders" : "",
+                         (int)(CLOSE_NS / ZERO__SECOND));
+    store_free(store);
+    return 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transfers through io_uring: files and memory registered, everything that was started in one call.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "nvme.h"
+
+#define BUFFERS 64 /* of at most NVME_REG_BYTES */
+
+struct uring {
+    struct io_uring ring;
+    bool files, buffers; /* registered */
+    bool warned;
+    bool used[BUFFERS];
+};
+
+static struct uring *of(const struct zero_store *store)
+{
+    return store->engine_data;
+}
+
+static int uring_open(struct zero_store *store)
+{
+    struct uring *u = calloc(1, sizeof *u);
+    int fds[NVME_PATHS];
+    int err;
+
+    if (!u)
+        return -ENOMEM;
+    /* One thread at a time works on a store, so the kernel need not interrupt it. */
+    err = io_uring_queue_init(store->settings.depth, &u->ring, IORING_SETUP_COOP_TASKRUN);
+    if (err == -EINVAL) /* a kernel that does not know the flag */
+        err = io_uring_queue_init(store->settings.depth, &u->ring, 0);
+    if (err) {
+        free(u);
+        return err;
+    }
+    for (int i = 0; i < store->n_files; i++)
+        fds[i] = store->files[i].fd;
+    u->files = !io_uring_register_files(&u->ring, fds, (unsigned)store->n_files);
+    u->buffers = !io_uring_register_buffers_sparse(&u->ring, BUFFERS);
+    store->engine_data = u;
+    return 0;
+}
+
+static void uring_close(struct zero_store *store)
+{
+    io_uring_queue_exit(&of(store)->ring);
+    free(store->engine_data);
+}
+
+/* So many free places in a row; BUFFERS: there are none. */
+static int find_places(const struct uring *u, int n)
+{
+    int run = 0;
+
+    for (int i = 0; i < BUFFERS; i++) {
+        run = u->used[i] ? 0 : run + 1;
+        if (run == n)
+            return i + 1 - n;
+    }
+    return BUFFERS;
+}
+
+static void warn(struct zero_store *store, uint64_t bytes, int err)
+{
+    struct rlimit limit = {0};
+
+    if (of(store)->warned)
+        return;
+    of(store)->warned = true;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    zero__tell(
+        &store->voice, ZERO_LOG_WARN,
+        "%llu bytes cannot be registered with io_uring: %s; the kernel looks each of them up "
+        "for every transfer, which takes more of a processor. The limit of locked memory is "
+        "%llu bytes (ulimit -l)",
+        (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur);
+}
+
+static void uring_reg(struct zero_store *store, struct zero_mr *mr)
+{
+    uint64_t n = (mr->bytes + NVME_REG_BYTES - 1) / NVME_REG_BYTES;
+    struct uring *u = of(store);
+    struct iovec pieces[BUFFERS];
+    int first = u->buffers && n <= BUFFERS ? find_places(u, (int)n) : BUFFERS, err;
+
+    if (first == BUFFERS || !n)
+        return;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t at = i * NVME_REG_BYTES, left = mr->bytes - at;
+        pieces[i] = (struct iovec){mr->base + at, left < NVME_REG_BYTES ? left : NVME_REG_BYTES};
+    }
+    err =
+        io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL, (unsigned)n);
+    if (err >= 0 && err < (int)n) { /* some of them: none */
+        memset(pieces, 0, sizeof pieces);
+        io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL,
+                                             (unsigned)err);
+        err = -ENOMEM;
+    }
+    if (err < 0) {
+        warn(store, mr->bytes, err);
+        return;
+    }
+    mr->first_buffer = first;
+    mr->n_buffers = (int)n;
+    memset(u->used + first, true, n);
+}
+
+static void uring_unreg(struct zero_store *store, struct zero_mr *mr)
+{
+    struct iovec none[BUFFERS] = {0};
+
+    if (!mr->n_buffers)
+        return;
+    io_uring_register_buffers_update_tag(&of(store)->ring, (unsigned)mr->first_buffer, none, NULL,
+                                         (unsigned)mr->n_buffers);
+    memset(of(store)->used + mr->first_buffer, false, (size_t)mr->n_buffers);
+    mr->n_buffers = 0;
+}
+
+static void uring_start(struct zero_store *store, struct nvme_transfer *t)
+{
+    struct uring *u = of(store);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+    int fd = u->files ? t->file : store->files[t->file].fd;
+    char *at = t->buffer + t->done;
+    uint32_t left = t->bytes - t->done;
+    uint64_t off = t->file_off + t->done;
+
+    if (t->op == ZERO_IO_SYNC)
+        io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+    else if (t->op == ZERO_IO_READ && t->registered >= 0)
+        io_uring_prep_read_fixed(sqe, fd, at, left, off, t->registered);
+    else if (t->op == ZERO_IO_READ)
+        io_uring_prep_read(sqe, fd, at, left, off);
+    else if (t->registered >= 0)
+        io_uring_prep_write_fixed(sqe, fd, at, left, off, t->registered);
+    else
+        io_uring_prep_write(sqe, fd, at, left, off);
+    if (u->files)
+        sqe->flags |= IOSQE_FIXED_FILE;
+    io_uring_sqe_set_data(sqe, t);
+}
+
+/* What the kernel has no room for stays in the ring and goes with the next call. */
+static int uring_flush(struct zero_store *store)
+{
+    int n;
+
+    if (!io_uring_sq_ready(&of(store)->ring))
+        return 0;
+    do
+        n = io_uring_submit(&of(store)->ring);
+    while (n == -EINTR);
+    return n < 0 && n != -EAGAIN && n != -EBUSY ? n : 0;
+}
+
+static struct nvme_transfer *uring_ended(struct zero_store *store, int64_t *result)
+{
+    struct io_uring_cqe *cqe;
+    struct nvme_transfer *t;
+
+    if (io_uring_peek_cqe(&of(store)->ring, &cqe))
+        return NULL;
+    t = io_uring_cqe_get_data(cqe);
+    *result = cqe->res;
+    io_uring_cqe_seen(&of(store)->ring, cqe);
+    return t;
+}
+
+static int uring_fd(const struct zero_store *store)
+{
+    return of(store)->ring.ring_fd;
+}
+
+const struct nvme_engine zero__nvme_uring = {
+    .name = "io_uring",
+    .open = uring_open,
+    .close = uring_close,
+    .reg = uring_reg,
+    .unreg = uring_unreg,
+    .start = uring_start,
+    .flush = uring_flush,
+    .ended = uring_ended,
+    .fd = uring_fd,
+};

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file zero.h
+ * The application's side of libzero: a model's states sharded over ranks (ZeRO stages 0 to 3).
+ *
+ * The life of a runtime:
+ *
+ *     zero_create                       who are the ranks, which options
+ *     zero_unit_add, zero_param_add …   what the model consists of, in forward order
+ *     zero_commit                       plan and reserve all memory, compile the step
+ *     zero_param_write                  or let the initialisers do it
+ *     for every step:
+ *         for every micro-batch:
+ *             zero_begin(TRAIN)
+ *             forward:  zero_acquire(unit, FORWARD)  … compute …  zero_release
+ *             backward: zero_acquire(unit, BACKWARD) … compute, write gradients … zero_release
+ *         zero_update
+ *     zero_destroy
+ *
+ * Rules for every function, unless its text says otherwise:
+ * - Returns 0 or a negative errno; zero_last_error() then gives one sentence for a person. Outputs
+ *   are set on success only.
+ * - A runtime is used by one thread at a time; different runtimes are independent (several models
+ *   in one process, or ranks as threads). zero_abort() may be called from any thread.
+ * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
+ *   missing is an error on all others after ZERO_TIMEOUT seconds, one that is stopped after
+ *   ZERO_HEARTBEAT seconds, never a hang.
+ * - Pointers and strings passed in are copied or used during the call only; memory handed out
+ *   belongs to the runtime and ends as the text says.
+ *
+ * Background: S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
+ * Parameter Models", SC 2020, sections 5 (P_os, P_os+g, P_os+g+p) and 6 (ZeRO-R).
+ */
+#ifndef ZERO_H
+#define ZERO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zero/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ZERO_API __attribute__((visibility("default")))
+#else
+#define ZERO_API
+#endif
+
+#define ZERO_VERSION_MAJOR 0
+#define ZERO_VERSION_MINOR 1
+
+/** A runtime: one model, its ranks, its memory. Opaque. */
+struct zero_runtime;
+
+/** Version of the library that runs, for example "0.1.0". Any thread; static string. */
+ZERO_API const char *zero_version(void);
+
+/**
+ * What the last failed call on this thread reported: one sentence that names the object, the value
+ * and the remedy. Never NULL. Valid until the next failure on this thread.
+ */
+ZERO_API const char *zero_last_error(void);
+
+/* ---- Create ---------------------------------------------------------------------------------- */
+
+/** One option that the user of the program typed, by its name without ZERO_, e.g. {"stage","3"}. */
+struct zero_setting {
+    const char *name, *value;
+};
+
+/**
+ * How to create a runtime. Zeroed (ZERO_CONFIG_INIT) it means: everything from the environment,
+ * as `zero run`, torchrun and the like set it; nothing set is one rank.
+ */
+struct zero_config {
+    size_t size; /**< sizeof(struct zero_config) */
+    /** Settings win over ZERO_* variables, which win over the configuration file. */
+    const struct zero_setting *settings;
+    uint32_t n_settings;
+    /** Explicit ranks: ranks > 0 (0: from the environment). */
+    int32_t rank, ranks, local_rank, local_ranks;
+    /** With explicit ranks: name of the job, equal on all ranks, unique on the machine. */
+    const char *job;
+    /** Name of the model; runtimes that live at once in a job need different ones. NULL: "model" */
+    const char *model;
+    /** Where log lines go (any thread calls it); NULL: standard error. */
+    void (*log)(void *arg, int level, const char *line);
+    void *log_arg;
+};
+
+/** Initial value of a struct zero_config. */
+#define ZERO_CONFIG_INIT {sizeof(struct zero_config), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+
+/**
+ * Reads options, finds the other ranks (collective) and loads the communication plugin. `config`
+ * may be NULL. The caller ends *rt with zero_destroy().
+ */
+ZERO_API int zero_create(const struct zero_config *config, struct zero_runtime **rt);
+
+/** Ends a runtime and frees all it handed out; NULL is fine. Collective unless after an error. */
+ZERO_API void zero_destroy(struct zero_runtime *rt);
+
+/** This rank, 0 … zero_ranks() - 1. */
+ZERO_API int zero_rank(const struct zero_runtime *rt);
+/** Number of ranks. */
+ZERO_API int zero_ranks(const struct zero_runtime *rt);
+
+/**
+ * The value of an option as the runtime uses it, as text; NULL for an unknown name. Valid as long
+ * as the runtime.
+ */
+ZERO_API const char *zero_option(const struct zero_runtime *rt, const char *name);
+
+/**
+ * Stops the job: every rank's pending and later calls return -ECANCELED with `reason` as the
+ * error's text. Any thread, any time, idempotent: the first reason wins.
+ */
+ZERO_API int zero_abort(struct zero_runtime *rt, const char *reason);
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/** How to fill a parameter at commit. Element i depends on seed and i only, not on the ranks. */
+enum zero_init_kind {
+    ZERO_INIT_ZERO = 0,
+    ZERO_INIT_CONSTANT = 1, /**< a */
+    ZERO_INIT_NORMAL = 2,   /**< mean a, standard deviation b */
+    ZERO_INIT_UNIFORM = 3,  /**< in [a, b) */
+    ZERO_INIT_CALLBACK = 4, /**< fn */
+};
+
+struct zero_init {
+    uint32_t kind;
+    float a, b;
+    uint64_t seed;
+    /** Fills values[0 … count) with elements first … first + count - 1; called for own parts. */
+    int (*fn)(void *arg, uint64_t first, uint64_t count, float *values);
+    void *arg;
+};
+
+enum zero_param_flags {
+    ZERO_PARAM_FROZEN = 1u << 0,     /**< no gradient, no optimizer state */
+    ZERO_PARAM_PERSISTENT = 1u << 1, /**< never sharded (stage 3), whatever its size */
+};
+
+#define ZERO_MAX_DIMS 8
+
+/** A parameter, `n_dims` extents, row-major and contiguous. */
+struct zero_param_desc {
+    size_t size;
+    const char *name; /**< unique in the runtime */
+    uint32_t dtype;   /**< ZERO_F32, ZERO_BF16 or ZERO_F16, one for all trainable parameters */
+    uint32_t n_dims;
+    uint64_t dims[ZERO_MAX_DIMS];
+    uint32_t group; /**< from zero_group_add(), 0: the default group */
+    uint32_t flags;
+    struct zero_init init;
+};
+
+/** Hyperparameters of a group of parameters. */
+struct zero_group_desc {
+    size_t size;
+    const char *name;
+    float lr, weight_decay;
+    float beta1, beta2, eps;     /**< Adam, AdamW */
+    float momentum, dampening;   /**< SGD */
+    uint32_t nesterov, reserved; /**< SGD */
+};
+
+/**
+ * Adds a unit: what is gathered together, a transformer block for example. Units are added in
+ * forward order. Before commit.
+ */
+ZERO_API int zero_unit_add(struct zero_runtime *rt, const char *name, uint32_t *unit);
+
+/** Adds a parameter group; group 0 exists with the options' values. Before commit. */
+ZERO_API int zero_group_add(struct zero_runtime *rt, const struct zero_group_desc *desc,
+                            uint32_t *group);
+
+/** Adds a parameter to a unit. Before commit. */
+ZERO_API int zero_param_add(struct zero_runtime *rt, uint32_t unit,
+                            const struct zero_param_desc *desc, uint32_t *param);
+
+/** The passes of a step. */
+enum zero_pass {
+    ZERO_FORWARD = 0,
+    ZERO_BACKWARD = 1,
+};
+
+/** One use of a unit. */
+struct zero_use {
+    uint32_t unit, pass;
+};
+
+/** What a micro-step is for. */
+enum zero_step_kind {
+    ZERO_TRAIN = 0,
+    ZERO_EVAL = 1,
+};
+
+/**
+ * Declares in which order units are acquired in a step of `kind`. Default: forward in order of
+ * registration, then (training) backward in reverse. Tied units appear more than once;
+ * recomputation acquires FORWARD again in the backward half. Before commit, or between steps
+ * (collective then: a new program is compiled, or found among the two that are kept).
+ */
+ZERO_API int zero_set_order(struct zero_runtime *rt, uint32_t kind, const struct zero_use *uses,
+                            uint32_t n_uses);
+
+/** In struct zero_buffer_desc: no unit, the step's beginning or end. */
+#define ZERO_WHOLE_STEP UINT32_MAX
+
+/** Classes of memory in reports and declarations. */
+enum zero_memory_class {
+    ZERO_CLASS_PARAMETERS = 0,
+    ZERO_CLASS_GRADIENTS = 1,
+    ZERO_CLASS_ACCUMULATORS = 2,
+    ZERO_CLASS_MASTER = 3,
+    ZERO_CLASS_MOMENTUM = 4,
+    ZERO_CLASS_VARIANCE = 5,
+    ZERO_CLASS_GATHERED = 6,
+    ZERO_CLASS_BUCKETS = 7,
+    ZERO_CLASS_ACTIVATIONS = 8,
+    ZERO_CLASS_OTHER = 9,
+    ZERO_N_CLASSES = 10,
+};
+
+/**
+ * A region that the application wants during a part of every step: an activation, a scratch
+ * buffer. It is live from the first use (from_unit, from_pass) to the last use (to_unit, to_pass)
+ * of the order, both included. In an evaluation a BACKWARD end means the unit's last forward use.
+ * ZERO_WHOLE_STEP as a unit means the step's beginning or end, whatever its order. The contents
+ * are undefined when the region starts to live and must not be relied on after its end.
+ */
+struct zero_buffer_desc {
+    size_t size;
+    const char *name;
+    uint32_t memory_class; /**< ZERO_CLASS_ACTIVATIONS or ZERO_CLASS_OTHER */
+    uint32_t reserved;
+    uint64_t bytes;
+    uint32_t from_unit, from_pass;
+    uint32_t to_unit, to_pass;
+};
+
+/** Declares a region of the planned arena. Before commit. */
+ZERO_API int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc,
+                             uint32_t *buffer);
+
+/**
+ * Plans and reserves all memory, loads the initial values and compiles the step. Collective.
+ * A plan that does not fit ZERO_MEMORY_LIMIT or the machine is refused (-ENOMEM) before anything
+ * is touched; the error's text carries the table of who needs what.
+ */
+ZERO_API int zero_commit(struct zero_runtime *rt);
+
+/* ---- The step -------------------------------------------------------------------------------- */
+
+/**
+ * Opens a micro-step. `last_micro`: this training micro-batch is the last before zero_update();
+ * the ZERO_ACCUM-th always is and no other (else -EINVAL). Ignored for evaluation. Collective.
+ */
+ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
+
+/**
+ * The unit's parameters are wanted now: gathered if they are sharded. With stream NULL it returns
+ * when they are there; otherwise work put on `stream` later finds them. Collective in the sense
+ * that all ranks acquire in the same order; an order that differs from the declared one works,
+ * without prefetch, and becomes the order of the next step. One thing cannot be made up for: one
+ * more BACKWARD use of a unit than was declared, when its gradient is reduced already. That is
+ * refused (-EINVAL) and ends the job: declare such an order with zero_set_order().
+ */
+ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
+
+/**
+ * The use that was acquired is over (in stream order when `stream` is not NULL): its pointers are
+ * dead, its gradients are complete for this use. Uses do not nest: a use ends before the next one
+ * is acquired (units that are needed together are one unit).
+ */
+ZERO_API int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
+
+/**
+ * Address of a parameter, in its dtype, whole and contiguous, aligned to 64 elements. Read-only.
+ * Valid between acquire and release of its unit. NULL outside (see zero_last_error()).
+ */
+ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
+
+/**
+ * Address of a parameter's gradient buffer, same dtype and shape, between a BACKWARD acquire and
+ * its release. *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use
+ * of a tied unit wrote its part). Every element must be written. NULL for a frozen parameter.
+ */
+ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
+
+/** Address of a declared region while it lives; NULL outside the step. */
+ZERO_API void *zero_buffer(struct zero_runtime *rt, uint32_t buffer);
+
+/** What an update did. */
+struct zero_step_info {
+    double grad_norm;  /**< global, of the averaged gradient, before clipping; NaN or inf: skipped */
+    uint32_t skipped;  /**< 1: a gradient was not finite, nothing has changed on any rank */
+    float loss_scale;  /**< for the next step's losses */
+    uint64_t step;     /**< updates done so far */
+    /**
+     * Nanoseconds of this step: waiting for collectives (in acquire, in begin, and for the last
+     * reductions); the rest of this call.
+     */
+    uint64_t exposed_ns, update_ns;
+    /** Sent by this rank for this step, counted by the transport, with what it still publishes. */
+    uint64_t wire_bytes;
+};
+
+/**
+ * Ends a training step: norm, clipping, optimizer; parameters are fresh at their next acquire.
+ * `info` may be NULL. Collective.
+ */
+ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
+
+/** Sets a group's learning rate for the next update; the same on all ranks. */
+ZERO_API int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr);
+
+/** What to multiply the loss (or the gradient of it) with before the backward pass. */
+ZERO_API float zero_loss_scale(const struct zero_runtime *rt);
+
+/**
+ * An optimizer of the application's own, instead of ZERO_OPTIMIZER, for `callback`. Called once
+ * for each run of elements of one parameter that this rank owns, on a thread of the runtime:
+ * p, m, v are fp32 (m, v: state, zero at the start), grad is fp32, averaged, unscaled, clipped.
+ * Elements first … first + count - 1 of `param`. Not called for skipped steps. Before commit.
+ */
+typedef int (*zero_optimizer_fn)(void *arg, uint32_t param, uint64_t first, uint64_t count,
+                                 uint64_t step, float *p, float *m, float *v, const float *grad);
+ZERO_API int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, void *arg);
+
+/* ---- Reading and writing --------------------------------------------------------------------- */
+
+/**
+ * Elements first … first + count - 1 of a parameter's fp32 master values, on every rank.
+ * Collective, between steps; memory is bounded by the caller's buffer and a constant.
+ */
+ZERO_API int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first,
+                             uint64_t count, float *values);
+
+/**
+ * The converse: sets master values and the parameter's copies; optimizer state is kept.
+ * Collective, between steps, with the same values on every rank.
+ */
+ZERO_API int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first,
+                              uint64_t count, const float *values);
+
+/** XXH3-64 over all fp32 master values in order of registration, without padding. Collective. */
+ZERO_API int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash);
+
+/** Sums `n` ≤ 64 numbers over the ranks, in rank order, in place. Collective. */
+ZERO_API int zero_sum(struct zero_runtime *rt, double *values, uint32_t n);
+
+/** Returns when every rank has called it. Collective. */
+ZERO_API int zero_barrier(struct zero_runtime *rt);
+
+/* ---- Memory outside the plan ----------------------------------------------------------------- */
+
+/**
+ * Memory for what the application could not declare, from a paged region of its own (reported as
+ * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. At any time after commit.
+ */
+ZERO_API int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p);
+ZERO_API int zero_free(struct zero_runtime *rt, void *p);
+
+/* ---- Reports --------------------------------------------------------------------------------- */
+
+/** Bytes of one class in one tier, on this rank. */
+struct zero_memory_row {
+    uint32_t memory_class;
+    const char *class_name, *tier; /**< static */
+    uint64_t formula;  /**< of the paper for this stage and these ranks; 0 where it has none */
+    uint64_t planned;  /**< formula plus padding; what the plan gives to the class */
+    uint64_t reserved; /**< its share of the reservation */
+    uint64_t peak;     /**< most bytes live at once, by the lives of the steps that have run */
+};
+
+struct zero_memory_report {
+    size_t size; /**< set by the caller */
+    uint32_t n_rows, reserved0;
+    struct zero_memory_row rows[4 * ZERO_N_CLASSES];
+    uint64_t planned, reserved, peak;       /**< of all classes */
+    uint64_t lower_bound;                   /**< most bytes live at once in the plan */
+    uint64_t unplanned, unplanned_peak;     /**< of the paged region */
+    uint64_t mapped; /**< parameters of other ranks that are seen in their memory, not copied */
+};
+
+/** Who uses how much memory on this rank. After commit. */
+ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report);
+
+/** One op of the step program as it ran, for a timeline. */
+struct zero_op_time {
+    const char *kind, *unit, *queue; /**< static for the runtime's life; unit "" where none */
+    uint64_t bytes;
+    uint64_t start_ns, end_ns; /**< CLOCK_MONOTONIC */
+    uint32_t body, index;
+};
+
+/**
+ * Calls fn for every op that has ended since the last call, in this order: after a step, all but
+ * what still runs behind it. Call it every step; the oldest are lost when too many come together.
+ */
+ZERO_API int zero_op_times(struct zero_runtime *rt,
+                           void (*fn)(void *arg, const struct zero_op_time *op), void *arg);
+
+/** Writes the compiled step program as text to file descriptor fd. After commit. */
+ZERO_API int zero_program_dump(struct zero_runtime *rt, int fd);
+
+/* ---- Streams of the host device -------------------------------------------------------------- */
+
+/** A stream of the runtime's device; on the host it runs calls in order on a thread of its own. */
+ZERO_API int zero_stream_create(struct zero_runtime *rt, void **stream);
+ZERO_API int zero_stream_destroy(struct zero_runtime *rt, void *stream);
+/** Runs fn(arg) when the stream gets there. */
+ZERO_API int zero_stream_call(struct zero_runtime *rt, void *stream, void (*fn)(void *), void *arg);
+/** Waits until the stream is empty, at most ZERO_TIMEOUT. */
+ZERO_API int zero_stream_sync(struct zero_runtime *rt, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The offload plugins, and their ways to do without what a system may forbid, against their interface
+# (zero check offload), with some seeds.
+build=${ZERO_TEST_BUILD:-.}
+folder=$(mktemp -d "$build/offload-check-XXXXXX") || exit 1
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/a" "$folder/b" "$folder/c"
+n=0
+failed=0
+
+check() {
+    what=$1
+    shift
+    if ! "$build/zero" check offload --help > "$folder/help" 2>&1; then
+        echo "Bail out! $(cat "$folder/help")"
+        exit 1
+    fi
+    for seed in 1 2 3; do
+        env "$@" "$build/zero" check offload --seed $seed "${what%% *}" > "$folder/tap" 2>&1
+        status=$?
+        n=$((n + 1))
+        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 16 ' "$folder/tap"; then
+            echo "ok $n - $what, seed $seed"
+        else
+            echo "not ok $n - $what, seed $seed: status $status"
+            sed 's/^/# /' "$folder/tap"
+            failed=1
+        fi
+    done
+}
+
+full=$(cd "$folder" && pwd)
+check 'cpu' ZERO_CPU_LOCK=auto
+check 'cpu (not locked)' ZERO_CPU_LOCK=0
+if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-offload-nvme.so" ]; then
+    check 'nvme' ZERO_NVME_PATH="$full/a"
+    check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error
+    check 'nvme (one transfer at a time)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1
+    check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
+    check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
+    check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error
+fi
+n=$((n + 1))
+if [ -z "$(find "$folder/a" "$folder/b" "$folder/c" -type f)" ]; then
+    echo "ok $n - nothing stays in the folders"
+else
+    echo "not ok $n - files stay: $(find "$folder/a" "$folder/b" "$folder/c" -type f)"
+    failed=1
+fi
+echo "1..$n"
+exit $failed

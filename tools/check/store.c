@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cases, and one case's use of a store. */
+#include "store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <zero/zero.h>
+
+#include "values.h"
+
+const struct check_store_case check_offload_cases[] = {
+    {"what is declared makes sense", 0, check_store_info_sane},
+    {"a fresh store is zero", 0, check_store_fresh},
+    {"random extents come back as written", 0, check_store_extents},
+    {"one request of all the store", 0, check_store_large},
+    {"more requests than there is room for", 0, check_store_many},
+    {"two stores are independent", 0, check_store_two},
+    {"sync", 0, check_store_sync},
+    {"the mapped bytes are the stored ones", ZERO_STORE_MAPPED, check_store_map},
+    {"requests that are wrong are refused", 0, check_store_refusals},
+    {"more than can be had is refused", 0, check_store_no_room},
+    {"memory kinds that are not declared are refused", 0, check_store_memory_kinds},
+    {"a store grows and shrinks", 0, check_store_resize},
+    {"many regions of memory", 0, check_store_regions},
+    {"waiting ends in time, or by wake()", 0, check_store_wakes},
+    {"closing ends what is under way", 0, check_store_close_busy},
+    {"nothing stays behind", 0, check_store_leaves_nothing},
+    {NULL, 0, NULL},
+};
+
+uint64_t check_store_round(const struct check_store *s, uint64_t bytes)
+{
+    uint64_t a = s->info.offset_align;
+
+    return a ? (bytes + a - 1) / a * a : bytes;
+}
+
+bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memory_bytes)
+{
+    struct zero_store_open open = {.size = sizeof open,
+                                   .host = t->host,
+                                   .bytes = t->bytes,
+                                   .device = -1,
+                                   .timeout_ns = CHECK_WAIT_NS};
+    struct check_rank *r = &t->verdict;
+
+    *s = (struct check_store){.t = t, .ops = t->ops, .bytes = memory_bytes};
+    s->info.size = sizeof s->info;
+    if (!want(r, !t->ops->open(&open, &s->store), "open of %" PRIu64 " bytes: %s", t->bytes,
+              check_error()))
+        return false;
+    s->memory =
+        mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (s->memory == MAP_FAILED)
+        s->memory = NULL;
+    return want(r, s->memory, "no memory") &&
+           want(r, !t->ops->info(s->store, &s->info), "info: %s", check_error()) &&
+           want(r, !t->ops->reg(s->store, s->memory, memory_bytes, ZERO_MEM_HOST, &s->mr),
+                "reg: %s", check_error());
+}
+
+void check_store_close(struct check_store *s)
+{
+    if (s->store)
+        want(&s->t->verdict, !s->ops->close(s->store), "close: %s", check_error());
+    if (s->memory)
+        munmap(s->memory, s->bytes);
+}
+
+struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t store_off,
+                              uint64_t memory_off, uint64_t bytes)
+{
+    return (struct zero_io){.op = op, .store_off = store_off, .buf = {s->mr, memory_off, bytes}};
+}
+
+int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000, first = 0;
+    uint32_t submitted = 0, ended = 0;
+
+    while (ended < n && check_now_ms() < until) {
+        struct zero_cqe cqes[8];
+        int got;
+        if (submitted < n) {
+            got = s->ops->submit(s->store, ios + submitted, n - submitted);
+            if (got < 0)
+                return got;
+            submitted += (uint32_t)got;
+        }
+        got = s->ops->poll(s->store, cqes, 8, submitted < n ? 1000000 : 100000000);
+        if (got < 0)
+            return got;
+        for (int i = 0; i < got; i++)
+            if (cqes[i].res < 0 && !first)
+                first = cqes[i].res;
+        ended += (uint32_t)got;
+    }
+    return ended < n ? -ETIMEDOUT : first;
+}
+
+int64_t check_store_one(struct check_store *s, uint32_t op, uint64_t store_off, uint64_t memory_off,
+                        uint64_t bytes)
+{
+    struct zero_io io = check_store_io(s, op, store_off, memory_off, bytes);
+
+    return check_store_run(s, &io, 1);
+}
+
+void check_store_fill(char *at, uint64_t bytes, uint64_t key)
+{
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        uint64_t x = mix(key, 0, i);
+        memcpy(at + i, &x, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+bool check_store_is(const char *at, uint64_t bytes, uint64_t key)
+{
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        uint64_t x = mix(key, 0, i);
+        if (memcmp(at + i, &x, bytes - i < 8 ? bytes - i : 8) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an offload plugin must do, as cases that run one after another in one process, each with
+ * stores of its own. `zero check offload` runs them; the project's tests as well.
+ */
+#ifndef ZERO_TOOLS_CHECK_STORE_H
+#define ZERO_TOOLS_CHECK_STORE_H
+
+#include <zero/offload.h>
+
+#include "check.h"
+
+/* The plugin, and what is wrong with it. */
+struct check_tier {
+    const struct zero_offload_ops *ops;
+    const struct zero_host *host;
+    struct zero_store_info caps; /* of its probe */
+    struct check_rank verdict;   /* complaints and the seed; of rank 0 */
+    uint64_t bytes;              /* of a store */
+};
+
+struct check_store_case {
+    const char *name;
+    uint32_t needs; /* enum zero_store_flags */
+    void (*run)(struct check_tier *t);
+};
+
+/* Ends with a case without a name. */
+extern const struct check_store_case check_offload_cases[];
+
+/* One store, and memory of as many bytes registered with it. */
+struct check_store {
+    struct check_tier *t;
+    const struct zero_offload_ops *ops;
+    struct zero_store *store;
+    struct zero_store_info info;
+    struct zero_mr *mr;
+    char *memory;
+    uint64_t bytes; /* of the memory; the store has t->bytes */
+};
+
+/* A size rounded up to what requests must be multiples of. */
+uint64_t check_store_round(const struct check_store *s, uint64_t bytes);
+
+bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memory_bytes);
+void check_store_close(struct check_store *s);
+
+/* A request between the store and the memory. */
+struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t store_off,
+                              uint64_t memory_off, uint64_t bytes);
+/* Submits all and waits until all have ended: the first error, or 0. */
+int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n);
+/* The same with one. */
+int64_t check_store_one(struct check_store *s, uint32_t op, uint64_t store_off, uint64_t memory_off,
+                        uint64_t bytes);
+
+/* Values that depend on the key and on their place. */
+void check_store_fill(char *at, uint64_t bytes, uint64_t key);
+bool check_store_is(const char *at, uint64_t bytes, uint64_t key);
+
+/* store_transfers.c */
+void check_store_fresh(struct check_tier *t);
+void check_store_extents(struct check_tier *t);
+void check_store_large(struct check_tier *t);
+void check_store_many(struct check_tier *t);
+void check_store_two(struct check_tier *t);
+void check_store_sync(struct check_tier *t);
+void check_store_map(struct check_tier *t);
+/* store_refuse.c */
+void check_store_info_sane(struct check_tier *t);
+void check_store_refusals(struct check_tier *t);
+void check_store_no_room(struct check_tier *t);
+void check_store_memory_kinds(struct check_tier *t);
+/* store_life.c */
+void check_store_resize(struct check_tier *t);
+void check_store_regions(struct check_tier *t);
+void check_store_wakes(struct check_tier *t);
+void check_store_close_busy(struct check_tier *t);
+void check_store_leaves_nothing(struct check_tier *t);
+
+#endif

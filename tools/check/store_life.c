@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores over time: other sizes, more memory, waiting, the end. */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store.h"
+
+void check_store_resize(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+
+    if (check_store_open(t, &s, 2 * t->bytes)) {
+        uint64_t bytes = check_store_round(&s, t->bytes);
+        check_store_fill(s.memory, bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        if (want(r, !s.ops->resize(s.store, 2 * bytes), "resize to twice: %s", check_error())) {
+            check_store_fill(s.memory, bytes, r->seed + 1);
+            want(r, !check_store_one(&s, ZERO_IO_WRITE, bytes, 0, bytes),
+                 "write past the old end: "
+                 "%s",
+                 check_error());
+        }
+        memset(s.memory, 0, 2 * bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, 2 * bytes), "read: %s", check_error());
+        want(r,
+             check_store_is(s.memory, bytes, r->seed) &&
+                 check_store_is(s.memory + bytes, bytes, r->seed + 1),
+             "growing changes what is stored");
+        uint64_t half = check_store_round(&s, bytes / 2);
+        want(r, !s.ops->resize(s.store, half), "resize to half: %s", check_error());
+        memset(s.memory, 0, half);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, half), "read: %s", check_error());
+        want(r, check_store_is(s.memory, half, r->seed), "shrinking changes what is left");
+        want(r, check_store_one(&s, ZERO_IO_READ, bytes, 0, half) < 0,
+             "what lies past the new end is read");
+    }
+    check_store_close(&s);
+}
+
+/* Registered and given back in another order, with data moving in between. */
+void check_store_regions(struct check_tier *t)
+{
+    enum { N = 40 };
+    struct check_rank *r = &t->verdict;
+    struct zero_mr *mrs[N] = {0};
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t align =
+            s.info.offset_align > s.info.buffer_align ? s.info.offset_align : s.info.buffer_align;
+        uint64_t part = t->bytes / N / align * align;
+        for (int i = 0; i < N && part; i++) {
+            want(r,
+                 !s.ops->reg(s.store, s.memory + (uint64_t)i * part, part, ZERO_MEM_HOST, &mrs[i]),
+                 "region %d: %s", i, check_error());
+            check_store_fill(s.memory + (uint64_t)i * part, part, r->seed + (uint64_t)i);
+        }
+        for (int i = 0; i < N && part && !r->n_bad; i++) {
+            int k = i * 7 % N; /* N and 7 have no common divisor: every one, in another order */
+            struct zero_io io = {
+                .op = ZERO_IO_WRITE, .store_off = (uint64_t)k * part, .buf = {mrs[k], 0, part}};
+            want(r, !check_store_run(&s, &io, 1), "write from region %d: %s", k, check_error());
+            want(r, !s.ops->unreg(s.store, mrs[k]), "unreg: %s", check_error());
+        }
+        memset(s.memory, 0, t->bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part * N), "read: %s", check_error());
+        for (int i = 0; i < N && part; i++)
+            want(r, check_store_is(s.memory + (uint64_t)i * part, part, r->seed + (uint64_t)i),
+                 "region %d arrives changed", i);
+    }
+    check_store_close(&s);
+}
+
+static void *wake_later(void *arg)
+{
+    struct check_store *s = arg;
+
+    check_sleep_ms(50);
+    s->ops->wake(s->store);
+    return NULL;
+}
+
+void check_store_wakes(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct zero_cqe cqe;
+    struct check_store s;
+    pthread_t thread;
+
+    if (check_store_open(t, &s, 4096)) {
+        int64_t start = check_now_ms();
+        want(r, s.ops->poll(s.store, &cqe, 1, 0) == 0, "a completion of nothing");
+        want(r, s.ops->poll(s.store, &cqe, 1, 30000000) == 0, "a completion of nothing");
+        want(r, check_now_ms() - start >= 25, "it does not wait its time");
+        start = check_now_ms();
+        want(r, !s.ops->wake(s.store), "wake: %s", check_error());
+        want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 0, "a completion of nothing");
+        want(r, check_now_ms() - start < 5000, "a wake before is lost");
+        start = check_now_ms();
+        if (!pthread_create(&thread, NULL, wake_later, &s)) {
+            want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 0, "a completion of nothing");
+            want(r, check_now_ms() - start < 5000, "a wake during is lost");
+            pthread_join(thread, NULL);
+        }
+    }
+    check_store_close(&s);
+}
+
+/* After close() nobody writes to the memory any more. */
+void check_store_close_busy(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    int64_t start = check_now_ms();
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        struct zero_io ios[16];
+        uint64_t part = t->bytes / 16 / s.info.offset_align * s.info.offset_align;
+        for (unsigned i = 0; i < 16; i++)
+            ios[i] = check_store_io(&s, ZERO_IO_READ, i * part, i * part, part);
+        want(r, s.ops->submit(s.store, ios, 16) > 0, "submit: %s", check_error());
+        want(r, !s.ops->close(s.store), "close: %s", check_error());
+        want(r, check_now_ms() - start < CHECK_WAIT_NS / 1000000, "closing takes its time");
+        s.store = NULL;
+        check_store_fill(s.memory, t->bytes, r->seed);
+        check_sleep_ms(20);
+        want(r, check_store_is(s.memory, t->bytes, r->seed), "the memory is written to afterwards");
+    }
+    check_store_close(&s);
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+void check_store_leaves_nothing(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+    int before = 0, after;
+
+    for (int i = 0; i < 5; i++) { /* what libraries keep for good they keep after the first */
+        if (check_store_open(t, &s, t->bytes))
+            want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, check_store_round(&s, 5000)),
+                 "write: %s", check_error());
+        check_store_close(&s);
+        if (i == 0)
+            before = count_descriptors();
+    }
+    after = count_descriptors();
+    want(r, after <= before, "%d descriptors are open after five stores, %d after one", after,
+         before);
+}

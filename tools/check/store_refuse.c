@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What cannot be done is said, and nothing has happened. */
+#include <string.h>
+
+#include <zero/zero.h>
+
+#include "store.h"
+
+static bool is_power(uint64_t x)
+{
+    return x && !(x & (x - 1));
+}
+
+static void judge(struct check_rank *r, const char *of, const struct zero_store_info *i)
+{
+    want(r, is_power(i->offset_align), "%s: offset_align is %u", of, i->offset_align);
+    want(r, is_power(i->buffer_align), "%s: buffer_align is %u", of, i->buffer_align);
+    want(r, i->mem & ZERO_MEM_HOST, "%s: host memory is not among the memory kinds 0x%x", of,
+         i->mem);
+    want(r, i->best_io && i->max_io >= i->best_io, "%s: best_io %" PRIu64 ", max_io %" PRIu64, of,
+         i->best_io, i->max_io);
+    want(r, i->depth >= 1, "%s: depth is 0", of);
+    want(r, memchr(i->note, 0, sizeof i->note), "%s: the note does not end", of);
+}
+
+void check_store_info_sane(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct zero_store_info brief;
+    struct check_store s;
+
+    judge(r, "probe", &t->caps);
+    if (check_store_open(t, &s, 4096)) {
+        judge(r, "info", &s.info);
+        want(r, s.info.capacity >= t->bytes, "a store of %" PRIu64 " bytes holds %" PRIu64,
+             t->bytes, s.info.capacity);
+        want(r, t->ops->map || !(s.info.flags & ZERO_STORE_MAPPED), "MAPPED, but no map()");
+        /* A caller from before a field was added has room for less. */
+        memset(&brief, 0x5a, sizeof brief);
+        brief.size = offsetof(struct zero_store_info, capacity);
+        want(r, !t->ops->info(s.store, &brief), "info: %s", check_error());
+        want(r, brief.capacity == UINT64_C(0x5a5a5a5a5a5a5a5a), "info writes past the size");
+    }
+    check_store_close(&s);
+}
+
+/* Refused, with a sentence; or, as a request among others, not accepted. */
+static void refused(struct check_store *s, struct zero_io io, const char *what)
+{
+    struct check_rank *r = &s->t->verdict;
+
+    s->t->host->fail(s->t->host->ctx, "check", -EIO, "nothing was said");
+    int err = s->ops->submit(s->store, &io, 1);
+    want(r, err < 0, "%s: submit gives %d", what, err);
+    want(r, err >= 0 || !strstr(zero_last_error(), "nothing was said"), "%s: nothing is said",
+         what);
+}
+
+void check_store_refusals(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct zero_cqe cqe;
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t a = s.info.offset_align;
+        struct zero_io good = check_store_io(&s, ZERO_IO_WRITE, 0, 0, a), io;
+
+        io = good, io.op = 77;
+        refused(&s, io, "an unknown operation");
+        io = good, io.flags = 0x80000000u;
+        refused(&s, io, "unknown flags");
+        io = good, io.reserved[1] = 1;
+        refused(&s, io, "a reserved field that is not 0");
+        io = good, io.buf.len = 0;
+        refused(&s, io, "no bytes");
+        io = good, io.store_off = (t->bytes + a - 1) / a * a + a;
+        refused(&s, io, "past the end");
+        io = good, io.store_off = UINT64_MAX / a * a;
+        refused(&s, io, "an offset that wraps around");
+        io = good, io.buf.len = UINT64_MAX / a * a;
+        refused(&s, io, "a length that wraps around");
+        io = good, io.buf.off = (s.bytes + a - 1) / a * a;
+        refused(&s, io, "past the end of the memory");
+        io = good, io.buf.mr = NULL;
+        refused(&s, io, "no memory");
+        if (a > 1) {
+            io = good, io.store_off = 1;
+            refused(&s, io, "an offset that is not aligned");
+            io = good, io.buf.len = a + 1;
+            refused(&s, io, "a length that is not aligned");
+        }
+        if (s.info.buffer_align > 1) {
+            io = good, io.buf.off = 1;
+            refused(&s, io, "memory that is not aligned");
+        }
+        struct zero_io two[2] = {good, good};
+        two[1].op = 77;
+        int n = s.ops->submit(s.store, two, 2);
+        want(r, n == 1, "one good request and a wrong one: submit gives %d", n);
+        want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 1 && cqe.res == (int64_t)a,
+             "the good one does not end well");
+    }
+    check_store_close(&s);
+}
+
+void check_store_no_room(struct check_tier *t)
+{
+    struct zero_store_open open = {.size = sizeof open,
+                                   .host = t->host,
+                                   .bytes = UINT64_C(1) << 60,
+                                   .device = -1,
+                                   .timeout_ns = CHECK_WAIT_NS};
+    struct check_rank *r = &t->verdict;
+    struct zero_store *store = NULL;
+    struct check_store s;
+
+    t->host->fail(t->host->ctx, "check", -EIO, "nothing was said");
+    if (want(r, t->ops->open(&open, &store) < 0, "a store of an exabyte is given")) {
+        want(r, !strstr(zero_last_error(), "nothing was said"), "open: nothing is said");
+        want(r, !store, "a store comes with the error");
+    } else {
+        t->ops->close(store);
+    }
+    open.bytes = UINT64_MAX;
+    if (!want(r, t->ops->open(&open, &store) < 0, "a store of 2^64 - 1 bytes is given"))
+        t->ops->close(store);
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t bytes = check_store_round(&s, t->bytes / 2);
+        check_store_fill(s.memory, bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, t->ops->resize(s.store, UINT64_C(1) << 60) < 0, "it grows to an exabyte");
+        memset(s.memory, 0, bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read after that: %s",
+             check_error());
+        want(r, check_store_is(s.memory, bytes, r->seed), "growing in vain loses what was stored");
+    }
+    check_store_close(&s);
+}
+
+void check_store_memory_kinds(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct zero_mr *mr = NULL;
+    struct check_store s;
+
+    if (check_store_open(t, &s, 8192))
+        for (uint32_t kind = 1; kind; kind <<= 1)
+            if (!(s.info.mem & kind) && !want(r, s.ops->reg(s.store, s.memory, 8192, kind, &mr) < 0,
+                                              "memory kind 0x%x is not declared, but taken", kind))
+                s.ops->unreg(s.store, mr);
+    check_store_close(&s);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is written is what is read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store.h"
+#include "values.h"
+
+#define ROUNDS 60
+#define BATCH 6
+
+/*
+ * Blocks are of the declared alignment; a block holds what its key makes, 0: nothing was written.
+ * A batch writes or reads up to BATCH extents that do not overlap, each from a part of the memory
+ * of its own.
+ */
+struct extents {
+    struct check_store s;
+    uint64_t *keys, n_blocks, block, part; /* part: blocks of memory for one extent */
+    uint64_t seed, drawn;
+};
+
+static uint64_t draw(struct extents *e, uint64_t below)
+{
+    return mix(e->seed, 1, e->drawn++) % below;
+}
+
+/* Small extents are as frequent as large ones. */
+static uint64_t draw_length(struct extents *e)
+{
+    uint64_t most = UINT64_C(1) << draw(e, 12);
+
+    most = most < e->part ? most : e->part;
+    return 1 + draw(e, most);
+}
+
+static bool overlaps(const struct zero_io *ios, uint32_t n, uint64_t off, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (off < ios[i].store_off + ios[i].buf.len && ios[i].store_off < off + bytes)
+            return true;
+    return false;
+}
+
+static void batch(struct extents *e, uint32_t op, uint64_t round)
+{
+    struct check_rank *r = &e->s.t->verdict;
+    struct zero_io ios[BATCH];
+    uint32_t n = 0;
+
+    for (uint64_t i = 0; i < 1 + draw(e, BATCH) && n < BATCH; i++) {
+        uint64_t blocks = draw_length(e), first = draw(e, e->n_blocks - blocks + 1);
+        if (overlaps(ios, n, first * e->block, blocks * e->block))
+            continue;
+        ios[n] =
+            check_store_io(&e->s, op, first * e->block, n * e->part * e->block, blocks * e->block);
+        for (uint64_t b = 0; b < blocks && op == ZERO_IO_WRITE; b++) {
+            e->keys[first + b] = mix(e->seed, 2, round * e->n_blocks + first + b) | 1;
+            check_store_fill(e->s.memory + ios[n].buf.off + b * e->block, e->block,
+                             e->keys[first + b]);
+        }
+        n++;
+    }
+    int64_t err = check_store_run(&e->s, ios, n);
+    want(r, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
+    for (uint32_t i = 0; i < n && op == ZERO_IO_READ && !err; i++) {
+        uint64_t first = ios[i].store_off / e->block;
+        for (uint64_t b = 0; b < ios[i].buf.len / e->block; b++) {
+            const char *at = e->s.memory + ios[i].buf.off + b * e->block;
+            if (e->keys[first + b] && !check_store_is(at, e->block, e->keys[first + b]))
+                want(r, false, "round %" PRIu64 ": block %" PRIu64 " of %" PRIu64 " bytes differs",
+                     round, first + b, e->block);
+        }
+    }
+}
+
+void check_store_extents(struct check_tier *t)
+{
+    struct extents e = {.seed = t->verdict.seed};
+
+    if (check_store_open(t, &e.s, t->bytes)) {
+        e.block = e.s.info.offset_align;
+        e.n_blocks = t->bytes / e.block;
+        e.part = e.n_blocks / BATCH;
+        e.keys = calloc(e.n_blocks, sizeof *e.keys);
+        for (uint64_t round = 0; e.keys && round < ROUNDS && !t->verdict.n_bad; round++) {
+            batch(&e, ZERO_IO_WRITE, round);
+            batch(&e, ZERO_IO_READ, round);
+        }
+        free(e.keys);
+    }
+    check_store_close(&e.s);
+}
+
+static bool is_zero(const char *at, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (at[i])
+            return false;
+    return true;
+}
+
+void check_store_fresh(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+
+    if (check_store_open(t, &s, 2 * t->bytes)) {
+        uint64_t bytes = check_store_round(&s, t->bytes);
+        memset(s.memory, 0x5a, 2 * bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, is_zero(s.memory, bytes), "a fresh store has other bytes than zeros");
+        want(r, !s.ops->resize(s.store, 2 * bytes), "resize to twice: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, bytes, bytes, bytes), "read: %s", check_error());
+        want(r, is_zero(s.memory + bytes, bytes), "a store grows by other bytes than zeros");
+    }
+    check_store_close(&s);
+}
+
+void check_store_large(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes) && s.info.max_io >= t->bytes) {
+        check_store_fill(s.memory, t->bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, t->bytes), "write: %s", check_error());
+        memset(s.memory, 0, t->bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, t->bytes), "read: %s", check_error());
+        want(r, check_store_is(s.memory, t->bytes, r->seed), "other bytes come back");
+    }
+    check_store_close(&s);
+}
+
+/* Every request ends once, with its own tag and all of its bytes. */
+void check_store_many(struct check_tier *t)
+{
+    enum { N = 2000 };
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct check_rank *r = &t->verdict;
+    uint32_t submitted = 0, ended = 0;
+    static unsigned char seen[N];
+    struct check_store s;
+    static struct zero_io ios[N];
+
+    memset(seen, 0, sizeof seen);
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t block = s.info.offset_align, n_blocks = t->bytes / block;
+        for (uint32_t i = 0; i < N; i++) {
+            ios[i] = check_store_io(&s, ZERO_IO_WRITE, i % n_blocks * block, i % n_blocks * block,
+                                    block);
+            ios[i].user = i;
+        }
+        uint32_t n = n_blocks < N ? (uint32_t)n_blocks : N;
+        while (ended < n && check_now_ms() < until && !r->n_bad) {
+            struct zero_cqe cqes[3];
+            int got = s.ops->submit(s.store, ios + submitted, n - submitted);
+            if (!want(r, got >= 0 && got <= (int)(n - submitted), "submit gives %d: %s", got,
+                      check_error()))
+                break;
+            submitted += (uint32_t)got;
+            got = s.ops->poll(s.store, cqes, 3, 100000000);
+            want(r, got >= 0 && got <= 3, "poll of 3 gives %d: %s", got, check_error());
+            for (int i = 0; i < got && i < 3; i++) {
+                want(r, cqes[i].res == (int64_t)block, "a result is %" PRIi64, cqes[i].res);
+                want(r, cqes[i].user < n && !seen[cqes[i].user], "tag %" PRIu64 " twice",
+                     cqes[i].user);
+                if (cqes[i].user < n)
+                    seen[cqes[i].user] = 1;
+                ended++;
+            }
+        }
+        want(r, ended == n, "%u of %u requests have ended", ended, n);
+    }
+    check_store_close(&s);
+}
+
+void check_store_two(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store a, b = {0};
+
+    if (check_store_open(t, &a, t->bytes) && check_store_open(t, &b, t->bytes)) {
+        uint64_t bytes = check_store_round(&a, t->bytes / 2);
+        check_store_fill(a.memory, bytes, r->seed + 1);
+        check_store_fill(b.memory, bytes, r->seed + 2);
+        want(r, !check_store_one(&a, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(&b, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        memset(a.memory, 0, bytes);
+        want(r, !check_store_one(&a, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, check_store_is(a.memory, bytes, r->seed + 1), "the first has other bytes");
+        struct zero_io io = check_store_io(&a, ZERO_IO_READ, 0, 0, bytes);
+        want(r, b.ops->submit(b.store, &io, 1) < 0, "a region of another store is taken");
+    }
+    check_store_close(&a);
+    if (b.t)
+        check_store_close(&b);
+}
+
+void check_store_sync(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t bytes = check_store_round(&s, t->bytes / 4);
+        struct zero_io io = {.op = ZERO_IO_SYNC, .user = 9};
+        want(r, !check_store_run(&s, &io, 1), "sync of nothing: %s", check_error());
+        check_store_fill(s.memory, bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_run(&s, &io, 1), "sync: %s", check_error());
+        memset(s.memory, 0, bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, check_store_is(s.memory, bytes, r->seed), "other bytes come back");
+    }
+    check_store_close(&s);
+}
+
+void check_store_map(struct check_tier *t)
+{
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+    void *base = NULL;
+
+    if (check_store_open(t, &s, t->bytes) &&
+        want(r, s.ops->map && !s.ops->map(s.store, &base) && base, "map: %s", check_error())) {
+        uint64_t off = check_store_round(&s, t->bytes / 3), bytes = check_store_round(&s, 70000);
+        check_store_fill(base, t->bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, t->bytes), "read: %s", check_error());
+        want(r, check_store_is(s.memory, t->bytes, r->seed), "what was stored there is not read");
+        check_store_fill(s.memory, bytes, r->seed + 1);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, off, 0, bytes), "write: %s", check_error());
+        want(r, check_store_is((char *)base + off, bytes, r->seed + 1),
+             "what was written is not there");
+    }
+    check_store_close(&s);
+}

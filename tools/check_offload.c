@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `zero check offload`: every case, one after another, as TAP. */
+#include "config.h"
+
+#include "check_offload.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "bench_args.h"
+#include "check/store.h"
+#include "plugin/loader.h"
+
+struct options {
+    const char *plugin, *only;
+    uint64_t seed, bytes, repeat;
+    bool list;
+};
+
+static void help(void)
+{
+    fputs(
+        "usage: zero check offload [OPTION]... PLUGIN\n\n"
+        "Tries an offload plugin, by name or as an absolute path, against what offload.h says and\n"
+        "prints TAP: what is written comes back, what is wrong is refused, nothing stays "
+        "behind.\n\n"
+        "      --bytes SIZE  of a store (8M); two of them are open at a time\n"
+        "      --case TEXT   only cases whose name contains TEXT\n"
+        "      --repeat K    all of it K times, each time with the next seed (1)\n"
+        "      --seed S      another set of values, places and sizes (1)\n"
+        "      --list        the cases\n"
+        "  -h, --help        this text\n\n"
+        "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
+        "ZERO_NVME_PATH=/scratch zero check offload nvme. ZERO_PLUGIN_PATH names folders with\n"
+        "plugins. The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
+        stdout);
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+    static const struct option options[] = {
+        {"bytes", required_argument, NULL, 'b'},
+        {"case", required_argument, NULL, 'o'},
+        {"repeat", required_argument, NULL, 'k'},
+        {"seed", required_argument, NULL, 's'},
+        {"list", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    bool good = true;
+    int c;
+
+    *o = (struct options){.seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1};
+    optind = 0;
+    while (good && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+        if (c == 'b')
+            good = bench_count("check", "--bytes", optarg, 1024, 1 << 16, UINT64_C(1) << 40,
+                               &o->bytes);
+        else if (c == 's')
+            good = bench_number("check", "--seed", optarg, 0, UINT32_MAX, &o->seed);
+        else if (c == 'k')
+            good = bench_number("check", "--repeat", optarg, 1, 1000000, &o->repeat);
+        else if (c == 'o')
+            o->only = optarg;
+        else if (c == 'l')
+            o->list = true;
+        else if (c == 'h') {
+            help();
+            return -1;
+        } else
+            return bench_bad_option("check", options, c, argv);
+    }
+    if (!good)
+        return 2;
+    if (o->list || optind == argc - 1) {
+        o->plugin = o->list ? "" : argv[optind];
+        return 0;
+    }
+    fprintf(stderr, "zero check offload: %s; zero check offload --help tells more\n",
+            optind == argc ? "no plugin is named" : "more than one plugin is named");
+    return 2;
+}
+
+static bool is_chosen(const struct options *o, const struct check_store_case *test)
+{
+    return strstr(test->name, o->only);
+}
+
+static unsigned count_chosen(const struct options *o)
+{
+    unsigned n = 0;
+
+    for (const struct check_store_case *test = check_offload_cases; test->name; test++)
+        n += is_chosen(o, test);
+    return n;
+}
+
+static bool try_case(struct check_tier *t, const struct check_store_case *test, unsigned number)
+{
+    struct check_rank *r = &t->verdict;
+    int n_bad;
+
+    if ((t->caps.flags & test->needs) != test->needs) {
+        printf("ok %u - %s # SKIP not among the plugin's flags\n", number, test->name);
+        return true;
+    }
+    r->n_bad = 0;
+    test->run(t);
+    n_bad = r->n_bad;
+    printf("%sok %u - %s\n", n_bad ? "not " : "", number, test->name);
+    for (int i = 0; i < n_bad && i < CHECK_TEXTS; i++)
+        printf("# seed %" PRIu64 ": %s\n", r->seed, r->text[i]);
+    fflush(stdout);
+    return !n_bad;
+}
+
+static int run(const struct options *o, struct check_tier *t)
+{
+    unsigned n = count_chosen(o), number = 0;
+    bool good = true;
+
+    printf("1..%llu\n# offload plugin %s, seed %llu: %s\n", (unsigned long long)(n * o->repeat),
+           o->plugin, (unsigned long long)o->seed, t->caps.note);
+    fflush(stdout);
+    for (uint64_t k = 0; k < o->repeat; k++) {
+        t->verdict.seed = o->seed + k;
+        for (const struct check_store_case *test = check_offload_cases; test->name; test++)
+            if (is_chosen(o, test))
+                good &= try_case(t, test, ++number);
+    }
+    return good ? 0 : 1;
+}
+
+/* The plugin, probed. */
+static int load(const struct options *o, struct zero__options *options, const struct zero__log *log,
+                struct zero__loader **loader, struct check_tier *t)
+{
+    struct zero__plugin *plugin;
+    int err = zero__loader_create(options, log, NULL, 0, loader);
+
+    if (!err)
+        err = zero__loader_load(*loader, ZERO_IFACE_OFFLOAD, o->plugin, &plugin);
+    if (err)
+        return err;
+    *t = (struct check_tier){.ops = zero__plugin_offload(plugin),
+                             .host = zero__loader_host(*loader),
+                             .caps.size = sizeof t->caps,
+                             .verdict = {.plugin = o->plugin, .ranks = 1},
+                             .bytes = o->bytes};
+    err = t->ops->probe(t->host, &t->caps);
+    return err ? zero__while(err, "offload plugin %s", o->plugin) : 0;
+}
+
+int zero__check_offload(int argc, char **argv)
+{
+    static struct check_tier tier; /* too large for a stack */
+    struct zero__options *options = NULL;
+    struct zero__loader *loader = NULL;
+    struct zero__log log = {.rank = -1};
+    char why[256];
+    struct options o;
+    int status = parse(argc, argv, &o), err;
+
+    if (status)
+        return status < 0 ? 0 : status;
+    if (o.list) {
+        for (const struct check_store_case *test = check_offload_cases; test->name; test++)
+            puts(test->name);
+        return 0;
+    }
+    if (count_chosen(&o) == 0) {
+        fprintf(stderr, "zero check offload: no case has \"%s\" in its name: see --list\n", o.only);
+        return 2;
+    }
+    err = zero__options_load(NULL, 0, &options);
+    if (!err && zero__log_levels(&log, zero__option_text(options, ZERO__OPT_LOG), why, sizeof why))
+        err = zero__fail(-EINVAL, "ZERO_LOG: %s", why);
+    if (!err)
+        err = load(&o, options, &log, &loader, &tier);
+    status = err ? 2 : run(&o, &tier);
+    if (err)
+        fprintf(stderr, "zero check offload: %s\n", zero__error_text());
+    zero__loader_free(loader);
+    zero__options_free(options);
+    return status;
+}
