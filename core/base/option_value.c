@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/memory_limit.h"
+#include "base/placement.h"
 
 int zero__int_parse(const char *text, int64_t *value)
 {
@@ -208,6 +209,7 @@ int zero__option_parse(enum zero__option_type type, const char *allowed, const c
                        struct zero__option_value *value, char *why, size_t bytes)
 {
     struct zero__option_value parsed = {0, 0};
+    struct zero__placement placement;
     struct zero__memory_limit limit;
     struct zero__log log = {0};
     int err = 0;
@@ -228,6 +230,8 @@ int zero__option_parse(enum zero__option_type type, const char *allowed, const c
         break;
     case ZERO__LIMIT:
         return zero__memory_limit_parse(text, &limit, why, bytes);
+    case ZERO__PLACEMENT:
+        return zero__placement_parse(text, &placement, why, bytes);
     case ZERO__LEVELS:
         return zero__log_levels(&log, text, why, bytes);
     }
@@ -309,6 +313,11 @@ void zero__option_allowed(enum zero__option_type type, const char *allowed, char
         break;
     case ZERO__LIMIT:
         snprintf(text, bytes, "device:BYTES and cpu:BYTES, separated by a comma");
+        break;
+    case ZERO__PLACEMENT:
+        snprintf(text, bytes,
+                 "parameters, gradients, optimizer or activations, a colon and a tier; several "
+                 "separated by commas");
         break;
     case ZERO__LEVELS:
         snprintf(text, bytes,

@@ -22,8 +22,9 @@ enum zero__option_type {
     ZERO__BOOL,
     ZERO__CHOICE,
     ZERO__TEXT,
-    ZERO__LIMIT,  /* see memory_limit.h */
-    ZERO__LEVELS, /* see log.h */
+    ZERO__LIMIT,     /* see memory_limit.h */
+    ZERO__PLACEMENT, /* see placement.h */
+    ZERO__LEVELS,    /* see log.h */
 };
 
 /* The three-in-one value: integer of INT, BYTES, BOOL and CHOICE, real of these and REAL. */

@@ -56,6 +56,12 @@ ZERO__OPTION(DYNAMIC_BYTES, dynamic_bytes, BYTES, "256M", "[0,]", "Memory",
 ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
              "Search steps that the memory plan may take")
 
+ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
+             "What lies outside the device, and where: optimizer:cpu or optimizer:nvme, also in "
+             "fractions, optimizer:cpu:0.6+nvme:0.4; a tier is the name of an offload plugin")
+ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "4M", "[64K,1G]", "Offload",
+             "Bytes of each optimizer state that an update outside the device works on at a time")
+
 ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
              "Communication plugin, by name or absolute path; empty: self for one rank, shm for "
              "ranks of one host, for several hosts the first of ucx and ofi that works on all of "

@@ -19,7 +19,8 @@ struct contract {
     struct {
         double real;     /* of numbers */
         int64_t integer; /* of choices, too */
-        char text[24];
+        uint64_t hash;   /* of what is neither */
+        char text[32];   /* its beginning */
     } options[ZERO__N_OPTIONS]; /* 0 where ranks may differ */
 };
 
@@ -29,7 +30,8 @@ static int is_shared(const struct zero__options *options, uint32_t id)
     struct zero__option_row row;
 
     return zero__options_row(options, id, &row) == 0 &&
-           (!strcmp(row.group, "Sharding") || !strcmp(row.group, "Optimizer"));
+           (!strcmp(row.group, "Sharding") || !strcmp(row.group, "Optimizer") ||
+            !strcmp(row.group, "Offload"));
 }
 
 static uint64_t text_hash(const char *text, uint64_t seed)
@@ -86,6 +88,8 @@ static void contract_fill(const struct zero_runtime *rt, struct contract *c)
             continue;
         c->options[i].real = zero__option_real(rt->options, id);
         c->options[i].integer = zero__option_int(rt->options, id);
+        if (id == ZERO__OPT_OFFLOAD) /* no number: the text counts */
+            c->options[i].hash = text_hash(zero__option_text(rt->options, id), 0);
         strncpy(c->options[i].text, zero__option_text(rt->options, id),
                 sizeof c->options[i].text - 1);
     }
@@ -98,7 +102,8 @@ static int compare(const struct zero_runtime *rt, const struct contract *a,
     for (uint32_t k = 0; k < ZERO__N_OPTIONS; k++) {
         struct zero__option_row row;
         if (a->options[k].real == b->options[k].real &&
-            a->options[k].integer == b->options[k].integer)
+            a->options[k].integer == b->options[k].integer &&
+            a->options[k].hash == b->options[k].hash)
             continue;
         int err = zero__options_row(rt->options, k, &row);
         return err ? err

@@ -73,6 +73,10 @@ static void recipe_make(struct zero_runtime *rt)
         .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
         .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
     r->map_bytes = map_granule(rt);
+    memcpy(r->placed, rt->placed, sizeof r->placed);
+    r->tiles = ZERO__TILES;
+    r->tile = (uint32_t)(zero__option_bytes(o, ZERO__OPT_TILE_BYTES) / sizeof(float) /
+                         ZERO_SUMSQ_BLOCK * ZERO_SUMSQ_BLOCK);
     r->boundary = reduce_at == ZERO__REDUCE_AUTO ? r->stage < 2
                                                  : reduce_at == ZERO__REDUCE_BOUNDARY;
     if (rt->optimizer == ZERO__SGD) {
@@ -154,6 +158,8 @@ int zero_commit(struct zero_runtime *rt)
         err = zero__memory_map(rt);
     if (!err)
         err = zero__progress_start(rt);
+    if (!err)
+        err = zero__storage_start(rt);
     if (err)
         goto out;
     rt->body = &rt->programs[0]->bodies[ZERO__UPDATE_BODY];

@@ -159,6 +159,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = device_open(rt);
     if (!err)
+        err = zero__tiers_load(rt);
+    if (!err)
         err = group_default(rt);
     if (rt->options && (!err || err != -EINVAL)) {
         int warned = zero__options_finish(rt->options, &rt->log);
@@ -193,6 +195,7 @@ static void arrays_free(struct zero_runtime *rt)
 static void dismantle(struct zero_runtime *rt, int clean)
 {
     zero__progress_stop(rt);
+    zero__storage_stop(rt);
     if (rt->lanes[ZERO__Q_CPU].stream)
         rt->dev_ops.stream_sync(rt->dev, rt->lanes[ZERO__Q_CPU].stream, rt->timeout_ns);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)

@@ -12,7 +12,7 @@
 
 static uint32_t slab_of(const struct zero__buffer *f)
 {
-    return f->transient ? SLAB_TRANSIENTS : SLAB_STATES;
+    return zero__slab(f->tier, f->transient);
 }
 
 struct zero_slice zero__slice(struct zero_runtime *rt, uint32_t slab, uint64_t off, uint64_t len)

@@ -28,7 +28,8 @@ static void live_note(struct zero_runtime *rt)
 {
     memset(rt->live, 0, sizeof rt->live);
     for (uint32_t i = 0; i < ZERO__N_BODIES; i++)
-        zero__table_body(&rt->programs[0]->bodies[i], rt->live[i].most, &rt->live[i].all);
+        zero__table_body(&rt->programs[0]->bodies[i], ZERO__T_DEVICE, rt->live[i].most,
+                         &rt->live[i].all);
 }
 
 static void programs_swap(struct zero_runtime *rt)
@@ -46,7 +47,7 @@ static int program_equip(struct zero_runtime *rt, int first)
     int err = zero__ranks_agree(rt);
 
     if (!err && !first)
-        err = zero__memory_grow(rt, rt->programs[0]->transient_bytes);
+        err = zero__memory_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
     if (!err)
         err = zero__lanes_size(rt);
     if (!err)

@@ -111,6 +111,20 @@ static int scalars(struct zero_runtime *rt, const struct zero__op *op, const str
     return launch(rt, ZERO_KERNEL_SCALARS, &args, sizeof args);
 }
 
+/* Between tiers: both are memory. */
+static int copy(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+
+    for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
+        int err = rt->dev_ops.copy(rt->dev, at(rt, s, &x[i + 1]), at(rt, s, &x[i]), x[i].bytes,
+                                   rt->lanes[ZERO__Q_CPU].stream);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
 /* One update's operands in one segment; elements count from the start of what is updated. */
 struct operands {
     const struct zero__segment *segment;
@@ -134,7 +148,7 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
                            .param = at(rt, s, param)};
     o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
     o->count = param->bytes / zero_dtype_bytes(g->dtype);
-    o->first = o->count == g->padded ? 0 : g->shard * rt->recipe.rank;
+    o->first = op->first + (rt->states.homes[segment].state_whole ? 0 : g->shard * rt->recipe.rank);
     x = zero__access_find(s->body, op, segment, ZERO__R_MASTER);
     o->master = x ? (void *)at(rt, s, x) : (void *)o->param;
     x = zero__access_find(s->body, op, segment, ZERO__R_MOMENTUM);
@@ -212,6 +226,8 @@ int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, st
         return total(rt, op, s);
     case ZERO__SCALARS:
         return scalars(rt, op, s);
+    case ZERO__COPY:
+        return copy(rt, op, s);
     case ZERO__UPDATE:
         return update(rt, op, s);
     default:

@@ -149,9 +149,25 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
                         (op->kind == ZERO__ACCUMULATE || !rt->recipe.boundary);
     }
     l->issued++;
+    if (op->queue == ZERO__Q_FETCH || op->queue == ZERO__Q_WRITEBACK)
+        atomic_store(&rt->storage_waits, 1); /* it is woken with the progress thread */
     if (op->kind == ZERO__MAP || (op->kind == ZERO__PUBLISH && op->queue == ZERO__Q_GATHER))
         rt->ready[op->unit] = l->issued;
     return 0;
+}
+
+void zero__lane_settle(struct zero_runtime *rt, uint32_t queue)
+{
+    struct lane *l = &rt->lanes[queue];
+
+    for (; l->done < l->started; l->done++) {
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (s->pending)
+            break;
+        int64_t now_ns = zero__now_ns();
+        zero__times_note(rt, s, now_ns);
+        zero__flight_note(rt, s, queue, l->done + 1, now_ns);
+    }
 }
 
 static int reached(struct zero_runtime *rt, const uint64_t *ordinals)

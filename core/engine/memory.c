@@ -80,13 +80,16 @@ static int fits(struct zero_runtime *rt, uint64_t extra)
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
     zero__table_fill(&rt->states, rt->programs[0], &t);
-    if (t.reserved + pages.reserved_bytes > limit.device_bytes)
-        return zero__table_refuse(&t, &rt->recipe, "ZERO_MEMORY_LIMIT", limit.device_bytes,
-                                  sharers, 1);
+    if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
+        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, "ZERO_MEMORY_LIMIT",
+                                  limit.device_bytes, sharers, 1);
+    if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
+        return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT",
+                                  limit.cpu_bytes, sharers, 1);
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
-        return zero__table_refuse(&t, &rt->recipe, source, share, sharers, 0);
+        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, source, share, sharers, 0);
     return 0;
 }
 
@@ -121,7 +124,8 @@ static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 static int pages_open(struct zero_runtime *rt)
 {
     uint64_t dynamic = zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES);
-    uint64_t planned = rt->states.bytes + rt->programs[0]->transient_bytes;
+    uint64_t planned = rt->states.bytes[ZERO__T_DEVICE] +
+                       rt->programs[0]->transient_bytes[ZERO__T_DEVICE];
     struct zero__pages_backing backing;
     struct zero__memory_limit limit;
     int err = limit_of(rt, &limit);
@@ -136,13 +140,17 @@ static int pages_open(struct zero_runtime *rt)
 
 int zero__memory_reserve(struct zero_runtime *rt)
 {
-    uint64_t extra = rt->states.bytes + rt->programs[0]->transient_bytes;
+    const uint64_t *states = rt->states.bytes, *transients = rt->programs[0]->transient_bytes;
+    uint64_t extra = states[ZERO__T_DEVICE] + transients[ZERO__T_DEVICE] + states[ZERO__T_CPU] +
+                     transients[ZERO__T_CPU]; /* all of it memory of this machine */
     int err = verdict(rt, fits(rt, extra));
 
     if (!err)
-        err = slab_open(rt, &rt->slabs[SLAB_STATES], rt->states.bytes);
+        err = slab_open(rt, &rt->slabs[SLAB_STATES], states[ZERO__T_DEVICE]);
     if (!err)
-        err = slab_open(rt, &rt->slabs[SLAB_TRANSIENTS], rt->programs[0]->transient_bytes);
+        err = slab_open(rt, &rt->slabs[SLAB_TRANSIENTS], transients[ZERO__T_DEVICE]);
+    if (!err)
+        err = verdict(rt, zero__tiers_open(rt));
     return err ? err : pages_open(rt);
 }
 
@@ -189,11 +197,12 @@ int zero__memory_map(struct zero_runtime *rt)
 
 void zero__memory_release(struct zero_runtime *rt, int of_device)
 {
-    for (uint32_t i = 0; i < N_SLABS; i++)
+    for (uint32_t i = SLAB_STATES; i <= SLAB_TRANSIENTS; i++)
         if (rt->slabs[i].from_comm != of_device)
             slab_close(rt, &rt->slabs[i]);
     if (of_device)
         return;
+    zero__tiers_close(rt);
     zero__pages_destroy(rt->pages);
     rt->pages = NULL;
     free(rt->mapped); /* the maps went with the states' slab */

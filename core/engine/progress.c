@@ -35,8 +35,8 @@ static int lanes_start(struct zero_runtime *rt)
         return 0;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
-        if (q == ZERO__Q_COMPUTE)
-            continue;
+        if (q == ZERO__Q_COMPUTE || q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK)
+            continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
             if (!waits_over(rt, s) || (q == ZERO__Q_CPU && l->started - l->done >= MOST_LAUNCHED))
@@ -93,14 +93,7 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
     if (c->res < 0)
         return zero__collective_failed(zero__lane_slot(l, ordinal), (int)c->res);
     zero__lane_slot(l, ordinal)->pending--;
-    for (; l->done < l->started; l->done++) {
-        struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (s->pending)
-            break;
-        int64_t now_ns = zero__now_ns();
-        zero__times_note(rt, s, now_ns);
-        zero__flight_note(rt, s, (uint32_t)q, l->done + 1, now_ns);
-    }
+    zero__lane_settle(rt, (uint32_t)q);
     return 0;
 }
 
@@ -231,6 +224,8 @@ static int turn(struct zero_runtime *rt, int *culprit)
     if (moved)
         pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);
+    if (moved)
+        zero__storage_wake(rt);
     if (started < 0)
         return started;
 
@@ -306,7 +301,9 @@ static void *progress_main(void *arg)
 void zero__progress_wake(void *arg)
 {
     struct zero_runtime *rt = arg;
+
     rt->comm_ops.wake(rt->ctx);
+    zero__storage_wake(rt);
 }
 
 int zero__progress_start(struct zero_runtime *rt)

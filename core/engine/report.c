@@ -7,6 +7,42 @@
 #include "engine/runtime.h"
 #include "engine/table.h"
 
+/* The formula stands in the row of the tier that has most of the class. */
+static int is_main_tier(const struct zero_runtime *rt, uint32_t tier, uint32_t c)
+{
+    uint64_t bytes[ZERO__N_TIERS] = {0};
+
+    for (uint32_t i = 0; i < rt->states.n_buffers; i++)
+        if (rt->states.buffers[i].memory_class == c)
+            bytes[rt->states.buffers[i].tier] += rt->states.buffers[i].bytes;
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        if (bytes[t] > bytes[tier] || (bytes[t] == bytes[tier] && t < tier))
+            return 0;
+    return 1;
+}
+
+static void row_add(const struct zero_runtime *rt, const struct zero__table_tier *t, uint32_t tier,
+                    uint32_t c, struct zero_memory_report *out)
+{
+    uint64_t formula = is_main_tier(rt, tier, c)
+                           ? zero__formula_bytes(&rt->model, &rt->recipe, c)
+                           : 0;
+    int state = c <= ZERO_CLASS_VARIANCE;
+
+    if (!t->planned[c] && !t->share[c] && !formula)
+        return;
+    out->rows[out->n_rows++] = (struct zero_memory_row){
+        .memory_class = c,
+        .class_name = zero__class_name(c),
+        .tier = tier == ZERO__T_DEVICE ? zero__tier_name(tier) : rt->tiers[tier].name,
+        .formula = formula,
+        .planned = t->planned[c],
+        .reserved = state ? t->planned[c] : t->share[c],
+        .peak = state || tier != ZERO__T_DEVICE || c == ZERO_CLASS_OTHER ? t->planned[c]
+                                                                        : rt->peak.most[c]};
+    out->planned += t->share[c];
+}
+
 int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
 {
     struct zero_memory_report out = {.size = sizeof out};
@@ -18,24 +54,16 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
     if (!report->size)
         return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
     zero__table_fill(&rt->states, rt->programs[0], &t);
-    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
-        uint64_t formula = zero__formula_bytes(&rt->model, &rt->recipe, c);
-        if (!t.planned[c] && !t.share[c] && !formula)
-            continue;
-        int state = c <= ZERO_CLASS_VARIANCE;
-        out.rows[out.n_rows++] = (struct zero_memory_row){
-            .memory_class = c,
-            .class_name = zero__class_name(c),
-            .tier = "device",
-            .formula = formula,
-            .planned = t.planned[c],
-            .reserved = state ? t.planned[c] : t.share[c],
-            .peak = state || c == ZERO_CLASS_OTHER ? t.planned[c] : rt->peak.most[c]};
-        out.planned += t.share[c];
+    for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
+        for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
+            row_add(rt, &t.tiers[tier], tier, c, &out);
+    for (uint32_t i = 0; i < N_SLABS; i++)
+        out.reserved += rt->slabs[i].bytes;
+    for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
+        out.lower_bound += t.tiers[tier].lower_bound;
+        out.peak += rt->states.bytes[tier];
+        out.peak += tier == ZERO__T_DEVICE ? rt->peak.all : rt->programs[0]->transient_bytes[tier];
     }
-    out.reserved = rt->slabs[SLAB_STATES].bytes + rt->slabs[SLAB_TRANSIENTS].bytes;
-    out.lower_bound = t.lower_bound;
-    out.peak = rt->states.bytes + rt->peak.all;
     for (uint32_t i = 0; i < rt->model.n_segments; i++) {
         const struct zero__segment *s = &rt->model.segments[i];
         if (rt->mapped && rt->mapped[i])

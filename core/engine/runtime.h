@@ -36,7 +36,9 @@ struct slot {
     uint32_t op, body_kind;
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
     struct zero_coll *raw;
+    struct zero_io *raw_ios;
     uint32_t n_raw, pending; /* completions still to come */
+    uint32_t n_posted;       /* requests that the store has taken */
     uint64_t sequence;       /* of its first collective, 0: it has none */
     uint32_t place;          /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
@@ -71,14 +73,31 @@ static inline uint64_t zero__user_ordinal(uint64_t user)
     return user >> 8;
 }
 
-/* A slab of the device tier: states, transients. */
+/* A range of a tier that was reserved as one. */
 struct slab {
     uint8_t *base;
     uint64_t bytes;
     struct zero_mr *mr;
     int from_comm; /* the context allocated it */
 };
-enum { SLAB_STATES, SLAB_TRANSIENTS, N_SLABS };
+/* Of a tier: states, then transients. */
+static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
+{
+    return 2 * tier + (transient != 0);
+}
+enum { SLAB_STATES, SLAB_TRANSIENTS, N_SLABS = 2 * ZERO__N_TIERS }; /* the device's by name */
+
+/* A tier beside the device, served by an offload plugin. */
+struct tier {
+    const char *name; /* of the plugin; NULL: nothing lies there */
+    struct zero_offload_ops ops;
+    struct zero_store *store;
+    struct zero_store_info info;
+    struct zero_mr *mr; /* disk: the memory of the tier cpu */
+};
+
+#define ZERO__TILES 4u     /* of an update outside the device: read, updated, written, and one more */
+#define ZERO__MOST_IOS 16u /* requests of one op */
 
 /* A range of the transients' slab that a deviating step has in use. */
 struct extent {
@@ -127,6 +146,8 @@ struct zero_runtime {
     struct zero_comm_caps caps;
     double *sum_parts; /* of zero_sum(): ZERO__SUM_MOST of every rank */
     struct slab slabs[N_SLABS];
+    struct tier tiers[ZERO__N_TIERS];
+    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* as in the recipe */
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
 
@@ -134,6 +155,9 @@ struct zero_runtime {
     pthread_cond_t moved;
     pthread_t progress;
     int progress_runs, stop;
+    pthread_t storage;
+    int storage_runs, storage_stop;
+    atomic_int storage_waits; /* the storage thread wants to hear when something is done */
     struct lane lanes[ZERO__N_QUEUES];
     atomic_int job_failed;
     atomic_int err; /* of the runtime; sticky; err_text is written before it */
@@ -207,6 +231,8 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
 int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n);
 /* Waits until ordinals are done, or the runtime fails; adds to *waited_ns when it had to. */
 int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns);
+/* Counts ops done whose completions have all come, in order; lock held. */
+void zero__lane_settle(struct zero_runtime *rt, uint32_t queue);
 /* Waits until everything issued is done. */
 int zero__lanes_drain(struct zero_runtime *rt);
 
@@ -218,6 +244,26 @@ void zero__progress_stop(struct zero_runtime *rt);
 void zero__progress_wake(void *rt);
 /* Bytes that everything issued so far sends; no collective of the runtime itself is in flight. */
 uint64_t zero__wire_bytes(struct zero_runtime *rt);
+
+/* ---- tiers.c */
+
+/* The plugins of ZERO_OFFLOAD, and what it places where. */
+int zero__tiers_load(struct zero_runtime *rt);
+/* Reserves what the program needs in them. */
+int zero__tiers_open(struct zero_runtime *rt);
+void zero__tiers_close(struct zero_runtime *rt);
+
+/* ---- storage.c */
+
+/* Where there is a disk; else these do nothing. */
+int zero__storage_start(struct zero_runtime *rt);
+void zero__storage_stop(struct zero_runtime *rt);
+void zero__storage_wake(struct zero_runtime *rt);
+/* Bytes of a home on the disk, for the application's thread while no step runs. */
+int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                       void *to);
+int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                        const void *from);
 
 /* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
 
@@ -325,8 +371,8 @@ void zero__track_free(struct zero_runtime *rt);
 void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s, uint64_t ordinal);
 /* How much the host has seen, for an op that it issues now. */
 uint32_t zero__track_mark(const struct zero_runtime *rt);
-/* The host has seen everything issued done, or all but the gather lane. */
-void zero__track_host(struct zero_runtime *rt, int but_gathers);
+/* The host has seen everything issued done, or all but what goes on behind an update. */
+void zero__track_host(struct zero_runtime *rt, int but_behind);
 
 /* ---- values.c */
 

@@ -45,7 +45,10 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
     pthread_mutex_unlock(&rt->lock);
 }
 
-/* Everything of the last body is done but what an update still publishes (its units have events). */
+/*
+ * Everything of the last body is done but what an update still publishes (its units have events) and
+ * writes back (nothing but the next update touches it).
+ */
 static int body_settle(struct zero_runtime *rt)
 {
     uint64_t all[ZERO__N_QUEUES], waited = 0;
@@ -53,7 +56,7 @@ static int body_settle(struct zero_runtime *rt)
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         all[q] = rt->lanes[q].issued;
     if (rt->body_kind == ZERO__UPDATE_BODY)
-        all[ZERO__Q_GATHER] = 0;
+        all[ZERO__Q_GATHER] = all[ZERO__Q_WRITEBACK] = 0;
     int err = zero__lanes_wait(rt, all, &waited);
     rt->exposed_ns += waited;
     zero__track_host(rt, rt->body_kind == ZERO__UPDATE_BODY);
@@ -337,7 +340,7 @@ static int update_body(struct zero_runtime *rt)
     if (err)
         return err;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        ends[q] = q == ZERO__Q_GATHER ? 0 : rt->lanes[q].issued;
+        ends[q] = q == ZERO__Q_GATHER || q == ZERO__Q_WRITEBACK ? 0 : rt->lanes[q].issued;
     err = zero__lanes_wait(rt, ends, NULL);
     zero__track_host(rt, 1);
     return err;

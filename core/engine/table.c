@@ -9,15 +9,15 @@
 #include "engine/table.h"
 
 /* Most bytes of each class live at once in one body, and the classes' bytes at the fullest point. */
-static void body_classes(const struct zero__body *b, uint64_t *most, uint64_t *at_peak,
-                         uint64_t *peak)
+static void body_classes(const struct zero__body *b, uint32_t tier, uint64_t *most,
+                         uint64_t *at_peak, uint64_t *peak)
 {
     for (uint32_t i = 0; i < b->n_ops; i++) {
         uint64_t live[ZERO_N_CLASSES] = {0}, all = 0;
         for (uint32_t k = 0; k < b->n_buffers; k++) {
             const struct zero__buffer *f = &b->buffers[k];
             uint64_t bytes = (f->bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
-            if (f->first <= i && i < f->last)
+            if (f->tier == tier && f->first <= i && i < f->last)
                 live[f->memory_class] += bytes, all += bytes;
         }
         for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
@@ -29,32 +29,41 @@ static void body_classes(const struct zero__body *b, uint64_t *most, uint64_t *a
     }
 }
 
-void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
-                      struct zero__table *t)
+static void tier_fill(const struct zero__states *s, const struct zero__program *p, uint32_t tier,
+                      struct zero__table_tier *t)
 {
-    *t = (struct zero__table){.reserved = s->bytes + p->transient_bytes};
+    *t = (struct zero__table_tier){.reserved = s->bytes[tier] + p->transient_bytes[tier]};
     for (uint32_t i = 0; i < s->n_buffers; i++) {
+        if (s->buffers[i].tier != tier)
+            continue;
         t->planned[s->buffers[i].memory_class] += s->buffers[i].bytes;
         t->share[s->buffers[i].memory_class] += s->buffers[i].bytes;
     }
     uint64_t most[ZERO_N_CLASSES] = {0}, at_peak[ZERO_N_CLASSES] = {0}, peak = 0;
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++) {
-        uint64_t low = p->bodies[b].lower_bound;
-        body_classes(&p->bodies[b], most, at_peak, &peak);
+        uint64_t low = p->bodies[b].lower_bound[tier];
+        body_classes(&p->bodies[b], tier, most, at_peak, &peak);
         t->lower_bound = low > t->lower_bound ? low : t->lower_bound;
     }
     for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
         t->planned[c] += most[c];
         t->share[c] += at_peak[c];
     }
-    t->share[ZERO_CLASS_OTHER] += p->transient_bytes - peak; /* what the plan could not use */
-    t->lower_bound += s->bytes;
+    t->share[ZERO_CLASS_OTHER] += p->transient_bytes[tier] - peak; /* what the plan could not use */
+    t->lower_bound += s->bytes[tier];
 }
 
-void zero__table_body(const struct zero__body *b, uint64_t *most, uint64_t *peak)
+void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
+                      struct zero__table *t)
+{
+    for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
+        tier_fill(s, p, tier, &t->tiers[tier]);
+}
+
+void zero__table_body(const struct zero__body *b, uint32_t tier, uint64_t *most, uint64_t *peak)
 {
     uint64_t at_peak[ZERO_N_CLASSES];
-    body_classes(b, most, at_peak, peak);
+    body_classes(b, tier, most, at_peak, peak);
 }
 
 static const char *human(uint64_t bytes, char *text, size_t n)
@@ -69,9 +78,22 @@ static const char *human(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
-int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
+/* Where optimizer states could go. A limit of the device does not count the host's memory. */
+static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_rank)
+{
+    const uint16_t *parts = r->placed[ZERO__P_OPTIMIZER];
+
+    if (parts[ZERO__T_DISK] == ZERO__PLACE_PARTS ||
+        (parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && tier == ZERO__T_DEVICE && per_rank))
+        return "";
+    return tier == ZERO__T_DEVICE && per_rank ? "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme, "
+                                              : "ZERO_OFFLOAD=optimizer:nvme, ";
+}
+
+int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
                        const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
 {
+    const struct zero__table_tier *t = &table->tiers[tier];
     char text[2400], a[32], b[32];
     int n = 0, room = sizeof text;
 
@@ -83,11 +105,12 @@ int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r
     human(available, b, sizeof b);
     return zero__fail(-ENOMEM,
                       "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
-                      "what would make it fit: %s%s%sa smaller batch or sequence%s",
+                      "what would make it fit: %s%s%s%sa smaller batch or sequence%s",
                       a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
                       r->stage < 3 ? "ZERO_STAGE=3, " : "",
                       /* On one machine more ranks need more memory together. */
                       r->stage > 0 && per_rank ? "more ranks, " : "",
+                      outside(r, tier, per_rank),
                       r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0, " : "",
                       t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
 }

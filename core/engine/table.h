@@ -6,22 +6,27 @@
 #include "schedule/program.h"
 
 struct zero__table {
-    uint64_t planned[ZERO_N_CLASSES]; /* most bytes of the class live at once */
-    uint64_t share[ZERO_N_CLASSES];   /* bytes at the fullest point; adds up to reserved */
-    uint64_t reserved, lower_bound;
+    struct zero__table_tier {
+        uint64_t planned[ZERO_N_CLASSES]; /* most bytes of the class live at once */
+        uint64_t share[ZERO_N_CLASSES];   /* bytes at the fullest point; adds up to reserved */
+        uint64_t reserved, lower_bound;
+    } tiers[ZERO__N_TIERS];
 };
 
-/* Most bytes of each class (added to what is there: the maximum) and of all that one body has live. */
-void zero__table_body(const struct zero__body *b, uint64_t *most, uint64_t *peak);
+/*
+ * Most bytes of each class (added to what is there: the maximum) and of all that one body has live
+ * in a tier.
+ */
+void zero__table_body(const struct zero__body *b, uint32_t tier, uint64_t *most, uint64_t *peak);
 
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
                       struct zero__table *t);
 
 /*
- * -ENOMEM, with the table and what would help as the error's text. per_rank: what lacks is a limit
+ * -ENOMEM, with the tier's table and what would help as the error's text. per_rank: what lacks is a limit
  * of each rank, not of the machine that they share.
  */
-int zero__table_refuse(const struct zero__table *t, const struct zero__recipe *r,
+int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
                        const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank);
 
 #endif

@@ -5,9 +5,9 @@
  * they start, so what is found does not depend on timing:
  *
  * - The compute lane is one stream. The cpu lane is the device's own.
- * - Collectives of one lane may overlap: each stands on one of WIDTH streams, in turn, after the
- *   start of the one before it; a further stream per lane follows their ends in order, because a
- *   wait for an op is one for all before it.
+ * - Collectives of one lane may overlap, and so may transfers to and from a disk: each stands on
+ *   one of WIDTH streams, in turn, after the start of the one before it; a further stream per lane
+ *   follows their ends in order, because a wait for an op is one for all before it.
  * - A stream stands for the host, which orders bodies by draining lanes. An op comes after what the
  *   host had seen when it issued it, and not after what it has seen by the time the op starts.
  *
@@ -26,7 +26,8 @@
 #include "device/host.h"
 #include "engine/runtime.h"
 
-#define WIDTH 16u
+#define WIDTH 16u /* the device has 64 streams */
+#define STORAGE_WIDTH 8u
 #define MARKS 16u /* what the host saw, the last times */
 
 struct tracker {
@@ -38,19 +39,19 @@ struct tracker {
     uint32_t n_marks;
 };
 
-static int is_transport(uint32_t q)
+static uint32_t width_of(uint32_t q)
 {
-    return q == ZERO__Q_GATHER || q == ZERO__Q_REDUCE;
+    return q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? STORAGE_WIDTH : WIDTH;
 }
 
-static int transport_make(struct zero_runtime *rt, struct tracker *t, uint32_t q)
+static int overlapping_make(struct zero_runtime *rt, struct tracker *t, uint32_t q)
 {
     const struct zero_device_ops *d = &rt->dev_ops;
     int err = d->stream_create(rt->dev, zero__queue_name(q), &t->ends[q]);
 
     if (!err)
         err = d->event_create(rt->dev, &t->start[q]);
-    for (uint32_t k = 0; k < WIDTH && !err; k++) {
+    for (uint32_t k = 0; k < width_of(q) && !err; k++) {
         err = d->stream_create(rt->dev, zero__queue_name(q), &t->streams[q][k]);
         if (!err)
             err = d->event_create(rt->dev, &t->end[q][k]);
@@ -77,9 +78,9 @@ int zero__track_create(struct zero_runtime *rt)
     struct tracker *t = rt->tracker = calloc(1, sizeof *t);
     if (!t)
         return zero__fail(-ENOMEM, "no memory for the race detector");
-    err = transport_make(rt, t, ZERO__Q_GATHER);
-    if (!err)
-        err = transport_make(rt, t, ZERO__Q_REDUCE);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
+        if (zero__queue_overlaps(q))
+            err = overlapping_make(rt, t, q);
     if (!err)
         err = d->stream_create(rt->dev, "compute", &t->streams[ZERO__Q_COMPUTE][0]);
     if (!err)
@@ -145,14 +146,14 @@ uint32_t zero__track_mark(const struct zero_runtime *rt)
     return rt->tracker ? rt->tracker->n_marks : 0;
 }
 
-void zero__track_host(struct zero_runtime *rt, int but_gathers)
+void zero__track_host(struct zero_runtime *rt, int but_behind)
 {
     struct tracker *t = rt->tracker;
 
     if (!t)
         return;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].issued && !(but_gathers && q == ZERO__Q_GATHER))
+        if (rt->lanes[q].issued && !(but_behind && (q == ZERO__Q_GATHER || q == ZERO__Q_WRITEBACK)))
             wait(rt, t->host, done_event(rt, q, rt->lanes[q].issued));
     void *mark = t->marks[++t->n_marks % MARKS];
     record(rt, mark, t->host);
@@ -180,12 +181,12 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
         record(rt, done_event(rt, q, ordinal), t->ends[q]);
         return;
     }
-    uint32_t k = is_transport(q) ? (uint32_t)(ordinal % WIDTH) : 0;
+    uint32_t k = zero__queue_overlaps(q) ? (uint32_t)(ordinal % width_of(q)) : 0;
     void *stream = q == ZERO__Q_CPU ? rt->lanes[q].stream : t->streams[q][k];
 
     if (s->mark)
         wait(rt, stream, t->marks[s->mark % MARKS]);
-    if (is_transport(q))
+    if (zero__queue_overlaps(q))
         wait(rt, stream, t->start[q]);
     for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
         if (s->waits[w])
@@ -195,10 +196,10 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
             touch(rt, s, stream);
         return;
     }
-    if (is_transport(q))
+    if (zero__queue_overlaps(q))
         record(rt, t->start[q], stream);
     touch(rt, s, stream);
-    if (is_transport(q)) {
+    if (zero__queue_overlaps(q)) {
         record(rt, t->end[q][k], stream);
         wait(rt, t->ends[q], t->end[q][k]);
         stream = t->ends[q];

@@ -13,9 +13,11 @@
 
 #define PIECE (ZERO_STAGING_BYTES / sizeof(float)) /* elements */
 
+/* Not of one on the disk. */
 static uint8_t *home_at(struct zero_runtime *rt, uint32_t id, uint64_t off)
 {
-    return rt->slabs[SLAB_STATES].base + rt->states.buffers[id].offset + off;
+    const struct zero__buffer *f = &rt->states.buffers[id];
+    return rt->slabs[zero__slab(f->tier, 0)].base + f->offset + off;
 }
 
 static float load(const void *x, uint64_t i, uint32_t dtype)
@@ -64,8 +66,13 @@ static void clip(struct window *w, uint64_t first, uint64_t end)
     w->count = last > w->first ? last - w->first : 0;
 }
 
+static int is_on_disk(const struct zero_runtime *rt, uint32_t id)
+{
+    return rt->states.buffers[id].tier == ZERO__T_DISK;
+}
+
 /* Stores values of elements first … of the segment, as far as this rank keeps them. */
-static void values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
+static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
                        const float *values)
 {
     const struct zero__home *h = &rt->states.homes[segment];
@@ -77,26 +84,34 @@ static void values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first
     for (uint64_t i = 0; i < w.count; i++)
         store(p, w.first - home.first + i, dtype, values[w.first - first + i]);
     if (h->master == ZERO_NONE)
-        return;
+        return 0;
     w = home = window_of(rt, segment, (int)h->state_whole);
     clip(&w, first, first + count);
-    float *m = (float *)home_at(rt, h->master, 0);
-    if (w.count)
-        memcpy(m + (w.first - home.first), values + (w.first - first), w.count * sizeof *m);
+    uint64_t off = (w.first - home.first) * sizeof *values, bytes = w.count * sizeof *values;
+    if (!bytes)
+        return 0;
+    if (is_on_disk(rt, h->master))
+        return zero__storage_write(rt, h->master, off, bytes, values + (w.first - first));
+    memcpy(home_at(rt, h->master, off), values + (w.first - first), bytes);
+    return 0;
 }
 
 /* fp32 values of elements that this rank owns: from the master copy where there is one. */
-static void values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
+static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
                        float *values)
 {
     const struct zero__home *h = &rt->states.homes[segment];
     int master = h->master != ZERO_NONE;
     struct window home = window_of(rt, segment, master ? (int)h->state_whole : (int)h->param_whole);
     uint32_t dtype = master ? (uint32_t)ZERO_F32 : rt->model.segments[segment].dtype;
-    const uint8_t *p = home_at(rt, master ? h->master : h->param, 0);
 
+    if (master && is_on_disk(rt, h->master))
+        return zero__storage_read(rt, h->master, (first - home.first) * sizeof *values,
+                                  count * sizeof *values, values);
+    const uint8_t *p = home_at(rt, master ? h->master : h->param, 0);
     for (uint64_t i = 0; i < count; i++)
         values[i] = load(p, first - home.first + i, dtype);
+    return 0;
 }
 
 /* Copies this rank's part of a whole home to the others. */
@@ -126,17 +141,28 @@ static int everyone(struct zero_runtime *rt)
     return 0;
 }
 
+/* A whole master copy whose parts the ranks gather from each other. */
+static int shares_master(const struct zero_runtime *rt, uint32_t segment)
+{
+    const struct zero__home *h = &rt->states.homes[segment];
+
+    return h->master == ZERO_NONE || !h->state_whole ||
+           rt->states.buffers[h->master].tier == ZERO__T_DEVICE;
+}
+
 static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
 {
-    struct window w = window_of(rt, p->segment, rt->ranks == 1);
+    /* What other ranks would have to copy to a tier beside the device, this one makes as well. */
+    struct window w = window_of(rt, p->segment, rt->ranks == 1 || !shares_master(rt, p->segment));
 
     clip(&w, p->offset, p->offset + p->count);
     for (uint64_t at = w.first; at < w.first + w.count; at += PIECE) {
         uint64_t n = w.first + w.count - at < PIECE ? w.first + w.count - at : PIECE;
         int err = zero__init_values(p, at - p->offset, n, piece);
+        if (!err)
+            err = values_put(rt, p->segment, at, n, piece);
         if (err)
             return err;
-        values_put(rt, p->segment, at, n, piece);
     }
     return 0;
 }
@@ -154,7 +180,7 @@ int zero__values_init(struct zero_runtime *rt)
         const struct zero__home *h = &rt->states.homes[i];
         if (h->param_whole)
             err = home_share(rt, i, h->param, rt->model.segments[i].dtype);
-        if (!err && h->master != ZERO_NONE && h->state_whole)
+        if (!err && h->master != ZERO_NONE && h->state_whole && shares_master(rt, i))
             err = home_share(rt, i, h->master, ZERO_F32);
     }
     return err ? err : everyone(rt); /* peers read mapped shards without a gather */
@@ -196,9 +222,9 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
 
     *(owner == rt->recipe.rank ? &c.src : &c.dst) =
         zero__slice(rt, SLAB_STATES, f->offset, bytes);
-    if (owner == rt->recipe.rank)
-        values_get(rt, segment, first, count, staging);
-    int err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);
+    int err = owner == rt->recipe.rank ? values_get(rt, segment, first, count, staging) : 0;
+    if (!err)
+        err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);
     if (!err)
         memcpy(values, staging, bytes);
     return err;
@@ -212,10 +238,8 @@ static int values_read(struct zero_runtime *rt, const struct zero__param *p, uin
     int local = h->master != ZERO_NONE ? (int)h->state_whole : (int)h->param_whole;
     uint64_t at = p->offset + first, end = at + count;
 
-    if (local) {
-        values_get(rt, p->segment, at, count, values);
-        return 0;
-    }
+    if (local)
+        return values_get(rt, p->segment, at, count, values);
     while (at < end) {
         uint32_t owner = (uint32_t)(at / s->shard);
         uint64_t n = (owner + 1) * s->shard - at;
@@ -248,8 +272,8 @@ int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, ui
     err = everyone(rt); /* is done with reading the old values */
     if (err)
         return err;
-    values_put(rt, p->segment, p->offset + first, count, values);
-    return everyone(rt);
+    err = values_put(rt, p->segment, p->offset + first, count, values);
+    return err ? err : everyone(rt);
 }
 
 int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)

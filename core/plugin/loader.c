@@ -236,7 +236,7 @@ const struct zero_device_ops *zero__plugin_device(const struct zero__plugin *p)
 
 const char *zero__plugin_name(const struct zero__plugin *p)
 {
-    return p->name;
+    return p->desc.name; /* outlives the loader: plugins stay loaded */
 }
 
 const char *zero__plugin_path(const struct zero__plugin *p)

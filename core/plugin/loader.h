@@ -45,6 +45,7 @@ const struct zero_comm_ops *zero__plugin_comm(const struct zero__plugin *plugin)
 const struct zero_offload_ops *zero__plugin_offload(const struct zero__plugin *plugin);
 const struct zero_device_ops *zero__plugin_device(const struct zero__plugin *plugin);
 
+/* Of static life. */
 const char *zero__plugin_name(const struct zero__plugin *plugin);
 /* The real path of its file, or "(built in)". */
 const char *zero__plugin_path(const struct zero__plugin *plugin);

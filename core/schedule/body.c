@@ -65,15 +65,22 @@ const char *zero__op_name(uint32_t kind)
 {
     static const char *const names[ZERO__N_OPS] = {"gather", "compute", "fill", "accumulate",
                                                    "reduce", "publish", "map", "sumsq",
-                                                   "total", "norm", "scalars", "update", "free"};
+                                                   "total", "norm", "scalars", "fetch", "copy",
+                                                   "update", "writeback", "free"};
     return kind < ZERO__N_OPS ? names[kind] : "?";
 }
 
 const char *zero__queue_name(uint32_t queue)
 {
-    static const char *const names[ZERO__N_QUEUES + 1] = {"compute", "gather", "reduce", "cpu",
-                                                          "-"};
+    static const char *const names[ZERO__N_QUEUES + 1] = {"compute", "gather",    "reduce", "cpu",
+                                                          "fetch",   "writeback", "-"};
     return queue <= ZERO__N_QUEUES ? names[queue] : "?";
+}
+
+const char *zero__tier_name(uint32_t tier)
+{
+    static const char *const names[ZERO__N_TIERS] = {"device", "cpu", "disk"};
+    return tier < ZERO__N_TIERS ? names[tier] : "?";
 }
 
 const char *zero__class_name(uint32_t memory_class)

@@ -10,11 +10,6 @@
 #include "memory/plan.h"
 #include "schedule/program.h"
 
-static int is_transport(uint32_t queue)
-{
-    return queue == ZERO__Q_GATHER || queue == ZERO__Q_REDUCE;
-}
-
 /* done[i * n + j]: op j is done before op i starts. Closed under what the queues guarantee. */
 static void order_fill(const struct zero__body *b, uint8_t *done)
 {
@@ -28,12 +23,12 @@ static void order_fill(const struct zero__body *b, uint8_t *done)
         for (uint32_t j = 0; j < i; j++) {
             const struct zero__op *y = &b->ops[j];
             int first_hand = 0;
-            if (y->queue == x->queue && !is_transport(x->queue))
+            if (y->queue == x->queue && !zero__queue_overlaps(x->queue))
                 first_hand = 1;
             for (uint32_t w = x->first_wait; w < x->first_wait + x->n_waits; w++)
                 first_hand |= b->waits[w].queue == y->queue && y->ordinal &&
                               y->ordinal <= b->waits[w].ordinal;
-            if (y->queue == x->queue && is_transport(x->queue)) /* y has started before x */
+            if (y->queue == x->queue && zero__queue_overlaps(x->queue)) /* y has started before x */
                 for (uint32_t k = 0; k < j; k++)
                     row[k] |= done[(size_t)j * n + k];
             if (!first_hand)
@@ -79,16 +74,17 @@ static int writes_check(const struct zero__states *s, const struct zero__body *b
     return 0;
 }
 
-static int overlap_check(const struct zero__body *b)
+static int overlap_check(const struct zero__body *b, uint32_t tier)
 {
     struct zero__plan_buffer *p = calloc(b->n_buffers + 1, sizeof *p);
     uint32_t x, y;
 
     if (!p)
         return zero__fail(-ENOMEM, "no memory to check %u buffers", b->n_buffers);
-    for (uint32_t i = 0; i < b->n_buffers; i++)
-        p[i] = (struct zero__plan_buffer){b->buffers[i].bytes, b->buffers[i].first,
-                                          b->buffers[i].last, b->buffers[i].offset};
+    for (uint32_t i = 0; i < b->n_buffers; i++) /* of another tier: as if it had no bytes */
+        p[i] = (struct zero__plan_buffer){b->buffers[i].tier == tier ? b->buffers[i].bytes : 0,
+                                          b->buffers[i].first, b->buffers[i].last,
+                                          b->buffers[i].offset};
     int err = zero__plan_check(p, b->n_buffers, &x, &y);
     free(p);
     return err ? zero__fail(-EFAULT, "buffers %u and %u live on the same bytes", x + b->n_homes,
@@ -107,8 +103,8 @@ static int pair_conflicts(const struct zero__states *s, const struct zero__body 
             const struct zero__buffer *f = zero__buffer_of(s, b, p->buffer);
             const struct zero__buffer *g = zero__buffer_of(s, b, q->buffer);
             uint64_t pf = f->offset + p->off, qf = g->offset + q->off;
-            if ((p->write || q->write) && f->transient == g->transient && pf < qf + q->bytes &&
-                qf < pf + p->bytes)
+            if ((p->write || q->write) && f->tier == g->tier && f->transient == g->transient &&
+                pf < qf + q->bytes && qf < pf + p->bytes)
                 return 1;
         }
     }
@@ -140,8 +136,8 @@ int zero__check_body(const struct zero__states *s, const struct zero__body *b)
 
     if (!err)
         err = writes_check(s, b);
-    if (!err)
-        err = overlap_check(b);
+    for (uint32_t tier = 0; tier < ZERO__N_TIERS && !err; tier++)
+        err = overlap_check(b, tier);
     if (!err)
         err = races_check(s, b);
     return err;

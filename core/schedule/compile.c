@@ -17,8 +17,8 @@ static void body_hash(const struct zero__body *b, XXH3_state_t *h)
 {
     for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
-        uint64_t x[] = {op->kind, op->queue,   op->pass,       op->flags,
-                        op->unit, op->ordinal, op->wire_bytes, op->n_waits};
+        uint64_t x[] = {op->kind,    op->queue,      op->pass,    op->flags, op->unit,
+                        op->ordinal, op->wire_bytes, op->n_waits, op->first};
         XXH3_64bits_update(h, x, sizeof x);
         for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
             const struct zero__access *c = &b->accesses[a];
@@ -27,7 +27,8 @@ static void body_hash(const struct zero__body *b, XXH3_state_t *h)
         }
     }
     for (uint32_t i = 0; i < b->n_buffers; i++) {
-        uint64_t z[] = {b->buffers[i].bytes, b->buffers[i].offset, b->buffers[i].memory_class};
+        uint64_t z[] = {b->buffers[i].bytes, b->buffers[i].offset, b->buffers[i].memory_class,
+                        b->buffers[i].tier};
         XXH3_64bits_update(h, z, sizeof z);
     }
 }
@@ -87,8 +88,9 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
             err = zero__while(err, "body %s", zero__body_name(i));
             break;
         }
-        if (b->height > p->transient_bytes)
-            p->transient_bytes = b->height;
+        for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+            if (b->height[t] > p->transient_bytes[t])
+                p->transient_bytes[t] = b->height[t];
         body_hash(b, h);
     }
     if (!err)

@@ -20,6 +20,8 @@ static void access_dump(FILE *f, const struct zero__model *m, const struct zero_
         fprintf(f, ":%s", m->buffers[g->declared].name);
     else if (x->segment != ZERO_NONE)
         fprintf(f, ":%u", x->segment);
+    if (g->tier != ZERO__T_DEVICE)
+        fprintf(f, "/%s", zero__tier_name(g->tier));
     if (g->transient)
         fprintf(f, "@%" PRIu64, g->offset);
     if (x->bytes)

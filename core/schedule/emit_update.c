@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "schedule/emit.h"
+#include "schedule/tiles.h"
 
 struct part {
     uint32_t id;
@@ -84,8 +85,13 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = zero__body_op(b, &op, NULL);
+    int err = 0, here = 0;
 
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        here |= m->segments[i].trainable && zero__optimizer_tier(s, i) == ZERO__T_DEVICE;
+    if (!here)
+        return 0;
+    err = zero__body_op(b, &op, NULL);
     if (!err)
         err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
                                 sizeof(struct zero_scalars));
@@ -93,7 +99,7 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
-        if (!g->trainable)
+        if (!g->trainable || zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
             continue;
         struct part p = grad_part(r, s, g, i, (int)h->state_whole);
         uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
@@ -167,9 +173,12 @@ static int map(const struct zero__model *m, const struct zero__states *s, uint32
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, struct zero__body *b)
 {
-    int err = 0;
+    struct zero__tiles *tiles = NULL;
+    int err = zero__tiles_create(m, r, s, &tiles);
 
     b->n_homes = s->n_buffers;
+    if (!err)
+        err = zero__tiles_begin(tiles, b);
     for (uint32_t u = 0; !err && u < m->n_units; u++)
         if (zero__unit_trains(m, u))
             err = sumsq(m, r, s, u, b);
@@ -180,9 +189,12 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
             continue;
         err = update(m, r, s, u, b);
         if (!err)
+            err = zero__tiles_update(tiles, u, b);
+        if (!err)
             err = publish(m, r, s, u, b);
         if (!err)
             err = map(m, s, u, b);
     }
+    zero__tiles_free(tiles);
     return err;
 }

@@ -4,7 +4,7 @@
  * that no other wait implies.
  *
  * What orders two ops without a wait: an op of the compute or cpu queue starts after the one before
- * it in its queue is done; an op of a transport's queue starts after the one before it has started
+ * it in its queue is done; an op of another queue starts after the one before it has started
  * and is known to be done only after it, too. With one vector clock per op (how many ops of each
  * queue are done when it starts), a conflict that the clock covers needs no wait. Every wait that
  * is left protects a conflict of its own: take it away and that conflict is a race.
@@ -24,7 +24,7 @@ struct clock {
 struct range {
     uint64_t first, last; /* in the slab */
     uint32_t op;
-    uint8_t transient, write;
+    uint8_t tier, transient, write;
 };
 
 struct linker {
@@ -37,8 +37,8 @@ struct linker {
 
 static int conflicts(const struct range *x, const struct range *y)
 {
-    return (x->write || y->write) && x->transient == y->transient && x->first < y->last &&
-           y->first < x->last;
+    return (x->write || y->write) && x->tier == y->tier && x->transient == y->transient &&
+           x->first < y->last && y->first < x->last;
 }
 
 static void clock_join(struct clock *c, const struct clock *other)
@@ -55,8 +55,7 @@ static void clock_begin(const struct linker *l, const struct zero__op *op, struc
     if (op->ordinal < 2)
         return;
     uint32_t before = l->at[op->queue][op->ordinal - 2];
-    int in_order = op->queue == ZERO__Q_COMPUTE || op->queue == ZERO__Q_CPU;
-    *c = in_order ? l->end[before] : l->start[before];
+    *c = zero__queue_overlaps(op->queue) ? l->start[before] : l->end[before];
 }
 
 /* For each queue, the last op that conflicts with op i and is not known to be done. */
@@ -138,7 +137,8 @@ static void ranges_fill(struct linker *l)
             const struct zero__buffer *f = zero__buffer_of(l->s, b, x->buffer);
             uint64_t first = f->offset + x->off;
             uint64_t bytes = op->queue == ZERO__Q_NONE ? 0 : x->bytes;
-            l->ranges[a] = (struct range){first, first + bytes, i, f->transient, x->write};
+            l->ranges[a] =
+                (struct range){first, first + bytes, i, f->tier, f->transient, x->write};
         }
     }
 }

@@ -19,7 +19,16 @@
 #ifndef ZERO_SCHEDULE_PROGRAM_H
 #define ZERO_SCHEDULE_PROGRAM_H
 
+#include "base/placement.h"
 #include "model/model.h"
+
+/* Where bytes lie. A tier has two slabs: states, and what lives for a part of a body only. */
+enum zero__tier {
+    ZERO__T_DEVICE,
+    ZERO__T_CPU,  /* memory of the host, beside the device's */
+    ZERO__T_DISK, /* a store that is read and written by requests; it has no transients */
+    ZERO__N_TIERS,
+};
 
 /* What shapes a program; the same on all ranks but for `rank`. */
 struct zero__recipe {
@@ -29,6 +38,9 @@ struct zero__recipe {
     uint64_t bucket_bytes, prefetch_bytes;
     int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
     uint64_t map_bytes;   /* granule in which peers' memory can be mapped; 0: it cannot */
+    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* parts of ZERO__PLACE_PARTS; all 0: device */
+    uint32_t tile;  /* elements that an update of states elsewhere works on at a time */
+    uint32_t tiles; /* of them that are under way: read, updated, written */
 };
 
 /* A rank keeps only its shard of the parameters (stage 3 and more than one rank). */
@@ -54,10 +66,19 @@ enum zero__queue {
     ZERO__Q_COMPUTE,
     ZERO__Q_GATHER,
     ZERO__Q_REDUCE,
-    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update */
+    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update; copies between tiers */
+    ZERO__Q_FETCH,
+    ZERO__Q_WRITEBACK,
     ZERO__N_QUEUES,
     ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
 };
+
+/* Ops of the queue start in order, but several are under way; they are counted done in order. */
+static inline int zero__queue_overlaps(uint32_t queue)
+{
+    return queue == ZERO__Q_GATHER || queue == ZERO__Q_REDUCE || queue == ZERO__Q_FETCH ||
+           queue == ZERO__Q_WRITEBACK;
+}
 
 enum zero__op_kind {
     ZERO__GATHER,     /* shards of a unit's parameters into its gathered buffers */
@@ -71,7 +92,10 @@ enum zero__op_kind {
     ZERO__TOTAL,      /* the rank's sum of them, in (unit, block) order */
     ZERO__NORM,       /* all-gather of the ranks' sums */
     ZERO__SCALARS,    /* global norm, clip factor, skip flag, loss scale */
-    ZERO__UPDATE,     /* optimizer, on the rank's part of a unit */
+    ZERO__FETCH,      /* from the disk */
+    ZERO__COPY,       /* between device and host */
+    ZERO__UPDATE,     /* optimizer, on the rank's part of a unit, or on a tile of it */
+    ZERO__WRITEBACK,  /* to the disk */
     ZERO__FREE,       /* marker: buffers of the op's list end here */
     ZERO__N_OPS,
 };
@@ -112,14 +136,15 @@ struct zero__op {
     uint32_t first_access, n_accesses;
     uint32_t first_wait, n_waits;
     uint64_t wire_bytes; /* sent by one rank */
+    uint64_t first;      /* UPDATE of a tile: its first element in the rank's part */
 };
 
 struct zero__buffer {
-    uint8_t memory_class, transient;
+    uint8_t memory_class, transient, tier;
     uint32_t segment, declared; /* ZERO_NONE where not of one */
     uint64_t bytes;
     uint32_t first, last; /* transient: live for ops first <= i < last */
-    uint64_t offset;      /* in the states' slab, or in the transients' slab */
+    uint64_t offset;      /* in the tier's slab of states, or in that of transients */
 };
 
 enum zero__body_kind {
@@ -140,7 +165,7 @@ struct zero__body {
     uint32_t n_homes;
     uint32_t *declared; /* by declared buffer: its id in this body, or ZERO_NONE */
     uint32_t in_queue[ZERO__N_QUEUES]; /* ops per queue */
-    uint64_t height, lower_bound;      /* of the transient plan */
+    uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
     uint64_t wire_bytes;
 };
 
@@ -158,15 +183,16 @@ struct zero__states {
     uint32_t n_buffers, cap_buffers;
     struct zero__home *homes; /* by segment */
     uint32_t partials, sums, scalars, staging; /* homes of the runtime itself */
+    uint32_t bounce; /* the same: for single values on the disk; ZERO_NONE: nothing is there */
     uint64_t n_partials;
-    uint64_t bytes; /* height of the states' slab */
+    uint64_t bytes[ZERO__N_TIERS]; /* heights of the states' slabs */
 };
 
 struct zero__program {
     struct zero__body bodies[ZERO__N_BODIES];
     struct zero_use *uses[2]; /* by enum zero_step_kind: the orders it was compiled from */
     uint32_t n_uses[2];
-    uint64_t transient_bytes; /* the highest body */
+    uint64_t transient_bytes[ZERO__N_TIERS]; /* the highest body */
     uint64_t hash;            /* of ops, accesses, offsets: equal on all ranks */
 };
 
@@ -175,6 +201,11 @@ struct zero__program {
 
 /* Alignment of every buffer in its slab. */
 #define ZERO_BUFFER_ALIGN 4096u
+
+static inline uint64_t zero__whole_pages(uint64_t bytes)
+{
+    return (bytes + ZERO_BUFFER_ALIGN - 1) / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+}
 
 int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
                        struct zero__states *s);
@@ -233,6 +264,7 @@ static inline const struct zero__buffer *zero__buffer_of(const struct zero__stat
 const char *zero__op_name(uint32_t kind);
 const char *zero__queue_name(uint32_t queue);
 const char *zero__class_name(uint32_t memory_class);
+const char *zero__tier_name(uint32_t tier);
 const char *zero__body_name(uint32_t body);
 
 /* Text of one body, a line per op; returns 0 or an error of the stream. */

@@ -19,21 +19,22 @@
 #include "base/grow.h"
 #include "base/status.h"
 
-static int home_add(struct zero__states *s, uint32_t memory_class, uint32_t segment, uint64_t bytes,
-                    uint32_t *id)
+static int home_add(struct zero__states *s, uint32_t tier, uint32_t memory_class, uint32_t segment,
+                    uint64_t bytes, uint32_t *id)
 {
     uint64_t end;
 
     if (zero__grow(&s->buffers, &s->cap_buffers, s->n_buffers, sizeof *s->buffers))
         return -ENOMEM;
-    if (zero__round_up(bytes, ZERO_BUFFER_ALIGN, &bytes) || zero__add(s->bytes, bytes, &end))
+    if (zero__round_up(bytes, ZERO_BUFFER_ALIGN, &bytes) || zero__add(s->bytes[tier], bytes, &end))
         return -EOVERFLOW;
     s->buffers[s->n_buffers] = (struct zero__buffer){.memory_class = (uint8_t)memory_class,
+                                                     .tier = (uint8_t)tier,
                                                      .segment = segment,
                                                      .declared = ZERO_NONE,
                                                      .bytes = bytes,
-                                                     .offset = s->bytes};
-    s->bytes = end;
+                                                     .offset = s->bytes[tier]};
+    s->bytes[tier] = end;
     *id = s->n_buffers++;
     return 0;
 }
@@ -58,14 +59,58 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
     h->state_whole = alone || r->stage < 1;
 }
 
-/* One class of all segments; `bytes` per element, 0: the parameter's own. */
-static int class_add(const struct zero__model *m, struct zero__states *s, uint32_t memory_class)
+static uint32_t placed_of(uint32_t memory_class)
 {
+    switch (memory_class) {
+    case ZERO_CLASS_PARAMETERS:
+        return ZERO__P_PARAMETERS;
+    case ZERO_CLASS_GRADIENTS:
+    case ZERO_CLASS_ACCUMULATORS:
+        return ZERO__P_GRADIENTS;
+    default:
+        return ZERO__P_OPTIMIZER;
+    }
+}
+
+/*
+ * The tier of elements first … first + count, of n in all: the first part of them goes to the
+ * device, the next to the host, the rest to the disk, and the middle of a segment decides.
+ */
+static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uint64_t first,
+                        uint64_t count, uint64_t n)
+{
+    const uint16_t *parts = r->placed[placed_of(memory_class)];
+    double middle = n ? ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS : 0, end = 0;
+
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
+        end += parts[t];
+        if (middle < end)
+            return t;
+    }
+    return ZERO__T_DEVICE; /* nothing is said of this class */
+}
+
+static uint64_t trained_elements(const struct zero__model *m)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        n += m->segments[i].trainable ? m->segments[i].shard : 0;
+    return n;
+}
+
+/* One class of all segments; `bytes` per element, 0: the parameter's own. */
+static int class_add(const struct zero__model *m, const struct zero__recipe *r,
+                     struct zero__states *s, uint32_t memory_class)
+{
+    uint64_t n = trained_elements(m), first = 0;
+
     for (uint32_t i = 0; i < m->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         struct zero__home *h = &s->homes[i];
-        uint32_t *id, whole, bytes = 4;
+        uint32_t *id, whole, bytes = 4, tier = tier_of(r, memory_class, first, g->shard, n);
 
+        first += g->trainable ? g->shard : 0;
         switch (memory_class) {
         case ZERO_CLASS_PARAMETERS:
             id = &h->param, whole = h->param_whole, bytes = zero_dtype_bytes(g->dtype);
@@ -89,7 +134,7 @@ static int class_add(const struct zero__model *m, struct zero__states *s, uint32
         }
         if (memory_class != ZERO_CLASS_PARAMETERS && !g->trainable)
             continue;
-        int err = home_add(s, memory_class, i, kept(g, whole) * bytes, id);
+        int err = home_add(s, tier, memory_class, i, kept(g, whole) * bytes, id);
         if (err)
             return err;
     }
@@ -106,13 +151,18 @@ static int own_add(const struct zero__model *m, const struct zero__recipe *r,
         if (m->segments[i].trainable)
             s->n_partials += (m->segments[i].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
     }
-    err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double), &s->partials);
+    err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double), &s->partials);
     if (!err)
-        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, r->ranks * sizeof(double), &s->sums);
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, r->ranks * sizeof(double), &s->sums);
     if (!err)
-        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars), &s->scalars);
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars), &s->scalars);
     if (!err)
-        err = home_add(s, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES, &s->staging);
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES,
+                       &s->staging);
+    s->bounce = ZERO_NONE;
+    if (!err && s->bytes[ZERO__T_DISK])
+        err = home_add(s, ZERO__T_CPU, ZERO_CLASS_OTHER, ZERO_NONE,
+                       ZERO_STAGING_BYTES + 2 * ZERO_BUFFER_ALIGN, &s->bounce);
     return err;
 }
 
@@ -127,15 +177,15 @@ int zero__states_build(const struct zero__model *m, const struct zero__recipe *r
         goto out;
     for (uint32_t i = 0; i < m->n_segments; i++)
         home_shape(r, &m->segments[i], &s->homes[i]);
-    err = class_add(m, s, ZERO_CLASS_PARAMETERS);
+    err = class_add(m, r, s, ZERO_CLASS_PARAMETERS);
     if (!err)
-        err = class_add(m, s, r->accum > 1 ? ZERO_CLASS_ACCUMULATORS : ZERO_CLASS_GRADIENTS);
+        err = class_add(m, r, s, r->accum > 1 ? ZERO_CLASS_ACCUMULATORS : ZERO_CLASS_GRADIENTS);
     if (!err)
-        err = class_add(m, s, ZERO_CLASS_MASTER);
+        err = class_add(m, r, s, ZERO_CLASS_MASTER);
     if (!err && r->n_moments > 0)
-        err = class_add(m, s, ZERO_CLASS_MOMENTUM);
+        err = class_add(m, r, s, ZERO_CLASS_MOMENTUM);
     if (!err && r->n_moments > 1)
-        err = class_add(m, s, ZERO_CLASS_VARIANCE);
+        err = class_add(m, r, s, ZERO_CLASS_VARIANCE);
     if (!err)
         err = own_add(m, r, s);
 out:

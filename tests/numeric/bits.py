@@ -26,7 +26,8 @@ GROUP = {"ranks": [2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
 FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
         "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
         "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True],
-        "map": [0, 1]}
+        "map": [0, 1],
+        "offload": ["", "optimizer:cpu", "optimizer:nvme", "optimizer:device:0.3+cpu:0.3+nvme:0.4"]}
 
 
 def isas():
@@ -48,9 +49,11 @@ def result(run):
                "--steps", STEPS, "--clip", 1, "--dtype", run["dtype"], "--stage", run["stage"],
                "--accum", run["accum"]] + ["--recompute"] * run["recompute"]
     env = {"ZERO_" + name.upper(): str(run[name])
-           for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa", "map")}
+           for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa", "map", "offload")}
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
+    if "nvme" in run["offload"]:
+        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "64K"})
     job = support.train(options, run["ranks"], env, 300)
     if job.status != 0 or not job.summary or len(job.steps) != STEPS:
         diag(job.story())

@@ -9,6 +9,8 @@
 #include "../tap.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "device/host.h"
 #include "engine/runtime.h"
@@ -26,6 +28,8 @@
 #endif
 
 #define RANKS 2
+
+static char folder[] = "races-test-XXXXXX", path[4096];
 #define SEED 12
 
 struct config {
@@ -34,6 +38,7 @@ struct config {
     const char *whole; /* bytes of parameters that are never sharded */
     int layers, steps;
     uint64_t width; /* 0: 700, whose shards are no whole pages */
+    const char *offload; /* NULL: all on the device */
 };
 
 struct found {
@@ -86,9 +91,18 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                                {"persistent_cap_bytes", c->whole},
                                {"timeout", "20"},
                                {"threads", "1"},
-                               {"dynamic_bytes", "0"}};
+                               {"dynamic_bytes", "0"},
+                               {"offload", c->offload},
+                               {"tile_bytes", "64K"},
+                               {"nvme_path", path},
+                               {"nvme_engine", "threads"},
+                               {"nvme_checksum", "0"}}; /* would see what is made to go wrong */
     struct toy t = {.ranks = RANKS, .layers = c->layers, .steps = c->steps, .dtype = ZERO_BF16,
-                    .flags = c->flags, .width = c->width ? c->width : 700, .settings = s, .n_settings = 10, .seed = 4,
+                    .flags = c->flags, .width = c->width ? c->width : 700, .settings = s,
+                    .n_settings = !c->offload                   ? 10
+                                  : strstr(c->offload, "nvme") ? 15
+                                                                : 12,
+                    .seed = 4,
                     .finished = finished, .arg = f};
 
     memset(f, 0, sizeof *f);
@@ -100,12 +114,13 @@ static const char *describe(const struct config *c)
 {
     static char text[200];
 
-    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s",
+    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s",
+
              c->stage, c->accum, c->reduce_at, c->prefetch, c->whole,
              c->width ? ", mapped" : "", c->flags & TOY_TIED ? ", tied" : "",
              c->flags & TOY_PERSISTENT ? ", persistent" : "",
              c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
-             c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "");
+             c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "", c->offload ? ", " : "", c->offload ? c->offload : "");
     return text;
 }
 
@@ -166,39 +181,46 @@ static void each(struct config c)
 int main(void)
 {
     static const struct config configs[] = {
-        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
-        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0, 0},
-        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0},
-        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
-        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0, 0},
-        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 0},
-        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0, 0},
-        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0},
-        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0},
-        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0, 0},
-        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0, 0},
-        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0, 0},
-        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0, 0},
-        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0, 0},
-        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0}, /* the first unit */
-        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0, 0}, /* all */
-        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 4096},
-        {"3", "3", "micro", "128M", "4K", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 4096},
+        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
+        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0, 0, NULL},
+        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0, NULL},
+        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
+        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0, 0, NULL},
+        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 0, NULL},
+        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0, 0, NULL},
+        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0, 0, NULL},
+        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0, 0, NULL},
+        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0, NULL}, /* the first unit */
+        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0, 0, NULL}, /* all */
+        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 4096, NULL},
+        {"3", "3", "micro", "128M", "4K", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 4096, NULL},
+        {"2", "1", "auto", "128M", "64M", 0, "0", 0, 0, 40000, "optimizer:cpu"},
+        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 40000, "optimizer:nvme"},
+        {"1", "3", "micro", "128M", "64M", TOY_TIED, "0", 0, 0, 40000,
+         "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
     };
     static const struct config odd[] = {
-        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0},
-        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0},
-        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0, 0},
-        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0},
-        {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096},
-        {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096},
+        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},
+        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096, NULL},
+        {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096, NULL},
     };
 
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
         none(configs[i]);
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         none(odd[i]);
     for (size_t i = 0; i < sizeof configs / sizeof *configs && !THREAD_SANITIZER; i++)
         each(configs[i]);
+    rmdir(folder);
     done();
 }

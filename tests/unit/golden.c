@@ -24,26 +24,30 @@ enum {
 struct golden {
     const char *name;
     uint32_t stage, ranks, rank, accum, boundary, flags;
+    uint16_t optimizer[ZERO__N_TIERS];
 };
 
 static const struct golden table[] = {
-    {"stage0", 0, 2, 0, 1, 1, 0},
-    {"stage1", 1, 2, 0, 1, 1, 0},
-    {"stage2", 2, 2, 0, 1, 0, 0},
-    {"stage3", 3, 2, 0, 1, 0, 0},
-    {"stage3-rank1", 3, 2, 1, 1, 0, 0},
-    {"stage3-alone", 3, 1, 0, 1, 0, 0},
-    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0},
-    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0},
-    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0},
-    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0},
-    {"stage1-tied", 1, 2, 0, 1, 1, TIED},
-    {"stage3-tied", 3, 2, 0, 1, 0, TIED},
-    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN},
-    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT},
-    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE},
-    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS},
-    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH},
+    {"stage0", 0, 2, 0, 1, 1, 0, {0}},
+    {"stage1", 1, 2, 0, 1, 1, 0, {0}},
+    {"stage2", 2, 2, 0, 1, 0, 0, {0}},
+    {"stage3", 3, 2, 0, 1, 0, 0, {0}},
+    {"stage3-rank1", 3, 2, 1, 1, 0, 0, {0}},
+    {"stage3-alone", 3, 1, 0, 1, 0, 0, {0}},
+    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {0}},
+    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {0}},
+    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0, {0}},
+    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0, {0}},
+    {"stage1-tied", 1, 2, 0, 1, 1, TIED, {0}},
+    {"stage3-tied", 3, 2, 0, 1, 0, TIED, {0}},
+    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN, {0}},
+    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT, {0}},
+    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE, {0}},
+    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS, {0}},
+    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {0}},
+    {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {0, 1000, 0}},
+    {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {0, 0, 1000}},
+    {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {300, 300, 400}},
 };
 
 #define BLOCKS 3u
@@ -126,12 +130,15 @@ static char *program_text(const struct golden *g)
                              .accum = g->accum, .boundary = g->boundary, .n_moments = 2,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,
                              .prefetch_bytes = g->flags & NO_PREFETCH ? 0 : 20000,
-                             .retain_bytes = g->flags & RETAIN ? 1 << 20 : 0};
+                             .retain_bytes = g->flags & RETAIN ? 1 << 20 : 0,
+                             .tile = 2048, .tiles = 3};
     struct zero__layout_params layout = {.ranks = g->ranks};
     struct zero__program *p;
     char *text = NULL;
+
     size_t bytes;
 
+    memcpy(r.placed[ZERO__P_OPTIMIZER], g->optimizer, sizeof g->optimizer);
     model_make(&m, g->flags);
     if (zero__layout_build(&m, &layout) || zero__states_build(&m, &r, &s) ||
         zero__program_compile(&m, &r, &s, 0, 1, &p)) /* no search: places that stay as they are */
@@ -139,7 +146,10 @@ static char *program_text(const struct golden *g)
     FILE *f = open_memstream(&text, &bytes);
     if (!f)
         bail("no memory for the text");
-    fprintf(f, "states %" PRIu64 " transients %" PRIu64 "\n", s.bytes, p->transient_bytes);
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        if (t == ZERO__T_DEVICE || s.bytes[t])
+            fprintf(f, "%s%sstates %" PRIu64 " transients %" PRIu64 "\n",
+                    t ? zero__tier_name(t) : "", t ? " " : "", s.bytes[t], p->transient_bytes[t]);
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++) {
         if (!p->bodies[b].n_ops)
             continue;

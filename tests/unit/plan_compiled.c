@@ -36,8 +36,8 @@ static int commit_compile(struct zero_runtime *rt)
     if (err)
         return err;
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++)
-        bound = p->bodies[b].lower_bound > bound ? p->bodies[b].lower_bound : bound;
-    ratio = bound > 0 ? (double)p->transient_bytes / (double)bound : 0;
+        bound = p->bodies[b].lower_bound[0] > bound ? p->bodies[b].lower_bound[0] : bound;
+    ratio = bound > 0 ? (double)p->transient_bytes[0] / (double)bound : 0;
     zero__program_free(p);
     return 0;
 }

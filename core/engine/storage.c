@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The storage thread: the only one that calls the store of the tier disk once training has begun.
+ * It starts fetches and writebacks when what they wait for is done, and notes their ends, as the
+ * progress thread does for collectives; it has a thread of its own because a store waits in its own
+ * poll(), and checksums take time.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define IDLE_NS (ZERO_SECOND / 4)
+#define N_CQES 16
+
+static const uint32_t queues[] = {ZERO__Q_FETCH, ZERO__Q_WRITEBACK};
+#define N_QUEUES (sizeof queues / sizeof *queues)
+
+/* Place of a buffer of the tier cpu in the memory that is registered with the disk. */
+static uint64_t place_in_memory(const struct zero_runtime *rt, const struct zero__buffer *f)
+{
+    return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_CPU, 0)].bytes : 0);
+}
+
+/*
+ * Requests of an op, from its pairs of accesses; lock held. Buffers begin at multiples of pages and
+ * share none, so whole pages are transferred, which is what disks want.
+ */
+static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
+                         struct zero_io ios[ZERO__MOST_IOS])
+{
+    const struct zero__op *op = &s->body->ops[s->op];
+    const struct zero__access *x = &s->body->accesses[op->first_access];
+    int reads = op->kind == ZERO__FETCH;
+    uint32_t n = op->n_accesses / 2;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct zero__access *disk = reads ? &x[2 * i] : &x[2 * i + 1];
+        const struct zero__access *memory = reads ? &x[2 * i + 1] : &x[2 * i];
+        const struct zero__buffer *d = zero__buffer_of(&rt->states, s->body, disk->buffer);
+        const struct zero__buffer *m = zero__buffer_of(&rt->states, s->body, memory->buffer);
+        ios[i] = (struct zero_io){.op = reads ? ZERO_IO_READ : ZERO_IO_WRITE,
+                                  .store_off = d->offset + disk->off,
+                                  .buf = {rt->tiers[ZERO__T_DISK].mr,
+                                          place_in_memory(rt, m) + memory->off,
+                                          zero__whole_pages(disk->bytes)}};
+    }
+    return n;
+}
+
+static int waits_over(const struct zero_runtime *rt, const struct slot *s)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (rt->lanes[q].done < s->waits[q])
+            return 0;
+    return 1;
+}
+
+/* Submits what it can of a lane's next op. 1: something; 0: nothing can start; or an error. */
+static int lane_start(struct zero_runtime *rt, uint32_t q)
+{
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+    struct zero_io own[ZERO__MOST_IOS], *ios = own;
+    struct lane *l = &rt->lanes[q];
+    uint32_t n;
+
+    pthread_mutex_lock(&rt->lock);
+    struct slot *s = l->started < l->issued ? zero__lane_slot(l, l->started + 1) : NULL;
+    if (!s || rt->err || !waits_over(rt, s)) {
+        if (s && !rt->err)
+            atomic_store(&rt->storage_waits, 1); /* whoever it waits for wakes us */
+        pthread_mutex_unlock(&rt->lock);
+        return 0;
+    }
+    if (s->body) {
+        n = ios_fill(rt, s, own);
+    } else {
+        ios = s->raw_ios;
+        n = s->n_raw;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        ios[i].user = zero__user(q, l->started + 1);
+    if (s->n_posted == 0) {
+        s->start_ns = zero__now_ns();
+        s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
+        s->pending = n;
+        zero__track_start(rt, q, s, l->started + 1);
+    }
+    uint32_t first = s->n_posted;
+    pthread_mutex_unlock(&rt->lock);
+
+    int k = t->ops.submit(t->store, ios + first, n - first);
+    if (k <= 0)
+        return k;
+    pthread_mutex_lock(&rt->lock);
+    s->n_posted += (uint32_t)k;
+    if (s->n_posted == n)
+        l->started++;
+    pthread_mutex_unlock(&rt->lock);
+    return 1;
+}
+
+/* Lock held. */
+static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
+{
+    uint64_t q = zero__user_queue(c->user), ordinal = zero__user_ordinal(c->user);
+    struct lane *l = q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? &rt->lanes[q] : NULL;
+
+    if (!l || ordinal <= l->done || ordinal > l->started + 1 ||
+        zero__lane_slot(l, ordinal)->pending == 0)
+        return zero__fail(-EPROTO, "%s reported a completion that was never asked for: %llu",
+                          rt->tiers[ZERO__T_DISK].name, (unsigned long long)c->user);
+    if (c->res < 0)
+        return (int)c->res;
+    zero__lane_slot(l, ordinal)->pending--;
+    zero__lane_settle(rt, (uint32_t)q);
+    return 0;
+}
+
+static int deadlines_check(struct zero_runtime *rt)
+{
+    int64_t now = zero__now_ns();
+    int err = 0;
+
+    pthread_mutex_lock(&rt->lock);
+    for (uint32_t i = 0; i < N_QUEUES && !err; i++) {
+        struct lane *l = &rt->lanes[queues[i]];
+        struct slot *s = l->done < l->started ? zero__lane_slot(l, l->done + 1) : NULL;
+        if (s && now >= s->deadline_ns)
+            err =
+                zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
+                           zero__queue_name(queues[i]),
+                           s->body ? rt->model.units[s->body->ops[s->op].unit].name : "the runtime",
+                           (double)rt->timeout_ns / 1e9, rt->tiers[ZERO__T_DISK].name);
+    }
+    pthread_mutex_unlock(&rt->lock);
+    return err;
+}
+
+static int turn(struct zero_runtime *rt)
+{
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+    struct zero_cqe cqes[N_CQES];
+    int started = 0, err = 0, n;
+
+    atomic_store(&rt->storage_waits, 0);
+    for (uint32_t i = 0; i < N_QUEUES; i++)
+        while ((n = lane_start(rt, queues[i])) != 0) {
+            if (n < 0)
+                return n;
+            started += n;
+        }
+    n = t->ops.poll(t->store, cqes, N_CQES, started ? 0 : IDLE_NS);
+    if (n < 0)
+        return n;
+    if (n == 0)
+        return deadlines_check(rt);
+    pthread_mutex_lock(&rt->lock);
+    for (int i = 0; i < n && !err; i++)
+        err = completion(rt, &cqes[i]);
+    pthread_cond_broadcast(&rt->moved);
+    pthread_mutex_unlock(&rt->lock);
+    zero__progress_wake(rt);
+    return err;
+}
+
+static void *storage_main(void *arg)
+{
+    struct zero_runtime *rt = arg;
+
+    for (;;) {
+        pthread_mutex_lock(&rt->lock);
+        while (!rt->storage_stop && rt->err) /* nothing more to do than to be joined */
+            pthread_cond_wait(&rt->moved, &rt->lock);
+        int stop = rt->storage_stop;
+        pthread_mutex_unlock(&rt->lock);
+        if (stop)
+            return NULL;
+        int err = turn(rt);
+        if (err)
+            zero__runtime_fail(rt, rt->rank, err, "", zero__error_text());
+    }
+}
+
+int zero__storage_start(struct zero_runtime *rt)
+{
+    if (!rt->tiers[ZERO__T_DISK].store)
+        return 0;
+    int err = pthread_create(&rt->storage, NULL, storage_main, rt);
+    if (err)
+        return zero__fail(-err, "cannot start the storage thread: %s", strerror(err));
+    rt->storage_runs = 1;
+    return 0;
+}
+
+void zero__storage_wake(struct zero_runtime *rt)
+{
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+
+    if (rt->storage_runs && atomic_exchange(&rt->storage_waits, 0))
+        t->ops.wake(t->store);
+}
+
+void zero__storage_stop(struct zero_runtime *rt)
+{
+    if (!rt->storage_runs)
+        return;
+    pthread_mutex_lock(&rt->lock);
+    rt->storage_stop = 1;
+    pthread_cond_broadcast(&rt->moved);
+    pthread_mutex_unlock(&rt->lock);
+    rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);
+    pthread_join(rt->storage, NULL);
+    rt->storage_runs = 0;
+}
+
+/* One request on pages of a home, by way of the bounce buffer. */
+static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, uint64_t bytes)
+{
+    const struct zero__buffer *f = &rt->states.buffers[rt->states.bounce];
+    struct zero_io io = {
+        .op = op, .store_off = store_off, .buf = {rt->tiers[ZERO__T_DISK].mr, f->offset, bytes}};
+    struct lane *l = &rt->lanes[ZERO__Q_FETCH];
+    uint64_t ordinals[ZERO__N_QUEUES] = {0};
+
+    pthread_mutex_lock(&rt->lock);
+    struct slot *s = zero__lane_slot(l, l->issued + 1);
+    *s = (struct slot){.raw_ios = &io, .n_raw = 1, .event = s->event};
+    ordinals[ZERO__Q_FETCH] = ++l->issued;
+    pthread_mutex_unlock(&rt->lock);
+    rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);
+    return zero__lanes_wait(rt, ordinals, NULL);
+}
+
+static int access_pieces(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                         uint8_t *to, const uint8_t *from)
+{
+    const struct zero__buffer *f = &rt->states.buffers[home];
+    uint8_t *bounce =
+        rt->slabs[zero__slab(ZERO__T_CPU, 0)].base + rt->states.buffers[rt->states.bounce].offset;
+    int err = 0;
+
+    while (bytes && !err) {
+        uint64_t head = off % ZERO_BUFFER_ALIGN, page = off - head;
+        uint64_t n = bytes < ZERO_STAGING_BYTES ? bytes : ZERO_STAGING_BYTES;
+        uint64_t whole = zero__whole_pages(head + n);
+        if (to || head || whole != n) /* what lies around what is written stays */
+            err = bounce_run(rt, ZERO_IO_READ, f->offset + page, whole);
+        if (!err && to) {
+            memcpy(to, bounce + head, n);
+            to += n;
+        } else if (!err) {
+            memcpy(bounce + head, from, n);
+            err = bounce_run(rt, ZERO_IO_WRITE, f->offset + page, whole);
+            from += n;
+        }
+        off += n;
+        bytes -= n;
+    }
+    return err;
+}
+
+int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                       void *to)
+{
+    return access_pieces(rt, home, off, bytes, to, NULL);
+}
+
+int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                        const void *from)
+{
+    return access_pieces(rt, home, off, bytes, NULL, from);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tiers beside the device: which plugin serves which, from ZERO_OFFLOAD, and their stores. A plugin
+ * whose bytes are memory is the tier cpu, any other one is the tier disk; each tier has one plugin.
+ * What moves between disk and device passes through memory of the tier cpu, so a disk brings that
+ * tier with it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/placement.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
+{
+    const struct zero_host *host = zero__loader_host(rt->loader);
+    struct zero_store_info info = {.size = sizeof info};
+    struct zero__plugin *plugin;
+    int err = zero__loader_load(rt->loader, ZERO_IFACE_OFFLOAD, name, &plugin);
+
+    if (err)
+        return err;
+    const struct zero_offload_ops *ops = zero__plugin_offload(plugin);
+    err = ops->probe(host, &info);
+    if (err)
+        return zero__while(err, "offload plugin %s", name);
+    *tier = info.flags & ZERO_STORE_MAPPED ? ZERO__T_CPU : ZERO__T_DISK;
+    struct tier *t = &rt->tiers[*tier];
+    if (t->name && strcmp(t->name, zero__plugin_name(plugin)) != 0)
+        return zero__fail(
+            -EINVAL, "ZERO_OFFLOAD names %s and %s, which are both %s: one of them is possible",
+            t->name, name, *tier == ZERO__T_CPU ? "memory" : "disks");
+    if (!(info.mem & ZERO_MEM_HOST))
+        return zero__fail(-ENOTSUP, "offload plugin %s does not read and write host memory", name);
+    if (info.offset_align > ZERO_BUFFER_ALIGN || info.buffer_align > ZERO_BUFFER_ALIGN)
+        return zero__fail(
+            -ENOTSUP,
+            "offload plugin %s wants multiples of %u bytes and memory at multiples of "
+            "%u; at most %u is possible",
+            name, info.offset_align, info.buffer_align, ZERO_BUFFER_ALIGN);
+    t->name = zero__plugin_name(plugin);
+    t->ops = *ops;
+    return 0;
+}
+
+int zero__tiers_load(struct zero_runtime *rt)
+{
+    const char *text = zero__option_text(rt->options, ZERO__OPT_OFFLOAD);
+    struct zero__placement p;
+    uint32_t cpu;
+    char why[256];
+    int err = 0;
+
+    if (zero__placement_parse(text, &p, why, sizeof why))
+        return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
+    for (uint32_t i = 0; i < p.n && !err; i++) {
+        const struct zero__place *place = &p.places[i];
+        uint32_t tier = ZERO__T_DEVICE;
+        if (strcmp(place->tier, "device") != 0)
+            err = tier_load(rt, place->tier, &tier);
+        if (!err && tier != ZERO__T_DEVICE && place->what != ZERO__P_OPTIMIZER)
+            err = zero__fail(-ENOTSUP,
+                             "ZERO_OFFLOAD=%s: %s stay on the device in this version; optimizer "
+                             "states can lie elsewhere",
+                             text, zero__placed_name(place->what));
+        if (!err)
+            rt->placed[place->what][tier] += (uint16_t)place->parts;
+    }
+    if (!err && rt->tiers[ZERO__T_DISK].name && !rt->tiers[ZERO__T_CPU].name)
+        err = tier_load(rt, "cpu", &cpu);
+    return err;
+}
+
+static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
+{
+    struct tier *t = &rt->tiers[tier];
+    struct zero_store_open params = {.size = sizeof params,
+                                     .host = zero__loader_host(rt->loader),
+                                     .bytes = bytes,
+                                     .device = -1,
+                                     .local_rank = zero__job_local_rank(rt->job),
+                                     .timeout_ns = rt->timeout_ns};
+    int err = t->ops.open(&params, &t->store);
+
+    if (err)
+        return err;
+    t->info.size = sizeof t->info;
+    err = t->ops.info(t->store, &t->info);
+    if (!err)
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "tier %s: %llu bytes: %s", t->name,
+                  (unsigned long long)bytes, t->info.note);
+    return err;
+}
+
+static int cpu_open(struct zero_runtime *rt)
+{
+    uint64_t states = zero__whole_pages(rt->states.bytes[ZERO__T_CPU]);
+    uint64_t transients = zero__whole_pages(rt->programs[0]->transient_bytes[ZERO__T_CPU]);
+    void *base = NULL;
+
+    if (!rt->tiers[ZERO__T_CPU].name || !(states + transients))
+        return 0;
+    int err = store_open(rt, ZERO__T_CPU, states + transients);
+    if (!err)
+        err = rt->tiers[ZERO__T_CPU].ops.map(rt->tiers[ZERO__T_CPU].store, &base);
+    if (err)
+        return err;
+    rt->slabs[zero__slab(ZERO__T_CPU, 0)] = (struct slab){.base = base, .bytes = states};
+    rt->slabs[zero__slab(ZERO__T_CPU, 1)] =
+        (struct slab){.base = (uint8_t *)base + states, .bytes = transients};
+    return 0;
+}
+
+static int disk_open(struct zero_runtime *rt)
+{
+    struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    uint64_t bytes = rt->states.bytes[ZERO__T_DISK];
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+
+    if (!t->name || !bytes)
+        return 0;
+    int err = store_open(rt, ZERO__T_DISK, bytes);
+    if (!err)
+        err = t->ops.reg(t->store, host->base, host->bytes + host[1].bytes, ZERO_MEM_HOST, &t->mr);
+    if (err)
+        return err;
+    /* Addresses that nothing lies at, by which the race detector knows the disk's bytes. */
+    void *base = rt->tracker ? mmap(NULL, bytes, PROT_NONE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                             : NULL;
+    if (base == MAP_FAILED)
+        return zero__fail(-errno, "no addresses for %llu bytes on the disk: %s",
+                          (unsigned long long)bytes, strerror(errno));
+    rt->slabs[zero__slab(ZERO__T_DISK, 0)] = (struct slab){.base = base, .bytes = bytes};
+    return 0;
+}
+
+int zero__tiers_open(struct zero_runtime *rt)
+{
+    int err = cpu_open(rt);
+
+    return err ? err : disk_open(rt);
+}
+
+void zero__tiers_close(struct zero_runtime *rt)
+{
+    struct slab *disk = &rt->slabs[zero__slab(ZERO__T_DISK, 0)];
+
+    if (disk->base)
+        munmap(disk->base, disk->bytes);
+    for (uint32_t i = ZERO__N_TIERS; i-- > 0;) {
+        struct tier *t = &rt->tiers[i];
+        if (t->store && t->ops.close(t->store))
+            zero__log(&rt->log, ZERO_LOG_WARN, "engine", "tier %s: %s", t->name,
+                      zero__error_text());
+        t->store = NULL;
+        if (i != ZERO__T_DEVICE)
+            rt->slabs[zero__slab(i, 0)] = rt->slabs[zero__slab(i, 1)] = (struct slab){0};
+    }
+}

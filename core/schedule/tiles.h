@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Updates of optimizer states that lie in another tier than the device: tile by tile, through
+ * memory of the host of a constant size. A tile's states are fetched while the tile before it is
+ * updated and the one before that is written back (ZeRO-Infinity, SC 2021, section 5.1.1:
+ * FETCH(i+1) beside UPDATE(i) beside WRITEBACK(i-1)). Nothing of a fetch depends on the gradients,
+ * so the first ones run while the norm is still being computed.
+ */
+#ifndef ZERO_SCHEDULE_TILES_H
+#define ZERO_SCHEDULE_TILES_H
+
+#include "schedule/program.h"
+
+struct zero__tiles;
+
+/* The tier of a segment's optimizer states; the device where it has none. */
+uint32_t zero__optimizer_tier(const struct zero__states *s, uint32_t segment);
+
+/* What is to be updated in tiles, in the order of units. *tiles is NULL where nothing is. */
+int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r,
+                       const struct zero__states *s, struct zero__tiles **tiles);
+void zero__tiles_free(struct zero__tiles *tiles);
+
+/* Fetches the first tiles. */
+int zero__tiles_begin(struct zero__tiles *tiles, struct zero__body *b);
+/* The updates of a unit's tiles. Units come in order. */
+int zero__tiles_update(struct zero__tiles *tiles, uint32_t unit, struct zero__body *b);
+
+#endif

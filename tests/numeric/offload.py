@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizer states outside the device, as a user has them: what cannot be is refused in one sentence,
+what a system forbids is done without, with one warning and the same bits, and nothing stays on the
+disk when a job is killed."""
+import ctypes
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import time
+
+import support
+from support import GPT2, TEXT, Job, ok, skip
+
+MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3, "--eval-windows", 1]
+DISK = os.path.abspath(support.path("disk"))
+os.mkdir(DISK)
+NVME = {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": DISK, "ZERO_TILE_BYTES": "64K"}
+
+
+def run(env, options=(), ranks=2, **how):
+    job = Job([GPT2, *MICRO, *options], ranks, env, **how)
+    job.end(60)
+    return job
+
+
+def weights(job):
+    found = re.search(r"^Weights ([0-9a-f]{16})", job.out, re.M)
+    return found.group(1) if job.status == 0 and found else None
+
+
+def warnings(job):
+    return [line for line in job.err.splitlines() if "zero: " in line]
+
+
+# ---- Bad input -----------------------------------------------------------------------------------
+
+def refused(what, words, env, options=()):
+    job = run(env, options)
+    ok(job.status not in (0, None) and job.seconds < 20 and all(re.search(w, job.err) for w in words),
+       f"{what}: refused", f"want {words}", job.story())
+    ok(not os.listdir(DISK), f"{what}: nothing stays on the disk", os.listdir(DISK))
+
+
+def bad_input():
+    refused("an unknown tier", ["zero-offload-tape.so", "check the name"],
+            {"ZERO_OFFLOAD": "optimizer:tape"})
+    refused("what cannot be placed", ['"weights:cpu" is not one of parameters'],
+            {"ZERO_OFFLOAD": "weights:cpu"})
+    refused("fractions that are no whole", ["add up to 0.900, not to 1"],
+            {"ZERO_OFFLOAD": "optimizer:cpu:0.5+nvme:0.4"})
+    refused("what stays on the device", ["parameters stay on the device"],
+            {"ZERO_OFFLOAD": "parameters:cpu"})
+    refused("no path", ["set ZERO_NVME_PATH to a folder"],
+            {**NVME, "ZERO_NVME_PATH": ""})
+    refused("a relative path", ['names "scratch"', "beginning with '/'"],
+            {**NVME, "ZERO_NVME_PATH": "scratch"})
+    refused("a missing folder", ["/no/such/folder", "No such file"],
+            {**NVME, "ZERO_NVME_PATH": "/no/such/folder"})
+    refused("a file instead of a folder", [TEXT, "is not a folder"],
+            {**NVME, "ZERO_NVME_PATH": TEXT})
+    refused("a folder that cannot be written to", ["/proc", "Permission|Operation|Read-only|No such"],
+            {**NVME, "ZERO_NVME_PATH": "/proc"})
+    refused("a folder twice", [f"names {DISK} twice"],
+            {**NVME, "ZERO_NVME_PATH": f"{DISK}:{DISK}"})
+    refused("a depth of 0", ['ZERO_NVME_DEPTH is "0"', "from 1 to 256"],
+            {**NVME, "ZERO_NVME_DEPTH": "0"})
+    refused("an unknown engine", ['ZERO_NVME_ENGINE is "fast"', "io_uring or threads"],
+            {**NVME, "ZERO_NVME_ENGINE": "fast"})
+    refused("too little memory of the host", ["ZERO_MEMORY_LIMIT has 64.0 KiB", "optimizer:nvme"],
+            {"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_MEMORY_LIMIT": "cpu:64K"})
+
+
+# ---- What a small disk, a small device and a system without io_uring do --------------------------
+
+def small_disk():
+    """A file system of a few pages, in memory."""
+    folder = support.path("small")
+    os.mkdir(folder)
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder],
+                                      capture_output=True).returncode:
+        skip("a disk that is too small", "this user may not mount a file system")
+        return
+    try:
+        job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
+        ok(job.status not in (0, None) and "No space left" in job.err and folder in job.err and
+           re.search(r"\d+ are free", job.err), "a disk that is too small: says how much is free",
+           job.story())
+        ok("is memory, no disk" in job.err, "a folder in memory: a warning", job.story())
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+
+
+def device_limit(plain):
+    """What does not fit the device alone trains with states elsewhere."""
+    reserved = float(re.search(r"^  all +\S+ +(\S+)", plain.out, re.M).group(1))
+    limit = {"ZERO_MEMORY_LIMIT": f"device:{int((reserved - 0.5) * 1024)}K",
+             "ZERO_DYNAMIC_BYTES": "0"}
+    alone = run(limit, ranks=1)
+    ok(alone.status not in (0, None) and "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme" in alone.err,
+       "a device that is too small: offload is among the remedies", alone.story())
+    for env in ({"ZERO_OFFLOAD": "optimizer:cpu"}, NVME):
+        helped = run({**limit, **env}, ranks=1)
+        ok(weights(helped) == weights(plain), f"{env['ZERO_OFFLOAD']}: fits, the same bits",
+           helped.story())
+
+
+def deny_io_uring():
+    """As the default seccomp profile of containers: io_uring_setup gives EPERM."""
+    number = 425
+    # load the number of the call; equal: EPERM, else allow
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001),
+            (0x06, 0, 0, 0x7fff0000)]
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+    program = struct.pack("HL", len(code), ctypes.addressof(filters))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+        os._exit(99)
+
+
+def without_uring(plain):
+    job = run(NVME, ranks=1, preexec_fn=deny_io_uring)
+    if job.status == 99:
+        skip("io_uring is forbidden", "seccomp cannot be used here")
+        return
+    ok(weights(job) == plain, "io_uring is forbidden: the same bits", job.story())
+    ok(len([w for w in warnings(job) if "io_uring" in w]) == 1,
+       "io_uring is forbidden: one warning", *warnings(job))
+    named = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=1, preexec_fn=deny_io_uring)
+    ok(named.status not in (0, None) and "ZERO_NVME_ENGINE=threads" in named.err,
+       "io_uring is forbidden and asked for: refused, with the remedy", named.story())
+
+
+def little_locked_memory(plain):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+        if os.geteuid() == 0:
+            ctypes.CDLL(None).prctl(24, 14, 0, 0, 0)  # the bounding set loses CAP_IPC_LOCK ...
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)  # ... and no user but root has it
+    os.chmod(DISK, 0o777)
+    job = run({**NVME, "ZERO_NVME_PATH": "/var/tmp"}, ranks=1, preexec_fn=limit)
+    if "Permission denied" in job.err:
+        skip("64 KiB of locked memory", "another user cannot run what this one has built")
+        return
+    ok(weights(job) == plain, "64 KiB of locked memory: the same bits", job.story())
+
+
+# ---- Killed --------------------------------------------------------------------------------------
+
+def killed():
+    job = Job([GPT2, *MICRO[:-4], "--steps", 100000], 2, NVME)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and "step 1/" not in job.text("out"):
+        time.sleep(0.05)
+    processes = job.ranks()
+    for pid in processes[:1]:
+        os.kill(pid, signal.SIGKILL)
+    job.end(30)
+    ok(processes and job.status not in (0, None), "a rank is killed: the job ends", job.story())
+    ok(not os.listdir(DISK), "a rank is killed: nothing stays on the disk", os.listdir(DISK))
+
+
+def main():
+    bad_input()
+    job = run({}, ranks=1)
+    plain = weights(job)
+    ok(plain, "the example trains on the device", job.story())
+    device_limit(job)
+    for tier in ("optimizer:cpu", "optimizer:nvme", "optimizer:device:0.2+cpu:0.4+nvme:0.4"):
+        job = run({**NVME, "ZERO_OFFLOAD": tier} if "nvme" in tier else {"ZERO_OFFLOAD": tier},
+                  ranks=1)
+        ok(weights(job) == plain and not warnings(job), f"{tier}: the same bits, no warning",
+           job.story())
+    small_disk()
+    without_uring(plain)
+    little_locked_memory(plain)
+    killed()
+
+
+main()
+support.done()

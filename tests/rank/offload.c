@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimizer states in memory of the host, on a disk, or divided among them and the device: the same
+ * bits as on the device alone, in every stage, with whatever else a model asks for; and what is
+ * reserved where.
+ */
+#include "../tap.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+static char folder[] = "offload-test-XXXXXX", path[4096];
+
+struct what {
+    const char *stage;
+    uint32_t dtype, flags;
+    int ranks;
+    const char *accum, *optimizer, *momentum;
+};
+
+static int run(const struct what *w, const char *offload, const char *engine, struct toy_result *r)
+{
+    struct zero_setting s[] = {{"stage", w->stage},       {"accum", w->accum},
+                               {"clip", "0.5"},           {"lr", "0.01"},
+                               {"timeout", "20"},         {"optimizer", w->optimizer},
+                               {"momentum", w->momentum}, {"offload", offload},
+                               {"nvme_path", path},       {"nvme_engine", engine},
+                               {"tile_bytes", "64K"}};
+    bool disk = strstr(offload, "nvme"); /* else the options are not known */
+    struct toy t = {.ranks = w->ranks,
+                    .layers = 4,
+                    .steps = 5,
+                    .dtype = w->dtype,
+                    .flags = w->flags,
+                    .width = 40000, /* some tiles of 16384 elements, and a rest */
+                    .settings = s,
+                    .n_settings = disk ? 11 : 8,
+                    .seed = 7};
+
+    if (!disk)
+        s[7] = (struct zero_setting){"offload", offload};
+    return toy_train(&t, r);
+}
+
+static uint64_t bytes_in(const struct toy_result *r, const char *tier, const char *class)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->memory.n_rows; i++)
+        if (!strcmp(r->memory.rows[i].tier, tier) &&
+            (!class || !strcmp(r->memory.rows[i].class_name, class)))
+            bytes += r->memory.rows[i].planned;
+    return bytes;
+}
+
+static void agree(const struct what *w)
+{
+    static const char *const tiers[][2] = {{"optimizer:cpu", "auto"},
+                                           {"optimizer:nvme", "auto"},
+                                           {"optimizer:nvme", "threads"},
+                                           {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"}};
+    struct toy_result here, there;
+    int good = !run(w, "", "auto", &here);
+
+    if (!good)
+        diag("on the device: %s", here.error);
+    for (unsigned i = 0; i < sizeof tiers / sizeof *tiers && good; i++) {
+        good = !run(w, tiers[i][0], tiers[i][1], &there) && there.agree && there.hash == here.hash;
+        if (!good)
+            diag("%s (%s): %s, hash %016" PRIx64 ", on the device %016" PRIx64, tiers[i][0],
+                 tiers[i][1], there.err ? there.error : "it trains", there.hash, here.hash);
+    }
+    ok(good, "stage %s, %s, %s, %d rank%s, %s micro-batch%s%s: the same bits in every tier",
+       w->stage, w->optimizer, zero_dtype_name(w->dtype), w->ranks, w->ranks > 1 ? "s" : "",
+       w->accum, strcmp(w->accum, "1") ? "es" : "", w->flags ? ", odd model" : "");
+}
+
+/* States have left the device, and what stays in the host's memory for a disk does not grow. */
+static void reserved(void)
+{
+    static const struct what w = {"2", ZERO_BF16, 0, 2, "1", "adamw", "0"};
+    struct toy_result here, cpu, disk;
+    int err = run(&w, "", "auto", &here) || run(&w, "optimizer:cpu", "auto", &cpu) ||
+              run(&w, "optimizer:nvme", "auto", &disk);
+    static const char *const classes[] = {"master", "momentum", "variance"};
+
+    is_int(err, 0, "the toy trains in each tier");
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t bytes = bytes_in(&here, "device", classes[i]);
+        ok(bytes && !bytes_in(&cpu, "device", classes[i]) &&
+               !bytes_in(&disk, "device", classes[i]) &&
+               bytes_in(&cpu, "cpu", classes[i]) == bytes &&
+               bytes_in(&disk, "nvme", classes[i]) == bytes,
+           "%s: %" PRIu64 " bytes leave the device", classes[i], bytes);
+    }
+    /* Four tiles of 64 KiB for each of three states, and gradients and parameters of a few. */
+    ok(bytes_in(&disk, "cpu", NULL) <= 4 * 5 * 65536 + (300 << 10),
+       "a disk needs %" PRIu64 " bytes of the host's memory", bytes_in(&disk, "cpu", NULL));
+    ok(here.memory.reserved - bytes_in(&here, "device", "master") -
+               bytes_in(&here, "device", "momentum") - bytes_in(&here, "device", "variance") <=
+           bytes_in(&disk, "device", NULL) + 4096,
+       "nothing else has changed on the device");
+}
+
+static int files_left(void)
+{
+    DIR *dir = opendir(folder);
+    int n = -2; /* . and .. */
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+int main(void)
+{
+    static const struct what whats[] = {
+        {"0", ZERO_F32, 0, 2, "1", "adamw", "0"},
+        {"1", ZERO_BF16, 0, 3, "1", "adamw", "0"},
+        {"2", ZERO_BF16, TOY_TIED | TOY_EVAL, 2, "3", "adam", "0"},
+        {"3", ZERO_BF16, 0, 1, "1", "adamw", "0"},
+        {"3", ZERO_BF16, TOY_FROZEN | TOY_PERSISTENT | TOY_RECOMPUTE, 3, "1", "adamw", "0"},
+        {"3", ZERO_F32, TOY_REORDER | TOY_STREAM, 2, "3", "sgd", "0.9"},
+        {"3", ZERO_F16, TOY_NAN, 2, "1", "adamw", "0"},
+        {"0", ZERO_BF16, TOY_UNUSED | TOY_SKIP, 2, "1", "sgd", "0"},
+    };
+
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
+        agree(&whats[i]);
+    reserved();
+    is_int(files_left(), 0, "nothing stays on the disk");
+    rmdir(folder);
+    done();
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ZERO_OFFLOAD: what is read from it, and what is refused with which words. */
+#include "../tap.h"
+
+#include <errno.h>
+
+#include "base/placement.h"
+
+static void good(const char *text, uint32_t n, const struct zero__place *want)
+{
+    struct zero__placement p;
+    char why[256] = "";
+    int same = zero__placement_parse(text, &p, why, sizeof why) == 0 && p.n == n;
+
+    for (uint32_t i = 0; i < n && same; i++)
+        same = p.places[i].what == want[i].what && p.places[i].parts == want[i].parts &&
+               !strcmp(p.places[i].tier, want[i].tier);
+    ok(same, "\"%s\" is read", text);
+    if (!same)
+        diag("%u places, %s", p.n, why);
+}
+
+static void bad(const char *text, const char *words)
+{
+    struct zero__placement p = {.n = 77};
+    char why[256] = "";
+    int err = zero__placement_parse(text, &p, why, sizeof why);
+
+    ok(err == -EINVAL && strstr(why, words) && p.n == 77, "\"%s\" is refused: %s", text, words);
+    diag("%s", why);
+}
+
+int main(void)
+{
+    good("", 0, NULL);
+    good("optimizer:nvme", 1, (struct zero__place[]){{ZERO__P_OPTIMIZER, 1000, "nvme"}});
+    good("optimizer:nvme,parameters:cpu", 2,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 1000, "nvme"},
+                                {ZERO__P_PARAMETERS, 1000, "cpu"}});
+    good("optimizer:cpu:0.6+nvme:0.4", 2,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 600, "cpu"}, {ZERO__P_OPTIMIZER, 400, "nvme"}});
+    good("activations:device,gradients:x", 2,
+         (struct zero__place[]){{ZERO__P_ACTIVATIONS, 1000, "device"},
+                                {ZERO__P_GRADIENTS, 1000, "x"}});
+    bad("nvme", "parameters, gradients, optimizer");
+    bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
+    bad("optimizer", "a colon and a tier");
+    bad("optimizer:", "names no tier for optimizer");
+    bad("optimizer:cpu:0.5+nvme:0.4", "add up to 0.900, not to 1");
+    bad("optimizer:cpu:0.5", "add up to 0.500");
+    bad("optimizer:cpu+nvme", "add up to 2.000");
+    bad("optimizer:cpu:0+nvme:1", "no fraction above 0");
+    bad("optimizer:cpu:1.5", "no fraction above 0 and up to 1");
+    bad("optimizer:cpu:x", "\"x\" of optimizer");
+    bad("optimizer:cpu:nan", "no fraction");
+    bad("optimizer:cpu:0.5+cpu:0.5", "the tier cpu twice");
+    bad("optimizer:cpu,optimizer:nvme", "placed twice");
+    bad("optimizer:abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", "names no tier");
+    bad("optimizer:a:0.1+b:0.1+c:0.1+d:0.1+e:0.1+f:0.1+g:0.1+h:0.1+i:0.01+j:0.01+k:0.01+l:0.01+"
+        "m:0.01+n:0.01+o:0.01+p:0.01+q:0.12",
+        "more than 16");
+    done();
+}
