@@ -103,7 +103,6 @@ int main(void)
         done();
     }
     if (less) {
-        run_all(2, AS_THREADS);
         run_all(3, AS_THREADS);
         done();
     }
