@@ -23,7 +23,8 @@ fi
 flags() {
     echo -std=gnu11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
         -fno-sanitize-recover=undefined -DHAVE_CONFIG_H -I"$build" -I"$top" -I"$top/include" \
-        -I"$top/core" $(pkg-config --cflags libxxhash hwloc jansson libsodium) \
+        -I"$top/core" -DZERO_PLUGIN_DIR='"/nowhere"' \
+        $(pkg-config --cflags libxxhash hwloc jansson libsodium) \
         $(pkg-config --cflags pmix 2>/dev/null)
 }
 
