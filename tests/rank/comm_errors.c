@@ -7,6 +7,9 @@
 #include "comm.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "../../plugins/shm/shm.h" /* the garbage test writes where a broken rank could */
 #include "tools/check/values.h"
@@ -45,6 +48,43 @@ static struct zero_coll reduce_of(struct comm_rank *c, uint64_t count)
 
 /* ---- What is refused ---------------------------------------------------------------------------
  */
+
+/* ---- What a broken rank cannot do ----------------------------------------------------------- */
+
+/* What a child that writes there dies of; 0: nothing. */
+static int fatal_signal(char *where)
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGSEGV, SIG_DFL); /* sanitizers catch it */
+        *(volatile char *)where = 1;
+        _exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return -1;
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* The parts of peers are there to be read: all ranks would see what a rank wrote there. */
+static void read_only(struct rank *r)
+{
+    struct comm_rank c;
+    void *base;
+
+    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+        return;
+    if (want(r, c.ops->map(c.ctx, c.mr, 0, SLAB, &base) == 0, "map: %s", zero_last_error()))
+        for (int p = 0; p < r->ranks; p++)
+            want(r, fatal_signal((char *)base + (uint64_t)p * SLAB + SLAB / 2) ==
+                        (p == r->rank ? 0 : SIGSEGV),
+                 "rank %d's part", p);
+    want(r, comm_barrier(&c, c.world) == 0, "barrier");
+    comm_end(r, &c);
+}
 
 /* Memory that peers could not read. */
 static void refusals(struct rank *r)
@@ -221,6 +261,7 @@ int main(void)
         bool threads_only;
     } tests[] = {
         {"memory that is refused", refusals, {1, 2, 3}, false},
+        {"writing into a peer's mapped part", read_only, {2, 3}, false},
         {"a rank that posts garbage", garbage, {2, 3}, false},
     };
     unsigned shm_before = count_entries("/dev/shm", "zero"), fds_before, t;
