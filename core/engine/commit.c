@@ -44,17 +44,31 @@ int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc
     return err ? err : zero__model_add_buffer(&rt->model, desc, buffer);
 }
 
-/* In what granules shards can be mapped, 0: not at all. */
-static uint64_t map_granule(const struct zero_runtime *rt)
+/* Why shards are not mapped; NULL: they are. The recipe says where they can be. */
+static const char *map_obstacle(const struct zero_runtime *rt)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t n = 0;
 
-    /* Homes start at multiples of ZERO_BUFFER_ALIGN: larger pages would not fit them. */
-    if (page > ZERO_BUFFER_ALIGN || !zero__option_int(rt->options, ZERO__OPT_MAP) || !(rt->caps.flags & ZERO_COMM_MAP) ||
-        !rt->comm_ops.alloc || !rt->comm_ops.map ||
-        (uint64_t)rt->model.n_params * (uint64_t)rt->ranks > MOST_MAPS)
-        return 0;
-    return page;
+    if (rt->recipe.map_bytes > ZERO_BUFFER_ALIGN) /* homes start at multiples of that */
+        return "the pages of this machine are too large";
+    if (!(rt->caps.flags & ZERO_COMM_MAP) || !rt->comm_ops.alloc || !rt->comm_ops.map)
+        return "the comm plugin cannot map";
+    for (uint32_t i = 0; i < rt->model.n_segments; i++)
+        n += zero__recipe_maps(&rt->recipe, &rt->model.segments[i]);
+    return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;
+}
+
+/* With the layout known: whether shards are mapped at all. */
+static void map_decide(struct zero_runtime *rt)
+{
+    struct zero__recipe *r = &rt->recipe;
+    const char *obstacle;
+
+    if (r->stage < 3 || r->ranks < 2 || !r->map_bytes || !(obstacle = map_obstacle(rt)))
+        return;
+    r->map_bytes = 0;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+              "parameters are gathered and not mapped (ZERO_MAP): %s", obstacle);
 }
 
 static void recipe_make(struct zero_runtime *rt)
@@ -72,7 +86,8 @@ static void recipe_make(struct zero_runtime *rt)
         .bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES),
         .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
         .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
-    r->map_bytes = map_granule(rt);
+    if (zero__option_int(o, ZERO__OPT_MAP))
+        r->map_bytes = (uint64_t)sysconf(_SC_PAGESIZE); /* see map_decide() */
     memcpy(r->placed, rt->placed, sizeof r->placed);
     r->tiles = ZERO__TILES;
     r->tile = (uint32_t)(zero__option_bytes(o, ZERO__OPT_TILE_BYTES) / sizeof(float) /
@@ -136,6 +151,8 @@ static int compile(struct zero_runtime *rt)
         err = zero__model_default_order(&rt->model, ZERO_EVAL);
     if (!err)
         err = zero__layout_build(&rt->model, &layout);
+    if (!err)
+        map_decide(rt);
     if (!err)
         err = zero__states_build(&rt->model, &rt->recipe, &rt->states);
     if (!err)

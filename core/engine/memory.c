@@ -175,11 +175,10 @@ int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes)
 
 int zero__memory_map(struct zero_runtime *rt)
 {
-    int err = 0;
-
     rt->mapped = calloc(rt->model.n_segments + 1, sizeof *rt->mapped);
-    if (!rt->mapped)
-        return zero__fail(-ENOMEM, "no memory to map %u segments", rt->model.n_segments);
+    int err = verdict(rt, rt->mapped ? 0
+                                     : zero__fail(-ENOMEM, "no memory to map %u segments",
+                                                  rt->model.n_segments));
     for (uint32_t i = 0; i < rt->model.n_segments && !err; i++) {
         const struct zero__segment *s = &rt->model.segments[i];
         const struct zero__home *h = &rt->states.homes[i];

@@ -245,6 +245,60 @@ static void budgets(void)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
+/* ---- Mapping --------------------------------------------------------------------------------- */
+
+#define MORE 300
+#define OF_EACH 64
+
+/* Further units; all parameters of one share a segment. */
+static void map_registered(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct zero_param_desc p = {.size = sizeof p, .dtype = ZERO_F32, .n_dims = 1, .dims = {64}};
+    char name[32];
+    uint32_t unit, param;
+
+    (void)rank, (void)arg;
+    for (int i = 0; i < MORE; i++) {
+        snprintf(name, sizeof name, "more.%d", i);
+        if (zero_unit_add(rt, name, &unit))
+            return;
+        for (int k = 0; k < OF_EACH; k++) {
+            snprintf(name, sizeof name, "more.%d.%d", i, k);
+            p.name = name;
+            zero_param_add(rt, unit, &p, &param);
+        }
+    }
+}
+
+static void map_committed(struct zero_runtime *rt, int rank, void *arg)
+{
+    bool *mapped = arg;
+    struct zero_memory_report r = {.size = sizeof r};
+
+    if (rank == 0 && !zero_memory_report(rt, &r))
+        *mapped = r.mapped > 0;
+}
+
+/*
+ * Each segment makes a piece of mapped memory for each rank, of which the kernel has so many; how
+ * many parameters a segment has does not matter.
+ */
+static void many_pieces(void)
+{
+    struct zero_setting s[] = {{"stage", "3"}, {"timeout", "60"}};
+    bool mapped = false;
+    struct toy t = {.ranks = 2, .layers = LAYERS, .steps = 0, .dtype = ZERO_F32, .width = 8192,
+                    .settings = s, .n_settings = 2, .seed = 1, .registered = map_registered,
+                    .committed = map_committed, .arg = &mapped};
+    struct toy_result r;
+
+    is_int(toy_train(&t, &r), 0, "%d units of %d parameters are committed", MORE,
+           OF_EACH);
+    if (r.err)
+        diag("%s", r.error);
+    ok(mapped, "and mapped");
+}
+
 static void limits(void)
 {
     struct shape x = {.stage = 2, .ranks = 2, .accum = 1, .dtype = ZERO_BF16, .width = 5000,
@@ -306,6 +360,7 @@ int main(void)
     alarm(100);
     matrix();
     budgets();
+    many_pieces();
     limits();
     unplanned();
     done();
