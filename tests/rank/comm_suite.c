@@ -107,7 +107,10 @@ int main(void)
         done();
     }
     if (brief) {
-        run_all(3, mem ? AS_THREADS : AS_PROCESSES);
+        if (!mem)
+            run_all(3, AS_PROCESSES);
+        if (!ofi)
+            run_all(3, AS_THREADS);
         done();
     }
     for (unsigned i = 0; i < sizeof processes / sizeof *processes && !mem; i++)
