@@ -28,11 +28,30 @@ static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
     return 0;
 }
 
+/*
+ * Waiters leave although the progress thread may be stuck in the transport's progress(). One that is
+ * stuck in post() holds the lock; the job's thread has heartbeats to send and does not wait for that.
+ */
+static void waiters_wake(struct zero_runtime *rt)
+{
+    const struct timespec pause = {0, 1000000};
+
+    for (int i = 0; i < 10; i++) {
+        if (!pthread_mutex_trylock(&rt->lock)) {
+            pthread_cond_broadcast(&rt->moved);
+            pthread_mutex_unlock(&rt->lock);
+            return;
+        }
+        nanosleep(&pause, NULL);
+    }
+}
+
 static void job_failed(void *arg)
 {
     struct zero_runtime *rt = arg;
 
     atomic_store_explicit(&rt->job_failed, 1, memory_order_release);
+    waiters_wake(rt);
     if (rt->ctx) {
         rt->comm_ops.abort(rt->ctx);
         rt->comm_ops.wake(rt->ctx);

@@ -28,7 +28,7 @@ int zero__runtime_error(struct zero_runtime *rt)
 {
     int err = 0;
 
-    if (atomic_load_explicit(&rt->job_failed, memory_order_acquire) || rt->err)
+    if (zero__runtime_over(rt))
         err = zero__job_report(rt->job); /* the job's decision goes before this rank's view */
     if (!err && rt->err)
         err = zero__fail(rt->err, "%s", rt->err_text);

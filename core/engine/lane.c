@@ -184,7 +184,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
     int late = 0;
 
     pthread_mutex_lock(&rt->lock);
-    while (!reached(rt, ordinals) && !rt->err && !late) {
+    while (!reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
         struct timespec t;
         if (!began) {
             began = zero__now_ns();

@@ -31,7 +31,7 @@ static int lanes_start(struct zero_runtime *rt)
 {
     int n = 0;
 
-    if (rt->err) /* who waits has left, and what it pointed to */
+    if (zero__runtime_over(rt)) /* who waits has left, and what it pointed to */
         return 0;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];

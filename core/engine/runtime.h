@@ -207,6 +207,11 @@ struct zero_runtime {
 /* Makes the runtime fail: the first error wins, all ranks hear of it, all waiters return. */
 int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
                        const char *cause);
+/* Its end is decided, here or by another rank: nothing new starts, and nobody waits. */
+static inline int zero__runtime_over(struct zero_runtime *rt)
+{
+    return rt->err || atomic_load_explicit(&rt->job_failed, memory_order_acquire);
+}
 /* The runtime's error as this thread's sentence, or 0. */
 int zero__runtime_error(struct zero_runtime *rt);
 /* An operation that was aborted: what the job says was the reason, else err. */

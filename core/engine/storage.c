@@ -62,23 +62,23 @@ static int waits_over(const struct zero_runtime *rt, const struct slot *s)
 static int lane_start(struct zero_runtime *rt, uint32_t q)
 {
     struct tier *t = &rt->tiers[ZERO__T_DISK];
-    struct zero_io own[ZERO__MOST_IOS], *ios = own;
+    struct zero_io ios[ZERO__MOST_IOS];
     struct lane *l = &rt->lanes[q];
     uint32_t n;
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = l->started < l->issued ? zero__lane_slot(l, l->started + 1) : NULL;
-    if (!s || rt->err || !waits_over(rt, s)) {
-        if (s && !rt->err)
+    if (!s || zero__runtime_over(rt) || !waits_over(rt, s)) {
+        if (s && !zero__runtime_over(rt))
             atomic_store(&rt->storage_waits, 1); /* whoever it waits for wakes us */
         pthread_mutex_unlock(&rt->lock);
         return 0;
     }
     if (s->body) {
-        n = ios_fill(rt, s, own);
-    } else {
-        ios = s->raw_ios;
+        n = ios_fill(rt, s, ios);
+    } else { /* copied: after an error who waits for them leaves */
         n = s->n_raw;
+        memcpy(ios, s->raw_ios, n * sizeof *ios);
     }
     for (uint32_t i = 0; i < n; i++)
         ios[i].user = zero__user(q, l->started + 1);

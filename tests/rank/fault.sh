@@ -93,6 +93,8 @@ ok 'a rank dies at the very end' quotes '^zero run: rank 1 .*killed by signal 9'
 train 'kill:rank=1:n=5,delay=90000:rank=0:at=close' 60
 ok 'a transport that does not end after an error is not waited for' blames killed
 ok 'which is said' quotes 'left to the end of the process'
+train 'delay=60000:rank=0:at=done:n=1,delay=1500:rank=1:n=3,kill:rank=1:n=4' 60
+ok 'a transport that does not return keeps no rank from saying who has died' blames killed
 
 train stop:rank=1:n=5 60
 ok 'a rank stands still in a step: the other one names it' blames
