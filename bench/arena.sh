@@ -22,7 +22,7 @@ if [ -f "$1" ]; then
     trap 'rm -f "$tmp"' EXIT
     "$zero" bench arena "$@" >"$tmp" || status=$?
     cat "$tmp"
-    awk 'NR > 1 { s += $6 } END { printf "%-28s %.3f s\n", "all of them", s }' "$tmp"
+    awk 'NR > 1 { s += $6 * ($7 == "us" ? 1e-6 : $7 == "ms" ? 1e-3 : 1) } END { printf "%-28s %.3f s\n", "all of them", s }' "$tmp"
 else
     echo "no $data: left out" >&2
 fi

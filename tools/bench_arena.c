@@ -11,14 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "bench.h"
+#include "bench_args.h"
+#include "bench_ranks.h"
+#include "bench_record.h"
 #include "lifetimes.h"
 
-#define NODES UINT64_C(50000000)
+#define MOST_NODES UINT64_C(50000000)
+#define MOST_TASKS 64u
 #define MOST_BUFFERS 10000000
 #define RUNS 5
 #define ENOUGH_NS (ZERO_SECOND / 2)
@@ -34,13 +37,17 @@ static void help(FILE *f)
         "  --cut LIST   tasks of so many buffers cut at random from a rectangle: the lower bound\n"
         "               can be reached, but greedy passes miss it\n"
         "  --seed N     of these tasks (1)\n"
-        "  --nodes N    search effort for a file, about 5 million a second and core (50000000);\n"
-        "               0: greedy passes only\n"
+        "  --nodes N    search effort for a task, about 5 million a second and core (50M); 0: "
+        "greedy\n"
+        "               passes only\n"
         "  --threads N  threads of the search (as many as cores); the plan is the same with any\n"
-        "  --json       one JSON object a line instead of a table\n"
+        "  --no-check   do not look for overlaps\n"
+        "  --json       records, an object a line, instead of the table\n"
         "\n"
-        "\n"
-        "LIST is numbers with commas: 100,1000. A file starts with a line naming the columns\n"
+        "LIST is numbers with commas, perhaps with K or M: 100,10K; the option may be given more\n"
+        "than once. The method is the greedy pass that found the plan (by what buffers were\n"
+        "sorted, and which gap they got), a repair of its plan, or a search, of all buffers or of\n"
+        "those that are hard to place. A file starts with a line naming the columns\n"
         "id,lower,upper,size; a buffer of size bytes is alive at lower <= t < upper. The capacity\n"
         "is that of a name NAME.CAPACITY.csv, else the lower bound. Times are medians of up to\n"
         "five runs. Exit status: 0; 1 if a plan is above its capacity; 2 for bad use or a bad\n"
@@ -48,64 +55,100 @@ static void help(FILE *f)
         f);
 }
 
-struct bench {
-    struct zero__plan_params params;
-    uint64_t seed;
-    bool json;
+struct list {
+    uint64_t sizes[MOST_TASKS];
+    unsigned n;
 };
 
-static int later(const void *a, const void *b)
+struct bench {
+    struct zero__plan_params params;
+    struct list step, cut;
+    uint64_t seed;
+    bool json, check;
+};
+
+/* Plans a task, as often as RUNS and ENOUGH_NS allow. */
+static int task_solve(const struct bench *b, struct zero__lifetimes *l, struct zero__plan_result *r,
+                      struct bench_stats *time, unsigned *n)
 {
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    double times[RUNS];
+    int64_t all = 0;
+    uint32_t x, y;
+    int err = 0;
+
+    for (*n = 0; *n < RUNS && (*n == 0 || all < ENOUGH_NS) && !err; ++*n) {
+        int64_t start_ns = zero__now_ns(), ns;
+        err = zero__plan_solve(l->buffers, l->n, &b->params, r);
+        ns = zero__now_ns() - start_ns;
+        times[*n] = (double)ns * 1e-9;
+        all += ns;
+    }
+    if (!err && b->check)
+        err = zero__plan_check(l->buffers, l->n, &x, &y);
+    *time = bench_stats_of(times, *n);
+    return err;
 }
 
-/* Plans a task, as often as RUNS and ENOUGH_NS allow; the median time in *time_ns. */
-static int task_solve(const struct bench *b, struct zero__lifetimes *l,
-                      struct zero__plan_result *r, int64_t *time_ns)
+/* "12.3 us", "4.56 ms", "7.89 s": three digits that say something, for 10^2 buffers and for 10^6.
+ */
+static void time_text(double s, char text[32])
 {
-    int64_t times[RUNS], all = 0;
-    uint32_t x, y;
-    int n = 0, err = 0;
+    const char *unit = s < 1e-3 ? "us" : s < 1 ? "ms" : "s";
+    double x = s < 1e-3 ? s * 1e6 : s < 1 ? s * 1e3 : s;
 
-    while (n < RUNS && (n == 0 || all < ENOUGH_NS) && !err) {
-        int64_t start_ns = zero__now_ns();
-        err = zero__plan_solve(l->buffers, l->n, &b->params, r);
-        times[n] = zero__now_ns() - start_ns;
-        all += times[n++];
-    }
-    if (!err)
-        err = zero__plan_check(l->buffers, l->n, &x, &y);
-    qsort(times, (size_t)n, sizeof *times, later);
-    *time_ns = times[n / 2];
-    return err;
+    snprintf(text, 32, "%.*f %s", x < 10 ? 2 : x < 100 ? 1 : 0, x, unit);
+}
+
+static void report(const struct bench *b, const char *name, const struct zero__lifetimes *l,
+                   const struct zero__plan_result *r, const struct bench_stats *time, unsigned n,
+                   bool fits)
+{
+    double ratio = r->lower_bound ? (double)r->height / (double)r->lower_bound : 1.0;
+    const struct bench_field fields[] = {
+        {"task", 0, name},
+        {"buffers", l->n, NULL},
+        {"lower_bound", (double)r->lower_bound, NULL},
+        {"peak", (double)r->height, NULL},
+        {"ratio", ratio, NULL},
+        {"method", 0, r->method},
+        {"threads", b->params.n_threads, NULL},
+        {"nodes", (double)b->params.node_budget, NULL},
+    };
+    struct bench_record record = {.bench = "arena",
+                                  .op = "plan",
+                                  .time = *time,
+                                  .n = n,
+                                  .check = !b->check ? "off"
+                                           : fits    ? "ok"
+                                                     : "failed",
+                                  .fields = fields,
+                                  .n_fields = sizeof fields / sizeof *fields};
+    char took[32];
+
+    time_text(time->median, took);
+    if (b->json)
+        bench_record_json(&record);
+    else
+        printf("%-28s %8" PRIu32 " %16" PRIu64 " %16" PRIu64 " %9.6f %9s %6.1f%%  %s%s\n", name,
+               l->n, r->lower_bound, r->height, ratio, took, 100 * time->spread, r->method,
+               fits ? "" : " (above the capacity)");
+    fflush(stdout);
 }
 
 /* Plans one task and prints its line; 0 fits, 1 does not, 2 could not be planned. */
 static int task_bench(struct bench *b, const char *name, struct zero__lifetimes *l)
 {
     struct zero__plan_result r;
-    int64_t time_ns;
+    struct bench_stats time;
+    unsigned n;
 
     b->params.capacity = l->capacity;
-    if (task_solve(b, l, &r, &time_ns)) {
+    if (task_solve(b, l, &r, &time, &n)) {
         fprintf(stderr, "zero bench arena: %s: %s\n", name, zero__error_text());
         return 2;
     }
-    uint64_t capacity = l->capacity > 0 ? l->capacity : r.lower_bound;
-    bool fits = r.height <= capacity;
-    double ratio = r.lower_bound ? (double)r.height / (double)r.lower_bound : 1.0;
-    if (b->json)
-        printf("{\"bench\":\"arena\",\"op\":\"plan\",\"task\":\"%s\",\"buffers\":%" PRIu32
-               ",\"lower_bound\":%" PRIu64 ",\"peak\":%" PRIu64 ",\"ratio\":%.9f,\"median_s\":%.6f,"
-               "\"method\":\"%s\",\"check\":%s}\n",
-               name, l->n, r.lower_bound, r.height, ratio, (double)time_ns / 1e9, r.method,
-               fits ? "true" : "false");
-    else
-        printf("%-28s %8" PRIu32 " %16" PRIu64 " %16" PRIu64 " %9.6f %9.3f  %s%s\n", name, l->n,
-               r.lower_bound, r.height, ratio, (double)time_ns / 1e9, r.method,
-               fits ? "" : " (above the capacity)");
-    fflush(stdout);
+    bool fits = r.height <= (l->capacity > 0 ? l->capacity : r.lower_bound);
+    report(b, name, l, &r, &time, n, fits);
     return fits ? 0 : 1;
 }
 
@@ -123,41 +166,45 @@ static int file_bench(struct bench *b, const char *path)
     return status;
 }
 
-/* A whole number of at most `most`; else a line on standard error. */
-static bool number_read(const char *option, const char *text, uint64_t most, uint64_t *out)
+/* Numbers with commas, added to *list. */
+static bool list_read(const char *option, const char *text, struct list *list)
 {
-    char *end;
+    for (const char *at = text;; at++) {
+        char item[32];
+        size_t len = strcspn(at, ",");
+        uint64_t n;
 
-    errno = 0;
-    unsigned long long x = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || x > most) {
-        fprintf(stderr,
-                "zero bench arena: %s is \"%s\", which is no whole number up to %" PRIu64 "\n",
-                option, text, most);
-        return false;
+        snprintf(item, sizeof item, "%.*s", len < sizeof item ? (int)len : 0, at);
+        if (list->n == MOST_TASKS) {
+            fprintf(stderr, "zero bench arena: %s: more than %u numbers: leave some out\n", option,
+                    MOST_TASKS);
+            return false;
+        }
+        if (!bench_count("arena", option, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS, &n))
+            return false;
+        list->sizes[list->n++] = n;
+        at += len;
+        if (!*at)
+            return true;
     }
-    *out = x;
-    return true;
 }
 
-/* The tasks of a LIST; the status of the worst. */
-static int made_bench(struct bench *b, const char *option, char *list)
+/* The tasks of a list; the status of the worst. */
+static int made_bench(struct bench *b, const char *kind, const struct list *list)
 {
-    int step = !strcmp(option, "--step"), status = 0;
+    bool step = list == &b->step;
+    int status = 0;
 
-    for (char *rest, *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+    for (unsigned i = 0; i < list->n && status < 2; i++) {
         struct zero__lifetimes l = {0};
+        uint32_t n = (uint32_t)list->sizes[i];
         char name[64];
-        uint64_t n;
-        if (!number_read(option, item, MOST_BUFFERS, &n))
-            return 2;
-        int err = step ? zero__lifetimes_step((uint32_t)n, b->seed, &l)
-                       : zero__lifetimes_cut((uint32_t)n, b->seed, &l);
+        int err = step ? zero__lifetimes_step(n, b->seed, &l) : zero__lifetimes_cut(n, b->seed, &l);
         if (err) {
             fprintf(stderr, "zero bench arena: %s\n", zero__error_text());
             return 2;
         }
-        snprintf(name, sizeof name, "%s-%" PRIu64, step ? "step" : "cut", n);
+        snprintf(name, sizeof name, "%s-%" PRIu32, kind, n);
         int one = task_bench(b, name, &l);
         status = one > status ? one : status;
         zero__lifetimes_destroy(&l);
@@ -165,56 +212,89 @@ static int made_bench(struct bench *b, const char *option, char *list)
     return status;
 }
 
+enum { STEP = 256, CUT, SEED, NODES, THREADS, CHECK, NO_CHECK, JSON };
+
+static const struct option longs[] = {
+    {"step", required_argument, NULL, STEP},
+    {"cut", required_argument, NULL, CUT},
+    {"seed", required_argument, NULL, SEED},
+    {"nodes", required_argument, NULL, NODES},
+    {"threads", required_argument, NULL, THREADS},
+    {"check", no_argument, NULL, CHECK},
+    {"no-check", no_argument, NULL, NO_CHECK},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static bool value(int c, const char *text, struct bench *b)
+{
+    uint64_t x;
+
+    switch (c) {
+    case STEP:
+        return list_read("--step", text, &b->step);
+    case CUT:
+        return list_read("--cut", text, &b->cut);
+    case SEED:
+        return bench_number("arena", "--seed", text, 0, UINT64_MAX, &b->seed);
+    case NODES:
+        return bench_count("arena", "--nodes", text, 1000, 0, UINT64_MAX, &b->params.node_budget);
+    case THREADS:
+        if (!bench_number("arena", "--threads", text, 1, 1024, &x))
+            return false;
+        b->params.n_threads = (uint32_t)x;
+        return true;
+    default:
+        b->json |= c == JSON;
+        if (c == CHECK || c == NO_CHECK)
+            b->check = c == CHECK;
+        return true;
+    }
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int run(struct bench *b, int argc, char **argv)
+{
+    if (!b->json)
+        printf("%-28s %8s %16s %16s %9s %9s %7s  %s\n", "task", "buffers", "lower bound",
+               "planned peak", "ratio", "time", "spread", "method");
+    int status = made_bench(b, "step", &b->step);
+    if (status < 2)
+        status = larger(status, made_bench(b, "cut", &b->cut));
+    for (int i = 0; i < argc; i++)
+        status = larger(status, file_bench(b, argv[i]));
+    return status;
+}
+
 int bench_arena(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nodes", required_argument, NULL, 'n'},
-        {"threads", required_argument, NULL, 't'},
-        {"step", required_argument, NULL, 's'},
-        {"cut", required_argument, NULL, 'c'},
-        {"seed", required_argument, NULL, 'r'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t n_threads = n_cores > 0 ? (uint64_t)n_cores : 1;
-    struct bench b = {.params = {.align = 1, .node_budget = NODES}, .seed = 1};
-    char *step = NULL, *cut = NULL;
-    int status = 0, c;
+    struct bench b = {
+        .params = {.align = 1, .node_budget = MOST_NODES, .n_threads = (uint32_t)bench_cores()},
+        .seed = 1,
+        .check = true};
+    int c;
 
+    opterr = 0;
     optind = 1;
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
         if (c == 'h') {
             help(stdout);
             return 0;
         }
-        step = c == 's' ? optarg : step;
-        cut = c == 'c' ? optarg : cut;
-        b.json |= c == 'j';
-        if (c == '?' || (c == 'n' && !number_read("--nodes", optarg, UINT64_MAX,
-                                                  &b.params.node_budget)) ||
-            (c == 't' && !number_read("--threads", optarg, 1024, &n_threads)) ||
-            (c == 'r' && !number_read("--seed", optarg, UINT64_MAX, &b.seed)))
+        if (c == '?' || c == ':')
+            return bench_bad_option("arena", longs, c, argv);
+        if (!value(c, optarg, &b))
             return 2;
     }
-    if (optind == argc && !step && !cut) {
-        help(stderr);
+    if (optind == argc && !b.step.n && !b.cut.n) {
+        fputs("zero bench arena: no FILE, --step or --cut is given: see zero bench arena --help\n",
+              stderr);
         return 2;
     }
-    b.params.n_threads = (uint32_t)n_threads;
-    if (!b.json)
-        printf("%-28s %8s %16s %16s %9s %9s  %s\n", "task", "buffers", "lower bound",
-               "planned peak", "ratio", "seconds", "method");
-    if (step)
-        status = made_bench(&b, "--step", step);
-    if (cut && status < 2) {
-        int one = made_bench(&b, "--cut", cut);
-        status = one > status ? one : status;
-    }
-    for (int i = optind; i < argc; i++) {
-        int one = file_bench(&b, argv[i]);
-        status = one > status ? one : status;
-    }
-    return status;
+    return run(&b, argc - optind, argv + optind);
 }

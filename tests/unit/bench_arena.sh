@@ -47,10 +47,35 @@ good "a step's buffers" '^step-300 +300 .* 1.000000 ' --nodes 0 --step 300
 good "a long step" '^step-20000 +20000 .* 1.000000 .*repair$' --nodes 2000000 --step 20000
 good "another" '^step-20000 +20000 .* 1.000000 .*core' --nodes 2000000 --step 20000 --seed 3
 good "a random cut" '^cut-60 +60 .* 1.000000 ' --cut 60 --seed 7
-good "an object a line" '^{"bench":"arena","op":"plan","task":"step-44","buffers":44,.*"check":true}$' \
+good "an object a line" '^{"bench":"arena","op":"plan","median_s":.*,"spread":.*,"check":"ok",.*"task":"step-44","buffers":44,' \
     --json --step 44
-bench --cut 1e9
-ok "a list that is none" [ "$status" = 2 ]
+bench --json x.11.csv
+ok "a plan above its capacity has failed" grep -q '"check":"failed"' out
+good "unless nobody checks" '"check":"off"' --json --no-check --step 44
+cp x.12.csv 'a "b\c.csv'
+good "names are escaped" '"task":"a \\"b\\\\c.csv"' --json 'a "b\c.csv'
+good "times can be read for few buffers" '^step-100 .* [0-9.]+ [um]s +[0-9.]+%  ' --step 100
+good "units" '^step-1000 +1000 ' --nodes 1K --step 1K
+bench --nodes 0 --step 10,20 --step 30 --cut 40
+ok "lists add up" [ "$(grep -cE '^(step|cut)-[1-4]0 ' out)" = 4 ]
+
+refused() { # WORDS ARG...: bad use, one sentence, no head of a table
+    words=$1
+    shift
+    bench "$@"
+    ok "refused: $*" [ "$status" = 2 ]
+    ok "$words" grep -q "^zero bench arena: .*$words" err
+    ok "that is all" [ "$(cat out err | wc -l)" = 1 ]
+}
+refused '-[-]cut is "1e9"' --cut 1e9
+refused '-[-]step is "1e3"' --step 1e3
+refused '-[-]step is ""' --step ,
+refused '-[-]step is ""' --step 10,
+refused '-[-]step is "0"' --step 0
+refused '-[-]cut is "0"' --step 10 --cut 0
+refused '-[-]threads is "0"' --threads 0 --step 10
+refused '-[-]nods is not an option: see zero bench arena -[-]help' --nods 5
+refused 'is given: see zero bench arena --help' --json
 
 bad "an empty file" "empty" ''
 bad "a missing column" 'no column "upper"' 'id,lower,size\na,1,2\n'
