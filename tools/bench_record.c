@@ -31,7 +31,10 @@ static void put_text(const char *name, const char *text)
 static void put_real(const char *name, double x)
 {
     put_name(name);
-    printf("%.9g", x);
+    if (x > -0x1p53 && x < 0x1p53 && x == (double)(int64_t)x)
+        printf("%.0f", x); /* bytes, say, to the last one */
+    else
+        printf("%.9g", x);
 }
 
 static void put_nonzero(const char *name, double x)

@@ -54,6 +54,7 @@ ok "a plan above its capacity has failed" grep -q '"check":"failed"' out
 good "unless nobody checks" '"check":"off"' --json --no-check --step 44
 cp x.12.csv 'a "b\c.csv'
 good "names are escaped" '"task":"a \\"b\\\\c.csv"' --json 'a "b\c.csv'
+good "bytes to the last one" '"lower_bound":1100910592,"peak":1100910592,' --json --step 1000
 good "times can be read for few buffers" '^step-100 .* [0-9.]+ [um]s +[0-9.]+%  ' --step 100
 good "units" '^step-1000 +1000 ' --nodes 1K --step 1K
 bench --nodes 0 --step 10,20 --step 30 --cut 40
