@@ -10,7 +10,6 @@ rounds it to bf16. deepspeed-direct keeps no master copy: it updates bf16 parame
 gradients in bf16, with fp32 momentum and variance, and moves fewer bytes for less precise results.
 """
 import json
-import math
 import statistics
 import sys
 import time
@@ -84,13 +83,11 @@ def main():
         start = time.perf_counter()
         bench.step()
         times.append(time.perf_counter() - start)
-    times.sort()
     median = statistics.median(times)
     n = bench.size * int(n_tensors)
     print(json.dumps({
         "bench": "optimizer", "op": "adamw", "variant": variant, "params": n, "grad_dtype": grad,
         "threads": int(threads), "median_s": median, "ns_per_param": median / n * 1e9,
-        "spread": (times[math.floor(len(times) * 0.9)] - times[len(times) // 10]) / median,
         "check": "ok" if good else "wrong",
     }))
 

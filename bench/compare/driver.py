@@ -13,14 +13,17 @@ import time
 import programs
 import report
 
-KINDS = ("collectives", "transports", "optimizer", "steps")
+KINDS = ("collectives", "transports", "optimizer", "steps", "limits")
+MOST_AGAIN = 2  # repetitions of a round that was disturbed
 HELP = """
 A part runs its programs in turn, libzero and each peer once a round. Every round is kept in
 bench/compare/state/ of the build folder, so that a run that was ended goes on where it was: a part
 that is done is not run again unless --again says so or the commit or the settings have changed.
+Before each program it is noted how many other processes want to run; a round in which there were
+any is done again, at most twice.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts named,
-only those are published.
+only those have to be complete, and the others are listed as not measured.
 """
 
 
@@ -28,7 +31,8 @@ def arguments():
     p = argparse.ArgumentParser(prog="bench/compare/run", description="Compares with the peers.",
                                 epilog=HELP)
     p.add_argument("what", nargs="*", default=["all"],
-                   help="all (default), collectives, optimizer, steps, or parts by name")
+                   help="all (default), collectives, transports, optimizer, steps, limits, or "
+                   "parts by name")
     p.add_argument("--list", action="store_true", help="the parts, and how far each is")
     p.add_argument("--rounds", type=int, default=7, help="how often each program runs (7)")
     p.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
@@ -59,10 +63,10 @@ class State:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{part.name}.json"
         self.fresh = {"part": part.name, "settings": settings, "rounds": [], "failed": {},
-                      "load": [], "seconds": 0.0}
+                      "load": [], "others": [], "again": [], "seconds": 0.0}
         try:
             self.data = json.loads(self.path.read_text())
-            if self.data["settings"] != settings:
+            if self.data["settings"] != settings or not self.fresh.keys() <= self.data.keys():
                 self.data = self.fresh
         except (OSError, ValueError, KeyError):
             self.data = self.fresh
@@ -86,11 +90,37 @@ class State:
                 if r >= len(rounds) or p.name not in rounds[r]]
 
 
+def others(samples=9, pause_s=0.05):
+    """How many processes of others want to run now: of some looks the one in the middle."""
+    seen = []
+    for _ in range(samples):
+        with open("/proc/loadavg", encoding="ascii") as file:
+            seen.append(int(file.read().split()[3].split("/")[0]) - 1)  # this one runs, too
+        time.sleep(pause_s)
+    return max(0, sorted(seen)[samples // 2])
+
+
+def round_end(state, part, number):
+    """A round in which others ran does not count, unless it was tried often enough."""
+    data = state.data
+    if any(r == number for r, _ in state.missing(part, number + 1)) or \
+            not data["others"][number] or data["again"][number] == MOST_AGAIN:
+        return
+    print(f"  round {number + 1}  others ran ({data['others'][number]}): once more", flush=True)
+    data["rounds"][number] = {}
+    data["others"][number] = 0
+    data["again"][number] += 1
+    state.save()
+
+
 def run_program(state, number, program):
     data = state.data
     while len(data["rounds"]) <= number:
         data["rounds"].append({})
         data["load"].append(round(os.getloadavg()[0], 2))
+        data["others"].append(0)
+        data["again"].append(0)
+    data["others"][number] = max(data["others"][number], others())
     start = time.monotonic()
     try:
         found = program.run()
@@ -116,6 +146,7 @@ def run_part(part, state, options, deadline):
         if time.monotonic() > deadline and program is part.programs[0]:
             return False
         run_program(state, number, program)
+        round_end(state, part, number)
     return True
 
 
@@ -137,8 +168,10 @@ def chosen(parts, what):
 def write_results(parts, settings, options, scale):
     done = [(p, State(p, settings)) for p in parts]
     done = [(p, s.data) for p, s in done if s.data["rounds"] or s.data["failed"]]
+    there = {p.name for p, _ in done}
     results = report.results(done, settings, options.rounds, scale,
-                             datetime.date.today().isoformat())
+                             datetime.date.today().isoformat(),
+                             [p for p in programs.all_parts(scale) if p.name not in there])
     name = "RESULTS-quick" if options.quick else "RESULTS"
     (programs.OUT / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (programs.OUT / f"{name}.md").write_text(report.markdown(results))
@@ -151,7 +184,9 @@ def publish(parts, settings, options, scale):
         sys.exit("bench/compare/run: not published: wanted are all parts, at full size, with 7 "
                  f"rounds, of a commit without changes ({settings['commit']}); to be run: "
                  f"{' '.join(missing) or 'nothing'}")
-    write_results(parts, settings, options, scale)
+    complete = [p for p in programs.all_parts(scale)
+                if not State(p, settings).missing(p, options.rounds)]
+    write_results(complete, settings, options, scale)
     for name in ("RESULTS.md", "RESULTS.json"):
         shutil.copyfile(programs.OUT / name, programs.TOP / "bench" / name)
         print(f"bench/{name} is written")

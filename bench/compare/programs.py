@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 BUILD = Path(os.environ.get("ZERO_TEST_BUILD") or os.getcwd()).resolve()
 OUT = BUILD / "bench" / "compare"
-PEERS = ("openmpi", "mpich", "pytorch", "deepspeed")
+PEERS = ("openmpi", "mpich", "pytorch", "deepspeed", "ucp_ring", "ofi_ring")
 SIZES = tuple(4096 << shift for shift in range(0, 15, 2))
 
 
@@ -36,10 +36,15 @@ class Scale:
     warmup: int = 2
     steps: int = 2
     limit_s: int = 300  # no program takes longer, or it has failed
+    limit_sizes: tuple = tuple(1 << shift for shift in range(20, 31, 2))
+    limit_ranks: tuple = (2, 4, 8)
+    limit_steps: int = 9
+    arena: tuple = (100, 1000, 10_000, 100_000)
 
 
 QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, params=1_000_000, tensors=10,
-              preset="tiny", seq=64, warmup=1, steps=1)
+              preset="tiny", seq=64, warmup=1, steps=1, limit_sizes=(1 << 20,),
+              limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000))
 
 
 class Failed(Exception):
@@ -278,7 +283,7 @@ def transports(scale):
         plugin, wire = name.split("-")
         yield Part(f"transport-{name}", "transports", f"{plugin} over {wire}, 2 ranks", [
             Program("zero", f"libzero {plugin}", run=lambda w=work: zero_over(*w)),
-            Program("ring", "bare exchange", run=lambda w=work, r=ring: bare_ring(*w, r)),
+            Program("ring", "bare exchange", ring, lambda w=work, r=ring: bare_ring(*w, r)),
             Program("openmpi", f"Open MPI, btl {btl}", "openmpi",
                     lambda b=btl: mpi_over(scale, b)),
         ])
@@ -367,7 +372,8 @@ def peer_step(scale, dtype, batch, how):
 
 def steps(scale):
     peers = {
-        0: [("ddp", "PyTorch DDP", "pytorch")],
+        0: [("ddp", "PyTorch DDP", "pytorch"),
+            ("ddp-autocast", "PyTorch DDP, fp32 parameters, autocast", "pytorch")],
         1: [("zero-redundancy", "PyTorch DDP + ZeroRedundancyOptimizer", "pytorch"),
             ("deepspeed-1", "DeepSpeed stage 1", "deepspeed")],
         2: [("fsdp2-keep", "PyTorch FSDP2, parameters kept", "pytorch"),
@@ -391,5 +397,86 @@ def steps(scale):
             yield part
 
 
+# ---- Limits --------------------------------------------------------------------------------------
+
+
+class Measured:
+    """A benchmark of libzero's, and in the same run what limits it, as if that were a program."""
+
+    def __init__(self, find):
+        self.find, self.found = find, None
+
+    def zero(self):
+        self.found = self.find()
+        return {key: value if isinstance(value, str) else checked(value)
+                for key, value in self.found.items()}
+
+    def limit(self):
+        found, self.found = self.found or self.find(), None
+        return {key: r if isinstance(r, str) else r["limit_s"] for key, r in found.items()
+                if isinstance(r, str) or "limit_s" in r}
+
+
+def available_bytes():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+
+
+def limits_coll(scale, ranks):
+    """Each rank has a source and a destination in shared memory, and both again for the limit."""
+    most, found = available_bytes() * 0.8, {}
+    sizes = [size for size in scale.limit_sizes if 4 * ranks * size < most]
+    ops = ("all_gather", "reduce_scatter", "all_reduce")
+    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", ",".join(ops),
+               "--bytes", ",".join(map(str, sizes)), "--reps", scale.samples, "--json"]
+    for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
+        found[f"{r['op']} {r.get('wanted_bytes', r['bytes'])}"] = r
+    for op in ops:
+        for size in scale.limit_sizes:
+            found.setdefault(f"{op} {size}", f"{4 * ranks * size >> 30} GiB of memory are needed")
+    return found
+
+
+def limits_optimizer(scale, threads):
+    command = ["./zero", "bench", "optimizer", "--params", scale.params, "--threads", threads,
+               "--reps", 5, "--json"]
+    env = environment(ZERO_THREADS=str(threads))
+    found = records(run([(pinned(cores()[:threads], command), env)], scale.limit_s))
+    return {r["op"]: r for r in found}
+
+
+def limits_step(scale):
+    command = ["./zero", "bench", "step", "--preset", scale.preset, "--stage", 3, "--seq",
+               scale.seq, "--batch", 1, "--steps", scale.limit_steps, "--json"]
+    found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
+    return {r["op"]: r for r in found}
+
+
+def limits_arena(scale):
+    command = ["./zero", "bench", "arena", "--step", ",".join(map(str, scale.arena)), "--json"]
+    found = records(run([(pinned(cores(), command), environment())], scale.limit_s))
+    return {r["task"]: r for r in found}
+
+
+def limits(scale):
+    work = [(f"coll-{n}", f"collectives of {n} ranks", lambda n=n: limits_coll(scale, n), True)
+            for n in scale.limit_ranks]
+    work += [(f"optimizer-{t}", f"AdamW, {t} thread{'s' * (t > 1)}",
+              lambda t=t: limits_optimizer(scale, t), True)
+             for t in range(1, min(2, len(cores())) + 1)]
+    if len(cores()) >= RANKS:
+        work.append(("step", f"a step of GPT-2 {scale.preset}, stage 3, {RANKS} ranks",
+                     lambda: limits_step(scale), False))
+    work.append(("arena", "plans of the buffers of a step", lambda: limits_arena(scale), False))
+    for name, title, find, limited in work:
+        measured = Measured(find)
+        part = Part(f"limits-{name}", "limits", title,
+                    [Program("zero", "libzero", run=measured.zero)])
+        if limited:
+            part.programs.append(Program("limit", "limit", run=measured.limit))
+        yield part
+
+
 def all_parts(scale):
-    return [*collectives(scale), *transports(scale), *optimizer(scale), *steps(scale)]
+    return [*collectives(scale), *transports(scale), *optimizer(scale), *steps(scale),
+            *limits(scale)]

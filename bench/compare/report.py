@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Medians, spreads and ratios of what driver.py has kept, as JSON and as Markdown.
 
-A time is the median over the rounds, its spread (90 % quantile - 10 % quantile) / median. A ratio is
+A time is the median over the rounds, its spread (90 % quantile - 10 % quantile) / median, both as
+`zero bench` has them (tools/bench_stats.c). A ratio is
 the median of the ratios of single rounds, the peer's time to libzero's right before it, so that
 what slows down both in one round cancels; above 1 libzero is faster.
 """
@@ -12,16 +13,21 @@ import subprocess
 import programs
 
 
-def median(values):
+def quantile(values, q):
+    """Between two values where it has to be."""
     values = sorted(values)
-    n = len(values)
-    return (values[(n - 1) // 2] + values[n // 2]) / 2
+    at = q * (len(values) - 1)
+    i = int(at)
+    return values[i] + (at - i) * (values[i + 1] - values[i]) if i + 1 < len(values) else values[-1]
+
+
+def median(values):
+    return quantile(values, 0.5)
 
 
 def spread(values):
-    values = sorted(values)
-    n = len(values)
-    return (values[min(n - 1, n * 9 // 10)] - values[n // 10]) / median(values)
+    middle = median(values)
+    return (quantile(values, 0.9) - quantile(values, 0.1)) / middle if middle > 0 else 0
 
 
 def lines_of(*command):
@@ -100,6 +106,7 @@ def summary(part, data, n_rounds):
     if part.kind in ("collectives", "transports"):
         keys.sort(key=lambda key: (key.split(" ")[0] not in ("f32", "all_gather"), int(key.split(" ")[1])))
     out = {"part": part.name, "kind": part.kind, "title": part.title, "load": data["load"],
+           "others": data["others"][:n_rounds], "repeated_rounds": sum(data["again"]),
            "seconds": round(data["seconds"]), "programs": [], "rows": {}}
     for p in part.programs:
         missing = programs.peer_line(p.peer) if not programs.installed(p.peer) else \
@@ -113,10 +120,13 @@ def summary(part, data, n_rounds):
     return out
 
 
-def results(done, settings, n_rounds, scale, date):
+def results(done, settings, n_rounds, scale, date, left_out=()):
+    """left_out: the parts that were not run; they are named, so that nothing is missing silently."""
     return {"date": date, "commit": settings["commit"], "quick": settings["quick"],
             "rounds": n_rounds, "scale": vars(scale), "machine": machine(),
-            "versions": versions(), "parts": [summary(p, d, n_rounds) for p, d in done]}
+            "versions": versions(), "parts": [summary(p, d, n_rounds) for p, d in done],
+            "not_measured": [{"part": p.name, "kind": p.kind, "title": p.title}
+                             for p in left_out]}
 
 
 # ---- Markdown ------------------------------------------------------------------------------------
@@ -164,6 +174,13 @@ also keeps activations in bf16; zero-gpt2 keeps them in fp32. Both multiply in b
 the processor has instructions for it and, for zero-gpt2, where its line above says so; otherwise
 zero-gpt2 widens to fp32. In fp32 both do the same work, each with its own BLAS. Every program also
 starts anew in each round; its first {warmup} steps do not count.
+""",
+    "limits": """\
+libzero alone, beside what limits it: plain loops with the same loads and stores, measured in turn
+with it in the same run (`zero bench`). The bold ratio is the limit's time to libzero's: 0.9 is 90 %
+of the limit, above 1 libzero is better to the memory than those loops. Collectives are of fp32 in
+shm; with more ranks than cores both take turns on them. Of a step `exposed` is what it waits for
+with nothing to compute.
 """,
 }
 
@@ -223,6 +240,15 @@ def collectives_table(part):
         ["", "bytes", *(p["label"] for p in part["programs"])], rows)
 
 
+def limits_table(part):
+    rows = []
+    for key, row in part["rows"].items():
+        name, _, size = key.partition(" ")
+        rows.append([name + (", " + size_text(int(size)) if size else ""),
+                     *(figure(row[p["name"]]) for p in part["programs"])])
+    return f"\n### {part['title']}\n\n" + table(["", *(p["label"] for p in part["programs"])], rows)
+
+
 def list_table(part, params):
     rows = []
     for p in part["programs"]:
@@ -251,22 +277,34 @@ def markdown(found):
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
-             ("load", "before each round, least to most: " + load_text(found["parts"]))]
+             ("load", "before each round, least to most: " + load_text(found["parts"])),
+             ("others", others_text(found["parts"]))]
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
-    titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer", "steps": "Training steps"}
+    titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
+              "steps": "Training steps", "limits": "Limits"}
     for kind, title in titles.items():
         parts = [p for p in found["parts"] if p["kind"] == kind]
-        if not parts:
+        left_out = [p["title"] for p in found.get("not_measured", []) if p["kind"] == kind]
+        if not parts and not left_out:
             continue
         text += f"\n## {title}\n\n{NOTES[kind].format(**scale)}"
         for part in parts:
             text += collectives_table(part) if kind in ("collectives", "transports") else \
+                limits_table(part) if kind == "limits" else \
                 list_table(part, scale["params"] if kind == "optimizer" else 0)
-        missing = reasons(parts)
+        missing = reasons(parts) + "".join(f"- {title}: not measured\n" for title in left_out)
         if missing:
             text += f"\nNot measured:\n\n{missing}"
     return text
+
+
+def others_text(parts):
+    seen = [x for part in parts for x in part.get("others", [])]
+    again = sum(part.get("repeated_rounds", 0) for part in parts)
+    return "processes that wanted to run besides, in the rounds that count: " \
+           f"{sum(x == 0 for x in seen)} rounds with none, most {max(seen, default=0)}; " \
+           f"{again} disturbed rounds were repeated"
 
 
 def load_text(parts):

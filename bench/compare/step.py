@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of GPT-2 with PyTorch or DeepSpeed on the processor; rank 0 writes a JSON record.
 
-    step.py --how ddp|zero-redundancy|fsdp2|fsdp2-keep|deepspeed-1|deepspeed-2|deepspeed-3
+    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|deepspeed-1|deepspeed-2|deepspeed-3
             [--preset 124M] [--dtype bf16] [--seq 256] [--batch 1] [--warmup 2] [--steps 3]
             --text FILE
 
 One process per rank, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment. With bf16
 all have bf16 parameters and gradients on the wire and fp32 master copies, momentum and variance,
-as zero-gpt2 does. The norm of the gradient is clipped to 1. A step is timed on rank 0 from the
+as zero-gpt2 does; but ddp-autocast, the usual recipe, keeps parameters, gradients and what goes
+over the wire in fp32 and multiplies in bf16. The norm of the gradient is clipped to 1. A step is timed on rank 0 from the
 tokens to the end of the update, with the sum of the losses over the ranks.
 """
 import argparse
@@ -33,6 +34,9 @@ class MasterAdamW(torch.optim.Optimizer):
         super().__init__(params, hyper)
         self.copies = [[(p, p.detach().float()) for p in group["params"]]
                        for group in self.param_groups]
+        for copies in self.copies:
+            for _, copy in copies:
+                copy.grad = torch.zeros_like(copy)  # kept: nothing is allocated in a step
         self.inner = torch.optim.AdamW(
             [{"params": [c for _, c in copies], "weight_decay": group["weight_decay"]}
              for copies, group in zip(self.copies, self.param_groups)], fused=True, **HYPER)
@@ -41,12 +45,11 @@ class MasterAdamW(torch.optim.Optimizer):
     def step(self, closure=None):
         for copies in self.copies:
             for p, copy in copies:
-                copy.grad = p.grad.float()
+                copy.grad.copy_(p.grad)
         self.inner.step()
         for copies in self.copies:
             for p, copy in copies:
                 p.copy_(copy)
-                copy.grad = None
 
 
 def adamw(low_precision):
@@ -58,11 +61,12 @@ def adamw(low_precision):
 class Torch:
     """A model, what clips its gradients, and an optimizer."""
 
-    def __init__(self, model, optimizer):
-        self.model, self.optimizer = model, optimizer
+    def __init__(self, model, optimizer, autocast=False):
+        self.model, self.optimizer, self.autocast = model, optimizer, autocast
 
     def step(self, tokens, targets):
-        loss = self.model(tokens, targets)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            loss = self.model(tokens, targets)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
@@ -70,14 +74,15 @@ class Torch:
         return loss, norm
 
 
-def make_ddp(model, dtype, sharded_states):
+def make_ddp(model, dtype, sharded_states, autocast=False):
     from torch.nn.parallel import DistributedDataParallel
+    dtype = torch.float32 if autocast else dtype
     model = model.to(dtype)
     ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
     kind, hyper = adamw(dtype != torch.float32)
     params = gpt2.groups(ddp.parameters(), WEIGHT_DECAY)
     if not sharded_states:
-        return Torch(ddp, kind(params, **hyper))
+        return Torch(ddp, kind(params, **hyper), autocast)
     from torch.distributed.optim import ZeroRedundancyOptimizer
     return Torch(ddp, ZeroRedundancyOptimizer(params, optimizer_class=kind,
                                               parameters_as_bucket_view=True, **hyper))
@@ -117,8 +122,9 @@ class DeepSpeed:
 def make(options, dtype):
     torch.manual_seed(1)
     model = gpt2.GPT2(options.preset)
-    if options.how in ("ddp", "zero-redundancy"):
-        return make_ddp(model, dtype, options.how != "ddp")
+    if options.how in ("ddp", "ddp-autocast", "zero-redundancy"):
+        return make_ddp(model, dtype, options.how == "zero-redundancy",
+                        options.how == "ddp-autocast" and dtype != torch.float32)
     if options.how.startswith("fsdp2"):
         return make_fsdp2(model, dtype, options.how == "fsdp2-keep")
     if options.how.startswith("deepspeed-"):
