@@ -200,6 +200,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
 static void arrays_free(struct zero_runtime *rt)
 {
     zero__flight_free(rt);
+    zero__history_free(rt);
     free(rt->sum_parts);
     free(rt->times.ring);
     free(rt->contributed);

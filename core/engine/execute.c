@@ -73,6 +73,7 @@ static void coll_fill(struct zero_runtime *rt, const struct slot *s, const struc
                                             : grad_dtype(rt, s->body, src);
     c->dst_dtype = op->kind == ZERO__GATHER ? c->src_dtype : grad_dtype(rt, s->body, dst);
     c->count = rt->model.segments[src->segment].shard;
+    c->epoch = src->segment + 1; /* units of one size are told apart */
     if (op->kind == ZERO__REDUCE) {
         c->redop = ZERO_SUM;
         c->scale = 1.0f / (float)rt->ranks;
@@ -97,7 +98,7 @@ static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct
     uint32_t n = op->n_accesses / 2;
 
     if (op->kind == ZERO__MAP) {
-        colls[0] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1};
+        colls[0] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .epoch = x->segment + 1};
         return 1;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -105,14 +106,18 @@ static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct
     return n;
 }
 
-int zero__collective_failed(const struct slot *s, int err)
+int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err)
 {
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
     char text[ZERO_ERROR_BYTES];
 
-    if (err != -EPROTO || !op || op->kind != ZERO__NORM)
+    if (err != -EPROTO || !op)
         return err;
     snprintf(text, sizeof text, "%s", zero__error_text());
+    if (op->kind != ZERO__NORM)
+        return zero__fail(err, "%s of %s: %s (an epoch is the number of a segment); all ranks must "
+                          "use the same units in the same order", zero__op_name(op->kind),
+                          rt->model.units[op->unit].name, text);
     return zero__fail(err, "norm: %s; its epoch stands for the groups' hyperparameters: "
                       "zero_set_lr() must give all ranks the same", text);
 }
@@ -139,7 +144,9 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
     int err = rt->comm_ops.post(l->comm, colls, n, NULL);
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */
-        return zero__collective_failed(s, err);
+        return zero__collective_failed(rt, s, err);
+    for (uint32_t i = 0; i < n; i++)
+        zero__history_note(rt, queue, &colls[i]);
     l->sequence += n;
     return 0;
 }

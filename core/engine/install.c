@@ -54,6 +54,8 @@ static int program_equip(struct zero_runtime *rt, int first)
         err = zero__times_size(rt);
     if (!err)
         err = zero__flight_create(rt);
+    if (!err && first)
+        err = zero__history_create(rt);
     return err;
 }
 

@@ -91,7 +91,7 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
         return zero__fail(-EPROTO, "%s reported a completion that was never posted: %llu",
                           rt->comm_name, (unsigned long long)c->user);
     if (c->res < 0)
-        return zero__collective_failed(zero__lane_slot(l, ordinal), (int)c->res);
+        return zero__collective_failed(rt, zero__lane_slot(l, ordinal), (int)c->res);
     zero__lane_slot(l, ordinal)->pending--;
     zero__lane_settle(rt, (uint32_t)q);
     return 0;

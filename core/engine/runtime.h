@@ -198,6 +198,8 @@ struct zero_runtime {
         int written;
     } flight;
 
+    struct zero__histories *history; /* NULL: the transport compares what ranks post */
+
     struct tracker *tracker; /* tests: see track.c */
     uint32_t test_skip_wait; /* tests: number of the wait to leave out, 0: none; see track.c */
 };
@@ -274,7 +276,7 @@ int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, ui
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
 /* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
-int zero__collective_failed(const struct slot *s, int err);
+int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err);
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
 /* Puts zeroing a unit's gradients (or accumulators) on the device's stream. */
 int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
@@ -349,6 +351,15 @@ void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t q
                        uint64_t ordinal, int64_t end_ns);
 /* After an error: the last ops go to a file, once. Not with the lock held. */
 void zero__flight_report(struct zero_runtime *rt);
+
+/* ---- history.c; without a history they do nothing */
+
+int zero__history_create(struct zero_runtime *rt);
+void zero__history_free(struct zero_runtime *rt);
+/* This rank posts a collective of the program. */
+void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
+/* Collective, before an update: have all ranks posted the same? */
+int zero__history_compare(struct zero_runtime *rt);
 
 /* ---- deviate.c */
 

@@ -331,8 +331,10 @@ static int missing_zero(struct zero_runtime *rt)
 static int update_body(struct zero_runtime *rt)
 {
     uint64_t ends[ZERO__N_QUEUES];
-    int err = missing_zero(rt);
+    int err = zero__history_compare(rt);
 
+    if (!err)
+        err = missing_zero(rt);
     if (err)
         return err;
     body_open(rt, ZERO__UPDATE_BODY);

@@ -21,7 +21,9 @@
 #include "../common/coll.h"
 #include "../common/fingerprint.h"
 
+#ifndef SHM_NAME /* a test compiles it under another name */
 #define SHM_NAME "shm"
+#endif
 #define SHM_SLOTS 64u      /* posted and not completed; a power of two */
 #define SHM_MAX_RANKS 1024 /* the control block grows with them */
 #define SHM_PIECE (UINT64_C(256) << 10)

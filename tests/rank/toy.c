@@ -84,6 +84,8 @@ static int unit_of(const struct rank *r, int layer)
 /* The k-th layer to visit going forward: odd steps of a reordering model swap neighbours. */
 static int visit(const struct rank *r, int k)
 {
+    if ((r->t->flags & TOY_APART) && r->rank != 1)
+        return k;
     if ((r->t->flags & TOY_REORDER) && r->step % 2 == 1 && k / 2 * 2 + 1 < r->t->layers)
         return k ^ 1;
     return k;

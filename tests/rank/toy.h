@@ -23,6 +23,7 @@ enum toy_flags {
     TOY_NAN = 1 << 8,        /* step 2 of rank 1 has a gradient that is not finite */
     TOY_EVAL = 1 << 9,       /* an evaluation after every step */
     TOY_SKIP = 1 << 10,      /* step 1 leaves a unit out without saying so */
+    TOY_APART = 1 << 11,     /* with TOY_REORDER: rank 1 alone */
 };
 
 struct toy {

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that went apart, for transports that do not compare what ranks post (no FINGERPRINT): every
+ * collective of the program goes into a hash per queue, and before each update the ranks compare
+ * their hashes over the control channel, so that what was gathered or summed wrongly changes no
+ * parameter. If they differ, the last collectives are exchanged and the first difference is named. A
+ * rank that waits for a collective that another one does not post is the business of deadlines.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define KEPT 32u
+static const uint32_t queues[] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
+#define N_QUEUES 2u
+
+struct posted {
+    uint64_t sequence, count;
+    uint32_t kind, flags, src_dtype, dst_dtype, redop, scale, epoch;
+    int32_t root;
+};
+
+struct history {
+    struct side {
+        uint64_t hash, n;
+    } sides[N_QUEUES];
+    struct posted ring[N_QUEUES][KEPT];
+};
+
+struct zero__histories {
+    struct history mine;
+    struct side (*all)[N_QUEUES]; /* by rank */
+};
+
+int zero__history_create(struct zero_runtime *rt)
+{
+    if (rt->ranks == 1 || rt->caps.flags & ZERO_COMM_FINGERPRINT)
+        return 0;
+    rt->history = calloc(1, sizeof *rt->history);
+    if (rt->history)
+        rt->history->all = calloc((size_t)rt->ranks, sizeof *rt->history->all);
+    return rt->history && rt->history->all ? 0 : zero__fail(-ENOMEM, "no memory for what ranks post");
+}
+
+void zero__history_free(struct zero_runtime *rt)
+{
+    if (rt->history)
+        free(rt->history->all);
+    free(rt->history);
+}
+
+void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c)
+{
+    uint32_t q = queue == queues[0] ? 0 : 1;
+    struct posted p = {.sequence = c->sequence,
+                       .count = c->count,
+                       .kind = c->kind,
+                       .flags = c->flags,
+                       .src_dtype = c->src_dtype,
+                       .dst_dtype = c->dst_dtype,
+                       .redop = c->redop,
+                       .scale = zero_bits_of_float(c->scale),
+                       .epoch = c->epoch,
+                       .root = c->root};
+
+    if (!rt->history)
+        return;
+    struct history *h = &rt->history->mine;
+    h->ring[q][h->sides[q].n++ % KEPT] = p;
+    h->sides[q].hash = XXH3_64bits_withSeed(&p, sizeof p, h->sides[q].hash);
+}
+
+/* "all_gather of 640 bf16 of unit layer2", or that there was none. */
+static const char *describe(const struct zero_runtime *rt, const struct posted *p, char text[160])
+{
+    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
+                                        "barrier"};
+    const char *kind = p && p->kind < sizeof kinds / sizeof *kinds ? kinds[p->kind] : "?";
+
+    if (!p)
+        snprintf(text, 160, "nothing");
+    else if (p->epoch && p->epoch <= rt->model.n_segments)
+        snprintf(text, 160, "%s of %" PRIu64 " %s of unit %.60s", kind, p->count,
+                 zero_dtype_name(p->src_dtype),
+                 rt->model.units[rt->model.segments[p->epoch - 1].unit].name);
+    else
+        snprintf(text, 160, "%s of %" PRIu64 " %s", kind, p->count, zero_dtype_name(p->src_dtype));
+    return text;
+}
+
+static const struct posted *find(const struct history *h, uint32_t q, uint64_t i)
+{
+    return i < h->sides[q].n && h->sides[q].n - i <= KEPT ? &h->ring[q][i % KEPT] : NULL;
+}
+
+/* How rank x differs from rank 0. */
+static int difference(struct zero_runtime *rt, const struct history *a, const struct history *b,
+                      int x)
+{
+    for (uint32_t q = 0; q < N_QUEUES; q++) {
+        uint64_t n = a->sides[q].n > b->sides[q].n ? a->sides[q].n : b->sides[q].n;
+        for (uint64_t i = n > KEPT ? n - KEPT : 0; i < n; i++) {
+            const struct posted *p = find(a, q, i), *r = find(b, q, i);
+            char one[160], two[160];
+            if (p && r && memcmp(p, r, sizeof *p) == 0)
+                continue;
+            return zero__fail(-EPROTO,
+                              "ranks went apart: as number %" PRIu64 " of the queue %s rank 0 posted "
+                              "%s and rank %d %s; all ranks must use the same units in the same "
+                              "order",
+                              i + 1, zero__queue_name(queues[q]), describe(rt, p, one), x,
+                              describe(rt, r, two));
+        }
+    }
+    return zero__fail(-EPROTO,
+                      "ranks went apart: rank %d has posted other collectives than rank 0, more than "
+                      "%u ago; all ranks must use the same units in the same order",
+                      x, KEPT);
+}
+
+static int explain(struct zero_runtime *rt, int x)
+{
+    struct history *all = calloc((size_t)rt->ranks, sizeof *all);
+    int err = all ? 0 : zero__fail(-ENOMEM, "ranks went apart, and there is no memory to say how");
+
+    if (!err)
+        err = zero__job_allgather(rt->job, &rt->history->mine, sizeof *all, all);
+    if (!err)
+        err = difference(rt, &all[0], &all[x], x);
+    free(all);
+    return zero__runtime_fail(rt, -1, err, "", zero__error_text());
+}
+
+int zero__history_compare(struct zero_runtime *rt)
+{
+    struct zero__histories *h = rt->history;
+
+    if (!h)
+        return 0;
+    int err = zero__job_allgather(rt->job, h->mine.sides, sizeof h->mine.sides, h->all);
+    for (int i = 1; i < rt->ranks && !err; i++)
+        if (memcmp(h->all[0], h->all[i], sizeof h->all[0]) != 0)
+            err = explain(rt, i);
+    return err;
+}

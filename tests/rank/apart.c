@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank uses units in another order than the others, units of the same size, so that every
+ * collective fits: all ranks hear which units differ, and nothing is updated. With a transport that
+ * compares what ranks post, and with one that does not. In stage 3 the ranks may also be found waiting
+ * for each other: the odd one drains its gathers, which others have yet to post, while they wait for
+ * its reduction.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "toy.h"
+
+#define RANKS 3
+
+struct seen {
+    int updates[RANKS];
+};
+
+static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                    void *arg)
+{
+    struct seen *s = arg;
+
+    (void)rt, (void)info;
+    s->updates[rank] = step + 1;
+}
+
+static int train(const char *comm, const char *stage, uint32_t flags, struct seen *s,
+                 struct toy_result *r)
+{
+    struct zero_setting settings[] = {{"comm", comm}, {"stage", stage}, {"timeout", "2"},
+                                      {"map", "0"}};
+    struct toy t = {.ranks = RANKS,
+                    .layers = 4,
+                    .steps = 4,
+                    .dtype = ZERO_F32,
+                    .flags = flags,
+                    .width = 600,
+                    .settings = settings,
+                    .n_settings = 4,
+                    .seed = 3,
+                    .stepped = stepped,
+                    .arg = s};
+
+    memset(s, 0, sizeof *s);
+    return toy_train(&t, r);
+}
+
+/* Step 0 goes in order, step 1 does not; it must not be updated on any rank. */
+static void apart(const char *comm, const char *stage)
+{
+    struct toy_result r;
+    struct seen s;
+    int err = train(comm, stage, TOY_REORDER | TOY_APART, &s, &r), late = 0;
+
+    for (int i = 0; i < RANKS; i++)
+        late |= s.updates[i] > 1;
+    bool named = err == -EPROTO && strstr(r.error, "layer") && strstr(r.error, "same order");
+    bool waited = err == -ETIMEDOUT && *stage == '3' && strstr(r.error, "layer");
+    ok((named || waited) && !late,
+       "%s, stage %s: units in another order on one rank are an error", comm, stage);
+    diag("%d: %s", err, r.error);
+}
+
+int main(void)
+{
+    static const char *const stages[] = {"0", "1", "2", "3"};
+    struct toy_result shm, blind;
+    char path[8192];
+    struct seen s;
+
+    snprintf(path, sizeof path, "%s/tests/plugin/.libs:%s", getenv("ZERO_TEST_BUILD"),
+             getenv("ZERO_PLUGIN_PATH"));
+    setenv("ZERO_PLUGIN_PATH", path, 1);
+    for (int i = 0; i < 4; i++) {
+        apart("shm", stages[i]);
+        apart("blind", stages[i]);
+    }
+    is_int(train("shm", "3", TOY_REORDER, &s, &shm), 0, "all in another order: shm trains");
+    is_int(train("blind", "3", TOY_REORDER, &s, &blind), 0, "so does the transport that compares "
+           "nothing");
+    ok(shm.hash == blind.hash, "to the same bits");
+    done();
+}
