@@ -49,6 +49,8 @@ struct coll_case {
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
     unsigned n_slots, turn;
+    uint64_t fresh_slot; /* what --fresh wrote last for an operation, and where */
+    char fresh;
     struct bench_region *region;
     char *plain; /* private memory with the same slots, for the limit */
     struct bench_region map_region;
@@ -97,6 +99,8 @@ int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_momen
 
 /* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
 int coll_check(struct coll_case *c, bool *ok);
+/* After the repetitions with --fresh: did the last one bring what had been written before it? */
+int coll_check_fresh(struct coll_case *c, bool *ok);
 
 /* bench_coll_measure.c: everything about one case, and what rank 0 prints about it. */
 int coll_measure(struct coll_case *c, bool *ok);

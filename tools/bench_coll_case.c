@@ -279,12 +279,16 @@ static int limit_run(struct coll_case *c, enum bench_way way)
 }
 
 /* What this rank gives, in the next slot of `slots`, is in its caches and in nobody else's. */
-static void source_write(const struct coll_case *c, char *slots)
+static void source_write(struct coll_case *c, char *slots)
 {
     uint64_t slot = c->op == COLL_MAP ? 0 : c->turn % c->n_slots * 2 * c->half;
     uint64_t size = zero_dtype_bytes(c->o->dtype);
     int value = 0x3c + (int)(c->turn & 1); /* a small number in each type */
 
+    if (slots != c->plain) {
+        c->fresh_slot = slot;
+        c->fresh = (char)value;
+    }
     memset(slots + slot, value, coll_n_sources(c) * size);
 }
 

@@ -123,9 +123,42 @@ static bool compare(const struct coll_case *c)
     return true;
 }
 
+/* Ranks give the same bytes again and again; sums of them may be rounded, so these do not count. */
+static bool is_fresh(const struct coll_case *c)
+{
+    const char *result = c->op == COLL_MAP ? c->map : coll_result(c) + c->fresh_slot;
+    uint64_t n = results(c) * zero_dtype_bytes(c->o->dtype);
+
+    if (c->op == COLL_REDUCE_SCATTER || c->op == COLL_ALL_REDUCE)
+        return true;
+    for (uint64_t i = 0; i < n; i++)
+        if (result[i] != c->fresh) {
+            fprintf(stderr,
+                    "zero bench %s: %s of %" PRIu64 " bytes: byte %" PRIu64 " on rank %d is not "
+                    "what was written before the last repetition\n",
+                    c->o->bench, coll_name(c->op), c->bytes, i, c->b->rank);
+            return false;
+        }
+    return true;
+}
+
+static int everywhere(struct coll_case *c, bool good, bool *ok)
+{
+    int32_t mine = good, all[ZERO__JOB_MAX_RANKS];
+    int err = bench_comm_gather(c->b, &mine, sizeof mine, all);
+
+    for (int r = 0; !err && r < c->o->ranks; r++)
+        *ok &= all[r] != 0;
+    return err;
+}
+
+int coll_check_fresh(struct coll_case *c, bool *ok)
+{
+    return everywhere(c, is_fresh(c), ok);
+}
+
 int coll_check(struct coll_case *c, bool *ok)
 {
-    int32_t mine, all[ZERO__JOB_MAX_RANKS];
     uint64_t size = zero_dtype_bytes(c->o->dtype);
 
     if (c->op != COLL_MAP && results(c))
@@ -140,9 +173,5 @@ int coll_check(struct coll_case *c, bool *ok)
         coll_source(c)[(c->count - 1) * size] ^= 1;
     else if (c->o->spoil && results(c))
         coll_result(c)[(results(c) - 1) * size] ^= 1;
-    mine = compare(c);
-    err = bench_comm_gather(c->b, &mine, sizeof mine, all);
-    for (int r = 0; !err && r < c->o->ranks; r++)
-        *ok &= all[r] != 0;
-    return err;
+    return everywhere(c, compare(c), ok);
 }

@@ -213,6 +213,8 @@ int coll_measure(struct coll_case *c, bool *ok)
         err = coll_check(c, &good);
     if (!err)
         err = repeat(c, &m);
+    if (!err && c->o->check && c->o->fresh)
+        err = coll_check_fresh(c, &good);
     if (!err && c->o->check && good)
         err = coll_check(c, &good);
     if (!err && c->b->rank == 0)

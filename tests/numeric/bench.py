@@ -89,7 +89,7 @@ def coll():
     job = bench("coll", "--op", every, "--bytes", "8K", "--json", "--fresh", "--cold", *few)
     ok(job.status == 0 and len(records(job)) == 6
        and all(good(r, fresh=1, batch=1) for r in records(job)),
-       "coll --fresh: one operation at a time, each on data that was just written", job.story())
+       "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
     job = bench("coll", "--op", "map", "--bytes", "8K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]
        and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",
