@@ -143,6 +143,8 @@ static int context_make(struct ucx *ucx)
         .name = "libzero",
     };
     ucp_config_t *config;
+
+    zero__ucx_log();
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
     if (status != UCS_OK)

@@ -54,6 +54,9 @@ void zero__ucx_unreg(struct zero__p2p *t, void *handle);
 /* devices.c: "posix, cma, tcp (eth0, lo)": what UCX finds on this machine. */
 int zero__ucx_devices(char *text, size_t room);
 
+/* log.c: UCX does not warn of what an abort leaves behind. */
+void zero__ucx_log(void);
+
 /* status.c: the negative errno that comes closest. */
 int zero__ucx_errno(ucs_status_t status);
 
