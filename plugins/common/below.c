@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #define ENTRY "zero_plugin_v1"
-#define PREFIX "zero-comm-"
 #define SUFFIX ".so"
 #define NAME_BYTES 64
 #define TABLE_MOST 65536u /* bytes of a table or description; more is garbage */
@@ -32,38 +31,80 @@ typedef int entry_fn(const struct zero_host *host, const struct zero_plugin **pl
  */
 static _Thread_local int loading;
 
+/* What is looked for. */
+struct sort {
+    const char *word; /* in the name of the file */
+    uint32_t kind;
+    uint16_t major;
+    size_t bytes; /* of the table */
+    const struct needed {
+        const char *name;
+        size_t offset;
+    } * needed; /* entries that must not be NULL; ends with a name of NULL */
+};
+
+#define E(table, member)                        \
+    {                                           \
+#member, offsetof(struct table, member) \
+    }
+
+static const struct needed comm_needs[] = {
+    E(zero_comm_ops, probe),      E(zero_comm_ops, open),       E(zero_comm_ops, close),
+    E(zero_comm_ops, reg),        E(zero_comm_ops, unreg),      E(zero_comm_ops, exchange),
+    E(zero_comm_ops, progress),   E(zero_comm_ops, wake),       E(zero_comm_ops, abort),
+    E(zero_comm_ops, split),      E(zero_comm_ops, post),       E(zero_comm_ops, error),
+    E(zero_comm_ops, wire_bytes), E(zero_comm_ops, comm_close), {NULL, 0}};
+static const struct needed offload_needs[] = {E(zero_offload_ops, probe),
+                                              E(zero_offload_ops, open),
+                                              E(zero_offload_ops, info),
+                                              E(zero_offload_ops, resize),
+                                              E(zero_offload_ops, reg),
+                                              E(zero_offload_ops, unreg),
+                                              E(zero_offload_ops, submit),
+                                              E(zero_offload_ops, poll),
+                                              E(zero_offload_ops, wake),
+                                              E(zero_offload_ops, close),
+                                              {NULL, 0}};
+
+static const struct sort comm = {"comm", ZERO_IFACE_COMM, ZERO_COMM_MAJOR,
+                                 sizeof(struct zero_comm_ops), comm_needs};
+static const struct sort offload = {"offload", ZERO_IFACE_OFFLOAD, ZERO_OFFLOAD_MAJOR,
+                                    sizeof(struct zero_offload_ops), offload_needs};
+
 /* ---- Where it is ------------------------------------------------------------------------------
  */
 
-static int name_check(const struct zero__voice *v, const char *option, const char *what,
-                      const char *name, size_t n)
+static int name_check(const struct zero__voice *v, const struct sort *s, const char *option,
+                      const char *what, const char *name, size_t n)
 {
     if (n > 0 && n < NAME_BYTES && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") >= n)
         return 0;
     return zero__say(v, -EINVAL,
-                     "%s is \"%.200s\": give the name of a comm plugin in the same folder, or the "
-                     "absolute path of a file " PREFIX "NAME" SUFFIX,
-                     option, what);
+                     "%s is \"%.200s\": give the name of %s plugin in the same folder, or the "
+                     "absolute path of a file zero-%s-NAME" SUFFIX,
+                     option, what, s == &comm ? "a comm" : "an offload", s->word);
 }
 
 /* The path of the plugin, and its name. */
-static int place(const struct zero__voice *v, const char *option, const char *what,
-                 char path[PATH_MAX], char name[NAME_BYTES])
+static int place(const struct zero__voice *v, const struct sort *s, const char *option,
+                 const char *what, char path[PATH_MAX], char name[NAME_BYTES])
 {
     const char *file = what, *slash;
-    size_t n = strlen(what), folder;
+    size_t n = strlen(what), folder, before;
+    char prefix[32];
     Dl_info own;
 
+    before = (size_t)snprintf(prefix, sizeof prefix, "zero-%s-", s->word);
     if (*what == '/') {
         file = strrchr(what, '/') + 1;
         n = strlen(file);
-        if (strncmp(file, PREFIX, strlen(PREFIX)) != 0 || n <= strlen(PREFIX SUFFIX) ||
+        if (strncmp(file, prefix, before) != 0 || n <= before + strlen(SUFFIX) ||
             strcmp(file + n - strlen(SUFFIX), SUFFIX) != 0 || strlen(what) >= PATH_MAX)
-            return name_check(v, option, what, "", 0);
-        n -= strlen(PREFIX SUFFIX);
-        file += strlen(PREFIX);
+            return name_check(v, s, option, what, "", 0);
+        n -= before + strlen(SUFFIX);
+        file += before;
     }
-    int err = name_check(v, option, what, file, n);
+    int err = name_check(v, s, option, what, file, n);
     if (err)
         return err;
     memcpy(name, file, n);
@@ -79,7 +120,7 @@ static int place(const struct zero__voice *v, const char *option, const char *wh
                          option, what);
     slash = strrchr(own.dli_fname, '/');
     folder = (size_t)(slash - own.dli_fname);
-    if (snprintf(path, PATH_MAX, "%.*s/" PREFIX "%s" SUFFIX, (int)folder, own.dli_fname, name) >=
+    if (snprintf(path, PATH_MAX, "%.*s/%s%s" SUFFIX, (int)folder, own.dli_fname, prefix, name) >=
         PATH_MAX)
         return zero__say(v, -ENAMETOOLONG, "%s: the path of %s is too long", option, name);
     return 0;
@@ -188,42 +229,34 @@ static int object_open(const struct zero__voice *v, const char *path,
     return err < 0 ? err : err ? -EINVAL : 0;
 }
 
-#define E(member)                                       \
-    {                                                   \
-#member, offsetof(struct zero_comm_ops, member) \
-    }
-
-static int table_copy(const struct zero__voice *v, const char *path, const void *from,
-                      struct zero_comm_ops *ops)
+static int table_copy(const struct zero__voice *v, const struct sort *s, const char *path,
+                      const void *from, void *ops)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } needed[] = {E(probe), E(open),  E(close), E(reg),  E(unreg), E(exchange),   E(progress),
-                  E(wake),  E(abort), E(split), E(post), E(error), E(wire_bytes), E(comm_close)};
     size_t size = 0;
     void (*fn)(void);
 
     if (from)
         memcpy(&size, from, sizeof size);
     if (size < sizeof size || size > TABLE_MOST)
-        return zero__say(v, -EINVAL, "%s: its comm table says it is %zu bytes long", path, size);
-    memset(ops, 0, sizeof *ops);
-    memcpy(ops, from, size < sizeof *ops ? size : sizeof *ops);
-    ops->size = sizeof *ops;
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
-        memcpy(&fn, (const char *)ops + needed[i].offset, sizeof fn);
+        return zero__say(v, -EINVAL, "%s: its %s table says it is %zu bytes long", path, s->word,
+                         size);
+    memset(ops, 0, s->bytes);
+    memcpy(ops, from, size < s->bytes ? size : s->bytes);
+    memcpy(ops, &s->bytes, sizeof s->bytes); /* the first member of every table is its size */
+    for (const struct needed *n = s->needed; n->name; n++) {
+        memcpy(&fn, (const char *)ops + n->offset, sizeof fn);
         if (!fn)
-            return zero__say(v, -EINVAL, "%s: the entry %s of its comm table is NULL", path,
-                             needed[i].name);
+            return zero__say(v, -EINVAL, "%s: the entry %s of its %s table is NULL", path, n->name,
+                             s->word);
     }
     return 0;
 }
 
 /* Name, kind, version: that of this wrapper, which passes calls on as they come. */
-static int choose(const struct zero__voice *v, const char *path, const char *name,
-                  const struct zero_plugin *desc, struct zero_comm_ops *ops)
+static int choose(const struct zero__voice *v, const struct sort *s, const char *path,
+                  const char *name, const struct zero_plugin *desc, void *ops)
 {
+    uint16_t minor = s == &comm ? v->host->comm_minor : v->host->offload_minor;
     const struct zero_iface *other = NULL;
 
     if (desc->size < offsetof(struct zero_plugin, flags) || desc->size > TABLE_MOST)
@@ -233,24 +266,23 @@ static int choose(const struct zero__voice *v, const char *path, const char *nam
                          desc->name ? desc->name : "");
     for (uint32_t i = 0; i < desc->n_ifaces && desc->ifaces; i++) {
         const struct zero_iface *f = &desc->ifaces[i];
-        if (f->kind != ZERO_IFACE_COMM)
+        if (f->kind != s->kind)
             continue;
-        if (f->major == ZERO_COMM_MAJOR && f->need_minor <= v->host->comm_minor)
-            return table_copy(v, path, f->ops, ops);
+        if (f->major == s->major && f->need_minor <= minor)
+            return table_copy(v, s, path, f->ops, ops);
         other = f;
     }
     if (!other)
-        return zero__say(v, -EINVAL, "%s: the plugin offers no comm interface", path);
-    return zero__say(
-        v, -EPROTO,
-        "%s: the plugin speaks comm interface %u.%u and needs %u.%u, here it is %u.%u: "
-        "use plugins of one version",
-        path, other->major, other->minor, other->major, other->need_minor, ZERO_COMM_MAJOR,
-        v->host->comm_minor);
+        return zero__say(v, -EINVAL, "%s: the plugin offers no %s interface", path, s->word);
+    return zero__say(v, -EPROTO,
+                     "%s: the plugin speaks %s interface %u.%u and needs %u.%u, here it is %u.%u: "
+                     "use plugins of one version",
+                     path, s->word, other->major, other->minor, other->major, other->need_minor,
+                     s->major, minor);
 }
 
-int zero__below_load(const struct zero__voice *v, const char *option, const char *what,
-                     struct zero_comm_ops *ops)
+static int load(const struct zero__voice *v, const struct sort *s, const char *option,
+                const char *what, void *ops)
 {
     const struct zero_plugin *desc;
     char path[PATH_MAX], name[NAME_BYTES];
@@ -259,9 +291,9 @@ int zero__below_load(const struct zero__voice *v, const char *option, const char
     if (loading)
         return zero__say(v, -ELOOP,
                          "%s: the plugin %s stands on itself; below the last wrapper "
-                         "there must be a transport",
+                         "there must be a plugin that does the work",
                          option, v->plugin);
-    err = place(v, option, what, path, name);
+    err = place(v, s, option, what, path, name);
     if (err)
         return err;
     loading = 1;
@@ -269,5 +301,17 @@ int zero__below_load(const struct zero__voice *v, const char *option, const char
     loading = 0;
     if (err == -ENOENT) /* from an entry, that would say that the wrapper's own file is not there */
         err = -ENODEV;
-    return err ? err : choose(v, path, name, desc, ops);
+    return err ? err : choose(v, s, path, name, desc, ops);
+}
+
+int zero__below_comm(const struct zero__voice *v, const char *option, const char *what,
+                     struct zero_comm_ops *ops)
+{
+    return load(v, &comm, option, what, ops);
+}
+
+int zero__below_offload(const struct zero__voice *v, const char *option, const char *what,
+                        struct zero_offload_ops *ops)
+{
+    return load(v, &offload, option, what, ops);
 }

@@ -40,7 +40,7 @@ static int below_load(const struct zero__wrapper *w, const struct zero_host *hos
 {
     const struct zero__voice v = {host, w->name};
 
-    return zero__below_load(&v, w->shown, below_named(w, host), ops);
+    return zero__below_comm(&v, w->shown, below_named(w, host), ops);
 }
 
 int zero__wrap_shape(const struct zero__wrapper *w, const struct zero_host *host, unsigned *shape)

@@ -37,6 +37,8 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     check 'nvme' ZERO_NVME_PATH="$full/a"
     check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error
     check 'nvme (one transfer at a time)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1
+    check 'fault (over nvme)' ZERO_NVME_PATH="$full/a"
+    check 'fault (late)' ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO=delay=1:n=5:times=300
     check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
     check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
     check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error

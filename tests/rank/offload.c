@@ -2,7 +2,7 @@
 /*
  * Optimizer states in memory of the host, on a disk, or divided among them and the device: the same
  * bits as on the device alone, in every stage, with whatever else a model asks for; and what is
- * reserved where.
+ * reserved where. The plugin `fault` does parts of requests only, late, and has no room at times.
  */
 #include "../tap.h"
 
@@ -28,8 +28,11 @@ static int run(const struct what *w, const char *offload, const char *engine, st
                                {"timeout", "20"},         {"optimizer", w->optimizer},
                                {"momentum", w->momentum}, {"offload", offload},
                                {"nvme_path", path},       {"nvme_engine", engine},
-                               {"tile_bytes", "64K"}};
-    bool disk = strstr(offload, "nvme"); /* else the options are not known */
+                               {"tile_bytes", "64K"},
+                               {"fault_io", "cut=20000:times=0,delay=1:op=write:n=3:times=40,"
+                                            "delay=2:op=read:n=5:times=20,busy:n=2:times=30"}};
+    bool faults = strstr(offload, "fault"); /* else its options are not known */
+    bool disk = faults || strstr(offload, "nvme");
     struct toy t = {.ranks = w->ranks,
                     .layers = 4,
                     .steps = 5,
@@ -37,7 +40,7 @@ static int run(const struct what *w, const char *offload, const char *engine, st
                     .flags = w->flags,
                     .width = 40000, /* some tiles of 16384 elements, and a rest */
                     .settings = s,
-                    .n_settings = disk ? 11 : 8,
+                    .n_settings = faults ? 12 : disk ? 11 : 8,
                     .seed = 7};
 
     if (!disk)
@@ -61,7 +64,8 @@ static void agree(const struct what *w)
     static const char *const tiers[][2] = {{"optimizer:cpu", "auto"},
                                            {"optimizer:nvme", "auto"},
                                            {"optimizer:nvme", "threads"},
-                                           {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"}};
+                                           {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"},
+                                           {"optimizer:fault", "threads"}};
     struct toy_result here, there;
     int good = !run(w, "", "auto", &here);
 

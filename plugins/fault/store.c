@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The entries of the offload plugin `fault`. A request is kept here and goes below in pieces, whose
+ * tags are its address; it has ended when all pieces have, and is told when its delay is over.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/bell.h"
+#include "../common/below.h"
+#include "../common/io.h"
+#include "store.h"
+
+static const char *param(const struct zero_host *host, const char *key, const char *dflt,
+                         const char *help)
+{
+    return host->param(host->ctx, STORE_NAME, key, dflt, help);
+}
+
+static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
+{
+    const char *what = param(v->host, "fault_offload", "nvme",
+                             "offload plugin that fault stands on, by name or absolute path");
+
+    return zero__below_offload(v, "ZERO_FAULT_OFFLOAD", what, ops);
+}
+
+/* What stands in between has the same properties, but for memory that it would not see. */
+static void describe(struct zero_store_info *info)
+{
+    char note[sizeof info->note];
+
+    info->flags &= ~(uint32_t)ZERO_STORE_MAPPED;
+    snprintf(note, sizeof note, "fault over %.*s", (int)sizeof note - 16, info->note);
+    memcpy(info->note, note, sizeof note);
+}
+
+static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAULTS], int *n)
+{
+    return zero__store_faults(v, param(v->host, "fault_io", "", "what befalls requests"), list, n);
+}
+
+static int fault_probe(const struct zero_host *host, struct zero_store_info *info)
+{
+    const struct zero__voice v = {host, STORE_NAME};
+    struct store_fault list[STORE_FAULTS];
+    struct zero_offload_ops ops;
+    struct zero_store_info full = {.size = sizeof full};
+    int n, err = faults(&v, list, &n);
+
+    if (!err)
+        err = below(&v, &ops);
+    if (!err)
+        err = ops.probe(host, &full);
+    if (err)
+        return err;
+    describe(&full);
+    full.size = info->size;
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+static int fault_open(const struct zero_store_open *params, struct zero_store **out)
+{
+    const struct zero__voice v = {params->host, STORE_NAME};
+    struct zero_store_info info = {.size = sizeof info};
+    struct zero_store *s = calloc(1, sizeof *s);
+    int err;
+
+    if (!s)
+        return zero__say(&v, -ENOMEM, "no memory for a store");
+    s->voice = v;
+    s->sending_end = &s->sending;
+    for (uint32_t i = 0; i < STORE_REQUESTS; i++) {
+        s->requests[i].next = s->free_requests;
+        s->free_requests = &s->requests[i];
+    }
+    err = faults(&v, s->faults, &s->n_faults);
+    if (!err)
+        err = below(&v, &s->ops);
+    if (!err)
+        err = s->ops.open(params, &s->inner);
+    if (!err)
+        err = s->ops.info(s->inner, &info);
+    if (err) {
+        if (s->inner)
+            s->ops.close(s->inner);
+        free(s);
+        return err;
+    }
+    s->align = info.offset_align ? info.offset_align : 1;
+    *out = s;
+    return 0;
+}
+
+static int fault_info(struct zero_store *s, struct zero_store_info *info)
+{
+    struct zero_store_info full = {.size = sizeof full};
+    int err = s->ops.info(s->inner, &full);
+
+    if (err)
+        return err;
+    describe(&full);
+    full.size = info->size;
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+static int fault_resize(struct zero_store *s, uint64_t bytes)
+{
+    return s->ops.resize(s->inner, bytes);
+}
+
+static int fault_reg(struct zero_store *s, void *base, uint64_t bytes, uint32_t mem,
+                     struct zero_mr **mr)
+{
+    return s->ops.reg(s->inner, base, bytes, mem, mr);
+}
+
+static int fault_unreg(struct zero_store *s, struct zero_mr *mr)
+{
+    return s->ops.unreg(s->inner, mr);
+}
+
+/* Does it befall this request? Each request that it could befall counts once. */
+static bool happens(struct store_fault *f, const struct zero_io *io)
+{
+    if (f->op && f->op != io->op)
+        return false;
+    f->seen++;
+    return f->seen >= f->first && (f->times == 0 || f->seen < f->first + f->times);
+}
+
+/* true: this call takes nothing more. */
+static bool befall(struct zero_store *s, struct store_request *r)
+{
+    for (int i = 0; i < s->n_faults; i++) {
+        struct store_fault *f = &s->faults[i];
+        if (!happens(f, &r->io))
+            continue;
+        switch (f->action) {
+        case STORE_DELAY:
+            r->delay_ns = (int64_t)f->value * 1000000;
+            break;
+        case STORE_CUT:
+            r->piece = f->value < s->align ? s->align : f->value / s->align * s->align;
+            break;
+        case STORE_BUSY:
+            return true;
+        case STORE_ERROR:
+            r->err = zero__say(&s->voice, -(int)f->value,
+                               "%s of %llu bytes at %llu fails, as "
+                               "ZERO_FAULT_IO wants: %s",
+                               zero__io_name(r->io.op), (unsigned long long)r->io.buf.len,
+                               (unsigned long long)r->io.store_off, strerror((int)f->value));
+            zero__tell(&s->voice, ZERO_LOG_WARN, "%s", "a request fails, as ZERO_FAULT_IO wants");
+            break;
+        default:
+            zero__tell(&s->voice, ZERO_LOG_WARN, "%s",
+                       "the process is killed, as ZERO_FAULT_IO wants");
+            raise(SIGKILL);
+        }
+    }
+    return false;
+}
+
+static void end(struct zero_store *s, struct store_request *r)
+{
+    r->due_ns = r->delay_ns ? zero__until_ns(r->delay_ns) : 0;
+    r->next = s->late;
+    s->late = r;
+}
+
+static bool is_sent(const struct store_request *r)
+{
+    return r->err || (r->io.op == ZERO_IO_SYNC ? r->sent : r->sent == r->io.buf.len);
+}
+
+/* The next piece of the oldest request; its bytes, 0: nothing fits, or an error. */
+static int send_piece(struct zero_store *s, struct store_request *r)
+{
+    struct zero_io io = r->io;
+    uint64_t left = io.buf.len - r->sent;
+    int n;
+
+    if (io.op != ZERO_IO_SYNC) {
+        io.buf.len = r->piece && r->piece < left ? r->piece : left;
+        io.buf.off += r->sent;
+        io.store_off += r->sent;
+    }
+    io.user = (uint64_t)(uintptr_t)r;
+    n = s->ops.submit(s->inner, &io, 1);
+    if (n <= 0)
+        return n;
+    r->sent += io.op == ZERO_IO_SYNC ? 1 : io.buf.len;
+    r->below++;
+    s->pieces++;
+    return 1;
+}
+
+/* Requests of which nothing is to come leave the list. */
+static int send_more(struct zero_store *s)
+{
+    while (s->sending && s->pieces < STORE_PIECES) {
+        struct store_request *r = s->sending;
+        int n = is_sent(r) ? 1 : send_piece(s, r);
+        if (n < 0)
+            r->err = n;
+        else if (n == 0)
+            break;
+        if (!is_sent(r))
+            continue;
+        s->sending = r->next;
+        if (!s->sending)
+            s->sending_end = &s->sending;
+        if (!r->below)
+            end(s, r);
+    }
+    return 0;
+}
+
+/* What is wrong with a request is what the plugin below says, so the first piece goes at once. */
+static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n && s->free_requests; i++) {
+        struct store_request *r = s->free_requests;
+        struct store_request fresh = {.io = ios[i]};
+        if (s->sending) /* behind others that wait: it is looked at when it is their turn */
+            send_more(s);
+        if (s->sending || s->pieces >= STORE_PIECES)
+            break;
+        if (befall(s, &fresh))
+            break;
+        s->free_requests = r->next;
+        *r = fresh;
+        int k = r->err ? 1 : send_piece(s, r);
+        if (k <= 0) {
+            r->next = s->free_requests;
+            s->free_requests = r;
+            if (k < 0 && !i)
+                return k;
+            break;
+        }
+        if (!is_sent(r)) {
+            *s->sending_end = r;
+            s->sending_end = &r->next;
+        } else if (!r->below) {
+            end(s, r);
+        }
+    }
+    return (int)i;
+}
+
+static void take(struct zero_store *s, const struct zero_cqe *c)
+{
+    struct store_request *r = (void *)(uintptr_t)c->user;
+
+    s->pieces--;
+    r->below--;
+    if (c->res < 0 && !r->err)
+        r->err = (int)c->res;
+    else if (c->res > 0)
+        r->ended += (uint64_t)c->res;
+    if (!r->below && is_sent(r)) {
+        struct store_request **at = &s->sending;
+        while (*at && *at != r)
+            at = &(*at)->next;
+        if (*at) { /* an error ended it before all of it was sent */
+            *at = r->next;
+            if (!*at)
+                s->sending_end = at;
+        }
+        end(s, r);
+    }
+}
+
+/* Tells what is due; *next: when the next one is. */
+static uint32_t hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t *next)
+{
+    int64_t now = zero__clock_ns();
+    uint32_t n = 0;
+
+    *next = INT64_MAX;
+    for (struct store_request **at = &s->late; *at;) {
+        struct store_request *r = *at;
+        if (n == max || r->due_ns > now) {
+            *next = r->due_ns < *next ? r->due_ns : *next;
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        cqes[n++] = (struct zero_cqe){r->io.user, r->err ? r->err : (int64_t)r->ended};
+        r->next = s->free_requests;
+        s->free_requests = r;
+    }
+    return n;
+}
+
+static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns)
+{
+    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0, next;
+    struct zero_cqe own[16];
+
+    for (;;) {
+        send_more(s);
+        uint32_t n = hand_out(s, cqes, max, &next);
+        if (n || !max)
+            return (int)n;
+        int64_t left = (until < next ? until : next) - zero__clock_ns();
+        int k = s->ops.poll(s->inner, own, 16, timeout_ns > 0 && left > 0 ? left : 0);
+        if (k < 0)
+            return k;
+        for (int i = 0; i < k; i++)
+            take(s, &own[i]);
+        if (k > 0)
+            continue;
+        /* Nothing below: something is due, the time is over, or somebody has called wake(). */
+        return (int)hand_out(s, cqes, max, &next);
+    }
+}
+
+static int fault_wake(struct zero_store *s)
+{
+    return s->ops.wake(s->inner);
+}
+
+static int fault_close(struct zero_store *s)
+{
+    int err = s->ops.close(s->inner);
+
+    if (!err) /* else what is under way still ends in requests of this store */
+        free(s);
+    return err;
+}
+
+static const struct zero_offload_ops ops = {
+    .size = sizeof(struct zero_offload_ops),
+    .probe = fault_probe,
+    .open = fault_open,
+    .info = fault_info,
+    .resize = fault_resize,
+    .reg = fault_reg,
+    .unreg = fault_unreg,
+    .submit = fault_submit,
+    .poll = fault_poll,
+    .wake = fault_wake,
+    .close = fault_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_OFFLOAD,
+     .major = ZERO_OFFLOAD_MAJOR,
+     .minor = ZERO_OFFLOAD_MINOR,
+     .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = STORE_NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The offload plugin `fault` stands on another one (ZERO_FAULT_OFFLOAD) and does to its requests
+ * what ZERO_FAULT_IO says. Without ZERO_FAULT_IO it changes nothing.
+ *
+ *     ZERO_FAULT_IO = FAULT[,FAULT]…       FAULT = ACTION[:KEY=VALUE]…
+ *
+ *     delay=MS     the end of the request is told so much later
+ *     cut=BYTES    it goes below in pieces of at most so many bytes, as a disk does a part only
+ *     busy         the call that brings it takes nothing, as if there were no room
+ *     error=ERRNO  it fails, by name (EIO) or number, without having been tried
+ *     kill         the process gets SIGKILL
+ *
+ *     op=NAME      only requests that read, write or sync
+ *     n=N          from the N-th of them on (1)
+ *     times=K      and so many of them (1); 0: all that follow
+ *
+ * Everything that happens but for delay, cut and busy is a warning in the log.
+ */
+#ifndef ZERO_PLUGINS_FAULT_STORE_H
+#define ZERO_PLUGINS_FAULT_STORE_H
+
+#include <stdbool.h>
+
+#include <zero/offload.h>
+
+#include "../common/voice.h"
+
+#define STORE_NAME "fault"
+#define STORE_FAULTS 16
+#define STORE_REQUESTS 256u
+#define STORE_PIECES 64u /* below at a time */
+
+enum store_action { STORE_DELAY, STORE_CUT, STORE_BUSY, STORE_ERROR, STORE_KILL, STORE_N_ACTIONS };
+
+struct store_fault {
+    enum store_action action;
+    uint64_t value; /* milliseconds, bytes, errno */
+    uint32_t op;    /* 0: any */
+    uint64_t first, times;
+    uint64_t seen; /* requests that it could befall */
+};
+
+struct store_request {
+    struct zero_io io;
+    uint64_t sent, ended, piece; /* bytes; of a piece, 0: whole */
+    uint32_t below;              /* pieces */
+    int err;
+    int64_t delay_ns, due_ns;
+    struct store_request *next;
+};
+
+struct zero_store {
+    struct zero__voice voice;
+    struct zero_offload_ops ops;
+    struct zero_store *inner;
+    uint32_t align;
+    struct store_fault faults[STORE_FAULTS];
+    int n_faults;
+    struct store_request requests[STORE_REQUESTS], *free_requests;
+    struct store_request *sending, **sending_end; /* not all of it is below */
+    struct store_request *late;                   /* ended, to be told when due */
+    uint32_t pieces;
+};
+
+/* store_parse.c: -EINVAL with a sentence that names what is wrong. */
+int zero__store_faults(const struct zero__voice *voice, const char *text,
+                       struct store_fault faults[STORE_FAULTS], int *n);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The offload plugin `trace` stands on another one (ZERO_TRACE_OFFLOAD) and writes down what is
+ * asked of it: every request when it ends (ZERO_LOG=trace:trace), and a table when the store is
+ * closed (trace:info). Requests carry the address of their record below, so that an end finds its
+ * beginning.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zero/offload.h>
+
+#include "../common/bell.h"
+#include "../common/below.h"
+#include "../common/io.h"
+
+#define NAME "trace"
+#define REQUESTS 512u
+
+struct record {
+    struct zero_io io;
+    int64_t start_ns;
+    struct record *next;
+};
+
+struct zero_store {
+    struct zero__voice voice;
+    struct zero_offload_ops ops;
+    struct zero_store *inner;
+    struct record records[REQUESTS], *free_records;
+    uint32_t n_under_way, most_under_way;
+    struct sum {
+        uint64_t n, n_bad, bytes;
+        int64_t ns, longest_ns; /* of requests, also beside each other */
+    } sums[ZERO_IO_SYNC + 1];
+    int64_t open_ns, busy_ns, busy_since_ns; /* while something was under way */
+};
+
+static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
+{
+    const char *what = v->host->param(v->host->ctx, NAME, "trace_offload", "nvme",
+                                      "offload plugin that trace stands on, by name or absolute "
+                                      "path");
+
+    return zero__below_offload(v, "ZERO_TRACE_OFFLOAD", what, ops);
+}
+
+static void describe(struct zero_store_info *info)
+{
+    char note[sizeof info->note];
+
+    snprintf(note, sizeof note, "trace over %.*s", (int)sizeof note - 16, info->note);
+    memcpy(info->note, note, sizeof note);
+}
+
+static int trace_probe(const struct zero_host *host, struct zero_store_info *info)
+{
+    const struct zero__voice v = {host, NAME};
+    struct zero_store_info full = {.size = sizeof full};
+    struct zero_offload_ops ops;
+    int err = below(&v, &ops);
+
+    if (!err)
+        err = ops.probe(host, &full);
+    if (err)
+        return err;
+    describe(&full);
+    if (!ops.map)
+        full.flags &= ~(uint32_t)ZERO_STORE_MAPPED;
+    full.size = info->size;
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+static int trace_open(const struct zero_store_open *params, struct zero_store **out)
+{
+    const struct zero__voice v = {params->host, NAME};
+    struct zero_store *s = calloc(1, sizeof *s);
+    int64_t start = zero__clock_ns();
+    int err;
+
+    if (!s)
+        return zero__say(&v, -ENOMEM, "no memory for a store");
+    s->voice = v;
+    s->open_ns = start;
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        s->records[i].next = s->free_records;
+        s->free_records = &s->records[i];
+    }
+    err = below(&v, &s->ops);
+    if (!err)
+        err = s->ops.open(params, &s->inner);
+    zero__tell(&v, ZERO_LOG_TRACE, "open of %" PRIu64 " bytes = %d in %.3f ms", params->bytes, err,
+               (double)(zero__clock_ns() - start) / 1e6);
+    if (err)
+        free(s);
+    else
+        *out = s;
+    return err;
+}
+
+static int trace_info(struct zero_store *s, struct zero_store_info *info)
+{
+    struct zero_store_info full = {.size = sizeof full};
+    int err = s->ops.info(s->inner, &full);
+
+    if (err)
+        return err;
+    describe(&full);
+    full.size = info->size;
+    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    return 0;
+}
+
+static int trace_resize(struct zero_store *s, uint64_t bytes)
+{
+    int err = s->ops.resize(s->inner, bytes);
+
+    zero__tell(&s->voice, ZERO_LOG_TRACE, "resize to %" PRIu64 " bytes = %d", bytes, err);
+    return err;
+}
+
+static int trace_reg(struct zero_store *s, void *base, uint64_t bytes, uint32_t mem,
+                     struct zero_mr **mr)
+{
+    int err = s->ops.reg(s->inner, base, bytes, mem, mr);
+
+    zero__tell(&s->voice, ZERO_LOG_TRACE, "reg of %" PRIu64 " bytes = %d", bytes, err);
+    return err;
+}
+
+static int trace_unreg(struct zero_store *s, struct zero_mr *mr)
+{
+    return s->ops.unreg(s->inner, mr);
+}
+
+static int trace_map(struct zero_store *s, void **base)
+{
+    return s->ops.map ? s->ops.map(s->inner, base)
+                      : zero__say(&s->voice, -ENOTSUP, "the store below cannot be mapped");
+}
+
+static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_t n)
+{
+    struct zero_io own[16];
+    struct record *taken[16];
+    uint32_t m = 0;
+
+    while (m < n && m < 16 && s->free_records) {
+        struct record *r = taken[m] = s->free_records;
+        s->free_records = r->next;
+        r->io = own[m] = ios[m];
+        r->start_ns = zero__clock_ns();
+        own[m++].user = (uint64_t)(uintptr_t)r;
+    }
+    int k = m ? s->ops.submit(s->inner, own, m) : 0;
+    for (uint32_t i = k > 0 ? (uint32_t)k : 0; i < m; i++) {
+        taken[i]->next = s->free_records;
+        s->free_records = taken[i];
+    }
+    if (k > 0 && !s->n_under_way)
+        s->busy_since_ns = zero__clock_ns();
+    s->n_under_way += k > 0 ? (uint32_t)k : 0;
+    if (s->n_under_way > s->most_under_way)
+        s->most_under_way = s->n_under_way;
+    return k;
+}
+
+static struct zero_cqe note_end(struct zero_store *s, const struct zero_cqe *c)
+{
+    struct record *r = (void *)(uintptr_t)c->user;
+    int64_t now = zero__clock_ns(), ns = now - r->start_ns;
+    struct sum *sum = &s->sums[r->io.op <= ZERO_IO_SYNC ? r->io.op : 0];
+    struct zero_cqe out = {r->io.user, c->res};
+
+    sum->n++;
+    sum->n_bad += c->res < 0;
+    sum->bytes += c->res > 0 ? (uint64_t)c->res : 0;
+    sum->ns += ns;
+    sum->longest_ns = ns > sum->longest_ns ? ns : sum->longest_ns;
+    zero__tell(&s->voice, ZERO_LOG_TRACE,
+               "%s of %" PRIu64 " bytes at %" PRIu64 " = %" PRIi64 " in %.3f ms",
+               zero__io_name(r->io.op), r->io.buf.len, r->io.store_off, c->res, (double)ns / 1e6);
+    r->next = s->free_records;
+    s->free_records = r;
+    if (!--s->n_under_way)
+        s->busy_ns += now - s->busy_since_ns;
+    return out;
+}
+
+static int trace_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns)
+{
+    int n = s->ops.poll(s->inner, cqes, max, timeout_ns);
+
+    for (int i = 0; i < n; i++)
+        cqes[i] = note_end(s, &cqes[i]);
+    return n;
+}
+
+static int trace_wake(struct zero_store *s)
+{
+    return s->ops.wake(s->inner);
+}
+
+static void report(struct zero_store *s)
+{
+    for (uint32_t op = ZERO_IO_READ; op <= ZERO_IO_SYNC; op++) {
+        const struct sum *x = &s->sums[op];
+        if (x->n)
+            zero__tell(&s->voice, ZERO_LOG_INFO,
+                       "%-5s %8" PRIu64 " requests, %" PRIu64 " failed, %.3f GB, %.3f ms each, the "
+                       "longest %.3f ms",
+                       zero__io_name(op), x->n, x->n_bad, (double)x->bytes / 1e9,
+                       (double)x->ns / 1e6 / (double)x->n, (double)x->longest_ns / 1e6);
+    }
+    zero__tell(&s->voice, ZERO_LOG_INFO,
+               "%.3f s with something under way of %.3f s, at most %u requests at a time",
+               (double)s->busy_ns / 1e9, (double)(zero__clock_ns() - s->open_ns) / 1e9,
+               s->most_under_way);
+}
+
+static int trace_close(struct zero_store *s)
+{
+    int err = s->ops.close(s->inner);
+
+    report(s);
+    if (!err) /* else what is under way still ends in records of this store */
+        free(s);
+    return err;
+}
+
+static const struct zero_offload_ops ops = {
+    .size = sizeof(struct zero_offload_ops),
+    .probe = trace_probe,
+    .open = trace_open,
+    .info = trace_info,
+    .resize = trace_resize,
+    .reg = trace_reg,
+    .unreg = trace_unreg,
+    .map = trace_map,
+    .submit = trace_submit,
+    .poll = trace_poll,
+    .wake = trace_wake,
+    .close = trace_close,
+};
+
+static const struct zero_iface ifaces[] = {
+    {.kind = ZERO_IFACE_OFFLOAD,
+     .major = ZERO_OFFLOAD_MAJOR,
+     .minor = ZERO_OFFLOAD_MINOR,
+     .ops = &ops},
+};
+
+static const struct zero_plugin plugin = {
+    .size = sizeof(struct zero_plugin),
+    .name = NAME,
+    .version = "0.1.0",
+    .build = __VERSION__,
+    .ifaces = ifaces,
+    .n_ifaces = 1,
+};
+
+ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
+{
+    (void)host;
+    *out = &plugin;
+    return 0;
+}
