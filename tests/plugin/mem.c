@@ -436,7 +436,7 @@ static int is_declared(const struct zero_coll *c)
     return !zero__coll_reduces(c->kind) ||
            ((MEM_REDOPS & 1u << c->redop) && (MEM_DTYPES & 1u << c->src_dtype) &&
             (MEM_DTYPES & 1u << c->dst_dtype) &&
-            (!(c->flags & ZERO_COLL_ACCUMULATE) || (MEM_FLAGS & ZERO_COMM_ACCUMULATE)));
+            (!(c->flags & ZERO_COLL_ACCUMULATE) || (MEM_FLAGS & ZERO_COMM_ACCUMULATE) != 0));
 }
 
 static int mem_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
