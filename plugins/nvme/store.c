@@ -140,10 +140,12 @@ int zero__nvme_resize(struct zero_store *store, uint64_t bytes)
         return zero__say(&store->voice, -EFBIG, "no store has %llu bytes",
                          (unsigned long long)bytes);
     whole -= whole % NVME_BLOCK;
-    err = zero__nvme_sums_resize(store, whole);
+    err = reserve(store, whole); /* first: a size that no disk has asks for no memory */
     if (!err)
-        err = reserve(store, whole);
-    if (!err)
+        err = zero__nvme_sums_resize(store, whole);
+    if (err)
+        reserve(store, store->bytes);
+    else
         store->bytes = whole;
     return err;
 }
