@@ -62,7 +62,7 @@ static int parse(int argc, char **argv, struct options *o)
 
     *o = (struct options){.ranks = 2, .seed = 1, .repeat = 1, .only = ""};
     optind = 0;
-    while ((c = getopt_long(argc, argv, "+:n:h", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":n:h", options, NULL)) != -1) {
         if (c == 'n') {
             if (!bench_number("check", "-n", optarg, 1, CHECK_RANKS, &x))
                 return 2;

@@ -56,7 +56,7 @@ static int parse(int argc, char **argv, struct options *o)
 
     *o = (struct options){.seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1};
     optind = 0;
-    while (good && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+    while (good && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (c == 'b')
             good = bench_count("check", "--bytes", optarg, 1024, 1 << 16, UINT64_C(1) << 40,
                                &o->bytes);

@@ -70,11 +70,16 @@ static int parse(const char *what, const char *text, size_t n, struct zero__secr
 static int wait_readable(int fd, int64_t deadline_ns)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
-    int n = poll(&p, 1, zero__poll_ms(deadline_ns));
 
-    if (n < 0 && errno != EINTR)
-        return -errno;
-    return n > 0 || zero__now_ns() < deadline_ns ? 0 : -ETIMEDOUT;
+    for (;;) {
+        int n = poll(&p, 1, zero__poll_ms(deadline_ns));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (zero__now_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+    }
 }
 
 /* Up to `room` bytes, until the end of the file. */

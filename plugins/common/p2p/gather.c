@@ -11,6 +11,9 @@
 #include "../oob.h"
 #include "internal.h"
 
+#define IDLE_TURNS 64u                  /* before sleeping */
+#define NAP_NS (INT64_C(1000) * 1000)
+
 static const char *call_name(uint32_t call)
 {
     return call == P2P_CALL_SPLIT ? "split" : call == P2P_CALL_EXCHANGE ? "exchange" : "?";
@@ -48,6 +51,7 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
     uint64_t turn = comm->n_notices++;
     struct p2p_message *m = comm->notice[turn % 2];
     int32_t sent = 0, heard = 0;
+    unsigned idle = 0;
     bool news;
 
     m->word = P2P_NOTICE;
@@ -76,7 +80,11 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
             return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
                              call_name(mine->call),
                              comm->world[heard < comm->ranks ? heard : sent]);
-        sched_yield();
+        idle = news ? 0 : idle + 1;
+        if (idle < IDLE_TURNS)
+            sched_yield();
+        else /* a rank may come much later; what it sends ends the sleep */
+            ctx->t->ops->wait(ctx->t, NAP_NS);
     }
     return 0;
 }
