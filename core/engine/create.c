@@ -233,6 +233,7 @@ static void dismantle(struct zero_runtime *rt, int clean)
     zero__memory_release(rt, 0);
     if (rt->job)
         zero__job_close(rt->job, clean);
+    zero__lanes_end(rt);
     if (rt->ctx)
         rt->comm_ops.close(rt->ctx);
     zero__callback_free(rt);

@@ -49,6 +49,10 @@ void zero__lanes_free(struct zero_runtime *rt)
             rt->dev_ops.stream_destroy(rt->dev, rt->lanes[q].stream);
         rt->lanes[q].stream = NULL;
     }
+}
+
+void zero__lanes_end(struct zero_runtime *rt)
+{
     pthread_cond_destroy(&rt->moved);
     pthread_mutex_destroy(&rt->lock);
 }

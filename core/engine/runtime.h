@@ -156,7 +156,8 @@ struct zero_runtime {
     pthread_t progress;
     int progress_runs, stop;
     pthread_t storage;
-    int storage_runs, storage_stop;
+    atomic_int storage_runs; /* the device's workers look, too */
+    int storage_stop;
     atomic_int storage_waits; /* the storage thread wants to hear when something is done */
     struct lane lanes[ZERO__N_QUEUES];
     atomic_int job_failed;
@@ -226,6 +227,8 @@ int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *wh
 
 int zero__lanes_create(struct zero_runtime *rt);
 void zero__lanes_free(struct zero_runtime *rt);
+/* When the job's thread, which wakes who waits, has ended. */
+void zero__lanes_end(struct zero_runtime *rt);
 /* Room for the ops of the programs; no op is in flight. */
 int zero__lanes_size(struct zero_runtime *rt);
 /* Remembers where the lanes stand as the beginning of a body. Lock held. */
