@@ -357,7 +357,7 @@ static void unplanned(void)
 
 int main(void)
 {
-    alarm(100);
+    alarm(300);
     matrix();
     budgets();
     many_pieces();
