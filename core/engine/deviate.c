@@ -40,6 +40,7 @@ void zero__deviate_free(struct zero_runtime *rt)
     free(d->grad_at);
     free(d->backward);
     free(d->reduced);
+    zero__body_free(&d->body);
     *d = (struct deviation){0};
 }
 
@@ -101,7 +102,18 @@ static int pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
 
 /* ---- One-unit bodies ------------------------------------------------------------------------- */
 
-/* Runs the ops of a body one by one. */
+/*
+ * One at a time. It is the runtime's and not a variable of the function that runs it: when the job
+ * ends, the application's thread leaves with ops in flight, and the progress thread still reads
+ * their body to say which unit it was.
+ */
+static struct zero__body *body_anew(struct zero_runtime *rt)
+{
+    zero__body_free(&rt->dev_step.body);
+    return &rt->dev_step.body;
+}
+
+/* Runs the ops of a body one by one; after an error the body stays until the runtime ends. */
 static int body_run(struct zero_runtime *rt, struct zero__body *b)
 {
     const struct zero__body *planned = rt->body;
@@ -153,15 +165,14 @@ static void places_drop(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
 
 static int reduce(struct zero_runtime *rt, uint32_t unit)
 {
-    struct zero__body b = {0};
+    struct zero__body *b = body_anew(rt);
     int last = rt->micro == rt->recipe.accum;
-    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 0, last, &b);
+    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 0, last, b);
 
     if (!err)
-        err = buffers_place(rt, &b, rt->dev_step.grad_at);
+        err = buffers_place(rt, b, rt->dev_step.grad_at);
     if (!err)
-        err = body_run(rt, &b);
-    zero__body_free(&b);
+        err = body_run(rt, b);
     places_drop(rt, unit, rt->dev_step.grad_at);
     rt->dev_step.reduced[unit] = 1;
     rt->contributed[unit] = 1;
@@ -229,19 +240,18 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
 {
     const struct zero__unit *u = &rt->model.units[unit];
     struct deviation *d = &rt->dev_step;
-    struct zero__body b = {0};
     int err = 0;
 
     if (d->reduced[unit])
         return zero__fail(-EINVAL, "one more backward use than the declared order has, after its "
                           "gradient was reduced: declare the order with zero_set_order()");
     if (d->backward[unit] == 0) {
-        err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 1, 0, &b);
+        struct zero__body *b = body_anew(rt);
+        err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 1, 0, b);
         if (!err)
-            err = buffers_place(rt, &b, d->grad_at);
+            err = buffers_place(rt, b, d->grad_at);
         if (!err)
-            err = body_run(rt, &b);
-        zero__body_free(&b);
+            err = body_run(rt, b);
     }
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
         if (!rt->model.segments[i].trainable)
@@ -266,17 +276,16 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
     const struct zero__unit *u = &rt->model.units[unit];
     struct deviation *d = &rt->dev_step;
-    struct zero__body b = {0};
 
     if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
         return zero__fail(-ENOMEM, "no memory to record an order");
     d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
-    int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, &b);
+    struct zero__body *b = body_anew(rt);
+    int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, b);
     if (!err)
-        err = buffers_place(rt, &b, d->param_at);
+        err = buffers_place(rt, b, d->param_at);
     if (!err)
-        err = body_run(rt, &b);
-    zero__body_free(&b);
+        err = body_run(rt, b);
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
         rt->param_now[i] = d->param_at[i] != NOWHERE
                                ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]

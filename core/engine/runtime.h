@@ -113,6 +113,7 @@ struct deviation {
     uint64_t *param_at, *grad_at; /* by segment: offset in the slab, or UINT64_MAX */
     uint32_t *backward;           /* by unit: contributions so far */
     uint8_t *reduced;
+    struct zero__body body; /* of the unit that is gathered or reduced now */
 };
 
 #define ZERO__SUM_MOST 64u
