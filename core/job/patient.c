@@ -69,20 +69,15 @@ static struct call *call_create(int (*fn)(void *arg), const void *arg, size_t by
     return c;
 }
 
-/* Signals belong to the application's threads; nobody joins this one. */
-static int call_start(struct call *c)
+/* Signals belong to the application's threads. */
+static int call_start(struct call *c, pthread_t *thread)
 {
-    pthread_attr_t attr;
-    pthread_t thread;
     sigset_t all, old;
 
     sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(&thread, &attr, call_run, c);
+    int e = pthread_create(thread, NULL, call_run, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     return e ? zero__fail(-e, "job: cannot start a thread: %s", strerror(e)) : 0;
 }
 
@@ -90,10 +85,11 @@ int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size
 {
     struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
     struct call *c = call_create(fn, arg, bytes);
+    pthread_t thread;
 
     if (!c)
         return zero__fail(-ENOMEM, "job: no memory for a call");
-    int e = call_start(c);
+    int e = call_start(c, &thread);
     if (e) {
         call_free(c);
         return e;
@@ -105,8 +101,11 @@ int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size
     bool done = c->done;
     c->left = !done;
     pthread_mutex_unlock(&c->lock);
-    if (!done)
-        return -ETIMEDOUT; /* the thread frees c */
+    if (!done) {
+        pthread_detach(thread); /* it frees c */
+        return -ETIMEDOUT;
+    }
+    pthread_join(thread, NULL); /* who forks next has no thread left over */
     memcpy(arg, c->arg, bytes);
     e = c->result ? zero__fail(c->result, "%s", c->sentence) : 0;
     call_free(c);
