@@ -150,8 +150,14 @@ static int attack(struct flood *f, const struct zero__address *a, enum kind kind
 static void strangers(struct flood *f)
 {
     struct zero__address a = tcp_address("127.0.0.1", f->job->port);
-    int held[HELD], n = 0, oldest = 0;
+    int held[HELD], n = 0, oldest = 0, first;
 
+    while (zero__tcp_connect(&a, zero__deadline_ns(ZERO_SECOND), &first)) {
+        if (atomic_load(&f->stop))
+            return;
+        sleep_ms(1); /* rank 0 does not listen yet */
+    }
+    close(first);
     for (int i = 0; i < f->connections / STRANGERS; i++) {
         int kind = i % (2 * N_KINDS); /* more than half keep silent */
         int fd = attack(f, &a, kind < N_KINDS ? (enum kind)kind : SILENT);
