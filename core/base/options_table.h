@@ -94,7 +94,7 @@ ZERO__OPTION(PORT, port, INT, "0", "[0,65535]", "Several hosts",
              "itself")
 ZERO__OPTION(INTERFACE, interface, TEXT, "", "", "Several hosts",
              "Network interface at whose address rank 0 listens; empty: the address that MASTER_ADDR "
-             "names")
+             "names, or, where that is the loopback, the interface by which other hosts come")
 
 ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
              "Folder for the last operations of every rank when a job fails; zero report crash reads "

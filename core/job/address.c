@@ -6,8 +6,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -80,7 +78,8 @@ int zero__address_find(const char *what, const char *name, uint16_t port, int64_
                           what, name, n, sizeof q.name - 1);
     memcpy(q.name, name + skip, n - 2 * skip);
     int e = 0;
-    if (ask(&q, AI_NUMERICHOST))
+    bool named = ask(&q, AI_NUMERICHOST);
+    if (named)
         e = zero__call_within(deadline_ns, ask_resolver, &q, sizeof q);
     if (e == -ETIMEDOUT)
         return zero__fail(e,
@@ -103,19 +102,20 @@ int zero__address_find(const char *what, const char *name, uint16_t port, int64_
                           "of rank 0 that the other ranks reach",
                           what, name);
     *out = q.found;
+    out->named = named;
     return 0;
 }
 
-static bool same_host(const struct sockaddr *a, const struct zero__address *b)
+bool zero__address_is(const struct zero__address *a, const struct sockaddr *b)
 {
-    if (!a || a->sa_family != b->s.ss_family)
+    if (!b || b->sa_family != a->s.ss_family)
         return false;
-    if (a->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)(const void *)&b->s)->sin_addr.s_addr;
-    return a->sa_family == AF_INET6 &&
-           !memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
-                   &((const struct sockaddr_in6 *)(const void *)&b->s)->sin6_addr, 16);
+    if (b->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)(const void *)&a->s)->sin_addr.s_addr;
+    return b->sa_family == AF_INET6 &&
+           !memcmp(&((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
+                   &((const struct sockaddr_in6 *)(const void *)&a->s)->sin6_addr, 16);
 }
 
 bool zero__address_is_loopback(const struct zero__address *a)
@@ -127,96 +127,13 @@ bool zero__address_is_loopback(const struct zero__address *a)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&a->s)->sin6_addr);
 }
 
-bool zero__address_is_here(const struct zero__address *a)
+bool zero__host_is_loopback(const char *name)
 {
-    struct ifaddrs *all;
-    bool here = false;
+    static const char suffix[] = ".localhost";
+    size_t n = strlen(name), m = sizeof suffix - 1;
 
-    if (zero__address_is_loopback(a))
-        return true;
-    if (getifaddrs(&all))
-        return false;
-    for (struct ifaddrs *i = all; i && !here; i = i->ifa_next)
-        here = same_host(i->ifa_addr, a);
-    freeifaddrs(all);
-    return here;
-}
-
-/* How well an interface's address serves: 0 not at all. Link-local ones need a scope at the peer.
- */
-static int fitness(const struct ifaddrs *i, const char *name, int family)
-{
-    const struct sockaddr *a = i->ifa_addr;
-    int fit;
-
-    if (!a || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
-        return 0;
-    if (*name ? strcmp(i->ifa_name, name) != 0
-              : !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
-        return 0;
-    if (a->sa_family == AF_INET)
-        fit = 3;
-    else
-        fit = IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr) ? 1
-                                                                                                : 2;
-    return fit + (a->sa_family == family ? 4 : 0);
-}
-
-/* Every address of an interface has an entry. */
-static bool is_again(const struct ifaddrs *all, const struct ifaddrs *i)
-{
-    for (; all != i; all = all->ifa_next)
-        if (strcmp(all->ifa_name, i->ifa_name) == 0 && fitness(all, all->ifa_name, AF_UNSPEC) >= 2)
-            return true;
-    return false;
-}
-
-static void interface_names(const struct ifaddrs *all, char *text, size_t room)
-{
-    size_t used = 0;
-
-    text[0] = 0;
-    for (const struct ifaddrs *i = all; i && used < room; i = i->ifa_next)
-        if (fitness(i, i->ifa_name, AF_UNSPEC) >= 2 && !is_again(all, i))
-            used +=
-                (size_t)snprintf(text + used, room - used, "%s%s", used ? ", " : "", i->ifa_name);
-}
-
-int zero__address_of_interface(const char *name, int family, uint16_t port,
-                               struct zero__address *out)
-{
-    const struct ifaddrs *best = NULL;
-    struct ifaddrs *all;
-    char names[300];
-    int most = 0;
-
-    if (getifaddrs(&all))
-        return zero__fail(-errno, "job: cannot list the network interfaces: %s", strerror(errno));
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-        if (fitness(i, name, family) > most)
-            most = fitness(i, name, family), best = i;
-    if (!best) {
-        interface_names(all, names, sizeof names);
-        freeifaddrs(all);
-        return zero__fail(-ENODEV,
-                          *name
-                              ? "ZERO_INTERFACE is \"%.40s\", but there is no such interface with "
-                                "an address on this machine: it has %s"
-                              : "job: %sno network interface but the loopback is up: name one in "
-                                "ZERO_INTERFACE (there is %s)",
-                          name, names);
-    }
-    struct zero__address a = {.bytes = best->ifa_addr->sa_family == AF_INET
-                                           ? sizeof(struct sockaddr_in)
-                                           : sizeof(struct sockaddr_in6)};
-    memcpy(&a.s, best->ifa_addr, a.bytes);
-    if (a.s.ss_family == AF_INET)
-        ((struct sockaddr_in *)(void *)&a.s)->sin_port = htons(port);
-    else
-        ((struct sockaddr_in6 *)(void *)&a.s)->sin6_port = htons(port);
-    freeifaddrs(all);
-    *out = a;
-    return 0;
+    return !strncasecmp(name, "localhost", 9) || !strncasecmp(name, "ip6-l", 5) ||
+           (n > m && !strcasecmp(name + n - m, suffix));
 }
 
 bool zero__host_is_here(const char *name)

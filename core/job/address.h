@@ -19,6 +19,7 @@ struct zero__address {
 
 struct zero__addresses {
     uint32_t n;
+    bool named; /* of a name, not of a number */
     struct zero__address at[ZERO__ADDRESSES];
 };
 
@@ -29,18 +30,14 @@ struct zero__addresses {
 int zero__address_find(const char *what, const char *name, uint16_t port, int64_t deadline_ns,
                        struct zero__addresses *out);
 
-/*
- * The address of the interface of that name; of this family if it has one, AF_UNSPEC: IPv4 before
- * IPv6. An empty name: of the first interface that is up and not the loopback.
- */
-int zero__address_of_interface(const char *name, int family, uint16_t port,
-                               struct zero__address *out);
-
-bool zero__address_is_here(const struct zero__address *a);
+/* Is it the address in b, whatever the ports? b may be NULL. */
+bool zero__address_is(const struct zero__address *a, const struct sockaddr *b);
 bool zero__address_is_loopback(const struct zero__address *a);
 
 /* Does a host's name, not looked up anywhere, mean this machine? */
 bool zero__host_is_here(const char *name);
+/* Is it one that every machine uses for itself ("localhost")? */
+bool zero__host_is_loopback(const char *name);
 
 /* "192.0.2.1:29500", "[2001:db8::1]:29500"; and without the port, as zero__address_find() reads. */
 void zero__address_text(const struct zero__address *a, char text[static ZERO__ADDRESS_TEXT]);

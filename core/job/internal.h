@@ -64,6 +64,7 @@ struct zero__rendezvous {
     enum zero__endpoint by;    /* not rank 0: how it reaches rank 0 */
     bool tcp;                  /* rank 0: it listens by TCP too */
     struct zero__addresses at; /* TCP: of rank 0; its own one address on rank 0 */
+    char why[320];             /* it is so, for people */
 };
 
 enum zero__round_kind { ZERO__ROUND_GATHER = 1, ZERO__ROUND_BROADCAST = 2 };
@@ -168,8 +169,10 @@ void zero__hosts_count(struct zero__job *job);
 void zero__process_text(const struct zero__job *job, const struct zero__wire_process *process,
                         char *text, size_t room);
 
-/* rendezvous.c: fills in job->meet. */
+/* rendezvous.c: fills in job->meet; and says what is there. */
 int zero__rendezvous_find(struct zero__job *job);
+#define ZERO__RENDEZVOUS_TEXT 440
+void zero__rendezvous_text(const struct zero__job *job, char *text, size_t room);
 
 /* ranks_text.c: "2, 4-7" of the ranks for which `is` holds; the first of them, -1 for none. */
 int zero__ranks_text(struct zero__job *job, bool (*is)(struct zero__job *job, int32_t rank),

@@ -210,31 +210,29 @@ static void explain(struct zero__job *job)
 /* Somebody who looks at a silent terminal learns whom it waits for. Lock held. */
 static void say_who_is_missing(struct zero__job *job)
 {
-    char ranks[160];
+    char ranks[160], where[ZERO__RENDEZVOUS_TEXT];
 
     zero__ranks_text(job, is_absent, ranks, sizeof ranks);
+    zero__rendezvous_text(job, where, sizeof where);
     pthread_mutex_unlock(&job->lock);
-    zero__log(job->params.log, ZERO_LOG_WARN, "job", "still waiting for rank %s of %d", ranks,
-              job->params.ranks);
+    zero__log(job->params.log, ZERO_LOG_WARN, "job", "still waiting for rank %s of %d; %s", ranks,
+              job->params.ranks, where);
     pthread_mutex_lock(&job->lock);
 }
 
 static void refuse_all(struct zero__job *job)
 {
-    char ranks[160], where[ZERO__ADDRESS_TEXT + 24] = "", text[ZERO__ADDRESS_TEXT], denied[80] = "";
+    char ranks[160], where[ZERO__RENDEZVOUS_TEXT], denied[80] = "";
 
-    if (job->meet.tcp) {
-        zero__address_text(&job->meet.at.at[0], text);
-        snprintf(where, sizeof where, "; rank 0 listens at %s", text);
-    }
+    zero__rendezvous_text(job, where, sizeof where);
     if (job->n_denied)
-        snprintf(denied, sizeof denied, "; connections with another secret that were turned away: %d",
-                 job->n_denied);
+        snprintf(denied, sizeof denied,
+                 "; connections with another secret that were turned away: %d", job->n_denied);
     zero__ranks_text(job, is_absent, ranks, sizeof ranks);
     zero__job_refuse(job, -ETIMEDOUT,
                      "job %s: %d of %d ranks did not come within %.3g s (rank %s): they were not "
                      "started, have ended, or have another job or model name; look at their "
-                     "output%s%s",
+                     "output; %s%s",
                      job->params.key, job->params.ranks - job->n_joined, job->params.ranks,
                      (double)job->params.join_ns / 1e9, ranks, where, denied);
 }

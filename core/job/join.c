@@ -239,19 +239,21 @@ static int not_found(const struct search *s)
 {
     const struct zero__job_params *p = &s->job->params;
     double seconds = (double)p->join_ns / 1e9;
+    char how[ZERO__RENDEZVOUS_TEXT];
 
+    zero__rendezvous_text(s->job, how, sizeof how);
     if (s->by == ZERO__TCP)
         return zero__fail(
             -ETIMEDOUT,
             "job %s: rank %d found no rank 0 at %s within %.3g s (%s): rank 0 was not "
             "started or has ended, a firewall is between, or MASTER_ADDR, MASTER_PORT "
-            "or ZERO_PORT differ",
+            "or ZERO_PORT differ; rank 0 says where it listens with ZERO_LOG=info",
             p->key, p->rank, s->where, seconds, s->last);
     return zero__fail(-ETIMEDOUT,
                       "job %s: rank %d found no rank 0 within %.3g s: rank 0 was not started, has "
                       "ended, or has another MASTER_ADDR, MASTER_PORT, ZERO_JOB, job name or model "
-                      "name",
-                      p->key, p->rank, seconds);
+                      "name; %s",
+                      p->key, p->rank, seconds, how);
 }
 
 int zero__job_join(struct zero__job *job)

@@ -36,6 +36,7 @@ int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 #include "base/clock.h"
 #include "base/options.h"
 #include "job/endpoint.h"
+#include "job/interface.h"
 #include "job/patient.h"
 
 #define LIBRARY "libpmix.so.2"
@@ -210,6 +211,16 @@ static int get_notice(const struct inquiry *s, bool at_once, struct notice *out)
     return 0;
 }
 
+/* Where other hosts come; the first interface where that is not plain. */
+static int own_address(const struct zero__job_params *p, struct zero__address *a)
+{
+    char way[80];
+
+    if (!p->interface[0] && !zero__interface_outward(p->port, a, way, sizeof way))
+        return 0;
+    return zero__interface_address(p->interface, AF_UNSPEC, p->port, a);
+}
+
 /* Rank 0: where it will listen. A secret that was given is shared too: one is enough. */
 static int make_notice(const struct inquiry *s, struct notice *out)
 {
@@ -227,8 +238,7 @@ static int make_notice(const struct inquiry *s, struct notice *out)
     if (p->address[0] && p->port) {
         memcpy(n.address, p->address, sizeof n.address);
     } else {
-        if ((e = zero__address_of_interface(p->interface, AF_UNSPEC, p->port, &a)) ||
-            (!n.port && (e = zero__tcp_free_port(&a, &n.port))))
+        if ((e = own_address(p, &a)) || (!n.port && (e = zero__tcp_free_port(&a, &n.port))))
             return e;
         char text[ZERO__ADDRESS_TEXT];
         zero__address_host(&a, text);

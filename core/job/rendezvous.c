@@ -12,8 +12,13 @@
  *
  * and another rank comes by Unix if MASTER_ADDR names its own machine, else by TCP. TCP needs a
  * secret, or the word that none is wanted.
+ *
+ * The name of a machine often leads to its own loopback, and on other hosts to an address of one of
+ * its interfaces (Debian writes "127.0.1.1 NAME" into /etc/hosts): unless all ranks are known to be
+ * on one host, rank 0 listens at that interface then.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +26,30 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "job/interface.h"
 #include "job/internal.h"
+
+#define NO_SECRET "there is no secret that ranks of other hosts could know"
 
 static bool several(const struct zero__job_params *p)
 {
     return p->local_known && p->local_ranks < p->ranks;
+}
+
+static bool one_host(const struct zero__job_params *p)
+{
+    return p->local_known ? p->local_ranks == p->ranks : !p->address[0];
+}
+
+/* Notes why the ranks meet as they do. */
+__attribute__((format(printf, 2, 3))) static void because(struct zero__job *job, const char *fmt,
+                                                          ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(job->meet.why, sizeof job->meet.why, fmt, ap);
+    va_end(ap);
 }
 
 static bool may_use_tcp(const struct zero__job_params *p)
@@ -98,15 +122,26 @@ static int not_here(const struct zero__job_params *p)
                       p->key, p->address, p->ranks);
 }
 
-/* The address at which rank 0 listens. */
+/* The name of a machine, which leads to the loopback on this one. */
+static bool is_detour(const struct zero__job_params *p, const struct zero__addresses *all)
+{
+    const struct zero__address *own = own_of(all);
+
+    return own && zero__address_is_loopback(own) && all->named &&
+           !zero__host_is_loopback(p->address);
+}
+
+/* The address at which rank 0 listens. -ENOTUNIQ: other hosts may come by several. */
 static int own_address(struct zero__job *job, struct zero__address *own)
 {
     const struct zero__job_params *p = &job->params;
     struct zero__addresses all;
+    char way[80];
 
     if (p->interface[0]) {
         int family = strchr(p->address, ':') ? AF_INET6 : AF_UNSPEC;
-        return zero__address_of_interface(p->interface, family, p->port, own);
+        because(job, "ZERO_INTERFACE is %s", p->interface);
+        return zero__interface_address(p->interface, family, p->port, own);
     }
     int e = find_address(job, &all);
     if (e)
@@ -115,6 +150,16 @@ static int own_address(struct zero__job *job, struct zero__address *own)
     if (!a)
         return not_here(p);
     *own = *a;
+    because(job, "MASTER_ADDR is %.60s%s", p->address,
+            zero__address_is_loopback(a) ? ", the loopback" : "");
+    if (!is_detour(p, &all) || one_host(p))
+        return 0;
+    e = zero__interface_outward(p->port, own, way, sizeof way);
+    if (e == -ENOTUNIQ)
+        return zero__while(e, "job %s: MASTER_ADDR is \"%.80s\", the loopback here", p->key,
+                           p->address);
+    because(job, "MASTER_ADDR is %.60s, the loopback here; %s", p->address,
+            e ? "there is no other interface" : way);
     return 0;
 }
 
@@ -125,13 +170,12 @@ static void listen_at(struct zero__job *job, const struct zero__address *own)
     job->meet.at.at[0] = *own;
 }
 
-static void say_where(struct zero__job *job)
+static void warn_where(struct zero__job *job)
 {
     const struct zero__job_params *p = &job->params;
     char text[ZERO__ADDRESS_TEXT];
 
     zero__address_text(&job->meet.at.at[0], text);
-    zero__log(p->log, ZERO_LOG_INFO, "job", "rank 0 listens at %s", text);
     if (several(p) && zero__address_is_loopback(&job->meet.at.at[0]))
         zero__log(
             p->log, ZERO_LOG_WARN, "job",
@@ -149,21 +193,42 @@ static int find_as_zero(struct zero__job *job)
 {
     const struct zero__job_params *p = &job->params;
     bool sure = several(p) || p->how == ZERO__RENDEZVOUS_TCP;
+    bool lenient = !sure && !p->interface[0] && zero__host_is_here(p->address);
     struct zero__address own;
     int e = sure ? check_tcp(p) : 0;
 
     if (e)
         return e;
-    if (!sure && !p->interface[0] && zero__host_is_here(p->address) && !may_use_tcp(p))
-        return 0; /* nothing would follow from the address */
-    e = own_address(job, &own);
-    if (e)
-        return !sure && !p->interface[0] && zero__host_is_here(p->address) ? 0 : e;
-    if (!sure && (zero__address_is_loopback(&own) || !may_use_tcp(p) || !p->port))
+    if (lenient && !may_use_tcp(p)) { /* nothing would follow from the address */
+        because(job, NO_SECRET);
         return 0;
+    }
+    e = own_address(job, &own);
+    if (e && (lenient || (!sure && e == -ENOTUNIQ))) {
+        because(job, "%s", zero__error_text());
+        return 0;
+    }
+    if (e)
+        return e;
+    if (!sure && zero__address_is_loopback(&own))
+        return 0;
+    if (!sure && (!may_use_tcp(p) || !p->port)) {
+        because(job, may_use_tcp(p) ? "no port is known" : NO_SECRET);
+        return 0;
+    }
     listen_at(job, &own);
-    say_where(job);
+    warn_where(job);
     return 0;
+}
+
+/* Rank 0 may be on this host, and listen where others come. */
+static void add_outward(const struct zero__job_params *p, struct zero__addresses *all)
+{
+    char way[80];
+
+    if (is_detour(p, all) && !one_host(p) && all->n < ZERO__ADDRESSES &&
+        !zero__interface_outward(p->port, &all->at[all->n], way, sizeof way))
+        all->n++;
 }
 
 static int find_as_other(struct zero__job *job)
@@ -173,6 +238,7 @@ static int find_as_other(struct zero__job *job)
     struct zero__addresses all;
     int e = sure ? check_tcp(p) : 0;
 
+    because(job, "MASTER_ADDR is %.60s, which is this machine", p->address);
     if (e || (!forced && zero__host_is_here(p->address)))
         return e;
     if ((e = find_address(job, &all)))
@@ -181,18 +247,50 @@ static int find_as_other(struct zero__job *job)
         return 0;
     if ((e = check_tcp(p)))
         return e;
+    if (forced) {
+        add_outward(p, &all);
+        because(job, "ZERO_RENDEZVOUS is tcp");
+    } else {
+        because(job, "MASTER_ADDR is %.60s, another machine", p->address);
+    }
     job->meet.by = ZERO__TCP;
     job->meet.at = all;
     return 0;
 }
 
+void zero__rendezvous_text(const struct zero__job *job, char *text, size_t room)
+{
+    const struct zero__rendezvous *meet = &job->meet;
+    char at[ZERO__ADDRESS_TEXT] = "";
+
+    if (meet->at.n)
+        zero__address_text(&meet->at.at[0], at);
+    if (job->params.rank == 0)
+        snprintf(text, room, "rank 0 listens at %s (%s)", meet->tcp ? at : "its Unix socket only",
+                 meet->why);
+    else
+        snprintf(text, room, "rank %d comes %s%s (%s)", job->params.rank,
+                 meet->by == ZERO__TCP ? "by TCP to " : "by the Unix socket of this host", at,
+                 meet->why);
+}
+
 int zero__rendezvous_find(struct zero__job *job)
 {
     const struct zero__job_params *p = &job->params;
-    bool one_host = p->local_known ? p->local_ranks == p->ranks : !p->address[0];
+    char text[ZERO__RENDEZVOUS_TEXT];
+    int e = 0;
 
     job->meet = (struct zero__rendezvous){.by = ZERO__UNIX};
-    if (p->how == ZERO__RENDEZVOUS_UNIX || (p->how == ZERO__RENDEZVOUS_AUTO && one_host))
-        return 0;
-    return p->rank == 0 ? find_as_zero(job) : find_as_other(job);
+    if (p->how == ZERO__RENDEZVOUS_UNIX)
+        because(job, "ZERO_RENDEZVOUS is unix");
+    else if (p->how == ZERO__RENDEZVOUS_AUTO && one_host(p))
+        because(job, p->local_known ? "the launcher says that all ranks are on this host"
+                                    : "no MASTER_ADDR is set");
+    else
+        e = p->rank == 0 ? find_as_zero(job) : find_as_other(job);
+    if (e)
+        return e;
+    zero__rendezvous_text(job, text, sizeof text);
+    zero__log(p->log, ZERO_LOG_INFO, "job", "%s", text);
+    return 0;
 }

@@ -37,7 +37,7 @@ forward() {
 { link $a 1 && link $b 2 && forward 1; } 2>/dev/null ||
     skip_all 'no network namespace can be made here'
 
-unset LOCAL_RANK ZERO_JOB TORCHELASTIC_RUN_ID
+unset LOCAL_RANK ZERO_JOB TORCHELASTIC_RUN_ID ZERO_LOG
 export WORLD_SIZE=4 MASTER_ADDR=10.77.1.1 MASTER_PORT=29500
 export ZERO_SECRET_FILE="$scratch/secret"
 (umask 077 && head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n' > "$ZERO_SECRET_FILE")
@@ -83,6 +83,57 @@ for say in LOCAL_WORLD_SIZE=2 ''; do
             "rank $rank: $((rank % 2)) of 2 here, several hosts" "$scratch/$rank.out"
     done
     none 'and nothing is warned about' "$(cat "$scratch"/*.err)"
+done
+
+# Debian's way: a machine's own name leads to its loopback, on others to its address. Here with a
+# bridge of the same address on both hosts, as container engines make them.
+cat > "$scratch/named" <<'END'
+#!/bin/sh
+# NAME HOSTS PROGRAM...: as on a machine of that name
+hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"
+END
+chmod +x "$scratch/named"
+printf '127.0.0.1 localhost\n127.0.1.1 node1\n127.0.1.1 head\n' > "$scratch/hosts-1"
+printf '127.0.0.1 localhost\n127.0.1.1 node2\n10.77.1.1 node1 head\n' > "$scratch/hosts-2"
+for space in $a $b; do
+    ip -n "$space" link add bridge0 type veth peer name box0 &&
+        ip -n "$space" link set bridge0 up && ip -n "$space" link set box0 up &&
+        ip -n "$space" addr add 172.17.0.1/16 dev bridge0 || exit 99
+done
+start_named() {
+    for rank in 0 1 2 3; do
+        space=$a i=1
+        [ $rank -lt 2 ] || space=$b i=2
+        RANK=$rank ip netns exec "$space" unshare --uts "$scratch/named" node$i \
+            "$scratch/hosts-$i" "$probe" where > "$scratch/$rank.out" 2> "$scratch/$rank.err" &
+        echo $! > "$scratch/$rank.pid"
+    done
+    wait
+}
+for say in LOCAL_WORLD_SIZE=2 ZERO_RENDEZVOUS=tcp ''; do
+    for name in node1 head; do
+        unset LOCAL_WORLD_SIZE ZERO_RENDEZVOUS
+        # shellcheck disable=SC2163 # the variable's name is in the variable
+        [ -z "$say" ] || export "$say"
+        MASTER_ADDR=$name ZERO_LOG=info start_named
+        ok "rank 0's own loopback as MASTER_ADDR $name, ${say:-nothing said}" all_say 'ranks 0 1 2 3'
+        ok 'it listens at the interface of the default route, and says why' grep -F \
+            "rank 0 listens at 10.77.1.1:29500 (MASTER_ADDR is $name, the loopback here; zl1 has the default route)" \
+            "$scratch/0.err"
+        ok 'the others say how they come' errors_say "rank 3 comes by TCP to 10.77.1.1:29500 \\(" 3
+    done
+done
+ip -n $a route del default && ip -n $a route add 10.77.2.0/24 via 10.77.1.2 || exit 99
+export LOCAL_WORLD_SIZE=2
+RANK=0 MASTER_ADDR=node1 ip netns exec $a unshare --uts "$scratch/named" node1 "$scratch/hosts-1" \
+    "$probe" where > "$scratch/0.out" 2> "$scratch/0.err"
+ok 'without a default route the interfaces are named, and the remedy' errors_say \
+    'ZERO_INTERFACE: zl1 \(10.77.1.1\), bridge0 \(172.17.0.1\)' 0
+MASTER_ADDR=node1 ZERO_INTERFACE=zl1 start_named
+ok 'which works' all_say 'ranks 0 1 2 3'
+ip -n $a route add default via 10.77.1.2 || exit 99
+for space in $a $b; do
+    ip -n "$space" link del bridge0
 done
 
 start_and_work() {

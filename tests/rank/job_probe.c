@@ -23,7 +23,9 @@ static int run(int argc, char **argv)
 
     int e = zero__job_params_from(NULL, &p);
     if (!e) {
-        const char *beat = getenv("ZERO_HEARTBEAT");
+        const char *beat = getenv("ZERO_HEARTBEAT"), *level = getenv("ZERO_LOG");
+        if (level && !strcmp(level, "info"))
+            log.level = ZERO_LOG_INFO;
         p.log = &log;
         p.heartbeat_ns = (int64_t)((beat ? atof(beat) : 3) * 1e9);
         e = zero__job_open(&p, &job);

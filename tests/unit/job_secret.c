@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "job/address.h"
 #include "job/auth.h"
+#include "job/interface.h"
 #include "job/patient.h"
 
 #define HEX32 "00112233445566778899aabbccddeeff"
@@ -193,10 +193,10 @@ static void addresses(void)
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = 0;
     refuses(longest, -EINVAL, "at most 255");
-    is_int(zero__address_of_interface("lo", AF_UNSPEC, 5, &a), 0, "the loopback has an address");
+    is_int(zero__interface_address("lo", AF_UNSPEC, 5, &a), 0, "the loopback has an address");
     ok(zero__address_is_loopback(&a) && zero__address_is_here(&a) && zero__address_port(&a) == 5,
        "of its own kind, here, with the port");
-    is_int(zero__address_of_interface("nonet7", AF_UNSPEC, 5, &a), -ENODEV, "no such interface");
+    is_int(zero__interface_address("nonet7", AF_UNSPEC, 5, &a), -ENODEV, "no such interface");
     has_str(zero_last_error(), "ZERO_INTERFACE is \"nonet7\"", "it is named");
     has_str(zero_last_error(), "lo", "with those that there are");
     if (zero__address_find("MASTER_ADDR", "198.51.100.7", 1, zero__deadline_ns(ZERO_SECOND), &all))
