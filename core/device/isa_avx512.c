@@ -113,7 +113,9 @@ LOOP double lanes_total(const struct lanes *sum)
 }
 
 #include "device/loop_convert.h"
+#include "device/loop_packed.h"
 #include "device/loop_update.h"
 
-const struct zero__loops zero__loops_avx512 = {"avx512", accumulate, cast, sumsq, adamw, sgd};
+const struct zero__loops zero__loops_avx512 = {"avx512", accumulate, cast,         sumsq,
+                                               adamw,    sgd,        adamw_packed, sgd_packed};
 #endif

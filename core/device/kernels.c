@@ -132,16 +132,34 @@ static int check_total(const struct zero_total_args *a)
     return err ? err : check_array("total", "x", a->x, a->count, sizeof *a->x);
 }
 
+/* The master: whole, or in halves. */
+static int check_master(const char *kernel, const struct zero_update_args *a)
+{
+    if (a->p || !a->low)
+        return check_reals(kernel, "p", a->p, a->count, ZERO_F32);
+    if (!a->out || a->out_dtype != ZERO_BF16)
+        return zero__fail(-EINVAL,
+                          "%s: low is the lower half of bf16 parameters: out must be "
+                          "there and bf16",
+                          kernel);
+    return check_array(kernel, "low", a->low, a->count, sizeof *a->low);
+}
+
 static int check_update(const char *kernel, const struct zero_update_args *a, bool adam)
 {
-    int err = check_reals(kernel, "p", a->p, a->count, ZERO_F32);
+    uint32_t states = a->state_dtype ? a->state_dtype : (uint32_t)ZERO_F32;
+    int err = check_master(kernel, a);
+
+    if (states != ZERO_F32 && states != ZERO_BF16)
+        return zero__fail(-EINVAL, "%s: the type of m and v is %s (%u): it must be fp32 or bf16",
+                          kernel, zero_dtype_name(states), states);
     if (err || (err = check_reals(kernel, "grad", a->grad, a->count, a->grad_dtype)) ||
         (err = check_array(kernel, "scalars", a->scalars, 1, _Alignof(struct zero_scalars))))
         return err;
     if ((adam || a->hyper.momentum != 0) &&
-        (err = check_reals(kernel, "m", a->m, a->count, ZERO_F32)))
+        (err = check_reals(kernel, "m", a->m, a->count, states)))
         return err;
-    if (adam && (err = check_reals(kernel, "v", a->v, a->count, ZERO_F32)))
+    if (adam && (err = check_reals(kernel, "v", a->v, a->count, states)))
         return err;
     if (!a->out)
         return 0;
@@ -254,9 +272,9 @@ static void run_update(const struct zero__loops *loops, uint32_t kernel,
     if (!zero__update_prepare(kernel, a, &u))
         return;
     if (kernel == ZERO_KERNEL_ADAMW)
-        loops->adamw(&u, first, count);
+        (u.packed ? loops->adamw_packed : loops->adamw)(&u, first, count);
     else
-        loops->sgd(&u, first, count);
+        (u.packed ? loops->sgd_packed : loops->sgd)(&u, first, count);
 }
 
 /* Elements of the chunk that starts at `first`. */

@@ -43,6 +43,10 @@ struct zero__update {
     float unbias, rate;                /* 1 / sqrt(1 - beta2^t), -(lr / (1 - beta1^t)) */
     float lr;                          /* negative */
     float momentum, undamped;          /* undamped: 1 - dampening */
+    /* States in fewer bytes: p is NULL and `out` and low are the master, m and v are in half. */
+    bool packed;
+    uint16_t *low, *half_m, *half_v; /* NULL: p, m, v are whole */
+    uint64_t number, step;           /* of the first element; of the update */
 };
 
 /* One instruction set's loops over elements [first, first + count). */
@@ -54,6 +58,9 @@ struct zero__loops {
     void (*sumsq)(const struct zero_sumsq_args *a, uint64_t first, uint64_t count);
     void (*adamw)(const struct zero__update *u, uint64_t first, uint64_t count);
     void (*sgd)(const struct zero__update *u, uint64_t first, uint64_t count);
+    /* The same on states in fewer bytes. */
+    void (*adamw_packed)(const struct zero__update *u, uint64_t first, uint64_t count);
+    void (*sgd_packed)(const struct zero__update *u, uint64_t first, uint64_t count);
 };
 
 extern const struct zero__loops zero__loops_scalar;

@@ -49,36 +49,35 @@ static void cast(struct race *r, uint32_t stream, const struct zero_cast_args *a
     writes(r, stream, a->dst, a->count * zero_dtype_bytes(a->dst_dtype), "cast: dst");
 }
 
-static void adamw(struct race *r, uint32_t stream, const struct zero_update_args *a)
+/* The states of an update, in as many bytes as they are kept in. */
+static void states(struct race *r, uint32_t stream, const struct zero_update_args *a, int n)
 {
-    uint64_t bytes = a->count * sizeof *a->p;
+    uint64_t bytes = a->count * (a->state_dtype == ZERO_BF16 ? 2 : 4);
 
-    reads(r, stream, a->scalars, sizeof *a->scalars, "adamw: scalars");
-    reads(r, stream, a->grad, a->count * zero_dtype_bytes(a->grad_dtype), "adamw: grad");
-    writes(r, stream, a->p, bytes, "adamw: p");
-    writes(r, stream, a->m, bytes, "adamw: m");
-    writes(r, stream, a->v, bytes, "adamw: v");
-    if (a->out)
-        writes(r, stream, a->out, a->count * zero_dtype_bytes(a->out_dtype), "adamw: out");
+    if (a->p)
+        writes(r, stream, a->p, a->count * sizeof *a->p, "update: p");
+    else
+        writes(r, stream, a->low, a->count * sizeof *a->low, "update: low");
+    if (n > 0)
+        writes(r, stream, a->m, bytes, "update: m");
+    if (n > 1)
+        writes(r, stream, a->v, bytes, "update: v");
 }
 
-static void sgd(struct race *r, uint32_t stream, const struct zero_update_args *a)
+static void update(struct race *r, uint32_t stream, const struct zero_update_args *a, int n)
 {
-    uint64_t bytes = a->count * sizeof *a->p;
-
-    reads(r, stream, a->scalars, sizeof *a->scalars, "sgd: scalars");
-    reads(r, stream, a->grad, a->count * zero_dtype_bytes(a->grad_dtype), "sgd: grad");
-    writes(r, stream, a->p, bytes, "sgd: p");
-    if (a->hyper.momentum != 0)
-        writes(r, stream, a->m, bytes, "sgd: m");
+    reads(r, stream, a->scalars, sizeof *a->scalars, "update: scalars");
+    reads(r, stream, a->grad, a->count * zero_dtype_bytes(a->grad_dtype), "update: grad");
+    states(r, stream, a, n);
     if (a->out)
-        writes(r, stream, a->out, a->count * zero_dtype_bytes(a->out_dtype), "sgd: out");
+        writes(r, stream, a->out, a->count * zero_dtype_bytes(a->out_dtype), "update: out");
 }
 
 void race_launch(struct race *r, uint32_t stream, uint32_t kernel, const void *args)
 {
     const struct zero_scalars_args *s = args;
     const struct zero_total_args *t = args;
+    const struct zero_update_args *u = args;
 
     switch (kernel) {
     case ZERO_KERNEL_FILL:
@@ -99,10 +98,10 @@ void race_launch(struct race *r, uint32_t stream, uint32_t kernel, const void *a
         writes(r, stream, s->scalars, sizeof *s->scalars, "scalars: scalars");
         break;
     case ZERO_KERNEL_ADAMW:
-        adamw(r, stream, args);
+        update(r, stream, u, 2);
         break;
     case ZERO_KERNEL_SGD:
-        sgd(r, stream, args);
+        update(r, stream, u, u->hyper.momentum != 0);
         break;
     case ZERO_KERNEL_CAST:
         cast(r, stream, args);

@@ -25,12 +25,15 @@ bool zero__update_prepare(uint32_t kernel, const struct zero_update_args *a, str
     bool adam = kernel == ZERO_KERNEL_ADAMW;
     double bias1 = 1 - power(h->beta1, s->step), bias2 = 1 - power(h->beta2, s->step);
 
+    bool half = a->state_dtype == ZERO_BF16;
+    void *m = adam || h->momentum != 0 ? a->m : NULL, *v = adam ? a->v : NULL;
+
     if (s->skip)
         return false;
     *u = (struct zero__update){
         .p = a->p,
-        .m = adam || h->momentum != 0 ? a->m : NULL,
-        .v = adam ? a->v : NULL,
+        .m = half ? NULL : m,
+        .v = half ? NULL : v,
         .grad = a->grad,
         .out = a->out,
         .grad_dtype = a->grad_dtype,
@@ -50,6 +53,12 @@ bool zero__update_prepare(uint32_t kernel, const struct zero_update_args *a, str
         .lr = -h->lr,
         .momentum = h->momentum,
         .undamped = (float)(1 - (double)h->dampening),
+        .packed = !a->p || (half && m),
+        .low = a->p ? NULL : a->low,
+        .half_m = half ? m : NULL,
+        .half_v = half ? v : NULL,
+        .number = a->first,
+        .step = s->step,
     };
     return true;
 }

@@ -34,8 +34,8 @@ static const char *const site_names[N_SITES] = {"x free",   "x there", "summed",
 /* What the report must name. */
 static const char *const site_accesses[N_SITES] = {
     "copy: destination writes", "accumulate: x reads",    "all-reduce",
-    "adamw: grad reads",        "accumulate: acc writes", "forward",
-    "adamw: out writes"};
+    "update: grad reads",        "accumulate: acc writes", "forward",
+    "update: out writes"};
 
 static const struct zero_device_ops *ops;
 static float from[2][N], x[N], acc[N], p[N], m[N], v[N];

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 1
+#define ZERO_DEVICE_MINOR 2
 
 struct zero_device;
 
@@ -151,16 +151,28 @@ enum zero_hyper_flags {
  *   p = fma(-lr, NESTEROV ? fma(momentum, m, g) : m, p), with momentum 0: g instead of m.
  * The fp32 master p is updated; a 16-bit copy is written to `out` where it is not NULL. Where
  * arithmetic meets two NaNs, which payload survives is left open; a NaN stays a NaN.
+ *
+ * States in fewer bytes. With p NULL the master is `out` (bf16, read first) and its lower half
+ * `low`, see zero_join_bf16(): no bit is lost. With state_dtype ZERO_BF16 m and v are bf16: they
+ * are widened, updated in fp32 and rounded up or down at random, so that changes smaller than a
+ * step of bf16 are kept on average (stochastic rounding: Gupta et al., ICML 2015), with
+ * zero_bf16_rounded() and r of zero_rounding(first + i, t): for m its lower 16 bits, for v the
+ * upper ones. That depends on the element's number and the step alone, not on how work is cut.
  */
 struct zero_update_args {
-    float *p;
-    float *m, *v;         /**< SGD: v is unused, and m too when momentum is 0 */
+    float *p;             /**< or NULL: `out` and `low` */
+    void *m, *v;          /**< SGD: v is unused, and m too when momentum is 0 */
     const void *grad;
     void *out;            /**< the 16-bit parameters, or NULL: p is the parameter */
     uint64_t count;
     uint32_t grad_dtype, out_dtype;
     const struct zero_scalars *scalars;
     struct zero_hyper hyper;
+    /* Since minor 2. */
+    uint16_t *low;        /**< lower halves of the masters; NULL: p has them whole */
+    uint64_t first;       /**< number of the first element, which its rounding depends on */
+    uint32_t state_dtype; /**< of m and v: ZERO_F32 (or 0), ZERO_BF16 */
+    uint32_t reserved;
 };
 
 /** One launch: a kernel and its argument struct, copied by launch(). */

@@ -109,6 +109,39 @@ static inline float zero_float_from_bf16(uint16_t h)
     return zero_float_of_bits((uint32_t)h << 16);
 }
 
+/** What zero_bf16_from_float() cut off. */
+static inline uint16_t zero_low_half(float x)
+{
+    return (uint16_t)zero_bits_of_float(x);
+}
+
+/** The fp32 value, to the bit, that zero_bf16_from_float() and zero_low_half() have made halves of. */
+static inline float zero_join_bf16(uint16_t h, uint16_t low)
+{
+    uint32_t u = (uint32_t)h << 16;
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return zero_float_of_bits(u | low);
+    return zero_float_of_bits(u + (uint32_t)(int32_t)(int16_t)low);
+}
+
+/** 32 bits that look random, of an element's number (modulo 2^32) and a step (the same). */
+static inline uint32_t zero_rounding(uint64_t number, uint64_t step)
+{
+    uint32_t x = (uint32_t)number * 0x9e3779b1u + (uint32_t)step * 0x7feb352du;
+    x = (x ^ (x >> 16)) * 0x85ebca6bu;
+    x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+    return x ^ (x >> 16);
+}
+
+/** fp32 to bf16, up or down as `r` (16 random bits) decides, NaN kept (quiet). */
+static inline uint16_t zero_bf16_rounded(float x, uint16_t r)
+{
+    uint32_t u = zero_bits_of_float(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((u >> 16) | 0x0040u);
+    return (uint16_t)((u + r) >> 16);
+}
+
 /** fp32 to fp16, round to nearest even as IEEE 754 and F16C do; overflow gives infinity. */
 static inline uint16_t zero_fp16_from_float(float x)
 {
