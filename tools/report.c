@@ -8,80 +8,103 @@
 
 #include "report.h"
 
-#include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tool.h"
 
+#define OTHERS_MOST 12 /* jobs of the folder that are listed beside the one */
+
 struct job {
-    struct report_rank *reports; /* by rank; rank -1: none */
+    struct report_rank *reports; /* by rank */
     int ranks, n_reports;
 };
 
 static void help(void)
 {
     fputs(
-        "usage: zero report crash DIR\n\n"
+        "usage: zero report crash [--job NUMBER] DIR\n\n"
         "Reads what the ranks of a failed job have written to ZERO_CRASH_DIR=DIR, prints how far\n"
-        "each had come, and names the rank at which it began. The status is 0 when one is named,\n"
-        "1 when the reports do not tell, 2 for bad use.\n",
+        "each had come, and names the rank at which it began. A folder may serve many jobs: the\n"
+        "newest one is shown, and the others are listed with their numbers; --job takes the\n"
+        "first digits of one. The status is 0 when a rank is named, 1 when the reports do not\n"
+        "tell, 2 for bad use.\n",
         stdout);
 }
 
 static int by_rank(const void *a, const void *b)
 {
     const struct report_rank *x = a, *y = b;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    return (x->head.rank > y->head.rank) - (x->head.rank < y->head.rank);
 }
 
-/* All readable reports of the folder, by rank. */
-static bool job_read(const char *dir, struct job *job)
+/* All readable reports of one job of the folder, by rank. */
+static bool job_read(const struct report_folder *f, int which, struct job *job)
 {
-    char pattern[4096], why[4200];
-    glob_t files;
-    int status;
+    char why[4200];
 
-    *job = (struct job){0};
-    snprintf(pattern, sizeof pattern, "%s/zero-crash-*.jsonl", dir);
-    status = glob(pattern, GLOB_ERR, NULL, &files);
-    if (status) {
-        fprintf(stderr,
-                "zero report: there are no reports (zero-crash-*.jsonl) in %s: set ZERO_CRASH_DIR "
-                "for the job, to a folder that all ranks can write to\n",
-                dir);
-        return false;
-    }
-    job->reports = calloc(files.gl_pathc, sizeof *job->reports);
-    for (size_t i = 0; job->reports && i < files.gl_pathc; i++) {
-        if (report_read(files.gl_pathv[i], &job->reports[job->n_reports], why, sizeof why))
+    *job = (struct job){.ranks = f->jobs[which].head->ranks};
+    job->reports = calloc((size_t)f->jobs[which].n, sizeof *job->reports);
+    for (int i = 0; job->reports && i < f->n_entries; i++) {
+        if (f->entries[i].job != which)
+            continue;
+        if (report_read(f->entries[i].path, &job->reports[job->n_reports], why, sizeof why))
             job->n_reports++;
         else
             fprintf(stderr, "zero report: %s\n", why);
     }
-    globfree(&files);
     if (!job->n_reports)
         return false;
     qsort(job->reports, (size_t)job->n_reports, sizeof *job->reports, by_rank);
-    job->ranks = job->reports[0].ranks;
-    for (int i = 1; i < job->n_reports; i++)
-        if (job->reports[i].ranks != job->ranks ||
-            job->reports[i].rank == job->reports[i - 1].rank) {
+    for (int i = 0; i < job->n_reports; i++)
+        if (job->reports[i].head.ranks != job->ranks ||
+            (i && job->reports[i].head.rank == job->reports[i - 1].head.rank)) {
             fprintf(stderr,
-                    "zero report: the reports in %s are of different jobs: those of rank %d and %d "
-                    "do not fit together; empty the folder before a job\n",
-                    dir, job->reports[i - 1].rank, job->reports[i].rank);
+                    "zero report: the reports of job %s do not fit together: look at that of rank "
+                    "%d\n",
+                    f->jobs[which].head->job, job->reports[i].head.rank);
             return false;
         }
     return true;
 }
 
+static void print_job(const struct report_folder *f, int which, const char *before,
+                      const char *after)
+{
+    const struct report_job *j = &f->jobs[which];
+    time_t t = (time_t)j->first_s;
+    char when[32] = "?";
+    struct tm local;
+
+    if (localtime_r(&t, &local))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    printf("%s%s, %s, model %s%s%s, %d rank%s, %d report%s%s\n", before, j->head->job, when,
+           j->head->model, *j->head->key ? ", " : "", j->head->key, j->head->ranks,
+           j->head->ranks == 1 ? "" : "s", j->n, j->n == 1 ? "" : "s", after);
+}
+
+static void print_others(const struct report_folder *f, int which)
+{
+    int n = 0;
+
+    if (f->n_jobs > 1)
+        puts("other jobs in this folder (--job NUMBER shows one):");
+    for (int i = 0; i < f->n_jobs; i++)
+        if (i != which && n++ < OTHERS_MOST)
+            print_job(f, i, "  ",
+                      report_folder_together(f, which, i) ? ", in the same processes" : "");
+    if (n > OTHERS_MOST)
+        printf("  and %d older\n", n - OTHERS_MOST);
+    if (n)
+        putchar('\n');
+}
+
 static const struct report_rank *report_of(const struct job *job, int rank)
 {
     for (int i = 0; i < job->n_reports; i++)
-        if (job->reports[i].rank == rank)
+        if (job->reports[i].head.rank == rank)
             return &job->reports[i];
     return NULL;
 }
@@ -99,14 +122,15 @@ static void print_ranks(const struct job *job)
         }
         for (unsigned i = 0; i < r->n_queues; i++) {
             const struct report_queue *q = &r->queues[i];
-            printf("%-5d %-20.20s %-8s %12llu %12llu  %s", rank, r->host, q->name,
+            printf("%-5d %-20.20s %-8s %12llu %12llu  %s", rank, r->head.host, q->name,
                    (unsigned long long)q->sequence, (unsigned long long)q->done, q->under_way);
             if (*q->under_way)
                 printf(", for %.3f s", q->since_s);
             putchar('\n');
         }
         if (!r->n_queues)
-            printf("%-5d %-20.20s no step has begun\n", rank, r->host);
+            printf("%-5d %-20.20s %s\n", rank, r->head.host,
+                   r->head.joined ? "no step had begun" : "it had not joined the job");
     }
 }
 
@@ -125,7 +149,7 @@ static int agreed(const struct job *job)
         if (r->culprit >= 0)
             snprintf(who, sizeof who, "rank %d", r->culprit);
         if (!same)
-            snprintf(by, sizeof by, "rank %d says: ", r->rank);
+            snprintf(by, sizeof by, "rank %d says: ", r->head.rank);
         printf("%s%s failed%s%s: %s (%s)\n", by, who, *r->op ? " in " : "", r->op, r->cause,
                strerror(-r->err));
     }
@@ -147,7 +171,7 @@ static int behind(const struct job *job, const char *queue)
             n = q->sequence < least ? 1 : n + (q->sequence == least);
             if (q->sequence < least) {
                 least = q->sequence;
-                who = job->reports[i].rank;
+                who = job->reports[i].head.rank;
             }
         }
     return least < most && n == 1 ? who : -1;
@@ -179,38 +203,62 @@ static int blame(const struct job *job)
     return -1;
 }
 
-static int report_crash(int argc, char **argv)
+/* Shows one job of the folder. */
+static int job_show(const struct report_folder *f, int which)
 {
     struct job job;
-    int culprit;
+    int culprit = -1;
 
-    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        help();
-        return 0;
+    if (job_read(f, which, &job)) {
+        print_job(f, which, "job ", "\n");
+        print_ranks(&job);
+        putchar('\n');
+        print_others(f, which);
+        culprit = blame(&job);
+        if (culprit >= 0)
+            printf("culprit: rank %d\n", culprit);
+        else
+            puts("culprit: the reports do not tell");
     }
-    if (argc != 2 || argv[1][0] == '-') {
-        fputs("zero report crash: give one folder; zero report crash --help tells more\n", stderr);
-        return 2;
-    }
-    if (!job_read(argv[1], &job)) {
-        free(job.reports);
-        return 1;
-    }
-    printf("%d rank%s, %d report%s\n\n", job.ranks, job.ranks == 1 ? "" : "s", job.n_reports,
-           job.n_reports == 1 ? "" : "s");
-    print_ranks(&job);
-    putchar('\n');
-    culprit = blame(&job);
-    if (culprit >= 0)
-        printf("culprit: rank %d\n", culprit);
-    else
-        puts("culprit: the reports do not tell");
     free(job.reports);
     return culprit < 0;
 }
 
+static int report_crash(int argc, char **argv)
+{
+    const char *number = NULL, *dir = NULL;
+    struct report_folder f;
+    int status = 1;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            help();
+            return 0;
+        }
+        if (!strcmp(argv[i], "--job") && i + 1 < argc && *argv[i + 1] && !number) {
+            number = argv[++i];
+        } else if (argv[i][0] != '-' && !dir) {
+            dir = argv[i];
+        } else {
+            dir = NULL;
+            break;
+        }
+    }
+    if (!dir) {
+        fputs("zero report crash: give one folder; zero report crash --help tells more\n", stderr);
+        return 2;
+    }
+    if (report_folder_read(dir, &f)) {
+        int which = report_folder_choose(&f, number);
+        if (which >= 0)
+            status = job_show(&f, which);
+    }
+    report_folder_free(&f);
+    return status;
+}
+
 static const struct zero__tool reports[] = {
-    {"crash", report_crash, "DIR", "the last operations of a job that failed"},
+    {"crash", report_crash, "[--job NUMBER] DIR", "the last operations of a job that failed"},
 };
 
 int zero__tool_report(int argc, char **argv)

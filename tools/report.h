@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks of a failed job have written to ZERO_CRASH_DIR, read back. */
+/* What the ranks of failed jobs have written to ZERO_CRASH_DIR, read back. */
 #ifndef ZERO_TOOLS_REPORT_H
 #define ZERO_TOOLS_REPORT_H
 
@@ -9,6 +9,16 @@
 
 #define REPORT_QUEUES 16u
 #define REPORT_TEXT 640u
+
+/* Whose report it is. */
+struct report_head {
+    char job[17]; /* number of the job: hexadecimal digits; of this rank alone if it did not join */
+    bool joined;
+    int rank, ranks;
+    long pid;
+    double began_s, time_s; /* time of day: the runtime's beginning, and that of the report */
+    char host[128], key[384], model[64];
+};
 
 /* A queue of a rank as it was when the rank gave up. */
 struct report_queue {
@@ -20,9 +30,7 @@ struct report_queue {
 };
 
 struct report_rank {
-    int rank, ranks;
-    long pid;
-    char host[128];
+    struct report_head head;
     int err, culprit, reporter; /* of the job's record; culprit -1: nobody in particular */
     char op[96], cause[REPORT_TEXT], own[REPORT_TEXT];
     struct report_queue queues[REPORT_QUEUES];
@@ -30,7 +38,42 @@ struct report_rank {
     unsigned n_ops; /* that are over */
 };
 
-/* Reads one file; false: `why` says what is wrong with it, and where. */
+/* Reads one file, or its first line; false: `why` says what is wrong with it, and where. */
 bool report_read(const char *path, struct report_rank *out, char *why, size_t room);
+bool report_read_head(const char *path, struct report_head *out, char *why, size_t room);
+
+/* ---- report_folder.c: a folder's reports, job by job */
+
+struct report_entry {
+    struct report_head head;
+    char *path;
+    int job; /* index */
+};
+
+/* A job, or more exactly one of its runtimes: each model of a job has its own. */
+struct report_job {
+    const struct report_head *head;  /* of one of its reports */
+    double began_s, first_s, last_s; /* of the reports: the first and the last one */
+    int n;                           /* reports */
+};
+
+struct report_folder {
+    struct report_entry *entries;
+    int n_entries;
+    struct report_job *jobs; /* the newest first */
+    int n_jobs;
+};
+
+/* Says what is damaged, and why there is nothing to see (false). Free it in any case. */
+bool report_folder_read(const char *dir, struct report_folder *out);
+void report_folder_free(struct report_folder *f);
+/*
+ * The job to look at: that of the number that begins with `number`, else the newest one; where
+ * several models of it failed, the one that failed first, since that ended the others. -1: none, or
+ * several, and said so.
+ */
+int report_folder_choose(const struct report_folder *f, const char *number);
+/* Were both jobs alive at the same time in one process? */
+bool report_folder_together(const struct report_folder *f, int a, int b);
 
 #endif

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define LINE_MOST 8192
 #define LINES_MOST 100000u
 #define RANKS_MOST 65536
+#define TIME_MOST 1e11 /* seconds: some thousand years */
 
 /* A copy that a terminal can show. */
 static void text_of(const json_t *o, const char *name, char *out, size_t room)
@@ -51,22 +53,45 @@ static struct report_queue *queue_of(struct report_rank *r, const json_t *o)
     return &r->queues[r->n_queues++];
 }
 
+static bool time_of_day(const json_t *o, const char *name, double *out)
+{
+    *out = json_real_value(json_object_get(o, name));
+    return *out > 0 && *out < TIME_MOST;
+}
+
+static bool take_head(struct report_head *h, const json_t *o)
+{
+    int64_t rank, ranks, pid;
+
+    text_of(o, "job", h->job, sizeof h->job);
+    if (strlen(h->job) != sizeof h->job - 1 ||
+        strspn(h->job, "0123456789abcdef") != sizeof h->job - 1 ||
+        !json_is_boolean(json_object_get(o, "joined")) ||
+        !integer(o, "ranks", 1, RANKS_MOST, &ranks) || !integer(o, "rank", 0, ranks - 1, &rank) ||
+        !integer(o, "pid", 0, INT32_MAX, &pid) || !time_of_day(o, "began_s", &h->began_s) ||
+        !time_of_day(o, "time_s", &h->time_s))
+        return false;
+    h->joined = json_is_true(json_object_get(o, "joined"));
+    h->rank = (int)rank;
+    h->ranks = (int)ranks;
+    h->pid = (long)pid;
+    text_of(o, "host", h->host, sizeof h->host);
+    text_of(o, "key", h->key, sizeof h->key);
+    text_of(o, "model", h->model, sizeof h->model);
+    return true;
+}
+
 static bool take_crash(struct report_rank *r, const json_t *o)
 {
-    int64_t rank, ranks, pid, err, culprit, reporter;
+    int64_t err, culprit, reporter;
 
-    if (!integer(o, "ranks", 1, RANKS_MOST, &ranks) || !integer(o, "rank", 0, ranks - 1, &rank) ||
-        !integer(o, "pid", 0, INT32_MAX, &pid) || !integer(o, "err", -4096, 0, &err) ||
-        !integer(o, "culprit", -1, ranks - 1, &culprit) ||
-        !integer(o, "reporter", -1, ranks - 1, &reporter))
+    if (!take_head(&r->head, o) || !integer(o, "err", -4096, 0, &err) ||
+        !integer(o, "culprit", -1, r->head.ranks - 1, &culprit) ||
+        !integer(o, "reporter", -1, r->head.ranks - 1, &reporter))
         return false;
-    r->rank = (int)rank;
-    r->ranks = (int)ranks;
-    r->pid = (long)pid;
     r->err = (int)err;
     r->culprit = (int)culprit;
     r->reporter = (int)reporter;
-    text_of(o, "host", r->host, sizeof r->host);
     text_of(o, "op", r->op, sizeof r->op);
     text_of(o, "cause", r->cause, sizeof r->cause);
     text_of(o, "own", r->own, sizeof r->own);
@@ -120,9 +145,11 @@ static bool take_line(struct report_rank *r, const json_t *o, bool first)
     return strcmp(type, "op") != 0 || take_op(r, o); /* later versions may say more */
 }
 
-bool report_read(const char *path, struct report_rank *out, char *why, size_t room)
+/* As many lines of a file as `most`. */
+static bool read_lines(const char *path, unsigned most, struct report_rank *out, char *why,
+                       size_t room)
 {
-    struct report_rank r = {.rank = -1};
+    struct report_rank r = {.err = 0};
     char text[LINE_MOST];
     unsigned line = 0;
     bool good = true;
@@ -132,16 +159,31 @@ bool report_read(const char *path, struct report_rank *out, char *why, size_t ro
         snprintf(why, room, "%s: %s", path, strerror(errno));
         return false;
     }
-    while (good && fgets(text, sizeof text, f)) {
+    while (good && line < most && fgets(text, sizeof text, f)) {
         json_t *o = ++line <= LINES_MOST ? json_loads(text, 0, NULL) : NULL;
         good = o && take_line(&r, o, line == 1);
         json_decref(o);
     }
     fclose(f);
-    if (!good || r.rank < 0) {
+    if (!good || !line) {
         snprintf(why, room, "%s:%u: this is no report of a rank, or it is damaged", path, line);
         return false;
     }
     *out = r;
     return true;
+}
+
+bool report_read(const char *path, struct report_rank *out, char *why, size_t room)
+{
+    return read_lines(path, UINT_MAX, out, why, room);
+}
+
+bool report_read_head(const char *path, struct report_head *out, char *why, size_t room)
+{
+    struct report_rank r;
+    bool good = read_lines(path, 1, &r, why, room);
+
+    if (good)
+        *out = r.head;
+    return good;
 }

@@ -97,8 +97,8 @@ ZERO__OPTION(INTERFACE, interface, TEXT, "", "", "Several hosts",
              "names, or, where that is the loopback, the interface by which other hosts come")
 
 ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
-             "Folder for the last operations of every rank when a job fails; zero report crash reads "
-             "them; empty: none are written")
+             "Folder for a report of every rank when a job fails, with its last operations; zero "
+             "report crash reads them; one folder may serve many jobs; empty: none are written")
 ZERO__OPTION(
     LOG, log, LEVELS, "warn", "", "Log",
     "none, error, warn, info, debug or trace, with exceptions by component: warn,comm:trace")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registration through the public API, and commit: layout, program, memory, initial values. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -186,8 +187,14 @@ int zero_commit(struct zero_runtime *rt)
 out:
     if (err) {
         err = zero__runtime_cause(rt, err);
-        rt->err = rt->err ? rt->err : err;
+        pthread_mutex_lock(&rt->lock);
+        if (!rt->err) {
+            snprintf(rt->err_text, sizeof rt->err_text, "%s", zero__error_text());
+            rt->err = err;
+        }
+        pthread_mutex_unlock(&rt->lock);
         zero__job_fail(rt->job, rt->rank, err, "zero_commit", zero__error_text());
+        zero__crash_report(rt);
         return err;
     }
     rt->phase = PHASE_IDLE;

@@ -68,11 +68,11 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     p.timeout_ns = rt->timeout_ns;
     p.heartbeat_ns = (int64_t)(zero__option_real(rt->options, ZERO__OPT_HEARTBEAT) * 1e9);
     p.log = &rt->log;
+    zero__crash_begin(rt, &p);
     err = zero__job_open(&p, &rt->job);
+    zero__crash_number(rt, p.number);
     if (err)
         return err;
-    rt->rank = zero__job_rank(rt->job);
-    rt->ranks = zero__job_ranks(rt->job);
     rt->local_ranks = p.local_ranks > 0 ? p.local_ranks : 1;
     if (rt->ranks > 1)
         rt->log.rank = rt->rank;
@@ -172,6 +172,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
         err = job_open(rt, config);
     }
     if (!err)
+        err = zero__crash_check(rt);
+    if (!err)
         err = zero__loader_create(rt->options, &rt->log, builtins, 1, &rt->loader);
     if (!err)
         err = comm_open(rt);
@@ -189,6 +191,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
         err = zero__runtime_cause(rt, err);
         if (rt->job && rt->ranks > 1)
             zero__job_fail(rt->job, rt->rank, err, "zero_create", zero__error_text());
+        snprintf(rt->err_text, sizeof rt->err_text, "%s", zero__error_text());
         rt->err = err;
         zero_destroy(rt);
         return err;
@@ -287,7 +290,7 @@ void zero_destroy(struct zero_runtime *rt)
     int clean = !rt->err && !atomic_load(&rt->job_failed);
 
     if (!clean && rt->options)
-        zero__flight_report(rt);
+        zero__crash_report(rt);
     if (clean && rt->progress_runs)
         clean = zero__lanes_drain(rt) == 0;
     /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */

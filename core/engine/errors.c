@@ -34,7 +34,7 @@ int zero__runtime_error(struct zero_runtime *rt)
         err = zero__fail(rt->err, "%s", rt->err_text);
     if (err) {
         rt->phase = PHASE_FAILED;
-        zero__flight_report(rt);
+        zero__crash_report(rt);
     }
     return err;
 }

@@ -195,10 +195,15 @@ struct zero_runtime {
     } live[ZERO__N_BODIES], peak; /* transient bytes: of the bodies, and of those that ran */
 
     struct flight {
-        struct flight_op *ring;
-        uint64_t end; /* ops, ever */
-        int written;
+        struct flight_op *ring; /* NULL: before commit */
+        uint64_t end;           /* ops, ever */
     } flight;
+    struct {
+        uint64_t number;          /* of the job, 0: this rank was not let in */
+        char key[384], model[64]; /* of the job */
+        int64_t began_ns;         /* time of day */
+        int written;
+    } crash;
 
     struct zero__histories *history; /* NULL: the transport compares what ranks post */
 
@@ -348,13 +353,30 @@ void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end
 
 /* ---- flight.c */
 
+#define ZERO__FLIGHT_KEPT 1024u /* a power of two */
+struct flight_op {
+    uint64_t ordinal, sequence; /* sequence: of the first collective, 0: none */
+    int64_t start_ns, end_ns;
+    uint32_t n, kind, unit, body;
+    uint32_t queue;
+};
 int zero__flight_create(struct zero_runtime *rt);
 void zero__flight_free(struct zero_runtime *rt);
+struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t ordinal,
+                                 int64_t end_ns);
 /* An op is over; lock held. */
 void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
                        uint64_t ordinal, int64_t end_ns);
-/* After an error: the last ops go to a file, once. Not with the lock held. */
-void zero__flight_report(struct zero_runtime *rt);
+
+/* ---- crash.c */
+
+/* Who this rank is, before it looks for the others; then the job's number, if it has heard it. */
+void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p);
+void zero__crash_number(struct zero_runtime *rt, uint64_t number);
+/* Could a report be written? */
+int zero__crash_check(struct zero_runtime *rt);
+/* After an error: a report goes to a file, once. Not with the lock held. */
+void zero__crash_report(struct zero_runtime *rt);
 
 /* ---- history.c; without a history they do nothing */
 

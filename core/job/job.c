@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -139,6 +140,15 @@ static int equip(struct zero__job *job)
     job->join_deadline_ns = zero__deadline_ns(p->join_ns);
     job->n_joined = 1;
     return 0;
+}
+
+uint64_t zero__job_draw_number(void)
+{
+    uint64_t number = 0;
+
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+        number = (uint64_t)zero__now_ns() ^ (uint64_t)getpid() << 40; /* it has just booted */
+    return number ? number : 1;
 }
 
 /* Signals belong to the application's threads. */
@@ -313,8 +323,10 @@ int zero__job_open(struct zero__job_params *params, struct zero__job **out)
     if (!e)
         e = create(params, &job);
     zero__secret_wipe(&params->secret);
+    params->number = 0;
     if (e)
         return e;
+    job->params.number = params->rank == 0 ? zero__job_draw_number() : 0;
     if (params->ranks == 1) {
         job->state = ZERO__JOB_OPEN;
         job->n_hosts = job->params.local_ranks = 1;
@@ -322,11 +334,13 @@ int zero__job_open(struct zero__job_params *params, struct zero__job **out)
     } else if ((e = meet(job))) {
         if (job->threaded)
             leave(job, false);
+        params->number = job->params.number;
         destroy(job);
         return e;
     }
     params->local_rank = job->params.local_rank;
     params->local_ranks = job->params.local_ranks;
+    params->number = job->params.number;
     *out = job;
     return 0;
 }

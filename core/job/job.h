@@ -36,6 +36,7 @@ struct zero__job_params {
     int64_t join_ns;      /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
     int64_t heartbeat_ns; /* silence that is an error, 0: none is; that of rank 0 is everybody's */
     const struct zero__log *log; /* may be NULL */
+    uint64_t number; /* set by open, see there */
 
     /* How the ranks meet; rendezvous.c says what follows from it. */
     bool local_known;                 /* local_ranks was said, not guessed */
@@ -69,8 +70,14 @@ int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params
  * Finds the other ranks and returns when all are there, or with an error that names who is
  * missing, started twice, or of another size or version. Collective. Wipes the secret in *params,
  * and sets local_rank and local_ranks to what the ranks' hosts are, whatever the launcher said.
+ * params->number becomes what rank 0 drew for this meeting of its ranks, so that what they leave
+ * behind is not taken for that of another job of the same key; also after an error, 0 where rank 0
+ * has not let this rank in.
  */
 int zero__job_open(struct zero__job_params *params, struct zero__job **job);
+
+/* A number that no other call gives, here or elsewhere; never 0. */
+uint64_t zero__job_draw_number(void);
 
 /*
  * Ends the job of this rank and frees it in any case. `clean`: collective, returns when this rank

@@ -103,6 +103,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
             return take_welcome(s, &body.yes);
         if (!e && h->type == ZERO__WIRE_JOINED && !h->bytes) {
             joined = true;
+            s->job->params.number = h->offset;
             deadline_ns =
                 zero__deadline_ns((h->len < LONGEST_NS ? (int64_t)h->len : LONGEST_NS) + GRACE_NS);
         } else if (!e && h->type == ZERO__WIRE_REFUSED && h->bytes == sizeof body.no) {

@@ -168,6 +168,7 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         int64_t left_ns = job->join_deadline_ns - zero__now_ns();
         h.type = ZERO__WIRE_JOINED;
         h.len = left_ns > 0 ? (uint64_t)left_ns : 0;
+        h.offset = job->params.number;
         peer->say_joined = false;
     } else if (peer->say_welcome) {
         h.type = ZERO__WIRE_WELCOME;

@@ -10,8 +10,9 @@
 #include "tools/report.h"
 
 const struct fuzz_seed fuzz_seeds[] = {
-    FUZZ_TEXT("{\"type\": \"crash\", \"rank\": 1, \"ranks\": 4, \"pid\": 9, \"err\": -5, "
-              "\"culprit\": 2, \"reporter\": 0, \"cause\": \"x\"}\n"
+    FUZZ_TEXT("{\"type\": \"crash\", \"job\": \"0123456789abcdef\", \"joined\": true, "
+              "\"began_s\": 1.5, \"time_s\": 2.5, \"rank\": 1, \"ranks\": 4, "
+              "\"pid\": 9, \"err\": -5, \"culprit\": 2, \"reporter\": 0, \"cause\": \"x\"}\n"
               "{\"type\": \"queue\", \"queue\": \"gather\", \"issued\": 9, \"started\": 8, "
               "\"done\": 7, \"sequence\": 8}\n"
               "{\"type\": \"op\", \"state\": \"started\", \"queue\": \"gather\", \"number\": 8, "

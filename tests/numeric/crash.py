@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a rank is killed or stopped, the others write their last operations to ZERO_CRASH_DIR, and
-`zero report crash` names it, whichever transport moves the data. Damaged reports are refused."""
+`zero report crash` names it, whichever transport moves the data and whatever jobs used the folder
+before. So they do when a rank is missing at the start. Damaged reports are refused."""
 import json
 import os
 import re
@@ -20,16 +21,24 @@ def rank_of(pid):
         return int(re.search(rb"(?:^|\0)RANK=(\d+)", file.read())[1])
 
 
-def report(folder):
-    run = subprocess.run([ZERO, "report", "crash", folder], capture_output=True, text=True,
+def report(folder, *how):
+    run = subprocess.run([ZERO, "report", "crash", *how, folder], capture_output=True, text=True,
                          env=support.environment(), check=False)
     return run.returncode, run.stdout + run.stderr
 
 
-def crash(comm, number, victim):
-    """The folder of the reports of a job whose rank `victim` got the signal in the middle of work."""
-    folder = support.path(f"crash-{comm}-{number}-{victim}")
-    os.mkdir(folder)
+def files_of(folder):
+    """The files by number of the job, then by rank."""
+    jobs = {}
+    for name in os.listdir(folder):
+        found = re.fullmatch(r"zero-crash-([0-9a-f]{16})-model-(\d{4})\.jsonl", name)
+        jobs.setdefault(found[1], {})[int(found[2])] = os.path.join(folder, name)
+    return jobs
+
+
+def crash(comm, number, victim, folder):
+    """A job whose rank `victim` gets the signal in the middle of work."""
+    before = len(os.listdir(folder))
     job = Job([GPT2, *FOR_EVER], RANKS, {"ZERO_COMM": comm, "ZERO_CRASH_DIR": folder})
     until = time.monotonic() + 60
     while job.text("out").count("step ") < 2 and time.monotonic() < until:
@@ -39,27 +48,78 @@ def crash(comm, number, victim):
         if rank_of(pid) == victim:
             os.kill(pid, number)
     until = time.monotonic() + 20
-    while len(os.listdir(folder)) < RANKS - 1 and time.monotonic() < until:
+    while len(os.listdir(folder)) < before + RANKS - 1 and time.monotonic() < until:
         time.sleep(0.05)
     job.end(30)
-    return folder, job
+    return job
 
 
-def check(comm, number, victim):
-    folder, job = crash(comm, number, victim)
+def check(comm, number, victim, folder):
+    """One more job in the folder; its number, and a report."""
+    old = files_of(folder)
+    job = crash(comm, number, victim, folder)
     what = f"{comm}, rank {victim} gets {signal.Signals(number).name}"
-    files = sorted(os.listdir(folder))
+    files = files_of(folder)
+    new = [n for n in files if n not in old]
+    others = [r for r in range(RANKS) if r != victim]
     status, text = report(folder)
-    others = [f"zero-crash-{r:04}.jsonl" for r in range(RANKS) if r != victim]
-    ok(all(f in files for f in others) and status == 0 and
-       text.rstrip().endswith(f"culprit: rank {victim}"), f"{what}: the reports name it",
-       f"files {files}, status {status}", text, job.story())
-    lines = [json.loads(line) for line in open(os.path.join(folder, others[0]), encoding="utf-8")]
+    if not ok(len(new) == 1 and all(r in files[new[0]] for r in others) and status == 0 and
+              text.rstrip().endswith(f"culprit: rank {victim}") and f"job {new[0]}" in text,
+              f"{what}: the reports name it", f"files {files}, status {status}", text, job.story()):
+        support.done()
+    first = files[new[0]][others[0]]
+    with open(first, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
     ops = [o for o in lines if o["type"] == "op" and o["state"] == "done"]
     ok(lines[0]["type"] == "crash" and 10 < len(ops) <= 1024 and
-       os.stat(os.path.join(folder, others[0])).st_mode & 0o777 == 0o600,
+       os.stat(first).st_mode & 0o777 == 0o600,
        f"{what}: the last operations, for this user only", f"{len(ops)} operations")
-    return os.path.join(folder, others[0])
+    return new[0], first
+
+
+def repeated(folder, numbers):
+    """A folder keeps the reports of all jobs; each can be looked at."""
+    for number, victim in numbers:
+        status, text = report(folder, "--job", number[:12])
+        ok(status == 0 and text.rstrip().endswith(f"culprit: rank {victim}") and
+           all(n in text for n, _ in numbers), f"the job of rank {victim} among {len(numbers)}",
+           f"status {status}", text)
+    status, said = report(folder, "--job", "xyz")
+    ok(status == 1 and "xyz" in said, "a number that no job has", said)
+
+
+def early():
+    """Failures before the first step leave reports, too."""
+    base = ["--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 1, "--val", 0]
+    alone = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "ZERO_TIMEOUT": "1",
+             "MASTER_PORT": str(20000 + os.getpid() % 10000), "LOCAL_WORLD_SIZE": "2"}
+    for what, ranks, env, culprit, word in (
+            ("rank 1 never comes", 0, {**alone, "RANK": "0"}, 1, "did not come"),
+            ("rank 0 never comes", 0, {**alone, "RANK": "1"}, 0, "found no rank 0"),
+            ("a transport that does not exist", 2, {"ZERO_COMM": "nothing"}, None, "nothing"),
+            ("too little memory", 2, {"ZERO_MEMORY_LIMIT": "device:1000"}, None, "memory")):
+        folder = support.path(f"early-{what.replace(' ', '-')}")
+        os.mkdir(folder)
+        job = Job([GPT2, *base], ranks, {**env, "ZERO_CRASH_DIR": folder})
+        job.end(30)
+        status, text = report(folder)
+        # `zero run` ends the others a quarter of a second after the first.
+        ok(job.status != 0 and 1 <= sum(map(len, files_of(folder).values())) <= max(ranks, 1) and
+           len(files_of(folder)) == 1 and word in text and
+           (culprit is None or text.rstrip().endswith(f"culprit: rank {culprit}")),
+           f"{what}: there are reports", os.listdir(folder), f"status {status}", text, job.story())
+    # The second attempt with the same name is a job of its own, also where nobody has numbered it.
+    folder = support.path("early-rank-0-never-comes")
+    Job([GPT2, *base], 0, {**alone, "RANK": "1", "ZERO_CRASH_DIR": folder}).end(30)
+    status, text = report(folder)
+    ok(status == 0 and len(files_of(folder)) == 2 and "other jobs" in text and ", 1 report" in text,
+       "two attempts to join are two jobs", os.listdir(folder), text)
+    for folder in (support.path("not-there"), TEXT):
+        job = Job([GPT2, *base], 2, {"ZERO_CRASH_DIR": folder})
+        job.end(30)
+        ok(job.status != 0 and f"ZERO_CRASH_DIR is {folder}" in job.text("err"),
+           f"a folder that cannot be used is refused at the start: {os.path.basename(folder)}",
+           job.story())
 
 
 def damaged(good):
@@ -80,11 +140,18 @@ def damaged(good):
 
 
 last = None
+shared = support.path("shared")
+os.mkdir(shared)
+seen = []
 for name in ("shm",) if os.environ.get("ZERO_TEST_SHORT") else ("shm", "ucx", "ofi"):
     if not os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so")):
         skip(f"crashes over {name}", "the plugin was not built: its library is missing")
         continue
-    last = check(name, signal.SIGKILL, 1)
-    check(name, signal.SIGSTOP if name == "shm" else signal.SIGKILL, 2 if name == "shm" else 0)
+    second = (signal.SIGSTOP, 2) if name == "shm" else (signal.SIGKILL, 0)
+    for how, who in ((signal.SIGKILL, 1), second):
+        found, last = check(name, how, who, shared)
+        seen.append((found, who))
+repeated(shared, seen)
+early()
 damaged(last)
 support.done()

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The crash report: when the runtime fails, at any time from joining on, what is under way and the
+ * last ops go to a file of ZERO_CRASH_DIR, one line of JSON each; `zero report crash` reads the
+ * files of all ranks side by side. Collectives of a queue have the same numbers on every rank, so
+ * the ranks that are behind can be told. Every runtime of every job has files of its own: they bear
+ * the job's number, or, of a rank that rank 0 has not let in, one that nobody else has.
+ */
+#define _GNU_SOURCE
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define NAME_MOST 40 /* characters of the model's name in that of a file */
+
+/* Time of day. */
+static int64_t wall_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * ZERO_SECOND + t.tv_nsec;
+}
+
+void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p)
+{
+    rt->rank = p->rank;
+    rt->ranks = p->ranks;
+    rt->crash.began_ns = wall_ns();
+    snprintf(rt->crash.key, sizeof rt->crash.key, "%s", p->key);
+    snprintf(rt->crash.model, sizeof rt->crash.model, "%s", p->model);
+}
+
+void zero__crash_number(struct zero_runtime *rt, uint64_t number)
+{
+    rt->crash.number = number;
+}
+
+int zero__crash_check(struct zero_runtime *rt)
+{
+    const char *dir = zero__option_text(rt->options, ZERO__OPT_CRASH_DIR);
+    struct stat st;
+    int err = 0;
+
+    if (!*dir)
+        return 0;
+    if (stat(dir, &st) || access(dir, W_OK | X_OK))
+        err = errno;
+    else if (!S_ISDIR(st.st_mode))
+        err = ENOTDIR;
+    if (!err)
+        return 0;
+    rt->crash.written = 1; /* nothing more is to be said about it */
+    return zero__fail(
+        -err,
+        "ZERO_CRASH_DIR is %s, and no report could be written there: %s; name a folder "
+        "that every rank can write to, or clear it",
+        dir, strerror(err));
+}
+
+/* Text as a JSON string; what is no printable ASCII becomes '?'. */
+static void put_text(FILE *f, const char *name, const char *text)
+{
+    fprintf(f, ", \"%s\": \"", name);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fputc('\\', f);
+        fputc((unsigned char)*c < ' ' || (unsigned char)*c > '~' ? '?' : *c, f);
+    }
+    fputc('"', f);
+}
+
+/* With a point, whatever the application's locale is. */
+static void put_seconds(FILE *f, const char *name, int64_t ns)
+{
+    int64_t us = (ns < 0 ? -ns : ns) / 1000;
+
+    fprintf(f, ", \"%s\": %s%" PRId64 ".%06" PRId64, name, ns < 0 ? "-" : "", us / 1000000,
+            us % 1000000);
+}
+
+/* Times are seconds before the report, so that those of several machines can be compared. */
+static void put_op(FILE *f, struct zero_runtime *rt, const struct flight_op *x, const char *state,
+                   int64_t now_ns)
+{
+    fprintf(f, "{\"type\": \"op\", \"state\": \"%s\", \"queue\": \"%s\", \"number\": %" PRIu64,
+            state, zero__queue_name(x->queue), x->ordinal);
+    put_text(f, "kind", x->kind == ZERO_NONE ? "collective" : zero__op_name(x->kind));
+    put_text(f, "unit", x->unit == ZERO_NONE ? "" : rt->model.units[x->unit].name);
+    if (x->sequence)
+        fprintf(f, ", \"sequence\": %" PRIu64 ", \"collectives\": %u", x->sequence, x->n);
+    if (x->start_ns)
+        put_seconds(f, "started_s", x->start_ns - now_ns);
+    if (x->end_ns)
+        put_seconds(f, "ended_s", x->end_ns - now_ns);
+    fputs("}\n", f);
+}
+
+static void put_lanes(FILE *f, struct zero_runtime *rt, int64_t now_ns)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        if (!l->issued)
+            continue;
+        fprintf(f,
+                "{\"type\": \"queue\", \"queue\": \"%s\", \"issued\": %" PRIu64
+                ", \"started\": %" PRIu64 ", \"done\": %" PRIu64 ", \"sequence\": %" PRIu64 "}\n",
+                zero__queue_name(q), l->issued, l->started, l->done, l->sequence);
+        for (uint64_t i = l->done + 1; i <= l->issued; i++) {
+            struct slot *s = zero__lane_slot(l, i);
+            struct flight_op x = zero__flight_op(s, q, i, 0);
+            if (i > l->started)
+                x.start_ns = 0, x.sequence = 0;
+            put_op(f, rt, &x, i <= l->started ? "started" : "waiting", now_ns);
+        }
+    }
+}
+
+static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
+                    const struct zero__job_error *e)
+{
+    const struct flight *fl = &rt->flight;
+    int64_t now_ns = zero__now_ns();
+    char host[128] = "?";
+
+    gethostname(host, sizeof host - 1);
+    fprintf(f,
+            "{\"type\": \"crash\", \"job\": \"%016" PRIx64 "\", \"joined\": %s, \"rank\": %d, "
+            "\"ranks\": %d, \"pid\": %ld, \"err\": %d, \"culprit\": %d, \"reporter\": %d",
+            number, rt->crash.number ? "true" : "false", rt->rank, rt->ranks, (long)getpid(),
+            e->err, e->culprit, e->reporter);
+    put_seconds(f, "began_s", rt->crash.began_ns);
+    put_seconds(f, "time_s", wall_ns());
+    put_text(f, "key", rt->crash.key);
+    put_text(f, "model", rt->crash.model);
+    put_text(f, "host", host);
+    put_text(f, "comm", rt->comm_name ? rt->comm_name : "");
+    put_text(f, "op", e->op);
+    put_text(f, "cause", *e->cause ? e->cause : rt->err_text);
+    put_text(f, "own", rt->err_text);
+    fputs("}\n", f);
+    pthread_mutex_lock(&rt->lock);
+    put_lanes(f, rt, now_ns);
+    for (uint64_t i = fl->end > ZERO__FLIGHT_KEPT ? fl->end - ZERO__FLIGHT_KEPT : 0; i < fl->end;
+         i++)
+        put_op(f, rt, &fl->ring[i % ZERO__FLIGHT_KEPT], "done", now_ns);
+    pthread_mutex_unlock(&rt->lock);
+}
+
+/* A new file that only this user reads. */
+static FILE *report_open(const char *dir, const struct zero_runtime *rt, uint64_t number,
+                         char *path, size_t room)
+{
+    char model[NAME_MOST + 1];
+    int fd;
+
+    snprintf(model, sizeof model, "%.*s", NAME_MOST, rt->crash.model);
+    for (char *c = model; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            *c = '_';
+    snprintf(path, room, "%s/zero-crash-%016" PRIx64 "-%s-%04d.jsonl", dir, number, model,
+             rt->rank);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+void zero__crash_report(struct zero_runtime *rt)
+{
+    const char *dir = zero__option_text(rt->options, ZERO__OPT_CRASH_DIR);
+    struct zero__job_error e = {.culprit = -1, .reporter = -1, .err = rt->err};
+    char path[4096];
+    FILE *f;
+
+    if (!*dir || rt->crash.written || !rt->ranks)
+        return;
+    rt->crash.written = 1;
+    if (rt->job)
+        zero__job_error(rt->job, &e);
+    uint64_t number = rt->crash.number ? rt->crash.number : zero__job_draw_number();
+    f = report_open(dir, rt, number, path, sizeof path);
+    int bad = !f;
+    if (f) {
+        put_all(f, rt, number, &e);
+        bad = ferror(f);
+        bad |= fclose(f);
+    }
+    if (bad)
+        zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", path,
+                  strerror(errno));
+    else
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "the last operations are in %s", path);
+}
