@@ -109,13 +109,11 @@ static int arrays_make(struct zero_runtime *rt)
     uint32_t units = rt->model.n_units + 1, segments = rt->model.n_segments + 1;
 
     rt->contributed = calloc(units, sizeof *rt->contributed);
-    rt->ready = calloc(units, sizeof *rt->ready);
     rt->param_now = calloc(segments, sizeof *rt->param_now);
     rt->grad_now = calloc(segments, sizeof *rt->grad_now);
     rt->zero_first = calloc(segments, sizeof *rt->zero_first);
     rt->zero_count = calloc(segments, sizeof *rt->zero_count);
-    if (!rt->contributed || !rt->ready || !rt->param_now || !rt->grad_now || !rt->zero_first ||
-        !rt->zero_count)
+    if (!rt->contributed || !rt->param_now || !rt->grad_now || !rt->zero_first || !rt->zero_count)
         return zero__fail(-ENOMEM, "no memory for a model of %u units", rt->model.n_units);
     return zero__deviate_create(rt);
 }

@@ -207,7 +207,6 @@ static void arrays_free(struct zero_runtime *rt)
     free(rt->sum_parts);
     free(rt->times.ring);
     free(rt->contributed);
-    free(rt->ready);
     free(rt->param_now);
     free(rt->grad_now);
     free(rt->zero_first);

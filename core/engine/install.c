@@ -66,6 +66,7 @@ int zero__program_install(struct zero_runtime *rt)
 
     if (!first)
         err = zero__lanes_drain(rt); /* what the old program issued points into it */
+    rt->has_updated = 0;
     if (err)
         return err;
     if (!matches(p, &rt->model)) {

@@ -104,20 +104,17 @@ void zero__lanes_mark(struct zero_runtime *rt)
         rt->lanes[q].base = rt->lanes[q].issued;
 }
 
-/* Tests: is this the wait to leave out? w: in the body, or ZERO_NONE for the op's ready flag. */
-static int is_left_out(const struct zero_runtime *rt, const struct zero__op *op, uint32_t w)
+/* Tests: is this the wait to leave out? w: in the body. */
+static int is_left_out(const struct zero_runtime *rt, uint32_t w)
 {
     const struct zero__body *b = rt->programs[0]->bodies;
-    uint32_t number = 1;
+    uint32_t number = 1 + w;
 
     if (!rt->test_skip_wait || rt->body_kind >= ZERO__N_BODIES)
         return 0;
-    for (uint32_t i = 0; i < (w == ZERO_NONE ? (uint32_t)ZERO__N_BODIES : rt->body_kind); i++)
+    for (uint32_t i = 0; i < rt->body_kind; i++)
         number += b[i].n_waits;
-    for (uint32_t i = 0; w == ZERO_NONE && i <= rt->body_kind; i++)
-        for (uint32_t k = 0; k < b[i].n_ops && &b[i].ops[k] != op; k++)
-            number += (b[i].ops[k].flags & ZERO__OP_READY) != 0;
-    return number + (w == ZERO_NONE ? 0 : w) == rt->test_skip_wait;
+    return number == rt->test_skip_wait;
 }
 
 static void waits_resolve(struct zero_runtime *rt, const struct zero__op *op, struct slot *s)
@@ -125,12 +122,11 @@ static void waits_resolve(struct zero_runtime *rt, const struct zero__op *op, st
     memset(s->waits, 0, sizeof s->waits);
     for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++) {
         const struct zero__wait *x = &rt->body->waits[w];
-        if (!is_left_out(rt, op, w))
-            s->waits[x->queue] = rt->lanes[x->queue].base + x->ordinal;
+        if (is_left_out(rt, w) || (x->behind && !rt->has_updated))
+            continue;
+        s->waits[x->queue] =
+            (x->behind ? rt->update_base[x->queue] : rt->lanes[x->queue].base) + x->ordinal;
     }
-    if (op->flags & ZERO__OP_READY && s->waits[ZERO__Q_GATHER] < rt->ready[op->unit] &&
-        !is_left_out(rt, op, ZERO_NONE))
-        s->waits[ZERO__Q_GATHER] = rt->ready[op->unit];
     s->mark = zero__track_mark(rt);
 }
 
@@ -155,8 +151,6 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
     l->issued++;
     if (op->queue == ZERO__Q_FETCH || op->queue == ZERO__Q_WRITEBACK)
         atomic_store(&rt->storage_waits, 1); /* it is woken with the progress thread */
-    if (op->kind == ZERO__MAP || (op->kind == ZERO__PUBLISH && op->queue == ZERO__Q_GATHER))
-        rt->ready[op->unit] = l->issued;
     return 0;
 }
 

@@ -174,7 +174,8 @@ struct zero_runtime {
     uint64_t use_ordinal;
     uint32_t micro;      /* micro-batches of this step so far */
     uint8_t *contributed; /* by unit: its accumulators or gradients hold this step's */
-    uint64_t *ready;      /* by unit: ordinal of the gather lane that makes it whole */
+    uint64_t update_base[ZERO__N_QUEUES]; /* where the lanes stood as the last update began */
+    int has_updated; /* the program that runs has: parts of its update may be under way */
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;
     struct deviation dev_step;

@@ -42,21 +42,24 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
         rt->peak.all = rt->live[kind].all;
     pthread_mutex_lock(&rt->lock);
     zero__lanes_mark(rt);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && kind == ZERO__UPDATE_BODY; q++)
+        rt->update_base[q] = rt->lanes[q].base;
     pthread_mutex_unlock(&rt->lock);
+    rt->has_updated |= kind == ZERO__UPDATE_BODY;
 }
 
 /*
- * Everything of the last body is done but what an update still publishes (its units have events) and
- * writes back (nothing but the next update touches it).
+ * Everything of the last body is done but what goes on behind an update: the next body waits for
+ * what of it concerns it.
  */
 static int body_settle(struct zero_runtime *rt)
 {
     uint64_t all[ZERO__N_QUEUES], waited = 0;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        all[q] = rt->lanes[q].issued;
-    if (rt->body_kind == ZERO__UPDATE_BODY)
-        all[ZERO__Q_GATHER] = all[ZERO__Q_WRITEBACK] = 0;
+        all[q] = rt->body_kind == ZERO__UPDATE_BODY && zero__queue_is_behind(q)
+                     ? 0
+                     : rt->lanes[q].issued;
     int err = zero__lanes_wait(rt, all, &waited);
     rt->exposed_ns += waited;
     zero__track_host(rt, rt->body_kind == ZERO__UPDATE_BODY);
@@ -342,7 +345,7 @@ static int update_body(struct zero_runtime *rt)
     if (err)
         return err;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        ends[q] = q == ZERO__Q_GATHER || q == ZERO__Q_WRITEBACK ? 0 : rt->lanes[q].issued;
+        ends[q] = zero__queue_is_behind(q) ? 0 : rt->lanes[q].issued;
     err = zero__lanes_wait(rt, ends, NULL);
     zero__track_host(rt, 1);
     return err;

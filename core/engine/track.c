@@ -12,8 +12,7 @@
  *   host had seen when it issued it, and not after what it has seen by the time the op starts.
  *
  * ZERO_TEST_RACES=SEED:MICROSECONDS switches it on; ZERO_TEST_SKIP_WAIT=K leaves the K-th wait of
- * the program out (from 1, over all bodies; then the ready flags, in the same order), and the
- * detector has to say so.
+ * the program out (from 1, over all bodies), and the detector has to say so.
  */
 #include "config.h"
 
@@ -153,7 +152,7 @@ void zero__track_host(struct zero_runtime *rt, int but_behind)
     if (!t)
         return;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].issued && !(but_behind && (q == ZERO__Q_GATHER || q == ZERO__Q_WRITEBACK)))
+        if (rt->lanes[q].issued && !(but_behind && zero__queue_is_behind(q)))
             wait(rt, t->host, done_event(rt, q, rt->lanes[q].issued));
     void *mark = t->marks[++t->n_marks % MARKS];
     record(rt, mark, t->host);

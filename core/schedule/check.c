@@ -10,32 +10,61 @@
 #include "memory/plan.h"
 #include "schedule/program.h"
 
-/* done[i * n + j]: op j is done before op i starts. Closed under what the queues guarantee. */
-static void order_fill(const struct zero__body *b, uint8_t *done)
+/* The body and the update before it (maybe an empty one) as one list. */
+struct list {
+    const struct zero__states *s;
+    const struct zero__body *u, *b;
+    uint32_t n;
+    uint8_t *done; /* [i * n + j]: op j is done before op i starts */
+};
+
+static const struct zero__body *body_at(const struct list *l, uint32_t i)
 {
-    uint32_t n = b->n_ops;
+    return i < l->u->n_ops ? l->u : l->b;
+}
+
+static const struct zero__op *op_at(const struct list *l, uint32_t i)
+{
+    return i < l->u->n_ops ? &l->u->ops[i] : &l->b->ops[i - l->u->n_ops];
+}
+
+/* Does op i wait, by its own waits, for op j? */
+static int waits_for(const struct list *l, uint32_t i, uint32_t j)
+{
+    const struct zero__op *x = op_at(l, i), *y = op_at(l, j);
+    const struct zero__body *b = body_at(l, i);
+    int before = b == l->b && j < l->u->n_ops; /* in the update */
+
+    for (uint32_t w = x->first_wait; w < x->first_wait + x->n_waits; w++) {
+        const struct zero__wait *k = &b->waits[w];
+        if (k->queue == y->queue && k->ordinal && y->ordinal &&
+            (before && !k->behind ? 1 : before == (int)k->behind && y->ordinal <= k->ordinal))
+            return 1; /* a queue's ops are done in order, those of the update first */
+    }
+    return 0;
+}
+
+/* Closed under what the queues guarantee, and the host between the two bodies. */
+static void order_fill(const struct list *l)
+{
+    uint32_t n = l->n;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct zero__op *x = &b->ops[i];
-        uint8_t *row = done + (size_t)i * n;
+        const struct zero__op *x = op_at(l, i);
+        uint8_t *row = l->done + (size_t)i * n;
         if (x->queue == ZERO__Q_NONE)
             continue;
         for (uint32_t j = 0; j < i; j++) {
-            const struct zero__op *y = &b->ops[j];
-            int first_hand = 0;
-            if (y->queue == x->queue && !zero__queue_overlaps(x->queue))
-                first_hand = 1;
-            for (uint32_t w = x->first_wait; w < x->first_wait + x->n_waits; w++)
-                first_hand |= b->waits[w].queue == y->queue && y->ordinal &&
-                              y->ordinal <= b->waits[w].ordinal;
-            if (y->queue == x->queue && zero__queue_overlaps(x->queue)) /* y has started before x */
+            const struct zero__op *y = op_at(l, j);
+            int overlaps = zero__queue_overlaps(x->queue);
+            int first_hand = waits_for(l, i, j) || (y->queue == x->queue && !overlaps) ||
+                             (body_at(l, i) != body_at(l, j) && !zero__queue_is_behind(y->queue));
+            if (first_hand)
+                row[j] = 1;
+            /* Of a queue that overlaps, y has at least started before x. */
+            if (first_hand || (y->queue == x->queue && overlaps))
                 for (uint32_t k = 0; k < j; k++)
-                    row[k] |= done[(size_t)j * n + k];
-            if (!first_hand)
-                continue;
-            row[j] = 1;
-            for (uint32_t k = 0; k < j; k++)
-                row[k] |= done[(size_t)j * n + k];
+                    row[k] |= l->done[(size_t)j * n + k];
         }
     }
 }
@@ -92,16 +121,16 @@ static int overlap_check(const struct zero__body *b, uint32_t tier)
                : 0;
 }
 
-static int pair_conflicts(const struct zero__states *s, const struct zero__body *b, uint32_t i,
-                          uint32_t j)
+static int pair_conflicts(const struct list *l, uint32_t i, uint32_t j)
 {
-    const struct zero__op *x = &b->ops[i], *y = &b->ops[j];
+    const struct zero__op *x = op_at(l, i), *y = op_at(l, j);
+    const struct zero__body *bx = body_at(l, i), *by = body_at(l, j);
 
     for (uint32_t a = x->first_access; a < x->first_access + x->n_accesses; a++) {
         for (uint32_t c = y->first_access; c < y->first_access + y->n_accesses; c++) {
-            const struct zero__access *p = &b->accesses[a], *q = &b->accesses[c];
-            const struct zero__buffer *f = zero__buffer_of(s, b, p->buffer);
-            const struct zero__buffer *g = zero__buffer_of(s, b, q->buffer);
+            const struct zero__access *p = &bx->accesses[a], *q = &by->accesses[c];
+            const struct zero__buffer *f = zero__buffer_of(l->s, bx, p->buffer);
+            const struct zero__buffer *g = zero__buffer_of(l->s, by, q->buffer);
             uint64_t pf = f->offset + p->off, qf = g->offset + q->off;
             if ((p->write || q->write) && f->tier == g->tier && f->transient == g->transient &&
                 pf < qf + q->bytes && qf < pf + p->bytes)
@@ -111,26 +140,32 @@ static int pair_conflicts(const struct zero__states *s, const struct zero__body 
     return 0;
 }
 
-static int races_check(const struct zero__states *s, const struct zero__body *b)
+static int races_check(const struct zero__states *s, const struct zero__body *update,
+                       const struct zero__body *b)
 {
-    uint32_t n = b->n_ops;
-    uint8_t *done = calloc((size_t)n * n + 1, 1);
+    static const struct zero__body nothing;
+    struct list l = {.s = s, .u = update ? update : &nothing, .b = b};
     int err = 0;
 
-    if (!done)
-        return zero__fail(-ENOMEM, "no memory to check %u ops", n);
-    order_fill(b, done);
-    for (uint32_t i = 0; i < n && !err; i++)
+    l.n = l.u->n_ops + b->n_ops;
+    l.done = calloc((size_t)l.n * l.n + 1, 1);
+    if (!l.done)
+        return zero__fail(-ENOMEM, "no memory to check %u ops", l.n);
+    order_fill(&l);
+    for (uint32_t i = l.u->n_ops; i < l.n && !err; i++)
         for (uint32_t j = 0; j < i && !err; j++)
-            if (b->ops[i].queue != ZERO__Q_NONE && b->ops[j].queue != ZERO__Q_NONE &&
-                !done[(size_t)i * n + j] && pair_conflicts(s, b, i, j))
-                err = zero__fail(-EFAULT, "ops %u (%s) and %u (%s) race", j,
-                                 zero__op_name(b->ops[j].kind), i, zero__op_name(b->ops[i].kind));
-    free(done);
+            if (op_at(&l, i)->queue != ZERO__Q_NONE && op_at(&l, j)->queue != ZERO__Q_NONE &&
+                !l.done[(size_t)i * l.n + j] && pair_conflicts(&l, i, j))
+                err = zero__fail(
+                    -EFAULT, "ops %u (%s%s) and %u (%s) race", j < l.u->n_ops ? j : j - l.u->n_ops,
+                    j < l.u->n_ops ? "of the update, " : "", zero__op_name(op_at(&l, j)->kind),
+                    i - l.u->n_ops, zero__op_name(op_at(&l, i)->kind));
+    free(l.done);
     return err;
 }
 
-int zero__check_body(const struct zero__states *s, const struct zero__body *b)
+int zero__check_body(const struct zero__states *s, const struct zero__body *update,
+                     const struct zero__body *b)
 {
     int err = lives_check(s, b);
 
@@ -139,6 +174,6 @@ int zero__check_body(const struct zero__states *s, const struct zero__body *b)
     for (uint32_t tier = 0; tier < ZERO__N_TIERS && !err; tier++)
         err = overlap_check(b, tier);
     if (!err)
-        err = races_check(s, b);
+        err = races_check(s, update, b);
     return err;
 }

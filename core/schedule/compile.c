@@ -52,6 +52,32 @@ static int body_emit(const struct zero__model *m, const struct zero__recipe *r,
     }
 }
 
+int zero__body_follows(const struct zero__recipe *r, uint32_t body)
+{
+    return body == ZERO__EVALUATION || body == (r->accum > 1 ? ZERO__MICRO : ZERO__LAST);
+}
+
+static int body_compile(const struct zero__model *m, const struct zero__recipe *r,
+                        const struct zero__states *s, struct zero__program *p, uint32_t body,
+                        uint64_t plan_nodes, uint32_t threads)
+{
+    const struct zero__body *update =
+        zero__body_follows(r, body) ? &p->bodies[ZERO__UPDATE_BODY] : NULL;
+    struct zero__body *b = &p->bodies[body];
+    int err;
+
+    b->n_homes = s->n_buffers;
+    err = body_emit(m, r, s, p, body);
+    if (!err)
+        err = zero__plan_body(b, plan_nodes, threads);
+    if (!err)
+        err = zero__link_body(s, update, b);
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        if (b->height[t] > p->transient_bytes[t])
+            p->transient_bytes[t] = b->height[t];
+    return err ? zero__while(err, "body %s", zero__body_name(body)) : 0;
+}
+
 static int orders_copy(const struct zero__model *m, struct zero__program *p)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -69,6 +95,8 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
                           struct zero__program **program)
 {
     struct zero__program *p = calloc(1, sizeof *p);
+    static const uint32_t order[ZERO__N_BODIES] = {ZERO__UPDATE_BODY, ZERO__MICRO, ZERO__LAST,
+                                                   ZERO__EVALUATION}; /* which wait for the first */
     XXH3_state_t *h = XXH3_createState();
     int err = p && h ? 0 : zero__fail(-ENOMEM, "no memory for a step program");
 
@@ -76,23 +104,10 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
         err = orders_copy(m, p);
     if (!err)
         XXH3_64bits_reset(h);
-    for (uint32_t i = 0; !err && i < ZERO__N_BODIES; i++) {
-        struct zero__body *b = &p->bodies[i];
-        b->n_homes = s->n_buffers;
-        err = body_emit(m, r, s, p, i);
-        if (!err)
-            err = zero__plan_body(b, plan_nodes, threads);
-        if (!err)
-            err = zero__link_body(s, b);
-        if (err) {
-            err = zero__while(err, "body %s", zero__body_name(i));
-            break;
-        }
-        for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
-            if (b->height[t] > p->transient_bytes[t])
-                p->transient_bytes[t] = b->height[t];
-        body_hash(b, h);
-    }
+    for (uint32_t i = 0; !err && i < ZERO__N_BODIES; i++)
+        err = body_compile(m, r, s, p, order[i], plan_nodes, threads);
+    for (uint32_t i = 0; !err && i < ZERO__N_BODIES; i++)
+        body_hash(&p->bodies[i], h);
     if (!err)
         p->hash = XXH3_64bits_digest(h);
     if (h)

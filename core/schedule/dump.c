@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A body as text, a line per op: its index, queue and ordinal, kind, unit, what it reads (<) and
- * writes (>), and the ops it waits for. Buffers are named class:segment; transient ones carry their
- * place. The text is stable: tests compare it with golden files.
+ * writes (>), and the ops it waits for, of this body or of the update before it. Buffers are named
+ * class:segment; transient ones carry their place. The text is stable: tests compare it with golden
+ * files.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -48,9 +49,8 @@ int zero__body_dump(const struct zero__model *m, const struct zero__states *s,
         for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
             access_dump(f, m, s, b, &b->accesses[a]);
         for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++)
-            fprintf(f, " | %s#%u", zero__queue_name(b->waits[w].queue), b->waits[w].ordinal);
-        if (op->flags & ZERO__OP_READY)
-            fprintf(f, " | ready");
+            fprintf(f, " | %s%s#%u", b->waits[w].behind ? "update " : "",
+                    zero__queue_name(b->waits[w].queue), b->waits[w].ordinal);
         if (op->wire_bytes)
             fprintf(f, " | wire %" PRIu64, op->wire_bytes);
         fputc('\n', f);

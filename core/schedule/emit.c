@@ -188,28 +188,6 @@ static int compute_access(struct emit *e, uint32_t use, int backward)
     return err;
 }
 
-/*
- * Parameters that the last update still publishes: wait for them at the first use, unless an
- * earlier micro-batch has, or this use or one before it waits for a gather, because all gathers
- * come after all publications in their queue.
- */
-static int wants_ready(const struct emit *e, uint32_t use)
-{
-    uint32_t unit = e->uses[use].unit;
-    const struct zero__unit *u = &e->m->units[unit];
-
-    if (e->last && e->r->accum > 1)
-        return 0;
-    for (uint32_t i = 0; i <= use; i++)
-        if (zero__unit_gathered_bytes(e, e->uses[i].unit) || (i < use && e->uses[i].unit == unit))
-            return 0;
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (zero__publishes(e->r, &e->m->segments[i], &e->s->homes[i]) ||
-            (e->s->homes[i].param_mapped && e->m->segments[i].trainable))
-            return 1;
-    return 0;
-}
-
 static int compute(struct emit *e, uint32_t use)
 {
     const struct zero_use *x = &e->uses[use];
@@ -227,8 +205,6 @@ static int compute(struct emit *e, uint32_t use)
         if (first)
             err = zero__grad_open(e, x->unit);
     }
-    if (!err && wants_ready(e, use))
-        op.flags |= ZERO__OP_READY;
     if (!err)
         err = zero__body_op(e->b, &op, NULL);
     if (!err)

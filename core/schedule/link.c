@@ -8,6 +8,9 @@
  * and is known to be done only after it, too. With one vector clock per op (how many ops of each
  * queue are done when it starts), a conflict that the clock covers needs no wait. Every wait that
  * is left protects a conflict of its own: take it away and that conflict is a race.
+ *
+ * A body that follows an update is linked as if it were the end of one list with it: before its
+ * first op all queues of the update are empty but those that go on behind.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,22 +21,37 @@
 #include "schedule/program.h"
 
 struct clock {
-    uint32_t done[ZERO__N_QUEUES];
+    uint32_t done[ZERO__N_QUEUES]; /* ops of the update and of the body together */
 };
 
 struct range {
     uint64_t first, last; /* in the slab */
-    uint32_t op;
+    uint32_t op;          /* in the list */
     uint8_t tier, transient, write;
 };
 
 struct linker {
     const struct zero__states *s;
+    const struct zero__body *u; /* the update before, maybe an empty one */
     struct zero__body *b;
     struct range *ranges; /* one per access, in list order */
+    uint32_t n_ranges;
     struct clock *start, *end;
-    uint32_t *at[ZERO__N_QUEUES]; /* op index by queue and ordinal - 1 */
+    struct clock host;            /* what is done before the body's first op */
+    uint32_t *at[ZERO__N_QUEUES]; /* place in the list by queue and ordinal - 1 */
 };
+
+static const struct zero__op *op_at(const struct linker *l, uint32_t i)
+{
+    return i < l->u->n_ops ? &l->u->ops[i] : &l->b->ops[i - l->u->n_ops];
+}
+
+/* Among the ops of its queue in the whole list. */
+static uint32_t ordinal_at(const struct linker *l, uint32_t i)
+{
+    const struct zero__op *op = op_at(l, i);
+    return op->ordinal + (i < l->u->n_ops ? 0 : l->u->in_queue[op->queue]);
+}
 
 static int conflicts(const struct range *x, const struct range *y)
 {
@@ -48,30 +66,42 @@ static void clock_join(struct clock *c, const struct clock *other)
             c->done[q] = other->done[q];
 }
 
-/* What is done when the op starts by the order of its own queue alone. */
-static void clock_begin(const struct linker *l, const struct zero__op *op, struct clock *c)
+/* What is done when the op starts by the order of its own queue, and the host's, alone. */
+static void clock_begin(const struct linker *l, uint32_t i, struct clock *c)
 {
-    *c = (struct clock){{0}};
-    if (op->ordinal < 2)
+    uint32_t ordinal = ordinal_at(l, i), queue = op_at(l, i)->queue;
+
+    *c = i < l->u->n_ops ? (struct clock){{0}} : l->host;
+    if (ordinal < 2)
         return;
-    uint32_t before = l->at[op->queue][op->ordinal - 2];
-    *c = zero__queue_overlaps(op->queue) ? l->start[before] : l->end[before];
+    uint32_t before = l->at[queue][ordinal - 2];
+    clock_join(c, zero__queue_overlaps(queue) ? &l->start[before] : &l->end[before]);
+}
+
+/* After its start has been settled. */
+static void clock_finish(const struct linker *l, uint32_t i)
+{
+    uint32_t ordinal = ordinal_at(l, i), queue = op_at(l, i)->queue;
+
+    l->end[i] = l->start[i];
+    if (ordinal > 1) /* a queue's ops are reported done in order */
+        clock_join(&l->end[i], &l->end[l->at[queue][ordinal - 2]]);
+    l->end[i].done[queue] = ordinal;
 }
 
 /* For each queue, the last op that conflicts with op i and is not known to be done. */
-static void conflicts_find(const struct linker *l, uint32_t i, const struct clock *known,
-                           struct clock *wanted)
+static void conflicts_find(const struct linker *l, uint32_t i, const struct range *own, uint32_t n,
+                           const struct clock *known, struct clock *wanted)
 {
-    const struct zero__op *op = &l->b->ops[i];
-
     *wanted = (struct clock){{0}};
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
-        for (uint32_t e = 0; e < op->first_access; e++) {
-            const struct zero__op *other = &l->b->ops[l->ranges[e].op];
-            if (other->ordinal > known->done[other->queue] &&
-                other->ordinal > wanted->done[other->queue] &&
-                conflicts(&l->ranges[a], &l->ranges[e]))
-                wanted->done[other->queue] = other->ordinal;
+    for (const struct range *a = own; a < own + n; a++) {
+        for (const struct range *e = l->ranges; e < own; e++) {
+            uint32_t queue = op_at(l, e->op)->queue, ordinal;
+            if (queue == ZERO__Q_NONE || !conflicts(a, e))
+                continue;
+            ordinal = ordinal_at(l, e->op);
+            if (e->op != i && ordinal > known->done[queue] && ordinal > wanted->done[queue])
+                wanted->done[queue] = ordinal;
         }
     }
 }
@@ -84,6 +114,7 @@ static int waits_add(struct linker *l, struct zero__op *op, struct clock *known,
 
     op->first_wait = b->n_waits;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        uint32_t behind = wanted->done[q] <= l->u->in_queue[q];
         int implied = wanted->done[q] == 0;
         for (uint32_t o = 0; o < ZERO__N_QUEUES && !implied; o++)
             if (o != q && wanted->done[o])
@@ -92,7 +123,8 @@ static int waits_add(struct linker *l, struct zero__op *op, struct clock *known,
             continue;
         if (zero__grow(&b->waits, &b->cap_waits, b->n_waits, sizeof *b->waits))
             return zero__fail(-ENOMEM, "no memory for a step program of %u waits", b->n_waits);
-        b->waits[b->n_waits++] = (struct zero__wait){q, wanted->done[q]};
+        b->waits[b->n_waits++] =
+            (struct zero__wait){q, wanted->done[q] - (behind ? 0 : l->u->in_queue[q]), behind};
         op->n_waits++;
     }
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
@@ -101,64 +133,84 @@ static int waits_add(struct linker *l, struct zero__op *op, struct clock *known,
     return 0;
 }
 
+/* The update is linked already: its clocks follow from its waits. */
+static void update_replay(struct linker *l)
+{
+    for (uint32_t i = 0; i < l->u->n_ops; i++) {
+        const struct zero__op *op = &l->u->ops[i];
+        if (op->queue == ZERO__Q_NONE)
+            continue;
+        clock_begin(l, i, &l->start[i]);
+        for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++) {
+            const struct zero__wait *x = &l->u->waits[w];
+            clock_join(&l->start[i], &l->end[l->at[x->queue][x->ordinal - 1]]);
+        }
+        clock_finish(l, i);
+    }
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (!zero__queue_is_behind(q) && l->u->in_queue[q])
+            clock_join(&l->host, &l->end[l->at[q][l->u->in_queue[q] - 1]]);
+}
+
 static int link_ops(struct linker *l)
 {
-    struct zero__body *b = l->b;
+    uint32_t n_u = l->u->n_ops;
 
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        struct zero__op *op = &b->ops[i];
+    for (uint32_t i = n_u; i < n_u + l->b->n_ops; i++) {
+        struct zero__op *op = &l->b->ops[i - n_u];
         struct clock wanted;
 
         if (op->queue == ZERO__Q_NONE)
             continue;
-        clock_begin(l, op, &l->start[i]);
-        conflicts_find(l, i, &l->start[i], &wanted);
+        clock_begin(l, i, &l->start[i]);
+        conflicts_find(l, i, &l->ranges[l->u->n_accesses + op->first_access], op->n_accesses,
+                       &l->start[i], &wanted);
         int err = waits_add(l, op, &l->start[i], &wanted);
         if (err)
             return err;
-        l->end[i] = l->start[i];
-        if (op->ordinal > 1) /* a queue's ops are reported done in order */
-            clock_join(&l->end[i], &l->end[l->at[op->queue][op->ordinal - 2]]);
-        l->end[i].done[op->queue] = op->ordinal;
+        clock_finish(l, i);
     }
     return 0;
 }
 
-static void ranges_fill(struct linker *l)
+static void ranges_fill(struct linker *l, const struct zero__body *b, uint32_t first_op)
 {
-    struct zero__body *b = l->b;
-
     for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
         if (op->ordinal)
-            l->at[op->queue][op->ordinal - 1] = i;
+            l->at[op->queue][ordinal_at(l, first_op + i) - 1] = first_op + i;
         for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
             const struct zero__access *x = &b->accesses[a];
             const struct zero__buffer *f = zero__buffer_of(l->s, b, x->buffer);
             uint64_t first = f->offset + x->off;
             uint64_t bytes = op->queue == ZERO__Q_NONE ? 0 : x->bytes;
-            l->ranges[a] =
-                (struct range){first, first + bytes, i, f->tier, f->transient, x->write};
+            l->ranges[l->n_ranges++] =
+                (struct range){first, first + bytes, first_op + i, f->tier, f->transient, x->write};
         }
     }
 }
 
-int zero__link_body(const struct zero__states *s, struct zero__body *b)
+int zero__link_body(const struct zero__states *s, const struct zero__body *update,
+                    struct zero__body *b)
 {
-    struct linker l = {.s = s, .b = b};
+    static const struct zero__body nothing;
+    struct linker l = {.s = s, .u = update ? update : &nothing, .b = b};
+    size_t n_ops = (size_t)l.u->n_ops + b->n_ops + 1;
     int err = -ENOMEM;
 
-    l.ranges = calloc(b->n_accesses + 1, sizeof *l.ranges);
-    l.start = calloc(b->n_ops + 1, sizeof *l.start);
-    l.end = calloc(b->n_ops + 1, sizeof *l.end);
+    l.ranges = calloc((size_t)l.u->n_accesses + b->n_accesses + 1, sizeof *l.ranges);
+    l.start = calloc(n_ops, sizeof *l.start);
+    l.end = calloc(n_ops, sizeof *l.end);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
-        l.at[q] = calloc(b->in_queue[q] + 1, sizeof **l.at);
+        l.at[q] = calloc((size_t)l.u->in_queue[q] + b->in_queue[q] + 1, sizeof **l.at);
         if (!l.at[q])
             goto out;
     }
     if (!l.ranges || !l.start || !l.end)
         goto out;
-    ranges_fill(&l);
+    ranges_fill(&l, l.u, 0);
+    ranges_fill(&l, b, l.u->n_ops);
+    update_replay(&l);
     err = link_ops(&l);
 out:
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)

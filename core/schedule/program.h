@@ -9,7 +9,8 @@
  *   buffer   a home, or a transient region of one body
  *   op       one piece of work on a queue, with the bytes it reads and writes
  *   body     ops in list order: micro, last micro, update, evaluation
- *   wait     (queue, ordinal): the op starts after that many ops of that queue are done
+ *   wait     (queue, ordinal): the op starts after that many ops of that queue are done, of its own
+ *            body, or of the update before it
  *
  * Passes run in this order: emit (ops and buffers, in an order that is correct if run one by one),
  * plan (an offset for every transient buffer, from list-order lifetimes), link (waits, from
@@ -66,12 +67,18 @@ enum zero__queue {
     ZERO__Q_COMPUTE,
     ZERO__Q_GATHER,
     ZERO__Q_REDUCE,
-    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update; copies between tiers */
+    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update; copies of a tile */
     ZERO__Q_FETCH,
     ZERO__Q_WRITEBACK,
     ZERO__N_QUEUES,
     ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
 };
+
+/* What an update still has to do in these queues goes on behind the body that follows. */
+static inline int zero__queue_is_behind(uint32_t queue)
+{
+    return queue == ZERO__Q_GATHER || queue == ZERO__Q_WRITEBACK;
+}
 
 /* Ops of the queue start in order, but several are under way; they are counted done in order. */
 static inline int zero__queue_overlaps(uint32_t queue)
@@ -121,12 +128,12 @@ struct zero__access {
 
 struct zero__wait {
     uint32_t queue, ordinal;
+    uint32_t behind; /* the ordinal counts in the update that ran before this body */
 };
 
 enum zero__op_flags {
-    ZERO__OP_READY = 1u << 0, /* starts after the unit's parameters of the last update are whole */
-    ZERO__OP_FIRST = 1u << 1, /* COMPUTE: the first gradient contribution of the unit */
-    ZERO__OP_LAST = 1u << 2,  /* COMPUTE: the last one */
+    ZERO__OP_FIRST = 1u << 0, /* COMPUTE: the first gradient contribution of the unit */
+    ZERO__OP_LAST = 1u << 1,  /* COMPUTE: the last one */
 };
 
 struct zero__op {
@@ -237,13 +244,21 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
                          const struct zero__states *s, uint32_t unit, int open, int last,
                          struct zero__body *b);
 int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads);
-int zero__link_body(const struct zero__states *s, struct zero__body *b);
+/*
+ * `update`: the linked update body whose last ops may still be under way when this one begins;
+ * NULL: nothing is.
+ */
+int zero__link_body(const struct zero__states *s, const struct zero__body *update,
+                    struct zero__body *b);
 /*
  * Finds, independently of the passes: a read of a transient buffer before its first write, an
  * access outside a buffer or its life, two live buffers on the same bytes, a conflict of two ops
- * that no wait orders.
+ * that no wait orders; also with ops of the update before.
  */
-int zero__check_body(const struct zero__states *s, const struct zero__body *b);
+int zero__check_body(const struct zero__states *s, const struct zero__body *update,
+                     const struct zero__body *b);
+/* May the body directly follow an update? */
+int zero__body_follows(const struct zero__recipe *r, uint32_t body);
 void zero__body_free(struct zero__body *b);
 
 /* Building blocks shared by the emit passes. */

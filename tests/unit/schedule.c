@@ -95,6 +95,14 @@ static void recipe_make(struct made *x)
     x->r.prefetch_bytes = budgets[draw(4)];
     x->r.retain_bytes = (int64_t)budgets[draw(4)] - 1;
     x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
+    x->r.tile = 4096;
+    x->r.tiles = 1 + draw(4);
+    for (uint32_t what = ZERO__P_OPTIMIZER; what <= ZERO__P_OPTIMIZER && draw(2); what++) {
+        uint32_t cpu = draw(3) * 500, disk = draw(2) * (ZERO__PLACE_PARTS - cpu);
+        x->r.placed[what][ZERO__T_DEVICE] = (uint16_t)(ZERO__PLACE_PARTS - cpu - disk);
+        x->r.placed[what][ZERO__T_CPU] = (uint16_t)cpu;
+        x->r.placed[what][ZERO__T_DISK] = (uint16_t)disk;
+    }
 }
 
 static void layout_make(struct made *x, uint64_t persistent_bytes)
@@ -112,14 +120,15 @@ static void made_free(struct made *x)
 }
 
 /* Takes each wait away in turn; returns how many the checker does not miss. */
-static uint32_t waits_idle(const struct zero__states *s, struct zero__body *b)
+static uint32_t waits_idle(const struct zero__states *s, const struct zero__body *update,
+                           struct zero__body *b)
 {
     uint32_t idle = 0;
     for (uint32_t i = 0; i < b->n_ops; i++) {
         for (uint32_t w = b->ops[i].first_wait; w < b->ops[i].first_wait + b->ops[i].n_waits; w++) {
             struct zero__wait kept = b->waits[w];
             b->waits[w].ordinal = 0;
-            idle += zero__check_body(s, b) == 0;
+            idle += zero__check_body(s, update, b) == 0;
             b->waits[w] = kept;
         }
     }
@@ -173,13 +182,15 @@ static int one(uint64_t seed)
     }
     for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
         struct zero__body *b = &p->bodies[i];
-        if (zero__check_body(&x.s, b)) {
+        const struct zero__body *update =
+            zero__body_follows(&x.r, i) ? &p->bodies[ZERO__UPDATE_BODY] : NULL;
+        if (zero__check_body(&x.s, update, b)) {
             diag("seed %" PRIu64 " body %s: %s", seed, zero__body_name(i), zero__error_text());
             zero__body_dump(&x.m, &x.s, b, stdout);
             good = 0;
             continue;
         }
-        idle += waits_idle(&x.s, b);
+        idle += waits_idle(&x.s, update, b);
         waits += b->n_waits;
         n_waits += b->n_waits;
         uint64_t buckets = live_peak(b, ZERO_CLASS_BUCKETS);
