@@ -180,7 +180,7 @@ static bool list_read(const char *option, const char *text, struct list *list)
                     MOST_TASKS);
             return false;
         }
-        if (!bench_count("arena", option, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS, &n))
+        if (!bench_count("bench arena", option, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS, &n))
             return false;
         list->sizes[list->n++] = n;
         at += len;
@@ -237,11 +237,11 @@ static bool value(int c, const char *text, struct bench *b)
     case CUT:
         return list_read("--cut", text, &b->cut);
     case SEED:
-        return bench_number("arena", "--seed", text, 0, UINT64_MAX, &b->seed);
+        return bench_number("bench arena", "--seed", text, 0, UINT64_MAX, &b->seed);
     case NODES:
-        return bench_count("arena", "--nodes", text, 1000, 0, UINT64_MAX, &b->params.node_budget);
+        return bench_count("bench arena", "--nodes", text, 1000, 0, UINT64_MAX, &b->params.node_budget);
     case THREADS:
-        if (!bench_number("arena", "--threads", text, 1, 1024, &x))
+        if (!bench_number("bench arena", "--threads", text, 1, 1024, &x))
             return false;
         b->params.n_threads = (uint32_t)x;
         return true;
@@ -287,7 +287,7 @@ int bench_arena(int argc, char **argv)
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option("arena", longs, c, argv);
+            return bench_bad_option("bench arena", longs, c, argv);
         if (!value(c, optarg, &b))
             return 2;
     }

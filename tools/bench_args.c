@@ -35,29 +35,29 @@ static const char *scan(const char *text, uint64_t unit, const char *ends, uint6
     return end;
 }
 
-bool bench_count(const char *bench, const char *option, const char *text, uint64_t unit,
+bool bench_count(const char *tool, const char *option, const char *text, uint64_t unit,
                  uint64_t least, uint64_t most, uint64_t *out)
 {
     uint64_t x;
 
     if (!scan(text, unit, "", &x) || x < least || x > most) {
         fprintf(stderr,
-                "zero bench %s: %s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
+                "zero %s: %s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
                 "%s is wanted\n",
-                bench, option, text, least, most, unit ? ", perhaps with K, M or G," : "");
+                tool, option, text, least, most, unit ? ", perhaps with K, M or G," : "");
         return false;
     }
     *out = x;
     return true;
 }
 
-bool bench_number(const char *bench, const char *option, const char *text, uint64_t least,
+bool bench_number(const char *tool, const char *option, const char *text, uint64_t least,
                   uint64_t most, uint64_t *out)
 {
-    return bench_count(bench, option, text, 0, least, most, out);
+    return bench_count(tool, option, text, 0, least, most, out);
 }
 
-bool bench_dtype(const char *bench, const char *option, const char *text, uint32_t *out)
+bool bench_dtype(const char *tool, const char *option, const char *text, uint32_t *out)
 {
     static const struct {
         const char *name;
@@ -73,7 +73,7 @@ bool bench_dtype(const char *bench, const char *option, const char *text, uint32
             *out = known[i].dtype;
             return true;
         }
-    fprintf(stderr, "zero bench %s: %s is \"%s\": f32, bf16 or f16 is wanted\n", bench, option,
+    fprintf(stderr, "zero %s: %s is \"%s\": f32, bf16 or f16 is wanted\n", tool, option,
             text);
     return false;
 }
@@ -96,7 +96,7 @@ static bool add_sizes(uint64_t low, uint64_t high, uint64_t factor, uint64_t *si
     return true;
 }
 
-bool bench_sizes(const char *bench, const char *option, const char *text, uint64_t factor,
+bool bench_sizes(const char *tool, const char *option, const char *text, uint64_t factor,
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n)
 {
     const char *at = text;
@@ -111,9 +111,9 @@ bool bench_sizes(const char *bench, const char *option, const char *text, uint64
             at = scan(at + 1, 1024, ",", &high);
         if (!at || !add_sizes(low, high, factor, sizes, n)) {
             fprintf(stderr,
-                    "zero bench %s: %s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
+                    "zero %s: %s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
                     "4K:64M or 4K,1M,64M\n",
-                    bench, option, text, BENCH_MAX_SIZES);
+                    tool, option, text, BENCH_MAX_SIZES);
             return false;
         }
     } while (*at == ',');
@@ -139,7 +139,11 @@ static unsigned n_meant(const struct option *longs, const char *text)
     return n;
 }
 
-const char *bench_option_fault(const struct option *longs, int c, char **argv, char word[256])
+/*
+ * Why getopt_long() returned c, '?' or ':', or, -1, where it stopped; the word in question is put
+ * into word.
+ */
+static const char *option_fault(const struct option *longs, int c, char **argv, char word[256])
 {
     snprintf(word, 256, "%s", argv[c == -1 ? optind : optind - 1]);
     if (c == -1)
@@ -155,11 +159,11 @@ const char *bench_option_fault(const struct option *longs, int c, char **argv, c
     return n_meant(longs, word + 2) > 1 ? "may be one of several options" : "is not an option";
 }
 
-int bench_bad_option(const char *bench, const struct option *longs, int c, char **argv)
+int bench_bad_option(const char *tool, const struct option *longs, int c, char **argv)
 {
     char word[256];
-    const char *fault = bench_option_fault(longs, c, argv, word);
+    const char *fault = option_fault(longs, c, argv, word);
 
-    fprintf(stderr, "zero bench %s: %s %s: see zero bench %s --help\n", bench, word, fault, bench);
+    fprintf(stderr, "zero %s: %s %s: see zero %s --help\n", tool, word, fault, tool);
     return 2;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options that several benchmarks have. Each function returns true, or false after a
- * sentence on standard error that starts with "zero bench BENCH: ".
+ * Values of options that several commands have. `tool` is what stands after "zero" in a sentence on
+ * standard error, "bench coll" or "check comm"; each function returns true, or false after one.
  */
 #ifndef ZERO_TOOLS_BENCH_ARGS_H
 #define ZERO_TOOLS_BENCH_ARGS_H
@@ -11,27 +11,25 @@
 #include <stdint.h>
 
 /* A whole number from least to most. */
-bool bench_number(const char *bench, const char *option, const char *text, uint64_t least,
+bool bench_number(const char *tool, const char *option, const char *text, uint64_t least,
                   uint64_t most, uint64_t *out);
 /* The same with the units K, M and G of 1000 ("100M parameters") or of 1024 (bytes). */
-bool bench_count(const char *bench, const char *option, const char *text, uint64_t unit,
+bool bench_count(const char *tool, const char *option, const char *text, uint64_t unit,
                  uint64_t least, uint64_t most, uint64_t *out);
 /* f32, bf16 or f16 (fp32 and fp16 too). */
-bool bench_dtype(const char *bench, const char *option, const char *text, uint32_t *out);
+bool bench_dtype(const char *tool, const char *option, const char *text, uint32_t *out);
 const char *bench_dtype_name(uint32_t dtype);
 
 #define BENCH_MAX_SIZES 64u
 
 /* Sizes in bytes: "4K:64M" with a factor between neighbours, "1M", and lists of these. */
-bool bench_sizes(const char *bench, const char *option, const char *text, uint64_t factor,
+bool bench_sizes(const char *tool, const char *option, const char *text, uint64_t factor,
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n);
 
 /*
- * Why getopt_long() returned c, '?' or ':', or, -1, where it stopped; the word in question is put
- * into word. opterr is 0, and what begins with ':' or "+:" are the short options.
+ * Says what is wrong where getopt_long() returned c, '?' or ':', or, -1, where it stopped; returns 2.
+ * opterr is 0, and what begins with ':' or "+:" are the short options.
  */
-const char *bench_option_fault(const struct option *longs, int c, char **argv, char word[256]);
-/* The sentence about it; returns 2. */
-int bench_bad_option(const char *bench, const struct option *longs, int c, char **argv);
+int bench_bad_option(const char *tool, const struct option *longs, int c, char **argv);
 
 #endif

@@ -58,6 +58,7 @@ static void help(FILE *f)
 int bench_coll(int argc, char **argv)
 {
     struct coll_options o = {.bench = "coll",
+                             .tool = "bench coll",
                              .ranks = 2,
                              .ops = {COLL_ALL_GATHER, COLL_REDUCE_SCATTER, COLL_ALL_REDUCE},
                              .n_ops = 3,

@@ -27,6 +27,7 @@ enum coll_op {
 
 struct coll_options {
     const char *bench; /* "coll" or "p2p" */
+    const char *tool;  /* "bench coll" or "bench p2p", for messages */
     const char *comm;
     int ranks, cores;
     enum coll_op ops[N_COLL_OPS];

@@ -81,19 +81,19 @@ static bool value(int c, const char *text, struct coll_options *o)
         o->comm = text;
         return true;
     case FACTOR:
-        return bench_number(o->bench, "--factor", text, 2, 1u << 20, &o->factor);
+        return bench_number(o->tool, "--factor", text, 2, 1u << 20, &o->factor);
     case DTYPE:
-        return bench_dtype(o->bench, "--dtype", text, &o->dtype);
+        return bench_dtype(o->tool, "--dtype", text, &o->dtype);
     case 'n':
-        good = bench_number(o->bench, "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &x);
+        good = bench_number(o->tool, "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &x);
         o->ranks = (int)x;
         return good;
     case REPS:
-        good = bench_number(o->bench, "--reps", text, 1, 4000, &x);
+        good = bench_number(o->tool, "--reps", text, 1, 4000, &x);
         o->reps = (unsigned)x;
         return good;
     case WARMUP:
-        good = bench_number(o->bench, "--warmup", text, 0, 1000000, &x);
+        good = bench_number(o->tool, "--warmup", text, 0, 1000000, &x);
         o->warmup = (unsigned)x;
         return good;
     default:
@@ -123,19 +123,19 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option(o->bench, known, c, argv);
+            return bench_bad_option(o->tool, known, c, argv);
         if (!value(c, optarg, o))
             return 2;
     }
     if (optind < argc)
-        return bench_bad_option(o->bench, known, -1, argv);
+        return bench_bad_option(o->tool, known, -1, argv);
     for (unsigned k = 0; o->spoil && k < o->n_ops; k++)
         if (o->ops[k] == COLL_BARRIER) {
             fprintf(stderr, "zero bench coll: --spoil: a barrier brings nothing that could be "
                             "spoiled: leave it out of --op\n");
             return 2;
         }
-    if (!bench_sizes(o->bench, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
+    if (!bench_sizes(o->tool, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
         return 2;
     return -1;
 }

@@ -78,7 +78,7 @@ static bool number(const char *option, const char *text, uint64_t least, uint64_
 {
     uint64_t x;
 
-    if (!bench_number("optimizer", option, text, least, most, &x))
+    if (!bench_number("bench optimizer", option, text, least, most, &x))
         return false;
     *out = (unsigned)x;
     return true;
@@ -88,13 +88,13 @@ static bool value(int c, const char *text, struct optimizer_options *o)
 {
     switch (c) {
     case PARAMS:
-        return bench_count("optimizer", "--params", text, 1000, 1, UINT64_C(1) << 40, &o->params);
+        return bench_count("bench optimizer", "--params", text, 1000, 1, UINT64_C(1) << 40, &o->params);
     case UNIT:
-        return bench_count("optimizer", "--unit", text, 1000, 64, UINT64_C(1) << 40, &o->unit);
+        return bench_count("bench optimizer", "--unit", text, 1000, 64, UINT64_C(1) << 40, &o->unit);
     case DTYPE:
-        return bench_dtype("optimizer", "--dtype", text, &o->dtype);
+        return bench_dtype("bench optimizer", "--dtype", text, &o->dtype);
     case GRAD_DTYPE:
-        return bench_dtype("optimizer", "--grad-dtype", text, &o->grad_dtype);
+        return bench_dtype("bench optimizer", "--grad-dtype", text, &o->grad_dtype);
     case THREADS:
         return number("--threads", text, 1, 1024, &o->threads);
     case REPS:
@@ -228,12 +228,12 @@ int bench_optimizer(int argc, char **argv)
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option("optimizer", longs, c, argv);
+            return bench_bad_option("bench optimizer", longs, c, argv);
         if (!value(c, optarg, &o))
             return 2;
     }
     if (optind < argc)
-        return bench_bad_option("optimizer", longs, -1, argv);
+        return bench_bad_option("bench optimizer", longs, -1, argv);
     if (!o.grad_dtype)
         o.grad_dtype = o.dtype;
     o.unit = (o.unit < o.params ? o.unit + 63 : o.params + 63) / 64 * 64;

@@ -41,6 +41,7 @@ static void help(FILE *f)
 int bench_p2p(int argc, char **argv)
 {
     struct coll_options o = {.bench = "p2p",
+                             .tool = "bench p2p",
                              .ranks = 2,
                              .ops = {COLL_PING_PONG},
                              .n_ops = 1,

@@ -108,22 +108,22 @@ static bool value(int c, const char *text, struct step_options *o)
         o->preset = text;
         return preset_check(text);
     case STAGE:
-        return bench_number("step", "--stage", text, 0, 3, &x) && step_pair_add(o, "--stage", text);
+        return bench_number("bench step", "--stage", text, 0, 3, &x) && step_pair_add(o, "--stage", text);
     case BATCH:
-        return bench_number("step", "--batch", text, 1, 65536, &x) &&
+        return bench_number("bench step", "--batch", text, 1, 65536, &x) &&
                step_pair_add(o, "--batch", text);
     case SEQ:
-        return bench_number("step", "--seq", text, 1, 1 << 24, &x) &&
+        return bench_number("bench step", "--seq", text, 1, 1 << 24, &x) &&
                step_pair_add(o, "--seq", text);
     case DTYPE:
-        return bench_dtype("step", "--dtype", text, &dtype) &&
+        return bench_dtype("bench step", "--dtype", text, &dtype) &&
                step_pair_add(o, "--dtype", zero_dtype_name(dtype));
     case 'n':
-        return bench_number("step", "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &o->ranks);
+        return bench_number("bench step", "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &o->ranks);
     case STEPS:
-        return bench_number("step", "--steps", text, 1, 100000, &o->steps);
+        return bench_number("bench step", "--steps", text, 1, 100000, &o->steps);
     case WARMUP:
-        return bench_number("step", "--warmup", text, 0, 100000, &o->warmup);
+        return bench_number("bench step", "--warmup", text, 0, 100000, &o->warmup);
     case DATA:
         o->data = text;
         return true;
@@ -177,12 +177,12 @@ int step_parse(struct step_options *o, int argc, char **argv)
             return 0;
         }
         if (c == '?' || c == ':')
-            return bench_bad_option("step", longs, c, argv);
+            return bench_bad_option("bench step", longs, c, argv);
         if (!value(c, optarg, o))
             return 2;
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        return bench_bad_option("step", longs, -1, argv);
+        return bench_bad_option("bench step", longs, -1, argv);
     for (int i = optind; i < argc; i++)
         if (!further_check(argv[i]) || !arg_add(o, argv[i]))
             return 2;

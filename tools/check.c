@@ -64,14 +64,14 @@ static int parse(int argc, char **argv, struct options *o)
     optind = 0;
     while ((c = getopt_long(argc, argv, ":n:h", options, NULL)) != -1) {
         if (c == 'n') {
-            if (!bench_number("check", "-n", optarg, 1, CHECK_RANKS, &x))
+            if (!bench_number("check comm", "-n", optarg, 1, CHECK_RANKS, &x))
                 return 2;
             o->ranks = (int)x;
         } else if (c == 's') {
-            if (!bench_number("check", "--seed", optarg, 0, UINT32_MAX, &o->seed))
+            if (!bench_number("check comm", "--seed", optarg, 0, UINT32_MAX, &o->seed))
                 return 2;
         } else if (c == 'k') {
-            if (!bench_number("check", "--repeat", optarg, 1, 1000000, &o->repeat))
+            if (!bench_number("check comm", "--repeat", optarg, 1, 1000000, &o->repeat))
                 return 2;
         } else if (c == 'c') {
             o->only = optarg;
@@ -81,10 +81,7 @@ static int parse(int argc, char **argv, struct options *o)
             help();
             return -1;
         } else {
-            char word[256];
-            const char *fault = bench_option_fault(options, c, argv, word);
-            fprintf(stderr, "zero check comm: %s %s: see zero check comm --help\n", word, fault);
-            return 2;
+            return bench_bad_option("check comm", options, c, argv);
         }
     }
     if (o->list || optind == argc - 1) {

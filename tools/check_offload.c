@@ -58,12 +58,12 @@ static int parse(int argc, char **argv, struct options *o)
     optind = 0;
     while (good && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (c == 'b')
-            good = bench_count("check", "--bytes", optarg, 1024, 1 << 16, UINT64_C(1) << 40,
+            good = bench_count("check offload", "--bytes", optarg, 1024, 1 << 16, UINT64_C(1) << 40,
                                &o->bytes);
         else if (c == 's')
-            good = bench_number("check", "--seed", optarg, 0, UINT32_MAX, &o->seed);
+            good = bench_number("check offload", "--seed", optarg, 0, UINT32_MAX, &o->seed);
         else if (c == 'k')
-            good = bench_number("check", "--repeat", optarg, 1, 1000000, &o->repeat);
+            good = bench_number("check offload", "--repeat", optarg, 1, 1000000, &o->repeat);
         else if (c == 'o')
             o->only = optarg;
         else if (c == 'l')
@@ -72,7 +72,7 @@ static int parse(int argc, char **argv, struct options *o)
             help();
             return -1;
         } else
-            return bench_bad_option("check", options, c, argv);
+            return bench_bad_option("check offload", options, c, argv);
     }
     if (!good)
         return 2;

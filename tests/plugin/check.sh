@@ -38,7 +38,9 @@ ok 'a name that no case has' gives 2 err '"no such thing"'
 check --repeat 0 shm
 ok 'no times' gives 2 err '--repeat'
 check --repeat x shm
-ok 'no number' gives 2 err '"x"'
+ok 'no number' gives 2 err 'zero check comm: --repeat is "x"'
+check --no-such shm
+ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zero check comm --help'
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
 ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
 ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
