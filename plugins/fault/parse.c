@@ -164,21 +164,19 @@ static const char *read_key(struct fault *f, const char *key, const char *value)
 static const char *read_fault(struct fault *f, char *text)
 {
     const char *wrong = NULL;
-    char *rest = NULL;
     bool first = true;
 
-    for (char *word = strtok_r(text, ":", &rest); word && !wrong;
-         word = strtok_r(NULL, ":", &rest)) {
+    for (char *rest = text, *word; !wrong && (word = strsep(&rest, ":")); first = false) {
         char *value = strchr(word, '=');
         if (value)
             *value++ = 0;
-        wrong = first ? read_action(f, word, value) : read_key(f, word, value);
-        first = false;
+        if (!*word)
+            wrong = first && !rest ? "it is empty" : "nothing stands before or after a colon";
+        else
+            wrong = first ? read_action(f, word, value) : read_key(f, word, value);
     }
     if (wrong)
         return wrong;
-    if (first)
-        return "it is empty";
     if (fault_changes(f->action) && f->place != FAULT_AT_POST)
         return "skip, size, dtype and order are for at=post";
     if ((f->comm || f->kinds != UINT32_MAX) && f->place != FAULT_AT_POST &&

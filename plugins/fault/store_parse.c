@@ -83,14 +83,16 @@ static const char *read_fault(struct store_fault *f, char *text)
     bool first = true;
 
     *f = (struct store_fault){.first = 1, .times = 1};
-    for (char *save = NULL, *word = strtok_r(text, ":", &save); word && !why;
-         word = strtok_r(NULL, ":", &save), first = false) {
+    for (char *rest = text, *word; !why && (word = strsep(&rest, ":")); first = false) {
         char *value = strchr(word, '=');
         if (value)
             *value++ = 0;
-        why = first ? read_action(f, word, value) : read_key(f, word, value);
+        if (!*word)
+            why = first ? "an action is missing" : "nothing stands before or after a colon";
+        else
+            why = first ? read_action(f, word, value) : read_key(f, word, value);
     }
-    return first ? "an action is missing" : why;
+    return why;
 }
 
 int zero__store_faults(const struct zero__voice *voice, const char *text,
@@ -98,7 +100,7 @@ int zero__store_faults(const struct zero__voice *voice, const char *text,
 {
     char one[128];
 
-    for (*n = 0; *text; ++*n) {
+    for (*n = 0; *text || *n; ++*n) {
         size_t len = strcspn(text, ",");
         const char *why;
         if (*n == STORE_FAULTS || len >= sizeof one)
@@ -113,7 +115,11 @@ int zero__store_faults(const struct zero__voice *voice, const char *text,
             return zero__say(voice, -EINVAL,
                              "ZERO_FAULT_IO: \"%.*s\": %s; zero-plugin(7) has the whole language",
                              (int)len, text, why);
-        text += len + (text[len] == ',');
+        if (!text[len]) {
+            ++*n;
+            break;
+        }
+        text += len + 1;
     }
     return 0;
 }

@@ -243,6 +243,9 @@ static void refusals(void)
         "skip,",
         ",skip",
         "kill:at=close:comm=1",
+        "kill:",
+        ":kill",
+        "kill::rank=0",
         "size:n=18446744073709551616",
     };
     struct rank r = {.ranks = 1};
