@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "engine/runtime.h"
 
 #define NAME_BYTES 64
@@ -100,7 +101,8 @@ static int compare_wishes(struct zero_runtime *rt, const char *wish)
     name_of(wish, mine);
     err = zero__job_allgather(rt->job, mine, sizeof mine, all);
     for (int r = 1; r < rt->ranks && !err; r++) {
-        all[r][NAME_BYTES - 1] = all[0][NAME_BYTES - 1] = 0;
+        zero__text_clean(all[r], NAME_BYTES);
+        zero__text_clean(all[0], NAME_BYTES);
         if (strcmp(all[r], all[0]) == 0)
             continue;
         err = zero__fail(-EPROTO,
@@ -127,7 +129,8 @@ static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTE
     for (int r = 0; r < rt->ranks && !err && *who < 0; r++)
         if (all[r].err) {
             *who = r;
-            snprintf(why, WHY_BYTES, "%.*s", WHY_BYTES - 1, all[r].why);
+            zero__text_clean(all[r].why, WHY_BYTES);
+            snprintf(why, WHY_BYTES, "%s", all[r].why);
         }
     free(all);
     return err;

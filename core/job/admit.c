@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "job/internal.h"
 
 #define TEXT 100 /* of zero__process_text() */
@@ -129,7 +130,8 @@ void zero__guest_admit(struct zero__job *job, struct zero__guest *guest)
     struct zero__wire_hello *h = &guest->hello;
     char who[TEXT];
 
-    h->version[sizeof h->version - 1] = h->model[sizeof h->model - 1] = 0;
+    zero__text_clean(h->version, sizeof h->version);
+    zero__text_clean(h->model, sizeof h->model);
     zero__process_clean(&h->process);
     zero__process_text(job, &h->process, who, sizeof who);
     if (strcmp(h->version, p->version) || h->abi_hash != p->abi_hash)

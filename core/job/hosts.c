@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "job/internal.h"
 
 /* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
@@ -48,18 +49,10 @@ void zero__process_own(struct zero__wire_process *p)
     snprintf(p->host_id, sizeof p->host_id, "%s:%" PRIu64, boot, (uint64_t)st.st_ino);
 }
 
-static void clean(char *text, size_t room)
-{
-    text[room - 1] = 0;
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c <= ' ' || *c == 0x7f)
-            *c = '?';
-}
-
 void zero__process_clean(struct zero__wire_process *p)
 {
-    clean(p->host, sizeof p->host);
-    clean(p->host_id, sizeof p->host_id);
+    zero__text_clean(p->host, sizeof p->host);
+    zero__text_clean(p->host_id, sizeof p->host_id);
 }
 
 static bool same_host(const struct zero__wire_process *a, const struct zero__wire_process *b)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "job/internal.h"
 
 #define GRACE_NS (2 * ZERO_SECOND)       /* for rank 0 to say who is missing */
@@ -107,7 +108,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
             deadline_ns =
                 zero__deadline_ns((h->len < LONGEST_NS ? (int64_t)h->len : LONGEST_NS) + GRACE_NS);
         } else if (!e && h->type == ZERO__WIRE_REFUSED && h->bytes == sizeof body.no) {
-            body.no.text[sizeof body.no.text - 1] = 0;
+            zero__text_clean(body.no.text, sizeof body.no.text);
             if (body.no.again)
                 return again(s, "%s", body.no.text);
             return zero__fail(body.no.err < 0 ? body.no.err : -EPROTO, "%s", body.no.text);

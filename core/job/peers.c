@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "job/internal.h"
 
 static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__peer_state state)
@@ -84,7 +85,8 @@ static void *place(struct zero__job *job, int32_t rank)
 
 static void take_error(struct zero__job *job, struct zero__job_error *e, bool decided)
 {
-    e->op[sizeof e->op - 1] = e->cause[sizeof e->cause - 1] = 0;
+    zero__text_clean(e->op, sizeof e->op);
+    zero__text_clean(e->cause, sizeof e->cause);
     if (e->culprit < -1 || e->culprit >= job->params.ranks)
         e->culprit = -1;
     if (e->err >= 0)

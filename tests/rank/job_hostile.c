@@ -63,6 +63,32 @@ static void send_frames(int fd, uint64_t seed)
     }
 }
 
+/* What a terminal would obey: a title, a line back, and both again as one character of UTF-8. */
+#define EVIL "\033]0;x\a\r\nzero: rank 0: fine\302\233 2J\177"
+
+/* Good frames whose text is not. */
+static void send_evil_text(int fd, int from)
+{
+    struct {
+        struct zero__wire_header h;
+        struct zero__job_error e;
+    } m = {{.magic = ZERO__WIRE_MAGIC,
+            .type = from ? ZERO__WIRE_FAIL : ZERO__WIRE_ERROR,
+            .bytes = sizeof m.e},
+           {.culprit = 1, .err = -EIO, .op = EVIL, .cause = EVIL}};
+
+    if (send(fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
+        return;
+}
+
+static bool is_clean(const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0))
+            return false;
+    return true;
+}
+
 static int receive_all(int fd, void *p, size_t n)
 {
     return recv(fd, p, n, MSG_WAITALL) == (ssize_t)n ? 0 : -1;
@@ -94,6 +120,8 @@ static void hostile_one(struct rank *r, const struct attack *a)
             return;
     if (!want(r, !receive_all(fd, &m.hello, sizeof(struct zero__wire_welcome)), "no welcome"))
         return;
+    if (a->seed % 4 == 1)
+        send_evil_text(fd, 1);
     send_frames(fd, a->seed);
     close(fd);
 }
@@ -121,8 +149,11 @@ static void hostile_zero(struct rank *r, const struct attack *a)
         fcntl(fd[n++], F_SETFL, 0);
     }
     for (int i = 0; i < n; i++)
-        if (a->seed % 3 == 0 || send(fd[i], &joined, sizeof joined, MSG_NOSIGNAL) > 0)
+        if (a->seed % 3 == 0 || send(fd[i], &joined, sizeof joined, MSG_NOSIGNAL) > 0) {
+            if (a->seed % 4 == 1)
+                send_evil_text(fd[i], 0);
             send_frames(fd[i], a->seed + (uint64_t)i);
+        }
     for (int i = 0; i < n; i++)
         close(fd[i]);
     close(listener);
@@ -141,6 +172,7 @@ static void honest(struct rank *r, const struct attack *a)
         ;
     want(r, zero__job_error(job, &e) < 0, "no error");
     want(r, memchr(e.cause, 0, sizeof e.cause) && memchr(e.op, 0, sizeof e.op), "unended text");
+    want(r, is_clean(e.cause) && is_clean(e.op), "text for a terminal: %s", e.cause);
     want(r, e.err < 0 && e.culprit >= -1 && e.culprit < r->ranks, "culprit %d", e.culprit);
     zero__job_close(job, 0);
 }
