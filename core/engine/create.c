@@ -256,6 +256,22 @@ static void *dismantle_failed(void *arg)
     return NULL;
 }
 
+/* 0 when the thread has ended by END_S from now. */
+static int join_in_time(pthread_t thread)
+{
+    struct timespec until;
+
+#ifdef HAVE_PTHREAD_CLOCKJOIN_NP
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_S;
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
+#else /* whoever sets the clock meanwhile changes how long */
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    return pthread_timedjoin_np(thread, NULL, &until);
+#endif
+}
+
 /*
  * After an error the transport's library may never return: a rank that was killed or stopped inside
  * of libfabric's shared memory takes a lock with it. So another thread ends the runtime, and nobody
@@ -264,16 +280,13 @@ static void *dismantle_failed(void *arg)
 static void dismantle_in_time(struct zero_runtime *rt)
 {
     const struct zero__log log = rt->log;
-    struct timespec until;
     pthread_t thread;
 
     if (pthread_create(&thread, NULL, dismantle_failed, rt)) {
         dismantle(rt, 0);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_S;
-    if (pthread_timedjoin_np(thread, NULL, &until) == 0)
+    if (join_in_time(thread) == 0)
         return;
     pthread_detach(thread);
     zero__log(&log, ZERO_LOG_WARN, "engine",
