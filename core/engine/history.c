@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that went apart, for transports that do not compare what ranks post (no FINGERPRINT): every
- * collective of the program goes into a hash per queue, and before each update the ranks compare
- * their hashes over the control channel, so that what was gathered or summed wrongly changes no
- * parameter. If they differ, the last collectives are exchanged and the first difference is named. A
+ * collective of the program goes into a hash per queue. Before each update the ranks compare their
+ * hashes over the control channel, so that what was gathered or summed wrongly changes no parameter;
+ * and where an evaluation ends, which is where the next step or update begins: what the application
+ * has made of a wrong one until then, it has. If they differ, the last collectives are exchanged and the first difference is named. A
  * rank that waits for a collective that another one does not post is the business of deadlines.
  */
 #include <errno.h>

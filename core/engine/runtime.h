@@ -385,7 +385,7 @@ int zero__history_create(struct zero_runtime *rt);
 void zero__history_free(struct zero_runtime *rt);
 /* This rank posts a collective of the program. */
 void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
-/* Collective, before an update: have all ranks posted the same? */
+/* Collective, before an update and after an evaluation: have all ranks posted the same? */
 int zero__history_compare(struct zero_runtime *rt);
 
 /* ---- deviate.c */

@@ -88,6 +88,8 @@ int zero__body_close(struct zero_runtime *rt)
         err = zero__deviate_end(rt);
     if (!err)
         err = body_settle(rt);
+    if (!err && rt->phase == PHASE_EVAL)
+        err = zero__history_compare(rt);
     if (!err)
         rt->phase = PHASE_IDLE;
     return err;

@@ -91,7 +91,9 @@ enum zero_comm_cap {
     ZERO_COMM_ORDERED = 1u << 1, /**< sums are exactly as struct zero_coll prescribes */
     ZERO_COMM_MAP = 1u << 2,     /**< map() can lay peers' memory side by side */
     ZERO_COMM_ACCUMULATE = 1u << 3,
-    ZERO_COMM_FINGERPRINT = 1u << 4, /**< compares (group, epoch, sequence, kind, …) across ranks */
+    /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it libzero
+     *  compares hashes of all that was posted, later: before an update and after an evaluation. */
+    ZERO_COMM_FINGERPRINT = 1u << 4,
 };
 
 /** What a plugin can do; filled by probe(). */

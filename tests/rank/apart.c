@@ -16,7 +16,8 @@
 #define RANKS 3
 
 struct seen {
-    int updates[RANKS];
+    int updates[RANKS], evaluated[RANKS];
+    char text[RANKS][256];
 };
 
 static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
@@ -65,6 +66,51 @@ static void apart(const char *comm, const char *stage)
     diag("%d: %s", err, r.error);
 }
 
+/*
+ * An evaluation in no rank's usual order, and in another one on rank 1: as many gathers everywhere,
+ * so that nobody waits.
+ */
+static void evaluate_apart(struct zero_runtime *rt, int rank, void *arg)
+{
+    static const uint32_t orders[2][4] = {{2, 1, 0, 3}, {1, 2, 0, 3}};
+    struct seen *s = arg;
+    int err = zero_begin(rt, ZERO_EVAL, 0);
+
+    for (int k = 0; k < 4 && !err; k++) {
+        err = zero_acquire(rt, orders[rank == 1][k], ZERO_FORWARD, NULL);
+        if (!err)
+            err = zero_release(rt, orders[rank == 1][k], ZERO_FORWARD, NULL);
+    }
+    s->evaluated[rank] = err ? err : zero_begin(rt, ZERO_EVAL, 0);
+    snprintf(s->text[rank], sizeof s->text[rank], "%s", zero_last_error());
+}
+
+static void evaluation(const char *comm)
+{
+    struct zero_setting settings[] = {{"comm", comm}, {"stage", "3"}, {"timeout", "2"},
+                                      {"map", "0"}};
+    struct seen s = {.updates = {0}};
+    struct toy t = {.ranks = RANKS,
+                    .layers = 4,
+                    .steps = 2,
+                    .dtype = ZERO_F32,
+                    .flags = TOY_EVAL,
+                    .width = 600,
+                    .settings = settings,
+                    .n_settings = 4,
+                    .seed = 3,
+                    .finished = evaluate_apart,
+                    .arg = &s};
+    struct toy_result r;
+    int good = 0;
+
+    toy_train(&t, &r);
+    for (int i = 0; i < RANKS; i++)
+        good += s.evaluated[i] == -EPROTO && strstr(s.text[i], "layer") != NULL;
+    ok(good == RANKS, "%s: an evaluation in another order on one rank is an error", comm);
+    diag("%d: %s", s.evaluated[0], s.text[0]);
+}
+
 int main(void)
 {
     static const char *const stages[] = {"0", "1", "2", "3"};
@@ -79,6 +125,7 @@ int main(void)
         apart("shm", stages[i]);
         apart("blind", stages[i]);
     }
+    evaluation("blind");
     is_int(train("shm", "3", TOY_REORDER, &s, &shm), 0, "all in another order: shm trains");
     is_int(train("blind", "3", TOY_REORDER, &s, &blind), 0, "so does the transport that compares "
            "nothing");
