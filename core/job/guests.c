@@ -211,14 +211,14 @@ static void examine(struct zero__job *job, struct zero__guest *guest)
     struct zero__wire_header h = {.type = ZERO__WIRE_PROOF, .bytes = sizeof guest->proof};
 
     memcpy(guest->nonces.guest, guest->proof.nonce, sizeof guest->nonces.guest);
-    if (!zero__auth_check(&p->secret, p->key, ZERO__AUTH_GUEST, &guest->nonces,
+    if (!zero__auth_check(job->secret, p->key, ZERO__AUTH_GUEST, &guest->nonces,
                           guest->proof.proof)) {
         deny(job, guest);
         return;
     }
     guest->trusted = guest->proved = true;
     memcpy(guest->proof.nonce, guest->nonces.zero, sizeof guest->proof.nonce);
-    zero__auth_prove(&p->secret, p->key, ZERO__AUTH_ZERO, &guest->nonces, guest->proof.proof);
+    zero__auth_prove(job->secret, p->key, ZERO__AUTH_ZERO, &guest->nonces, guest->proof.proof);
     zero__link_put(&guest->link, &h, &guest->proof);
     if (zero__link_flush(&guest->link))
         hang_up(job, guest);

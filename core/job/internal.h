@@ -93,7 +93,8 @@ enum zero__job_state {
 enum zero__error_state { ZERO__ERROR_NONE = 0, ZERO__ERROR_PENDING, ZERO__ERROR_DECIDED };
 
 struct zero__job {
-    struct zero__job_params params;
+    struct zero__job_params params; /* of the secret only whether there is one */
+    struct zero__secret *secret;    /* NULL: not needed any more */
     struct zero_oob oob;
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -76,7 +76,7 @@ static void destroy(struct zero__job *job)
     free(job->peers);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
-    zero__secret_wipe(&job->params.secret);
+    zero__secret_drop(job->secret);
     free(job);
 }
 
@@ -88,6 +88,13 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     if (!job)
         return zero__fail(-ENOMEM, "job: no memory");
     job->params = *params;
+    zero__secret_wipe(&job->params.secret);
+    job->params.secret.known = params->secret.known;
+    int e = params->secret.known ? zero__secret_keep(&params->secret, &job->secret) : 0;
+    if (e) {
+        free(job);
+        return e;
+    }
     if (job->params.timeout_ns <= 0)
         job->params.timeout_ns = 600 * ZERO_SECOND;
     if (job->params.heartbeat_ns < 0)
@@ -299,7 +306,8 @@ static int meet(struct zero__job *job)
         return wait_for_all(job);
     }
     e = zero__job_join(job);
-    zero__secret_wipe(&job->params.secret); /* rank 0 keeps it for those who come late */
+    zero__secret_drop(job->secret); /* rank 0 keeps it for those who come late */
+    job->secret = NULL;
     if (e)
         return e;
     job->state = ZERO__JOB_OPEN;

@@ -168,7 +168,7 @@ static int challenge(struct search *s, struct zero__link *link)
         return e;
     zero__auth_nonce(nonces.guest);
     memcpy(proof.nonce, nonces.guest, sizeof proof.nonce);
-    zero__auth_prove(&p->secret, p->key, ZERO__AUTH_GUEST, &nonces, proof.proof);
+    zero__auth_prove(s->job->secret, p->key, ZERO__AUTH_GUEST, &nonces, proof.proof);
     if (zero__link_send(link, &h, &proof, deadline))
         return again(s, "it hung up");
     if ((e = receive(s, link, &proof, sizeof proof, deadline)))
@@ -180,7 +180,7 @@ static int challenge(struct search *s, struct zero__link *link)
                           p->key, s->where, p->rank);
     if (link->in.type != ZERO__WIRE_PROOF || link->in.bytes != sizeof proof)
         return another_protocol(s);
-    if (!zero__auth_check(&p->secret, p->key, ZERO__AUTH_ZERO, &nonces, proof.proof))
+    if (!zero__auth_check(s->job->secret, p->key, ZERO__AUTH_ZERO, &nonces, proof.proof))
         return zero__fail(-EACCES,
                           "job %s: what answers at %s for rank 0 does not know the secret of rank "
                           "%d: another program holds the port, or the secrets differ",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the secret; what was read is wiped from every buffer but the result. */
+#define _GNU_SOURCE
 #include "config.h"
 
 #include "job/secret.h"
@@ -9,7 +10,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <sodium.h>
@@ -26,6 +30,29 @@
 void zero__secret_wipe(struct zero__secret *secret)
 {
     sodium_memzero(secret, sizeof *secret);
+}
+
+/* A page of its own: not in core dumps, and not swapped out where the limits allow that. */
+int zero__secret_keep(const struct zero__secret *secret, struct zero__secret **kept)
+{
+    void *page =
+        mmap(NULL, sizeof *secret, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return zero__fail(-errno, "no memory for the secret: %s", strerror(errno));
+    madvise(page, sizeof *secret, MADV_DONTDUMP);
+    sodium_mlock(page, sizeof *secret);
+    memcpy(page, secret, sizeof *secret);
+    *kept = page;
+    return 0;
+}
+
+void zero__secret_drop(struct zero__secret *kept)
+{
+    if (!kept)
+        return;
+    sodium_munlock(kept, sizeof *kept); /* wipes it */
+    munmap(kept, sizeof *kept);
 }
 
 static int ready(void)
@@ -82,6 +109,22 @@ static int wait_readable(int fd, int64_t deadline_ns)
     }
 }
 
+/*
+ * Does not wait: where several ranks inherit one pipe, another one may have taken what was there a
+ * moment ago.
+ */
+static ssize_t read_now(int fd, char *text, size_t room)
+{
+    struct iovec to = {text, room};
+    ssize_t n = preadv2(fd, &to, 1, -1, RWF_NOWAIT);
+
+    if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        n = recv(fd, text, room, MSG_DONTWAIT);
+    if (n < 0 && errno == ENOTSOCK)
+        n = read(fd, text, room);
+    return n;
+}
+
 /* Up to `room` bytes, until the end of the file. */
 static int read_all(int fd, char *text, size_t room, size_t *got)
 {
@@ -93,13 +136,17 @@ static int read_all(int fd, char *text, size_t room, size_t *got)
         int e = pipe ? wait_readable(fd, deadline) : 0;
         if (e)
             return e;
-        ssize_t k = pipe ? read(fd, text + n, room - n) : pread(fd, text + n, room - n, (off_t)n);
+        ssize_t k =
+            pipe ? read_now(fd, text + n, room - n) : pread(fd, text + n, room - n, (off_t)n);
         if (k < 0 && errno == ESPIPE && !pipe) {
             pipe = true;
             continue;
         }
-        if (k < 0 && (errno == EINTR || errno == EAGAIN))
+        if (k < 0 && (errno == EINTR || errno == EAGAIN)) {
+            if (zero__now_ns() >= deadline)
+                return -ETIMEDOUT;
             continue;
+        }
         if (k < 0)
             return -errno;
         if (k == 0)

@@ -26,5 +26,8 @@ int zero__secret_from_fd(int fd, struct zero__secret *out);
 
 int zero__secret_make(struct zero__secret *out);
 void zero__secret_wipe(struct zero__secret *secret);
+/* A copy for as long as the job may need it, which no core dump shows; to be dropped, or NULL. */
+int zero__secret_keep(const struct zero__secret *secret, struct zero__secret **kept);
+void zero__secret_drop(struct zero__secret *kept);
 
 #endif

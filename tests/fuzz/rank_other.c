@@ -87,6 +87,8 @@ static void talk(struct search *s, struct zero__link *link, bool by_unix)
     pthread_mutex_unlock(&job->lock);
 }
 
+static struct zero__secret key = {.known = true};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct zero__job job;
@@ -101,6 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     job.params = (struct zero__job_params){
         .rank = 1, .ranks = RANKS, .key = "job", .model = "model", .version = "0.1.0"};
     job.params.secret.known = data[0] & 1;
+    job.secret = &key;
     job.wake_fd = -1;
     job.peers = &peer;
     job.n_peers = 1;

@@ -47,11 +47,14 @@ const struct fuzz_seed fuzz_seeds[] = {
     {NULL, 0},
 };
 
+static struct zero__secret secret = {.known = true};
+
 static void job_fill(struct zero__job *job, struct zero__peer *peers, struct zero__guest *guest)
 {
     job->params = (struct zero__job_params){
         .rank = 0, .ranks = RANKS, .key = "job", .model = "model", .version = "0.1.0"};
     job->params.secret.known = true;
+    job->secret = &secret;
     job->hello = hello.hello;
     job->hello.rank = 0;
     job->wake_fd = job->listen_fds[0] = job->listen_fds[1] = -1;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -121,6 +123,92 @@ static void descriptors(void)
     close(ends[0]);
     zero__secret_wipe(&s);
     ok(!s.known && !s.bytes[1] && !s.bytes[31], "a wiped one is gone");
+}
+
+struct reader {
+    pthread_t thread;
+    int fd, err;
+    struct zero__secret secret;
+};
+
+static void *reader_main(void *arg)
+{
+    struct reader *r = arg;
+    r->err = zero__secret_from_fd(r->fd, &r->secret);
+    return NULL;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* Ranks that share a pipe: all see it become readable, one gets the bytes, and the others must not
+ * wait for ever for more, whatever signals come. */
+static void shared_pipe(void)
+{
+    struct sigaction act = {.sa_handler = on_signal}, old;
+    struct reader readers[16] = {{0}};
+    int ends[2], n_good = 0, n_late = 0, n = sizeof readers / sizeof *readers;
+    int64_t until = zero__deadline_ns(4 * ZERO_SECOND);
+
+    if (pipe(ends) || sigaction(SIGUSR1, &act, &old))
+        bail("no pipe");
+    for (int i = 0; i < n; i++) {
+        readers[i].fd = ends[0];
+        if (pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]))
+            bail("no thread");
+    }
+    usleep(100000);
+    if (write(ends[1], HEX "\n\n\n", 67) != 67) /* as much as a reader takes */
+        bail("cannot write");
+    alarm(60); /* a reader that hangs */
+    while (zero__now_ns() < until) {
+        usleep(20000);
+        for (int i = 0; i < n; i++)
+            pthread_kill(readers[i].thread, SIGUSR1);
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(readers[i].thread, NULL);
+        n_good += readers[i].err == -EINVAL;
+        n_late += readers[i].err == -ETIMEDOUT;
+    }
+    alarm(0);
+    ok(n_good == 1 && n_good + n_late == n, "of %d readers of a pipe %d got something, %d gave up", n,
+       n_good, n_late);
+    sigaction(SIGUSR1, &old, NULL);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* The flags of the mapping that holds an address, as the kernel shows them. */
+static bool has_flag(const void *p, const char *flag)
+{
+    FILE *f = fopen("/proc/self/smaps", "re");
+    bool here = false, found = false;
+    unsigned long from, to;
+    char line[512];
+
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            here = (unsigned long)p >= from && (unsigned long)p < to;
+        found |= here && !strncmp(line, "VmFlags:", 8) && strstr(line, flag);
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static void kept(void)
+{
+    struct zero__secret s, *copy = NULL;
+
+    ok(!zero__secret_make(&s) && !zero__secret_keep(&s, &copy) &&
+           !memcmp(s.bytes, copy->bytes, sizeof s.bytes) && copy->known,
+       "a secret is kept");
+    ok(copy && has_flag(copy, " dd"), "and core dumps leave it out");
+    zero__secret_drop(copy);
+    zero__secret_drop(NULL);
 }
 
 static void proofs(void)
@@ -250,6 +338,8 @@ int main(void)
         bail("no folder");
     files();
     descriptors();
+    shared_pipe();
+    kept();
     proofs();
     addresses();
     calls();
