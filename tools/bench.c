@@ -9,6 +9,7 @@ static const struct zero__tool benches[] = {
     {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks, there and back"},
     {"optimizer", bench_optimizer, "[--params N] [--threads T]", "time the update of the states"},
     {"step", bench_step, "[--preset NAME] [-n N]", "show where the time of a training step goes"},
+    {"offload", bench_offload, "[--tier NAME]", "time a tier's reads and writes, beside fio"},
     {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
 };
 

@@ -13,6 +13,10 @@ int bench_p2p(int argc, char **argv);
 /* How fast the host device updates states. Exit status as above. */
 int bench_optimizer(int argc, char **argv);
 
+/* How fast an offload plugin reads and writes. Exit status as above; 1 also if the page cache is in
+ * between. */
+int bench_offload(int argc, char **argv);
+
 /* Where the time of a training step goes. Exit status 0; 1 if the training is not sound; 2 for bad
  * use, else that of zero run. */
 int bench_step(int argc, char **argv);

@@ -51,12 +51,23 @@ static int nameless_file(const char *folder)
     return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? named_file(folder) : -errno;
 }
 
-/* What transfers past the page cache must be multiples of; 0: the file system cannot. */
+static bool is_memory(unsigned long type)
+{
+    return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+}
+
+/*
+ * What transfers past the page cache must be multiples of; 0: the file system cannot. One in memory
+ * has nothing but the page cache, whatever it says.
+ */
 static uint32_t direct_align(int fd)
 {
     struct statx s;
+    struct statfs fs;
     int flags = fcntl(fd, F_GETFL);
 
+    if (!fstatfs(fd, &fs) && is_memory((unsigned long)fs.f_type & 0xffffffffu))
+        return 0;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT))
         return 0;
 #ifdef STATX_DIOALIGN
@@ -144,7 +155,7 @@ void zero__nvme_folder_judge(const struct zero__voice *voice, const char *folder
     if (statfs(folder, &s))
         return;
     unsigned long type = (unsigned long)s.f_type & 0xffffffffu;
-    if (type == TMPFS_MAGIC || type == RAMFS_MAGIC)
+    if (is_memory(type))
         zero__tell(voice, ZERO_LOG_WARN,
                    "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there", folder);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)

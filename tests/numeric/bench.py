@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `zero bench` prints: tables and JSON records with the fields they should have, checks that
 notice a wrong result, and sentences about bad use. Figures are not judged."""
+import atexit
 import json
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 
 import support
 from support import ok
@@ -227,6 +232,123 @@ def step():
     refused("a folder that is not there", "set TMPDIR", "step", env={"TMPDIR": "/nonexistent"})
 
 
+def direct_folder():
+    """A folder on a disk, None where files for tests lie in memory only."""
+    for place in (support.FOLDER, support.BUILD, "/var/tmp"):
+        kind = subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True)
+        if kind.returncode == 0 and kind.stdout.strip() not in ("tmpfs", "ramfs", "overlayfs"):
+            folder = tempfile.mkdtemp(prefix="bench-offload-", dir=place)
+            atexit.register(shutil.rmtree, folder, True)
+            return folder
+    return None
+
+
+def offload_cpu(few):
+    job = bench("offload", "--tier", "cpu", "--op", "read,random_mixed", "--bytes", "64K:256K",
+                "--depth", "1:2", "--json", *few)
+    all_ = records(job)
+    ok(job.status == 0 and [(r["op"], r["bytes"], r["depth"]) for r in all_] ==
+       [(op, b, d) for op in ("read", "random_mixed") for b in (1 << 16, 1 << 18) for d in (1, 2)]
+       and all(good(r, bench="offload", tier="cpu") and r.get("limit") in LOOPS
+               and r["percent_low"] <= r["percent_high"] for r in all_),
+       "offload of memory: a record for each shape, beside plain loops", job.story())
+    job = bench("offload", "--tier", "cpu", *few)
+    ok(job.status == 0 and re.findall(r"^(\w+) +4194304 +4 .* ok$", job.out, re.M) ==
+       ["read", "write", "mixed"], "offload: a table", job.story())
+    job = bench("offload", "--tier", "cpu", "--spoil", "--json", *few)
+    ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
+       and re.search(r"cpu: the 4096 bytes at \d+ are not what was written", job.err),
+       "offload: a wrong byte is found, and where it is", job.story())
+    job = bench("offload", "--tier", "cpu", "--spoil", "--no-check", "--json", *few)
+    ok(job.status == 0 and [r["check"] for r in records(job)] == ["off"] * 3,
+       "unless nobody checks", job.story())
+    refused("a block of no pages", "5000 is no multiple of 4096", "offload", "--bytes", "5000")
+    refused("a store without room", "less than twice the 64 blocks", "offload", "--depth", "64",
+            "--size", "64M")
+    refused("too deep", "at most 1024 is possible", "offload", "--depth", "4K")
+    refused("an unknown operation", '--op is "append"', "offload", "--op", "append")
+    refused("an operation twice", "each once", "offload", "--op", "read,read")
+    refused("no time", '--seconds is "0"', "offload", "--seconds", "0")
+    refused("what is no option", "OPTION=VALUE is wanted", "offload", "--beside", "depth")
+    refused("more than memory", "lower --bytes or --depth", "offload", "--bytes", "1G", "--size",
+            "4T", "--depth", "1K")
+    refused("an unknown plugin", "no plugin zero-offload-nosuch.so", "offload", "--tier", "nosuch")
+
+
+def offload_nvme(few):
+    folder = direct_folder()
+    if not folder:
+        support.skip("offload to a disk", "no folder for tests lies on a disk")
+        return
+    disk = {"ZERO_NVME_PATH": folder}
+    shape = ["--bytes", "256K", "--json", *few]
+    job = bench("offload", "--op", "read,write,random_mixed", *shape, env=disk)
+    all_ = records(job)
+    ok(job.status == 0 and len(all_) == 3
+       and all(good(r, bench="offload", tier="nvme", beside="nvme_checksum=0")
+               and r["on_disk_percent"] >= 95 and r["beside_GBps"] > 0
+               and "past the page cache" in r["store"] for r in all_),
+       "offload to a disk: what the plugin moved is on the disk", job.story())
+    if shutil.which("fio"):
+        ok(all(r.get("limit", "").startswith("fio") and r["limit_cpu_s_per_GB"] >= 0
+               for r in all_), "beside fio", job.story())
+    else:
+        ok("fio is not installed" in job.err, "there is no fio: it says so", job.story())
+    job = bench("offload", "--no-fio", "--beside", "", "--op", "read", *shape, env=disk)
+    ok(job.status == 0 and not job.err
+       and all("limit" not in r and "beside" not in r for r in records(job)),
+       "offload: beside nothing", job.story())
+    job = bench("offload", "--beside", "nvme_chksum=0", *shape, env=disk)
+    ok(job.status == 2 and "nearest option is nvme_checksum" in job.err,
+       "offload: an option that nobody knows is refused", job.story())
+    cached = {**disk, "ZERO_NVME_DIRECT": "0"}
+    job = bench("offload", *shape, env=cached)
+    ok(job.status == 1 and not job.out and "through the page cache" in job.err,
+       "offload through the page cache: no figures, status 1", job.story())
+    job = bench("offload", "--cache", "--op", "read", *shape, env=cached)
+    ok(job.status == 0 and all(r["on_disk_percent"] < 95 for r in records(job)),
+       "unless that is allowed; what was read from memory is not counted as on disk", job.story())
+    memory_as_disk(shape)
+    ok(not os.listdir(folder), "offload: nothing stays in the folder", os.listdir(folder))
+
+
+def memory_as_disk(shape):
+    """Files that claim to be past the page cache, and lie in memory: only the kernel's count tells."""
+    what = "offload to memory that looks like a disk: found out by /proc/self/io"
+    base = support.path("layers")
+    os.mkdir(base)
+    if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "none", base],
+                                      capture_output=True).returncode:
+        support.skip(what, "this user may not mount a file system")
+        return
+    try:
+        for name in ("lower", "upper", "work", "merged"):
+            os.mkdir(f"{base}/{name}")
+        layers = f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work"
+        merged = f"{base}/merged"
+        if subprocess.run(["mount", "-t", "overlay", "-o", layers, "none", merged],
+                          capture_output=True).returncode:
+            support.skip(what, "this system has no overlays")
+            return
+        job = bench("offload", "--no-fio", "--op", "write", *shape, env={"ZERO_NVME_PATH": merged})
+        if "through the page cache" in job.err:
+            support.skip(what, "this system's memory files are not past the page cache")
+        else:
+            ok(job.status == 1 and re.search(r" 0\.0 % of it is on disk", job.err), what, job.story())
+    finally:
+        subprocess.run(["umount", "-l", f"{base}/merged"], capture_output=True, check=False)
+        subprocess.run(["umount", "-l", base], check=False)
+
+
+def offload():
+    few = ["--reps", "2", "--warmup", "0", "--seconds", "0.02", "--size", "64M"]
+    offload_cpu(few)
+    if os.path.exists(os.path.join(support.BUILD, ".libs", "zero-offload-nvme.so")):
+        offload_nvme(few)
+    else:
+        support.skip("offload to a disk", "built without liburing")
+
+
 def helps(*names):
     for name in names:
         job = bench(name, "--help")
@@ -234,9 +356,10 @@ def helps(*names):
            f"{name} --help", job.story())
 
 
-helps("coll", "p2p", "optimizer", "step")
+helps("coll", "p2p", "optimizer", "offload", "step")
 coll()
 p2p()
 optimizer()
+offload()
 step()
 support.done()

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* zero bench offload: blocks to and from a tier, beside what fio or plain loops do with them. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "bench.h"
+#include "bench_offload.h"
+#include "bench_record.h"
+
+#define LEAST_ON_DISK 0.95
+
+/* What takes turns. */
+enum { STORE, BESIDE, LIMIT, MOST_SERIES = LIMIT + N_BENCH_WAYS };
+
+struct bench {
+    const struct offload_options *o;
+    struct offload_tier store, beside;
+    struct offload_fio fio;
+    bool has_beside, has_fio;
+    char option[64]; /* of beside */
+    struct offload_sample *samples[MOST_SERIES];
+    double *scratch; /* two of reps */
+};
+
+/* Figures of a shape. */
+struct figures {
+    struct bench_stats time[MOST_SERIES]; /* of a block */
+    double cpu[MOST_SERIES];              /* seconds for 10^9 bytes */
+    unsigned limit;                       /* the fastest series of the limit; 0: there is none */
+    double low, high;                     /* percent of the limit, of single repetitions */
+    double on_disk;                       /* < 0: not known */
+    const char *check;
+};
+
+static bool is_memory(const struct bench *b)
+{
+    return b->store.map;
+}
+
+static bool takes_part(const struct bench *b, unsigned series)
+{
+    if (series == BESIDE)
+        return b->has_beside;
+    if (series == LIMIT)
+        return b->has_fio || is_memory(b);
+    return series == STORE || is_memory(b);
+}
+
+static int sample(struct bench *b, const struct offload_shape *shape, unsigned series,
+                  struct offload_sample *out)
+{
+    if (series == LIMIT && b->has_fio)
+        return offload_fio_run(&b->fio, shape, b->o->ns, out);
+    struct offload_walk w = {.shape = *shape, .until_ns = zero__deadline_ns(b->o->ns)};
+    if (series < LIMIT)
+        return offload_walk(series == STORE ? &b->store : &b->beside, &w, out);
+    w.until_ns = zero__deadline_ns(b->o->ns / N_BENCH_WAYS);
+    offload_copy(&b->store, &w, (enum bench_way)(series - LIMIT), out);
+    return 0;
+}
+
+static double cpu_of(const struct offload_sample *s)
+{
+    return s->cpu_seconds / (double)s->bytes * 1e9;
+}
+
+static double time_of(const struct offload_sample *s, const struct offload_shape *shape)
+{
+    return s->seconds / (double)s->bytes * (double)shape->block;
+}
+
+static void figures_of(const struct bench *b, const struct offload_shape *shape, struct figures *f)
+{
+    unsigned n = b->o->reps;
+    double moved = 0, on_disk = 0;
+
+    *f = (struct figures){.on_disk = -1, .check = "off"};
+    for (unsigned s = 0; s < MOST_SERIES; s++) {
+        if (!takes_part(b, s))
+            continue;
+        for (unsigned k = 0; k < n; k++) {
+            b->scratch[k] = time_of(&b->samples[s][k], shape);
+            b->scratch[n + k] = cpu_of(&b->samples[s][k]);
+        }
+        f->time[s] = bench_stats_of(b->scratch, n);
+        f->cpu[s] = bench_stats_of(b->scratch + n, n).median;
+        if (s >= LIMIT && (!f->limit || f->time[s].median < f->time[f->limit].median))
+            f->limit = s;
+    }
+    for (unsigned k = 0; k < n && f->limit; k++) {
+        double percent =
+            100 * time_of(&b->samples[f->limit][k], shape) / time_of(&b->samples[STORE][k], shape);
+        f->low = k && f->low < percent ? f->low : percent;
+        f->high = f->high > percent ? f->high : percent;
+    }
+    for (unsigned k = 0; k < n; k++) {
+        const struct offload_sample *s = &b->samples[STORE][k];
+        if (s->disk_bytes == OFFLOAD_UNKNOWN)
+            return;
+        moved += (double)s->bytes;
+        on_disk += (double)s->disk_bytes;
+    }
+    f->on_disk = on_disk / moved;
+}
+
+/* What is read is compared once more in the same shape; what was written, all of it. */
+static int check(struct offload_tier *t, const struct offload_shape *shape)
+{
+    const struct offload_walk w = {
+        .shape = *shape, .until_ns = zero__deadline_ns(t->o->ns), .compare = true};
+    int err = shape->op == OFFLOAD_WRITE ? 0 : offload_walk(t, &w, NULL);
+
+    return err ? err : offload_compare(t);
+}
+
+/* The shape of all series, and a complaint where something is not as it should be. */
+static int measure(struct bench *b, const struct offload_shape *shape, struct figures *f)
+{
+    const struct offload_options *o = b->o;
+    int err = 0;
+
+    for (unsigned k = 0; k < o->warmup + o->reps && !err; k++)
+        for (unsigned j = 0; j < MOST_SERIES && !err; j++) {
+            unsigned s = (k + j) % MOST_SERIES; /* another one is first each time */
+            if (takes_part(b, s))
+                err = sample(b, shape, s, &b->samples[s][k < o->warmup ? 0 : k - o->warmup]);
+        }
+    if (err)
+        return err;
+    figures_of(b, shape, f);
+    if (o->check) {
+        err = check(&b->store, shape);
+        if (!err && b->has_beside)
+            err = check(&b->beside, shape);
+        f->check = err ? "failed" : "ok";
+    }
+    return err;
+}
+
+/* Are the bytes where they should be? */
+static bool on_disk(const struct bench *b, const struct offload_shape *shape,
+                    const struct figures *f)
+{
+    if (is_memory(b) || b->o->cache_allowed || f->on_disk >= LEAST_ON_DISK)
+        return true;
+    if (f->on_disk < 0)
+        fprintf(stderr, "zero bench offload: this kernel does not count what a process reads and "
+                        "writes (/proc/self/io): no figure counts; --cache does without\n");
+    else
+        fprintf(stderr,
+                "zero bench offload: %s of %" PRIu64
+                " bytes: %s says what it moved, and %.1f %% of "
+                "it is on disk (/proc/self/io), not %.0f: something keeps it in memory\n",
+                offload_op_name(shape), shape->block, b->store.name, 100 * f->on_disk,
+                100 * LEAST_ON_DISK);
+    return false;
+}
+
+static const char *limit_name(const struct bench *b, const struct figures *f)
+{
+    return !f->limit    ? NULL
+           : b->has_fio ? b->fio.version
+                        : bench_way_name((enum bench_way)(f->limit - LIMIT));
+}
+
+static void json(const struct bench *b, const struct offload_shape *shape, const struct figures *f)
+{
+    bool beside = b->has_beside;
+    double block = (double)shape->block;
+    const struct bench_field fields[] = {
+        {"tier", 0, b->store.name},
+        {"store", 0, b->store.info.note},
+        {"depth", shape->depth, NULL},
+        {"store_bytes", (double)b->o->bytes, NULL},
+        {"cpu_s_per_GB", f->cpu[STORE], NULL},
+        {"on_disk_percent", is_memory(b) || f->on_disk < 0 ? -1 : 100 * f->on_disk, NULL},
+        {"limit", -1, limit_name(b, f)},
+        {"limit_cpu_s_per_GB", f->limit ? f->cpu[f->limit] : -1, NULL},
+        {"percent_low", f->limit ? f->low : -1, NULL},
+        {"percent_high", f->limit ? f->high : -1, NULL},
+        {"beside", -1, beside ? b->option : NULL},
+        {"beside_GBps", beside ? block / f->time[BESIDE].median * 1e-9 : -1, NULL},
+        {"beside_cpu_s_per_GB", beside ? f->cpu[BESIDE] : -1, NULL},
+    };
+    struct bench_record r = {.bench = "offload",
+                             .op = offload_op_name(shape),
+                             .bytes = shape->block,
+                             .time = f->time[STORE],
+                             .n = b->o->reps,
+                             .bandwidth_GBps = block / f->time[STORE].median * 1e-9,
+                             .limit_GBps = f->limit ? block / f->time[f->limit].median * 1e-9 : 0,
+                             .limit_s = f->limit ? f->time[f->limit].median : 0,
+                             .check = f->check,
+                             .fields = fields,
+                             .n_fields = sizeof fields / sizeof *fields};
+    bench_record_json(&r);
+}
+
+static void put_optional(bool there, const char *format, int width, double x)
+{
+    char text[32] = "-";
+
+    if (there)
+        snprintf(text, sizeof text, "%.*f%s", *format - '0', x, format + 1);
+    printf(" %*s", width, text);
+}
+
+static void row(const struct bench *b, const struct offload_shape *shape, const struct figures *f)
+{
+    double block = (double)shape->block, own = f->time[STORE].median;
+    double limit = f->time[f->limit].median, other = f->time[BESIDE].median;
+    char range[32] = "";
+
+    if (f->limit)
+        snprintf(range, sizeof range, "[%.0f..%.0f]", f->low, f->high);
+    printf("%-12s %9" PRIu64 " %5u", offload_op_name(shape), shape->block, shape->depth);
+    put_optional(true, "3", 8, block / own * 1e-9);
+    put_optional(true, "1%", 6, 100 * f->time[STORE].spread);
+    put_optional(f->limit, "3", 8, block / limit * 1e-9);
+    put_optional(f->limit, "1%", 7, 100 * limit / own);
+    printf(" %10s", range);
+    put_optional(true, "3", 7, f->cpu[STORE]);
+    put_optional(f->limit, "3", 7, f->cpu[f->limit]);
+    if (b->has_beside) {
+        put_optional(true, "3", 8, block / other * 1e-9);
+        put_optional(true, "3", 7, f->cpu[BESIDE]);
+    }
+    put_optional(f->on_disk >= 0 && !is_memory(b), "1%", 7, 100 * f->on_disk);
+    printf("  %s\n", f->check);
+    fflush(stdout);
+}
+
+static void head(const struct bench *b)
+{
+    const struct offload_options *o = b->o;
+    char name[40] = "nothing to compare with";
+
+    if (o->json)
+        return;
+    if (b->has_fio)
+        snprintf(name, sizeof name, "%s", b->fio.version);
+    else if (is_memory(b))
+        snprintf(name, sizeof name, "plain loops");
+    printf("%s: %s; %" PRIu64 " MiB; %u repetitions of %g s in turn with %s%s%s\n", b->store.name,
+           b->store.info.note, o->bytes >> 20, o->reps, (double)o->ns * 1e-9, name,
+           b->has_beside ? " and " : "", b->option);
+    printf("%-12s %9s %5s %8s %6s %8s %7s %10s %7s %7s", "operation", "block", "depth", "GB/s",
+           "spread", b->has_fio ? "fio" : "limit", "of it", "", "s/GB", "its");
+    if (b->has_beside)
+        printf(" %16.16s", b->option);
+    printf(" %7s  %s\n", "on disk", "check");
+    fflush(stdout);
+}
+
+/* What is in the store's way to be what it should. */
+static bool sound(const struct bench *b)
+{
+    const struct offload_options *o = b->o;
+    uint64_t deepest = 0;
+
+    for (unsigned i = 0; i < o->n_depths; i++)
+        deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
+    if (!is_memory(b) && deepest > b->store.info.depth)
+        fprintf(stderr,
+                "zero bench offload: %s has %u transfers under way at most (its option for the "
+                "depth, ZERO_NVME_DEPTH for nvme), fewer than the depth %" PRIu64 "\n",
+                b->store.name, b->store.info.depth, deepest);
+    if (is_memory(b) || o->cache_allowed || b->store.info.flags & ZERO_STORE_DIRECT)
+        return true;
+    fprintf(
+        stderr,
+        "zero bench offload: %s: %s: figures of the page cache say nothing about a disk; choose "
+        "another folder, or --cache for what it is worth\n",
+        b->store.name, b->store.info.note);
+    return false;
+}
+
+static int beside_open(struct bench *b)
+{
+    const struct offload_options *o = b->o;
+    const char *text = o->beside, *sums = zero__option_find(b->store.options, "nvme_checksum");
+
+    if (!text)
+        text = sums && strcmp(sums, "1") == 0 ? "nvme_checksum=0" : "";
+    if (!*text)
+        return 0;
+    char name[64];
+    const char *equals = strchr(text, '=');
+    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
+    snprintf(b->option, sizeof b->option, "%s", text);
+    const struct zero_setting setting = {name, equals + 1};
+    b->has_beside = true;
+    return offload_open(&b->beside, o, &setting);
+}
+
+static void fio_open(struct bench *b)
+{
+    const struct offload_options *o = b->o;
+    const char *folders = o->folder ? o->folder : zero__option_find(b->store.options, "nvme_path");
+
+    if (o->fio && !is_memory(b) && folders && *folders)
+        b->has_fio = offload_fio_open(&b->fio, o, folders);
+}
+
+static int run(struct bench *b)
+{
+    const struct offload_options *o = b->o;
+    bool ok = true;
+
+    head(b);
+    for (unsigned op = 0; op < o->n_ops; op++)
+        for (unsigned i = 0; i < o->n_sizes; i++)
+            for (unsigned k = 0; k < o->n_depths; k++) {
+                struct offload_shape shape = o->ops[op];
+                struct figures f;
+                shape.block = o->sizes[i];
+                shape.depth = (unsigned)o->depths[k];
+                int err = measure(b, &shape, &f);
+                if (err)
+                    fprintf(stderr, "zero bench offload: %s of %" PRIu64 " bytes: %s\n",
+                            offload_op_name(&shape), shape.block, zero__error_text());
+                if (err && err != -EBADMSG)
+                    return 1;
+                (o->json ? json : row)(b, &shape, &f);
+                ok &= !err && on_disk(b, &shape, &f);
+            }
+    return ok ? 0 : 1;
+}
+
+static int bench_open(struct bench *b)
+{
+    unsigned reps = b->o->reps;
+    int err = offload_open(&b->store, b->o, NULL);
+
+    if (!err)
+        err = beside_open(b);
+    b->scratch = calloc(2 * (size_t)reps, sizeof *b->scratch);
+    bool there = b->scratch;
+    for (unsigned s = 0; s < MOST_SERIES; s++)
+        there &= (b->samples[s] = calloc(reps, sizeof *b->samples[s])) != NULL;
+    return err || there ? err : zero__fail(-ENOMEM, "no memory for %u repetitions", reps);
+}
+
+int bench_offload(int argc, char **argv)
+{
+    struct offload_options o = {
+        .tier = "nvme",
+        .ops = {{.op = OFFLOAD_READ}, {.op = OFFLOAD_WRITE}, {.op = OFFLOAD_MIXED}},
+        .n_ops = 3,
+        .bytes = UINT64_C(1) << 30,
+        .reps = 5,
+        .warmup = 1,
+        .ns = ZERO_SECOND,
+        .check = true,
+        .fio = true};
+    int status = offload_parse(&o, argc, argv);
+
+    if (status >= 0)
+        return status;
+    struct bench b = {.o = &o};
+    if (bench_open(&b)) {
+        fprintf(stderr, "zero bench offload: %s\n", zero__error_text());
+        status = 2;
+    } else if (!sound(&b)) {
+        status = 1;
+    } else {
+        fio_open(&b);
+        status = run(&b);
+    }
+    offload_fio_close(&b.fio);
+    if (b.has_beside)
+        offload_close(&b.beside);
+    offload_close(&b.store);
+    for (unsigned s = 0; s < MOST_SERIES; s++)
+        free(b.samples[s]);
+    free(b.scratch);
+    return status;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of `zero bench offload`. */
+#ifndef ZERO_TOOLS_BENCH_OFFLOAD_H
+#define ZERO_TOOLS_BENCH_OFFLOAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <zero/offload.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "bench_args.h"
+#include "bench_loops.h"
+#include "bench_stats.h"
+#include "plugin/loader.h"
+
+#define OFFLOAD_PAGE 4096u /* blocks are multiples; what a check names */
+#define OFFLOAD_MOST_DEPTH 1024u
+#define OFFLOAD_FILL_BLOCK (UINT64_C(4) << 20)
+#define OFFLOAD_FILL_DEPTH 8u
+#define OFFLOAD_UNKNOWN UINT64_MAX
+
+enum offload_op { OFFLOAD_READ, OFFLOAD_WRITE, OFFLOAD_MIXED, N_OFFLOAD_OPS };
+
+struct offload_shape {
+    enum offload_op op;
+    bool random;
+    uint64_t block;
+    unsigned depth; /* blocks under way */
+};
+
+struct offload_options {
+    const char *tier;
+    const char *folder; /* of fio's file; NULL: as the tier's */
+    const char *beside; /* NAME=VALUE of a second store; "": none; NULL: not said */
+    struct offload_shape ops[2 * N_OFFLOAD_OPS];
+    uint64_t sizes[BENCH_MAX_SIZES], depths[BENCH_MAX_SIZES];
+    unsigned n_ops, n_sizes, n_depths;
+    uint64_t bytes; /* of a store */
+    unsigned reps, warmup;
+    int64_t ns; /* of a repetition */
+    bool check, spoil, json, fio, cache_allowed;
+};
+
+/* What one repetition did. */
+struct offload_sample {
+    double seconds, cpu_seconds;
+    uint64_t bytes;
+    uint64_t disk_bytes; /* of this process, as the kernel counts; OFFLOAD_UNKNOWN */
+};
+
+/* A place for a block on its way. */
+struct offload_slot {
+    bool reads, holds;    /* holds: what was read last is still there */
+    uint64_t block, seen; /* seen: t->n_written when it was read */
+};
+
+/* A store, memory for blocks on their way, and what should be where. */
+struct offload_tier {
+    const struct offload_options *o;
+    struct zero__options *options;
+    struct zero__log log;
+    struct zero__loader *loader;
+    const struct zero_offload_ops *ops;
+    const char *name;
+    struct zero_store *store;
+    struct zero_store_info info;
+    void *map; /* of a store that is memory, else NULL */
+    struct zero_mr *mr;
+    char *memory; /* first what is written, then what is read */
+    uint64_t memory_bytes;
+    uint64_t *written;  /* by page of the store: when, and (32 bits) which page of the memory */
+    uint64_t n_written; /* blocks */
+    bool *busy;         /* by block: under way */
+    struct offload_slot *slots;
+    uint64_t random;
+    int64_t timeout_ns;
+};
+
+/* Blocks in some order: until a time, or all once; compared when they are read, or not. */
+struct offload_walk {
+    struct offload_shape shape;
+    int64_t until_ns; /* ZERO_NEVER: all once */
+    bool compare;
+};
+
+/*
+ * bench_offload_tier.c: 0 or a negative errno with a sentence. `setting` (NULL: none) is an option
+ * of this store only. *t must be ended with offload_close() in any case.
+ */
+int offload_open(struct offload_tier *t, const struct offload_options *o,
+                 const struct zero_setting *setting);
+void offload_close(struct offload_tier *t);
+uint64_t offload_memory_bytes(const struct offload_options *o);
+
+/* bench_offload_walk.c */
+int offload_walk(struct offload_tier *t, const struct offload_walk *w,
+                 struct offload_sample *sample);
+/* The same blocks copied by a plain loop, for a store that is memory. */
+void offload_copy(struct offload_tier *t, const struct offload_walk *w, enum bench_way way,
+                  struct offload_sample *sample);
+/* Writes all of the store; afterwards every page has its content. */
+int offload_fill(struct offload_tier *t);
+/* Reads all of the store and compares; -EBADMSG with a sentence that names the page. */
+int offload_compare(struct offload_tier *t);
+
+/* bench_offload_fio.c: fio on files without names in the same folders. */
+struct offload_fio {
+    int fds[16];
+    unsigned n;
+    uint64_t bytes; /* of all files */
+    char version[32];
+};
+/* False after a sentence when there is no fio that could be compared with. */
+bool offload_fio_open(struct offload_fio *f, const struct offload_options *o, const char *folders);
+void offload_fio_close(struct offload_fio *f);
+int offload_fio_run(const struct offload_fio *f, const struct offload_shape *shape, int64_t ns,
+                    struct offload_sample *sample);
+
+/* bench_offload_options.c: -1: go on; else the exit status. */
+int offload_parse(struct offload_options *o, int argc, char **argv);
+const char *offload_op_name(const struct offload_shape *shape);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `zero bench offload`; see bench_offload.h. */
+#include "config.h"
+
+#include "bench_offload.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "memory/limits.h"
+
+#define BENCH "offload"
+
+static void help(void)
+{
+    fputs(
+        "usage: zero bench offload [OPTION]...\n"
+        "Times how fast an offload plugin reads and writes, as its interface is used in training,\n"
+        "and checks what comes back. Beside a disk, fio does the same: blocks, depth, mix, size "
+        "of\n"
+        "the file and folder, past the page cache, through io_uring; beside memory, plain loops "
+        "do.\n"
+        "\n"
+        "  --tier NAME        plugin, by name or path (nvme)\n"
+        "  --op LIST          of read, write, mixed and random_read, random_write, random_mixed\n"
+        "                     (read,write,mixed); mixed is a read for each write\n"
+        "  --bytes LOW:HIGH   of a block (4M); also a list: 4K,256K,4M\n"
+        "  --factor F         from one size to the next (4)\n"
+        "  --depth LIST       blocks under way (4); 1:32 goes on by doubling\n"
+        "  --size SIZE        of the store and of fio's file (1G)\n"
+        "  --seconds S        of a repetition (1)\n"
+        "  --reps N           repetitions, in which all that are compared take turns (5)\n"
+        "  --warmup N         repetitions before those (1)\n"
+        "  --beside OPTION=VALUE\n"
+        "                     a second store with this option, say nvme_engine=threads\n"
+        "                     (nvme: nvme_checksum=0, what checksums cost); '' for none\n"
+        "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
+        "  --no-fio           not beside fio\n"
+        "  --cache            what goes through the page cache is no failure\n"
+        "  --no-check         do not check what is read\n"
+        "  --spoil            change a byte of what is expected, to see the check fail\n"
+        "  --json             records, an object a line, instead of the table\n"
+        "\n"
+        "on disk is what the kernel counts for this process (/proc/self/io) of what the plugin\n"
+        "says it moved. Figures are medians; spread is (90 % - 10 % quantile) / median, and in\n"
+        "brackets stand the lowest and the highest percentage of a repetition. CPU is seconds of\n"
+        "processors for 10^9 bytes.\n"
+        "\n"
+        "Options of the plugin are ZERO_ variables: ZERO_NVME_PATH=/scratch zero bench offload.\n"
+        "Exit status: 0; 1 if what is read is wrong, or if a disk's store is not past the page\n"
+        "cache or less than 95 % of its bytes are on disk; 2 for bad use.\n",
+        stdout);
+}
+
+static const char *const names[2][N_OFFLOAD_OPS] = {
+    {"read", "write", "mixed"}, {"random_read", "random_write", "random_mixed"}};
+
+const char *offload_op_name(const struct offload_shape *shape)
+{
+    return names[shape->random][shape->op];
+}
+
+static bool parse_op(const char *word, size_t length, struct offload_shape *shape)
+{
+    for (int random = 0; random < 2; random++)
+        for (int op = 0; op < N_OFFLOAD_OPS; op++)
+            if (strlen(names[random][op]) == length && !strncmp(names[random][op], word, length)) {
+                *shape = (struct offload_shape){.op = (enum offload_op)op, .random = random};
+                return true;
+            }
+    return false;
+}
+
+static bool parse_ops(const char *text, struct offload_options *o)
+{
+    bool ok = true;
+
+    o->n_ops = 0;
+    for (const char *at = text; ok; at += strcspn(at, ",") + 1) {
+        struct offload_shape s;
+        ok = o->n_ops < 2 * N_OFFLOAD_OPS && parse_op(at, strcspn(at, ","), &s);
+        for (unsigned i = 0; i < o->n_ops && ok; i++)
+            ok = o->ops[i].op != s.op || o->ops[i].random != s.random;
+        if (ok)
+            o->ops[o->n_ops++] = s;
+        if (!at[strcspn(at, ",")])
+            break;
+    }
+    if (!ok)
+        fprintf(stderr,
+                "zero bench " BENCH ": --op is \"%s\": a list of read, write, mixed, random_read, "
+                "random_write and random_mixed is wanted, each once\n",
+                text);
+    return ok;
+}
+
+static bool parse_seconds(const char *text, int64_t *ns)
+{
+    double s;
+    char more;
+
+    if (sscanf(text, "%lf%c", &s, &more) == 1 && s >= 0.01 && s <= 3600) {
+        *ns = (int64_t)(s * 1e9);
+        return true;
+    }
+    fprintf(stderr, "zero bench " BENCH ": --seconds is \"%s\": 0.01 to 3600 are wanted\n", text);
+    return false;
+}
+
+static bool parse_beside(const char *text, const char **beside)
+{
+    const char *equals = strchr(text, '=');
+
+    *beside = text;
+    if (!*text || (equals && equals > text && equals - text < 64))
+        return true;
+    fprintf(stderr,
+            "zero bench " BENCH ": --beside is \"%s\": OPTION=VALUE is wanted, say "
+            "nvme_checksum=0\n",
+            text);
+    return false;
+}
+
+static bool number(const char *option, const char *text, uint64_t least, uint64_t most,
+                   unsigned *out)
+{
+    uint64_t x;
+
+    if (!bench_number(BENCH, option, text, least, most, &x))
+        return false;
+    *out = (unsigned)x;
+    return true;
+}
+
+/* Numbers that only make sense together. */
+static bool fits(struct offload_options *o)
+{
+    uint64_t largest = 0, deepest = 0;
+    char source[128];
+
+    for (unsigned i = 0; i < o->n_sizes; i++) {
+        if (o->sizes[i] % OFFLOAD_PAGE) {
+            fprintf(stderr, "zero bench " BENCH ": --bytes: %" PRIu64 " is no multiple of %u\n",
+                    o->sizes[i], OFFLOAD_PAGE);
+            return false;
+        }
+        largest = o->sizes[i] > largest ? o->sizes[i] : largest;
+    }
+    for (unsigned i = 0; i < o->n_depths; i++)
+        deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
+    if (deepest > OFFLOAD_MOST_DEPTH) {
+        fprintf(stderr, "zero bench " BENCH ": --depth is %" PRIu64 ": at most %u is possible\n",
+                deepest, OFFLOAD_MOST_DEPTH);
+        return false;
+    }
+    o->bytes -= o->bytes % OFFLOAD_PAGE;
+    if (o->bytes / largest < 2 * deepest) {
+        fprintf(stderr,
+                "zero bench " BENCH ": --size is %" PRIu64 ": less than twice the %" PRIu64
+                " blocks of %" PRIu64 " that may be under way\n",
+                o->bytes, deepest, largest);
+        return false;
+    }
+    uint64_t need = offload_memory_bytes(o), left = zero__memory_left(source, sizeof source);
+    if (2 * need + ZERO__MEMORY_MARGIN > left) {
+        fprintf(stderr,
+                "zero bench " BENCH ": two stores need %" PRIu64
+                " MiB of memory, but %s has %" PRIu64 " MiB left: lower --bytes or --depth\n",
+                2 * need >> 20, source, left >> 20);
+        return false;
+    }
+    return true;
+}
+
+enum { TIER = 256, OP, BYTES, FACTOR, DEPTH, SIZE, SECONDS, REPS, WARMUP, BESIDE, FOLDER, NO_FIO };
+enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON };
+
+struct words {
+    const char *bytes, *depth;
+    uint64_t factor;
+};
+
+static bool value(int c, const char *text, struct offload_options *o, struct words *w)
+{
+    switch (c) {
+    case TIER:
+        o->tier = text;
+        return true;
+    case OP:
+        return parse_ops(text, o);
+    case BYTES:
+        w->bytes = text;
+        return true;
+    case DEPTH:
+        w->depth = text;
+        return true;
+    case FACTOR:
+        return bench_number(BENCH, "--factor", text, 2, 1 << 20, &w->factor);
+    case SIZE:
+        return bench_count(BENCH, "--size", text, 1024, 1 << 20, UINT64_C(1) << 42, &o->bytes);
+    case SECONDS:
+        return parse_seconds(text, &o->ns);
+    case REPS:
+        return number("--reps", text, 1, 10000, &o->reps);
+    case WARMUP:
+        return number("--warmup", text, 0, 10000, &o->warmup);
+    case BESIDE:
+        return parse_beside(text, &o->beside);
+    case FOLDER:
+        o->folder = text;
+        return true;
+    case CHECK:
+    case NO_CHECK:
+        o->check = c == CHECK;
+        return true;
+    default:
+        o->fio &= c != NO_FIO;
+        o->cache_allowed |= c == CACHE;
+        o->spoil |= c == SPOIL;
+        o->json |= c == JSON;
+        return true;
+    }
+}
+
+int offload_parse(struct offload_options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"tier", required_argument, NULL, TIER},
+        {"op", required_argument, NULL, OP},
+        {"bytes", required_argument, NULL, BYTES},
+        {"factor", required_argument, NULL, FACTOR},
+        {"depth", required_argument, NULL, DEPTH},
+        {"size", required_argument, NULL, SIZE},
+        {"seconds", required_argument, NULL, SECONDS},
+        {"reps", required_argument, NULL, REPS},
+        {"warmup", required_argument, NULL, WARMUP},
+        {"beside", required_argument, NULL, BESIDE},
+        {"folder", required_argument, NULL, FOLDER},
+        {"no-fio", no_argument, NULL, NO_FIO},
+        {"cache", no_argument, NULL, CACHE},
+        {"check", no_argument, NULL, CHECK},
+        {"no-check", no_argument, NULL, NO_CHECK},
+        {"spoil", no_argument, NULL, SPOIL},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    struct words w = {.bytes = "4M", .depth = "4", .factor = 4};
+    int c;
+
+    opterr = 0;
+    optind = 1;
+    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
+        if (c == 'h') {
+            help();
+            return 0;
+        }
+        if (c == '?' || c == ':')
+            return bench_bad_option(BENCH, longs, c, argv);
+        if (!value(c, optarg, o, &w))
+            return 2;
+    }
+    if (optind < argc)
+        return bench_bad_option(BENCH, longs, -1, argv);
+    if (!bench_sizes(BENCH, "--bytes", w.bytes, w.factor, o->sizes, &o->n_sizes) ||
+        !bench_sizes(BENCH, "--depth", w.depth, 2, o->depths, &o->n_depths) || !fits(o))
+        return 2;
+    return -1;
+}
