@@ -7,9 +7,10 @@
  *   settings.c  the options, checked
  *   store.c     open, info, resize, close
  *   file.c      one file: made, reserved, judged
- *   request.c   requests cut into transfers, a bounded number of them under way; what their ends
- * mean sums.c      a checksum for every block uring.c     transfers through io_uring threads.c
- * transfers by threads, where io_uring is forbidden
+ *   request.c   requests cut into transfers, a bounded number of them under way; what ends mean
+ *   sums.c      a checksum for every block; sums_avx2.c, sums_avx512.c: its loop
+ *   uring.c     transfers through io_uring
+ *   threads.c   transfers by threads, where io_uring is forbidden
  *
  * A request (struct zero_io) is any number of whole blocks. It is cut where a stripe ends, where a
  * registered piece of memory ends, and after NVME_TRANSFER bytes; the transfers of a request end in
@@ -31,8 +32,9 @@
 #define NVME_REQUESTS 256u
 #define NVME_PATHS 16
 #define NVME_MAX_DEPTH 256u
-#define NVME_REG_BYTES (UINT64_C(1) << 30) /* of one registered buffer: the kernel takes no more \
-                                            */
+#define NVME_REG_BYTES                                                        \
+    (UINT64_C(1) << 30) /* of one registered buffer: the kernel takes no more \
+                         */
 
 struct nvme_settings {
     char *paths; /* the folders, each ended by 0 */
@@ -68,7 +70,7 @@ struct nvme_transfer {
     uint64_t store_off, file_off;
     uint32_t bytes, done;
     int64_t result; /* of the threads */
-    struct nvme_transfer *next;
+    struct nvme_transfer *next, *next_unsummed;
 };
 
 /* Who does the transfers. start() takes any transfer: there are never more than `depth`. */
@@ -117,9 +119,10 @@ struct zero_store {
     struct nvme_request *waiting, **waiting_end; /* not all of it has begun */
     struct nvme_request *finished, **finished_end;
     struct nvme_transfer *transfers, *free_transfers;
-    struct nvme_transfer *again; /* to be started once more */
-    uint32_t running;            /* transfers */
-    int broken;                  /* the engine failed */
+    struct nvme_transfer *again;    /* to be started once more */
+    struct nvme_transfer *unsummed; /* started writes whose checksums are to be made */
+    uint32_t running;               /* transfers */
+    int broken;                     /* the engine failed */
     uint64_t bytes_read, bytes_written;
 };
 
@@ -154,6 +157,10 @@ int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint3
 int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns);
 int zero__nvme_wake(struct zero_store *store);
+
+/* sums_avx2.c, sums_avx512.c: the processor must have these instructions. */
+void zero__nvme_sums_avx2(const char *data, uint64_t n_blocks, uint32_t *sums);
+void zero__nvme_sums_avx512(const char *data, uint64_t n_blocks, uint32_t *sums);
 
 /* sums.c. Of bytes that start at a block; `bytes` is a multiple of blocks. */
 int zero__nvme_sums_resize(struct zero_store *store, uint64_t bytes);
