@@ -120,7 +120,8 @@ int bench_comm_open(struct bench_comm *b, const char *name)
                                     .host = zero__loader_host(b->loader),
                                     .oob = zero__job_oob(b->job),
                                     .device = -1,
-                                    .timeout_ns = b->timeout_ns};
+                                    .timeout_ns = b->timeout_ns,
+                                    .interface = zero__job_interface(b->job)};
     err = b->ops.open(&params, &b->ctx);
     if (err)
         return err;

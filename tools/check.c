@@ -139,6 +139,7 @@ static int try_case(struct bench_comm *b, const struct options *o, const struct 
     r = (struct check_rank){.ops = &b->ops,
                             .host = zero__loader_host(b->loader),
                             .oob = zero__job_oob(b->job),
+                            .interface = zero__job_interface(b->job),
                             .caps = b->caps,
                             .plugin = o->plugin,
                             .rank = b->rank,

@@ -93,8 +93,9 @@ ZERO__OPTION(PORT, port, INT, "0", "[0,65535]", "Several hosts",
              "TCP port of rank 0; 0: MASTER_PORT, or the next one under torchrun, which holds that "
              "itself")
 ZERO__OPTION(INTERFACE, interface, TEXT, "", "", "Several hosts",
-             "Network interface at whose address rank 0 listens; empty: the address that MASTER_ADDR "
-             "names, or, where that is the loopback, the interface by which other hosts come")
+             "Network interface for other hosts: rank 0 listens at its address, and data moves over it; "
+             "empty: the address that MASTER_ADDR names, or, where that is the loopback, the interface "
+             "by which other hosts come; data over the interface by which a rank reaches rank 0")
 
 ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
              "Folder for a report of every rank when a job fails, with its last operations; zero "

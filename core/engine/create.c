@@ -92,7 +92,8 @@ static int comm_open(struct zero_runtime *rt)
                                     .host = zero__loader_host(rt->loader),
                                     .oob = zero__job_oob(rt->job),
                                     .device = -1,
-                                    .timeout_ns = rt->timeout_ns};
+                                    .timeout_ns = rt->timeout_ns,
+                                    .interface = zero__job_interface(rt->job)};
     err = rt->comm_ops.open(&params, &rt->ctx);
     if (err)
         return err;

@@ -3,11 +3,14 @@
  * Which ranks share a host. A host is a kernel since its last boot and a network namespace: what
  * lies behind is reached by shared memory, everything else by the network. Names do not tell:
  * several machines may be called localhost, and a container like its host.
+ *
+ * When that is known, it is also known by which interface a rank reaches the others.
  */
 #include "config.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,8 +94,41 @@ void zero__hosts_count(struct zero__job *job)
         w->n_hosts = job->n_hosts;
         w->process = job->hello.process;
     }
+    zero__hosts_interface(job, "", -1);
+    for (int32_t r = 0; r < job->n_peers; r++)
+        memcpy(job->peers[r].welcome.interface, job->interface, sizeof job->interface);
     job->params.local_rank = job->peers[0].welcome.local_rank;
     job->params.local_ranks = job->peers[0].welcome.local_ranks;
+}
+
+static void loopback(char name[static ZERO__INTERFACE_NAME])
+{
+    struct zero__address a = {.bytes = sizeof(struct sockaddr_in)};
+
+    *(struct sockaddr_in *)(void *)&a.s =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (!zero__interface_of(&a, name))
+        snprintf(name, ZERO__INTERFACE_NAME, "lo");
+}
+
+void zero__hosts_interface(struct zero__job *job, const char *zero, int fd)
+{
+    const struct zero__job_params *p = &job->params;
+    struct zero__address own = {.bytes = sizeof own.s};
+    char *name = job->interface;
+
+    name[0] = 0;
+    if (job->n_hosts == 1)
+        loopback(name);
+    else if (p->interface[0])
+        snprintf(name, ZERO__INTERFACE_NAME, "%.*s", ZERO__INTERFACE_NAME - 1, p->interface);
+    else if (p->rank == 0)
+        zero__interface_of(&job->meet.at.at[0], name);
+    else if (job->host == 0) /* the host of rank 0: the connection to it is none to another one */
+        snprintf(name, ZERO__INTERFACE_NAME, "%.*s", ZERO__INTERFACE_NAME - 1, zero);
+    else if (!getsockname(fd, (struct sockaddr *)&own.s, &own.bytes))
+        zero__interface_of(&own, name);
+    zero__text_clean(name, ZERO__INTERFACE_NAME);
 }
 
 void zero__process_text(const struct zero__job *job, const struct zero__wire_process *p, char *text,

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "job/endpoint.h"
+#include "job/interface.h"
 #include "job/link.h"
 
 #define ZERO__JOB_GUESTS 256                        /* places, besides one for every rank */
@@ -111,8 +112,9 @@ struct zero__job {
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
     int32_t n_peers, n_joined, n_refused; /* n_joined counts this rank */
     struct zero__peer *peers;
-    int32_t host, n_hosts;               /* own index; 0: not known before all are there */
-    int32_t n_slots, n_guests, n_denied; /* rank 0: places for guests, taken ones; wrong proofs */
+    int32_t host, n_hosts;                /* own index; 0: not known before all are there */
+    char interface[ZERO__INTERFACE_NAME]; /* see zero__job_interface(); empty: not known */
+    int32_t n_slots, n_guests, n_denied;  /* rank 0: places for guests, taken ones; wrong proofs */
     struct zero__guest *guests;
     struct pollfd *polls; /* room for everything; filled anew for every sleep */
     int32_t *poll_who;
@@ -166,6 +168,11 @@ void zero__process_own(struct zero__wire_process *process);
 void zero__process_clean(struct zero__wire_process *process);
 /* Rank 0, when all are there: fills in what WELCOME tells each rank. */
 void zero__hosts_count(struct zero__job *job);
+/*
+ * When the ranks' hosts are known: by which interface this one reaches the others. `zero`: that of
+ * rank 0; `fd`: the TCP connection to it.
+ */
+void zero__hosts_interface(struct zero__job *job, const char *zero, int fd);
 /* "process 12", and " on HOST" when ranks are on several. */
 void zero__process_text(const struct zero__job *job, const struct zero__wire_process *process,
                         char *text, size_t room);

@@ -52,6 +52,11 @@ bool zero__job_one_host(const struct zero__job *job)
     return job->n_hosts == 1;
 }
 
+const char *zero__job_interface(const struct zero__job *job)
+{
+    return job->interface[0] ? job->interface : NULL;
+}
+
 const struct zero_oob *zero__job_oob(struct zero__job *job)
 {
     return &job->oob;

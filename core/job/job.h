@@ -97,6 +97,12 @@ int zero__job_host(const struct zero__job *job);
 /* Do all ranks share one host: one kernel and one network namespace? */
 bool zero__job_one_host(const struct zero__job *job);
 
+/*
+ * The network interface by which this rank reaches the others: ZERO_INTERFACE, else that of its
+ * connection to rank 0; the loopback when all share a host; NULL: not known. Valid until close.
+ */
+const char *zero__job_interface(const struct zero__job *job);
+
 /* The exchange for plugins; valid until close. */
 const struct zero_oob *zero__job_oob(struct zero__job *job);
 

@@ -68,6 +68,7 @@ static int take_welcome(struct search *s, const struct zero__wire_welcome *w)
     job->params.local_ranks = w->local_ranks;
     job->n_hosts = w->n_hosts;
     job->host = w->host;
+    zero__hosts_interface(job, w->interface, job->peers[0].link.fd);
     job->peers[0].process = w->process;
     zero__process_clean(&job->peers[0].process);
     return 0;

@@ -258,6 +258,24 @@ static int find_as_other(struct zero__job *job)
     return 0;
 }
 
+/*
+ * Rank 0 listens there. Elsewhere, where interfaces may have other names, data goes by another one
+ * then, and where all ranks are on one host, ZERO_INTERFACE is of no use.
+ */
+static int check_interface(struct zero__job *job, bool together)
+{
+    struct zero__job_params *p = &job->params;
+    struct zero__address a;
+    int e = p->interface[0] ? zero__interface_address(p->interface, AF_UNSPEC, 0, &a) : 0;
+
+    if (!e || (p->rank == 0 && !together))
+        return e;
+    if (p->rank == 0 || !together)
+        zero__log(p->log, ZERO_LOG_WARN, "job", "%s; this rank goes without", zero__error_text());
+    p->interface[0] = 0;
+    return 0;
+}
+
 void zero__rendezvous_text(const struct zero__job *job, char *text, size_t room)
 {
     const struct zero__rendezvous *meet = &job->meet;
@@ -277,13 +295,17 @@ void zero__rendezvous_text(const struct zero__job *job, char *text, size_t room)
 int zero__rendezvous_find(struct zero__job *job)
 {
     const struct zero__job_params *p = &job->params;
+    bool unix_only = p->how == ZERO__RENDEZVOUS_UNIX;
+    bool together = unix_only || (p->how == ZERO__RENDEZVOUS_AUTO && one_host(p));
     char text[ZERO__RENDEZVOUS_TEXT];
-    int e = 0;
+    int e = check_interface(job, together);
 
+    if (e)
+        return e;
     job->meet = (struct zero__rendezvous){.by = ZERO__UNIX};
-    if (p->how == ZERO__RENDEZVOUS_UNIX)
+    if (unix_only)
         because(job, "ZERO_RENDEZVOUS is unix");
-    else if (p->how == ZERO__RENDEZVOUS_AUTO && one_host(p))
+    else if (together)
         because(job, p->local_known ? "the launcher says that all ranks are on this host"
                                     : "no MASTER_ADDR is set");
     else

@@ -14,7 +14,7 @@
 #include "job/auth.h"
 #include "job/job.h"
 
-#define ZERO__WIRE_MAGIC 0x335a4a7eu
+#define ZERO__WIRE_MAGIC 0x345a4a7eu
 #define ZERO__WIRE_BODY_BYTES 65536u
 
 enum zero__wire_type {
@@ -62,6 +62,7 @@ struct zero__wire_welcome {
     int32_t local_rank, local_ranks; /* of the receiver, on its host */
     int32_t host, n_hosts;           /* of the receiver: an index */
     struct zero__wire_process process; /* of rank 0 */
+    char interface[16];                /* of rank 0, see hosts.c */
 };
 
 struct zero__wire_proof {
@@ -78,7 +79,7 @@ struct zero__wire_refused {
 _Static_assert(sizeof(struct zero__wire_header) == 32, "layout of the wire");
 _Static_assert(sizeof(struct zero__wire_process) == 128, "layout of the wire");
 _Static_assert(sizeof(struct zero__wire_hello) == 240, "layout of the wire");
-_Static_assert(sizeof(struct zero__wire_welcome) == 152, "layout of the wire");
+_Static_assert(sizeof(struct zero__wire_welcome) == 168, "layout of the wire");
 _Static_assert(sizeof(struct zero__wire_proof) == 64, "layout of the wire");
 _Static_assert(sizeof(struct zero__wire_refused) == 512, "layout of the wire");
 _Static_assert(sizeof(struct zero__job_error) == 512, "layout of the wire");

@@ -12,6 +12,7 @@
 #include "../common/bell.h"
 #include "../common/machine.h"
 #include "../common/oob.h"
+#include "../common/open.h"
 #include "ofi.h"
 
 #define NAME_MOST 256 /* of an endpoint's address */
@@ -184,7 +185,7 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     err = is_local(ofi, oob, until, &here, &local);
     if (err)
         return err;
-    err = zero__ofi_choose(&ofi->voice, &wish, local, &ofi->info);
+    err = zero__ofi_choose(&ofi->voice, &wish, local, ofi->interface, &ofi->info);
     if (!err)
         err = endpoint_make(ofi);
     if (!err) {
@@ -195,6 +196,9 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     err = zero__oob_agree(&ofi->voice, oob, until, "open", err);
     if (err)
         return err;
+    snprintf(ofi->p2p.way, sizeof ofi->p2p.way,
+             " (by %.30s; ZERO_OFI_DEVICE or ZERO_INTERFACE choose)",
+             ofi->info->domain_attr->name ? ofi->info->domain_attr->name : "?");
     ofi->registers = ofi->info->domain_attr->mr_mode & FI_MR_LOCAL;
     ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size < MESSAGE_MOST
                                ? ofi->info->ep_attr->max_msg_size
@@ -226,6 +230,8 @@ static struct ofi *ofi_new(const struct zero__voice *voice, const struct zero_co
     ofi->rank = params->oob->rank;
     ofi->ranks = params->oob->ranks;
     ofi->timeout_ns = params->timeout_ns;
+    if (zero__open_interface(params))
+        snprintf(ofi->interface, sizeof ofi->interface, "%s", zero__open_interface(params));
     ofi->wake_fd = ofi->cq_fd = -1;
     ofi->peers = calloc((size_t)ofi->ranks, sizeof *ofi->peers);
     if (ofi->peers)

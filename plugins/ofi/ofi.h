@@ -2,8 +2,8 @@
 /*
  * The comm plugin of libfabric: tagged messages of one reliable datagram endpoint per rank. Which
  * provider carries them is chosen by where the ranks are, or by ZERO_OFI_PROVIDER; libfabric's own
- * FI_* settings hold. Ranks are processes: libfabric's shared memory does not survive that one thread
- * of a process closes its endpoint while another sends to it.
+ * FI_* settings hold. Ranks are processes: libfabric's shared memory does not survive that one
+ * thread of a process closes its endpoint while another sends to it.
  */
 #ifndef ZERO_PLUGINS_OFI_H
 #define ZERO_PLUGINS_OFI_H
@@ -25,6 +25,7 @@ struct ofi {
     struct zero__voice voice;
     int32_t rank, ranks;
     int64_t timeout_ns;
+    char interface[64]; /* by which this rank reaches the others; empty: not known */
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -45,12 +46,15 @@ struct ofi_wish {
 struct ofi_wish zero__ofi_wish(const struct zero_host *host);
 /*
  * The description of the best provider that matches the wish; `local`: all ranks are on this
- * machine. To be freed with fi_freeinfo().
+ * machine; `interface`: by which they are reached, preferred unless empty. To be freed with
+ * fi_freeinfo().
  */
 int zero__ofi_choose(const struct zero__voice *voice, const struct ofi_wish *wish, bool local,
-                     struct fi_info **info);
-/* "shm, tcp;ofi_rxm (eth0, lo)": what could be chosen. */
-int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room);
+                     const char *interface, struct fi_info **info);
+/* "shm, tcp;ofi_rxm (eth0, lo)": what could be chosen; `network`: also something that reaches
+ * hosts.
+ */
+int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bool *network);
 
 /* connect.c: collective. */
 int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);

@@ -11,20 +11,25 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
     const struct ofi_wish wish = zero__ofi_wish(host), any = {"", ""};
     uint32_t version = fi_version();
     char providers[100];
+    bool network;
     int err = zero__p2p_caps(&voice, caps);
 
     if (err)
         return err;
-    if (!zero__ofi_providers(&wish, providers, sizeof providers)) {
+    if (!zero__ofi_providers(&wish, providers, sizeof providers, &network)) {
+        if (network)
+            caps->flags |= ZERO_COMM_NETWORK;
         snprintf(caps->note, sizeof caps->note, "libfabric %u.%u: %s", FI_MAJOR(version),
                  FI_MINOR(version), providers);
         return 0;
     }
-    if (*wish.provider && !zero__ofi_providers(&any, providers, sizeof providers))
+    if ((*wish.provider || *wish.device) &&
+        !zero__ofi_providers(&any, providers, sizeof providers, &network))
         return zero__say(&voice, -ENODEV,
-                         "libfabric %u.%u finds no provider \"%s\" (ZERO_OFI_PROVIDER) that carries "
-                         "tagged messages here; there are %s",
-                         FI_MAJOR(version), FI_MINOR(version), wish.provider, providers);
+                         "libfabric %u.%u finds no provider for tagged messages with "
+                         "ZERO_OFI_PROVIDER=%s and ZERO_OFI_DEVICE=%s; there are %s",
+                         FI_MAJOR(version), FI_MINOR(version), wish.provider, wish.device,
+                         providers);
     return zero__say(&voice, -ENODEV,
                      "libfabric %u.%u finds no provider with tagged messages; FI_LOG_LEVEL=info "
                      "says what it looked at",

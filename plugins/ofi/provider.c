@@ -49,21 +49,25 @@ static int rank_of(const char *provider, const struct ofi_wish *wish, bool local
     return *wish->provider ? N_ORDER + 1 : -1;
 }
 
-static bool is_loopback(const struct fi_info *info)
+static bool is_device(const struct fi_info *info, const char *name)
 {
-    return info->domain_attr->name && strcmp(info->domain_attr->name, "lo") == 0;
+    return info->domain_attr->name && strcmp(info->domain_attr->name, name) == 0;
 }
 
-/* Of a network of this provider: IPv4 rather than not, the loopback for ranks of one machine. */
-static int device_rank(const struct fi_info *info, const struct ofi_wish *wish, bool local)
+/*
+ * Of a network of this provider: the interface by which the ranks are reached, else the loopback
+ * for ranks of one machine; IPv4 rather than not. Devices of other networks have names of their
+ * own.
+ */
+static int device_rank(const struct fi_info *info, const struct ofi_wish *wish, bool local,
+                       const char *interface)
 {
     if (*wish->device)
-        return info->domain_attr->name && strcmp(info->domain_attr->name, wish->device) == 0 ? 0
-                                                                                             : -1;
-    int wrong = is_loopback(info) != local;
-
-    if (wrong && !local)
+        return is_device(info, wish->device) ? 0 : -1;
+    bool loopback = is_device(info, "lo");
+    if (loopback && !local)
         return -1; /* other machines cannot reach it */
+    bool wrong = *interface ? !is_device(info, interface) : loopback != local;
     return 2 * wrong + (info->addr_format == FI_SOCKADDR_IN6);
 }
 
@@ -100,14 +104,14 @@ static int list_all(struct fi_info **all)
 }
 
 int zero__ofi_choose(const struct zero__voice *v, const struct ofi_wish *wish, bool local,
-                     struct fi_info **out)
+                     const char *interface, struct fi_info **out)
 {
     struct fi_info *all = NULL, *best = NULL;
     int best_rank = 0, err = list_all(&all);
 
     for (struct fi_info *i = err ? NULL : all; i; i = i->next) {
         int provider = rank_of(i->fabric_attr->prov_name, wish, local);
-        int device = device_rank(i, wish, local);
+        int device = device_rank(i, wish, local, interface);
         if (strcmp(i->fabric_attr->prov_name, "shm") == 0)
             device = 0;
         if (provider < 0 || device < 0 || !has_room_for_tags(i))
@@ -134,6 +138,7 @@ int zero__ofi_choose(const struct zero__voice *v, const struct ofi_wish *wish, b
 struct list {
     char *text;
     size_t room, used;
+    bool devices, network; /* there are network devices; one that reaches other hosts */
 };
 
 __attribute__((format(printf, 2, 3))) static void put(struct list *l, const char *fmt, ...)
@@ -159,6 +164,13 @@ static bool is_again(const struct fi_info *all, const struct fi_info *info)
     return false;
 }
 
+/* Shared memory has no device to choose. */
+static bool is_wanted(const struct fi_info *info, const struct ofi_wish *wish)
+{
+    return !*wish->device || strcmp(info->fabric_attr->prov_name, "shm") == 0 ||
+           is_device(info, wish->device);
+}
+
 static void put_provider(struct list *l, const struct fi_info *all, int wanted,
                          const struct ofi_wish *wish)
 {
@@ -166,21 +178,24 @@ static void put_provider(struct list *l, const struct fi_info *all, int wanted,
 
     for (const struct fi_info *i = all; i; i = i->next) {
         const char *name = i->fabric_attr->prov_name;
-        if (rank_of(name, wish, true) != wanted || is_again(all, i))
+        bool shm = strcmp(name, "shm") == 0;
+        if (rank_of(name, wish, true) != wanted || is_again(all, i) || !is_wanted(i, wish))
             continue;
         if (n == 0)
             put(l, "%s%s", l->used ? ", " : "", name);
-        if (strcmp(name, "shm") != 0 && i->domain_attr->name)
+        if (!shm && i->domain_attr->name)
             put(l, "%s%s", n ? ", " : " (", i->domain_attr->name);
-        n += strcmp(name, "shm") != 0;
+        n += !shm;
+        l->devices |= !shm;
+        l->network |= !shm && !is_device(i, "lo");
     }
     if (n)
         put(l, ")");
 }
 
-int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room)
+int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bool *network)
 {
-    struct list l = {text, room, 0};
+    struct list l = {.text = text, .room = room};
     struct fi_info *all = NULL;
 
     *text = 0;
@@ -189,5 +204,7 @@ int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room)
     for (int i = 0; i <= N_ORDER + 1; i++)
         put_provider(&l, all, i, wish);
     fi_freeinfo(all);
-    return l.used ? 0 : -ENODEV;
+    *network = l.network;
+    /* A device that nobody has is a mistake, also where shared memory would do without. */
+    return l.used && (l.devices || !*wish->device) ? 0 : -ENODEV;
 }

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include "../common/bell.h"
 #include "../common/machine.h"
 #include "../common/oob.h"
+#include "../common/open.h"
 #include "ucx.h"
 
 #define MESSAGE_MOST (UINT64_C(1) << 30)     /* well within what every transport takes */
@@ -69,9 +71,9 @@ static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool l
         return 0;
     peer->ep = NULL;
     return zero__say(&ucx->voice, zero__ucx_errno(status),
-                     "cannot connect to rank %d: %s; do UCX_TLS and UCX_NET_DEVICES leave a "
-                     "transport that reaches it?",
-                     p, ucs_status_string(status));
+                     "cannot connect to rank %d: %s; do UCX_TLS and UCX_NET_DEVICES (%s) leave a "
+                     "transport that reaches it? ZERO_INTERFACE names another interface",
+                     p, ucs_status_string(status), zero__ucx_devices_set(ucx->devices));
 }
 
 static int endpoints_make(struct ucx *ucx, const char *all, size_t stride)
@@ -125,45 +127,6 @@ static int connect_all(struct ucx *ucx, const struct zero_oob *oob)
     return err;
 }
 
-/* What the user has not set in the environment. */
-static void set_default(ucp_config_t *config, const char *variable, const char *value)
-{
-    if (!getenv(variable))
-        ucp_config_modify(config, variable + strlen("UCX_"), value);
-}
-
-static int context_make(struct ucx *ucx)
-{
-    const ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
-                      UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
-        .estimated_num_eps = (size_t)ucx->ranks,
-        .mt_workers_shared = 0,
-        .name = "libzero",
-    };
-    ucp_config_t *config;
-
-    zero__ucx_log();
-    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-
-    if (status != UCS_OK)
-        return zero__say(&ucx->voice, zero__ucx_errno(status),
-                         "a UCX_ setting of the environment is wrong: %s",
-                         ucs_status_string(status));
-    set_default(config, "UCX_KEEPALIVE_INTERVAL", "2s");
-    status = ucp_init(&params, config, &ucx->context);
-    ucp_config_release(config);
-    if (status == UCS_OK)
-        return 0;
-    ucx->context = NULL;
-    return zero__say(&ucx->voice, zero__ucx_errno(status),
-                     "UCX does not start: %s; UCX_TLS is \"%s\", UCX_NET_DEVICES \"%s\": `zero "
-                     "info` without them lists what there is",
-                     ucs_status_string(status), getenv("UCX_TLS") ? getenv("UCX_TLS") : "all",
-                     getenv("UCX_NET_DEVICES") ? getenv("UCX_NET_DEVICES") : "all");
-}
-
 static int worker_make(struct ucx *ucx)
 {
     const ucp_worker_params_t params = {
@@ -210,6 +173,11 @@ static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_co
     ucx->rank = params->oob->rank;
     ucx->ranks = params->oob->ranks;
     ucx->timeout_ns = params->timeout_ns;
+    if (zero__open_interface(params))
+        zero__ucx_net_devices(zero__open_interface(params), ucx->devices, sizeof ucx->devices);
+    snprintf(ucx->p2p.way, sizeof ucx->p2p.way,
+             " (by %.30s; UCX_NET_DEVICES or ZERO_INTERFACE choose)",
+             zero__ucx_devices_set(ucx->devices));
     ucx->wake_fd = ucx->event_fd = -1;
     ucx->peers = calloc((size_t)ucx->ranks, sizeof *ucx->peers);
     if (ucx->peers)
@@ -231,7 +199,7 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     ucx = ucx_new(&voice, params);
     if (!ucx)
         return zero__say(&voice, -ENOMEM, "no memory for a context");
-    err = context_make(ucx);
+    err = zero__ucx_context(&voice, ucx->devices, ucx->ranks, &ucx->context);
     if (!err)
         err = worker_make(ucx);
     err = zero__oob_agree(&voice, params->oob, zero__until_ns(ucx->timeout_ns), "open", err);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What UCX finds here, for people. Nothing is opened but the descriptions of the devices. */
+/* What UCX finds here, for people, and for its own choice of devices. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uct/api/uct.h>
 
@@ -13,6 +16,9 @@ struct list {
     size_t room, used;
     char last[UCT_TL_NAME_MAX]; /* the transport whose devices are being listed */
     unsigned n_devices;
+    const char *in_use; /* what UCX says of its context; NULL: everything counts */
+    bool network;       /* other hosts can be reached by one of them */
+    void (*add)(struct list *l, const uct_tl_resource_desc_t *r);
 };
 
 __attribute__((format(printf, 2, 3))) static void put(struct list *l, const char *fmt, ...)
@@ -34,14 +40,26 @@ static void end_devices(struct list *l)
     l->n_devices = 0;
 }
 
-/* Transports of memory have one nameless device; only those of a network are told apart. */
-static void add(struct list *l, const uct_tl_resource_desc_t *r)
+/*
+ * Did the user's settings leave it? UCX tells that only to people: "... -- tcp/eth0". A version
+ * that writes something else has no such line at all; then what exists is taken for what is used.
+ */
+static bool is_used(const struct list *l, const uct_tl_resource_desc_t *r)
 {
-    bool same = strcmp(l->last, r->tl_name) == 0;
+    char name[UCT_TL_NAME_MAX + UCT_DEVICE_NAME_MAX + 3];
 
-    if (strcmp(r->tl_name, "self") == 0)
+    if (!l->in_use || !strstr(l->in_use, " -- "))
+        return true;
+    snprintf(name, sizeof name, " %s/%s\n", r->tl_name, r->dev_name);
+    return strstr(l->in_use, name);
+}
+
+/* Transports of memory have one nameless device; only those of a network are told apart. */
+static void add_text(struct list *l, const uct_tl_resource_desc_t *r)
+{
+    if (strcmp(r->tl_name, "self") == 0 || !is_used(l, r))
         return;
-    if (!same) {
+    if (strcmp(l->last, r->tl_name) != 0) {
         end_devices(l);
         put(l, "%s%s", l->used ? ", " : "", r->tl_name);
         snprintf(l->last, sizeof l->last, "%s", r->tl_name);
@@ -49,7 +67,23 @@ static void add(struct list *l, const uct_tl_resource_desc_t *r)
     if (r->dev_type == UCT_DEVICE_TYPE_NET) {
         put(l, "%s%s", l->n_devices ? ", " : " (", r->dev_name);
         l->n_devices++;
+        l->network |= strcmp(r->dev_name, "lo") != 0;
     }
+}
+
+/* Several transports have the same device. */
+static void add_device(struct list *l, const uct_tl_resource_desc_t *r)
+{
+    char with[UCT_DEVICE_NAME_MAX + 2], *all = l->text;
+
+    if (r->dev_type != UCT_DEVICE_TYPE_NET || strcmp(r->tl_name, "tcp") == 0)
+        return;
+    snprintf(with, sizeof with, ",%s", r->dev_name);
+    for (size_t n = strlen(with); (all = strstr(all, with)); all += n)
+        if (all[n] == 0 || all[n] == ',')
+            return;
+    if (l->used + strlen(with) < l->room)
+        put(l, "%s", with);
 }
 
 static void add_domain(struct list *l, uct_component_h component, const char *name)
@@ -64,7 +98,7 @@ static void add_domain(struct list *l, uct_component_h component, const char *na
     if (uct_md_open(component, name, config, &md) == UCS_OK) {
         if (uct_md_query_tl_resources(md, &resources, &n) == UCS_OK) {
             for (unsigned i = 0; i < n; i++)
-                add(l, &resources[i]);
+                l->add(l, &resources[i]);
             uct_release_tl_resource_list(resources);
         }
         uct_md_close(md);
@@ -88,18 +122,44 @@ static void add_component(struct list *l, uct_component_h component)
         add_domain(l, component, domains[i].md_name);
 }
 
-int zero__ucx_devices(char *text, size_t room)
+static int list_all(struct list *l)
 {
-    struct list l = {.text = text, .room = room};
     uct_component_h *components;
     unsigned n;
 
-    *text = 0;
     if (uct_query_components(&components, &n) != UCS_OK)
         return -ENODEV;
     for (unsigned i = 0; i < n; i++)
-        add_component(&l, components[i]);
+        add_component(l, components[i]);
     uct_release_component_list(components);
+    return 0;
+}
+
+int zero__ucx_devices(ucp_context_h context, char *text, size_t room, bool *network)
+{
+    struct list l = {.text = text, .room = room, .add = add_text};
+    char *in_use = NULL;
+    size_t bytes;
+    FILE *file = open_memstream(&in_use, &bytes);
+
+    *text = 0;
+    if (!file)
+        return -ENOMEM;
+    ucp_context_print_info(context, file);
+    fclose(file);
+    l.in_use = in_use;
+    int err = list_all(&l);
     end_devices(&l);
-    return l.used ? 0 : -ENODEV;
+    free(in_use);
+    *network = l.network;
+    return err ? err : l.used ? 0 : -ENODEV;
+}
+
+void zero__ucx_net_devices(const char *interface, char *text, size_t room)
+{
+    struct list l = {.text = text, .room = room, .add = add_device};
+
+    *text = 0;
+    put(&l, "%s", interface);
+    list_all(&l);
 }

@@ -9,14 +9,22 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice voice = {host, UCX_NAME};
     char devices[100];
+    ucp_context_h context;
+    bool network;
     int err = zero__p2p_caps(&voice, caps);
 
+    if (!err)
+        err = zero__ucx_context(&voice, "", 1, &context);
     if (err)
         return err;
-    if (zero__ucx_devices(devices, sizeof devices))
+    err = zero__ucx_devices(context, devices, sizeof devices, &network);
+    ucp_cleanup(context);
+    if (err)
         return zero__say(&voice, -ENODEV,
                          "UCX %s finds no transport; UCX_LOG_LEVEL=info says what it looked at",
                          ucp_get_version_string());
+    if (network)
+        caps->flags |= ZERO_COMM_NETWORK;
     snprintf(caps->note, sizeof caps->note, "UCX %s: %s", ucp_get_version_string(), devices);
     return 0;
 }

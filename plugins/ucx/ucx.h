@@ -25,6 +25,7 @@ struct ucx {
     struct zero__voice voice;
     int32_t rank, ranks;
     int64_t timeout_ns;
+    char devices[256]; /* of networks, chosen for it; empty: what UCX or its user chooses */
     ucp_context_h context;
     ucp_worker_h worker;
     int event_fd; /* the worker's, not to be closed */
@@ -51,8 +52,25 @@ void zero__ucx_wake(struct zero__p2p *t);
 int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
 void zero__ucx_unreg(struct zero__p2p *t, void *handle);
 
-/* devices.c: "posix, cma, tcp (eth0, lo)": what UCX finds on this machine. */
-int zero__ucx_devices(char *text, size_t room);
+/*
+ * context.c: UCX with the settings of its user, and what libzero sets where the user has not:
+ * `devices` of networks, empty: all. Errors name the settings.
+ */
+int zero__ucx_context(const struct zero__voice *voice, const char *devices, int32_t ranks,
+                      ucp_context_h *context);
+/* The devices that it uses, for people. */
+const char *zero__ucx_devices_set(const char *devices);
+
+/*
+ * devices.c: "posix, cma, tcp (eth0, lo)": what the context uses; `network`: other hosts can be
+ * reached so.
+ */
+int zero__ucx_devices(ucp_context_h context, char *text, size_t room, bool *network);
+/*
+ * "eth0,mlx5_0:1": what a rank uses that reaches the others by this interface. Over IP that one
+ * alone; devices of other networks have addresses of their own.
+ */
+void zero__ucx_net_devices(const char *interface, char *text, size_t room);
 
 /* log.c: UCX does not warn of what an abort leaves behind. */
 void zero__ucx_log(void);

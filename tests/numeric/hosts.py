@@ -2,7 +2,8 @@
 """Two and four hosts: network namespaces on a bridge, each with a boot id of its own, so that nothing
 takes them for one machine. GPT-2 trains over UCX and libfabric to the same bits as on one host; the
 plugins' bytes on the wire are what the interface counts; when a host is cut off without a word, all
-ranks say so in time; shared memory is refused. Needs root and the command ip."""
+ranks say so in time; shared memory is refused. Every host has a bridge of the same address, too, as
+container engines make it, and no rank listens there. Needs root and the command ip."""
 import contextlib
 import os
 import re
@@ -29,7 +30,8 @@ def ip(*words):
 
 
 class Hosts:
-    """N namespaces, joined by a bridge in one more; address 10.77.0.(1 + i)."""
+    """N namespaces, joined by a bridge in one more; address 10.77.0.(1 + i). 172.17.0.1 is on all of
+    them, and leads nowhere."""
     made = 0
 
     def __init__(self, n):
@@ -54,6 +56,10 @@ class Hosts:
             ip("-n", bridge, "link", "set", f"port{i}", "master", "br0", "up")
             ip("-n", self.spaces[i], "addr", "add", f"{NET}.{1 + i}/24", "dev", "eth0")
             ip("-n", self.spaces[i], "link", "set", "eth0", "up")
+            ip("-n", self.spaces[i], "link", "add", "docker0", "type", "veth", "peer", "name", "box")
+            ip("-n", self.spaces[i], "addr", "add", "172.17.0.1/16", "dev", "docker0")
+            for name in ("docker0", "box"):
+                ip("-n", self.spaces[i], "link", "set", name, "up")
             with open(self.boot(i), "w", encoding="ascii") as file:
                 file.write(f"{uuid.uuid4()}\n")
         return self
@@ -75,6 +81,19 @@ class Hosts:
                                "/sys/class/net/eth0/statistics/tx_bytes"], check=True,
                               capture_output=True)
         return int(read.stdout)
+
+    def listening(self, i):
+        """The addresses at which anybody listens on host i: numbers of IPv4, digits of IPv6."""
+        read = subprocess.run(["ip", "netns", "exec", self.spaces[i], "cat", "/proc/net/tcp",
+                               "/proc/net/tcp6"], check=True, capture_output=True, text=True)
+        found = set()
+        for line in read.stdout.splitlines():
+            word = line.split()
+            if len(word) > 3 and word[3] == "0A":
+                address = word[1].split(":")[0]
+                found.add(".".join(str(b) for b in reversed(bytes.fromhex(address)))
+                          if len(address) == 8 else address)
+        return found
 
     def start(self, options, env=None):
         """One rank per host."""
@@ -125,6 +144,35 @@ def chooses(hosts, transports):
        "shared memory is refused on all ranks, with the remedy", *stories(jobs))
 
 
+def until_it_trains(job):
+    until = time.monotonic() + 60
+    while "step 1/" not in job.text("out") and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def listens(hosts, name, env):
+    """On one host at the loopback only, also by tcp; on several at one interface of each."""
+    tcp = {"ucx": {"UCX_TLS": "tcp,self"}, "ofi": {"ZERO_OFI_PROVIDER": "tcp"}}[name]
+    for more in ({}, tcp):
+        job = Job(["ip", "netns", "exec", hosts.spaces[0], support.ZERO, "run", "-n", 2, "--", GPT2,
+                   *MICRO, "--steps", 1000000], 0, {**env, **more})
+        until_it_trains(job)
+        found = hosts.listening(0)
+        job.kill()
+        job.end(20)
+        ok("step 1/" in job.out and all(a.startswith("127.") for a in found) and (found or not more),
+           f"{name}, one host{', tcp' if more else ''}: nobody listens but at the loopback",
+           found, job.story())
+    jobs = hosts.start([*MICRO, "--steps", 1000000], env)
+    until_it_trains(jobs[0])
+    found = [hosts.listening(i) for i in range(hosts.n)]
+    for job in jobs:
+        job.kill()
+    ended = stories([job.end(20) for job in jobs])
+    ok(found == [{f"{NET}.{1 + i}"} for i in range(hosts.n)],
+       f"{name}, {hosts.n} hosts: every rank listens at its host's one interface", found, *ended)
+
+
 def measure(hosts, env, steps):
     """What host 0 sent and what its rank counted; (None, stories) when it failed."""
     before = hosts.sent(0)
@@ -153,9 +201,7 @@ def cut_all(cuts):
     running = []
     for what, hosts, env, victim in cuts:
         jobs = hosts.start([*MICRO, "--steps", 1000000], env)
-        until = time.monotonic() + 60
-        while "step 1/" not in jobs[0].text("out") and time.monotonic() < until:
-            time.sleep(0.02)
+        until_it_trains(jobs[0])
         hosts.cut(victim)
         running.append((what, hosts, victim, jobs, time.monotonic()))
     for what, hosts, victim, jobs, start in running:
@@ -189,6 +235,7 @@ def main():
         chooses(net, built)
         for name in built:
             trains(net, name, TRANSPORTS[name])
+            listens(net, name, TRANSPORTS[name])
             counts(net, name, TRANSPORTS[name])
     cuts = [(2, 1)] if SHORT else [(4, 2), (2, 0)]
     for name in built:

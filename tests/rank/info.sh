@@ -48,6 +48,16 @@ check "with the reason" has "$tmp/zero-comm-broken.so.*"
 check "where it looked" has "looked for in $top/.libs:$tmp:"
 check "nothing on standard error" [ ! -s err ]
 
+if [ -e "$top/.libs/zero-comm-ofi.so" ]; then
+    ZERO_OFI_DEVICE=eth99 info
+    check "ofi: a device that is not there is an error" has 'ZERO_OFI_DEVICE=eth99; there are '
+    check "of this plugin" has '^  comm +ofi +version.*: not usable here'
+fi
+if [ -e "$top/.libs/zero-comm-ucx.so" ]; then
+    UCX_TLS=self,tcp UCX_NET_DEVICES=lo info
+    check "ucx: what its user's settings leave" has '^ +UCX [0-9.]+: tcp \(lo\)$'
+fi
+
 echo 'lr = 0.5 # half' >zero.conf
 ZERO_STAGE=2 info --options
 check "options: status 0" [ "$status" = 0 ]

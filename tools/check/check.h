@@ -25,7 +25,7 @@ struct check_rank {
     const struct zero_host *host;
     const struct zero_oob *oob; /* of all ranks; only between cases used by the driver */
     struct zero_comm_caps caps;
-    const char *plugin;
+    const char *plugin, *interface; /* interface: as in struct zero_comm_open, may be NULL */
     int rank, ranks;
     uint64_t seed;
     int n_bad;

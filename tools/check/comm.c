@@ -65,7 +65,8 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
                                   .host = r->host,
                                   .oob = r->oob,
                                   .device = -1,
-                                  .timeout_ns = CHECK_WAIT_NS};
+                                  .timeout_ns = CHECK_WAIT_NS,
+                                  .interface = r->interface};
 
     *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes};
     return want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&

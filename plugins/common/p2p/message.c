@@ -11,8 +11,8 @@ static int begin_failed(struct zero_comm *comm, int32_t p, int err, const char *
         comm->stirred = true;
         return err;
     }
-    return zero__p2p_fail(comm, err == -EIO ? -ECONNRESET : err, "cannot %s rank %d: %s", doing,
-                          comm->world[p], strerror(-err));
+    return zero__p2p_fail(comm, err == -EIO ? -ECONNRESET : err, "cannot %s rank %d: %s%s", doing,
+                          comm->world[p], strerror(-err), comm->ctx->t->way);
 }
 
 int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *data,
@@ -55,7 +55,7 @@ bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p
                        comm->world[p], (long long)op->res, what, (unsigned long long)bytes);
     else /* a transport may call the end of its peer anything; the caller asks the job who ended */
         zero__p2p_fail(comm, op->res == -ECANCELED ? -ECANCELED : -ECONNRESET,
-                       "the connection to rank %d broke (%s): %s", comm->world[p], what,
-                       strerror((int)-op->res));
+                       "the connection to rank %d broke (%s): %s%s", comm->world[p], what,
+                       strerror((int)-op->res), comm->ctx->t->way);
     return false;
 }

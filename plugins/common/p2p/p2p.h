@@ -68,6 +68,7 @@ struct zero__p2p {
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
     int32_t lost;         /* a peer whose connection broke, -1: none; then lost_err says how */
     int lost_err;
+    char way[96]; /* of the data, and what chooses another one; for people, may be empty */
 };
 
 static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)

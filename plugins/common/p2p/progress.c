@@ -80,8 +80,8 @@ static void lose_peer(struct zero_comm_ctx *ctx)
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
         for (int32_t p = 0; p < comm->ranks && !comm->err; p++)
             if (comm->world[p] == t->lost)
-                zero__p2p_fail(comm, -ECONNRESET, "the connection to rank %d broke: %s", t->lost,
-                               strerror(-t->lost_err));
+                zero__p2p_fail(comm, -ECONNRESET, "the connection to rank %d broke: %s%s", t->lost,
+                               strerror(-t->lost_err), t->way);
 }
 
 uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max, bool *news)

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define ZERO_COMM_MAJOR 0
-#define ZERO_COMM_MINOR 1
+#define ZERO_COMM_MINOR 2
 
 struct zero_comm_ctx;
 struct zero_comm;
@@ -94,6 +94,7 @@ enum zero_comm_cap {
     /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it libzero
      *  compares hashes of all that was posted, later: before an update and after an evaluation. */
     ZERO_COMM_FINGERPRINT = 1u << 4,
+    ZERO_COMM_NETWORK = 1u << 5, /**< reaches ranks on other hosts from here */
 };
 
 /** What a plugin can do; filled by probe(). */
@@ -132,6 +133,12 @@ struct zero_comm_open {
     int32_t device;             /**< index of the device, -1: host */
     uint32_t reserved;
     int64_t timeout_ns; /**< deadline of every blocking entry of this context */
+    /**
+     * Name of the network interface by which this rank reaches the others: that of its connection to
+     * rank 0, the loopback when all ranks are on this host; NULL: not known. A plugin that listens
+     * does so there, unless its own settings say otherwise. Since minor 2: see `size`.
+     */
+    const char *interface;
 };
 
 /** The table. Entries marked (optional) may be NULL. */
