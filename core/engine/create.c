@@ -82,19 +82,8 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
 
 static int comm_open(struct zero_runtime *rt)
 {
-    struct zero__plugin *plugin;
-    int err = zero__transport_choose(rt, &plugin);
+    int err = zero__transport_open(rt);
 
-    if (err)
-        return err;
-    rt->comm_ops = *zero__plugin_comm(plugin);
-    struct zero_comm_open params = {.size = sizeof params,
-                                    .host = zero__loader_host(rt->loader),
-                                    .oob = zero__job_oob(rt->job),
-                                    .device = -1,
-                                    .timeout_ns = rt->timeout_ns,
-                                    .interface = zero__job_interface(rt->job)};
-    err = rt->comm_ops.open(&params, &rt->ctx);
     if (err)
         return err;
     /* From here on ranks wait for each other in the transport: a death must end that. */

@@ -312,8 +312,8 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
 
 /* ---- transport.c */
 
-/* Collective. Chooses and loads the communication plugin; sets comm_name and caps. */
-int zero__transport_choose(struct zero_runtime *rt, struct zero__plugin **plugin);
+/* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops, ctx. */
+int zero__transport_open(struct zero_runtime *rt);
 
 /* ---- threads.c */
 

@@ -3,7 +3,8 @@
  * Which communication plugin moves the data: the one that was asked for, else `self` for one rank,
  * `shm` for ranks of one host, and for several hosts the first of a list that works on all of them.
  * Ranks compare what they were told and what they found, so that all open the same plugin or all
- * hear why not. A plugin that was asked for is never replaced by another one.
+ * hear why not; a network that cannot be opened is followed by the next one, on all ranks. A plugin
+ * that was asked for is never replaced by another one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -105,10 +106,11 @@ static int compare_wishes(struct zero_runtime *rt, const char *wish)
         zero__text_clean(all[0], NAME_BYTES);
         if (strcmp(all[r], all[0]) == 0)
             continue;
-        err = zero__fail(-EPROTO,
-                         "the comm plugin is %s on rank %d and %s on rank 0: give all ranks the same "
-                         "ZERO_COMM, or none of them",
-                         *all[r] ? all[r] : "not given", r, *all[0] ? all[0] : "not given");
+        err =
+            zero__fail(-EPROTO,
+                       "the comm plugin is %s on rank %d and %s on rank 0: give all ranks the same "
+                       "ZERO_COMM, or none of them",
+                       *all[r] ? all[r] : "not given", r, *all[0] ? all[0] : "not given");
         zero__job_fail(rt->job, -1, err, "", zero__error_text());
     }
     free(all);
@@ -136,63 +138,111 @@ static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTE
     return err;
 }
 
+/* The same for ranks on several hosts: a plugin may work here, and lead nowhere. */
+static int examine_network(struct zero_runtime *rt, const char *name, struct zero__plugin **plugin)
+{
+    int err = examine(rt, name, plugin);
+
+    if (err || rt->caps.flags & ZERO_COMM_NETWORK)
+        return err;
+    return zero__fail(-ENODEV, "comm plugin %s finds no network that reaches other hosts: %.127s",
+                      name, rt->caps.note);
+}
+
+static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
+{
+    const struct zero_comm_open params = {.size = sizeof params,
+                                          .host = zero__loader_host(rt->loader),
+                                          .oob = zero__job_oob(rt->job),
+                                          .device = -1,
+                                          .timeout_ns = rt->timeout_ns,
+                                          .interface = zero__job_interface(rt->job)};
+
+    rt->comm_ops = *zero__plugin_comm(plugin);
+    return rt->comm_ops.open(&params, &rt->ctx);
+}
+
+/*
+ * Opens a network on all ranks, or on none. What fails here (err) or elsewhere is said in `who` and
+ * `why`; the result is 0 then.
+ */
+static int try_network(struct zero_runtime *rt, const char *name, int *who, char why[WHY_BYTES])
+{
+    struct zero__plugin *plugin;
+    int err = ask_all(rt, examine_network(rt, name, &plugin), who, why);
+
+    if (err || *who >= 0)
+        return err;
+    err = ask_all(rt, open_context(rt, plugin), who, why);
+    if (!err && *who >= 0 && rt->ctx) {
+        rt->comm_ops.close(rt->ctx);
+        rt->ctx = NULL;
+    }
+    return err;
+}
+
 /* The first network that works on all ranks. */
-static int choose_network(struct zero_runtime *rt, const char **name, struct zero__plugin **plugin)
+static int open_network(struct zero_runtime *rt, const char **name)
 {
     char refused[N_NETWORKS * (WHY_BYTES + 40)] = "", why[WHY_BYTES] = "";
-    struct zero__plugin *found;
     int who = -1, err;
 
     for (size_t i = 0; i < N_NETWORKS; i++) {
-        err = ask_all(rt, examine(rt, networks[i], &found), &who, why);
+        err = try_network(rt, networks[i], &who, why);
         if (err)
             return err;
         if (who < 0) {
-            zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: the ranks are on several hosts%s",
-                      networks[i], refused);
+            zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+                      "comm %s: the ranks are on several hosts%s", networks[i], refused);
             *name = networks[i];
-            *plugin = found;
             return 0;
         }
         size_t n = strlen(refused);
-        snprintf(refused + n, sizeof refused - n, "; not %s, on rank %d: %s", networks[i], who, why);
+        snprintf(refused + n, sizeof refused - n, "; not %s, on rank %d: %s", networks[i], who,
+                 why);
     }
-    err = zero__fail(-ENODEV,
-                     "the ranks are on several hosts, and no comm plugin that reaches them works on "
-                     "all%s. Install UCX or libfabric on every host and build libzero with it "
-                     "(`zero info` shows what works), or name another plugin in ZERO_COMM",
-                     refused);
+    err =
+        zero__fail(-ENODEV,
+                   "the ranks are on several hosts, and no comm plugin that reaches them works on "
+                   "all%s. Install UCX or libfabric on every host and build libzero with it "
+                   "(`zero info` shows what works), or name another plugin in ZERO_COMM",
+                   refused);
     return zero__job_fail(rt->job, -1, err, "", zero__error_text());
 }
 
+static int open_named(struct zero_runtime *rt, const char *name)
+{
+    struct zero__plugin *plugin;
+    int err = examine(rt, name, &plugin);
+
+    return err ? err : open_context(rt, plugin);
+}
+
 /* Where the choice is left to the runtime. */
-static int choose(struct zero_runtime *rt, const char **name, struct zero__plugin **plugin)
+static int open_any(struct zero_runtime *rt, const char **name)
 {
     bool alone = rt->ranks == 1;
     int err;
 
     if (!alone && !zero__job_one_host(rt->job)) {
-        err = choose_network(rt, name, plugin);
+        err = open_network(rt, name);
     } else {
         *name = alone ? "self" : "shm";
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", *name,
                   alone ? "there is one rank" : "all ranks are on this host");
-        err = examine(rt, *name, plugin);
+        err = open_named(rt, *name);
     }
     return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
 }
 
-int zero__transport_choose(struct zero_runtime *rt, struct zero__plugin **plugin)
+int zero__transport_open(struct zero_runtime *rt)
 {
     const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
-    struct zero__plugin *found = NULL;
     int err = rt->ranks > 1 ? compare_wishes(rt, name) : 0;
 
     if (!err)
-        err = *name ? examine(rt, name, &found) : choose(rt, &name, &found);
-    if (err)
-        return err;
-    rt->comm_name = name;
-    *plugin = found;
-    return 0;
+        err = *name ? open_named(rt, name) : open_any(rt, &name);
+    if (!err)
+        rt->comm_name = name;
+    return err;
 }

@@ -139,6 +139,11 @@ def chooses(hosts, transports):
     ok(all(job.status == 0 and f"comm {transports[0]}: the ranks are on several hosts" in job.err
            for job in jobs),
        f"left to choose, all ranks take {transports[0]}, and say why", *stories(jobs))
+    if transports == ["ucx", "ofi"]:
+        jobs = hosts.run([*MICRO, "--steps", 2], {"ZERO_LOG": "info", "UCX_TLS": "sm"})
+        ok(all(job.status == 0 and re.search("comm ofi: .*not ucx.*no network", job.err)
+               for job in jobs),
+           "UCX_TLS without a network: all ranks take ofi, and say why", *stories(jobs))
     jobs = hosts.run([*MICRO, "--steps", 2], {"ZERO_COMM": "shm"})
     ok(all(job.status == 1 and re.search("different machines.*ZERO_COMM", job.err) for job in jobs),
        "shared memory is refused on all ranks, with the remedy", *stories(jobs))

@@ -2,9 +2,8 @@
 /*
  * A comm plugin that is none, built under the names of real ones (FAKE_NAME). Its probe fails with
  * the sentence in the option fake_NAME, or leaves out what fake_lacks says; its open fails and says
- * who it is. With the option
- * fake_split it opens, and rank 1 cannot make a communicator, of which the others are told that
- * something was aborted before they can know what.
+ * who it is. With its name in the option fake_opens it opens, and rank 1 cannot make a
+ * communicator, of which the others are told that something was aborted before they can know what.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +22,8 @@ static int fake_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     const char *why = host->param(host->ctx, FAKE_NAME, "fake_" FAKE_NAME, "", "Why not");
     const char *lacks = host->param(host->ctx, FAKE_NAME, "fake_lacks", "", "What it cannot do");
 
-    caps->flags = strcmp(lacks, "order") ? ZERO_COMM_ORDERED : 0;
+    caps->flags = (strcmp(lacks, "order") ? ZERO_COMM_ORDERED : 0) |
+                  (strcmp(lacks, "network") ? ZERO_COMM_NETWORK : 0);
     caps->kinds = ~(strcmp(lacks, "scatter") ? 0u : 1u << ZERO_REDUCE_SCATTER);
     caps->redops = caps->dtypes = ~0u;
     caps->mem = strcmp(lacks, "memory") ? ZERO_MEM_HOST : 0;
@@ -35,7 +35,7 @@ static int fake_open(const struct zero_comm_open *params, struct zero_comm_ctx *
     const struct zero_host *host = params->host;
     struct zero_comm_ctx *ctx;
 
-    if (!*host->param(host->ctx, FAKE_NAME, "fake_split", "", "Open, and fail later"))
+    if (!strstr(host->param(host->ctx, FAKE_NAME, "fake_opens", "", "Which fail later"), FAKE_NAME))
         return host->fail(host->ctx, FAKE_NAME, -ENOTSUP, "this is " FAKE_NAME);
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
@@ -67,7 +67,8 @@ static int fake_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32
     if (ctx->rank != 1)
         return ctx->host->fail(ctx->host->ctx, FAKE_NAME, -ECANCELED, "it was aborted");
     nanosleep(&later, NULL);
-    return ctx->host->fail(ctx->host->ctx, FAKE_NAME, -ENOMEM, "no room for a communicator");
+    return ctx->host->fail(ctx->host->ctx, FAKE_NAME, -ENOMEM,
+                           "no room for a communicator of " FAKE_NAME);
 }
 
 static const struct zero_comm_ops ops = {.size = sizeof ops,
