@@ -3,9 +3,11 @@
 what a system forbids is done without, with one warning and the same bits, and nothing stays on the
 disk when a job is killed."""
 import ctypes
+import errno
 import os
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -164,6 +166,108 @@ def killed():
     ok(not os.listdir(DISK), "a rank is killed: nothing stays on the disk", os.listdir(DISK))
 
 
+# ---- What befalls a disk while a job runs ---------------------------------------------------------
+
+def started(env, steps, **how):
+    """A job of one rank, in the middle of its training."""
+    job = Job([GPT2, *MICRO[:-4], "--steps", steps, "--eval-windows", 1], 1, env, **how)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and job.process.poll() is None \
+            and "step 1/" not in job.text("out"):
+        time.sleep(0.02)
+    return job
+
+
+def scratch(job):
+    """The nameless files of a job's tier, opened through its descriptors."""
+    found = []
+    for pid in job.ranks():
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                name = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if name.startswith(DISK) and name.endswith(" (deleted)"):
+                    found.append(os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR))
+            except OSError:
+                pass
+    return found
+
+
+def flipped_bits():
+    job = started(NVME, 100000)
+    files = scratch(job)
+    deadline = time.monotonic() + 20
+    while files and job.process.poll() is None and time.monotonic() < deadline:
+        for fd in files:
+            for at in range(100, os.fstat(fd).st_size, 65536):
+                byte = os.pread(fd, 1, at)
+                os.pwrite(fd, bytes([byte[0] ^ 1]) if byte else b"1", at)
+    for fd in files:
+        os.close(fd)
+    job.end(20)
+    ok(files and job.status not in (0, None) and weights(job) is None
+       and re.search(r"nvme: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
+                     r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
+       "bits that flip on the disk: found, and where they lie", job.story())
+
+
+def injected(plain):
+    fault = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme"}
+    job = run({**fault, "ZERO_FAULT_IO": "cut=4096:n=1:times=0"}, ranks=1)
+    ok(weights(job) == plain, "every transfer is cut short: the same bits", job.story())
+    job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:times=50"}, ranks=1)
+    ok(weights(job) == plain, "a disk that is busy: the same bits", job.story())
+    for error, op, text in (("ENOSPC", "write", "No space left"), ("EIO", "read", "Input/output")):
+        job = run({**fault, "ZERO_FAULT_IO": f"error={error}:op={op}:n=20"}, ranks=2)
+        ok(job.status not in (0, None) and job.seconds < 30 and text in job.err
+           and weights(job) is None, f"{error} in the middle of a step: the job ends with it, no "
+           "weights are shown", job.story())
+    ok(not os.listdir(DISK), "errors: nothing stays on the disk", os.listdir(DISK))
+
+
+def two_jobs(plain):
+    jobs = [Job([GPT2, *MICRO], 1, NVME) for _ in range(2)]
+    ok(all(weights(job.end(60)) == plain for job in jobs), "two jobs in one folder: the same bits",
+       *[job.story() for job in jobs])
+
+
+def vanishing(steps, plain):
+    """Its scratch has no name, so that the folder is of no use to a job any more."""
+    job = started(NVME, steps)
+    os.rmdir(DISK)
+    running = job.process.poll() is None
+    job.end(60)
+    ok(running and weights(job) == plain, "the folder vanishes while a job runs: the same bits",
+       running, job.story())
+    os.mkdir(DISK)
+
+
+def filling(steps, plain):
+    """Somebody else fills the disk: what a tier needs is reserved."""
+    what = "the disk is filled while a job runs: the same bits"
+    image, folder = support.path("image"), support.path("filled")
+    os.mkdir(folder)
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    if os.geteuid() or not shutil.which("mkfs.ext4") or subprocess.run(
+            ["sh", "-c", f"mkfs.ext4 -q {image} && mount -o loop {image} {folder}"],
+            capture_output=True).returncode:
+        skip(what, "this user may not mount a file system")
+        return
+    try:
+        job = started({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)}, steps)
+        with open(os.path.join(folder, "rest"), "wb", buffering=0) as rest:
+            try:
+                while rest.write(b"x" * 65536):
+                    pass
+            except OSError as error:
+                full = error.errno == errno.ENOSPC
+        running = job.process.poll() is None
+        job.end(60)
+        ok(full and running and weights(job) == plain, what, full, running, job.story())
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+
+
 def main():
     bad_input()
     job = run({}, ranks=1)
@@ -179,6 +283,13 @@ def main():
     without_uring(plain)
     little_locked_memory(plain)
     killed()
+    injected(plain)
+    two_jobs(plain)
+    flipped_bits()
+    long = 1000
+    plain = weights(Job([GPT2, *MICRO[:-4], "--steps", long, "--eval-windows", 1], 1).end(60))
+    vanishing(long, plain)
+    filling(long, plain)
 
 
 main()
