@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """No false alarm: eight ranks train while other programs take the cores, minutes long, over every
-transport; then floods of strangers at the port of rank 0. Not a part of `make check`:
+transport; then floods of strangers at the port of rank 0; then random extents of a disk, written and
+compared. Not a part of `make check`:
 
-    make check-soak                   ten minutes each, 10,000 and 100,000 strangers
-    make check-soak SOAK='0.5 10000'  minutes, numbers of strangers
+    make check-soak                      ten minutes each, 10,000 and 100,000 strangers, 100 GB
+    make check-soak SOAK='0.5 10000 2G'  minutes, numbers of strangers, 10^9 bytes (0G: none)
+
+The disk is that of ZERO_NVME_PATH, else of the folder for temporary files.
 """
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -52,8 +57,37 @@ def flooded(strangers):
        run.stderr)
 
 
+def disk_bytes():
+    """What the children that have ended had read from and written to disks, as the kernel counts."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 512 * (used.ru_inblock + used.ru_oublock)
+
+
+def extents(gigabytes):
+    """Random sizes at random places, each byte compared; only what reached the disk counts."""
+    if not os.path.exists(os.path.join(support.BUILD, ".libs", "zero-offload-nvme.so")):
+        support.skip("random extents", "the plugin was not built: liburing is missing")
+        return
+    env = support.environment({"ZERO_NVME_PATH": os.environ.get("ZERO_NVME_PATH", support.FOLDER)})
+    start, before, seed, good = time.monotonic(), disk_bytes(), 1, True
+    while good and disk_bytes() - before < 1e9 * gigabytes:
+        run = subprocess.run([support.ZERO, "check", "offload", "--case", "random extents", "--bytes",
+                              "512M", "--seed", str(seed), "--repeat", "20", "nvme"], env=env,
+                             check=False, capture_output=True, text=True, timeout=900)
+        good = run.returncode == 0 and len(re.findall("^ok", run.stdout, re.M)) == 20
+        if good and disk_bytes() == before:
+            support.skip("random extents", "nothing of the folder is on a disk")
+            return
+        seed += 20
+    ok(good, f"{(disk_bytes() - before) / 1e9:.1f} GB of random extents in "
+       f"{time.monotonic() - start:.0f} s, seeds 1 to {seed - 1}", run.stdout, run.stderr)
+
+
 def main():
-    minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10
+    words = sys.argv[1:]
+    gigabytes = [float(word[:-1]) for word in words if word.endswith("G")] or [100]
+    words = [word for word in words if not word.endswith("G")]
+    minutes = float(words[0]) if words else 10
     load = burners()
     try:
         for name in ("shm", "ucx", "ofi"):
@@ -65,8 +99,10 @@ def main():
         for process in load:
             process.kill()
             process.wait()
-    for strangers in map(int, sys.argv[2:] or ("10000", "100000")):
+    for strangers in map(int, words[1:] or ("10000", "100000")):
         flooded(strangers)
+    if gigabytes[-1] > 0:
+        extents(gigabytes[-1])
     support.done()
 
 
