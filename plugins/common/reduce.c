@@ -94,7 +94,7 @@ static void block_run(int isa, const struct zero__reduce *r, uint64_t i, uint64_
 
     for (uint32_t s = 0; s < r->n; s += ZERO__REDUCE_FAN_IN) {
         struct zero__reduce_pass p = pass_of(r, s, i, count);
-        p.partial = s ? x : NULL;
+        p.partial = s ? x : r->partial ? r->partial + i : NULL;
         if (s + ZERO__REDUCE_FAN_IN < r->n) {
             p.r.dst = x;
             p.r.dst_dtype = ZERO_F32;
@@ -109,6 +109,7 @@ static void reduce_float(int isa, const struct zero__reduce *r)
 {
     if (r->n <= ZERO__REDUCE_FAN_IN) {
         struct zero__reduce_pass p = pass_of(r, 0, 0, r->count);
+        p.partial = r->partial;
         pass_run(isa, &p);
         return;
     }

@@ -120,6 +120,41 @@ static void test_isa(int isa)
     is_int(bad, 0, "%s: integers and fp64, too", zero__vec_name(isa));
 }
 
+/* A sum that goes on from an fp32 one, in its place or not, is that of all sources at once. */
+static void test_partial(int isa)
+{
+    static const uint32_t types[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
+    static _Alignas(64) float once[MOST], begun[MOST];
+    unsigned bad = 0;
+
+    for (uint64_t seed = 0; seed < 90; seed++) {
+        uint32_t dtype = types[seed % 3], n = 2 + (uint32_t)(seed % (SOURCES - 1)), k = n / 2;
+        uint64_t count = mix(seed, 5, 5) % MOST;
+        const void *src[SOURCES];
+        for (uint32_t s = 0; s < n; s++) {
+            for (uint64_t i = 0; i < count; i++)
+                value_store(dtype, b->src[s], i, value_bits(dtype, mix(seed, s, i)));
+            src[s] = b->src[s];
+        }
+        struct zero__reduce r = {.dst = once,
+                                 .src = src,
+                                 .n = n,
+                                 .src_dtype = dtype,
+                                 .dst_dtype = ZERO_F32,
+                                 .redop = seed % 5 == 0 ? ZERO_MAX : ZERO_SUM,
+                                 .scale = 1,
+                                 .count = count};
+        zero__reduce(isa, &r);
+        r.dst = begun, r.n = k;
+        zero__reduce(isa, &r);
+        r.dst = seed % 2 ? (void *)begun : b->dst;
+        r.src = src + k, r.n = n - k, r.partial = begun;
+        zero__reduce(isa, &r);
+        bad += memcmp(once, r.dst, count * sizeof *once) != 0;
+    }
+    is_int(bad, 0, "%s: a sum in two parts is that of one", zero__vec_name(isa));
+}
+
 /* Every 16-bit value of both types, converted there and back. */
 static void test_conversions(int isa)
 {
@@ -188,6 +223,7 @@ int main(void)
         word = zero__vec_name(isa);
         is_int(zero__vec_select(&host, "test"), isa, "the option chooses %s", word);
         test_isa(isa);
+        test_partial(isa);
         test_conversions(isa);
     }
     word = "mmx";
