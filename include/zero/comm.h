@@ -88,7 +88,12 @@ struct zero_coll {
 /** Capability flags of a plugin. */
 enum zero_comm_cap {
     ZERO_COMM_STREAM = 1u << 0,  /**< post() accepts a stream and orders the collective in it */
-    ZERO_COMM_ORDERED = 1u << 1, /**< sums are exactly as struct zero_coll prescribes */
+    /**
+     * Sums are exactly as struct zero_coll prescribes. Without it only the order of additions may
+     * differ, for which the user asks with ZERO_NUMERICS=relaxed: the same call gives the same bits
+     * again, and an all_reduce the same on all ranks.
+     */
+    ZERO_COMM_ORDERED = 1u << 1,
     ZERO_COMM_MAP = 1u << 2,     /**< map() can lay peers' memory side by side */
     ZERO_COMM_ACCUMULATE = 1u << 3,
     /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it libzero

@@ -9,6 +9,7 @@
 const struct check_case check_comm_cases[] = {
     {"data is moved as it is", 1, 0, 0, check_case_movements},
     {"reductions are exact", 1, 0, 0, check_case_reductions},
+    {"sums in any order agree", 1, CHECK_UNORDERED, 0, check_case_approximate},
     {"large messages", 1, 0, 0, check_case_large},
     {"what is not declared is refused", 1, 0, 0, check_case_undeclared},
     {"descriptors that are wrong are refused", 1, 0, REDUCE | GATHER, check_case_refusals},
@@ -54,8 +55,12 @@ static bool can_all(const struct check_rank *r, uint32_t kinds)
 
 bool check_applies(const struct check_case *c, const struct check_rank *r, const char **why)
 {
+    uint32_t flags = r->caps.flags;
+
+    if (!(flags & ZERO_COMM_ORDERED))
+        flags |= CHECK_UNORDERED;
     *why = r->ranks < c->least_ranks ? "more ranks are needed"
-           : (c->needs & r->caps.flags) != c->needs || !can_all(r, c->kinds)
+           : (c->needs & flags) != c->needs || !can_all(r, c->kinds)
                ? "not among the plugin's capabilities"
                : NULL;
     return !*why;

@@ -37,10 +37,12 @@ bool check_want(struct check_rank *r, bool good, const char *file, int line, con
     __attribute__((format(printf, 5, 6)));
 #define want(r, good, ...) check_want((r), (good), __FILE__, __LINE__, __VA_ARGS__)
 
+#define CHECK_UNORDERED (UINT32_C(1) << 31)
+
 struct check_case {
     const char *name;
     int least_ranks;
-    uint32_t needs; /* capability flags */
+    uint32_t needs; /* capability flags, and CHECK_UNORDERED: ORDERED is not declared */
     uint32_t kinds; /* collectives without which it shows nothing; reductions: sums of fp32 */
     void (*run)(struct check_rank *r);
 };
@@ -99,11 +101,24 @@ struct zero_coll check_reduce(const struct check_comm *c, uint64_t count);
 void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
                  struct zero_coll q, uint64_t seed);
 
+/*
+ * approximate.c: runs the floating reduction q, which may add in any order, and sees that its
+ * results are as near as that allows, and equal on all ranks.
+ */
+void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
+                       struct zero_coll q, uint64_t seed);
+
+/* check_exact(), but check_approximate() for floating reductions of plugins that are not ORDERED.
+ */
+void check_either(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
+                  struct zero_coll q, uint64_t seed);
+
 /* ---- The cases --------------------------------------------------------------------------------
  */
 
 void check_case_movements(struct check_rank *r);
 void check_case_reductions(struct check_rank *r);
+void check_case_approximate(struct check_rank *r);
 void check_case_large(struct check_rank *r);
 void check_case_undeclared(struct check_rank *r);
 void check_case_wire_bytes(struct check_rank *r);
