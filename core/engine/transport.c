@@ -29,7 +29,7 @@ struct finding {
 };
 
 /* What a step needs and the plugin does not have; NULL: nothing. */
-static const char *lacks(const struct zero_comm_caps *caps)
+static const char *lacks(const struct zero_comm_caps *caps, bool relaxed)
 {
     static const struct {
         uint32_t kind;
@@ -42,8 +42,8 @@ static const char *lacks(const struct zero_comm_caps *caps)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!(caps->kinds & 1u << kinds[i].kind))
             return kinds[i].name;
-    if (!(caps->flags & ZERO_COMM_ORDERED))
-        return "sums in the order of the ranks (ORDERED)";
+    if (!relaxed && !(caps->flags & ZERO_COMM_ORDERED))
+        return "sums in the order of the ranks (ORDERED; ZERO_NUMERICS=relaxed does without)";
     if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))
         return "sums of fp32";
     return caps->mem & ZERO_MEM_HOST ? NULL : "host memory";
@@ -52,6 +52,7 @@ static const char *lacks(const struct zero_comm_caps *caps)
 /* Loads the plugin and asks it whether it would do for this job. */
 static int examine(struct zero_runtime *rt, const char *name, struct zero__plugin **plugin)
 {
+    bool relaxed = strcmp(zero__option_text(rt->options, ZERO__OPT_NUMERICS), "relaxed") == 0;
     struct zero_comm_caps caps = {.size = sizeof caps};
     int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, plugin);
 
@@ -66,11 +67,11 @@ static int examine(struct zero_runtime *rt, const char *name, struct zero__plugi
                           "comm plugin %s works for at most %u rank%s, not %d: choose another with "
                           "ZERO_COMM, or start fewer ranks",
                           name, caps.max_ranks, caps.max_ranks == 1 ? "" : "s", rt->ranks);
-    if (lacks(&caps))
+    if (lacks(&caps, relaxed))
         return zero__fail(-ENOTSUP,
                           "comm plugin %s does not offer %s, which training needs: choose another "
                           "with ZERO_COMM",
-                          name, lacks(&caps));
+                          name, lacks(&caps, relaxed));
     rt->caps = caps;
     return 0;
 }

@@ -58,7 +58,7 @@ static bool is_busy(const struct zero_comm *comm)
             if (comm->slots[i].ops[p].busy)
                 return true;
     }
-    return false;
+    return zero__p2p_steps_busy(comm, false);
 }
 
 /* Has every peer left, in peace or not? */
@@ -83,6 +83,7 @@ static void cancel_all(struct zero_comm *comm)
             if (comm->slots[i].ops[p].busy)
                 t->ops->cancel(t, &comm->slots[i].ops[p]);
     }
+    zero__p2p_steps_cancel(comm);
 }
 
 int zero__p2p_comm_close(struct zero_comm *comm)
@@ -137,7 +138,7 @@ static bool uses_memory(const struct zero_comm *comm)
             if (busy)
                 return true;
         }
-    return false;
+    return zero__p2p_steps_busy(comm, false);
 }
 
 static bool lists_use_memory(const struct zero_comm_ctx *ctx)

@@ -37,6 +37,8 @@ void zero__p2p_comm_free(struct zero_comm *comm)
     for (uint32_t i = 0; i < P2P_DEPTH; i++)
         free(comm->slots[i].ops);
     free(comm->buffers);
+    free(comm->way.grid);
+    free(comm->legs);
     free(comm->sources);
     free(comm->peers);
     free(comm->world);
@@ -85,11 +87,12 @@ static struct p2p_message *message_at(const struct zero_comm *comm, uint64_t i)
 static int buffers_make(struct zero_comm *comm)
 {
     uint64_t n = (uint64_t)comm->ranks, words = n * (P2P_RUNS + 1) + 3;
-    uint64_t word_bytes = (words * sizeof(struct p2p_message) + 4095) / 4096 * 4096;
+    uint64_t word_bytes = (words * sizeof(struct p2p_message) + 4095) / 4096 * 4096, n_chunks;
     struct zero__p2p *t = comm->ctx->t;
 
     comm->chunk_bytes = chunk_bytes_of(comm->ranks);
-    comm->buffer_bytes = word_bytes + P2P_DEPTH * n * comm->chunk_bytes;
+    n_chunks = comm->way.hosts ? zero__p2p_step_buffers(comm, &comm->chunk_bytes) : P2P_DEPTH * n;
+    comm->buffer_bytes = word_bytes + n_chunks * comm->chunk_bytes;
     comm->buffers = aligned_alloc(4096, comm->buffer_bytes);
     if (!comm->buffers)
         return zero__say(&comm->ctx->voice, -ENOMEM,
@@ -107,7 +110,29 @@ static int buffers_make(struct zero_comm *comm)
     comm->notice[0] = comm->last + 1;
     comm->notice[1] = comm->last + 2;
     comm->chunks = comm->buffers + word_bytes;
+    if (comm->way.hosts && zero__p2p_steps_make(comm))
+        return -ENOMEM;
     return t->ops->reg(t, comm->buffers, comm->buffer_bytes, ZERO_MEM_HOST, &comm->handle);
+}
+
+/* Who goes with whom, and how long a message may be: the least of what the members can. */
+static int way_make(struct zero_comm *comm, const struct member *members,
+                    const struct p2p_notice *all)
+{
+    uint64_t *hosts = calloc((size_t)comm->ranks, sizeof *hosts);
+    int err;
+
+    if (!hosts)
+        return zero__say(&comm->ctx->voice, -ENOMEM, "no memory for %d ranks", comm->ranks);
+    comm->piece = UINT64_MAX;
+    for (int32_t i = 0; i < comm->ranks; i++) {
+        const struct p2p_notice *n = &all[members[i].parent];
+        hosts[i] = n->host;
+        comm->piece = n->max_message < comm->piece ? n->max_message : comm->piece;
+    }
+    err = comm->ctx->relaxed ? zero__p2p_way_make(comm, hosts) : 0;
+    free(hosts);
+    return err;
 }
 
 /* The communicator of this rank's color. */
@@ -134,8 +159,10 @@ static int comm_form(struct zero_comm_ctx *ctx, struct zero_comm *parent,
         if (members[i].parent == own)
             comm->rank = i;
     }
+    err = way_make(comm, members, all);
     free(members);
-    err = buffers_make(comm);
+    if (!err)
+        err = buffers_make(comm);
     if (err) {
         zero__p2p_comm_free(comm);
         return err;
@@ -226,6 +253,7 @@ int zero__p2p_fail(struct zero_comm *comm, int err, const char *fmt, ...)
             if (comm->runs[r].parts[p].in.busy)
                 t->ops->cancel(t, &comm->runs[r].parts[p].in);
     }
+    zero__p2p_steps_cancel(comm);
     comm->stirred = true;
     zero__p2p_say_last(comm);
     return zero__say(&ctx->voice, err, "%s", comm->why);
@@ -244,7 +272,7 @@ bool zero__p2p_is_quiet(const struct zero_comm *comm)
         for (int32_t p = 0; p < comm->ranks; p++)
             if (comm->runs[r].parts[p].in.busy)
                 return false;
-    return true;
+    return !zero__p2p_steps_busy(comm, true);
 }
 
 int zero__p2p_error(struct zero_comm *comm)
@@ -262,7 +290,7 @@ static bool waits_for(const struct zero_comm *comm, const struct p2p_run *run, i
     for (uint64_t i = comm->summed; i < comm->given; i++)
         if (comm->slots[i % P2P_DEPTH].run == run && comm->slots[i % P2P_DEPTH].ops[p].busy)
             return true;
-    return false;
+    return zero__p2p_step_waits_for(comm, run, p);
 }
 
 int zero__p2p_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)

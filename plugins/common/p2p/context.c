@@ -11,11 +11,18 @@
 
 int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
 {
-    int isa = zero__vec_select(voice->host, voice->plugin);
+    int isa = zero__vec_select(voice->host, voice->plugin), err;
+    int32_t group;
+    bool relaxed;
 
     if (isa < 0)
         return isa;
-    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
+    err = zero__p2p_numerics(voice, &relaxed, &group);
+    if (err)
+        return err;
+    caps->flags = ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
+    if (!relaxed)
+        caps->flags |= ZERO_COMM_ORDERED;
     caps->kinds = ZERO__ALL_KINDS;
     caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
     caps->dtypes = ZERO__ALL_DTYPES;
@@ -29,13 +36,17 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
                    struct zero__p2p *t, struct zero_comm_ctx **out)
 {
     struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
-    int isa = zero__vec_select(voice->host, voice->plugin);
+    int isa = zero__vec_select(voice->host, voice->plugin), err = isa < 0 ? isa : 0;
 
-    if (!ctx || isa < 0) {
+    if (!ctx)
+        err = zero__say(voice, -ENOMEM, "no memory for a context");
+    if (!err)
+        err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
+    if (err) {
         free(ctx);
         t->ops->stop(t, true);
         t->ops->close(t);
-        return isa < 0 ? isa : zero__say(voice, -ENOMEM, "no memory for a context");
+        return err;
     }
     ctx->voice = *voice;
     ctx->t = t;
@@ -44,6 +55,7 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
     ctx->cache_bytes = zero__cache_bytes();
     ctx->own_cache_bytes = zero__cache_own_bytes();
     ctx->rank = params->oob->rank;
+    ctx->host = zero__p2p_host(ctx->rank);
     ctx->ranks = params->oob->ranks;
     ctx->timeout_ns = params->timeout_ns;
     ctx->left = -1;

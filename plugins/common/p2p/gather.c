@@ -11,7 +11,7 @@
 #include "../oob.h"
 #include "internal.h"
 
-#define IDLE_TURNS 64u                  /* before sleeping */
+#define IDLE_TURNS 64u /* before sleeping */
 #define NAP_NS (INT64_C(1000) * 1000)
 
 static const char *call_name(uint32_t call)
@@ -24,6 +24,11 @@ static int32_t world_rank(const struct zero_comm *parent, int32_t p)
     return parent ? parent->world[p] : p;
 }
 
+static const char *numerics_name(const struct p2p_notice *n)
+{
+    return n->relaxed ? "relaxed" : "ordered";
+}
+
 static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
                  const struct p2p_notice *all, int32_t rank, int32_t ranks)
 {
@@ -34,6 +39,13 @@ static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
                              "make the same calls in the same order",
                              world_rank(parent, 0), world_rank(parent, p), call_name(all[0].call),
                              call_name(all[p].call));
+    for (int32_t p = 0; p < ranks; p++)
+        if (all[p].relaxed != all[0].relaxed || all[p].group != all[0].group)
+            return zero__say(&ctx->voice, -EPROTO,
+                             "ZERO_NUMERICS is %s and ZERO_RELAXED_GROUP %u on rank %d, but %s and "
+                             "%u on rank %d: give all ranks the same",
+                             numerics_name(&all[0]), all[0].group, world_rank(parent, 0),
+                             numerics_name(&all[p]), all[p].group, world_rank(parent, p));
     for (int32_t p = 0; p < ranks; p++)
         if (all[p].status && p != rank)
             return zero__say(&ctx->voice, all[p].status < 0 ? all[p].status : -EPROTO,
@@ -93,15 +105,19 @@ int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
                      const struct p2p_notice *mine, struct p2p_notice *all)
 {
     int64_t until = zero__until_ns(ctx->timeout_ns);
+    struct p2p_notice n = *mine;
     int err = zero__p2p_usable(ctx);
 
     if (err)
         return err;
+    n.relaxed = ctx->relaxed;
+    n.group = (uint32_t)ctx->group;
+    n.host = ctx->host;
+    n.max_message = ctx->t->max_message;
     if (parent)
-        err = among(parent, mine, all);
+        err = among(parent, &n, all);
     else
-        err = zero__oob_gather(&ctx->voice, ctx->oob, until, call_name(mine->call), mine,
-                               sizeof *mine, all);
+        err = zero__oob_gather(&ctx->voice, ctx->oob, until, call_name(n.call), &n, sizeof n, all);
     if (err)
         return err;
     return parent ? judge(ctx, parent, all, parent->rank, parent->ranks)

@@ -24,6 +24,8 @@
 #define P2P_CHUNK_MOST (UINT64_C(512) << 10)
 #define P2P_BUFFER (UINT64_C(4) << 20) /* for chunks of a communicator, if that is enough */
 #define P2P_PIECE (UINT64_C(1) << 20)  /* of work in a turn of progress */
+#define P2P_LANES 2u                   /* chunks of every shard that go round side by side */
+#define P2P_WINDOW 4u                  /* steps that are under way; more than P2P_LANES */
 #define P2P_IDS (1u << 14)
 #define P2P_QUIET_NS (INT64_C(1000000000)) /* for receives to end after an error */
 
@@ -47,6 +49,9 @@ struct p2p_notice {
     int32_t status;
     int32_t color, key;
     uint32_t next_id;
+    uint32_t relaxed, group; /* as its options say */
+    uint32_t reserved;
+    uint64_t host, max_message;
 };
 
 struct p2p_message {
@@ -85,6 +90,7 @@ struct p2p_peer {
 /* What goes on with one peer for a collective under way. */
 struct p2p_part {
     bool agreed;   /* it has started, and the same */
+    bool feeds;    /* it sends chunks that this rank grants */
     bool said;     /* it was sent this rank's POST */
     uint64_t told; /* chunks granted to it in the last word */
     struct p2p_message *message;
@@ -122,6 +128,10 @@ struct p2p_run {
     uint64_t chunk; /* elements */
     uint64_t first, count, chunks, granted, summed;
     bool stream;
+    /* Of one that goes in steps: */
+    bool stepped;
+    int32_t sums, gathers; /* steps of a chunk */
+    uint64_t steps, steps_gone, wire;
 };
 
 /* Buffers of one chunk, one from each peer. */
@@ -130,6 +140,41 @@ struct p2p_slot {
     uint64_t chunk;
     int32_t asked; /* ranks before it: receives were begun */
     struct zero__p2p_op *ops;
+};
+
+/* The ranks as hosts x locals, see way.c. hosts 0: direct exchange, in which nothing is a step. */
+struct p2p_way {
+    int32_t hosts, locals, host, local; /* the latter two: this rank's place */
+    int32_t *grid;                      /* rank of [host * locals + local] */
+};
+
+/* A message of a step; one that the step does not have counts as ended. */
+struct p2p_leg {
+    struct zero__p2p_op op;
+    bool begun, ended;
+};
+
+enum p2p_leg_kind { P2P_IN, P2P_GIVE, P2P_PASS, P2P_LEG_KINDS };
+
+/* What a leg carries; bytes 0: there is none. */
+struct p2p_load {
+    int32_t peer;
+    char *at;
+    void *handle;
+    uint64_t bytes;
+    uint64_t step; /* of the receiver */
+};
+
+/* A step under way. Of its legs of a kind, one for each local: own index, the leg between hosts. */
+struct p2p_step {
+    struct p2p_run *run;
+    uint64_t index, next; /* this step, and the one of the same chunk after it */
+    uint64_t chunk;
+    int32_t t; /* how many of its chunk were before it */
+    int32_t asked;
+    bool summed;
+    char *buffers;
+    struct p2p_leg *legs[P2P_LEG_KINDS];
 };
 
 struct zero_comm {
@@ -159,6 +204,13 @@ struct zero_comm {
     uint64_t sum_index, sum_chunk; /* the next chunk that gets a slot */
     const void **sources;
 
+    struct p2p_way way;
+    struct p2p_leg *legs; /* of all steps */
+    struct p2p_step steps[P2P_WINDOW];
+    uint64_t steps_begun, steps_gone; /* those between are under way */
+    uint64_t step_index, step_next;   /* the collective and step that come after them */
+    uint64_t piece;                   /* bytes of a message of a gather in steps */
+
     int err;          /* sticky */
     int64_t quiet_ns; /* then completions come even if receives have not ended */
     char why[P2P_WHY];
@@ -178,6 +230,9 @@ struct zero_comm_ctx {
     const struct zero_oob *oob;
     int isa;
     uint64_t cache_bytes, own_cache_bytes;
+    bool relaxed;
+    int32_t group; /* of relaxed sums: 0: the ranks of a host */
+    uint64_t host;
     int32_t rank, ranks;
     int64_t timeout_ns;
     uint32_t next_id;
@@ -251,6 +306,34 @@ void zero__p2p_sum(struct zero_comm *comm, uint64_t *budget);
 /* Elements that rank p sums in a reduction. */
 void zero__p2p_sum_range(const struct zero_coll *c, int32_t p, int32_t ranks, uint64_t *first,
                          uint64_t *count);
+
+/* way.c: what the options say about sums; who goes with whom in a communicator that was formed. */
+int zero__p2p_numerics(const struct zero__voice *voice, bool *relaxed, int32_t *group);
+uint64_t zero__p2p_host(int32_t rank);
+int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts);
+
+/* steps.c */
+int zero__p2p_steps_make(struct zero_comm *comm);
+/* Buffers of the steps: how many there are, and of how many bytes. */
+uint64_t zero__p2p_step_buffers(const struct zero_comm *comm, uint64_t *bytes);
+bool zero__p2p_is_stepped(const struct zero_comm *comm, const struct zero_coll *c);
+void zero__p2p_steps_fill(struct zero_comm *comm, struct p2p_run *run);
+void zero__p2p_steps(struct zero_comm *comm, uint64_t *budget);
+bool zero__p2p_step_waits_for(const struct zero_comm *comm, const struct p2p_run *run, int32_t p);
+/* Is a leg of any step, or of those that receive, under way? */
+bool zero__p2p_steps_busy(const struct zero_comm *comm, bool receives);
+void zero__p2p_steps_cancel(struct zero_comm *comm);
+
+/* leg.c: what leg x of a step carries; adds up what has come. */
+struct p2p_load zero__p2p_load(const struct zero_comm *comm, const struct p2p_step *step,
+                               enum p2p_leg_kind kind, int32_t x);
+/* Returns the bytes that it went through. */
+uint64_t zero__p2p_step_sum(struct zero_comm *comm, const struct p2p_step *step);
+/* Elements of the shard that rank p owns, of a collective that goes in steps. */
+void zero__p2p_shard(const struct zero_coll *c, int32_t p, int32_t ranks, uint64_t *first,
+                     uint64_t *count);
+/* Bytes of an element of a sum that is not finished. */
+uint64_t zero__p2p_wide(const struct zero_coll *c);
 
 /* progress.c: one round over everything; the number of completions. */
 uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max, bool *news);

@@ -3,7 +3,7 @@
  * Collectives over messages: everything of comm.h for a transport that can send and receive.
  *
  * A plugin makes a transport in its open(), hands it to zero__p2p_open(), and puts the functions
- * below into its table. All reductions are direct exchange: the owner of a part receives the other
+ * below into its table. All reductions are direct exchange, unless ZERO_NUMERICS=relaxed (way.c): the owner of a part receives the other
  * ranks' sources in chunks, through buffers whose size does not grow with the message, and adds
  * them in rank order, so that the sums are those of every other plugin, bit by bit.
  *

@@ -21,6 +21,8 @@ static void move_on(struct zero_comm *comm, uint64_t *budget)
     zero__p2p_start(comm);
     for (uint64_t s = comm->completed; s < comm->started && !comm->err; s++)
         zero__p2p_run(comm, zero__p2p_run_at(comm, s), budget);
+    if (!comm->err && comm->way.hosts)
+        zero__p2p_steps(comm, budget);
     if (!comm->err)
         zero__p2p_sum(comm, budget);
     if (!comm->err)
@@ -44,7 +46,7 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
             break;
         cqes[n++] = (struct zero_cqe){c->user, done ? (int64_t)c->dst.len : comm->err};
         if (done)
-            comm->wire += zero__coll_wire(c, comm->rank, comm->ranks);
+            comm->wire += run->stepped ? run->wire : zero__coll_wire(c, comm->rank, comm->ranks);
         comm->completed++;
         if (comm->started < comm->completed)
             comm->started = comm->completed; /* after an error: never started */

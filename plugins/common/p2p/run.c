@@ -58,7 +58,7 @@ static void reduction_fill(struct zero_comm *comm, struct p2p_run *run)
 
 static void part_clear(struct p2p_part *part)
 {
-    *part = (struct p2p_part){.message = part->message};
+    *part = (struct p2p_part){.message = part->message, .feeds = true};
 }
 
 static void run_begin(struct zero_comm *comm)
@@ -70,16 +70,19 @@ static void run_begin(struct zero_comm *comm)
 
     *run = (struct p2p_run){.coll = coll, .index = s, .parts = parts, .n_agreed = 1};
     zero__fingerprint_make(&coll->c, s, &run->print);
+    run->stepped = zero__p2p_is_stepped(comm, &coll->c);
     for (int32_t p = 0; p < comm->ranks; p++) {
         part_clear(&parts[p]);
-        if (p != comm->rank)
+        if (p != comm->rank && !run->stepped)
             plain_parts(comm, run, p);
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
     run->stream = zero__coll_streams(&coll->c, comm->ranks, comm->ctx->own_cache_bytes,
                                      comm->ctx->cache_bytes);
-    if (zero__coll_reduces(coll->c.kind))
+    if (run->stepped)
+        zero__p2p_steps_fill(comm, run);
+    else if (zero__coll_reduces(coll->c.kind))
         reduction_fill(comm, run);
     comm->started++;
     comm->stirred = true;
@@ -270,7 +273,7 @@ void zero__p2p_run(struct zero_comm *comm, struct p2p_run *run, uint64_t *budget
 bool zero__p2p_is_done(const struct zero_comm *comm, const struct p2p_run *run)
 {
     if (run->n_agreed < comm->ranks || run->summed < run->chunks || run->copied < run->own_bytes ||
-        run->asked < comm->ranks)
+        run->asked < comm->ranks || run->steps_gone < run->steps)
         return false;
     for (int32_t p = 0; p < comm->ranks; p++) {
         const struct p2p_part *part = &run->parts[p];

@@ -191,7 +191,7 @@ static void talk_to(struct zero_comm *comm, struct p2p_run *run, int32_t p)
     struct p2p_part *part = &run->parts[p];
     struct p2p_message *m = part->message;
 
-    if (part->word.busy || (part->said && part->told == run->granted))
+    if (part->word.busy || (part->said && (part->told == run->granted || !part->feeds)))
         return;
     if (part->said && part->word.res < 0) {
         zero__p2p_arrived(comm, p, &part->word, 0, "a word");

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who goes with whom where sums may be added in another order. The ranks of a communicator form a
+ * grid, hosts x locals. What a rank owns goes round the hosts, from each rank to the one with the
+ * same place on the next host; the ranks of a host exchange directly. So a host sends as much as
+ * one rank would, not as much as all of its ranks. With one local the grid is a plain ring, with
+ * one host it would be direct exchange, so there is none.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../machine.h"
+#include "internal.h"
+
+int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *group)
+{
+    const struct zero_host *host = v->host;
+    const char *word =
+        host->param(host->ctx, v->plugin, "numerics", "ordered",
+                    "ordered: sums in the order of the ranks; relaxed: in any order");
+    const char *text =
+        host->param(host->ctx, v->plugin, "relaxed_group", "0",
+                    "ranks that exchange directly when sums are relaxed; 0: those of "
+                    "a host, 1: none, a plain ring");
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (strcmp(word, "ordered") != 0 && strcmp(word, "relaxed") != 0)
+        return zero__say(v, -EINVAL, "ZERO_NUMERICS is %s: give ordered or relaxed", word);
+    if (end == text || *end || n < 0 || n > ZERO__P2P_MAX_RANKS)
+        return zero__say(v, -EINVAL, "ZERO_RELAXED_GROUP is \"%s\": give a number from 0 to %d",
+                         text, ZERO__P2P_MAX_RANKS);
+    *relaxed = strcmp(word, "relaxed") == 0;
+    *group = (int32_t)n;
+    return 0;
+}
+
+/* A number that ranks of one machine have in common; a rank that knows nothing is alone. */
+uint64_t zero__p2p_host(int32_t rank)
+{
+    struct zero__machine machine;
+    const unsigned char *at = (const unsigned char *)&machine;
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+    zero__machine_here(&machine);
+    if (!machine.boot_id[0] || !machine.network)
+        return (uint64_t)rank;
+    for (size_t i = 0; i < sizeof machine; i++)
+        h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* The ranks of each host, hosts in the order of their first ranks; *even: all have as many. */
+static int32_t by_host(const uint64_t *hosts, int32_t ranks, int32_t *grid, bool *even)
+{
+    int32_t n = 0, n_hosts = 0, first = 0;
+
+    *even = true;
+    for (int32_t p = 0; p < ranks; p++) {
+        bool seen = false;
+        for (int32_t q = 0; q < p && !seen; q++)
+            seen = hosts[q] == hosts[p];
+        if (seen)
+            continue;
+        int32_t begin = n;
+        for (int32_t q = p; q < ranks; q++)
+            if (hosts[q] == hosts[p])
+                grid[n++] = q;
+        first = n_hosts++ ? first : n;
+        *even &= n - begin == first;
+    }
+    return n_hosts;
+}
+
+int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts)
+{
+    int32_t group = comm->ctx->group, *grid, n_hosts;
+    struct p2p_way *way = &comm->way;
+    bool even;
+
+    grid = calloc((size_t)comm->ranks, sizeof *grid);
+    if (!grid)
+        return zero__say(&comm->ctx->voice, -ENOMEM, "no memory for %d ranks", comm->ranks);
+    n_hosts = by_host(hosts, comm->ranks, grid, &even);
+    if (group > 0) {
+        for (int32_t p = 0; p < comm->ranks; p++)
+            grid[p] = p;
+        even = comm->ranks % group == 0;
+        n_hosts = even ? comm->ranks / group : comm->ranks;
+    }
+    if (n_hosts < 2) { /* all exchange directly */
+        free(grid);
+        return 0;
+    }
+    *way = (struct p2p_way){.hosts = even ? n_hosts : comm->ranks, .grid = grid};
+    way->locals = comm->ranks / way->hosts;
+    for (int32_t i = 0; i < comm->ranks; i++)
+        if (grid[i] == comm->rank) {
+            way->host = i / way->locals;
+            way->local = i % way->locals;
+        }
+    return 0;
+}

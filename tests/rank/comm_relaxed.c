@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ZERO_NUMERICS=relaxed: rings and rings of groups, by the cases of `zero check comm`, over
+ * messages that come late and in any order, and over the real transports.
+ */
+#include "tools/check/check.h"
+#undef want /* ranks.h has another */
+
+#include "comm.h"
+
+static struct oob_board *board;
+static const struct check_case *current;
+static const char *plugin, *group;
+static uint64_t seed = 1;
+
+static bool ready(struct rank *r, struct check_rank *k, struct comm_rank *c, const char *numerics)
+{
+    char number[24];
+    const struct zero_setting settings[] = {
+        {"numerics", numerics}, {"relaxed_group", group}, {"mem_seed", number}};
+    bool mem = strcmp(plugin, "mem") == 0;
+
+    snprintf(number, sizeof number, "%" PRIu64, seed);
+    if (!comm_load(r, c, plugin, board, settings, mem ? 3 : 2))
+        return false;
+    *k = (struct check_rank){.ops = c->ops,
+                             .host = zero__loader_host(c->loader),
+                             .oob = &c->oob,
+                             .caps = {.size = sizeof k->caps},
+                             .plugin = plugin,
+                             .rank = r->rank,
+                             .ranks = r->ranks,
+                             .seed = seed * 1000};
+    return want(r, !c->ops->probe(k->host, &k->caps), "probe: %s", zero_last_error());
+}
+
+static void complain(struct rank *r, const struct check_rank *k)
+{
+    for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
+        want(r, false, "%s", k->text[i]);
+}
+
+static void run_case(struct rank *r)
+{
+    struct check_rank *k = calloc(1, sizeof *k);
+    struct comm_rank c = {0};
+    const char *why;
+
+    if (k && ready(r, k, &c, "relaxed")) {
+        want(r, !(k->caps.flags & ZERO_COMM_ORDERED), "it still claims to be ordered");
+        if (check_applies(current, k, &why))
+            current->run(k);
+        complain(r, k);
+    }
+    comm_end(r, &c);
+    free(k);
+}
+
+static void run(const struct check_case *test, int n, enum ranks_how how)
+{
+    current = test;
+    memset(board, 0, sizeof *board);
+    ranks_good(ranks_run(n, how, run_case, NULL), n, "%s, %s: %d %s, groups of %s, seed %" PRIu64,
+               plugin, test->name, n, ranks_how_name[how], group, seed);
+}
+
+/* Those about data have no least number of ranks; the others care little for who goes with whom. */
+static void run_all(int n, enum ranks_how how, bool only_data)
+{
+    for (const struct check_case *test = check_comm_cases; test->name; test++)
+        if (n >= test->least_ranks && (!only_data || test->least_ranks == 1))
+            run(test, n, how);
+}
+
+/* Sizes below, around and above one chunk; fewer elements than ranks; every kind. */
+static void many_ranks(struct check_rank *r)
+{
+    static const uint64_t some[] = {1, 130, 3001};
+    uint64_t s = r->seed;
+    struct check_comm c;
+
+    for (unsigned i = 0; i < 3 && check_open(r, &c, UINT64_C(4) << 20); i++) {
+        struct zero_coll q = {.kind = ZERO_REDUCE_SCATTER,
+                              .src_dtype = ZERO_BF16,
+                              .dst_dtype = ZERO_F32,
+                              .scale = 0.125f,
+                              .count = some[i]};
+        check_approximate(&c, c.world, r->rank, r->ranks, q, ++s);
+        q.kind = ZERO_ALL_REDUCE;
+        check_approximate(&c, c.world, r->rank, r->ranks, q, ++s);
+        q.flags = ZERO_COLL_ACCUMULATE;
+        check_approximate(&c, c.world, r->rank, r->ranks, q, ++s);
+        q.flags = ZERO_COLL_INPLACE;
+        q.dst_dtype = ZERO_BF16;
+        check_approximate(&c, c.world, r->rank, r->ranks, q, ++s);
+        q = (struct zero_coll){.kind = ZERO_ALL_GATHER,
+                               .src_dtype = ZERO_U8,
+                               .dst_dtype = ZERO_U8,
+                               .scale = 1,
+                               .count = some[i]};
+        check_exact(&c, c.world, r->rank, r->ranks, q, ++s);
+        check_close(&c);
+    }
+}
+
+/* What a ring or a group sends is what direct exchange would, where sums do not grow wider. */
+static void counts_bytes(struct check_rank *r)
+{
+    static const uint32_t kinds[] = {ZERO_ALL_GATHER, ZERO_REDUCE_SCATTER, ZERO_ALL_REDUCE};
+    uint64_t n = 64 * 700, others = (uint64_t)r->ranks - 1, before = 0, after = 0;
+    struct check_comm c;
+
+    if (check_open(r, &c, UINT64_C(8) << 20))
+        for (unsigned i = 0; i < 3; i++, before = after) {
+            struct zero_coll q = {.kind = kinds[i],
+                                  .src_dtype = ZERO_F32,
+                                  .dst_dtype = ZERO_F32,
+                                  .scale = 1,
+                                  .count = i < 2 ? n : n * (uint64_t)r->ranks};
+            check_either(&c, c.world, r->rank, r->ranks, q, i);
+            c.ops->wire_bytes(c.world, &after);
+            /* Reductions run twice; after an all_reduce comes a small gather of hashes. */
+            uint64_t want_bytes = n * 4 * others *
+                                      (i == 2   ? 4
+                                       : i == 1 ? 2
+                                                : 1) +
+                                  (i == 2) * 8 * others;
+            check_want(r, after - before == want_bytes, __FILE__, __LINE__,
+                       "kind %u: %" PRIu64 " bytes, want %" PRIu64, kinds[i], after - before,
+                       want_bytes);
+        }
+    check_close(&c);
+}
+
+/* A rank that was told something else is no partner. */
+static void disagree(struct rank *r)
+{
+    struct check_rank *k = calloc(1, sizeof *k);
+    struct comm_rank c = {0};
+    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
+
+    if (k && ready(r, k, &c, r->rank == 1 ? "ordered" : "relaxed")) {
+        open.host = k->host;
+        open.oob = &c.oob;
+        if (want(r, !c.ops->open(&open, &c.ctx), "open: %s", zero_last_error())) {
+            want(r, c.ops->split(c.ctx, NULL, 0, 0, &c.world) == -EPROTO, "split works");
+            want(r, strstr(zero_last_error(), "relaxed") && strstr(zero_last_error(), "rank 1"),
+                 "it says: %s", zero_last_error());
+        }
+    }
+    comm_end(r, &c);
+    free(k);
+}
+
+static void run_disagree(void)
+{
+    memset(board, 0, sizeof *board);
+    ranks_good(ranks_run(3, AS_THREADS, disagree, NULL), 3, "ranks with other settings hear so");
+}
+
+/* Processes come first: what a plugin's libraries start in this one must not be forked. */
+static void run_real(const char *name, const char *all_plugins)
+{
+    static const struct {
+        int ranks;
+        const char *group;
+    } ways[] = {{3, "1"}, {4, "2"}};
+
+    setenv("ZERO_PLUGIN_PATH", all_plugins, 1);
+    plugin = name;
+    for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) {
+        group = ways[i].group;
+        run_all(ways[i].ranks, AS_PROCESSES, i == 0 || strcmp(name, "ofi") == 0);
+    }
+}
+
+static bool is_built(const char *folder, const char *name)
+{
+    char file[4200];
+
+    snprintf(file, sizeof file, "%s/zero-comm-%s.so", folder, name);
+    return access(file, R_OK) == 0;
+}
+
+int main(void)
+{
+    static const struct check_case many = {"many ranks", 1, 0, 0, many_ranks},
+                                   bytes = {"bytes of the wire", 1, 0, 0, counts_bytes};
+    static const struct {
+        int ranks;
+        const char *group;
+    } ways[] = {{2, "1"}, {3, "1"}, {4, "2"}, {5, "2"}, {6, "3"}, {6, "2"}},
+      crowds[] = {{16, "1"}, {16, "4"}, {33, "1"}, {33, "11"}, {64, "1"}, {64, "8"}, {64, "32"}};
+    const bool brief = getenv("ZERO_TEST_SHORT");
+    char folder[4000];
+
+    snprintf(folder, sizeof folder, "%s",
+             getenv("ZERO_PLUGIN_PATH") ? getenv("ZERO_PLUGIN_PATH") : ".libs");
+    board = shared_memory(sizeof *board);
+    for (unsigned i = 0; i < 2 && !brief; i++)
+        if (is_built(folder, i ? "ofi" : "ucx"))
+            run_real(i ? "ofi" : "ucx", folder);
+    comm_test_plugins();
+    plugin = "mem";
+    for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++, seed++) {
+        group = ways[i].group;
+        if (!brief || i == 2)
+            run_all(ways[i].ranks, AS_THREADS, i != 1 && i != 2);
+        run(&bytes, ways[i].ranks, AS_THREADS);
+    }
+    for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && !brief; i++, seed++) {
+        group = crowds[i].group;
+        run(&many, crowds[i].ranks, AS_THREADS);
+    }
+    group = "0";
+    run_disagree();
+    done();
+}
