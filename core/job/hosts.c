@@ -63,33 +63,37 @@ static bool same_host(const struct zero__wire_process *a, const struct zero__wir
     return !strcmp(a->host_id, b->host_id);
 }
 
-/* The host of rank r: that of the first rank there. `firsts` lists these ranks. */
-static int32_t host_of(struct zero__job *job, int32_t r, const int32_t *firsts)
+/* The host of rank r: that of the first rank there. Most ranks are where the one before them is. */
+static int32_t host_of(struct zero__job *job, int32_t r)
 {
     int32_t h = 0;
 
-    while (h < job->n_hosts && !same_host(&job->peers[firsts[h]].process, &job->peers[r].process))
+    if (r && same_host(&job->peers[r - 1].process, &job->peers[r].process))
+        return job->peers[r - 1].host;
+    while (h < job->n_hosts &&
+           !same_host(&job->peers[job->peers[h].host_first].process, &job->peers[r].process))
         h++;
     return h;
 }
 
 void zero__hosts_count(struct zero__job *job)
 {
-    int32_t firsts[ZERO__JOB_MAX_RANKS], count[ZERO__JOB_MAX_RANKS] = {0};
-
     job->peers[0].process = job->hello.process; /* its own place is empty otherwise */
     job->n_hosts = 0;
     for (int32_t r = 0; r < job->n_peers; r++) {
-        int32_t h = host_of(job, r, firsts);
-        if (h == job->n_hosts)
-            firsts[job->n_hosts++] = r;
+        int32_t h = host_of(job, r);
+        if (h == job->n_hosts) {
+            job->peers[h].host_first = r;
+            job->peers[h].host_ranks = 0;
+            job->n_hosts++;
+        }
         job->peers[r].host = h;
-        job->peers[r].welcome.local_rank = count[h]++;
+        job->peers[r].welcome.local_rank = job->peers[h].host_ranks++;
     }
     for (int32_t r = 0; r < job->n_peers; r++) {
         struct zero__wire_welcome *w = &job->peers[r].welcome;
         w->heartbeat_ns = job->params.heartbeat_ns;
-        w->local_ranks = count[job->peers[r].host];
+        w->local_ranks = job->peers[job->peers[r].host].host_ranks;
         w->host = job->peers[r].host;
         w->n_hosts = job->n_hosts;
         w->process = job->hello.process;

@@ -36,6 +36,7 @@ struct zero__peer {
     struct zero__wire_process process;
     struct zero__wire_welcome welcome; /* rank 0: body of WELCOME */
     int32_t host;                      /* rank 0: index of its host, see hosts.c */
+    int32_t host_first, host_ranks;    /* rank 0: of the host whose index is this rank */
     enum zero__peer_state state;
     bool mute; /* it broke the protocol: nothing more is read */
     bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;

@@ -19,7 +19,7 @@
 #include "job/address.h"
 #include "job/secret.h"
 
-#define ZERO__JOB_MAX_RANKS 1024
+#define ZERO__JOB_MAX_RANKS 4096
 #define ZERO__JOB_EXCHANGE_BYTES 65536 /* largest part of one rank in one exchange */
 
 struct zero_config;

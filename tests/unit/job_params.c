@@ -60,7 +60,7 @@ static void good(void)
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=1", 0, 2, 0, 2, "::1:1"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=elsewhere.example MASTER_PORT=1", 0, 2,
          0, 2, "elsewhere.example:1"},
-        {LOCAL "RANK=1023 WORLD_SIZE=1024", 1023, 1024, 1023, 1024, "127.0.0.1:29500"},
+        {LOCAL "RANK=4095 WORLD_SIZE=4096", 4095, 4096, 4095, 4096, "127.0.0.1:29500"},
     };
     struct zero__job_params p;
 
@@ -92,8 +92,8 @@ static void bad(void)
         {LOCAL "RANK=-1 WORLD_SIZE=2", -EINVAL, {"RANK is \"-1\""}},
         {LOCAL "RANK=1e0 WORLD_SIZE=2", -EINVAL, {"RANK is \"1e0\""}},
         {LOCAL "RANK=99999999999999999999 WORLD_SIZE=2", -EINVAL, {"RANK is \"9999"}},
-        {LOCAL "RANK=0 WORLD_SIZE=0", -EINVAL, {"WORLD_SIZE is \"0\"", "from 1 to 1024"}},
-        {LOCAL "RANK=0 WORLD_SIZE=1025", -EINVAL, {"WORLD_SIZE is \"1025\""}},
+        {LOCAL "RANK=0 WORLD_SIZE=0", -EINVAL, {"WORLD_SIZE is \"0\"", "from 1 to 4096"}},
+        {LOCAL "RANK=0 WORLD_SIZE=4097", -EINVAL, {"WORLD_SIZE is \"4097\""}},
         {LOCAL "RANK=0 WORLD_SIZE=2 LOCAL_RANK=2", -EINVAL, {"LOCAL_RANK is \"2\""}},
         {LOCAL "RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=3", -EINVAL, {"LOCAL_WORLD_SIZE is \"3\""}},
         {"RANK=0 WORLD_SIZE=2", -EINVAL, {"MASTER_ADDR is not", "zero run -n 2"}},
