@@ -37,6 +37,7 @@ int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 #include "base/options.h"
 #include "job/endpoint.h"
 #include "job/interface.h"
+#include "job/notice.h"
 #include "job/patient.h"
 
 #define LIBRARY "libpmix.so.2"
@@ -51,18 +52,6 @@ struct api {
     __typeof__(PMIx_Finalize) *finalize;
     __typeof__(PMIx_Error_string) *error_string;
 };
-
-/* What rank 0 publishes. All ranks have the same byte order: they agree on interfaces later. */
-struct notice {
-    char magic[8];
-    uint16_t port;
-    uint16_t has_secret;
-    uint32_t reserved;
-    char address[ZERO__ADDRESS_HOST];
-    unsigned char secret[ZERO__SECRET_BYTES];
-};
-
-static const char notice_magic[8] = "zero-p1";
 
 /* The call that patient.h makes. */
 struct inquiry {
@@ -180,7 +169,7 @@ static void notice_key(const struct inquiry *s, char *key, size_t room)
 }
 
 /* What rank 0 has published; -ENOENT (no sentence): nothing that would be there at once. */
-static int get_notice(const struct inquiry *s, bool at_once, struct notice *out)
+static int get_notice(const struct inquiry *s, bool at_once, struct zero__notice *out)
 {
     pmix_proc_t zero = s->me;
     pmix_value_t *value = NULL;
@@ -198,12 +187,10 @@ static int get_notice(const struct inquiry *s, bool at_once, struct notice *out)
         return -ENOENT;
     if (status != PMIX_SUCCESS || !value)
         return failed(&s->api, "PMIx_Get of rank 0's address", status);
-    bool good = value->type == PMIX_BYTE_OBJECT && value->data.bo.size == sizeof *out &&
-                !memcmp(value->data.bo.bytes, notice_magic, sizeof notice_magic);
-    if (good)
-        memcpy(out, value->data.bo.bytes, sizeof *out);
+    bool good = value->type == PMIX_BYTE_OBJECT && value->data.bo.bytes &&
+                !zero__notice_read(value->data.bo.bytes, value->data.bo.size, out);
     value_free(value);
-    if (!good || !memchr(out->address, 0, sizeof out->address))
+    if (!good)
         return zero__fail(-EPROTO,
                           "PMIx: rank 0 has published something that libzero %s does not "
                           "understand: start all ranks with the same library",
@@ -222,15 +209,17 @@ static int own_address(const struct zero__job_params *p, struct zero__address *a
 }
 
 /* Rank 0: where it will listen. A secret that was given is shared too: one is enough. */
-static int make_notice(const struct inquiry *s, struct notice *out)
+static int make_notice(const struct inquiry *s, struct zero__notice *out)
 {
     const struct zero__job_params *p = &s->p;
-    struct notice n = {.port = p->port, .has_secret = 1};
+    struct zero__notice n;
     struct zero__secret secret = p->secret;
     struct zero__address a;
     int e;
 
-    memcpy(n.magic, notice_magic, sizeof n.magic);
+    zero__notice_init(&n);
+    n.port = p->port;
+    n.has_secret = 1;
     if (!secret.known && (e = zero__secret_make(&secret)))
         return e;
     memcpy(n.secret, secret.bytes, sizeof n.secret);
@@ -252,7 +241,7 @@ static int make_notice(const struct inquiry *s, struct notice *out)
 /* A process that asks a second time publishes the same again: others may remember the first. */
 static int publish(const struct inquiry *s)
 {
-    struct notice n;
+    struct zero__notice n;
     char key[128];
 
     if (!get_notice(s, true, &n)) {
@@ -289,7 +278,7 @@ static int fence(const struct inquiry *s)
 static int share(struct inquiry *s)
 {
     struct zero__job_params *p = &s->p;
-    struct notice n;
+    struct zero__notice n;
     int e = p->rank == 0 ? publish(s) : 0;
 
     if (e || (e = fence(s)) || (e = get_notice(s, false, &n)))

@@ -11,7 +11,8 @@ build=${ZERO_TEST_BUILD:?}
 out=$build/tests/fuzz
 command -v clang >/dev/null || { echo 'check-fuzz: clang is needed: scripts/setup tests' >&2; exit 1; }
 [ -e "$build/config.h" ] || { echo "check-fuzz: $build is not configured" >&2; exit 1; }
-targets='options config_file environment link words crash_report rank_zero rank_other secret'
+targets='options config_file environment link words crash_report rank_zero rank_other secret
+    pmix_notice fault blobs'
 if [ $# -gt 0 ]; then
     targets=$1
     shift
@@ -32,7 +33,7 @@ mkdir -p "$out/objects"
 echo 'check-fuzz: compiling the library for the fuzzer'
 # shellcheck disable=SC2046,SC3013 # flags; -nt is everywhere
 for file in "$top"/core/*/*.c "$top"/plugins/common/*.c "$top"/plugins/common/p2p/*.c \
-    "$top"/tools/report_read.c; do
+    "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c "$top"/tools/report_read.c; do
     name=$(echo "${file#"$top"/}" | tr / _)
     object=$out/objects/${name%.c}.o
     [ "$object" -nt "$file" ] ||

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rank 0 has published through PMIx, and the address in it as it is looked up and printed. */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/notice.h"
+
+static const struct zero__notice good = {
+    .magic = "zero-p1", .port = 29500, .has_secret = 1, .address = "10.0.0.1", .secret = {1, 2}};
+static const struct zero__notice longest = {.magic = "zero-p1", .address = "[2001:db8::7]"};
+
+const struct fuzz_seed fuzz_seeds[] = {
+    {&good, sizeof good},
+    {&longest, sizeof longest},
+    {NULL, 0},
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct zero__notice n;
+    unsigned char *copy = malloc(size ? size : 1); /* its end is where the input's is */
+
+    if (!copy)
+        return 0;
+    memcpy(copy, data, size);
+    if (!zero__notice_read(copy, size, &n)) {
+        if (strlen(n.address) >= sizeof n.address)
+            abort();
+        for (const char *c = n.address; *c; c++)
+            if ((unsigned char)*c <= ' ')
+                abort();
+    }
+    free(copy);
+    return 0;
+}
