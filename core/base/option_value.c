@@ -150,7 +150,7 @@ static bool word_find(const char *allowed, const char *text, struct zero__option
 {
     size_t len = strlen(text);
 
-    for (const char *at = allowed; len && isalpha((unsigned char)*at);) {
+    for (const char *at = allowed; len && isalnum((unsigned char)*at);) {
         size_t word = strcspn(at, "="), all = strcspn(at, " ");
         if (word == len && memcmp(at, text, len) == 0) {
             value->integer = strtoll(at + word + 1, NULL, 10);
@@ -248,7 +248,7 @@ static size_t words_print(const char *allowed, char *text, size_t bytes)
 {
     size_t used = 0;
 
-    while (isalpha((unsigned char)*allowed) && used < bytes) {
+    while (isalnum((unsigned char)*allowed) && used < bytes) {
         size_t word = strcspn(allowed, "="), all = strcspn(allowed, " ");
         used += (size_t)snprintf(text + used, bytes - used, "%.*s or ", (int)word, allowed);
         allowed += all + strspn(allowed + all, " ");

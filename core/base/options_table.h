@@ -72,9 +72,12 @@ ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
              "them")
 ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
              "Folders searched for plugins before the installed one, separated by colons")
-ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "(0,1e9]", "Ranks and devices",
+ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "[0.1,1e9]", "Ranks and devices",
              "Seconds after which a rank that does not answer is an error")
-ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "[0,1e9]", "Ranks and devices",
+ZERO__OPTION(JOIN_TIMEOUT, join_timeout, REAL, "auto", "auto=0 [0.1,86400]", "Ranks and devices",
+             "Seconds that ranks wait for each other at the start; auto: 60, or ZERO_TIMEOUT if that is "
+             "less")
+ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "0=0 [0.1,1e9]", "Ranks and devices",
              "Seconds without a sign of life after which a rank counts as stopped; that of rank 0 "
              "counts; 0: none is")
 ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")

@@ -118,6 +118,34 @@ static int compare_wishes(struct zero_runtime *rt, const char *wish)
     return err;
 }
 
+/* Ranks whose times differ give up one while another still waits: legal, and hardly ever meant. */
+static int compare_times(struct zero_runtime *rt)
+{
+    static const struct {
+        const char *name, *then;
+    } what[] = {{"ZERO_TIMEOUT", "each goes by its own"},
+                {"ZERO_HEARTBEAT", "that of rank 0 counts"}};
+    double mine[] = {zero__option_real(rt->options, ZERO__OPT_TIMEOUT),
+                     zero__option_real(rt->options, ZERO__OPT_HEARTBEAT)};
+    double(*all)[2] = calloc((size_t)rt->ranks, sizeof *all);
+    int err;
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
+    err = zero__job_allgather(rt->job, mine, sizeof mine, all);
+    for (int i = 0; i < 2 && !err && rt->rank == 0; i++) {
+        int r = 1;
+        while (r < rt->ranks && all[r][i] == all[0][i])
+            r++;
+        if (r < rt->ranks)
+            zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+                      "%s is %g s on rank 0 and %g s on rank %d: %s; give all ranks the same",
+                      what[i].name, all[0][i], all[r][i], r, what[i].then);
+    }
+    free(all);
+    return err;
+}
+
 /* Does every rank find (err) the plugin good? Else `who` is the first that does not, and why. */
 static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTES])
 {
@@ -241,6 +269,8 @@ int zero__transport_open(struct zero_runtime *rt)
     const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
     int err = rt->ranks > 1 ? compare_wishes(rt, name) : 0;
 
+    if (!err && rt->ranks > 1)
+        err = compare_times(rt);
     if (!err)
         err = *name ? open_named(rt, name) : open_any(rt, &name);
     if (!err)

@@ -205,6 +205,26 @@ static void deny(struct zero__job *job, struct zero__guest *guest)
     pthread_mutex_lock(&job->lock);
 }
 
+/*
+ * It says that it has a secret and rank 0 has none, or the other way round. Anybody may say so: it
+ * counts only for what is said when ranks are missing.
+ */
+static void part(struct zero__job *job, struct zero__guest *guest)
+{
+    int32_t n = ++job->n_unlike;
+
+    hang_up(job, guest);
+    if (n & (n - 1))
+        return;
+    pthread_mutex_unlock(&job->lock); /* a sink may take its time */
+    zero__log(job->params.log, ZERO_LOG_WARN, "job",
+              "a rank %s a secret came, and rank 0 %s (%d so far): give all ranks the same "
+              "(ZERO_SECRET_FILE), or none of them",
+              job->params.secret.known ? "without" : "with",
+              job->params.secret.known ? "has one" : "has none", n);
+    pthread_mutex_lock(&job->lock);
+}
+
 static void examine(struct zero__job *job, struct zero__guest *guest)
 {
     const struct zero__job_params *p = &job->params;
@@ -250,6 +270,8 @@ void zero__guest_serve(struct zero__job *job, struct zero__guest *guest)
                 examine(job, guest);
         } else if (e == -EPIPE) {
             hang_up(job, guest);
+        } else if (e == ZERO__LINK_MESSAGE && guest->link.in.type == ZERO__WIRE_DENIED) {
+            part(job, guest);
         } else {
             misunderstood(job, guest);
         }

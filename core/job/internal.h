@@ -116,6 +116,7 @@ struct zero__job {
     int32_t host, n_hosts;                /* own index; 0: not known before all are there */
     char interface[ZERO__INTERFACE_NAME]; /* see zero__job_interface(); empty: not known */
     int32_t n_slots, n_guests, n_denied;  /* rank 0: places for guests, taken ones; wrong proofs */
+    int32_t n_unlike; /* rank 0: guests that have no secret and should, or the other way round */
     struct zero__guest *guests;
     struct pollfd *polls; /* room for everything; filled anew for every sleep */
     int32_t *poll_who;

@@ -244,9 +244,13 @@ static void say_who_is_missing(struct zero__job *job)
 
 static void refuse_all(struct zero__job *job)
 {
-    char ranks[160], where[ZERO__RENDEZVOUS_TEXT], denied[80] = "";
+    char ranks[160], where[ZERO__RENDEZVOUS_TEXT], denied[80] = "", unlike[80] = "";
 
     zero__rendezvous_text(job, where, sizeof where);
+    if (job->n_unlike)
+        snprintf(unlike, sizeof unlike, "; connections %s a secret, which rank 0 %s: %d",
+                 job->params.secret.known ? "without" : "with",
+                 job->params.secret.known ? "has" : "does not have", job->n_unlike);
     if (job->n_denied)
         snprintf(denied, sizeof denied,
                  "; connections with another secret that were turned away: %d", job->n_denied);
@@ -254,9 +258,9 @@ static void refuse_all(struct zero__job *job)
     zero__job_refuse(job, -ETIMEDOUT,
                      "job %s: %d of %d ranks did not come within %.3g s (rank %s): they were not "
                      "started, have ended, or have another job or model name; look at their "
-                     "output; %s%s",
+                     "output (ZERO_JOIN_TIMEOUT waits longer); %s%s%s",
                      job->params.key, job->params.ranks - job->n_joined, job->params.ranks,
-                     (double)job->params.join_ns / 1e9, ranks, where, denied);
+                     (double)job->params.join_ns / 1e9, ranks, where, denied, unlike);
 }
 
 static int wait_for_all(struct zero__job *job)

@@ -137,12 +137,15 @@ static int receive(struct search *s, struct zero__link *link, void *body, uint32
 }
 
 /* Do both sides want the same: a challenge, or none? */
-static int compare_wishes(const struct search *s, bool theirs)
+static int compare_wishes(const struct search *s, struct zero__link *link, bool theirs,
+                          int64_t deadline_ns)
 {
     const struct zero__job_params *p = &s->job->params;
+    const struct zero__wire_header h = {.type = ZERO__WIRE_DENIED};
 
     if (theirs == p->secret.known)
         return 0;
+    zero__link_send(link, &h, NULL, deadline_ns); /* so that rank 0 can say it, too */
     return zero__fail(-EACCES,
                       "job %s: rank 0 at %s has %s secret, rank %d has %s: give all ranks the same "
                       "(ZERO_SECRET_FILE), or none of them",
@@ -165,7 +168,7 @@ static int challenge(struct search *s, struct zero__link *link)
         return e;
     if (link->in.type != ZERO__WIRE_CHALLENGE || link->in.bytes != sizeof nonces.zero)
         return another_protocol(s);
-    if ((e = compare_wishes(s, link->in.kind != 0)) || !p->secret.known)
+    if ((e = compare_wishes(s, link, link->in.kind != 0, deadline)) || !p->secret.known)
         return e;
     zero__auth_nonce(nonces.guest);
     memcpy(proof.nonce, nonces.guest, sizeof proof.nonce);

@@ -134,7 +134,9 @@ static bool started_by_pmix(void)
 static int from_pmix(const struct zero__options *o, struct zero__job_params *p)
 {
     double seconds = zero__option_real(o, ZERO__OPT_TIMEOUT);
-    int64_t ns = seconds < 60 ? (int64_t)(seconds * 1e9) : 60 * ZERO_SECOND;
+    int64_t ns = p->join_ns     ? p->join_ns
+                 : seconds < 60 ? (int64_t)(seconds * 1e9)
+                                : 60 * ZERO_SECOND;
     const char *job = variable("ZERO_JOB");
     int e = zero__pmix_find(p, ns);
 
@@ -207,6 +209,7 @@ static int read_options(const struct zero__options *o, struct zero__job_params *
 
     p->how = (int32_t)zero__option_int(o, ZERO__OPT_RENDEZVOUS);
     p->insecure = zero__option_int(o, ZERO__OPT_INSECURE) != 0;
+    p->join_ns = (int64_t)(zero__option_real(o, ZERO__OPT_JOIN_TIMEOUT) * 1e9);
     if ((e = read_address(o, p)))
         return e;
     return read_secret(o, &p->secret);

@@ -31,7 +31,8 @@ enum zero__wire_type {
     ZERO__WIRE_BEAT,      /* the sender lives */
     ZERO__WIRE_CHALLENGE, /* from rank 0, first: its nonce; kind: 1, or 0 when it has no secret */
     ZERO__WIRE_PROOF,     /* struct zero__wire_proof of the guest, then of rank 0 */
-    ZERO__WIRE_DENIED,    /* from rank 0: the guest's proof is wrong */
+    ZERO__WIRE_DENIED, /* from rank 0: the guest's proof is wrong; to it: not with this challenge,
+                          one side has a secret and the other none */
 };
 
 struct zero__wire_header {
@@ -58,9 +59,9 @@ struct zero__wire_hello {
 };
 
 struct zero__wire_welcome {
-    int64_t heartbeat_ns;            /* of rank 0, for all */
-    int32_t local_rank, local_ranks; /* of the receiver, on its host */
-    int32_t host, n_hosts;           /* of the receiver: an index */
+    int64_t heartbeat_ns;              /* of rank 0, for all */
+    int32_t local_rank, local_ranks;   /* of the receiver, on its host */
+    int32_t host, n_hosts;             /* of the receiver: an index */
     struct zero__wire_process process; /* of rank 0 */
     char interface[16];                /* of rank 0, see hosts.c */
 };

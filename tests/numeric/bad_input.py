@@ -248,6 +248,8 @@ def several_hosts():
          lambda r: {"WORLD_SIZE": str(2 + r)})
     meet("a rank that does not come", [r"1 of 2 ranks did not come within 3 s \(rank 1\)",
                                        "rank 0 listens at"], (), [0])
+    meet("one that does not come in its own time", [r"did not come within 0\.7 s", "ZERO_JOIN_TIMEOUT"],
+         {"ZERO_JOIN_TIMEOUT": "0.7", "ZERO_TIMEOUT": "600"}, [0])
     meet("a rank 0 that does not come", [r"rank 1 found no rank 0 at 127\.0\.0\.1:\d+ within 3 s",
                                          "Connection refused"], (), [1])
     with socket.socket() as s:
@@ -261,10 +263,20 @@ def several_hosts():
 
 
 def numbers_of_time():
-    for name, value, words in (("TIMEOUT", "0", "greater than 0"), ("TIMEOUT", "-1", "greater than 0"),
-                               ("TIMEOUT", "soon", "greater than 0"), ("HEARTBEAT", "-1", "from 0"),
+    for name, value, words in (("TIMEOUT", "0", "from 0.1"), ("TIMEOUT", "-1", "from 0.1"),
+                               ("TIMEOUT", "soon", "from 0.1"), ("TIMEOUT", "1e-3", "from 0.1"),
+                               ("HEARTBEAT", "-1", "0 or a number from 0.1"),
+                               ("HEARTBEAT", "0.01", "0 or a number from 0.1"),
+                               ("JOIN_TIMEOUT", "0", "auto or a number from 0.1"),
                                ("PORT", "70000", "from 0 to 65535"), ("PORT", "-1", "from 0")):
         refused(f"ZERO_{name}={value}", [f"ZERO_{name}={value}", words], env={f"ZERO_{name}": value})
+    jobs = [as_rank(r, 2, "times", MICRO, {"ZERO_TIMEOUT": str(20 + r), "ZERO_HEARTBEAT": str(3 * r)})
+            for r in range(2)]
+    said = [job.end(60).err for job in jobs]
+    ok(all(job.status == 0 for job in jobs) and not said[1] and
+       "ZERO_TIMEOUT is 20 s on rank 0 and 21 s on rank 1" in said[0] and
+       "ZERO_HEARTBEAT is 0 s on rank 0 and 3 s on rank 1" in said[0],
+       "ranks whose times differ work, and rank 0 warns", *[job.story() for job in jobs])
 
 
 def networks():

@@ -326,7 +326,9 @@ static void half_secret(struct rank *r, int who)
               WORDS(who ? "has no secret, rank 1 has one" : "has a secret, rank 1 has none",
                     "ZERO_SECRET_FILE"));
     else
-        fails(r, &p, -ETIMEDOUT, 4000, WORDS("(rank 1)"));
+        fails(r, &p, -ETIMEDOUT, 4000,
+              WORDS("(rank 1)", who ? "connections with a secret, which rank 0 does not have: 1"
+                                    : "connections without a secret, which rank 0 has: 1"));
 }
 
 static void only_zero_has(struct rank *r)
