@@ -26,7 +26,12 @@ near() {
     awk -v a="$(loss_of "$1")" -v b="$(loss_of "$2")" \
         'BEGIN { d = a > b ? a - b : b - a; exit !(a > 0 && d < 0.001 * a) }'
 }
-trained() { [ "$status" = 0 ] && [ -n "$(hash_of "$1")" ] || { tail -n 5 err; false; }; }
+trained() {
+    if [ "$status" != 0 ] || [ -z "$(hash_of "$1")" ]; then
+        tail -n 5 err
+        false
+    fi
+}
 
 train ordered 4
 ok 'four ranks in order' trained ordered
