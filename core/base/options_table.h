@@ -22,7 +22,8 @@ ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of 
 ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
              "Size of the buffers through which gradients are reduced")
 ZERO__OPTION(PREFETCH_BYTES, prefetch_bytes, BYTES, "128M", "[0,]", "Sharding",
-             "Parameters gathered ahead of their use in stage 3; 0: gather when asked")
+             "Parameters gathered ahead of their use in stage 3, and, counted apart, activations on "
+             "their way from and to the device (one at least); 0: each when asked")
 ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
              "Gathered parameters kept from one use to a later one in stage 3; -1: not even to the "
              "very next")
@@ -61,8 +62,9 @@ ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
              "Search steps that the memory plan may take")
 
 ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
-             "What lies outside the device, and where: optimizer:cpu or optimizer:nvme, also in "
-             "fractions, optimizer:cpu:0.6+nvme:0.4; a tier is the name of an offload plugin")
+             "What lies outside the device, and where: optimizer:cpu, optimizer:nvme, activations:cpu or "
+             "activations:nvme, also in fractions, optimizer:cpu:0.6+nvme:0.4; a tier is the name of "
+             "an offload plugin")
 ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "4M", "[64K,1G]", "Offload",
              "Bytes of each optimizer state that an update outside the device works on at a time")
 

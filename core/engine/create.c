@@ -116,9 +116,10 @@ static int device_open(struct zero_runtime *rt)
     if (err)
         return zero__while(err, "device %s", name);
     err = zero__track_create(rt);
-    if (err)
-        return err;
-    return rt->dev_ops.stream_create(rt->dev, "cpu", &rt->lanes[ZERO__Q_CPU].stream);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
+        if (zero__queue_is_stream(q))
+            err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);
+    return err;
 }
 
 static int group_default(struct zero_runtime *rt)
@@ -197,6 +198,7 @@ static void arrays_free(struct zero_runtime *rt)
     free(rt->sum_parts);
     free(rt->times.ring);
     free(rt->contributed);
+    free(rt->activations);
     free(rt->param_now);
     free(rt->grad_now);
     free(rt->zero_first);
@@ -208,8 +210,9 @@ static void dismantle(struct zero_runtime *rt, int clean)
 {
     zero__progress_stop(rt);
     zero__storage_stop(rt);
-    if (rt->lanes[ZERO__Q_CPU].stream)
-        rt->dev_ops.stream_sync(rt->dev, rt->lanes[ZERO__Q_CPU].stream, rt->timeout_ns);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (rt->lanes[q].stream)
+            rt->dev_ops.stream_sync(rt->dev, rt->lanes[q].stream, rt->timeout_ns);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].comm)
             rt->comm_ops.comm_close(rt->lanes[q].comm);

@@ -179,6 +179,26 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
     return err;
 }
 
+struct zero__body *zero__deviate_body(struct zero_runtime *rt)
+{
+    return body_anew(rt);
+}
+
+int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b)
+{
+    return body_run(rt, b);
+}
+
+int zero__deviate_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
+{
+    return pool_take(rt, bytes, at);
+}
+
+void zero__deviate_drop(struct zero_runtime *rt, uint64_t at)
+{
+    extent_drop(&rt->dev_step, at);
+}
+
 /* ---- The step -------------------------------------------------------------------------------- */
 
 /* What the program's ops before the deviation have left: gradients still being collected. */
@@ -207,6 +227,14 @@ static int planned_part(struct zero_runtime *rt)
     return 0;
 }
 
+/* Declared buffers do, and activations that are there now. */
+static int keeps_place(const struct zero_runtime *rt, const struct zero__buffer *f)
+{
+    return f->declared != ZERO_NONE && f->bytes &&
+           (!rt->model.buffers[f->declared].activation ||
+            zero__activations_keeps(rt, f->declared));
+}
+
 int zero__deviate_begin(struct zero_runtime *rt)
 {
     struct deviation *d = &rt->dev_step;
@@ -229,7 +257,7 @@ int zero__deviate_begin(struct zero_runtime *rt)
                              d->grad_at[i] + rt->model.segments[i].padded *
                                                  zero_dtype_bytes(rt->model.segments[i].dtype));
     for (uint32_t i = 0; i < rt->body->n_buffers && !err; i++)
-        if (rt->body->buffers[i].declared != ZERO_NONE && rt->body->buffers[i].bytes)
+        if (keeps_place(rt, &rt->body->buffers[i]))
             err = extent_add(d, rt->body->buffers[i].offset,
                              rt->body->buffers[i].offset + rt->body->buffers[i].bytes);
     d->on = !err;
@@ -292,7 +320,7 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
                                : zero__param_address(rt, rt->body, i, rt->states.homes[i].param);
     if (!err && pass == ZERO_BACKWARD)
         err = gradients_open(rt, unit);
-    return err;
+    return err ? err : zero__activations_deviate(rt, unit, pass);
 }
 
 int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -322,7 +350,11 @@ static int trains(const struct zero_runtime *rt, uint32_t unit)
 
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
+    int err = zero__activations_deviate_end(rt);
+
     places_drop(rt, unit, rt->dev_step.param_at);
+    if (err)
+        return failed(rt, err);
     if (pass == ZERO_FORWARD || !trains(rt, unit))
         return 0;
     if (++rt->dev_step.backward[unit] >= declared_backward(rt, unit))

@@ -155,7 +155,7 @@ int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
     s->start_ns = zero__now_ns();
     zero__track_start(rt, queue, s, rt->lanes[queue].started + 1);
-    if (queue == ZERO__Q_CPU) {
+    if (zero__queue_is_stream(queue)) {
         int err = zero__execute_kernels(rt, &s->body->ops[s->op], s);
         return err ? err : rt->dev_ops.event_record(rt->dev, s->event, rt->lanes[queue].stream);
     }

@@ -47,6 +47,8 @@ static int program_equip(struct zero_runtime *rt, int first)
     int err = zero__ranks_agree(rt);
 
     if (!err && !first)
+        err = zero__tiers_fit(rt);
+    if (!err && !first)
         err = zero__memory_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
     if (!err)
         err = zero__lanes_size(rt);

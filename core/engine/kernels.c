@@ -112,13 +112,13 @@ static int scalars(struct zero_runtime *rt, const struct zero__op *op, const str
 }
 
 /* Between tiers: both are memory. */
-static int copy(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+static int tiers_copy(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
 {
     const struct zero__access *x = &s->body->accesses[op->first_access];
 
     for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
         int err = rt->dev_ops.copy(rt->dev, at(rt, s, &x[i + 1]), at(rt, s, &x[i]), x[i].bytes,
-                                   rt->lanes[ZERO__Q_CPU].stream);
+                                   rt->lanes[op->queue].stream);
         if (err)
             return err;
     }
@@ -227,7 +227,9 @@ int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, st
     case ZERO__SCALARS:
         return scalars(rt, op, s);
     case ZERO__COPY:
-        return copy(rt, op, s);
+    case ZERO__SAVE:
+    case ZERO__RESTORE:
+        return tiers_copy(rt, op, s);
     case ZERO__UPDATE:
         return update(rt, op, s);
     default:

@@ -71,7 +71,7 @@ static int lane_size(struct zero_runtime *rt, uint32_t q, uint32_t want)
     if (!wide.slots)
         return zero__fail(-ENOMEM, "no memory for a queue of %u ops", n);
     wide.capacity = n;
-    for (uint32_t i = 0; i < n && !err && (q == ZERO__Q_CPU || q == ZERO__Q_COMPUTE); i++)
+    for (uint32_t i = 0; i < n && !err && (zero__queue_is_stream(q) || q == ZERO__Q_COMPUTE); i++)
         err = rt->dev_ops.event_create(rt->dev, &wide.slots[i].event);
     if (err) {
         slots_free(rt, &wide);

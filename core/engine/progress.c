@@ -39,7 +39,8 @@ static int lanes_start(struct zero_runtime *rt)
             continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
-            if (!waits_over(rt, s) || (q == ZERO__Q_CPU && l->started - l->done >= MOST_LAUNCHED))
+            if (!waits_over(rt, s) ||
+                (zero__queue_is_stream(q) && l->started - l->done >= MOST_LAUNCHED))
                 break;
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)
@@ -59,7 +60,7 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
     struct lane *l = &rt->lanes[q];
     int n = 0;
 
-    while (l->done < (q == ZERO__Q_CPU ? l->started : l->issued)) {
+    while (l->done < (q == ZERO__Q_COMPUTE ? l->issued : l->started)) {
         struct slot *s = zero__lane_slot(l, l->done + 1);
         if (q == ZERO__Q_COMPUTE && (!s->released || !s->on_stream))
             break; /* still held; on the host, release itself counts it */
@@ -75,6 +76,17 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
         n++;
     }
     return n;
+}
+
+static int streams_done(struct zero_runtime *rt)
+{
+    int n = 0, all = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
+        n = zero__queue_is_stream(q) || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
+        all += n;
+    }
+    return n < 0 ? n : all;
 }
 
 /*
@@ -208,13 +220,13 @@ static int turn(struct zero_runtime *rt, int *culprit)
     pthread_mutex_lock(&rt->lock);
     started = lanes_start(rt);
     for (int again = started >= 0; again;) {
-        int a = device_done(rt, ZERO__Q_CPU), b = device_done(rt, ZERO__Q_COMPUTE);
-        if (a < 0 || b < 0) {
-            started = a < 0 ? a : b;
+        int n = streams_done(rt);
+        if (n < 0) {
+            started = n;
             break;
         }
-        moved += a + b;
-        again = a + b > 0;
+        moved += n;
+        again = n > 0;
         int more = again ? lanes_start(rt) : 0;
         if (more < 0) {
             started = more;

@@ -104,6 +104,14 @@ struct extent {
     uint64_t first, last;
 };
 
+/* An activation in the body that runs. */
+struct activation {
+    uint64_t bytes; /* saved; 0: not yet */
+    uint8_t *now;   /* where it is, in a use that produces or consumes it */
+    int consumed;   /* the latter */
+    uint64_t taken; /* out of order: its place in the pool, or UINT64_MAX */
+};
+
 struct deviation {
     int on;
     struct extent *used; /* sorted */
@@ -178,6 +186,7 @@ struct zero_runtime {
     int has_updated; /* the program that runs has: parts of its update may be under way */
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;
+    struct activation *activations; /* by declared buffer */
     struct deviation dev_step;
     uint64_t *zero_first, *zero_count; /* by segment, arguments of zero__gradients_zero() */
 
@@ -269,6 +278,8 @@ int zero__tiers_load(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);
+/* The program that is now the first one needs no more of them than they have. */
+int zero__tiers_fit(struct zero_runtime *rt);
 
 /* ---- storage.c */
 
@@ -281,6 +292,9 @@ int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uin
                        void *to);
 int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                         const void *from);
+/* The same of a transient buffer at `off` in its slab; one of to, from is NULL. */
+int zero__storage_move(struct zero_runtime *rt, uint64_t off, uint64_t bytes, void *to,
+                       const void *from);
 
 /* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
 
@@ -399,6 +413,25 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 /* The body is over; its order is kept for the next step. */
 int zero__deviate_end(struct zero_runtime *rt);
 
+/* The same for a copy of an activation: runs the body, takes room in the pool, gives it back. */
+int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b);
+struct zero__body *zero__deviate_body(struct zero_runtime *rt);
+int zero__deviate_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at);
+void zero__deviate_drop(struct zero_runtime *rt, uint64_t at);
+
+/* ---- activations.c */
+
+/* A body begins: nothing is saved. */
+void zero__activations_open(struct zero_runtime *rt);
+/* A use of the program begins, whose op is given; it ends. */
+void zero__activations_use(struct zero_runtime *rt, const struct zero__op *op);
+void zero__activations_end(struct zero_runtime *rt);
+/* The same of a use out of order. */
+int zero__activations_deviate(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
+int zero__activations_deviate_end(struct zero_runtime *rt);
+/* Its planned place on the device holds an activation that was saved. */
+int zero__activations_keeps(const struct zero_runtime *rt, uint32_t declared);
+
 /* ---- step.c */
 
 /* Ends the micro-step or evaluation that is open, if any. */
@@ -416,6 +449,9 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
 uint32_t zero__track_mark(const struct zero_runtime *rt);
 /* The host has seen everything issued done, or all but what goes on behind an update. */
 void zero__track_host(struct zero_runtime *rt, int but_behind);
+/* The use that was acquired goes on in a stream of the application; it is released there. */
+void zero__track_acquired(struct zero_runtime *rt, void *stream);
+void zero__track_released(struct zero_runtime *rt, void *stream);
 
 /* ---- values.c */
 

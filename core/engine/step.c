@@ -40,6 +40,7 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
             rt->peak.most[c] = rt->live[kind].most[c];
     if (rt->live[kind].all > rt->peak.all)
         rt->peak.all = rt->live[kind].all;
+    zero__activations_open(rt);
     pthread_mutex_lock(&rt->lock);
     zero__lanes_mark(rt);
     for (uint32_t q = 0; q < ZERO__N_QUEUES && kind == ZERO__UPDATE_BODY; q++)
@@ -149,6 +150,7 @@ static void pointers_set(struct zero_runtime *rt, const struct zero__op *op)
             rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
     }
     rt->beta_now = op->flags & ZERO__OP_FIRST ? 0.0f : 1.0f;
+    zero__activations_use(rt, op);
 }
 
 static void pointers_clear(struct zero_runtime *rt, uint32_t unit)
@@ -206,8 +208,6 @@ int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     if (rt->held)
         return zero__fail(-EBUSY, "unit %s is still held: release it before unit %s",
                           rt->model.units[rt->use.unit].name, rt->model.units[unit].name);
-    /* The data is there before this returns, so whatever the stream does later finds it. */
-    (void)stream;
     if (!rt->dev_step.on) {
         const struct zero__op *op = rt->pc < rt->body->n_ops ? &rt->body->ops[rt->pc] : NULL;
         if (!op || op->unit != unit || op->pass != pass)
@@ -217,6 +217,9 @@ int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
         err = rt->dev_step.on ? zero__deviate_acquire(rt, unit, pass) : acquire_planned(rt);
     if (err)
         return zero__while(err, "unit %s", rt->model.units[unit].name);
+    /* The data is there, so whatever the stream does later finds it. */
+    if (!rt->dev_step.on)
+        zero__track_acquired(rt, stream);
     rt->held = 1;
     rt->use = (struct zero_use){unit, pass};
     return 0;
@@ -266,6 +269,8 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
         return err ? err : zero__deviate_release(rt, unit, pass);
     }
     const struct zero__op *op = &rt->body->ops[rt->pc - 1];
+    zero__activations_end(rt);
+    zero__track_released(rt, stream);
     err = compute_end(rt, stream);
     if (!err)
         err = advance(rt);
@@ -311,6 +316,11 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
 {
     if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
         zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
+        return NULL;
+    }
+    if (rt->model.buffers[buffer].activation) {
+        zero__fail(-EINVAL, "%s is an activation: zero_activation() has its address",
+                   rt->model.buffers[buffer].name);
         return NULL;
     }
     uint32_t id = rt->body->declared[buffer];

@@ -24,6 +24,11 @@ static uint64_t place_in_memory(const struct zero_runtime *rt, const struct zero
     return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_CPU, 0)].bytes : 0);
 }
 
+static uint64_t place_on_disk(const struct zero_runtime *rt, const struct zero__buffer *f)
+{
+    return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes : 0);
+}
+
 /*
  * Requests of an op, from its pairs of accesses; lock held. Buffers begin at multiples of pages and
  * share none, so whole pages are transferred, which is what disks want.
@@ -42,7 +47,7 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
         const struct zero__buffer *d = zero__buffer_of(&rt->states, s->body, disk->buffer);
         const struct zero__buffer *m = zero__buffer_of(&rt->states, s->body, memory->buffer);
         ios[i] = (struct zero_io){.op = reads ? ZERO_IO_READ : ZERO_IO_WRITE,
-                                  .store_off = d->offset + disk->off,
+                                  .store_off = place_on_disk(rt, d) + disk->off,
                                   .buf = {rt->tiers[ZERO__T_DISK].mr,
                                           place_in_memory(rt, m) + memory->off,
                                           zero__whole_pages(disk->bytes)}};
@@ -234,10 +239,10 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
     return zero__lanes_wait(rt, ordinals, NULL);
 }
 
-static int access_pieces(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
-                         uint8_t *to, const uint8_t *from)
+/* `off`: in the store. */
+static int access_pieces(struct zero_runtime *rt, uint64_t off, uint64_t bytes, uint8_t *to,
+                         const uint8_t *from)
 {
-    const struct zero__buffer *f = &rt->states.buffers[home];
     uint8_t *bounce =
         rt->slabs[zero__slab(ZERO__T_CPU, 0)].base + rt->states.buffers[rt->states.bounce].offset;
     int err = 0;
@@ -247,13 +252,13 @@ static int access_pieces(struct zero_runtime *rt, uint32_t home, uint64_t off, u
         uint64_t n = bytes < ZERO_STAGING_BYTES ? bytes : ZERO_STAGING_BYTES;
         uint64_t whole = zero__whole_pages(head + n);
         if (to || head || whole != n) /* what lies around what is written stays */
-            err = bounce_run(rt, ZERO_IO_READ, f->offset + page, whole);
+            err = bounce_run(rt, ZERO_IO_READ, page, whole);
         if (!err && to) {
             memcpy(to, bounce + head, n);
             to += n;
         } else if (!err) {
             memcpy(bounce + head, from, n);
-            err = bounce_run(rt, ZERO_IO_WRITE, f->offset + page, whole);
+            err = bounce_run(rt, ZERO_IO_WRITE, page, whole);
             from += n;
         }
         off += n;
@@ -265,11 +270,17 @@ static int access_pieces(struct zero_runtime *rt, uint32_t home, uint64_t off, u
 int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                        void *to)
 {
-    return access_pieces(rt, home, off, bytes, to, NULL);
+    return access_pieces(rt, rt->states.buffers[home].offset + off, bytes, to, NULL);
 }
 
 int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                         const void *from)
 {
-    return access_pieces(rt, home, off, bytes, NULL, from);
+    return access_pieces(rt, rt->states.buffers[home].offset + off, bytes, NULL, from);
+}
+
+int zero__storage_move(struct zero_runtime *rt, uint64_t off, uint64_t bytes, void *to,
+                       const void *from)
+{
+    return access_pieces(rt, off + rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes, bytes, to, from);
 }

@@ -61,10 +61,11 @@ int zero__tiers_load(struct zero_runtime *rt)
         uint32_t tier = ZERO__T_DEVICE;
         if (strcmp(place->tier, "device") != 0)
             err = tier_load(rt, place->tier, &tier);
-        if (!err && tier != ZERO__T_DEVICE && place->what != ZERO__P_OPTIMIZER)
+        if (!err && tier != ZERO__T_DEVICE && place->what != ZERO__P_OPTIMIZER &&
+            place->what != ZERO__P_ACTIVATIONS)
             err = zero__fail(-ENOTSUP,
                              "ZERO_OFFLOAD=%s: %s stay on the device in this version; optimizer "
-                             "states can lie elsewhere",
+                             "states and activations can lie elsewhere",
                              text, zero__placed_name(place->what));
         if (!err)
             rt->placed[place->what][tier] += (uint16_t)place->parts;
@@ -117,7 +118,8 @@ static int cpu_open(struct zero_runtime *rt)
 static int disk_open(struct zero_runtime *rt)
 {
     struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
-    uint64_t bytes = rt->states.bytes[ZERO__T_DISK];
+    uint64_t states = rt->states.bytes[ZERO__T_DISK];
+    uint64_t bytes = states + zero__whole_pages(rt->programs[0]->transient_bytes[ZERO__T_DISK]);
     struct tier *t = &rt->tiers[ZERO__T_DISK];
 
     if (!t->name || !bytes)
@@ -134,7 +136,24 @@ static int disk_open(struct zero_runtime *rt)
     if (base == MAP_FAILED)
         return zero__fail(-errno, "no addresses for %llu bytes on the disk: %s",
                           (unsigned long long)bytes, strerror(errno));
-    rt->slabs[zero__slab(ZERO__T_DISK, 0)] = (struct slab){.base = base, .bytes = bytes};
+    rt->slabs[zero__slab(ZERO__T_DISK, 0)] = (struct slab){.base = base, .bytes = states};
+    rt->slabs[zero__slab(ZERO__T_DISK, 1)] =
+        (struct slab){.base = base ? (uint8_t *)base + states : NULL, .bytes = bytes - states};
+    return 0;
+}
+
+int zero__tiers_fit(struct zero_runtime *rt)
+{
+    for (uint32_t i = ZERO__T_DEVICE + 1; i < ZERO__N_TIERS; i++) {
+        uint64_t wanted = zero__whole_pages(rt->programs[0]->transient_bytes[i]);
+        if (wanted > rt->slabs[zero__slab(i, 1)].bytes)
+            return zero__fail(-ENOMEM,
+                              "the new order needs %llu bytes in tier %s, where %llu were reserved "
+                              "at commit: declare an order that keeps as many activations before "
+                              "zero_commit()",
+                              (unsigned long long)wanted, rt->tiers[i].name,
+                              (unsigned long long)rt->slabs[zero__slab(i, 1)].bytes);
+    }
     return 0;
 }
 
@@ -150,7 +169,7 @@ void zero__tiers_close(struct zero_runtime *rt)
     struct slab *disk = &rt->slabs[zero__slab(ZERO__T_DISK, 0)];
 
     if (disk->base)
-        munmap(disk->base, disk->bytes);
+        munmap(disk->base, disk[0].bytes + disk[1].bytes);
     for (uint32_t i = ZERO__N_TIERS; i-- > 0;) {
         struct tier *t = &rt->tiers[i];
         if (t->store && t->ops.close(t->store))

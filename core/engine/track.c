@@ -4,7 +4,7 @@
  * transports and of the application, and every wait of the step program. Clocks follow the ops as
  * they start, so what is found does not depend on timing:
  *
- * - The compute lane is one stream. The cpu lane is the device's own.
+ * - The compute lane is one stream. Lanes that are streams of the device are its own.
  * - Collectives of one lane may overlap, and so may transfers to and from a disk: each stands on
  *   one of WIDTH streams, in turn, after the start of the one before it; a further stream per lane
  *   follows their ends in order, because a wait for an op is one for all before it.
@@ -95,7 +95,7 @@ int zero__track_size(struct zero_runtime *rt)
 
     for (uint32_t q = 0; t && q < ZERO__N_QUEUES; q++) {
         uint32_t n = rt->lanes[q].capacity;
-        if (q == ZERO__Q_CPU || n <= t->n_done[q])
+        if (zero__queue_is_stream(q) || n <= t->n_done[q])
             continue;
         free(t->done[q]); /* nothing is in flight; the device frees the events */
         t->n_done[q] = 0;
@@ -135,7 +135,7 @@ static void record(struct zero_runtime *rt, void *event, void *stream)
 /* The event of an op's end. */
 static void *done_event(struct zero_runtime *rt, uint32_t q, uint64_t ordinal)
 {
-    if (q == ZERO__Q_CPU)
+    if (zero__queue_is_stream(q))
         return zero__lane_slot(&rt->lanes[q], ordinal)->event;
     return rt->tracker->done[q][ordinal & (rt->tracker->n_done[q] - 1)];
 }
@@ -181,7 +181,7 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
         return;
     }
     uint32_t k = zero__queue_overlaps(q) ? (uint32_t)(ordinal % width_of(q)) : 0;
-    void *stream = q == ZERO__Q_CPU ? rt->lanes[q].stream : t->streams[q][k];
+    void *stream = zero__queue_is_stream(q) ? rt->lanes[q].stream : t->streams[q][k];
 
     if (s->mark)
         wait(rt, stream, t->marks[s->mark % MARKS]);
@@ -190,7 +190,7 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
     for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
         if (s->waits[w])
             wait(rt, stream, done_event(rt, w, s->waits[w]));
-    if (q == ZERO__Q_CPU) { /* its launches say what they touch; functions do not */
+    if (zero__queue_is_stream(q)) { /* its launches say what they touch; functions do not */
         if (rt->optimizer == ZERO__CALLBACK && s->body->ops[s->op].kind == ZERO__UPDATE)
             touch(rt, s, stream);
         return;
@@ -204,4 +204,19 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
         stream = t->ends[q];
     }
     record(rt, done_event(rt, q, ordinal), stream);
+}
+
+void zero__track_acquired(struct zero_runtime *rt, void *stream)
+{
+    if (rt->tracker && stream)
+        wait(rt, stream, done_event(rt, ZERO__Q_COMPUTE, rt->use_ordinal));
+}
+
+void zero__track_released(struct zero_runtime *rt, void *stream)
+{
+    if (!rt->tracker || !stream)
+        return;
+    void *done = done_event(rt, ZERO__Q_COMPUTE, rt->use_ordinal);
+    record(rt, done, stream);
+    wait(rt, rt->tracker->streams[ZERO__Q_COMPUTE][0], done);
 }

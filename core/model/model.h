@@ -56,9 +56,11 @@ struct zero__group {
     struct zero_hyper hyper;
 };
 
+/* A declared buffer, or an activation, which may leave the device between its two uses. */
 struct zero__declared {
     char *name;
     struct zero_buffer_desc desc;
+    int activation;
 };
 
 struct zero__order {
@@ -87,6 +89,8 @@ int zero__model_add_group(struct zero__model *m, const struct zero_group_desc *d
 int zero__model_add_param(struct zero__model *m, uint32_t unit, const struct zero_param_desc *d,
                           uint32_t *param);
 int zero__model_add_buffer(struct zero__model *m, const struct zero_buffer_desc *d, uint32_t *b);
+int zero__model_add_activation(struct zero__model *m, const struct zero_activation_desc *d,
+                               uint32_t *activation);
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n);
 /* Fills an order that the application did not set: forward, then backward in reverse. */

@@ -181,11 +181,46 @@ int zero__model_add_buffer(struct zero__model *m, const struct zero_buffer_desc 
         return zero__fail(-ENOMEM, "no memory for buffer %s", d->name);
     struct zero__declared *x = &m->buffers[m->n_buffers];
     x->desc = *d;
+    x->activation = 0;
     err = name_copy(d->name, &x->name);
     if (err)
         return err;
     x->desc.name = x->name;
     *b = m->n_buffers++;
+    return 0;
+}
+
+int zero__model_add_activation(struct zero__model *m, const struct zero_activation_desc *d,
+                               uint32_t *activation)
+{
+    const struct zero_buffer_desc b = {.size = sizeof b,
+                                       .name = d->name,
+                                       .memory_class = ZERO_CLASS_ACTIVATIONS,
+                                       .bytes = d->bytes,
+                                       .from_unit = d->from_unit,
+                                       .from_pass = d->from_pass,
+                                       .to_unit = d->to_unit,
+                                       .to_pass = d->to_pass};
+    uint32_t id;
+    int err = name_check("activation", d->name);
+
+    if (err)
+        return err;
+    if (d->flags || d->reserved)
+        return zero__fail(-EINVAL, "activation %s: unknown flags 0x%x", d->name, d->flags);
+    if (d->bytes == 0)
+        return zero__fail(-EINVAL, "activation %s has no bytes", d->name);
+    if (d->from_unit >= m->n_units || d->to_unit >= m->n_units)
+        return zero__fail(-EINVAL, "activation %s: units %u, %u are not registered (%u are)",
+                          d->name, d->from_unit, d->to_unit, m->n_units);
+    for (uint32_t i = 0; i < m->n_buffers; i++)
+        if (m->buffers[i].activation && strcmp(m->buffers[i].name, d->name) == 0)
+            return zero__fail(-EEXIST, "activation %s is there already: names are unique", d->name);
+    err = zero__model_add_buffer(m, &b, &id);
+    if (err)
+        return err;
+    m->buffers[id].activation = 1;
+    *activation = id;
     return 0;
 }
 

@@ -58,6 +58,7 @@ void zero__body_free(struct zero__body *b)
     free(b->waits);
     free(b->buffers);
     free(b->declared);
+    free(b->away);
     *b = (struct zero__body){0};
 }
 
@@ -66,14 +67,14 @@ const char *zero__op_name(uint32_t kind)
     static const char *const names[ZERO__N_OPS] = {"gather", "compute", "fill", "accumulate",
                                                    "reduce", "publish", "map", "sumsq",
                                                    "total", "norm", "scalars", "fetch", "copy",
-                                                   "update", "writeback", "free"};
+                                                   "update", "writeback", "save", "restore", "free"};
     return kind < ZERO__N_OPS ? names[kind] : "?";
 }
 
 const char *zero__queue_name(uint32_t queue)
 {
-    static const char *const names[ZERO__N_QUEUES + 1] = {"compute", "gather",    "reduce", "cpu",
-                                                          "fetch",   "writeback", "-"};
+    static const char *const names[ZERO__N_QUEUES + 1] = {
+        "compute", "gather", "reduce", "cpu", "fetch", "writeback", "load", "store", "-"};
     return queue <= ZERO__N_QUEUES ? names[queue] : "?";
 }
 

@@ -10,6 +10,8 @@
  *   they are reduced, and the buffer is freed only when the room is wanted: bucket bytes in the
  *   list never exceed two buckets plus the largest unit's gradient (a tied unit that is larger
  *   than a bucket and waits for another contribution is the exception: it cannot be cut short).
+ * - Activations leave the device behind the use that produces them and are back before the use that
+ *   consumes them; see emit_activation.c.
  */
 #include "schedule/emit.h"
 
@@ -30,11 +32,14 @@ static int emit_start(struct emit *e)
     e->left = calloc(n_units + 1, sizeof *e->left);
     e->retire = calloc(n_units + 1, sizeof *e->retire);
     e->b->declared = malloc((e->m->n_buffers + 1) * sizeof *e->b->declared);
-    if (!e->keep || !e->gathered || !e->grads || !e->left || !e->retire || !e->b->declared)
+    e->b->away = malloc((e->m->n_buffers + 1) * sizeof *e->b->away);
+    if (!e->keep || !e->gathered || !e->grads || !e->left || !e->retire || !e->b->declared ||
+        !e->b->away)
         return zero__fail(-ENOMEM, "no memory for a step program of %u uses", n);
     memset(e->gathered, 0xff, (n + 1) * sizeof *e->gathered);
     memset(e->grads, 0xff, (n_units + 1) * sizeof *e->grads);
     memset(e->b->declared, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->declared);
+    memset(e->b->away, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->away);
     for (uint32_t i = 0; i < n; i++)
         if (e->uses[i].pass == ZERO_BACKWARD)
             e->left[e->uses[i].unit]++;
@@ -44,7 +49,8 @@ static int emit_start(struct emit *e)
         if (zero__unit_grad_bytes(e, u) > largest)
             largest = zero__unit_grad_bytes(e, u);
     e->bucket_limit += largest;
-    return zero__declared_lives(e);
+    int err = zero__declared_lives(e);
+    return err ? err : zero__saves_begin(e);
 }
 
 static void emit_end(struct emit *e)
@@ -55,6 +61,7 @@ static void emit_end(struct emit *e)
     free(e->left);
     free(e->retire);
     free(e->lives);
+    zero__saves_end(e);
 }
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -254,16 +261,21 @@ static int emit_uses(struct emit *e)
             e->ahead -= zero__unit_gathered_bytes(e, e->uses[i].unit);
         int err = gathers_up_to(e, i);
         if (!err)
+            err = zero__saves_return(e, i);
+        if (!err)
             err = compute(e, i);
         if (!err)
             err = release(e, i);
+        if (!err)
+            err = zero__saves_leave(e, i);
         if (!err && e->uses[i].pass == ZERO_BACKWARD && zero__unit_trains(e->m, e->uses[i].unit) &&
             --e->left[e->uses[i].unit] == 0)
             err = zero__grad_close(e, e->uses[i].unit);
         if (err)
             return err;
     }
-    return zero__grad_retire_all(e);
+    int err = zero__grad_retire_all(e);
+    return err ? err : zero__saves_finish(e);
 }
 
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,

@@ -9,6 +9,15 @@ struct emit_life {
     uint32_t first, last; /* uses; ZERO_NONE: not in this body */
 };
 
+/* Buffers that an op still reads whose room may be had again, oldest first. */
+struct emit_leaving {
+    struct emit_left {
+        uint32_t id, use; /* the use that it was read behind */
+    } *list;
+    uint32_t head, tail;
+    uint64_t bytes;
+};
+
 struct emit {
     const struct zero__model *m;
     const struct zero__recipe *r;
@@ -33,6 +42,12 @@ struct emit {
     uint64_t bucket_live, bucket_limit;
 
     struct emit_life *lives; /* by declared buffer */
+
+    uint32_t *returns, n_returns;    /* activations that come back, as they are consumed */
+    uint32_t *stage;                 /* by declared buffer: it comes back from a disk by way of */
+    uint32_t next_fetch, next_return; /* in returns */
+    uint64_t move_limit, staged, returned; /* bytes: at most under way; so far ahead of their use */
+    struct emit_leaving leaving, leaving_host;
 };
 
 /* Some segment of the unit is trainable. */
@@ -74,6 +89,13 @@ int zero__grad_retire_all(struct emit *e);
 int zero__declared_lives(struct emit *e);
 int zero__declared_access(struct emit *e, uint32_t use);
 int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
+
+/* Activations that leave the device; see emit_activation.c. */
+int zero__saves_begin(struct emit *e);
+int zero__saves_return(struct emit *e, uint32_t use);
+int zero__saves_leave(struct emit *e, uint32_t use);
+int zero__saves_finish(struct emit *e);
+void zero__saves_end(struct emit *e);
 
 /* Ends a transient buffer at the marker at index *marked, which is appended if it is not there. */
 int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id);

@@ -42,7 +42,10 @@ int zero__declared_lives(struct emit *e)
         uint32_t first = first_match(e, d->from_unit, d->from_pass);
         uint32_t last = last_match(e, d->to_unit, d->to_pass);
 
-        if (first != ZERO_NONE && last == ZERO_NONE && d->to_pass == ZERO_BACKWARD)
+        if (e->m->buffers[i].activation) { /* what is not consumed lives in its first use alone */
+            if (first == ZERO_NONE || last == ZERO_NONE)
+                last = first;
+        } else if (first != ZERO_NONE && last == ZERO_NONE && d->to_pass == ZERO_BACKWARD)
             last = last_match(e, d->to_unit, ZERO_FORWARD); /* an evaluation */
         if (first == ZERO_NONE || last == ZERO_NONE)
             first = last = ZERO_NONE;
@@ -53,6 +56,13 @@ int zero__declared_lives(struct emit *e)
         e->lives[i] = (struct emit_life){first, last};
     }
     return 0;
+}
+
+static uint32_t role_of(const struct emit *e, uint32_t i, uint32_t use)
+{
+    if (!e->m->buffers[i].activation)
+        return ZERO__R_DECLARED;
+    return e->lives[i].first == use ? ZERO__R_PRODUCED : ZERO__R_CONSUMED;
 }
 
 int zero__declared_access(struct emit *e, uint32_t use)
@@ -67,7 +77,8 @@ int zero__declared_access(struct emit *e, uint32_t use)
             e->b->buffers[e->b->n_buffers - 1].first = e->b->n_ops - 1;
         }
         if (!err && (e->lives[i].first == use || e->lives[i].last == use))
-            err = zero__body_access(e->b, e->b->declared[i], ZERO_NONE, ZERO__R_DECLARED, 1, 0, bytes);
+            err = zero__body_access(e->b, e->b->declared[i], ZERO_NONE, role_of(e, i, use), 1, 0,
+                                    bytes);
         if (err)
             return err;
     }

@@ -27,7 +27,7 @@
 enum zero__tier {
     ZERO__T_DEVICE,
     ZERO__T_CPU,  /* memory of the host, beside the device's */
-    ZERO__T_DISK, /* a store that is read and written by requests; it has no transients */
+    ZERO__T_DISK, /* a store that is read and written by requests */
     ZERO__N_TIERS,
 };
 
@@ -70,6 +70,8 @@ enum zero__queue {
     ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update; copies of a tile */
     ZERO__Q_FETCH,
     ZERO__Q_WRITEBACK,
+    ZERO__Q_LOAD,  /* copies to the device, */
+    ZERO__Q_STORE, /* and from it, which wait for others than those */
     ZERO__N_QUEUES,
     ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
 };
@@ -77,7 +79,13 @@ enum zero__queue {
 /* What an update still has to do in these queues goes on behind the body that follows. */
 static inline int zero__queue_is_behind(uint32_t queue)
 {
-    return queue == ZERO__Q_GATHER || queue == ZERO__Q_WRITEBACK;
+    return queue == ZERO__Q_GATHER || queue == ZERO__Q_WRITEBACK || queue == ZERO__Q_STORE;
+}
+
+/* The queue is a stream of the device; its ops start and end in order. */
+static inline int zero__queue_is_stream(uint32_t queue)
+{
+    return queue == ZERO__Q_CPU || queue == ZERO__Q_LOAD || queue == ZERO__Q_STORE;
 }
 
 /* Ops of the queue start in order, but several are under way; they are counted done in order. */
@@ -103,6 +111,8 @@ enum zero__op_kind {
     ZERO__COPY,       /* between device and host */
     ZERO__UPDATE,     /* optimizer, on the rank's part of a unit, or on a tile of it */
     ZERO__WRITEBACK,  /* to the disk */
+    ZERO__SAVE,       /* an activation leaves the device */
+    ZERO__RESTORE,    /* and comes back */
     ZERO__FREE,       /* marker: buffers of the op's list end here */
     ZERO__N_OPS,
 };
@@ -117,6 +127,8 @@ enum zero__role {
     ZERO__R_MOMENTUM,
     ZERO__R_VARIANCE,
     ZERO__R_DECLARED,
+    ZERO__R_PRODUCED, /* an activation, in the use that writes it */
+    ZERO__R_CONSUMED, /* in the use that reads it again */
 };
 
 /* Bytes off … off + bytes of a buffer, read or written. */
@@ -171,6 +183,7 @@ struct zero__body {
     uint32_t cap_ops, cap_accesses, cap_waits, cap_buffers;
     uint32_t n_homes;
     uint32_t *declared; /* by declared buffer: its id in this body, or ZERO_NONE */
+    uint32_t *away; /* likewise: of an activation that leaves the device, where it lies meanwhile */
     uint32_t in_queue[ZERO__N_QUEUES]; /* ops per queue */
     uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
     uint64_t wire_bytes;
@@ -243,6 +256,13 @@ int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
 int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
                          const struct zero__states *s, uint32_t unit, int open, int last,
                          struct zero__body *b);
+/*
+ * One copy of an activation, between `at` in the device's transients and where it lies in `planned`,
+ * which is memory of the host.
+ */
+int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
+                    const struct zero__body *planned, uint32_t declared, uint64_t at, int out,
+                    struct zero__body *b);
 int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads);
 /*
  * `update`: the linked update body whose last ops may still be under way when this one begins;

@@ -160,7 +160,7 @@ static int own_add(const struct zero__model *m, const struct zero__recipe *r,
         err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES,
                        &s->staging);
     s->bounce = ZERO_NONE;
-    if (!err && s->bytes[ZERO__T_DISK])
+    if (!err && (s->bytes[ZERO__T_DISK] || r->placed[ZERO__P_ACTIVATIONS][ZERO__T_DISK]))
         err = home_add(s, ZERO__T_CPU, ZERO_CLASS_OTHER, ZERO_NONE,
                        ZERO_STAGING_BYTES + 2 * ZERO_BUFFER_ALIGN, &s->bounce);
     return err;

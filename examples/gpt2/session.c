@@ -45,15 +45,24 @@ static int acquire(void *arg, struct gpt2_use use, struct gpt2_param *params)
         if (!p->value || (use.backward && !p->gradient))
             return -EFAULT;
     }
+    s->backward = use.backward;
     s->since_ns = gpt2_now_ns();
     return 0;
 }
 
+/* What a block saves for its backward pass is complete when its forward pass ends. */
 static int release(void *arg, struct gpt2_use use)
 {
     struct gpt2_session *s = arg;
+    const uint32_t blocks = s->shape.model.n_layers;
+    int err = 0;
 
     s->compute_ns += gpt2_now_ns() - s->since_ns;
+    if (!use.backward && use.unit >= GPT2_UNIT_BLOCK && use.unit < GPT2_UNIT_BLOCK + blocks)
+        err = zero_activation_save(s->rt, s->regions[GPT2_SAVED + use.unit - GPT2_UNIT_BLOCK], NULL,
+                                   gpt2_block_saved(&s->shape), NULL);
+    if (err)
+        return err;
     return zero_release(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD,
                         NULL);
 }
@@ -61,7 +70,13 @@ static int release(void *arg, struct gpt2_use use)
 static void *region_of(void *arg, uint32_t region)
 {
     struct gpt2_session *s = arg;
-    return zero_buffer(s->rt, s->regions[region]);
+    void *p;
+
+    if (region < GPT2_SAVED)
+        return zero_buffer(s->rt, s->regions[region]);
+    if (!s->backward)
+        return zero_activation(s->rt, s->regions[region]);
+    return zero_activation_restore(s->rt, s->regions[region], &p, NULL, NULL) ? NULL : p;
 }
 
 /* ---- Registration ---------------------------------------------------------------------------- */
@@ -142,6 +157,39 @@ static int set_order(struct gpt2_session *s, uint32_t kind)
     return err;
 }
 
+static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, uint32_t *id)
+{
+    const struct zero_buffer_desc desc = {
+        .size = sizeof desc,
+        .name = l->name,
+        .memory_class = l->activation ? ZERO_CLASS_ACTIVATIONS : ZERO_CLASS_OTHER,
+        .bytes = l->bytes,
+        .from_unit = s->units[l->from.unit],
+        .from_pass = pass_of(l->from),
+        .to_unit = s->units[l->to.unit],
+        .to_pass = pass_of(l->to),
+    };
+    return zero_buffer_add(s->rt, &desc, id);
+}
+
+/* What a block saves: it may lie elsewhere until the block's backward pass. */
+static int add_saved(struct gpt2_session *s, const struct gpt2_lifetime *l, uint32_t *id)
+{
+    char name[32];
+
+    gpt2_unit_name(&s->shape.model, l->from.unit, name, sizeof name);
+    const struct zero_activation_desc desc = {
+        .size = sizeof desc,
+        .name = name,
+        .bytes = l->bytes,
+        .from_unit = s->units[l->from.unit],
+        .from_pass = pass_of(l->from),
+        .to_unit = s->units[l->to.unit],
+        .to_pass = pass_of(l->to),
+    };
+    return zero_activation_add(s->rt, &desc, id);
+}
+
 static int add_regions(struct gpt2_session *s)
 {
     int err = 0;
@@ -149,17 +197,7 @@ static int add_regions(struct gpt2_session *s)
     for (uint32_t r = 0; r < gpt2_n_regions(&s->shape.model) && !err; r++) {
         struct gpt2_lifetime l;
         gpt2_region(&s->shape, r, &l);
-        const struct zero_buffer_desc desc = {
-            .size = sizeof desc,
-            .name = l.name,
-            .memory_class = l.activation ? ZERO_CLASS_ACTIVATIONS : ZERO_CLASS_OTHER,
-            .bytes = l.bytes,
-            .from_unit = s->units[l.from.unit],
-            .from_pass = pass_of(l.from),
-            .to_unit = s->units[l.to.unit],
-            .to_pass = pass_of(l.to),
-        };
-        err = zero_buffer_add(s->rt, &desc, &s->regions[r]);
+        err = r < GPT2_SAVED ? add_buffer(s, &l, &s->regions[r]) : add_saved(s, &l, &s->regions[r]);
     }
     return err;
 }

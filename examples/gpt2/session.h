@@ -19,6 +19,7 @@ struct gpt2_session {
     struct gpt2_host host;
     uint32_t *units, *params, *regions; /* the library's numbers of ours */
     uint32_t groups[2];                 /* matrices, the rest */
+    bool backward;                      /* of the use that is held */
     uint64_t compute_ns, since_ns;      /* time between acquire and release */
     struct gpt2_initialiser *initialisers;
     const volatile sig_atomic_t *stop; /* not 0: the next acquire fails with -EINTR */

@@ -249,6 +249,31 @@ ZERO_API int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_d
                              uint32_t *buffer);
 
 /**
+ * An activation that one use of a training step produces and a later one reads again: what a
+ * backward pass needs of its forward pass, or a checkpoint to recompute from. It is produced in the
+ * first use (from_unit, from_pass) of the order and consumed in the last use (to_unit, to_pass).
+ * Between these two it lies where ZERO_OFFLOAD=activations:… says (ZeRO-R, section 6.1 of the
+ * paper): on the device, in memory of the host, or on a disk. Where they are divided among tiers,
+ * those that are produced last, and so in general consumed first, stay closest to the device. The
+ * copies are ops of the step: they run beside the uses that follow, and come back at most two uses
+ * ahead of the one that consumes, within ZERO_PREFETCH_BYTES (or one activation, if that is more).
+ * What is consumed within a few uses does not leave the device. In a step without the consuming
+ * use (an evaluation) nothing is kept.
+ */
+struct zero_activation_desc {
+    size_t size;
+    const char *name;
+    uint64_t bytes; /**< at most; what is planned and moved */
+    uint32_t from_unit, from_pass;
+    uint32_t to_unit, to_pass;
+    uint32_t flags, reserved; /**< 0 */
+};
+
+/** Declares an activation. Before commit. */
+ZERO_API int zero_activation_add(struct zero_runtime *rt, const struct zero_activation_desc *desc,
+                                 uint32_t *activation);
+
+/**
  * Plans and reserves all memory, loads the initial values and compiles the step. Collective.
  * A plan that does not fit ZERO_MEMORY_LIMIT or the machine is refused (-ENOMEM) before anything
  * is touched; the error's text carries the table of who needs what.
@@ -295,6 +320,34 @@ ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
 
 /** Address of a declared region while it lives; NULL outside the step. */
 ZERO_API void *zero_buffer(struct zero_runtime *rt, uint32_t buffer);
+
+/**
+ * Address of an activation on the device, aligned to 4,096 bytes, in the use that produces it,
+ * between acquire and release: the place to write it to. Its contents are undefined at first. NULL
+ * outside of that use.
+ */
+ZERO_API void *zero_activation(struct zero_runtime *rt, uint32_t activation);
+
+/**
+ * The activation is complete: `bytes` of it (1 to those declared). Once in a micro-step, in the use
+ * that produces it, before its release. `from` NULL, or what zero_activation() returns: it was written
+ * in place. Otherwise it is copied from there: before this returns, or with a stream when that gets
+ * there, and until then `from` must stay as it is. With or without the copy, it leaves the device
+ * when the use is over (in stream order if it was released on a stream); nothing is waited for. In
+ * a step that does not consume the activation the call is checked and does nothing else.
+ */
+ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const void *from,
+                                  uint64_t bytes, void *stream);
+
+/**
+ * Where the activation is again, in the use that consumes it: *p is on the device, aligned to 4,096
+ * bytes, and may be written to; valid until the use's release. It is there when acquire returns, as
+ * the unit's parameters are, so work put on any stream afterwards finds it; `stream` is where it is
+ * to be read. *bytes, unless NULL, is what was saved; what lies behind it is undefined. An
+ * activation that was not saved in this micro-step is an error (-ENODATA).
+ */
+ZERO_API int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p,
+                                     uint64_t *bytes, void *stream);
 
 /** What an update did. */
 struct zero_step_info {

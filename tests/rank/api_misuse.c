@@ -19,6 +19,7 @@ static const char *const at_name[] = {"when new",     "before commit", "between 
 
 enum { EMBED, HEAD };
 enum { EMBED_W, EMBED_F, HEAD_W };
+enum { ACT, KEPT };
 
 struct fixture {
     struct zero_runtime *rt;
@@ -53,6 +54,13 @@ static struct zero_buffer_desc buffer_desc(const char *name)
                                      .from_unit = ZERO_WHOLE_STEP, .to_unit = ZERO_WHOLE_STEP};
 }
 
+static struct zero_activation_desc activation_desc(const char *name)
+{
+    return (struct zero_activation_desc){.size = sizeof(struct zero_activation_desc), .name = name,
+                                         .bytes = 64, .from_unit = EMBED, .to_unit = EMBED,
+                                         .to_pass = ZERO_BACKWARD};
+}
+
 static struct zero_group_desc group_desc(const char *name)
 {
     return (struct zero_group_desc){.size = sizeof(struct zero_group_desc), .name = name,
@@ -64,6 +72,7 @@ static int registration(struct fixture *x)
     struct zero_param_desc w = param_desc("embed.w"), f = param_desc("embed.f"),
                            h = param_desc("head.w");
     struct zero_buffer_desc b = buffer_desc("act");
+    struct zero_activation_desc a = activation_desc("kept");
     uint32_t id;
 
     f.flags = ZERO_PARAM_FROZEN;
@@ -73,7 +82,8 @@ static int registration(struct fixture *x)
     TRY(zero_param_add(x->rt, EMBED, &f, &id));
     TRY(zero_param_add(x->rt, HEAD, &h, &id));
     x->registered = 1;
-    return zero_buffer_add(x->rt, &b, &id);
+    TRY(zero_buffer_add(x->rt, &b, &id));
+    return zero_activation_add(x->rt, &a, &id); /* KEPT */
 }
 
 static int commit(struct fixture *x)
@@ -176,6 +186,11 @@ static int buffer_with(struct fixture *x, struct zero_buffer_desc d)
     return zero_buffer_add(x->rt, &d, &x->id);
 }
 
+static int activation_with(struct fixture *x, struct zero_activation_desc d)
+{
+    return zero_activation_add(x->rt, &d, &x->id);
+}
+
 static int group_with(struct fixture *x, struct zero_group_desc d)
 {
     return zero_group_add(x->rt, &d, &x->id);
@@ -261,6 +276,34 @@ DESC(buffer_pass, buffer, "odd", d.from_pass = 5)
 DESC(buffer_huge, buffer, "odd", d.bytes = UINT64_MAX)
 DESC(buffer_size, buffer, "odd", d.size = 3)
 DESC(buffer_nameless, buffer, "", )
+
+DESC(activation_call, activation, "late", )
+DESC(activation_twice, activation, "kept", )
+DESC(activation_nameless, activation, NULL, )
+DESC(activation_size, activation, "odd", d.size = 3)
+DESC(activation_empty, activation, "odd", d.bytes = 0)
+DESC(activation_huge, activation, "odd", d.bytes = UINT64_MAX)
+DESC(activation_unit, activation, "odd", d.to_unit = ZERO_WHOLE_STEP)
+DESC(activation_flags, activation, "odd", d.flags = 4)
+static float kept[32];
+static void *place_kept;
+CALL(kept_get, NIL(zero_activation(rt, KEPT)))
+CALL(kept_get_buffer, NIL(zero_activation(rt, ACT)))
+CALL(kept_as_buffer, NIL(zero_buffer(rt, KEPT)))
+CALL(save_call, zero_activation_save(rt, KEPT, kept, 64, NULL))
+CALL(save_nothing, zero_activation_save(rt, KEPT, kept, 0, NULL))
+CALL(save_too_much, zero_activation_save(rt, KEPT, kept, 65, NULL))
+CALL(restore_call, zero_activation_restore(rt, KEPT, &place_kept, NULL, NULL))
+static int save_twice(struct fixture *x)
+{
+    TRY(save_call(x));
+    return save_call(x);
+}
+static int restore_early(struct fixture *x)
+{
+    TRY(save_call(x));
+    return restore_call(x);
+}
 
 CALL(order_empty, zero_set_order(rt, ZERO_TRAIN, order, 0))
 CALL(order_null, zero_set_order(rt, ZERO_TRAIN, NULL, 4))
@@ -414,6 +457,29 @@ static const struct misuse table[] = {
     {"a buffer of 2^64 bytes", buffer_huge, SETUP, EOVERFLOW, "buffer odd", 0, 0, 0},
     {"a buffer of another size", buffer_size, SETUP, EINVAL, "zero_buffer_desc.size", 0, 0, 0},
     {"a buffer without a name", buffer_nameless, SETUP, EINVAL, "buffer needs a name", 0, 0, 0},
+
+    {"zero_activation_add()", activation_call, IDLE, EINVAL, "zero_activation_add()", 0, 0, 0},
+    {"an activation's name again", activation_twice, SETUP, EEXIST, "activation kept", 0, 0, 0},
+    {"an activation without a name", activation_nameless, SETUP, EINVAL, "needs a name", 0, 0, 0},
+    {"an activation of another size", activation_size, SETUP, EINVAL, "desc.size", 0, 0, 0},
+    {"an activation of no bytes", activation_empty, SETUP, EINVAL, "odd has no bytes", 0, 0, 0},
+    {"an activation of 2^64 bytes", activation_huge, SETUP, EOVERFLOW, "odd", 0, 0, 0},
+    {"an activation's unknown unit", activation_unit, SETUP, EINVAL, "odd: units", 0, 0, 0},
+    {"an activation's unknown flags", activation_flags, SETUP, EINVAL, "flags 0x4", 0, 0, 0},
+    {"zero_activation()", kept_get, MICRO, EINVAL, "unit embed, which is not held", 0, 0, 0},
+    {"zero_activation()", kept_get, BACKWARD, EINVAL, "first FORWARD use of unit embed", 0, 0, 0},
+    {"zero_activation() of a buffer", kept_get_buffer, HELD, EINVAL, "0 is not", 0, 0, 0},
+    {"zero_buffer() of an activation", kept_as_buffer, HELD, EINVAL, "zero_activation()", 0, 0, 0},
+    {"zero_activation_save()", save_call, IDLE, EINVAL, "between steps", 0, 0, 0},
+    {"zero_activation_save()", save_call, MICRO, EINVAL, "not held", 0, 0, 0},
+    {"zero_activation_save()", save_call, BACKWARD, EINVAL, "in the first FORWARD", 0, 0, 0},
+    {"zero_activation_save()", save_call, ABORTED, ECANCELED, "went home", 1, 0, 0},
+    {"zero_activation_save() of 0 bytes", save_nothing, HELD, EINVAL, "kept: 0 bytes", 0, 0, 0},
+    {"zero_activation_save() of too much", save_too_much, HELD, EINVAL, "1 to 64", 0, 0, 0},
+    {"zero_activation_save() twice", save_twice, HELD, EALREADY, "kept is saved already", 0, 0, 0},
+    {"zero_activation_restore()", restore_call, HELD, ENODATA, "kept was not saved", 0, 0, 0},
+    {"zero_activation_restore()", restore_call, BACKWARD, ENODATA, "not saved", 0, 0, 0},
+    {"a restore too soon", restore_early, HELD, EINVAL, "last BACKWARD use of unit", 0, 0, 0},
 
     {"an order of no uses", order_empty, SETUP, EINVAL, "at least one use", 0, 0, 0},
     {"an order that is NULL", order_null, IDLE, EINVAL, "at least one use", 0, 0, 0},

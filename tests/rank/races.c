@@ -152,7 +152,7 @@ static void each(struct config c)
     uint32_t tried = 0, missed = 0;
     char value[32];
 
-    c.layers = 3, c.steps = 2;
+    c.layers = c.flags & TOY_ACTIVATIONS ? 5 : 3, c.steps = 2;
     setenv("ZERO_TEST_RACES", "1:0", 1); /* found without delays, too */
     run(&c, &program, &r);
     for (uint32_t k = 1; k <= program.n_waits; k++) {
@@ -199,6 +199,11 @@ int main(void)
         {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 40000, "optimizer:nvme"},
         {"1", "3", "micro", "128M", "64M", TOY_TIED, "0", 0, 0, 40000,
          "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
+        {"3", "1", "auto", "128M", "64M", TOY_ACTIVATIONS, "0", 0, 0, 0, "activations:cpu"},
+        {"1", "3", "boundary", "4K", "64M", TOY_ACTIVATIONS | TOY_STREAM, "0", 0, 0, 0,
+         "activations:nvme"},
+        {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS, "0", 0, 0, 40000,
+         "optimizer:nvme,activations:cpu:0.4+nvme:0.6"},
     };
     static const struct config odd[] = {
         {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},
@@ -207,6 +212,8 @@ int main(void)
         {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0, NULL},
         {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096, NULL},
         {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096, NULL},
+        {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS | TOY_REORDER, "0", 0, 0, 0,
+         "activations:cpu"},
     };
 
     const bool brief = getenv("ZERO_TEST_SHORT"); /* nothing of the library is left out then */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@ struct work {
     const void *w, *b;
     void *dw, *db;
     float beta, scale, *x, *y, *skip; /* skip: where y goes too */
+    float *keep;                      /* where x goes too */
 };
 
 struct rank {
@@ -34,6 +36,7 @@ struct rank {
     struct zero_runtime *rt;
     void *stream;
     uint32_t units[MAX_LAYERS], w[MAX_LAYERS], b[MAX_LAYERS], x[MAX_LAYERS + 2];
+    uint32_t kept[MAX_LAYERS]; /* activations: each layer's input */
     uint64_t n;
     int step, micro;
     float *dx;
@@ -114,6 +117,8 @@ static void layer_forward(void *arg)
         k->x[i] = noise(k->input - 1, i);
     for (uint64_t i = 0; i < r->n; i++)
         k->y[i] = get(k->w, i, r->t->dtype) * k->x[i] + get(k->b, i, r->t->dtype);
+    if (k->keep)
+        memcpy(k->keep, k->x, r->n * sizeof *k->x);
     if (k->skip)
         memcpy(k->skip, k->y, r->n * sizeof *k->y);
 }
@@ -146,6 +151,14 @@ static void layer_backward(void *arg)
             return try_err;                                                                        \
     } while (0)
 
+/* Does layer `layer` keep its input as an activation? A tied unit is used twice, and so does not. */
+static int keeps(const struct rank *r, int layer)
+{
+    int twice = (r->t->flags & TOY_TIED) && layer % r->t->layers == 0;
+
+    return (r->t->flags & TOY_ACTIVATIONS) && !twice;
+}
+
 /* The k-th visit: the unit's pointers, and the vectors x[k] and x[k + 1]. */
 static struct work *work_new(struct rank *r, int k, int u)
 {
@@ -177,7 +190,15 @@ static int use_forward(struct rank *r, int k, int again)
         w->input = (uint64_t)(r->step * 64 + r->micro * 16 + r->rank) + 1;
     if (left_out(r, layer + 1) && k + 2 <= L)
         w->skip = zero_buffer(r->rt, r->x[k + 2]);
+    if (keeps(r, layer) && !again && layer % 2 == 0) {
+        w->keep = zero_activation(r->rt, r->kept[u]);
+        if (!w->keep)
+            return -EFAULT;
+    }
     TRY(work_do(r, layer_forward, w));
+    if (keeps(r, layer) && !again)
+        TRY(zero_activation_save(r->rt, r->kept[u], layer % 2 ? w->x : NULL, r->n * sizeof *w->x,
+                                 r->stream));
     return zero_release(r->rt, r->units[u], ZERO_FORWARD, r->stream);
 }
 
@@ -201,6 +222,13 @@ static int use_backward(struct rank *r, int k, float scale)
     w->spoil = (r->t->flags & TOY_NAN) && r->step == 2 && r->rank == 1 && u == 1;
     w->loss = k == last_layer(r) - 1;
     w->scale = scale;
+    if (keeps(r, visit(r, k))) {
+        void *kept;
+        TRY(zero_activation_restore(r->rt, r->kept[u], &kept, NULL, r->stream));
+        if (r->t->flags & TOY_RECOMPUTE) /* the input has been there all the time */
+            w->spoil |= memcmp(kept, w->x, r->n * sizeof *w->x) != 0;
+        w->x = kept;
+    }
     TRY(work_do(r, layer_backward, w));
     return zero_release(r->rt, r->units[u], ZERO_BACKWARD, r->stream);
 }
@@ -281,6 +309,8 @@ static int model_add(struct rank *r)
         /* The layer before writes its result again when it is computed again. */
         int before = k == 0 ? 0 : k - 1, again = (r->t->flags & TOY_RECOMPUTE) != 0;
         int from = before, to = k == L || again ? before : k;
+        /* What is kept as an activation need not be here. */
+        int forward = k > 0 && k < L && keeps(r, k) && keeps(r, k - 1) && !again;
         struct zero_buffer_desc d = {.size = sizeof d,
                                      .name = name,
                                      .memory_class = ZERO_CLASS_ACTIVATIONS,
@@ -289,9 +319,21 @@ static int model_add(struct rank *r)
                                                         : r->units[unit_of(r, from)],
                                      .to_unit = loose ? ZERO_WHOLE_STEP
                                                       : r->units[unit_of(r, to)],
-                                     .to_pass = ZERO_BACKWARD};
+                                     .to_pass = forward ? ZERO_FORWARD : ZERO_BACKWARD};
         snprintf(name, sizeof name, "x%d", k);
         TRY(zero_buffer_add(r->rt, &d, &r->x[k]));
+    }
+    for (int u = 0; u < r->t->layers; u++) {
+        char name[32];
+        struct zero_activation_desc d = {.size = sizeof d,
+                                         .name = name,
+                                         .bytes = r->n * sizeof(float),
+                                         .from_unit = r->units[u],
+                                         .to_unit = r->units[u],
+                                         .to_pass = ZERO_BACKWARD};
+        snprintf(name, sizeof name, "kept%d", u);
+        if (keeps(r, u))
+            TRY(zero_activation_add(r->rt, &d, &r->kept[u]));
     }
     if (r->t->flags & (TOY_TIED | TOY_RECOMPUTE | TOY_UNUSED))
         TRY(announce(r));

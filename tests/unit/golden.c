@@ -19,35 +19,42 @@ enum {
     SMALL_BUCKETS = 1 << 3,
     NO_PREFETCH = 1 << 4,
     RETAIN = 1 << 5,
+    ACTIVATIONS = 1 << 6, /* the blocks' are activations, not buffers */
 };
 
 struct golden {
     const char *name;
     uint32_t stage, ranks, rank, accum, boundary, flags;
-    uint16_t optimizer[ZERO__N_TIERS];
+    uint16_t optimizer[ZERO__N_TIERS], activations[ZERO__N_TIERS];
 };
 
 static const struct golden table[] = {
-    {"stage0", 0, 2, 0, 1, 1, 0, {0}},
-    {"stage1", 1, 2, 0, 1, 1, 0, {0}},
-    {"stage2", 2, 2, 0, 1, 0, 0, {0}},
-    {"stage3", 3, 2, 0, 1, 0, 0, {0}},
-    {"stage3-rank1", 3, 2, 1, 1, 0, 0, {0}},
-    {"stage3-alone", 3, 1, 0, 1, 0, 0, {0}},
-    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {0}},
-    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {0}},
-    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0, {0}},
-    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0, {0}},
-    {"stage1-tied", 1, 2, 0, 1, 1, TIED, {0}},
-    {"stage3-tied", 3, 2, 0, 1, 0, TIED, {0}},
-    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN, {0}},
-    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT, {0}},
-    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE, {0}},
-    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS, {0}},
-    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {0}},
-    {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {0, 1000, 0}},
-    {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {0, 0, 1000}},
-    {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {300, 300, 400}},
+    {"stage0", 0, 2, 0, 1, 1, 0, {0}, {0}},
+    {"stage1", 1, 2, 0, 1, 1, 0, {0}, {0}},
+    {"stage2", 2, 2, 0, 1, 0, 0, {0}, {0}},
+    {"stage3", 3, 2, 0, 1, 0, 0, {0}, {0}},
+    {"stage3-rank1", 3, 2, 1, 1, 0, 0, {0}, {0}},
+    {"stage3-alone", 3, 1, 0, 1, 0, 0, {0}, {0}},
+    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {0}, {0}},
+    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {0}, {0}},
+    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0, {0}, {0}},
+    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0, {0}, {0}},
+    {"stage1-tied", 1, 2, 0, 1, 1, TIED, {0}, {0}},
+    {"stage3-tied", 3, 2, 0, 1, 0, TIED, {0}, {0}},
+    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN, {0}, {0}},
+    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT, {0}, {0}},
+    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE, {0}, {0}},
+    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS, {0}, {0}},
+    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {0}, {0}},
+    {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {0, 1000, 0}, {0}},
+    {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {0, 0, 1000}, {0}},
+    {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {300, 300, 400}, {0}},
+    {"stage2-activations-device", 2, 2, 0, 1, 0, ACTIVATIONS, {0}, {0}},
+    {"stage2-activations-cpu", 2, 2, 0, 1, 0, ACTIVATIONS, {0}, {0, 1000, 0}},
+    {"stage3-activations-disk", 3, 2, 0, 1, 0, ACTIVATIONS, {0}, {0, 0, 1000}},
+    {"stage3-activations-disk-no-prefetch", 3, 2, 1, 1, 0, ACTIVATIONS | NO_PREFETCH, {0},
+     {0, 0, 1000}},
+    {"stage1-all-disk", 1, 2, 0, 3, 1, ACTIVATIONS, {0, 0, 1000}, {0, 0, 1000}},
 };
 
 #define BLOCKS 3u
@@ -73,6 +80,17 @@ static void activation_add(struct zero__model *m, const char *name, uint32_t fro
                                  .memory_class = ZERO_CLASS_ACTIVATIONS, .from_unit = from,
                                  .to_unit = to, .to_pass = ZERO_BACKWARD};
     if (zero__model_add_buffer(m, &d, &id))
+        bail(zero__error_text());
+}
+
+/* One that may leave the device. */
+static void kept_add(struct zero__model *m, const char *name, uint32_t unit)
+{
+    uint32_t id;
+    struct zero_activation_desc d = {.size = sizeof d, .name = name, .bytes = 10000,
+                                     .from_unit = unit, .to_unit = unit,
+                                     .to_pass = ZERO_BACKWARD};
+    if (zero__model_add_activation(m, &d, &id))
         bail(zero__error_text());
 }
 
@@ -116,7 +134,10 @@ static void model_make(struct zero__model *m, uint32_t flags)
             param_add(m, u, "scale", flags & PERSISTENT ? ZERO_PARAM_PERSISTENT : 0, 1, 40);
     }
     for (uint32_t u = 1; u <= BLOCKS; u++)
-        activation_add(m, names[u], u, u);
+        if (flags & ACTIVATIONS)
+            kept_add(m, names[u], u);
+        else
+            activation_add(m, names[u], u, u);
     activation_add(m, "logits", UNITS - 1, UNITS - 1);
     order_set(m, flags);
 }
@@ -139,6 +160,7 @@ static char *program_text(const struct golden *g)
     size_t bytes;
 
     memcpy(r.placed[ZERO__P_OPTIMIZER], g->optimizer, sizeof g->optimizer);
+    memcpy(r.placed[ZERO__P_ACTIVATIONS], g->activations, sizeof g->activations);
     model_make(&m, g->flags);
     if (zero__layout_build(&m, &layout) || zero__states_build(&m, &r, &s) ||
         zero__program_compile(&m, &r, &s, 0, 1, &p)) /* no search: places that stay as they are */
@@ -147,7 +169,7 @@ static char *program_text(const struct golden *g)
     if (!f)
         bail("no memory for the text");
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
-        if (t == ZERO__T_DEVICE || s.bytes[t])
+        if (t == ZERO__T_DEVICE || s.bytes[t] || p->transient_bytes[t])
             fprintf(f, "%s%sstates %" PRIu64 " transients %" PRIu64 "\n",
                     t ? zero__tier_name(t) : "", t ? " " : "", s.bytes[t], p->transient_bytes[t]);
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++) {

@@ -40,6 +40,19 @@ static void param_add(struct made *x, uint32_t unit, uint32_t dtype, uint32_t fl
     x->elements += flags & ZERO_PARAM_FROZEN ? 0 : n;
 }
 
+/* For half of the units: what their forward produces, and a backward further back consumes. */
+static void activation_draw(struct made *x, uint32_t u, uint32_t n)
+{
+    char name[32];
+    uint32_t id;
+    struct zero_activation_desc d = {.size = sizeof d, .name = name, .bytes = 1 + draw(50000),
+                                     .from_unit = u, .to_unit = draw(3) ? u : draw(n),
+                                     .to_pass = ZERO_BACKWARD};
+    snprintf(name, sizeof name, "k%u", u);
+    if (draw(2) && zero__model_add_activation(&x->m, &d, &id))
+        bail(zero__error_text());
+}
+
 /* A model of n units; every third run has a tied first unit, frozen and persistent parameters. */
 static void model_make(struct made *x, uint32_t dtype, int plain)
 {
@@ -65,6 +78,7 @@ static void model_make(struct made *x, uint32_t dtype, int plain)
                                      .bytes = draw(50000), .from_unit = u, .from_pass = 0,
                                      .to_unit = u, .to_pass = ZERO_BACKWARD};
         zero__model_add_buffer(&x->m, &d, &id);
+        activation_draw(x, u, n);
     }
     x->tied = !plain && draw(3) == 0;
     if (x->tied) { /* unit 0 is used again at the turning point */
@@ -82,6 +96,20 @@ static void model_make(struct made *x, uint32_t dtype, int plain)
     zero__model_default_order(&x->m, ZERO_EVAL);
 }
 
+/* Nothing is said, or parts of the three tiers. */
+static void tiers_draw(uint16_t parts[ZERO__N_TIERS])
+{
+    uint32_t device = draw(3) * 500, cpu = draw(3) * 500;
+
+    if (draw(3) == 0)
+        return;
+    device = draw(2) ? 0 : device;
+    cpu = device + cpu > ZERO__PLACE_PARTS ? ZERO__PLACE_PARTS - device : cpu;
+    parts[ZERO__T_DEVICE] = (uint16_t)device;
+    parts[ZERO__T_CPU] = (uint16_t)cpu;
+    parts[ZERO__T_DISK] = (uint16_t)(ZERO__PLACE_PARTS - device - cpu);
+}
+
 static void recipe_make(struct made *x)
 {
     static const uint64_t budgets[] = {0, 4096, 65536, 1 << 20};
@@ -94,6 +122,10 @@ static void recipe_make(struct made *x)
     x->r.bucket_bytes = 4096 + budgets[draw(4)];
     x->r.prefetch_bytes = budgets[draw(4)];
     x->r.retain_bytes = (int64_t)budgets[draw(4)] - 1;
+    tiers_draw(x->r.placed[ZERO__P_ACTIVATIONS]);
+    tiers_draw(x->r.placed[ZERO__P_OPTIMIZER]);
+    x->r.tile = 4096;
+    x->r.tiles = 1 + draw(4);
     x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
     x->r.tile = 4096;
     x->r.tiles = 1 + draw(4);

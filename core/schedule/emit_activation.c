@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Activations that leave the device between the use that produces them and the use that consumes
+ * them (ZeRO-R). Each has two buffers on the device, one for each of these uses, and one in the
+ * tier where it lies meanwhile, which is its own for the whole body: a step that leaves the order
+ * finds it there. To a disk it goes by way of the host's memory, through buffers that end as soon
+ * as they can.
+ *
+ *     forward    compute, save (, writeback)
+ *     backward   (fetch, ) restore, compute
+ *
+ * A save reads the device's buffer while later uses compute. The buffer ends AGE uses later, or
+ * earlier when more than move_limit bytes are leaving; whoever gets its room waits for the save,
+ * because the two touch the same bytes. A restore is listed at most NEAR uses, a fetch from a disk
+ * FAR uses, before the use that consumes, and at most move_limit bytes ahead of it: the largest
+ * activation, or prefetch_bytes if that is more. Without prefetching nothing is ahead of anything.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "schedule/emit.h"
+
+#define AGE 2u
+#define NEAR 2u
+#define FAR 4u
+
+static uint64_t bytes_of(const struct emit *e, uint32_t i)
+{
+    return e->m->buffers[i].desc.bytes;
+}
+
+static uint32_t away_tier(const struct emit *e, uint32_t i)
+{
+    return e->b->buffers[e->b->away[i] - e->b->n_homes].tier;
+}
+
+/* Nothing would be gained by moving what has to be back before its room could be had. */
+static int could_leave(const struct emit *e, uint32_t i)
+{
+    uint32_t least = e->r->prefetch_bytes ? AGE + NEAR : 1;
+
+    return e->m->buffers[i].activation && e->lives[i].first != ZERO_NONE &&
+           e->lives[i].last > e->lives[i].first + least;
+}
+
+static int is_produced_later(const struct emit *e, uint32_t i, uint32_t than)
+{
+    return e->lives[i].first != e->lives[than].first ? e->lives[i].first > e->lives[than].first
+                                                     : i > than;
+}
+
+/* The last produced part of all that could leave stays on the device, the next goes to the host. */
+static uint32_t tier_of(const struct emit *e, uint32_t i)
+{
+    const uint16_t *parts = e->r->placed[ZERO__P_ACTIVATIONS];
+    double all = 0, middle = (double)bytes_of(e, i) / 2, end = 0;
+
+    for (uint32_t k = 0; k < e->m->n_buffers; k++) {
+        if (!could_leave(e, k))
+            continue;
+        all += (double)bytes_of(e, k);
+        middle += is_produced_later(e, k, i) ? (double)bytes_of(e, k) : 0;
+    }
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
+        end += parts[t];
+        if (middle / all * ZERO__PLACE_PARTS < end)
+            return t;
+    }
+    return ZERO__T_DEVICE; /* nothing is said of activations */
+}
+
+static int buffer(struct emit *e, uint32_t i, uint32_t tier, uint32_t *id)
+{
+    int err = zero__body_buffer(e->b, ZERO_CLASS_ACTIVATIONS, ZERO_NONE, i, bytes_of(e, i), id);
+
+    if (!err)
+        e->b->buffers[*id - e->b->n_homes].tier = (uint8_t)tier;
+    return err;
+}
+
+/* In the order in which they are consumed; of one use, as they were declared. */
+static void returns_add(struct emit *e, uint32_t i)
+{
+    uint32_t k = e->n_returns++;
+
+    for (; k > 0 && e->lives[e->returns[k - 1]].last > e->lives[i].last; k--)
+        e->returns[k] = e->returns[k - 1];
+    e->returns[k] = i;
+}
+
+int zero__saves_begin(struct emit *e)
+{
+    uint32_t n = e->m->n_buffers + 1, tier;
+    int err = 0;
+
+    e->returns = malloc(n * sizeof *e->returns);
+    e->stage = malloc(n * sizeof *e->stage);
+    e->leaving.list = malloc(n * sizeof *e->leaving.list);
+    e->leaving_host.list = malloc(n * sizeof *e->leaving_host.list);
+    if (!e->returns || !e->stage || !e->leaving.list || !e->leaving_host.list)
+        return zero__fail(-ENOMEM, "no memory for %u activations", e->m->n_buffers);
+    if (e->r->prefetch_bytes)
+        e->move_limit = e->r->prefetch_bytes;
+    for (uint32_t i = 0; i < e->m->n_buffers && !err; i++) {
+        if (!could_leave(e, i) || (tier = tier_of(e, i)) == ZERO__T_DEVICE)
+            continue;
+        returns_add(e, i);
+        if (e->r->prefetch_bytes && bytes_of(e, i) > e->move_limit)
+            e->move_limit = bytes_of(e, i);
+        err = buffer(e, i, tier, &e->b->away[i]);
+    }
+    return err;
+}
+
+void zero__saves_end(struct emit *e)
+{
+    free(e->returns);
+    free(e->stage);
+    free(e->leaving.list);
+    free(e->leaving_host.list);
+}
+
+static int move(struct emit *e, uint32_t kind, uint32_t queue, uint32_t unit, uint32_t from,
+                uint32_t to, uint64_t bytes)
+{
+    struct zero__op op = {.kind = (uint8_t)kind, .queue = (uint8_t)queue, .unit = unit};
+    int err = zero__body_op(e->b, &op, NULL);
+
+    if (!err)
+        err = zero__body_access(e->b, from, ZERO_NONE, ZERO__R_SRC, 0, 0, bytes);
+    return err ? err : zero__body_access(e->b, to, ZERO_NONE, ZERO__R_DST, 1, 0, bytes);
+}
+
+/* ---- Leaving --------------------------------------------------------------------------------- */
+
+static void leaving_add(struct emit *e, struct emit_leaving *l, uint32_t id, uint32_t use)
+{
+    l->list[l->tail++] = (struct emit_left){id, use};
+    l->bytes += e->b->buffers[id - e->b->n_homes].bytes;
+}
+
+/* Ends what is too old at this use, or too much. */
+static int leaving_end(struct emit *e, struct emit_leaving *l, uint32_t use, uint32_t *marked)
+{
+    int err = 0;
+
+    while (l->head < l->tail && !err) {
+        const struct emit_left *x = &l->list[l->head];
+        if (l->bytes <= e->move_limit && use < x->use + AGE)
+            break;
+        l->bytes -= e->b->buffers[x->id - e->b->n_homes].bytes;
+        err = zero__free_buffer(e, marked, e->uses[x->use].unit, x->id);
+        l->head++;
+    }
+    return err;
+}
+
+static int save(struct emit *e, uint32_t i, uint32_t use)
+{
+    uint32_t unit = e->uses[use].unit, device = e->b->declared[i], away = e->b->away[i], stage;
+    uint64_t bytes = bytes_of(e, i);
+    int err;
+
+    if (away_tier(e, i) != ZERO__T_DISK) {
+        err = move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, away, bytes);
+    } else {
+        err = buffer(e, i, ZERO__T_CPU, &stage);
+        if (!err)
+            err = move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, stage, bytes);
+        if (!err)
+            err = move(e, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, unit, stage, away, bytes);
+        if (!err)
+            leaving_add(e, &e->leaving_host, stage, use);
+    }
+    if (!err)
+        leaving_add(e, &e->leaving, device, use);
+    return err;
+}
+
+int zero__saves_leave(struct emit *e, uint32_t use)
+{
+    int err = 0;
+
+    for (uint32_t k = 0; k < e->n_returns && !err; k++)
+        if (e->lives[e->returns[k]].first == use)
+            err = save(e, e->returns[k], use);
+    uint32_t marked = e->b->n_ops;
+    if (!err)
+        err = leaving_end(e, &e->leaving, use, &marked);
+    return err ? err : leaving_end(e, &e->leaving_host, use, &marked);
+}
+
+int zero__saves_finish(struct emit *e)
+{
+    uint32_t marked = e->b->n_ops;
+    int err = leaving_end(e, &e->leaving, e->n_uses + AGE, &marked);
+
+    if (!err)
+        err = leaving_end(e, &e->leaving_host, e->n_uses + AGE, &marked);
+    for (uint32_t k = 0; k < e->n_returns; k++) { /* what is away is there all the time */
+        struct zero__buffer *x = &e->b->buffers[e->b->away[e->returns[k]] - e->b->n_homes];
+        x->first = 0;
+        x->last = e->b->n_ops;
+    }
+    return err;
+}
+
+/* ---- Returning ------------------------------------------------------------------------------- */
+
+/* May activation i come back before use `use`, `near` uses ahead of its own, with `bytes` ahead? */
+static int is_wanted(const struct emit *e, uint32_t i, uint32_t use, uint32_t near, uint64_t bytes)
+{
+    if (e->lives[i].first >= use)
+        return 0; /* it has not been saved */
+    return e->lives[i].last == use ||
+           (e->lives[i].last <= use + near && bytes + bytes_of(e, i) <= e->move_limit);
+}
+
+static int fetch(struct emit *e, uint32_t i)
+{
+    int err;
+
+    if (away_tier(e, i) != ZERO__T_DISK)
+        return 0;
+    e->staged += bytes_of(e, i);
+    err = buffer(e, i, ZERO__T_CPU, &e->stage[i]);
+    return err ? err
+               : move(e, ZERO__FETCH, ZERO__Q_FETCH, e->uses[e->lives[i].last].unit, e->b->away[i],
+                      e->stage[i], bytes_of(e, i));
+}
+
+static int restore(struct emit *e, uint32_t i)
+{
+    uint32_t unit = e->uses[e->lives[i].last].unit, marked;
+    int disk = away_tier(e, i) == ZERO__T_DISK;
+    int err = buffer(e, i, ZERO__T_DEVICE, &e->b->declared[i]);
+
+    if (!err)
+        err = move(e, ZERO__RESTORE, ZERO__Q_LOAD, unit, disk ? e->stage[i] : e->b->away[i],
+                   e->b->declared[i], bytes_of(e, i));
+    if (err || !disk)
+        return err;
+    marked = e->b->n_ops;
+    e->staged -= bytes_of(e, i);
+    return zero__free_buffer(e, &marked, unit, e->stage[i]);
+}
+
+/* Lists what comes back while use `use` computes, and what it consumes itself. */
+int zero__saves_return(struct emit *e, uint32_t use)
+{
+    uint32_t before;
+    int err = 0;
+
+    for (uint32_t k = 0; k < e->next_return; k++)
+        if (e->lives[e->returns[k]].last == use) /* it came ahead, and now is used */
+            e->returned -= bytes_of(e, e->returns[k]);
+    do {
+        before = e->next_fetch + e->next_return;
+        while (!err && e->next_fetch < e->n_returns &&
+               is_wanted(e, e->returns[e->next_fetch], use, FAR, e->staged))
+            err = fetch(e, e->returns[e->next_fetch++]);
+        while (!err && e->next_return < e->next_fetch &&
+               is_wanted(e, e->returns[e->next_return], use, NEAR, e->returned)) {
+            uint32_t i = e->returns[e->next_return++];
+            e->returned += e->lives[i].last > use ? bytes_of(e, i) : 0;
+            err = restore(e, i);
+        }
+    } while (!err && e->next_fetch + e->next_return > before);
+    return err;
+}
+
+/* ---- Out of order ---------------------------------------------------------------------------- */
+
+int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
+                    const struct zero__body *planned, uint32_t declared, uint64_t at, int out,
+                    struct zero__body *b)
+{
+    struct emit e = {.m = m, .s = s, .b = b};
+    const struct zero_buffer_desc *d = &m->buffers[declared].desc;
+    uint32_t device, away;
+    int err;
+
+    b->n_homes = s->n_buffers;
+    err = buffer(&e, declared, ZERO__T_DEVICE, &device);
+    if (!err)
+        err = buffer(&e, declared, ZERO__T_CPU, &away);
+    if (err)
+        return err;
+    b->buffers[0].offset = at;
+    b->buffers[1].offset = zero__buffer_of(s, planned, planned->away[declared])->offset;
+    return out ? move(&e, ZERO__SAVE, ZERO__Q_STORE, d->from_unit, device, away, d->bytes)
+               : move(&e, ZERO__RESTORE, ZERO__Q_LOAD, d->to_unit, away, device, d->bytes);
+}

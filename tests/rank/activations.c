@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Activations on the device, in memory of the host, on a disk, or divided among them: the same bits
+ * as a model that keeps them itself, in every stage, with accumulation, evaluations, streams and
+ * steps out of order, whatever the budget for copies; and what is reserved where. The plugin
+ * `fault` does parts of requests only, late, and has no room at times.
+ */
+#include "../tap.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+static char folder[] = "activations-test-XXXXXX", path[4096];
+
+struct what {
+    const char *stage;
+    uint32_t dtype, flags;
+    int ranks;
+    const char *accum, *prefetch;
+};
+
+static int run(const struct what *w, const char *offload, struct toy_result *r)
+{
+    struct zero_setting s[] = {{"stage", w->stage},
+                               {"accum", w->accum},
+                               {"prefetch_bytes", w->prefetch},
+                               {"lr", "0.01"},
+                               {"timeout", "20"},
+                               {"offload", offload},
+                               {"nvme_path", path},
+                               {"tile_bytes", "64K"},
+                               {"fault_io", "cut=20000:times=0,delay=1:op=write:n=3:times=40,"
+                                            "delay=2:op=read:n=5:times=20,busy:n=2:times=3"}};
+    bool faults = strstr(offload, "fault"), disk = faults || strstr(offload, "nvme");
+    struct toy t = {.ranks = w->ranks,
+                    .layers = 6,
+                    .steps = 4,
+                    .dtype = w->dtype,
+                    .flags = w->flags,
+                    .width = 9000,
+                    .settings = s,
+                    .n_settings = faults ? 9
+                                  : disk ? 8
+                                         : 6,
+                    .seed = 7};
+
+    return toy_train(&t, r);
+}
+
+static void agree(struct what w)
+{
+    static const char *const tiers[] = {"",
+                                        "activations:cpu",
+                                        "activations:nvme",
+                                        "activations:device:0.3+cpu:0.3+nvme:0.4",
+                                        "activations:fault",
+                                        "optimizer:nvme,activations:cpu:0.5+nvme:0.5"};
+    struct toy_result here, there;
+    int good = !run(&w, "", &here);
+
+    if (!good)
+        diag("without activations: %s", here.error);
+    w.flags |= TOY_ACTIVATIONS;
+    /* A step that leaves the order has the room of the plan: with parts on the device that is less.
+     */
+    unsigned n = w.flags & TOY_SKIP ? 3 : sizeof tiers / sizeof *tiers;
+    for (unsigned i = 0; i < n && good; i++) {
+        good = !run(&w, tiers[i], &there) && there.agree && there.hash == here.hash &&
+               there.loss == here.loss;
+        if (!good)
+            diag("%s: %s, hash %016" PRIx64 ", without activations %016" PRIx64, tiers[i],
+                 there.err ? there.error : "it trains", there.hash, here.hash);
+    }
+    ok(good,
+       "stage %s, %s, %d rank%s, %s micro-batch%s, prefetch %s%s: the same bits in every tier",
+       w.stage, zero_dtype_name(w.dtype), w.ranks, w.ranks > 1 ? "s" : "", w.accum,
+       strcmp(w.accum, "1") ? "es" : "", w.prefetch,
+       w.flags != TOY_ACTIVATIONS ? ", odd model" : "");
+}
+
+static uint64_t bytes_in(const struct toy_result *r, const char *tier)
+{
+    for (uint32_t i = 0; i < r->memory.n_rows; i++)
+        if (!strcmp(r->memory.rows[i].tier, tier) &&
+            r->memory.rows[i].memory_class == ZERO_CLASS_ACTIVATIONS)
+            return r->memory.rows[i].planned;
+    return 0;
+}
+
+/*
+ * Six activations of nine pages (36,000 bytes), and the vectors between two layers. The last two
+ * are consumed so soon that they stay.
+ */
+static void reserved(void)
+{
+    static const struct what w = {"2", ZERO_BF16, TOY_ACTIVATIONS, 2, "1", "64K"};
+    struct toy_result here, cpu, disk;
+    const uint64_t one = 36864;
+    int err = run(&w, "", &here) || run(&w, "activations:cpu", &cpu) ||
+              run(&w, "activations:nvme", &disk);
+
+    is_int(err, 0, "the toy trains in each tier");
+    is_int(bytes_in(&cpu, "cpu"), 4 * one,
+           "all but two at the turning point lie in the host's memory");
+    is_int(bytes_in(&disk, "nvme"), 4 * one, "or on the disk");
+    ok(bytes_in(&disk, "cpu") <= 2 * one, "which needs %" PRIu64 " bytes of the host's memory",
+       bytes_in(&disk, "cpu"));
+    is_int(bytes_in(&here, "device") - bytes_in(&cpu, "device"), 3 * one,
+           "three of six are on the device at once: in use, on its way, at the turning point");
+    is_int(bytes_in(&disk, "device"), bytes_in(&cpu, "device"), "with a disk as with the host");
+}
+
+static int files_left(void)
+{
+    DIR *dir = opendir(folder);
+    int n = -2; /* . and .. */
+
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+int main(void)
+{
+    static const struct what whats[] = {
+        {"0", ZERO_F32, 0, 2, "1", "128M"},
+        {"1", ZERO_BF16, TOY_EVAL, 3, "1", "40K"},
+        {"2", ZERO_BF16, TOY_TIED | TOY_EVAL, 2, "3", "128M"},
+        {"3", ZERO_BF16, 0, 1, "1", "0"},
+        {"3", ZERO_BF16, TOY_FROZEN | TOY_PERSISTENT | TOY_RECOMPUTE, 2, "1", "128M"},
+        {"3", ZERO_F32, TOY_REORDER | TOY_STREAM | TOY_EVAL, 2, "3", "128M"},
+        {"3", ZERO_BF16, TOY_STREAM, 2, "1", "4K"},
+        {"2", ZERO_BF16, TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, 2, "1", "4K"},
+        {"3", ZERO_F16, TOY_NAN | TOY_EVAL, 2, "1", "128M"},
+        {"0", ZERO_BF16, TOY_UNUSED | TOY_SKIP, 2, "1", "128M"},
+    };
+
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
+        agree(whats[i]);
+    reserved();
+    is_int(files_left(), 0, "nothing stays on the disk");
+    rmdir(folder);
+    done();
+}
