@@ -2,7 +2,8 @@
 /*
  * Making and ending communicators, and what can be asked of them. Its number keeps the messages of
  * a communicator apart from those of all others that any of its ranks is in: it is the largest that
- * any rank of the parent would take next.
+ * any rank of the parent would take next. Numbers are not used again when a communicator has
+ * closed, since messages of it may still be under way: a context makes P2P_IDS in its life.
  */
 #include <errno.h>
 #include <stdarg.h>
