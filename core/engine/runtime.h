@@ -194,6 +194,7 @@ struct zero_runtime {
     uint64_t exposed_ns;
     uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
+    uint64_t disk_read_bytes, disk_written_bytes; /* of the step's bodies so far */
     int64_t step_began_ns;
     struct zero_step_info last_info;
     struct op_times {
@@ -286,6 +287,8 @@ int zero__tiers_fit(struct zero_runtime *rt);
 /* Where there is a disk; else these do nothing. */
 int zero__storage_start(struct zero_runtime *rt);
 void zero__storage_stop(struct zero_runtime *rt);
+/* Adds what the body that begins moves to and from the disk. */
+void zero__storage_count(struct zero_runtime *rt);
 void zero__storage_wake(struct zero_runtime *rt);
 /* Bytes of a home on the disk, for the application's thread while no step runs. */
 int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,

@@ -47,6 +47,7 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
         rt->update_base[q] = rt->lanes[q].base;
     pthread_mutex_unlock(&rt->lock);
     rt->has_updated |= kind == ZERO__UPDATE_BODY;
+    zero__storage_count(rt);
 }
 
 /*
@@ -101,12 +102,13 @@ static void measure_begin(struct zero_runtime *rt)
 {
     rt->exposed_ns = 0;
     rt->wire_bytes_seen = zero__wire_bytes(rt);
+    rt->disk_read_bytes = rt->disk_written_bytes = 0;
 }
 
 int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
 {
-    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL),
-                                  "zero_begin()");
+    int err =
+        zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL), "zero_begin()");
 
     if (!err)
         err = not_held(rt);
@@ -115,8 +117,10 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
     if (kind > ZERO_EVAL)
         return zero__fail(-EINVAL, "step kind %u is neither training nor evaluation", kind);
     if (kind == ZERO_TRAIN && rt->micro >= rt->recipe.accum)
-        return zero__fail(-EINVAL, "micro-batch %u of a step of %u (ZERO_ACCUM): call "
-                          "zero_update() first", rt->micro + 1, rt->recipe.accum);
+        return zero__fail(-EINVAL,
+                          "micro-batch %u of a step of %u (ZERO_ACCUM): call "
+                          "zero_update() first",
+                          rt->micro + 1, rt->recipe.accum);
     if (kind == ZERO_TRAIN && (last_micro != 0) != (rt->micro + 1 == rt->recipe.accum))
         return zero__fail(-EINVAL, "micro-batch %u of %u (ZERO_ACCUM) is %sthe last", rt->micro + 1,
                           rt->recipe.accum, last_micro ? "not " : "");
@@ -144,8 +148,7 @@ static void pointers_set(struct zero_runtime *rt, const struct zero__op *op)
     for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
         const struct zero__access *x = &rt->body->accesses[a];
         if (x->role == ZERO__R_PARAM)
-            rt->param_now[x->segment] =
-                zero__param_address(rt, rt->body, x->segment, x->buffer);
+            rt->param_now[x->segment] = zero__param_address(rt, rt->body, x->segment, x->buffer);
         else if (x->role == ZERO__R_GRAD)
             rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
     }
@@ -168,8 +171,8 @@ static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     if (err)
         return err;
     if (unit >= rt->model.n_units || pass > ZERO_BACKWARD)
-        return zero__fail(-EINVAL, "unit %u (of %u) or pass %u is unknown", unit,
-                          rt->model.n_units, pass);
+        return zero__fail(-EINVAL, "unit %u (of %u) or pass %u is unknown", unit, rt->model.n_units,
+                          pass);
     if (rt->phase == PHASE_EVAL && pass == ZERO_BACKWARD)
         return zero__fail(-EINVAL, "unit %s: an evaluation has no backward pass",
                           rt->model.units[unit].name);
@@ -366,8 +369,7 @@ static int update_body(struct zero_runtime *rt)
 static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
 {
     const struct zero_scalars *s =
-        (const void *)(rt->slabs[SLAB_STATES].base +
-                       rt->states.buffers[rt->states.scalars].offset);
+        (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset);
 
     *info = (struct zero_step_info){.grad_norm = s->grad_norm,
                                     .skipped = s->skip,
@@ -375,14 +377,16 @@ static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_i
                                     .step = s->step,
                                     .exposed_ns = rt->exposed_ns,
                                     .update_ns = (uint64_t)(zero__now_ns() - began),
-                                    .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen};
+                                    .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen,
+                                    .disk_read_bytes = rt->disk_read_bytes,
+                                    .disk_written_bytes = rt->disk_written_bytes};
 }
 
 int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
 {
     int64_t began = zero__now_ns();
-    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL),
-                                  "zero_update()");
+    int err =
+        zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_MICRO) | IN(PHASE_EVAL), "zero_update()");
 
     if (!err)
         err = not_held(rt);

@@ -55,6 +55,20 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
     return n;
 }
 
+void zero__storage_count(struct zero_runtime *rt)
+{
+    const struct zero__body *b = rt->body;
+
+    for (uint32_t i = 0; rt->tiers[ZERO__T_DISK].store && i < b->n_ops; i++) {
+        const struct zero__op *op = &b->ops[i];
+        const struct zero__access *x = &b->accesses[op->first_access];
+        int reads = op->kind == ZERO__FETCH;
+        for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2; k++)
+            *(reads ? &rt->disk_read_bytes : &rt->disk_written_bytes) +=
+                zero__whole_pages(x[2 * k + !reads].bytes);
+    }
+}
+
 static int waits_over(const struct zero_runtime *rt, const struct slot *s)
 {
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)

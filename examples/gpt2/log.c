@@ -123,12 +123,17 @@ void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
         return;
     if (log->json)
         write_json(log->json,
-                   json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type",
-                             "step", "step", count(s->step), "loss", number(s->loss), "grad_norm",
-                             number(s->grad_norm), "time_s", number(s->time_s), "compute_s",
-                             number(s->compute_s), "exposed_s", number(s->exposed_s), "optimizer_s",
-                             number(s->optimizer_s), "other_s", number(s->other_s), "tokens_per_s",
-                             number(s->tokens_per_s), "wire_bytes", count(s->wire_bytes)));
+                   json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                             "type", "step", "step", count(s->step), "loss", number(s->loss),
+                             "grad_norm", number(s->grad_norm), "time_s", number(s->time_s),
+                             "compute_s", number(s->compute_s), "exposed_s", number(s->exposed_s),
+                             "optimizer_s", number(s->optimizer_s), "other_s", number(s->other_s),
+                             "tokens_per_s", number(s->tokens_per_s), "wire_bytes",
+                             count(s->wire_bytes), "disk_read_bytes", count(s->disk_read_bytes),
+                             "disk_written_bytes", count(s->disk_written_bytes)));
+    log->done++;
+    log->disk_read_bytes += s->disk_read_bytes;
+    log->disk_written_bytes += s->disk_written_bytes;
     show_progress(log, s);
 }
 
@@ -188,11 +193,28 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
                  mib(m->unplanned_peak));
     if (m->mapped)
-        gpt2_log_say(log, "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
-                     "them", "mapped", "", "", mib(m->mapped));
+        gpt2_log_say(log,
+                     "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
+                     "them",
+                     "mapped", "", "", mib(m->mapped));
     if (beyond)
         gpt2_log_say(log, "  (reserved: a class's part at the moment when all together need most; "
-                     "its own peak comes at another one)");
+                          "its own peak comes at another one)");
+}
+
+/* What the disk bears, and what bounds the step's speed. */
+static void say_disk(struct gpt2_log *log, const struct gpt2_session *s)
+{
+    const double own = (double)gpt2_n_parameters(&s->shape.model) / zero_ranks(s->rt);
+    const double steps = (double)log->done;
+
+    if (log->disk_read_bytes + log->disk_written_bytes)
+        gpt2_log_say(
+            log,
+            "Disk of this rank: %.2f bytes read and %.2f written for each of its parameters "
+            "and step; %.3f MiB written in all",
+            (double)log->disk_read_bytes / own / steps,
+            (double)log->disk_written_bytes / own / steps, mib(log->disk_written_bytes));
 }
 
 static json_t *memory_json(const struct zero_memory_report *m)
@@ -223,6 +245,7 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     snprintf(hex, sizeof hex, "%016" PRIx64, hash);
     gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
     say_memory(log, &memory);
+    say_disk(log, s);
     gpt2_log_say(log, "Weights %s", hex);
     if (log->root && log->json)
         write_json(log->json,

@@ -17,6 +17,7 @@ struct gpt2_log {
     const char *json_path, *ops_path;
     bool root, terminal, line_open;
     uint64_t steps, start_ns, shown_ns;
+    uint64_t done, disk_read_bytes, disk_written_bytes; /* steps; of all of them, on rank 0 */
 };
 
 /* One training step. */
@@ -25,7 +26,7 @@ struct gpt2_step {
     double loss, grad_norm;
     double time_s, compute_s, exposed_s, optimizer_s, other_s;
     double tokens_per_s;
-    uint64_t wire_bytes;
+    uint64_t wire_bytes, disk_read_bytes, disk_written_bytes;
 };
 
 /* Creates the files on rank 0; -errno with the sentence in `text`. */

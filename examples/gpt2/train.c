@@ -108,7 +108,9 @@ static int one_step(struct gpt2_trainer *t, uint64_t step)
                           .compute_s = (double)s->compute_ns * 1e-9,
                           .exposed_s = (double)info.exposed_ns * 1e-9,
                           .optimizer_s = (double)info.update_ns * 1e-9,
-                          .wire_bytes = info.wire_bytes};
+                          .wire_bytes = info.wire_bytes,
+                          .disk_read_bytes = info.disk_read_bytes,
+                          .disk_written_bytes = info.disk_written_bytes};
     r.other_s = r.time_s - r.compute_s - r.exposed_s - r.optimizer_s;
     r.tokens_per_s = ranks * t->accum * (double)gpt2_rows(&s->shape) / r.time_s;
     gpt2_log_step(t->log, &r);

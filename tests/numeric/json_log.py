@@ -14,7 +14,8 @@ from support import ok
 WHOLE, REAL, TEXT = int, float, str
 STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": REAL,
         "compute_s": REAL, "exposed_s": REAL, "optimizer_s": REAL, "other_s": REAL,
-        "tokens_per_s": REAL, "wire_bytes": WHOLE}
+        "tokens_per_s": REAL, "wire_bytes": WHOLE,
+        "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE}
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
            "dtype": TEXT, "parameters": WHOLE, "memory": list, "mapped_bytes": WHOLE}

@@ -224,6 +224,30 @@ def injected(plain):
     ok(not os.listdir(DISK), "errors: nothing stays on the disk", os.listdir(DISK))
 
 
+def bytes_moved():
+    """What a job says it moved is what the kernel counted for its processes."""
+    what = "the bytes of a job are on the disk"
+    if subprocess.run(["stat", "-f", "-c", "%T", DISK], capture_output=True,
+                      text=True).stdout.strip() in ("tmpfs", "ramfs", "overlayfs"):
+        skip(what, "the folder for temporary files is not on a disk")
+        return
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    job = support.train([*MICRO[:-4], "--steps", 60, "--val", 0], 1, NVME)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    read = sum(step["disk_read_bytes"] for step in job.steps)
+    written = sum(step["disk_written_bytes"] for step in job.steps)
+    counted = (512 * (after.ru_inblock - before.ru_inblock),
+               512 * (after.ru_oublock - before.ru_oublock))
+    ok(read > 0 and counted[0] >= 0.95 * read and counted[1] >= 0.95 * written, what, read, written,
+       counted, job.story())
+    found = re.search(r"^Disk of this rank: ([\d.]+) bytes read and ([\d.]+) written for each of its "
+                      r"parameters and step; ([\d.]+) MiB written in all$", job.out, re.M)
+    # two fp32 moments, and padding, which a tiny model has much of
+    ok(found and all(8 <= float(x) < 9 for x in found.groups()[:2])
+       and abs(float(found.group(3)) - written / 2**20) < 0.001,
+       "bytes for each parameter and step are told", job.story())
+
+
 def two_jobs(plain):
     jobs = [Job([GPT2, *MICRO], 1, NVME) for _ in range(2)]
     ok(all(weights(job.end(60)) == plain for job in jobs), "two jobs in one folder: the same bits",
@@ -285,6 +309,7 @@ def main():
     killed()
     injected(plain)
     two_jobs(plain)
+    bytes_moved()
     flipped_bits()
     long = 1000
     plain = weights(Job([GPT2, *MICRO[:-4], "--steps", long, "--eval-windows", 1], 1).end(60))

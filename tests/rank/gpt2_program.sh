@@ -83,7 +83,8 @@ run --stage 1 --json log --ops ops --eval-every 1 --clip 1
 ok 'it runs' is "$status" 0
 whole='"type":"step","step":[12],"loss":[0-9.]*,"grad_norm":[0-9.]*,"time_s":[0-9.e-]*,'
 whole=$whole'"compute_s":[0-9.e-]*,"exposed_s":[0-9.e-]*,"optimizer_s":[0-9.e-]*,'
-whole=$whole'"other_s":[0-9.e-]*,"tokens_per_s":[0-9.]*,"wire_bytes":[0-9]*}$'
+whole=$whole'"other_s":[0-9.e-]*,"tokens_per_s":[0-9.]*,"wire_bytes":[0-9]*,"disk_read_bytes":0,'
+whole=$whole'"disk_written_bytes":0}$'
 ok 'two steps in the log' is "$(grep -c "^{$whole" log)" 2
 ok 'two evaluations' is "$(grep -cE '^\{"type":"eval","step":[12],"loss":[0-9.]+\}$' log)" 2
 whole='"type":"summary","weights_hash":"[0-9a-f]\{16\}","stage":1,"ranks":1,"comm":"self",'

@@ -362,6 +362,8 @@ struct zero_step_info {
     uint64_t exposed_ns, update_ns;
     /** Sent by this rank for this step, counted by the transport, with what it still publishes. */
     uint64_t wire_bytes;
+    /** Of this rank's tier on disks for this step, with what it still writes. */
+    uint64_t disk_read_bytes, disk_written_bytes;
 };
 
 /**
