@@ -93,7 +93,7 @@ static int buffers_make(struct zero_comm *comm)
 
     comm->chunk_bytes = chunk_bytes_of(comm->ranks);
     n_chunks = comm->way.hosts ? zero__p2p_step_buffers(comm, &comm->chunk_bytes) : P2P_DEPTH * n;
-    comm->buffer_bytes = word_bytes + n_chunks * comm->chunk_bytes;
+    comm->buffer_bytes = (word_bytes + n_chunks * comm->chunk_bytes + 4095) / 4096 * 4096;
     comm->buffers = aligned_alloc(4096, comm->buffer_bytes);
     if (!comm->buffers)
         return zero__say(&comm->ctx->voice, -ENOMEM,
