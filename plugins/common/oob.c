@@ -49,8 +49,8 @@ static int longest(const struct zero__voice *v, const struct zero_oob *oob, int6
         *most = all[p] > *most ? all[p] : *most;
     }
     if (!err && all[oob->rank] != mine) /* there would be too little room for the own one */
-        err = zero__say(v, -EPROTO, "%s: this rank has an address of %u bytes, and hears of %u", doing,
-                        mine, all[oob->rank]);
+        err = zero__say(v, -EPROTO, "%s: this rank has an address of %u bytes, and hears of %u",
+                        doing, mine, all[oob->rank]);
     free(all);
     return err;
 }

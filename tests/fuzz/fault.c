@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ZERO_FAULT and ZERO_FAULT_IO, as the plugins fault read them. What is taken must be written without
+ * ZERO_FAULT and ZERO_FAULT_IO, as the plugins read them. What is taken must be written without
  * empty parts, and mean something that the plugin can do.
  */
 #include "fuzz.h"
