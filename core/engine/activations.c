@@ -155,10 +155,12 @@ static int find(struct zero_runtime *rt, uint32_t activation, int consumed, cons
     const struct zero__declared *d = &rt->model.buffers[activation];
     uint32_t unit = consumed ? d->desc.to_unit : d->desc.from_unit;
     uint32_t pass = consumed ? d->desc.to_pass : d->desc.from_pass;
-    *out = &rt->activations[activation];
-    if (rt->held && (*out)->now && (*out)->consumed == consumed)
+    struct activation *a = &rt->activations[activation];
+    if (rt->held && a->now && a->consumed == consumed) {
+        *out = a;
         return 0;
-    if (consumed && !(*out)->bytes)
+    }
+    if (consumed && !a->bytes)
         return zero__fail(-ENODATA, "%s: activation %s was not saved in this micro-step", what,
                           d->name);
     return zero__fail(-EINVAL,
@@ -171,7 +173,7 @@ static int find(struct zero_runtime *rt, uint32_t activation, int consumed, cons
 
 void *zero_activation(struct zero_runtime *rt, uint32_t activation)
 {
-    struct activation *a;
+    struct activation *a = NULL;
     int err = find(rt, activation, 0, "zero_activation()", &a);
 
     return err ? NULL : a->now;
@@ -180,7 +182,7 @@ void *zero_activation(struct zero_runtime *rt, uint32_t activation)
 int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const void *from,
                          uint64_t bytes, void *stream)
 {
-    struct activation *a;
+    struct activation *a = NULL;
     int err = find(rt, activation, 0, "zero_activation_save()", &a);
 
     if (err)
@@ -203,7 +205,7 @@ int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const voi
 int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p, uint64_t *bytes,
                             void *stream)
 {
-    struct activation *a;
+    struct activation *a = NULL;
     int err = find(rt, activation, 1, "zero_activation_restore()", &a);
 
     (void)stream; /* acquire has waited for it */
