@@ -199,6 +199,7 @@ static void arrays_free(struct zero_runtime *rt)
     free(rt->times.ring);
     free(rt->contributed);
     free(rt->activations);
+    free(rt->scratch);
     free(rt->param_now);
     free(rt->grad_now);
     free(rt->zero_first);

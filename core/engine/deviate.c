@@ -137,19 +137,71 @@ static int body_run(struct zero_runtime *rt, struct zero__body *b)
     return err;
 }
 
+/* Parameters and gradients keep their places until they are used up; others have them for a body.
+ */
+static int is_kept(const struct zero__buffer *f)
+{
+    return f->memory_class == ZERO_CLASS_GATHERED || f->memory_class == ZERO_CLASS_BUCKETS;
+}
+
+/* Where the activations end that the host's memory keeps for this step. */
+static uint64_t activations_end(const struct zero_runtime *rt)
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < rt->model.n_buffers; i++) {
+        if (rt->body->away[i] == ZERO_NONE)
+            continue;
+        const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
+        if (f->tier == ZERO__T_CPU && f->offset + aligned(f->bytes) > end)
+            end = f->offset + aligned(f->bytes);
+    }
+    return end;
+}
+
+/* In the host's memory nothing else outlives a body: its transients stand side by side. */
+static int host_place(struct zero_runtime *rt, struct zero__buffer *f, uint64_t *end)
+{
+    uint64_t room = rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes;
+
+    f->offset = *end;
+    *end += aligned(f->bytes);
+    return *end <= room
+               ? 0
+               : zero__fail(-ENOMEM,
+                            "this step leaves the declared order and needs %llu bytes of the "
+                            "host's memory, of which the plan has %llu: declare the order with "
+                            "zero_set_order() before the step",
+                            (unsigned long long)*end, (unsigned long long)room);
+}
+
 /* Gives the body's buffers the places in `at`, taking room from the pool where there is none. */
 static int buffers_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
 {
-    for (uint32_t i = 0; i < b->n_buffers; i++) {
-        uint64_t *place = &at[b->buffers[i].segment];
-        if (*place == NOWHERE) {
-            int err = pool_take(rt, b->buffers[i].bytes, place);
-            if (err)
-                return err;
+    uint64_t end = activations_end(rt);
+    int err = 0;
+
+    for (uint32_t i = 0; i < b->n_buffers && !err; i++) {
+        struct zero__buffer *f = &b->buffers[i];
+        if (f->tier == ZERO__T_CPU) {
+            err = host_place(rt, f, &end);
+        } else if (!is_kept(f)) {
+            err = pool_take(rt, f->bytes, &f->offset);
+        } else {
+            uint64_t *place = &at[f->segment];
+            if (*place == NOWHERE)
+                err = pool_take(rt, f->bytes, place);
+            f->offset = *place;
         }
-        b->buffers[i].offset = *place;
     }
-    return 0;
+    return err;
+}
+
+static void buffers_drop(struct zero_runtime *rt, const struct zero__body *b)
+{
+    for (uint32_t i = 0; i < b->n_buffers; i++)
+        if (b->buffers[i].tier == ZERO__T_DEVICE && !is_kept(&b->buffers[i]))
+            extent_drop(&rt->dev_step, b->buffers[i].offset);
 }
 
 static void places_drop(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
@@ -173,6 +225,8 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
         err = buffers_place(rt, b, rt->dev_step.grad_at);
     if (!err)
         err = body_run(rt, b);
+    if (!err)
+        buffers_drop(rt, b);
     places_drop(rt, unit, rt->dev_step.grad_at);
     rt->dev_step.reduced[unit] = 1;
     rt->contributed[unit] = 1;
@@ -231,8 +285,7 @@ static int planned_part(struct zero_runtime *rt)
 static int keeps_place(const struct zero_runtime *rt, const struct zero__buffer *f)
 {
     return f->declared != ZERO_NONE && f->bytes &&
-           (!rt->model.buffers[f->declared].activation ||
-            zero__activations_keeps(rt, f->declared));
+           (!rt->model.buffers[f->declared].activation || zero__activations_keeps(rt, f->declared));
 }
 
 int zero__deviate_begin(struct zero_runtime *rt)
@@ -272,7 +325,7 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
 
     if (d->reduced[unit])
         return zero__fail(-EINVAL, "one more backward use than the declared order has, after its "
-                          "gradient was reduced: declare the order with zero_set_order()");
+                                   "gradient was reduced: declare the order with zero_set_order()");
     if (d->backward[unit] == 0) {
         struct zero__body *b = body_anew(rt);
         err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 1, 0, b);

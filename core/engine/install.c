@@ -49,7 +49,7 @@ static int program_equip(struct zero_runtime *rt, int first)
     if (!err && !first)
         err = zero__tiers_fit(rt);
     if (!err && !first)
-        err = zero__memory_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
+        err = zero__memory_grow(rt);
     if (!err)
         err = zero__lanes_size(rt);
     if (!err)

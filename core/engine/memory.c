@@ -154,20 +154,31 @@ int zero__memory_reserve(struct zero_runtime *rt)
     return err ? err : pages_open(rt);
 }
 
-int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes)
+static uint64_t missing(const struct zero_runtime *rt, uint32_t tier)
+{
+    uint64_t have = rt->slabs[zero__slab(tier, 1)].bytes;
+    uint64_t want = rt->programs[0]->transient_bytes[tier];
+
+    return want > have ? want - have : 0;
+}
+
+int zero__memory_grow(struct zero_runtime *rt)
 {
     struct slab *s = &rt->slabs[SLAB_TRANSIENTS];
+    uint64_t more = missing(rt, ZERO__T_DEVICE), more_host = missing(rt, ZERO__T_CPU);
+    int err = more || more_host ? verdict(rt, fits(rt, more + more_host)) : 0;
 
-    if (transient_bytes <= s->bytes)
-        return 0;
-    int err = verdict(rt, fits(rt, transient_bytes - s->bytes));
-    if (err)
+    if (err || !(more || more_host))
         return err;
-    zero__progress_stop(rt); /* one thread at a time in the transport */
-    slab_close(rt, s);
-    err = slab_open(rt, s, transient_bytes);
-    if (!err)
-        err = zero__progress_start(rt);
+    if (more) {
+        zero__progress_stop(rt); /* one thread at a time in the transport */
+        slab_close(rt, s);
+        err = slab_open(rt, s, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
+        if (!err)
+            err = zero__progress_start(rt);
+    }
+    if (!err && more_host)
+        err = zero__tiers_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
     if (err) /* the old region is gone */
         zero__runtime_fail(rt, rt->rank, err, "growing the reservation", zero__error_text());
     return err;

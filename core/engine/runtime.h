@@ -187,6 +187,7 @@ struct zero_runtime {
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;
     struct activation *activations; /* by declared buffer */
+    void *scratch; /* ZERO_STAGING_BYTES: values on their way to and from a disk */
     struct deviation dev_step;
     uint64_t *zero_first, *zero_count; /* by segment, arguments of zero__gradients_zero() */
 
@@ -278,8 +279,10 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 int zero__tiers_load(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
+/* More room for transients of the host, while nothing is under way. */
+int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
 void zero__tiers_close(struct zero_runtime *rt);
-/* The program that is now the first one needs no more of them than they have. */
+/* The program that is now the first one needs no more of the disk than was reserved. */
 int zero__tiers_fit(struct zero_runtime *rt);
 
 /* ---- storage.c */
@@ -340,7 +343,8 @@ int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads);
 /* ---- memory.c */
 
 int zero__memory_reserve(struct zero_runtime *rt);
-int zero__memory_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* For a new program, while nothing is under way. */
+int zero__memory_grow(struct zero_runtime *rt);
 /* Collective: maps what the recipe says, before the progress thread runs. */
 int zero__memory_map(struct zero_runtime *rt);
 /* Gives back what came from the device, before it closes; then the rest. */

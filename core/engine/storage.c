@@ -207,6 +207,7 @@ int zero__storage_start(struct zero_runtime *rt)
 {
     if (!rt->tiers[ZERO__T_DISK].store)
         return 0;
+    rt->storage_stop = 0;
     int err = pthread_create(&rt->storage, NULL, storage_main, rt);
     if (err)
         return zero__fail(-err, "cannot start the storage thread: %s", strerror(err));

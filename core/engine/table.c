@@ -78,16 +78,30 @@ static const char *human(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
-/* Where optimizer states could go. A limit of the device does not count the host's memory. */
+/*
+ * Where states could go: the optimizer's first, which are most. A limit of the device does not
+ * count the host's memory.
+ */
 static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_rank)
 {
-    const uint16_t *parts = r->placed[ZERO__P_OPTIMIZER];
+    static const struct {
+        uint32_t what;
+        const char *to_host, *to_disk;
+    } steps[] = {
+        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme, ",
+         "ZERO_OFFLOAD=optimizer:nvme, "},
+        {ZERO__P_PARAMETERS, "parameters:cpu or parameters:nvme in ZERO_OFFLOAD, too, ",
+         "parameters:nvme in ZERO_OFFLOAD, too, "},
+    };
+    int host = tier == ZERO__T_DEVICE && per_rank;
 
-    if (parts[ZERO__T_DISK] == ZERO__PLACE_PARTS ||
-        (parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && tier == ZERO__T_DEVICE && per_rank))
-        return "";
-    return tier == ZERO__T_DEVICE && per_rank ? "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme, "
-                                              : "ZERO_OFFLOAD=optimizer:nvme, ";
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const uint16_t *parts = r->placed[steps[i].what];
+        if (parts[ZERO__T_DISK] != ZERO__PLACE_PARTS &&
+            !(parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && host))
+            return host ? steps[i].to_host : steps[i].to_disk;
+    }
+    return "";
 }
 
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,

@@ -62,10 +62,10 @@ int zero__tiers_load(struct zero_runtime *rt)
         if (strcmp(place->tier, "device") != 0)
             err = tier_load(rt, place->tier, &tier);
         if (!err && tier != ZERO__T_DEVICE && place->what != ZERO__P_OPTIMIZER &&
-            place->what != ZERO__P_ACTIVATIONS)
+            place->what != ZERO__P_PARAMETERS && place->what != ZERO__P_ACTIVATIONS)
             err = zero__fail(-ENOTSUP,
-                             "ZERO_OFFLOAD=%s: %s stay on the device in this version; optimizer "
-                             "states and activations can lie elsewhere",
+                             "ZERO_OFFLOAD=%s: %s stay on the device in this version; parameters, "
+                             "optimizer states and activations can lie elsewhere",
                              text, zero__placed_name(place->what));
         if (!err)
             rt->placed[place->what][tier] += (uint16_t)place->parts;
@@ -144,17 +144,52 @@ static int disk_open(struct zero_runtime *rt)
 
 int zero__tiers_fit(struct zero_runtime *rt)
 {
-    for (uint32_t i = ZERO__T_DEVICE + 1; i < ZERO__N_TIERS; i++) {
-        uint64_t wanted = zero__whole_pages(rt->programs[0]->transient_bytes[i]);
-        if (wanted > rt->slabs[zero__slab(i, 1)].bytes)
-            return zero__fail(-ENOMEM,
-                              "the new order needs %llu bytes in tier %s, where %llu were reserved "
-                              "at commit: declare an order that keeps as many activations before "
-                              "zero_commit()",
-                              (unsigned long long)wanted, rt->tiers[i].name,
-                              (unsigned long long)rt->slabs[zero__slab(i, 1)].bytes);
-    }
-    return 0;
+    uint64_t wanted = zero__whole_pages(rt->programs[0]->transient_bytes[ZERO__T_DISK]);
+    uint64_t room = rt->slabs[zero__slab(ZERO__T_DISK, 1)].bytes;
+
+    if (wanted <= room)
+        return 0;
+    return zero__fail(
+        -ENOMEM,
+        "the new order needs %llu bytes in tier %s, where %llu were reserved at "
+        "commit: declare an order that keeps as many activations before zero_commit()",
+        (unsigned long long)wanted, rt->tiers[ZERO__T_DISK].name, (unsigned long long)room);
+}
+
+/* The store keeps its bytes, and may move them. */
+static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
+{
+    struct slab *states = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    struct tier *t = &rt->tiers[ZERO__T_CPU], *disk = &rt->tiers[ZERO__T_DISK];
+    void *base;
+    int err = 0;
+
+    if (disk->mr)
+        err = disk->ops.unreg(disk->store, disk->mr);
+    disk->mr = NULL;
+    if (!err)
+        err = t->ops.resize(t->store, states->bytes + transients);
+    if (!err)
+        err = t->ops.map(t->store, &base);
+    if (err)
+        return err;
+    *states = (struct slab){.base = base, .bytes = states->bytes};
+    rt->slabs[zero__slab(ZERO__T_CPU, 1)] =
+        (struct slab){.base = states->base + states->bytes, .bytes = transients};
+    return disk->store ? disk->ops.reg(disk->store, base, states->bytes + transients, ZERO_MEM_HOST,
+                                       &disk->mr)
+                       : 0;
+}
+
+int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes)
+{
+    uint64_t bytes = zero__whole_pages(transient_bytes);
+
+    if (bytes <= rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes)
+        return 0;
+    zero__storage_stop(rt); /* one thread at a time in a store */
+    int err = cpu_grow(rt, bytes);
+    return err ? err : zero__storage_start(rt);
 }
 
 int zero__tiers_open(struct zero_runtime *rt)

@@ -71,6 +71,50 @@ static int is_on_disk(const struct zero_runtime *rt, uint32_t id)
     return rt->states.buffers[id].tier == ZERO__T_DISK;
 }
 
+/* Stores n values from element `at` of a home of parameters on; on the disk, by way of the scratch.
+ */
+static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t dtype, uint64_t at,
+                          uint64_t n, const float *values)
+{
+    uint32_t size = zero_dtype_bytes(dtype);
+    int err = 0;
+
+    if (!is_on_disk(rt, id)) {
+        uint8_t *p = home_at(rt, id, 0);
+        for (uint64_t i = 0; i < n; i++)
+            store(p, at + i, dtype, values[i]);
+        return 0;
+    }
+    for (uint64_t done = 0; done < n && !err; done += PIECE) {
+        uint64_t k = n - done < PIECE ? n - done : PIECE;
+        for (uint64_t i = 0; i < k; i++)
+            store(rt->scratch, i, dtype, values[done + i]);
+        err = zero__storage_write(rt, id, (at + done) * size, k * size, rt->scratch);
+    }
+    return err;
+}
+
+static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t dtype, uint64_t at,
+                         uint64_t n, float *values)
+{
+    uint32_t size = zero_dtype_bytes(dtype);
+    int err = 0;
+
+    if (!is_on_disk(rt, id)) {
+        const uint8_t *p = home_at(rt, id, 0);
+        for (uint64_t i = 0; i < n; i++)
+            values[i] = load(p, at + i, dtype);
+        return 0;
+    }
+    for (uint64_t done = 0; done < n && !err; done += PIECE) {
+        uint64_t k = n - done < PIECE ? n - done : PIECE;
+        err = zero__storage_read(rt, id, (at + done) * size, k * size, rt->scratch);
+        for (uint64_t i = 0; i < k && !err; i++)
+            values[done + i] = load(rt->scratch, i, dtype);
+    }
+    return err;
+}
+
 /* Stores values of elements first … of the segment, as far as this rank keeps them. */
 static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
                        const float *values)
@@ -80,11 +124,11 @@ static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first,
     struct window home = window_of(rt, segment, (int)h->param_whole), w = home;
 
     clip(&w, first, first + count);
-    uint8_t *p = home_at(rt, h->param, 0);
-    for (uint64_t i = 0; i < w.count; i++)
-        store(p, w.first - home.first + i, dtype, values[w.first - first + i]);
-    if (h->master == ZERO_NONE)
-        return 0;
+    int err = w.count ? elements_store(rt, h->param, dtype, w.first - home.first, w.count,
+                                       values + (w.first - first))
+                      : 0;
+    if (err || h->master == ZERO_NONE)
+        return err;
     w = home = window_of(rt, segment, (int)h->state_whole);
     clip(&w, first, first + count);
     uint64_t off = (w.first - home.first) * sizeof *values, bytes = w.count * sizeof *values;
@@ -105,13 +149,8 @@ static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first,
     struct window home = window_of(rt, segment, master ? (int)h->state_whole : (int)h->param_whole);
     uint32_t dtype = master ? (uint32_t)ZERO_F32 : rt->model.segments[segment].dtype;
 
-    if (master && is_on_disk(rt, h->master))
-        return zero__storage_read(rt, h->master, (first - home.first) * sizeof *values,
-                                  count * sizeof *values, values);
-    const uint8_t *p = home_at(rt, master ? h->master : h->param, 0);
-    for (uint64_t i = 0; i < count; i++)
-        values[i] = load(p, first - home.first + i, dtype);
-    return 0;
+    return elements_load(rt, master ? h->master : h->param, dtype, first - home.first, count,
+                         values);
 }
 
 /* Copies this rank's part of a whole home to the others. */
@@ -150,10 +189,20 @@ static int shares_master(const struct zero_runtime *rt, uint32_t segment)
            rt->states.buffers[h->master].tier == ZERO__T_DEVICE;
 }
 
+/* The same of parameters. */
+static int shares_param(const struct zero_runtime *rt, uint32_t segment)
+{
+    const struct zero__home *h = &rt->states.homes[segment];
+
+    return !h->param_whole || rt->states.buffers[h->param].tier == ZERO__T_DEVICE;
+}
+
 static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
 {
     /* What other ranks would have to copy to a tier beside the device, this one makes as well. */
-    struct window w = window_of(rt, p->segment, rt->ranks == 1 || !shares_master(rt, p->segment));
+    struct window w = window_of(rt, p->segment,
+                                rt->ranks == 1 || !shares_master(rt, p->segment) ||
+                                    !shares_param(rt, p->segment));
 
     clip(&w, p->offset, p->offset + p->count);
     for (uint64_t at = w.first; at < w.first + w.count; at += PIECE) {
@@ -178,7 +227,7 @@ int zero__values_init(struct zero_runtime *rt)
     free(piece);
     for (uint32_t i = 0; i < rt->model.n_segments && !err && rt->ranks > 1; i++) {
         const struct zero__home *h = &rt->states.homes[i];
-        if (h->param_whole)
+        if (h->param_whole && shares_param(rt, i))
             err = home_share(rt, i, h->param, rt->model.segments[i].dtype);
         if (!err && h->master != ZERO_NONE && h->state_whole && shares_master(rt, i))
             err = home_share(rt, i, h->master, ZERO_F32);

@@ -51,6 +51,20 @@ int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segm
     return 0;
 }
 
+int zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32_t id)
+{
+    struct zero__op op = {.kind = ZERO__FREE, .queue = ZERO__Q_NONE, .unit = unit};
+    int err = 0;
+
+    if (*marked == b->n_ops) /* one marker for all that end here */
+        err = zero__body_op(b, &op, NULL);
+    if (err)
+        return err;
+    struct zero__buffer *x = &b->buffers[id - b->n_homes];
+    x->last = *marked;
+    return zero__body_access(b, id, x->segment, ZERO__R_SRC, 0, 0, 0);
+}
+
 void zero__body_free(struct zero__body *b)
 {
     free(b->ops);

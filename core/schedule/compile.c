@@ -12,23 +12,29 @@
 #include "base/status.h"
 #include "schedule/program.h"
 
-/* The hash covers what ranks must agree on: not the offsets of a rank's own part. */
+/*
+ * The hash covers what ranks must agree on: not the offsets of a rank's own part, nor what follows
+ * from them, which are the pages that it moves to and from its disk, and its waits.
+ */
 static void body_hash(const struct zero__body *b, XXH3_state_t *h)
 {
     for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
-        uint64_t x[] = {op->kind,    op->queue,      op->pass,    op->flags, op->unit,
-                        op->ordinal, op->wire_bytes, op->n_waits, op->first};
+        uint64_t x[] = {op->kind, op->queue,   op->pass,       op->flags,
+                        op->unit, op->ordinal, op->wire_bytes, op->first};
+        int moves =
+            op->kind == ZERO__FETCH || op->kind == ZERO__COPY || op->kind == ZERO__WRITEBACK;
         XXH3_64bits_update(h, x, sizeof x);
         for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
             const struct zero__access *c = &b->accesses[a];
-            uint64_t y[] = {c->buffer, c->segment, c->role, c->write, c->bytes};
+            uint64_t y[] = {c->buffer, c->segment, c->role, c->write, moves ? 0 : c->bytes};
             XXH3_64bits_update(h, y, sizeof y);
         }
     }
     for (uint32_t i = 0; i < b->n_buffers; i++) {
-        uint64_t z[] = {b->buffers[i].bytes, b->buffers[i].offset, b->buffers[i].memory_class,
-                        b->buffers[i].tier};
+        int own = b->buffers[i].tier != ZERO__T_DEVICE;
+        uint64_t z[] = {own ? 0 : b->buffers[i].bytes, own ? 0 : b->buffers[i].offset,
+                        b->buffers[i].memory_class, b->buffers[i].tier};
         XXH3_64bits_update(h, z, sizeof z);
     }
 }

@@ -72,7 +72,7 @@ uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit)
     uint64_t bytes = 0;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (zero__recipe_gathers(e->r, &e->m->segments[i]))
+        if (zero__brings(e->r, e->m, e->s, i))
             bytes += e->m->segments[i].padded * zero_dtype_bytes(e->m->segments[i].dtype);
     return bytes;
 }
@@ -117,38 +117,66 @@ static int is_kept(const struct emit *e, uint32_t i)
     return 0;
 }
 
-int zero__gather(struct emit *e, uint32_t use)
+/* The shards of what was brought to the device: from its own buffer, or from the home. */
+static int gather_op(struct emit *e, uint32_t use)
 {
-    uint32_t unit = e->uses[use].unit;
+    uint32_t unit = e->uses[use].unit, id = e->gathered[use];
     const struct zero__unit *u = &e->m->units[unit];
     struct zero__op op = {.kind = ZERO__GATHER, .queue = ZERO__Q_GATHER, .unit = unit};
-    uint32_t first = ZERO_NONE, id;
     int err;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
-        uint32_t size = zero_dtype_bytes(s->dtype);
-        if (!zero__recipe_gathers(e->r, s))
+        if (zero__brings(e->r, e->m, e->s, i) && zero__recipe_shards(e->r, s))
+            op.wire_bytes += s->shard * zero_dtype_bytes(s->dtype) * (e->r->ranks - 1);
+    }
+    if (!op.wire_bytes)
+        return 0;
+    err = zero__body_op(e->b, &op, NULL);
+    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &e->m->segments[i];
+        uint64_t size = zero_dtype_bytes(s->dtype), shard = s->shard * size;
+        uint32_t home = e->s->homes[i].param;
+        int here = zero__tier_of(e->s, home) == ZERO__T_DEVICE;
+        if (!zero__brings(e->r, e->m, e->s, i))
+            continue;
+        if (zero__recipe_shards(e->r, s)) {
+            err = zero__body_access(e->b, here ? home : id, i, ZERO__R_SRC, 0,
+                                    here ? 0 : shard * e->r->rank, shard);
+            if (!err)
+                err = zero__body_access(e->b, id, i, ZERO__R_DST, 1, 0, s->padded * size);
+        }
+        id++;
+    }
+    return err;
+}
+
+int zero__gather(struct emit *e, uint32_t use)
+{
+    struct zero__moves moves = {.unit = e->uses[use].unit};
+    const struct zero__unit *u = &e->m->units[moves.unit];
+    uint32_t id;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        const struct zero__segment *s = &e->m->segments[i];
+        uint64_t size = zero_dtype_bytes(s->dtype);
+        int shards = zero__recipe_shards(e->r, s), err;
+        if (!zero__brings(e->r, e->m, e->s, i))
             continue;
         err = zero__body_buffer(e->b, ZERO_CLASS_GATHERED, i, ZERO_NONE, s->padded * size, &id);
         if (err)
             return err;
-        op.wire_bytes += s->shard * size * (e->r->ranks - 1);
-        first = first == ZERO_NONE ? id : first;
+        e->gathered[use] = e->gathered[use] == ZERO_NONE ? id : e->gathered[use];
+        zero__moves_add(
+            e->s, &moves,
+            &(struct zero__move){.segment = i,
+                                 .home = e->s->homes[i].param,
+                                 .buffer = id,
+                                 .buffer_off = shards ? s->shard * size * e->r->rank : 0,
+                                 .bytes = (shards ? s->shard : s->padded) * size});
     }
-    err = zero__body_op(e->b, &op, NULL);
-    id = first;
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *s = &e->m->segments[i];
-        uint32_t size = zero_dtype_bytes(s->dtype);
-        if (!zero__recipe_gathers(e->r, s))
-            continue;
-        err = zero__body_access(e->b, e->s->homes[i].param, i, ZERO__R_SRC, 0, 0, s->shard * size);
-        if (!err)
-            err = zero__body_access(e->b, id++, i, ZERO__R_DST, 1, 0, s->padded * size);
-    }
-    e->gathered[use] = first;
-    return err;
+    int err = zero__moves_load(e->s, &moves, e->b);
+    return err ? err : gather_op(e, use);
 }
 
 /* Lists the gathers that may run while use i computes, and use i's own. */
@@ -182,7 +210,7 @@ static int compute_access(struct emit *e, uint32_t use, int backward)
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
-        uint32_t param = zero__recipe_gathers(e->r, s) ? gathered++ : h->param;
+        uint32_t param = zero__brings(e->r, e->m, e->s, i) ? gathered++ : h->param;
 
         /* Of mapped parameters the own part stands for all: peers' bytes have no place here. */
         err = zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0,
@@ -232,25 +260,11 @@ static int release(struct emit *e, uint32_t use)
     if (id != ZERO_NONE && e->keep[use])
         e->gathered[next] = id;
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++)
-        if (id != ZERO_NONE && !e->keep[use] && zero__recipe_gathers(e->r, &e->m->segments[i]))
+        if (id != ZERO_NONE && !e->keep[use] && zero__brings(e->r, e->m, e->s, i))
             err = zero__free_buffer(e, &marked, unit, id++);
     if (!err)
         err = zero__declared_free(e, use, &marked);
     return err;
-}
-
-int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id)
-{
-    struct zero__op op = {.kind = ZERO__FREE, .queue = ZERO__Q_NONE, .unit = unit};
-    int err = 0;
-
-    if (*marked == e->b->n_ops) /* one marker for all that end here */
-        err = zero__body_op(e->b, &op, NULL);
-    if (err)
-        return err;
-    struct zero__buffer *x = &e->b->buffers[id - e->b->n_homes];
-    x->last = *marked;
-    return zero__body_access(e->b, id, x->segment, ZERO__R_SRC, 0, 0, 0);
 }
 
 static int emit_uses(struct emit *e)

@@ -3,6 +3,7 @@
 #ifndef ZERO_SCHEDULE_EMIT_H
 #define ZERO_SCHEDULE_EMIT_H
 
+#include "schedule/moves.h"
 #include "schedule/program.h"
 
 struct emit_life {
@@ -60,6 +61,16 @@ static inline int zero__unit_trains(const struct zero__model *m, uint32_t unit)
     return 0;
 }
 
+/* A use finds the parameters in a buffer: they lie elsewhere, or are shards that are not mapped. */
+static inline int zero__brings(const struct zero__recipe *r, const struct zero__model *m,
+                               const struct zero__states *s, uint32_t segment)
+{
+    const struct zero__home *h = &s->homes[segment];
+
+    return zero__tier_of(s, h->param) != ZERO__T_DEVICE ||
+           (zero__recipe_shards(r, &m->segments[segment]) && !h->param_mapped);
+}
+
 /* The segment's whole parameters are gathered once after each update (stages 1, 2, persistent). */
 static inline int zero__publishes(const struct zero__recipe *r, const struct zero__segment *s,
                                   const struct zero__home *h)
@@ -98,6 +109,9 @@ int zero__saves_finish(struct emit *e);
 void zero__saves_end(struct emit *e);
 
 /* Ends a transient buffer at the marker at index *marked, which is appended if it is not there. */
-int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id);
+static inline int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id)
+{
+    return zero__body_end(e->b, marked, unit, id);
+}
 
 #endif

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "schedule/emit.h"
-#include "schedule/tiles.h"
+#include "schedule/emit_bring.h"
 
 struct part {
     uint32_t id;
@@ -81,7 +81,8 @@ static int norm(const struct zero__recipe *r, const struct zero__states *s, stru
 }
 
 static int update(const struct zero__model *m, const struct zero__recipe *r,
-                  const struct zero__states *s, uint32_t unit, struct zero__body *b)
+                  const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
+                  struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = unit};
@@ -103,9 +104,11 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
             continue;
         struct part p = grad_part(r, s, g, i, (int)h->state_whole);
         uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
-        err = zero__body_access(b, p.id, i, ZERO__R_GRAD, 0, p.off, p.bytes);
+        err = zero__body_access(b, brought[i].grad == ZERO_NONE ? p.id : brought[i].grad, i,
+                                ZERO__R_GRAD, 0, p.off, p.bytes);
         if (!err)
-            err = zero__body_access(b, h->param, i, ZERO__R_PARAM, 1, off, count * size);
+            err = zero__body_access(b, brought[i].param == ZERO_NONE ? h->param : brought[i].param,
+                                    i, ZERO__R_PARAM, 1, off, count * size);
         if (!err && h->master != ZERO_NONE)
             err = zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
         if (!err && h->momentum != ZERO_NONE)
@@ -117,7 +120,8 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
 }
 
 static int publish(const struct zero__model *m, const struct zero__recipe *r,
-                   const struct zero__states *s, uint32_t unit, struct zero__body *b)
+                   const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
+                   struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_GATHER, .unit = unit};
@@ -134,11 +138,12 @@ static int publish(const struct zero__model *m, const struct zero__recipe *r,
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
+        uint32_t id = brought[i].param == ZERO_NONE ? h->param : brought[i].param;
         if (!zero__publishes(r, g, h))
             continue;
-        err = zero__body_access(b, h->param, i, ZERO__R_SRC, 0, shard * r->rank, shard);
+        err = zero__body_access(b, id, i, ZERO__R_SRC, 0, shard * r->rank, shard);
         if (!err)
-            err = zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0, g->padded * size);
+            err = zero__body_access(b, id, i, ZERO__R_DST, 1, 0, g->padded * size);
     }
     return err;
 }
@@ -170,13 +175,39 @@ static int map(const struct zero__model *m, const struct zero__states *s, uint32
     return err;
 }
 
+static int units_update(const struct zero__model *m, const struct zero__recipe *r,
+                        const struct zero__states *s, struct zero__bring *bring,
+                        struct zero__tiles *tiles, struct zero__body *b)
+{
+    const struct zero__brought *brought = zero__bring_places(bring);
+    int err = 0;
+
+    for (uint32_t u = 0; !err && u < m->n_units; u++) {
+        err = zero__bring_up_to(bring, u, b);
+        if (!err && zero__unit_trains(m, u))
+            err = update(m, r, s, brought, u, b);
+        if (!err)
+            err = zero__tiles_update(tiles, u, b);
+        if (!err)
+            err = publish(m, r, s, brought, u, b);
+        if (!err)
+            err = map(m, s, u, b);
+        if (!err)
+            err = zero__bring_back(bring, u, b);
+    }
+    return err ? err : zero__bring_end(bring, b);
+}
+
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, struct zero__body *b)
 {
+    struct zero__bring *bring = NULL;
     struct zero__tiles *tiles = NULL;
-    int err = zero__tiles_create(m, r, s, &tiles);
+    int err = zero__bring_create(m, r, s, &bring);
 
     b->n_homes = s->n_buffers;
+    if (!err)
+        err = zero__tiles_create(m, r, s, zero__bring_places(bring), &tiles);
     if (!err)
         err = zero__tiles_begin(tiles, b);
     for (uint32_t u = 0; !err && u < m->n_units; u++)
@@ -184,17 +215,9 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
             err = sumsq(m, r, s, u, b);
     if (!err)
         err = norm(r, s, b);
-    for (uint32_t u = 0; !err && u < m->n_units; u++) {
-        if (!zero__unit_trains(m, u))
-            continue;
-        err = update(m, r, s, u, b);
-        if (!err)
-            err = zero__tiles_update(tiles, u, b);
-        if (!err)
-            err = publish(m, r, s, u, b);
-        if (!err)
-            err = map(m, s, u, b);
-    }
+    if (!err)
+        err = units_update(m, r, s, bring, tiles, b);
     zero__tiles_free(tiles);
+    zero__bring_free(bring);
     return err;
 }

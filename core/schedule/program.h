@@ -57,12 +57,6 @@ static inline int zero__recipe_maps(const struct zero__recipe *r, const struct z
            s->shard * zero_dtype_bytes(s->dtype) % r->map_bytes == 0;
 }
 
-/* The shards are copied together before a use. */
-static inline int zero__recipe_gathers(const struct zero__recipe *r, const struct zero__segment *s)
-{
-    return zero__recipe_shards(r, s) && !zero__recipe_maps(r, s);
-}
-
 enum zero__queue {
     ZERO__Q_COMPUTE,
     ZERO__Q_GATHER,
@@ -287,6 +281,9 @@ int zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, u
                       int write, uint64_t off, uint64_t bytes); /* of the last op */
 int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
                       uint32_t declared, uint64_t bytes, uint32_t *id);
+
+/* Ends a transient at the marker at index *marked, which is appended if it is not there. */
+int zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32_t id);
 
 /* A body's or the states' buffer by id. */
 static inline const struct zero__buffer *zero__buffer_of(const struct zero__states *s,

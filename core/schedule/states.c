@@ -53,7 +53,6 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
     *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE,
                              1,         1,         1,         1,         0,         0};
     h->param_whole = !zero__recipe_shards(r, s);
-    h->param_mapped = zero__recipe_maps(r, s);
     h->grad_whole = alone || r->stage < 2;
     h->acc_whole = alone || r->stage < 2 || r->boundary;
     h->state_whole = alone || r->stage < 1;
@@ -114,6 +113,7 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
         switch (memory_class) {
         case ZERO_CLASS_PARAMETERS:
             id = &h->param, whole = h->param_whole, bytes = zero_dtype_bytes(g->dtype);
+            h->param_mapped = tier == ZERO__T_DEVICE && zero__recipe_maps(r, g);
             break;
         case ZERO_CLASS_GRADIENTS:
             id = &h->grad, whole = h->grad_whole, bytes = zero_dtype_bytes(g->dtype);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One tile is a run of elements of the rank's part of one segment. What it has in the host's
- * memory:
+ * One tile is a run of elements of the rank's part of one segment. Where its operands are:
  *
- *   gradient    copied from the device
- *   parameter   copied from the device and back: a step that is skipped and the gaps between
- *               parameters leave it as it was, and it may be its own master copy
- *   states      where they are, if that is the host; else fetched from the disk and written back
+ *   on the device        gradients are copied to the host; parameters too, and back: a step that is
+ *                        skipped and the gaps between parameters leave them as they were, and they
+ *                        may be their own master copy
+ *   in the host's memory used where they are
+ *   on the disk          fetched, and what has changed is written back
  *
  * Lives end at the marker behind the tile, so the plan gives the bytes to a tile further on, and
  * the link pass makes that one's fetch wait for this one's write.
@@ -18,30 +18,31 @@
 
 #include "base/grow.h"
 #include "base/status.h"
+#include "schedule/moves.h"
 
-enum { N_STATES = 3 };
+enum { MASTER, MOMENTUM, VARIANCE, PARAM, GRAD, N_OPERANDS, N_STATES = PARAM };
 
 struct tile {
     uint32_t unit, segment;
     uint64_t first, count;
-    uint32_t
-        state[N_STATES]; /* fetched into; ZERO_NONE: it is used where it is, or there is none */
+    uint32_t host[N_OPERANDS]; /* transients of the host; ZERO_NONE: it has none */
 };
 
 struct zero__tiles {
     const struct zero__model *m;
     const struct zero__recipe *r;
     const struct zero__states *s;
+    const struct zero__brought *brought;
     struct tile *list;
     uint32_t n, capacity, fetched, updated;
 };
 
 static const struct {
     uint8_t memory_class, role;
-} states[N_STATES] = {
-    {ZERO_CLASS_MASTER, ZERO__R_MASTER},
-    {ZERO_CLASS_MOMENTUM, ZERO__R_MOMENTUM},
-    {ZERO_CLASS_VARIANCE, ZERO__R_VARIANCE},
+} operands[N_OPERANDS] = {
+    {ZERO_CLASS_MASTER, ZERO__R_MASTER},     {ZERO_CLASS_MOMENTUM, ZERO__R_MOMENTUM},
+    {ZERO_CLASS_VARIANCE, ZERO__R_VARIANCE}, {ZERO_CLASS_PARAMETERS, ZERO__R_PARAM},
+    {ZERO_CLASS_GRADIENTS, ZERO__R_GRAD},
 };
 
 static uint32_t state_home(const struct zero__states *s, uint32_t segment, uint32_t k)
@@ -60,25 +61,69 @@ uint32_t zero__optimizer_tier(const struct zero__states *s, uint32_t segment)
     return ZERO__T_DEVICE;
 }
 
+/* Where a tile's operand lies: in its home, or where the update body has brought it. */
+struct place {
+    uint32_t id, tier; /* id: ZERO_NONE where there is no such operand */
+    uint64_t off, bytes;
+};
+
+static struct place place_of(const struct zero__tiles *t, const struct tile *x, uint32_t k)
+{
+    const struct zero__segment *g = &t->m->segments[x->segment];
+    const struct zero__home *h = &t->s->homes[x->segment];
+    int acc = t->r->accum > 1, whole = 0;
+    uint64_t size = zero_dtype_bytes(g->dtype), own;
+    uint32_t id, brought = ZERO_NONE;
+
+    switch (k) {
+    case PARAM:
+        id = h->param, whole = (int)h->param_whole, brought = t->brought[x->segment].param;
+        break;
+    case GRAD:
+        id = acc ? h->acc : h->grad, whole = (int)(acc ? h->acc_whole : h->grad_whole);
+        size = acc ? 4 : size;
+        break;
+    default:
+        id = state_home(t->s, x->segment, k), size = 4;
+    }
+    own =
+        whole && !h->state_whole ? g->shard * t->r->rank : 0; /* the part's place in the segment */
+    return (struct place){.id = brought == ZERO_NONE ? id : brought,
+                          .tier = brought == ZERO_NONE ? zero__tier_of(t->s, id)
+                                                       : (uint32_t)ZERO__T_DEVICE,
+                          .off = (x->first + own) * size,
+                          .bytes = x->count * size};
+}
+
+/* Of an operand on the disk whole pages are moved. */
+static uint64_t head_of(const struct place *p)
+{
+    return p->off % ZERO_BUFFER_ALIGN;
+}
+
+static int is_fetched(const struct place *p)
+{
+    return p->id != ZERO_NONE && p->tier == ZERO__T_DISK;
+}
+
 static int segment_cut(struct zero__tiles *t, uint32_t unit, uint32_t segment)
 {
     const struct zero__segment *g = &t->m->segments[segment];
     uint64_t count = t->s->homes[segment].state_whole ? g->padded : g->shard;
 
     for (uint64_t first = 0; first < count; first += t->r->tile) {
+        uint64_t n = count - first < t->r->tile ? count - first : t->r->tile;
         if (zero__grow(&t->list, &t->capacity, t->n, sizeof *t->list))
             return zero__fail(-ENOMEM, "no memory for %u tiles", t->n);
-        t->list[t->n++] = (struct tile){unit,
-                                        segment,
-                                        first,
-                                        count - first < t->r->tile ? count - first : t->r->tile,
-                                        {ZERO_NONE, ZERO_NONE, ZERO_NONE}};
+        t->list[t->n++] = (struct tile){
+            unit, segment, first, n, {ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE}};
     }
     return 0;
 }
 
 int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r,
-                       const struct zero__states *s, struct zero__tiles **out)
+                       const struct zero__states *s, const struct zero__brought *brought,
+                       struct zero__tiles **out)
 {
     struct zero__tiles *t = calloc(1, sizeof *t);
     int err = t ? 0 : zero__fail(-ENOMEM, "no memory for a step program");
@@ -90,6 +135,7 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
                 t->m = m;
                 t->r = r;
                 t->s = s;
+                t->brought = brought;
                 err = segment_cut(t, u, i);
             }
     if (err || !t->n) {
@@ -106,16 +152,6 @@ void zero__tiles_free(struct zero__tiles *t)
     if (t)
         free(t->list);
     free(t);
-}
-
-static int host_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
-                       uint64_t bytes, uint32_t *id)
-{
-    int err = zero__body_buffer(b, memory_class, segment, ZERO_NONE, bytes, id);
-
-    if (!err)
-        b->buffers[*id - b->n_homes].tier = ZERO__T_CPU;
-    return err;
 }
 
 /* An op that moves bytes: pairs of what is read and what is written follow. */
@@ -136,23 +172,27 @@ static int move_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint
 
 static int fetch(struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
-    int err;
+    int err = 0, n = 0;
 
-    if (zero__optimizer_tier(t->s, x->segment) != ZERO__T_DISK)
-        return 0;
     /* Buffers live from this op on, so they come before it. */
-    for (uint32_t k = 0; k < N_STATES; k++) {
-        if (state_home(t->s, x->segment, k) == ZERO_NONE)
+    for (uint32_t k = 0; k < N_OPERANDS && !err; k++) {
+        struct place p = place_of(t, x, k);
+        if (!is_fetched(&p))
             continue;
-        err = host_buffer(b, states[k].memory_class, x->segment, x->count * 4, &x->state[k]);
-        if (err)
-            return err;
+        err = zero__host_buffer(b, operands[k].memory_class, x->segment,
+                                k < N_STATES ? p.bytes : zero__whole_pages(head_of(&p) + p.bytes),
+                                &x->host[k]);
+        n++;
     }
+    if (err || !n)
+        return err;
     err = move_op(b, ZERO__FETCH, ZERO__Q_FETCH, x->unit);
-    for (uint32_t k = 0; k < N_STATES && !err; k++)
-        if (x->state[k] != ZERO_NONE)
-            err = move_pair(b, x->segment, state_home(t->s, x->segment, k), x->first * 4,
-                            x->state[k], 0, x->count * 4);
+    for (uint32_t k = 0; k < N_OPERANDS && !err; k++) {
+        struct place p = place_of(t, x, k);
+        uint64_t head = head_of(&p);
+        if (is_fetched(&p))
+            err = move_pair(b, x->segment, p.id, p.off - head, x->host[k], 0, head + p.bytes);
+    }
     return err;
 }
 
@@ -165,45 +205,26 @@ static int fetch_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
     return err;
 }
 
+/* What has changed; it begins at a page. */
 static int writeback(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
-    int err;
+    int err = 0, n = 0;
 
-    if (zero__optimizer_tier(t->s, x->segment) != ZERO__T_DISK)
-        return 0;
-    err = move_op(b, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, x->unit);
-    for (uint32_t k = 0; k < N_STATES && !err; k++)
-        if (x->state[k] != ZERO_NONE)
-            err = move_pair(b, x->segment, x->state[k], 0, state_home(t->s, x->segment, k),
-                            x->first * 4, x->count * 4);
+    for (uint32_t k = 0; k < GRAD && !err; k++) {
+        struct place p = place_of(t, x, k);
+        if (!is_fetched(&p))
+            continue;
+        if (n++ == 0)
+            err = move_op(b, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, x->unit);
+        if (!err)
+            err = move_pair(b, x->segment, x->host[k], 0, p.id, p.off, p.bytes);
+    }
     return err;
 }
 
-/* Where the tile's gradients and parameters lie on the device. */
-struct ends {
-    uint32_t grad, param;
-    uint64_t grad_off, grad_bytes, param_off, param_bytes;
-};
-
-static struct ends ends_of(const struct zero__tiles *t, const struct tile *x)
+static int update_op(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
-    const struct zero__segment *g = &t->m->segments[x->segment];
-    const struct zero__home *h = &t->s->homes[x->segment];
-    int acc = t->r->accum > 1, grad_whole = (int)(acc ? h->acc_whole : h->grad_whole);
-    uint64_t size = zero_dtype_bytes(g->dtype), grad_size = acc ? 4 : size;
-    uint64_t own = h->state_whole ? 0 : g->shard * t->r->rank; /* the part's place in the segment */
-
-    return (struct ends){.grad = acc ? h->acc : h->grad,
-                         .param = h->param,
-                         .grad_off = (x->first + (grad_whole ? own : 0)) * grad_size,
-                         .grad_bytes = x->count * grad_size,
-                         .param_off = (x->first + (h->param_whole ? own : 0)) * size,
-                         .param_bytes = x->count * size};
-}
-
-static int update_op(const struct zero__tiles *t, const struct tile *x, uint32_t grad,
-                     uint32_t param, const struct ends *e, struct zero__body *b)
-{
+    static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
     struct zero__op op = {
         .kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = x->unit, .first = x->first};
     int err = zero__body_op(b, &op, NULL);
@@ -211,57 +232,66 @@ static int update_op(const struct zero__tiles *t, const struct tile *x, uint32_t
     if (!err)
         err = zero__body_access(b, t->s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
                                 sizeof(struct zero_scalars));
-    if (!err)
-        err = zero__body_access(b, grad, x->segment, ZERO__R_GRAD, 0, 0, e->grad_bytes);
-    if (!err)
-        err = zero__body_access(b, param, x->segment, ZERO__R_PARAM, 1, 0, e->param_bytes);
-    for (uint32_t k = 0; k < N_STATES && !err; k++) {
-        uint32_t home = state_home(t->s, x->segment, k);
-        int fetched = x->state[k] != ZERO_NONE;
-        if (home != ZERO_NONE)
-            err = zero__body_access(b, fetched ? x->state[k] : home, x->segment, states[k].role, 1,
-                                    fetched ? 0 : x->first * 4, x->count * 4);
-    }
-    return err;
-}
-
-static int free_buffers(const struct tile *x, uint32_t grad, uint32_t param, struct zero__body *b)
-{
-    uint32_t ids[] = {grad, param, x->state[0], x->state[1], x->state[2]};
-    int err = move_op(b, ZERO__FREE, ZERO__Q_NONE, x->unit);
-
-    for (uint32_t i = 0; i < sizeof ids / sizeof *ids && !err; i++) {
-        if (ids[i] == ZERO_NONE)
+    for (uint32_t i = 0; i < N_OPERANDS && !err; i++) {
+        uint32_t k = order[i];
+        struct place p = place_of(t, x, k);
+        if (p.id == ZERO_NONE)
             continue;
-        b->buffers[ids[i] - b->n_homes].last = b->n_ops - 1;
-        err = zero__body_access(b, ids[i], x->segment, ZERO__R_SRC, 0, 0, 0);
+        if (x->host[k] != ZERO_NONE)
+            p = (struct place){
+                .id = x->host[k], .off = is_fetched(&p) ? head_of(&p) : 0, .bytes = p.bytes};
+        err = zero__body_access(b, p.id, x->segment, operands[k].role, k != GRAD, p.off, p.bytes);
     }
     return err;
 }
 
-static int update(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
+static int free_buffers(const struct tile *x, struct zero__body *b)
 {
-    struct ends e = ends_of(t, x);
-    uint32_t grad, param, i = x->segment;
-    int err = host_buffer(b, ZERO_CLASS_GRADIENTS, i, e.grad_bytes, &grad);
+    static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
+    uint32_t marked = b->n_ops;
+    int err = 0;
+
+    for (uint32_t i = 0; i < N_OPERANDS && !err; i++)
+        if (x->host[order[i]] != ZERO_NONE)
+            err = zero__body_end(b, &marked, x->unit, x->host[order[i]]);
+    return err;
+}
+
+/* What lies on the device: copied to the host, or the parameters back. */
+static int copy(const struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
+{
+    struct place param = place_of(t, x, PARAM), grad = place_of(t, x, GRAD);
+    int copies_param = param.tier == ZERO__T_DEVICE;
+    int copies_grad = grad.tier == ZERO__T_DEVICE && !back, err = 0;
+
+    if (!copies_param && !copies_grad)
+        return 0;
+    if (copies_grad)
+        err = zero__host_buffer(b, ZERO_CLASS_GRADIENTS, x->segment, grad.bytes, &x->host[GRAD]);
+    if (!err && copies_param && !back)
+        err = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes, &x->host[PARAM]);
+    if (!err)
+        err = move_op(b, ZERO__COPY, ZERO__Q_CPU, x->unit);
+    if (!err && copies_grad)
+        err = move_pair(b, x->segment, grad.id, grad.off, x->host[GRAD], 0, grad.bytes);
+    if (!err && copies_param && !back)
+        err = move_pair(b, x->segment, param.id, param.off, x->host[PARAM], 0, param.bytes);
+    if (!err && copies_param && back)
+        err = move_pair(b, x->segment, x->host[PARAM], 0, param.id, param.off, param.bytes);
+    return err;
+}
+
+static int update(const struct zero__tiles *t, struct tile *x, struct zero__body *b)
+{
+    int err = copy(t, x, 0, b);
 
     if (!err)
-        err = host_buffer(b, ZERO_CLASS_PARAMETERS, i, e.param_bytes, &param);
+        err = update_op(t, x, b);
     if (!err)
-        err = move_op(b, ZERO__COPY, ZERO__Q_CPU, x->unit);
-    if (!err)
-        err = move_pair(b, i, e.grad, e.grad_off, grad, 0, e.grad_bytes);
-    if (!err)
-        err = move_pair(b, i, e.param, e.param_off, param, 0, e.param_bytes);
-    if (!err)
-        err = update_op(t, x, grad, param, &e, b);
-    if (!err)
-        err = move_op(b, ZERO__COPY, ZERO__Q_CPU, x->unit);
-    if (!err)
-        err = move_pair(b, i, param, 0, e.param, e.param_off, e.param_bytes);
+        err = copy(t, x, 1, b);
     if (!err)
         err = writeback(t, x, b);
-    return err ? err : free_buffers(x, grad, param, b);
+    return err ? err : free_buffers(x, b);
 }
 
 int zero__tiles_begin(struct zero__tiles *t, struct zero__body *b)

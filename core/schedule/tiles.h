@@ -13,12 +13,26 @@
 
 struct zero__tiles;
 
+/*
+ * Transients of the device that a segment's home outside of it is brought into; ZERO_NONE where it
+ * is not, ZERO__TO_BRING where it has yet to be.
+ */
+#define ZERO__TO_BRING (ZERO_NONE - 1)
+struct zero__brought {
+    uint32_t param, grad;
+};
+
 /* The tier of a segment's optimizer states; the device where it has none. */
 uint32_t zero__optimizer_tier(const struct zero__states *s, uint32_t segment);
 
-/* What is to be updated in tiles, in the order of units. *tiles is NULL where nothing is. */
+/*
+ * What is to be updated in tiles, in the order of units. *tiles is NULL where nothing is.
+ * `brought`, by segment, is read as units are updated; parameters that are not brought are updated
+ * at home.
+ */
 int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r,
-                       const struct zero__states *s, struct zero__tiles **tiles);
+                       const struct zero__states *s, const struct zero__brought *brought,
+                       struct zero__tiles **tiles);
 void zero__tiles_free(struct zero__tiles *tiles);
 
 /* Fetches the first tiles. */

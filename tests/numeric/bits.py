@@ -27,7 +27,9 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
         "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
         "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True],
         "map": [0, 1],
-        "offload": ["", "optimizer:cpu", "optimizer:nvme", "optimizer:device:0.3+cpu:0.3+nvme:0.4"]}
+        "offload": ["", "optimizer:cpu", "optimizer:nvme", "optimizer:device:0.3+cpu:0.3+nvme:0.4",
+                "parameters:cpu", "parameters:nvme,optimizer:nvme",
+                "parameters:device:0.3+cpu:0.3+nvme:0.4,optimizer:cpu"]}
 
 
 def isas():

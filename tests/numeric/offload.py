@@ -53,8 +53,8 @@ def bad_input():
             {"ZERO_OFFLOAD": "weights:cpu"})
     refused("fractions that are no whole", ["add up to 0.900, not to 1"],
             {"ZERO_OFFLOAD": "optimizer:cpu:0.5+nvme:0.4"})
-    refused("what stays on the device", ["parameters stay on the device"],
-            {"ZERO_OFFLOAD": "parameters:cpu"})
+    refused("what stays on the device", ["gradients stay on the device"],
+            {"ZERO_OFFLOAD": "gradients:cpu"})
     refused("no path", ["set ZERO_NVME_PATH to a folder"],
             {**NVME, "ZERO_NVME_PATH": ""})
     refused("a relative path", ['names "scratch"', "beginning with '/'"],
@@ -298,7 +298,8 @@ def main():
     plain = weights(job)
     ok(plain, "the example trains on the device", job.story())
     device_limit(job)
-    for tier in ("optimizer:cpu", "optimizer:nvme", "optimizer:device:0.2+cpu:0.4+nvme:0.4"):
+    for tier in ("optimizer:cpu", "optimizer:nvme", "optimizer:device:0.2+cpu:0.4+nvme:0.4",
+                 "parameters:cpu", "optimizer:nvme,parameters:nvme"):
         job = run({**NVME, "ZERO_OFFLOAD": tier} if "nvme" in tier else {"ZERO_OFFLOAD": tier},
                   ranks=1)
         ok(weights(job) == plain and not warnings(job), f"{tier}: the same bits, no warning",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimizer states in memory of the host, on a disk, or divided among them and the device: the same
- * bits as on the device alone, in every stage, with whatever else a model asks for; and what is
- * reserved where. The plugin `fault` does parts of requests only, late, and has no room at times.
+ * States in memory of the host, on a disk, or divided among them and the device: the same bits as
+ * on the device alone, in every stage, with whatever else a model asks for; and what is reserved
+ * where. The plugin `fault` does parts of requests only, late, and has no room at times.
  */
 #include "../tap.h"
 
@@ -65,7 +65,14 @@ static void agree(const struct what *w)
                                            {"optimizer:nvme", "auto"},
                                            {"optimizer:nvme", "threads"},
                                            {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"},
-                                           {"optimizer:fault", "threads"}};
+                                           {"optimizer:fault", "threads"},
+                                           {"parameters:cpu", "auto"},
+                                           {"parameters:nvme", "auto"},
+                                           {"optimizer:nvme,parameters:nvme", "auto"},
+                                           {"optimizer:cpu,parameters:fault", "threads"},
+                                           {"parameters:device:0.3+cpu:0.3+nvme:0.4,"
+                                            "optimizer:device:0.6+nvme:0.4",
+                                            "auto"}};
     struct toy_result here, there;
     int good = !run(w, "", "auto", &here);
 

@@ -191,7 +191,7 @@ int main(void)
         {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0, 0, NULL},
         {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0, 0, NULL},
         {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0, NULL}, /* the first unit */
+        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0, NULL},         /* the first unit */
         {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0, 0, NULL}, /* all */
         {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 4096, NULL},
         {"3", "3", "micro", "128M", "4K", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 4096, NULL},
@@ -204,6 +204,12 @@ int main(void)
          "activations:nvme"},
         {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS, "0", 0, 0, 40000,
          "optimizer:nvme,activations:cpu:0.4+nvme:0.6"},
+        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 40000, "parameters:cpu"},
+        {"2", "1", "auto", "128M", "64M", 0, "0", 0, 0, 40000, "parameters:nvme"},
+        {"3", "3", "micro", "100K", "64M", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 40000,
+         "parameters:nvme,optimizer:nvme"},
+        {"1", "1", "auto", "100K", "64M", TOY_EVAL, "0", 0, 0, 20000,
+         "optimizer:cpu,parameters:device:0.3+cpu:0.3+nvme:0.4"},
     };
     static const struct config odd[] = {
         {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},

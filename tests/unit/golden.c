@@ -25,36 +25,58 @@ enum {
 struct golden {
     const char *name;
     uint32_t stage, ranks, rank, accum, boundary, flags;
-    uint16_t optimizer[ZERO__N_TIERS], activations[ZERO__N_TIERS];
+    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
 };
 
 static const struct golden table[] = {
-    {"stage0", 0, 2, 0, 1, 1, 0, {0}, {0}},
-    {"stage1", 1, 2, 0, 1, 1, 0, {0}, {0}},
-    {"stage2", 2, 2, 0, 1, 0, 0, {0}, {0}},
-    {"stage3", 3, 2, 0, 1, 0, 0, {0}, {0}},
-    {"stage3-rank1", 3, 2, 1, 1, 0, 0, {0}, {0}},
-    {"stage3-alone", 3, 1, 0, 1, 0, 0, {0}, {0}},
-    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {0}, {0}},
-    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {0}, {0}},
-    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0, {0}, {0}},
-    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0, {0}, {0}},
-    {"stage1-tied", 1, 2, 0, 1, 1, TIED, {0}, {0}},
-    {"stage3-tied", 3, 2, 0, 1, 0, TIED, {0}, {0}},
-    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN, {0}, {0}},
-    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT, {0}, {0}},
-    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE, {0}, {0}},
-    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS, {0}, {0}},
-    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {0}, {0}},
-    {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {0, 1000, 0}, {0}},
-    {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {0, 0, 1000}, {0}},
-    {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {300, 300, 400}, {0}},
-    {"stage2-activations-device", 2, 2, 0, 1, 0, ACTIVATIONS, {0}, {0}},
-    {"stage2-activations-cpu", 2, 2, 0, 1, 0, ACTIVATIONS, {0}, {0, 1000, 0}},
-    {"stage3-activations-disk", 3, 2, 0, 1, 0, ACTIVATIONS, {0}, {0, 0, 1000}},
-    {"stage3-activations-disk-no-prefetch", 3, 2, 1, 1, 0, ACTIVATIONS | NO_PREFETCH, {0},
-     {0, 0, 1000}},
-    {"stage1-all-disk", 1, 2, 0, 3, 1, ACTIVATIONS, {0, 0, 1000}, {0, 0, 1000}},
+    {"stage0", 0, 2, 0, 1, 1, 0, {{0}}},
+    {"stage1", 1, 2, 0, 1, 1, 0, {{0}}},
+    {"stage2", 2, 2, 0, 1, 0, 0, {{0}}},
+    {"stage3", 3, 2, 0, 1, 0, 0, {{0}}},
+    {"stage3-rank1", 3, 2, 1, 1, 0, 0, {{0}}},
+    {"stage3-alone", 3, 1, 0, 1, 0, 0, {{0}}},
+    {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {{0}}},
+    {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {{0}}},
+    {"stage2-accum3-boundary", 2, 2, 0, 3, 1, 0, {{0}}},
+    {"stage3-accum3-micro", 3, 2, 0, 3, 0, 0, {{0}}},
+    {"stage1-tied", 1, 2, 0, 1, 1, TIED, {{0}}},
+    {"stage3-tied", 3, 2, 0, 1, 0, TIED, {{0}}},
+    {"stage3-tied-retain", 3, 2, 0, 1, 0, TIED | RETAIN, {{0}}},
+    {"stage3-persistent", 3, 2, 0, 1, 0, PERSISTENT, {{0}}},
+    {"stage3-recompute", 3, 2, 0, 1, 0, RECOMPUTE, {{0}}},
+    {"stage2-small-buckets", 2, 2, 0, 1, 0, SMALL_BUCKETS, {{0}}},
+    {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {{0}}},
+    {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {[ZERO__P_OPTIMIZER] = {0, 1000, 0}}},
+    {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {[ZERO__P_OPTIMIZER] = {0, 0, 1000}}},
+    {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {[ZERO__P_OPTIMIZER] = {300, 300, 400}}},
+    {"stage3-parameters-disk", 3, 2, 1, 1, 0, 0, {[ZERO__P_PARAMETERS] = {0, 0, 1000}}},
+    {"stage1-parameters-cpu",
+     1,
+     2,
+     0,
+     1,
+     1,
+     0,
+     {[ZERO__P_PARAMETERS] = {0, 1000, 0}, [ZERO__P_OPTIMIZER] = {0, 1000, 0}}},
+    {"stage2-activations-device", 2, 2, 0, 1, 0, ACTIVATIONS, {{0}}},
+    {"stage2-activations-cpu", 2, 2, 0, 1, 0, ACTIVATIONS, {[ZERO__P_ACTIVATIONS] = {0, 1000, 0}}},
+    {"stage3-activations-disk", 3, 2, 0, 1, 0, ACTIVATIONS, {[ZERO__P_ACTIVATIONS] = {0, 0, 1000}}},
+    {"stage3-activations-disk-no-prefetch",
+     3,
+     2,
+     1,
+     1,
+     0,
+     ACTIVATIONS | NO_PREFETCH,
+     {[ZERO__P_ACTIVATIONS] = {0, 0, 1000}}},
+    {"stage1-all-disk",
+     1,
+     2,
+     0,
+     3,
+     1,
+     ACTIVATIONS,
+     {[ZERO__P_OPTIMIZER] = {0, 0, 1000}, [ZERO__P_ACTIVATIONS] = {0, 0, 1000}}},
 };
 
 #define BLOCKS 3u
@@ -67,8 +89,12 @@ static void param_add(struct zero__model *m, uint32_t unit, const char *suffix, 
     uint32_t id;
 
     snprintf(name, sizeof name, "%s.%s", m->units[unit].name, suffix);
-    struct zero_param_desc d = {.size = sizeof d, .name = name, .dtype = ZERO_BF16, .n_dims = 2,
-                                .dims = {rows, columns}, .flags = flags};
+    struct zero_param_desc d = {.size = sizeof d,
+                                .name = name,
+                                .dtype = ZERO_BF16,
+                                .n_dims = 2,
+                                .dims = {rows, columns},
+                                .flags = flags};
     if (zero__model_add_param(m, unit, &d, &id))
         bail(zero__error_text());
 }
@@ -76,9 +102,13 @@ static void param_add(struct zero__model *m, uint32_t unit, const char *suffix, 
 static void activation_add(struct zero__model *m, const char *name, uint32_t from, uint32_t to)
 {
     uint32_t id;
-    struct zero_buffer_desc d = {.size = sizeof d, .name = name, .bytes = 10000,
-                                 .memory_class = ZERO_CLASS_ACTIVATIONS, .from_unit = from,
-                                 .to_unit = to, .to_pass = ZERO_BACKWARD};
+    struct zero_buffer_desc d = {.size = sizeof d,
+                                 .name = name,
+                                 .bytes = 10000,
+                                 .memory_class = ZERO_CLASS_ACTIVATIONS,
+                                 .from_unit = from,
+                                 .to_unit = to,
+                                 .to_pass = ZERO_BACKWARD};
     if (zero__model_add_buffer(m, &d, &id))
         bail(zero__error_text());
 }
@@ -87,8 +117,11 @@ static void activation_add(struct zero__model *m, const char *name, uint32_t fro
 static void kept_add(struct zero__model *m, const char *name, uint32_t unit)
 {
     uint32_t id;
-    struct zero_activation_desc d = {.size = sizeof d, .name = name, .bytes = 10000,
-                                     .from_unit = unit, .to_unit = unit,
+    struct zero_activation_desc d = {.size = sizeof d,
+                                     .name = name,
+                                     .bytes = 10000,
+                                     .from_unit = unit,
+                                     .to_unit = unit,
                                      .to_pass = ZERO_BACKWARD};
     if (zero__model_add_activation(m, &d, &id))
         bail(zero__error_text());
@@ -116,8 +149,8 @@ static void order_set(struct zero__model *m, uint32_t flags)
 
 static void model_make(struct zero__model *m, uint32_t flags)
 {
-    struct zero_group_desc g = {.size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f,
-                                .eps = 1e-8f};
+    struct zero_group_desc g = {
+        .size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f, .eps = 1e-8f};
     static const char *const names[UNITS] = {"embed", "block0", "block1", "block2", "norm"};
     uint32_t id;
 
@@ -147,20 +180,24 @@ static char *program_text(const struct golden *g)
 {
     struct zero__model m = {0};
     struct zero__states s = {0};
-    struct zero__recipe r = {.stage = g->stage, .ranks = g->ranks, .rank = g->rank,
-                             .accum = g->accum, .boundary = g->boundary, .n_moments = 2,
+    struct zero__recipe r = {.stage = g->stage,
+                             .ranks = g->ranks,
+                             .rank = g->rank,
+                             .accum = g->accum,
+                             .boundary = g->boundary,
+                             .n_moments = 2,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,
                              .prefetch_bytes = g->flags & NO_PREFETCH ? 0 : 20000,
                              .retain_bytes = g->flags & RETAIN ? 1 << 20 : 0,
-                             .tile = 2048, .tiles = 3};
+                             .tile = 2048,
+                             .tiles = 3};
     struct zero__layout_params layout = {.ranks = g->ranks};
     struct zero__program *p;
     char *text = NULL;
 
     size_t bytes;
 
-    memcpy(r.placed[ZERO__P_OPTIMIZER], g->optimizer, sizeof g->optimizer);
-    memcpy(r.placed[ZERO__P_ACTIVATIONS], g->activations, sizeof g->activations);
+    memcpy(r.placed, g->placed, sizeof g->placed);
     model_make(&m, g->flags);
     if (zero__layout_build(&m, &layout) || zero__states_build(&m, &r, &s) ||
         zero__program_compile(&m, &r, &s, 0, 1, &p)) /* no search: places that stay as they are */

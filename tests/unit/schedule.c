@@ -129,7 +129,9 @@ static void recipe_make(struct made *x)
     x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
     x->r.tile = 4096;
     x->r.tiles = 1 + draw(4);
-    for (uint32_t what = ZERO__P_OPTIMIZER; what <= ZERO__P_OPTIMIZER && draw(2); what++) {
+    for (uint32_t what = 0; what < ZERO__P_ACTIVATIONS; what++) {
+        if (what == ZERO__P_GRADIENTS || draw(2))
+            continue;
         uint32_t cpu = draw(3) * 500, disk = draw(2) * (ZERO__PLACE_PARTS - cpu);
         x->r.placed[what][ZERO__T_DEVICE] = (uint16_t)(ZERO__PLACE_PARTS - cpu - disk);
         x->r.placed[what][ZERO__T_CPU] = (uint16_t)cpu;
@@ -173,7 +175,8 @@ static uint64_t live_peak(const struct zero__body *b, uint32_t memory_class)
     for (uint32_t i = 0; i < b->n_ops; i++) {
         uint64_t live = 0;
         for (uint32_t k = 0; k < b->n_buffers; k++)
-            if (b->buffers[k].memory_class == memory_class && b->buffers[k].first <= i &&
+            if (b->buffers[k].memory_class == memory_class &&
+                b->buffers[k].tier == ZERO__T_DEVICE && b->buffers[k].first <= i &&
                 i < b->buffers[k].last)
                 live += b->buffers[k].bytes;
         peak = live > peak ? live : peak;

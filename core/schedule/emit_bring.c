@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an update brings to the device: parameters that lie elsewhere and are updated by the device,
+ * or gathered from the ranks before they go home, and gradients that lie elsewhere where the
+ * optimizer states do not. A unit is brought while the one before it is updated, as far as
+ * prefetch_bytes allow, and buffers end only when their room is wanted, so that units are brought,
+ * updated, published and stored at once.
+ */
+#include "schedule/emit_bring.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "schedule/emit.h"
+#include "schedule/tiles.h"
+
+struct zero__bring {
+    const struct zero__model *m;
+    const struct zero__recipe *r;
+    const struct zero__states *s;
+    struct zero__brought *of; /* by segment */
+    struct zero__moves *back; /* by unit */
+    uint32_t brought, stored, ended;
+    uint64_t live;
+};
+
+/* Bytes of a home and of its mirror on the device, and the part of them that the update reads. */
+struct extent {
+    uint32_t home;
+    uint64_t bytes, own_off, own_bytes;
+};
+
+static struct extent extent_of(const struct zero__bring *x, uint32_t i, int grad)
+{
+    const struct zero__segment *g = &x->m->segments[i];
+    const struct zero__home *h = &x->s->homes[i];
+    int acc = grad && x->r->accum > 1;
+    uint32_t whole = !grad ? h->param_whole : acc ? h->acc_whole : h->grad_whole;
+    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+
+    return (struct extent){.home = !grad ? h->param
+                                   : acc ? h->acc
+                                         : h->grad,
+                           .bytes = whole ? g->padded * size : shard,
+                           .own_off = whole && !h->state_whole ? shard * x->r->rank : 0,
+                           .own_bytes = h->state_whole ? g->padded * size : shard};
+}
+
+static int is_wanted(const struct zero__bring *x, uint32_t i, int grad)
+{
+    const struct zero__segment *g = &x->m->segments[i];
+    int on_device = zero__optimizer_tier(x->s, i) == ZERO__T_DEVICE;
+
+    return g->trainable && zero__tier_of(x->s, extent_of(x, i, grad).home) != ZERO__T_DEVICE &&
+           (on_device || (!grad && zero__publishes(x->r, g, &x->s->homes[i])));
+}
+
+int zero__bring_create(const struct zero__model *m, const struct zero__recipe *r,
+                       const struct zero__states *s, struct zero__bring **out)
+{
+    struct zero__bring *x = calloc(1, sizeof *x);
+
+    if (x) {
+        *x = (struct zero__bring){.m = m, .r = r, .s = s};
+        x->of = malloc((m->n_segments + 1) * sizeof *x->of);
+        x->back = calloc(m->n_units + 1, sizeof *x->back);
+    }
+    if (!x || !x->of || !x->back) {
+        zero__bring_free(x);
+        return zero__fail(-ENOMEM, "no memory for a step program");
+    }
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        x->of[i] = (struct zero__brought){is_wanted(x, i, 0) ? ZERO__TO_BRING : ZERO_NONE,
+                                          is_wanted(x, i, 1) ? ZERO__TO_BRING : ZERO_NONE};
+    *out = x;
+    return 0;
+}
+
+void zero__bring_free(struct zero__bring *x)
+{
+    if (x) {
+        free(x->of);
+        free(x->back);
+    }
+    free(x);
+}
+
+const struct zero__brought *zero__bring_places(const struct zero__bring *x)
+{
+    return x->of;
+}
+
+static uint64_t unit_bytes(const struct zero__bring *x, uint32_t unit)
+{
+    const struct zero__unit *u = &x->m->units[unit];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        for (int grad = 0; grad < 2; grad++)
+            bytes += is_wanted(x, i, grad) ? extent_of(x, i, grad).bytes : 0;
+    return bytes;
+}
+
+static int unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &x->m->units[unit];
+
+    for (int grad = 0; grad < 2; grad++) {
+        struct zero__moves moves = {.unit = unit};
+        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+            struct extent e = extent_of(x, i, grad);
+            uint32_t id;
+            if (!is_wanted(x, i, grad))
+                continue;
+            int err = zero__body_buffer(b, grad ? ZERO_CLASS_BUCKETS : ZERO_CLASS_GATHERED, i,
+                                        ZERO_NONE, e.bytes, &id);
+            if (err)
+                return err;
+            *(grad ? &x->of[i].grad : &x->of[i].param) = id;
+            zero__moves_add(x->s, &moves,
+                            &(struct zero__move){i, e.home, id, e.own_off, e.own_off, e.own_bytes});
+        }
+        int err = zero__moves_load(x->s, &moves, b);
+        if (err)
+            return err;
+    }
+    x->live += unit_bytes(x, unit);
+    return 0;
+}
+
+static int unit_end(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &x->m->units[unit];
+    uint32_t marked = b->n_ops;
+    int err = zero__moves_free(&x->back[unit], &marked, b);
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
+        if (x->of[i].param != ZERO_NONE)
+            err = zero__body_end(b, &marked, unit, x->of[i].param);
+        if (!err && x->of[i].grad != ZERO_NONE)
+            err = zero__body_end(b, &marked, unit, x->of[i].grad);
+    }
+    x->live -= unit_bytes(x, unit);
+    return err;
+}
+
+int zero__bring_up_to(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+{
+    int err = 0;
+
+    for (; x->brought < x->m->n_units && !err; x->brought++) {
+        uint64_t bytes = unit_bytes(x, x->brought);
+        while (!err && x->live + bytes > x->r->prefetch_bytes && x->ended < x->stored)
+            err = unit_end(x, x->ended++, b);
+        if (err || x->brought > unit + 1 ||
+            (x->brought > unit && x->live + bytes > x->r->prefetch_bytes))
+            return err;
+        err = unit_bring(x, x->brought, b);
+    }
+    return err;
+}
+
+int zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+{
+    const struct zero__unit *u = &x->m->units[unit];
+    struct zero__moves *moves = &x->back[unit];
+
+    moves->unit = unit;
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        struct extent e = extent_of(x, i, 0);
+        if (x->of[i].param != ZERO_NONE)
+            zero__moves_add(x->s, moves,
+                            &(struct zero__move){i, e.home, x->of[i].param, 0, 0, e.bytes});
+    }
+    x->stored = unit + 1;
+    return zero__moves_store(x->s, moves, b);
+}
+
+int zero__bring_end(struct zero__bring *x, struct zero__body *b)
+{
+    int err = 0;
+
+    while (x->ended < x->stored && !err)
+        err = unit_end(x, x->ended++, b);
+    return err;
+}
