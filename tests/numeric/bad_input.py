@@ -94,7 +94,7 @@ def too_many():
     ok(job.status == 2 and re.search(r"1025.*1 to 1024", job.err), "1025 ranks are refused",
        job.story())
     job = as_rank(0, 5000, "many").end(20)
-    ok(job.status == 1 and re.search(r'WORLD_SIZE is "5000".*1 to 1024', job.err),
+    ok(job.status == 1 and re.search(r'WORLD_SIZE is "5000".*1 to 4096', job.err),
        "so are 5000 of another launcher", job.story())
     job = as_rank(2, 2, "outside").end(20)
     ok(job.status == 1 and re.search(r'RANK is "2".*from 0 to 1', job.err),
@@ -145,7 +145,7 @@ def socket_of(pid):
     return None
 
 
-def hello(version, magic=0x335a4a7e):
+def hello(version, magic=0x345a4a7e):
     """The first message of rank 1 of 2: a header, and who it is."""
     body = struct.pack("<32sQii64sq64s56s", version.encode(), 1, 1, 2, b"model", os.getpid(),
                        b"host", b"")
