@@ -4,15 +4,15 @@
 #include "config.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "device/host.h"
 #include "engine/runtime.h"
+#include "job/patient.h"
 
 #define END_S 10 /* for a runtime to end after an error */
 
@@ -244,26 +244,12 @@ static void dismantle(struct zero_runtime *rt, int clean)
     free(rt);
 }
 
-static void *dismantle_failed(void *arg)
+static int dismantle_failed(void *arg)
 {
-    dismantle(arg, 0);
-    return NULL;
-}
+    struct zero_runtime **rt = arg;
 
-/* 0 when the thread has ended by END_S from now. */
-static int join_in_time(pthread_t thread)
-{
-    struct timespec until;
-
-#ifdef HAVE_PTHREAD_CLOCKJOIN_NP
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += END_S;
-    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
-#else /* whoever sets the clock meanwhile changes how long */
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_S;
-    return pthread_timedjoin_np(thread, NULL, &until);
-#endif
+    dismantle(*rt, 0);
+    return 0;
 }
 
 /*
@@ -274,15 +260,13 @@ static int join_in_time(pthread_t thread)
 static void dismantle_in_time(struct zero_runtime *rt)
 {
     const struct zero__log log = rt->log;
-    pthread_t thread;
+    int err = zero__call_within(zero__deadline_ns(END_S * ZERO_SECOND), dismantle_failed, &rt,
+                                sizeof rt);
 
-    if (pthread_create(&thread, NULL, dismantle_failed, rt)) {
+    if (err && err != -ETIMEDOUT) /* no thread to be had */
         dismantle(rt, 0);
+    if (err != -ETIMEDOUT)
         return;
-    }
-    if (join_in_time(thread) == 0)
-        return;
-    pthread_detach(thread);
     zero__log(&log, ZERO_LOG_WARN, "engine",
               "the transport does not end within %d s after an error; what it holds is left to the "
               "end of the process",
