@@ -37,6 +37,9 @@ ZERO__OPTION(PERSISTENT_CAP_BYTES, persistent_cap_bytes, BYTES, "64M", "[0,]", "
 
 ZERO__OPTION(OPTIMIZER, optimizer, CHOICE, "adamw", "adamw|adam|sgd|callback", "Optimizer",
              "Rule of the update; callback: the application's own")
+ZERO__OPTION(STATE_DTYPE, state_dtype, CHOICE, "fp32", "fp32|bf16", "Optimizer",
+             "Type of the optimizer's moments; bf16 halves them, rounded at random so that small "
+             "changes are kept on average, and is not bit for bit what fp32 gives")
 ZERO__OPTION(LR, lr, REAL, "1e-3", "[0,1e6]", "Optimizer", "Learning rate")
 ZERO__OPTION(WEIGHT_DECAY, weight_decay, REAL, "0.01", "[0,1e6]", "Optimizer",
              "Weight decay: decoupled for adamw, added to the gradient for adam and sgd")

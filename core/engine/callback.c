@@ -35,6 +35,9 @@ int zero__callback_create(struct zero_runtime *rt)
     if (!rt->callback)
         return zero__fail(-EINVAL, "ZERO_OPTIMIZER is callback, but the program has set none "
                           "with zero_set_optimizer(): choose adamw, adam or sgd");
+    if (rt->recipe.state_dtype == ZERO_BF16)
+        return zero__fail(-EINVAL, "ZERO_STATE_DTYPE is bf16, and an optimizer by callback has its "
+                          "states in fp32: leave it out");
     struct zero__callbacks *c = calloc(1, sizeof *c);
     rt->callbacks = c;
     if (c) {

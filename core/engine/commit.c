@@ -102,6 +102,9 @@ static void recipe_make(struct zero_runtime *rt)
     } else {
         r->n_moments = moments[rt->optimizer];
     }
+    /* An application's own optimizer is given fp32. */
+    r->halves = rt->optimizer != ZERO__CALLBACK;
+    r->state_dtype = zero__option_int(o, ZERO__OPT_STATE_DTYPE) ? ZERO_BF16 : ZERO_F32;
 }
 
 static int arrays_make(struct zero_runtime *rt)

@@ -131,7 +131,9 @@ struct operands {
     uint32_t index, grad_dtype;
     uint64_t first, count; /* in the segment */
     uint8_t *grad, *param;
-    float *master, *m, *v;
+    float *master; /* NULL: it is param and low */
+    uint16_t *low;
+    uint8_t *m, *v;
 };
 
 static int operands_find(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s,
@@ -144,13 +146,16 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
 
     if (!grad || !param)
         return 0;
-    *o = (struct operands){.segment = g, .index = segment, .grad = at(rt, s, grad),
-                           .param = at(rt, s, param)};
+    *o = (struct operands){
+        .segment = g, .index = segment, .grad = at(rt, s, grad), .param = at(rt, s, param)};
     o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
     o->count = param->bytes / zero_dtype_bytes(g->dtype);
     o->first = op->first + (rt->states.homes[segment].state_whole ? 0 : g->shard * rt->recipe.rank);
     x = zero__access_find(s->body, op, segment, ZERO__R_MASTER);
-    o->master = x ? (void *)at(rt, s, x) : (void *)o->param;
+    if (x && rt->states.homes[segment].master_bytes == 2)
+        o->low = (void *)at(rt, s, x);
+    else
+        o->master = x ? (void *)at(rt, s, x) : (void *)o->param;
     x = zero__access_find(s->body, op, segment, ZERO__R_MOMENTUM);
     o->m = x ? at(rt, s, x) : NULL;
     x = zero__access_find(s->body, op, segment, ZERO__R_VARIANCE);
@@ -163,6 +168,7 @@ static int update_runs(struct zero_runtime *rt, const struct operands *o,
 {
     struct zero__run runs[MAX_RUNS];
     uint32_t size = zero_dtype_bytes(o->segment->dtype), gsize = zero_dtype_bytes(o->grad_dtype);
+    uint64_t msize = zero__moment_bytes(&rt->recipe);
     uint64_t first = o->first, end = o->first + o->count;
 
     while (first < end) {
@@ -171,9 +177,12 @@ static int update_runs(struct zero_runtime *rt, const struct operands *o,
             uint64_t k = runs[i].first - o->first;
             int is_sgd = rt->optimizer == ZERO__SGD;
             struct zero_update_args args = {
-                .p = o->master + k,
-                .m = o->m ? o->m + k : NULL,
-                .v = o->v ? o->v + k : NULL,
+                .p = o->master ? o->master + k : NULL,
+                .low = o->low ? o->low + k : NULL,
+                .m = o->m ? o->m + k * msize : NULL,
+                .v = o->v ? o->v + k * msize : NULL,
+                .state_dtype = rt->recipe.state_dtype,
+                .first = runs[i].first,
                 .grad = o->grad + k * gsize,
                 .out = o->segment->dtype == ZERO_F32 ? NULL : o->param + k * size,
                 .count = runs[i].count,
@@ -204,8 +213,9 @@ static int update(struct zero_runtime *rt, const struct zero__op *op, const stru
         if (!operands_find(rt, op, s, i, &o))
             continue;
         int err = rt->optimizer == ZERO__CALLBACK
-                      ? zero__callback_launch(rt, i, o.grad, o.grad_dtype, o.param, o.master, o.m,
-                                              o.v, o.first, o.count)
+                      ? zero__callback_launch(rt, i, o.grad, o.grad_dtype, o.param, o.master,
+                                              (float *)(void *)o.m, (float *)(void *)o.v, o.first,
+                                              o.count)
                       : update_runs(rt, &o, step);
         if (err)
             return err;

@@ -25,7 +25,7 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
                     uint32_t c, struct zero_memory_report *out)
 {
     uint64_t formula = is_main_tier(rt, tier, c)
-                           ? zero__formula_bytes(&rt->model, &rt->recipe, c)
+                           ? zero__formula_bytes(&rt->model, &rt->recipe, &rt->states, c)
                            : 0;
     int state = c <= ZERO_CLASS_VARIANCE;
 

@@ -20,9 +20,20 @@ static uint8_t *home_at(struct zero_runtime *rt, uint32_t id, uint64_t off)
     return rt->slabs[zero__slab(f->tier, 0)].base + f->offset + off;
 }
 
-static float load(const void *x, uint64_t i, uint32_t dtype)
+/* How elements are kept: a type, or the lower halves of values whose upper ones are bf16. */
+#define LOW_HALF ((uint32_t)-1)
+
+static uint32_t code_bytes(uint32_t code)
 {
-    switch (dtype) {
+    return code == LOW_HALF ? 2 : zero_dtype_bytes(code);
+}
+
+/* upper: what the upper half alone is. */
+static float load(const void *x, uint64_t i, uint32_t code, float upper)
+{
+    switch (code) {
+    case LOW_HALF:
+        return zero_join_bf16(zero_bf16_from_float(upper), ((const uint16_t *)x)[i]);
     case ZERO_BF16:
         return zero_float_from_bf16(((const uint16_t *)x)[i]);
     case ZERO_F16:
@@ -32,9 +43,12 @@ static float load(const void *x, uint64_t i, uint32_t dtype)
     }
 }
 
-static void store(void *x, uint64_t i, uint32_t dtype, float value)
+static void store(void *x, uint64_t i, uint32_t code, float value)
 {
-    switch (dtype) {
+    switch (code) {
+    case LOW_HALF:
+        ((uint16_t *)x)[i] = zero_low_half(value);
+        break;
     case ZERO_BF16:
         ((uint16_t *)x)[i] = zero_bf16_from_float(value);
         break;
@@ -71,53 +85,58 @@ static int is_on_disk(const struct zero_runtime *rt, uint32_t id)
     return rt->states.buffers[id].tier == ZERO__T_DISK;
 }
 
-/* Stores n values from element `at` of a home of parameters on; on the disk, by way of the scratch.
- */
-static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t dtype, uint64_t at,
+/* Stores n values from element `at` of a home on; on the disk, by way of the scratch. */
+static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
                           uint64_t n, const float *values)
 {
-    uint32_t size = zero_dtype_bytes(dtype);
+    uint32_t size = code_bytes(code);
     int err = 0;
 
     if (!is_on_disk(rt, id)) {
         uint8_t *p = home_at(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
-            store(p, at + i, dtype, values[i]);
+            store(p, at + i, code, values[i]);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += PIECE) {
         uint64_t k = n - done < PIECE ? n - done : PIECE;
         for (uint64_t i = 0; i < k; i++)
-            store(rt->scratch, i, dtype, values[done + i]);
+            store(rt->scratch, i, code, values[done + i]);
         err = zero__storage_write(rt, id, (at + done) * size, k * size, rt->scratch);
     }
     return err;
 }
 
-static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t dtype, uint64_t at,
+/* LOW_HALF: values has the upper halves. */
+static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
                          uint64_t n, float *values)
 {
-    uint32_t size = zero_dtype_bytes(dtype);
+    uint32_t size = code_bytes(code);
     int err = 0;
 
     if (!is_on_disk(rt, id)) {
         const uint8_t *p = home_at(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
-            values[i] = load(p, at + i, dtype);
+            values[i] = load(p, at + i, code, values[i]);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += PIECE) {
         uint64_t k = n - done < PIECE ? n - done : PIECE;
         err = zero__storage_read(rt, id, (at + done) * size, k * size, rt->scratch);
         for (uint64_t i = 0; i < k && !err; i++)
-            values[done + i] = load(rt->scratch, i, dtype);
+            values[done + i] = load(rt->scratch, i, code, values[done + i]);
     }
     return err;
 }
 
+static uint32_t master_code(const struct zero__home *h)
+{
+    return h->master_bytes == 2 ? LOW_HALF : (uint32_t)ZERO_F32;
+}
+
 /* Stores values of elements first … of the segment, as far as this rank keeps them. */
 static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
-                       const float *values)
+                      const float *values)
 {
     const struct zero__home *h = &rt->states.homes[segment];
     uint32_t dtype = rt->model.segments[segment].dtype;
@@ -131,26 +150,26 @@ static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first,
         return err;
     w = home = window_of(rt, segment, (int)h->state_whole);
     clip(&w, first, first + count);
-    uint64_t off = (w.first - home.first) * sizeof *values, bytes = w.count * sizeof *values;
-    if (!bytes)
-        return 0;
-    if (is_on_disk(rt, h->master))
-        return zero__storage_write(rt, h->master, off, bytes, values + (w.first - first));
-    memcpy(home_at(rt, h->master, off), values + (w.first - first), bytes);
-    return 0;
+    return w.count ? elements_store(rt, h->master, master_code(h), w.first - home.first, w.count,
+                                    values + (w.first - first))
+                   : 0;
 }
 
 /* fp32 values of elements that this rank owns: from the master copy where there is one. */
 static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
-                       float *values)
+                      float *values)
 {
     const struct zero__home *h = &rt->states.homes[segment];
-    int master = h->master != ZERO_NONE;
-    struct window home = window_of(rt, segment, master ? (int)h->state_whole : (int)h->param_whole);
-    uint32_t dtype = master ? (uint32_t)ZERO_F32 : rt->model.segments[segment].dtype;
+    struct window param = window_of(rt, segment, (int)h->param_whole);
+    struct window master = window_of(rt, segment, (int)h->state_whole);
+    int err = 0;
 
-    return elements_load(rt, master ? h->master : h->param, dtype, first - home.first, count,
-                         values);
+    if (h->master == ZERO_NONE || h->master_bytes == 2)
+        err = elements_load(rt, h->param, rt->model.segments[segment].dtype, first - param.first,
+                            count, values);
+    if (!err && h->master != ZERO_NONE)
+        err = elements_load(rt, h->master, master_code(h), first - master.first, count, values);
+    return err;
 }
 
 /* Copies this rank's part of a whole home to the others. */
@@ -269,8 +288,7 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
                           .count = count};
     float *staging = (float *)home_at(rt, rt->states.staging, 0);
 
-    *(owner == rt->recipe.rank ? &c.src : &c.dst) =
-        zero__slice(rt, SLAB_STATES, f->offset, bytes);
+    *(owner == rt->recipe.rank ? &c.src : &c.dst) = zero__slice(rt, SLAB_STATES, f->offset, bytes);
     int err = owner == rt->recipe.rank ? values_get(rt, segment, first, count, staging) : 0;
     if (!err)
         err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);

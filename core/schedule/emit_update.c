@@ -100,6 +100,7 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
+        uint64_t moment = zero__moment_bytes(r);
         if (!g->trainable || zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
             continue;
         struct part p = grad_part(r, s, g, i, (int)h->state_whole);
@@ -112,9 +113,9 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
         if (!err && h->master != ZERO_NONE)
             err = zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
         if (!err && h->momentum != ZERO_NONE)
-            err = zero__body_access(b, h->momentum, i, ZERO__R_MOMENTUM, 1, 0, count * 4);
+            err = zero__body_access(b, h->momentum, i, ZERO__R_MOMENTUM, 1, 0, count * moment);
         if (!err && h->variance != ZERO_NONE)
-            err = zero__body_access(b, h->variance, i, ZERO__R_VARIANCE, 1, 0, count * 4);
+            err = zero__body_access(b, h->variance, i, ZERO__R_VARIANCE, 1, 0, count * moment);
     }
     return err;
 }

@@ -36,6 +36,8 @@ struct zero__recipe {
     uint32_t stage, ranks, rank, accum;
     uint32_t boundary;  /* reduce at the boundary of a step, not after every micro-batch */
     uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
+    uint32_t state_dtype; /* of the moments; 0: fp32 */
+    uint32_t halves;      /* the library's optimizers: a master copy may be kept as its lower half */
     uint64_t bucket_bytes, prefetch_bytes;
     int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
     uint64_t map_bytes;   /* granule in which peers' memory can be mapped; 0: it cannot */
@@ -43,6 +45,12 @@ struct zero__recipe {
     uint32_t tile;  /* elements that an update of states elsewhere works on at a time */
     uint32_t tiles; /* of them that are under way: read, updated, written */
 };
+
+/* Bytes of an element of a moment. */
+static inline uint64_t zero__moment_bytes(const struct zero__recipe *r)
+{
+    return r->state_dtype == ZERO_BF16 ? 2 : 4;
+}
 
 /* A rank keeps only its shard of the parameters (stage 3 and more than one rank). */
 static inline int zero__recipe_shards(const struct zero__recipe *r, const struct zero__segment *s)
@@ -188,6 +196,11 @@ struct zero__home {
     uint32_t param, grad, acc, master, momentum, variance;
     uint32_t param_whole, grad_whole, acc_whole, state_whole; /* else just the rank's shard */
     uint32_t param_mapped; /* its shard, and the peers' beside it to read */
+    /*
+     * Bytes of an element of the master copy: 4, or 2. Outside the device bf16 parameters are not
+     * kept twice: the home has the masters' lower halves, see zero_join_bf16().
+     */
+    uint32_t master_bytes;
     uint64_t partials; /* first block of the segment in the partials' home */
 };
 
@@ -226,6 +239,7 @@ int zero__states_build(const struct zero__model *m, const struct zero__recipe *r
 void zero__states_free(struct zero__states *s);
 /* Bytes of class by the paper's formula for this recipe, without padding. */
 uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__recipe *r,
+                             const struct zero__states *states,
                              uint32_t memory_class);
 
 /* Runs all passes. */

@@ -50,8 +50,8 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
 {
     uint32_t alone = r->ranks == 1;
 
-    *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE,
-                             1,         1,         1,         1,         0,         0};
+    *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, 1,
+                             1,         1,         1,         0,         4,         0};
     h->param_whole = !zero__recipe_shards(r, s);
     h->grad_whole = alone || r->stage < 2;
     h->acc_whole = alone || r->stage < 2 || r->boundary;
@@ -79,7 +79,8 @@ static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uin
                         uint64_t count, uint64_t n)
 {
     const uint16_t *parts = r->placed[placed_of(memory_class)];
-    double middle = n ? ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS : 0, end = 0;
+    double middle = n ? ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS : 0,
+           end = 0;
 
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
         end += parts[t];
@@ -125,12 +126,15 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
             id = &h->master, whole = h->state_whole;
             if (g->dtype == ZERO_F32)
                 continue; /* the parameter is its own master copy */
+            if (r->halves && g->dtype == ZERO_BF16 && tier != ZERO__T_DEVICE)
+                h->master_bytes = 2;
+            bytes = h->master_bytes;
             break;
         case ZERO_CLASS_MOMENTUM:
-            id = &h->momentum, whole = h->state_whole;
+            id = &h->momentum, whole = h->state_whole, bytes = (uint32_t)zero__moment_bytes(r);
             break;
         default:
-            id = &h->variance, whole = h->state_whole;
+            id = &h->variance, whole = h->state_whole, bytes = (uint32_t)zero__moment_bytes(r);
         }
         if (memory_class != ZERO_CLASS_PARAMETERS && !g->trainable)
             continue;
@@ -151,11 +155,14 @@ static int own_add(const struct zero__model *m, const struct zero__recipe *r,
         if (m->segments[i].trainable)
             s->n_partials += (m->segments[i].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
     }
-    err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double), &s->partials);
+    err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double),
+                   &s->partials);
     if (!err)
-        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, r->ranks * sizeof(double), &s->sums);
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, r->ranks * sizeof(double),
+                       &s->sums);
     if (!err)
-        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars), &s->scalars);
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars),
+                       &s->scalars);
     if (!err)
         err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES,
                        &s->staging);
@@ -191,8 +198,9 @@ int zero__states_build(const struct zero__model *m, const struct zero__recipe *r
 out:
     if (err) {
         zero__states_free(s);
-        return zero__fail(err, "%s", err == -ENOMEM ? "no memory to lay out the model's states"
-                                                    : "the model's states exceed 2^64 bytes");
+        return zero__fail(err, "%s",
+                          err == -ENOMEM ? "no memory to lay out the model's states"
+                                         : "the model's states exceed 2^64 bytes");
     }
     return 0;
 }
@@ -204,9 +212,12 @@ void zero__states_free(struct zero__states *s)
     *s = (struct zero__states){0};
 }
 
-/* ZeRO, SC 2020, section 5: Ψ elements, K = 12 with a 16-bit model and Adam. */
+/*
+ * ZeRO, SC 2020, section 5: Ψ elements, K = 12 with a 16-bit model, Adam and states in fp32 (10
+ * with masters in halves, less with moments in 16 bits).
+ */
 uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__recipe *r,
-                             uint32_t memory_class)
+                             const struct zero__states *states, uint32_t memory_class)
 {
     uint64_t total = 0;
 
@@ -228,13 +239,16 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
             bytes = r->accum > 1 ? 4 : 0, whole = r->stage < 2 || r->boundary;
             break;
         case ZERO_CLASS_MASTER:
-            bytes = p->dtype == ZERO_F32 ? 0 : 4, whole = r->stage < 1;
+            bytes = p->dtype == ZERO_F32 ? 0 : states->homes[p->segment].master_bytes;
+            whole = r->stage < 1;
             break;
         case ZERO_CLASS_MOMENTUM:
-            bytes = r->n_moments > 0 ? 4 : 0, whole = r->stage < 1;
+            bytes = r->n_moments > 0 ? zero__moment_bytes(r) : 0;
+            whole = r->stage < 1;
             break;
         case ZERO_CLASS_VARIANCE:
-            bytes = r->n_moments > 1 ? 4 : 0, whole = r->stage < 1;
+            bytes = r->n_moments > 1 ? zero__moment_bytes(r) : 0;
+            whole = r->stage < 1;
             break;
         default:
             break;

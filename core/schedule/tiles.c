@@ -84,7 +84,8 @@ static struct place place_of(const struct zero__tiles *t, const struct tile *x, 
         size = acc ? 4 : size;
         break;
     default:
-        id = state_home(t->s, x->segment, k), size = 4;
+        id = state_home(t->s, x->segment, k);
+        size = k == MASTER ? h->master_bytes : zero__moment_bytes(t->r);
     }
     own =
         whole && !h->state_whole ? g->shard * t->r->rank : 0; /* the part's place in the segment */

@@ -248,6 +248,18 @@ def bytes_moved():
        "bytes for each parameter and step are told", job.story())
 
 
+def fewer_bytes():
+    """Masters in halves are the same masters; moments in bf16 are the same in every tier."""
+    for states, least in (("fp32", 10), ("bf16", 6)):
+        options = ["--preset", "tiny", "--dtype", "bf16"]
+        here, there = (run({"ZERO_STATE_DTYPE": states, **env}, options, 1) for env in ({}, NVME))
+        found = re.search(r"([\d.]+) bytes read and ([\d.]+) written for each", there.out)
+        ok(found and all(least <= float(x) < least + 0.5 for x in found.groups()),
+           f"moments in {states}: {least} bytes each way for each parameter", there.story())
+        ok(weights(here) and weights(here) == weights(there),
+           f"moments in {states}: the same bits on a disk", here.story(), there.story())
+
+
 def two_jobs(plain):
     jobs = [Job([GPT2, *MICRO], 1, NVME) for _ in range(2)]
     ok(all(weights(job.end(60)) == plain for job in jobs), "two jobs in one folder: the same bits",
@@ -311,6 +323,7 @@ def main():
     injected(plain)
     two_jobs(plain)
     bytes_moved()
+    fewer_bytes()
     flipped_bits()
     long = 1000
     plain = weights(Job([GPT2, *MICRO[:-4], "--steps", long, "--eval-windows", 1], 1).end(60))

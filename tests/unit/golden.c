@@ -20,6 +20,7 @@ enum {
     NO_PREFETCH = 1 << 4,
     RETAIN = 1 << 5,
     ACTIVATIONS = 1 << 6, /* the blocks' are activations, not buffers */
+    HALVES = 1 << 7,      /* masters in two halves, moments in bf16 */
 };
 
 struct golden {
@@ -48,6 +49,7 @@ static const struct golden table[] = {
     {"stage3-no-prefetch", 3, 2, 0, 1, 0, NO_PREFETCH, {{0}}},
     {"stage2-optimizer-cpu", 2, 2, 1, 1, 0, 0, {[ZERO__P_OPTIMIZER] = {0, 1000, 0}}},
     {"stage3-optimizer-disk", 3, 2, 0, 1, 0, 0, {[ZERO__P_OPTIMIZER] = {0, 0, 1000}}},
+    {"stage1-optimizer-disk-halves", 1, 2, 1, 1, 1, HALVES, {[ZERO__P_OPTIMIZER] = {0, 0, 1000}}},
     {"stage1-optimizer-split", 1, 2, 0, 3, 1, 0, {[ZERO__P_OPTIMIZER] = {300, 300, 400}}},
     {"stage3-parameters-disk", 3, 2, 1, 1, 0, 0, {[ZERO__P_PARAMETERS] = {0, 0, 1000}}},
     {"stage1-parameters-cpu",
@@ -186,6 +188,8 @@ static char *program_text(const struct golden *g)
                              .accum = g->accum,
                              .boundary = g->boundary,
                              .n_moments = 2,
+                             .halves = (g->flags & HALVES) != 0,
+                             .state_dtype = g->flags & HALVES ? ZERO_BF16 : ZERO_F32,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,
                              .prefetch_bytes = g->flags & NO_PREFETCH ? 0 : 20000,
                              .retain_bytes = g->flags & RETAIN ? 1 << 20 : 0,
