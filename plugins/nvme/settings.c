@@ -24,14 +24,15 @@ static int flag(const struct zero__voice *voice, const char *key, const char *he
 
 static int paths(const struct zero__voice *voice, struct nvme_settings *s)
 {
-    const char *text = param(voice, "nvme_path", "",
+    /* That of large temporary files which are not to lie in memory. */
+    const char *text = param(voice, "nvme_path", "/var/tmp",
                              "folders on local disks, separated by ':'; stores are striped over "
                              "them, each has its own disk");
 
     if (!*text)
         return zero__say(voice, -EINVAL,
-                         "no place for the tier nvme: set ZERO_NVME_PATH to a folder on a local "
-                         "disk, or to several on one disk each, separated by ':'");
+                         "no place for the tier nvme: ZERO_NVME_PATH is empty; set it to a folder "
+                         "on a local disk, or to several on one disk each, separated by ':'");
     s->paths = strdup(text);
     if (!s->paths)
         return zero__say(voice, -ENOMEM, "no memory for the option nvme_path");

@@ -166,9 +166,10 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
         .bytes_written = store->bytes_written,
     };
 
-    snprintf(full.note, sizeof full.note, "%s, %s the page cache, %d folder%s, %s",
-             store->engine->name, store->direct ? "past" : "through", store->n_files,
-             store->n_files > 1 ? "s" : "", store->sums ? "checksums" : "no checksums");
+    snprintf(full.note, sizeof full.note, "%s, %s the page cache, %s, in %s%s",
+             store->engine->name, store->direct ? "past" : "through",
+             store->sums ? "checksums" : "no checksums", store->files[0].folder,
+             store->n_files > 1 ? " and other folders" : "");
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }

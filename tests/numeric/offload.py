@@ -55,8 +55,6 @@ def bad_input():
             {"ZERO_OFFLOAD": "optimizer:cpu:0.5+nvme:0.4"})
     refused("what stays on the device", ["gradients stay on the device"],
             {"ZERO_OFFLOAD": "gradients:cpu"})
-    refused("no path", ["set ZERO_NVME_PATH to a folder"],
-            {**NVME, "ZERO_NVME_PATH": ""})
     refused("a relative path", ['names "scratch"', "beginning with '/'"],
             {**NVME, "ZERO_NVME_PATH": "scratch"})
     refused("a missing folder", ["/no/such/folder", "No such file"],
@@ -316,6 +314,8 @@ def main():
                   ranks=1)
         ok(weights(job) == plain and not warnings(job), f"{tier}: the same bits, no warning",
            job.story())
+    job = run({"ZERO_OFFLOAD": "optimizer:nvme"}, ranks=1)
+    ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())
     small_disk()
     without_uring(plain)
     little_locked_memory(plain)
