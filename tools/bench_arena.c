@@ -89,8 +89,7 @@ static int task_solve(const struct bench *b, struct zero__lifetimes *l, struct z
     return err;
 }
 
-/* "12.3 us", "4.56 ms", "7.89 s": three digits that say something, for 10^2 buffers and for 10^6.
- */
+/* "12.3 us", "4.56 ms", "7.89 s": three digits that say something, for 10^2 buffers and for 10^6 */
 static void time_text(double s, char text[32])
 {
     const char *unit = s < 1e-3 ? "us" : s < 1 ? "ms" : "s";
@@ -180,7 +179,8 @@ static bool list_read(const char *option, const char *text, struct list *list)
                     MOST_TASKS);
             return false;
         }
-        if (!bench_count("bench arena", option, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS, &n))
+        if (!bench_count("bench arena", option, len < sizeof item ? item : at, 1000, 1,
+                         MOST_BUFFERS, &n))
             return false;
         list->sizes[list->n++] = n;
         at += len;
@@ -239,7 +239,8 @@ static bool value(int c, const char *text, struct bench *b)
     case SEED:
         return bench_number("bench arena", "--seed", text, 0, UINT64_MAX, &b->seed);
     case NODES:
-        return bench_count("bench arena", "--nodes", text, 1000, 0, UINT64_MAX, &b->params.node_budget);
+        return bench_count("bench arena", "--nodes", text, 1000, 0, UINT64_MAX,
+                           &b->params.node_budget);
     case THREADS:
         if (!bench_number("bench arena", "--threads", text, 1, 1024, &x))
             return false;

@@ -27,8 +27,8 @@ bool bench_sizes(const char *tool, const char *option, const char *text, uint64_
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n);
 
 /*
- * Says what is wrong where getopt_long() returned c, '?' or ':', or, -1, where it stopped; returns 2.
- * opterr is 0, and what begins with ':' or "+:" are the short options.
+ * Says what is wrong where getopt_long() returned c, '?' or ':', or, -1, where it stopped;
+ * returns 2. opterr is 0, and what begins with ':' or "+:" are the short options.
  */
 int bench_bad_option(const char *tool, const struct option *longs, int c, char **argv);
 

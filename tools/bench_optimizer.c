@@ -88,9 +88,11 @@ static bool value(int c, const char *text, struct optimizer_options *o)
 {
     switch (c) {
     case PARAMS:
-        return bench_count("bench optimizer", "--params", text, 1000, 1, UINT64_C(1) << 40, &o->params);
+        return bench_count("bench optimizer", "--params", text, 1000, 1, UINT64_C(1) << 40,
+                           &o->params);
     case UNIT:
-        return bench_count("bench optimizer", "--unit", text, 1000, 64, UINT64_C(1) << 40, &o->unit);
+        return bench_count("bench optimizer", "--unit", text, 1000, 64, UINT64_C(1) << 40,
+                           &o->unit);
     case DTYPE:
         return bench_dtype("bench optimizer", "--dtype", text, &o->dtype);
     case GRAD_DTYPE:

@@ -108,7 +108,8 @@ static bool value(int c, const char *text, struct step_options *o)
         o->preset = text;
         return preset_check(text);
     case STAGE:
-        return bench_number("bench step", "--stage", text, 0, 3, &x) && step_pair_add(o, "--stage", text);
+        return bench_number("bench step", "--stage", text, 0, 3, &x) &&
+               step_pair_add(o, "--stage", text);
     case BATCH:
         return bench_number("bench step", "--batch", text, 1, 65536, &x) &&
                step_pair_add(o, "--batch", text);

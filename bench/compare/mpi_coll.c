@@ -6,10 +6,10 @@
  *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3
  *
  * A message is the full unsharded one. Samples are taken as `zero bench coll` takes them: small
- * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that share
- * cores begin late, so there a sample lasts from the first to begin to the last to end. REPS samples,
- * shorter rows and then fewer samples (but three) where they would take longer than SECONDS. Both
- * placements are measured: a user takes the faster one.
+ * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
+ * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
+ * samples, shorter rows and then fewer samples (but three) where they would take longer than
+ * SECONDS. Both placements are measured: a user takes the faster one.
  */
 #include <mpi.h>
 #include <stdint.h>

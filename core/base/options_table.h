@@ -22,8 +22,8 @@ ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of 
 ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
              "Size of the buffers through which gradients are reduced")
 ZERO__OPTION(PREFETCH_BYTES, prefetch_bytes, BYTES, "128M", "[0,]", "Sharding",
-             "Parameters gathered ahead of their use in stage 3, and, counted apart, activations on "
-             "their way from and to the device (one at least); 0: each when asked")
+             "Parameters gathered ahead of their use in stage 3, and, counted apart, activations "
+             "on their way from and to the device (one at least); 0: each when asked")
 ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
              "Gathered parameters kept from one use to a later one in stage 3; -1: not even to the "
              "very next")
@@ -65,8 +65,9 @@ ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
              "Search steps that the memory plan may take")
 
 ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
-             "What lies outside the device, and where: optimizer:nvme,parameters:cpu,activations:cpu, also "
-             "in fractions, optimizer:cpu:0.6+nvme:0.4; a tier is the name of an offload plugin")
+             "What lies outside the device, and where: "
+             "optimizer:nvme,parameters:cpu,activations:cpu, also in fractions, "
+             "optimizer:cpu:0.6+nvme:0.4; a tier is the name of an offload plugin")
 ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "4M", "[64K,1G]", "Offload",
              "Bytes of each optimizer state that an update outside the device works on at a time")
 
@@ -79,23 +80,23 @@ ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
 ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "[0.1,1e9]", "Ranks and devices",
              "Seconds after which a rank that does not answer is an error")
 ZERO__OPTION(JOIN_TIMEOUT, join_timeout, REAL, "auto", "auto=0 [0.1,86400]", "Ranks and devices",
-             "Seconds that ranks wait for each other at the start; auto: 60, or ZERO_TIMEOUT if that is "
-             "less")
+             "Seconds that ranks wait for each other at the start; auto: 60, or ZERO_TIMEOUT if "
+             "that is less")
 ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "0=0 [0.1,1e9]", "Ranks and devices",
              "Seconds without a sign of life after which a rank counts as stopped; that of rank 0 "
              "counts; 0: none is")
 ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
-             "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks that "
-             "may use them too")
+             "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks "
+             "that may use them too")
 ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
              "Instruction set of the CPU kernels; all of them give the same bits")
 
 ZERO__OPTION(RENDEZVOUS, rendezvous, CHOICE, "auto", "auto|unix|tcp", "Several hosts",
              "How ranks reach rank 0; auto: ranks on its host by a Unix socket, others by TCP")
 ZERO__OPTION(SECRET_FILE, secret_file, TEXT, "", "", "Several hosts",
-             "File with the secret of the job, 64 hex digits, the same on all hosts; it must belong "
-             "to the user and have mode 0600 or 0400")
+             "File with the secret of the job, 64 hex digits, the same on all hosts; it must "
+             "belong to the user and have mode 0600 or 0400")
 ZERO__OPTION(SECRET_FD, secret_fd, INT, "-1", "[-1,1048576]", "Several hosts",
              "Inherited descriptor from which the secret is read instead; -1: none")
 ZERO__OPTION(INSECURE, insecure, BOOL, "0", "", "Several hosts",
@@ -104,9 +105,10 @@ ZERO__OPTION(PORT, port, INT, "0", "[0,65535]", "Several hosts",
              "TCP port of rank 0; 0: MASTER_PORT, or the next one under torchrun, which holds that "
              "itself")
 ZERO__OPTION(INTERFACE, interface, TEXT, "", "", "Several hosts",
-             "Network interface for other hosts: rank 0 listens at its address, and data moves over it; "
-             "empty: the address that MASTER_ADDR names, or, where that is the loopback, the interface "
-             "by which other hosts come; data over the interface by which a rank reaches rank 0")
+             "Network interface for other hosts: rank 0 listens at its address, and data moves "
+             "over it; empty: the address that MASTER_ADDR names, or, where that is the loopback, "
+             "the interface by which other hosts come; data over the interface by which a rank "
+             "reaches rank 0")
 
 ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
              "Folder for a report of every rank when a job fails, with its last operations; zero "

@@ -112,8 +112,10 @@ static int compare(const struct zero_runtime *rt, const struct contract *a,
                                 a->options[k].text);
     }
     if (a->optimizer != b->optimizer)
-        return zero__fail(-EPROTO, "rank %d has another optimizer than rank 0: zero_set_optimizer() "
-                          "must be called on all ranks or on none", i);
+        return zero__fail(-EPROTO,
+                          "rank %d has another optimizer than rank 0: zero_set_optimizer() "
+                          "must be called on all ranks or on none",
+                          i);
     if (a->parameters != b->parameters)
         return zero__fail(-EPROTO, "rank %d registered other parameters than rank 0: units, names, "
                           "types, shapes, groups, flags and initial values (with their seeds) must "

@@ -10,7 +10,7 @@
 #include "engine/runtime.h"
 #include "engine/table.h"
 
-/* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530. */
+/* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530 */
 #define MOST_MAPS 32768u
 
 int zero_unit_add(struct zero_runtime *rt, const char *name, uint32_t *unit)

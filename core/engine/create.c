@@ -29,8 +29,9 @@ static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
 }
 
 /*
- * Waiters leave although the progress thread may be stuck in the transport's progress(). One that is
- * stuck in post() holds the lock; the job's thread has heartbeats to send and does not wait for that.
+ * Waiters leave although the progress thread may be stuck in the transport's progress(). One that
+ * is stuck in post() holds the lock; the job's thread has heartbeats to send and does not wait for
+ * that.
  */
 static void waiters_wake(struct zero_runtime *rt)
 {

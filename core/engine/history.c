@@ -2,10 +2,11 @@
 /*
  * Ranks that went apart, for transports that do not compare what ranks post (no FINGERPRINT): every
  * collective of the program goes into a hash per queue. Before each update the ranks compare their
- * hashes over the control channel, so that what was gathered or summed wrongly changes no parameter;
- * and where an evaluation ends, which is where the next step or update begins: what the application
- * has made of a wrong one until then, it has. If they differ, the last collectives are exchanged and the first difference is named. A
- * rank that waits for a collective that another one does not post is the business of deadlines.
+ * hashes over the control channel, so that what was gathered or summed wrongly changes no
+ * parameter; and where an evaluation ends, which is where the next step or update begins: what the
+ * application has made of a wrong one until then, it has. If they differ, the last collectives are
+ * exchanged and the first difference is named. A rank that waits for a collective that another one
+ * does not post is the business of deadlines.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +47,8 @@ int zero__history_create(struct zero_runtime *rt)
     rt->history = calloc(1, sizeof *rt->history);
     if (rt->history)
         rt->history->all = calloc((size_t)rt->ranks, sizeof *rt->history->all);
-    return rt->history && rt->history->all ? 0 : zero__fail(-ENOMEM, "no memory for what ranks post");
+    return rt->history && rt->history->all ? 0
+                                           : zero__fail(-ENOMEM, "no memory for what ranks post");
 }
 
 void zero__history_free(struct zero_runtime *rt)
@@ -111,18 +113,19 @@ static int difference(struct zero_runtime *rt, const struct history *a, const st
             char one[160], two[160];
             if (p && r && memcmp(p, r, sizeof *p) == 0)
                 continue;
-            return zero__fail(-EPROTO,
-                              "ranks went apart: as number %" PRIu64 " of the queue %s rank 0 posted "
-                              "%s and rank %d %s; all ranks must use the same units in the same "
-                              "order",
-                              i + 1, zero__queue_name(queues[q]), describe(rt, p, one), x,
-                              describe(rt, r, two));
+            return zero__fail(
+                -EPROTO,
+                "ranks went apart: as number %" PRIu64 " of the queue %s rank 0 posted "
+                "%s and rank %d %s; all ranks must use the same units in the same "
+                "order",
+                i + 1, zero__queue_name(queues[q]), describe(rt, p, one), x, describe(rt, r, two));
         }
     }
-    return zero__fail(-EPROTO,
-                      "ranks went apart: rank %d has posted other collectives than rank 0, more than "
-                      "%u ago; all ranks must use the same units in the same order",
-                      x, KEPT);
+    return zero__fail(
+        -EPROTO,
+        "ranks went apart: rank %d has posted other collectives than rank 0, more than "
+        "%u ago; all ranks must use the same units in the same order",
+        x, KEPT);
 }
 
 static int explain(struct zero_runtime *rt, int x)

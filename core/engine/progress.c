@@ -137,7 +137,8 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt)
         const struct slot *s = zero__lane_slot(&rt->lanes[ZERO__Q_GATHER], o);
         const struct zero__op *op = &s->body->ops[s->op];
         const struct zero__access *x = &s->body->accesses[op->first_access];
-        uint32_t n = op->wire_bytes ? op->n_accesses / 2 : 0, left = o <= l->started ? s->pending : n;
+        uint32_t n = op->wire_bytes ? op->n_accesses / 2 : 0,
+                 left = o <= l->started ? s->pending : n;
         for (uint32_t i = n - left; i < n; i++) /* the sources of those not complete */
             bytes += x[2 * i].bytes * (uint64_t)(rt->ranks - 1);
     }

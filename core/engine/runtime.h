@@ -5,8 +5,8 @@
  * Threads of a rank: the application's thread issues ops (in list order, as far as its acquires and
  * releases allow) and waits; the progress thread starts issued ops when what they wait for is done,
  * and is the only one to call the communication plugin; the device's threads run kernels; the job's
- * control thread reports dead ranks. `lock` guards lanes and counters; `moved` is signalled whenever
- * a counter moved or the runtime failed.
+ * control thread reports dead ranks. `lock` guards lanes and counters; `moved` is signalled
+ * whenever a counter moved or the runtime failed.
  *
  * A lane is a queue of the program as it runs. Ordinals count ops of a lane since the start;
  * issued >= started >= done, and ops of a lane are done in order. A body's waits are relative to
@@ -40,7 +40,7 @@ struct slot {
     uint32_t n_raw, pending; /* completions still to come */
     uint32_t n_posted;       /* requests that the store has taken */
     uint64_t sequence;       /* of its first collective, 0: it has none */
-    uint32_t place;          /* among all ops of the transport's lanes, alike on all ranks, from 1 */
+    uint32_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
     int accumulate;          /* REDUCE, ACCUMULATE: add to what is there */
     int released;            /* COMPUTE */
@@ -96,7 +96,7 @@ struct tier {
     struct zero_mr *mr; /* disk: the memory of the tier cpu */
 };
 
-#define ZERO__TILES 4u     /* of an update outside the device: read, updated, written, and one more */
+#define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
 #define ZERO__MOST_IOS 16u /* requests of one op */
 
 /* A range of the transients' slab that a deviating step has in use. */
@@ -332,7 +332,8 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
 
 /* ---- transport.c */
 
-/* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops, ctx. */
+/* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops,
+ * ctx. */
 int zero__transport_open(struct zero_runtime *rt);
 
 /* ---- threads.c */
@@ -355,8 +356,8 @@ void zero__memory_release(struct zero_runtime *rt, int of_device);
 /* Compiles the orders of the model, or finds them in the cache, and checks that ranks agree. */
 int zero__program_install(struct zero_runtime *rt);
 /*
- * After a refusal: drops orders that were only recorded, so that steps go on out of order. 1 if that
- * leaves the program that is installed; 0 if the application asked for what was refused.
+ * After a refusal: drops orders that were only recorded, so that steps go on out of order. 1 if
+ * that leaves the program that is installed; 0 if the application asked for what was refused.
  */
 int zero__orders_forget(struct zero_runtime *rt);
 

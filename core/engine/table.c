@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "engine/table.h"
 
-/* Most bytes of each class live at once in one body, and the classes' bytes at the fullest point. */
+/* Most bytes of each class live at once in one body, and the classes' bytes at the fullest point */
 static void body_classes(const struct zero__body *b, uint32_t tier, uint64_t *most,
                          uint64_t *at_peak, uint64_t *peak)
 {
@@ -16,7 +16,8 @@ static void body_classes(const struct zero__body *b, uint32_t tier, uint64_t *mo
         uint64_t live[ZERO_N_CLASSES] = {0}, all = 0;
         for (uint32_t k = 0; k < b->n_buffers; k++) {
             const struct zero__buffer *f = &b->buffers[k];
-            uint64_t bytes = (f->bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
+            uint64_t bytes =
+                (f->bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
             if (f->tier == tier && f->first <= i && i < f->last)
                 live[f->memory_class] += bytes, all += bytes;
         }

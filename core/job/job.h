@@ -118,8 +118,8 @@ int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
  */
 int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, const char *cause);
 /*
- * The same for a deadline that has passed. Ranks that went apart wait for each other and accuse each
- * other; rank 0 hears all and believes the one that waits at the smallest place.
+ * The same for a deadline that has passed. Ranks that went apart wait for each other and accuse
+ * each other; rank 0 hears all and believes the one that waits at the smallest place.
  */
 int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t place, const char *op,
                       const char *cause);

@@ -23,7 +23,8 @@ static uint64_t mix(uint64_t x)
 /* The i-th uniform number of a seed, in (0, 1). */
 static double uniform(uint64_t seed, uint64_t i)
 {
-    uint64_t x = mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t x =
+        mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + (i + 1) * UINT64_C(0x9e3779b97f4a7c15));
     return ((double)(x >> 11) + 0.5) * 0x1p-53;
 }
 

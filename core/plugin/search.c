@@ -96,9 +96,9 @@ static int dir_add_below(struct zero__loader *loader, const char *dir, const cha
 }
 
 /*
- * lib/zero/plugins beside the library that this code lies in, so that a moved tree works; in a build
- * tree, where libtool puts library and plugins together, its own folder. The `zero` command has this
- * code in itself: its file is bin/zero, or lies in the build tree's top folder.
+ * lib/zero/plugins beside the library that this code lies in, so that a moved tree works; in a
+ * build tree, where libtool puts library and plugins together, its own folder. The `zero` command
+ * has this code in itself: its file is bin/zero, or lies in the build tree's top folder.
  */
 static int dir_add_own(struct zero__loader *loader)
 {

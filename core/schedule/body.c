@@ -78,10 +78,10 @@ void zero__body_free(struct zero__body *b)
 
 const char *zero__op_name(uint32_t kind)
 {
-    static const char *const names[ZERO__N_OPS] = {"gather", "compute", "fill", "accumulate",
-                                                   "reduce", "publish", "map", "sumsq",
-                                                   "total", "norm", "scalars", "fetch", "copy",
-                                                   "update", "writeback", "save", "restore", "free"};
+    static const char *const names[ZERO__N_OPS] = {
+        "gather", "compute", "fill",      "accumulate", "reduce",  "publish",
+        "map",    "sumsq",   "total",     "norm",       "scalars", "fetch",
+        "copy",   "update",  "writeback", "save",       "restore", "free"};
     return kind < ZERO__N_OPS ? names[kind] : "?";
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs the passes over the four bodies. Every rank compiles for itself: the passes are integer
- * arithmetic with fixed tie-breaks and budgets counted in nodes, so ranks agree; the engine compares
- * hashes before it runs a program.
+ * arithmetic with fixed tie-breaks and budgets counted in nodes, so ranks agree; the engine
+ * compares hashes before it runs a program.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -55,7 +55,7 @@ int zero__grad_retire_all(struct emit *e)
     return err;
 }
 
-/* Gap elements of a bucket must be zero before it is summed: the application does not write them. */
+/* Gap elements of a bucket must be zero before it is summed: the application does not write them */
 static int gaps_fill(struct emit *e, uint32_t unit)
 {
     const struct zero__unit *u = &e->m->units[unit];

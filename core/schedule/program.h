@@ -37,7 +37,7 @@ struct zero__recipe {
     uint32_t boundary;  /* reduce at the boundary of a step, not after every micro-batch */
     uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
     uint32_t state_dtype; /* of the moments; 0: fp32 */
-    uint32_t halves;      /* the library's optimizers: a master copy may be kept as its lower half */
+    uint32_t halves; /* the library's optimizers: a master copy may be kept as its lower half */
     uint64_t bucket_bytes, prefetch_bytes;
     int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
     uint64_t map_bytes;   /* granule in which peers' memory can be mapped; 0: it cannot */
@@ -103,19 +103,19 @@ enum zero__op_kind {
     ZERO__FILL,       /* zeroes the gaps of gradient buffers */
     ZERO__ACCUMULATE, /* adds a unit's gradients to its fp32 accumulators */
     ZERO__REDUCE,     /* reduce-scatter of a unit's gradients */
-    ZERO__PUBLISH,    /* all-gather in place of a home (parameters after update; stage 0 gradients) */
-    ZERO__MAP,        /* barrier: a unit's mapped parameters are updated on all ranks */
-    ZERO__SUMSQ,      /* squares of the rank's part of a unit's gradients, block by block */
-    ZERO__TOTAL,      /* the rank's sum of them, in (unit, block) order */
-    ZERO__NORM,       /* all-gather of the ranks' sums */
-    ZERO__SCALARS,    /* global norm, clip factor, skip flag, loss scale */
-    ZERO__FETCH,      /* from the disk */
-    ZERO__COPY,       /* between device and host */
-    ZERO__UPDATE,     /* optimizer, on the rank's part of a unit, or on a tile of it */
-    ZERO__WRITEBACK,  /* to the disk */
-    ZERO__SAVE,       /* an activation leaves the device */
-    ZERO__RESTORE,    /* and comes back */
-    ZERO__FREE,       /* marker: buffers of the op's list end here */
+    ZERO__PUBLISH, /* all-gather in place of a home (parameters after update; stage 0 gradients) */
+    ZERO__MAP,     /* barrier: a unit's mapped parameters are updated on all ranks */
+    ZERO__SUMSQ,   /* squares of the rank's part of a unit's gradients, block by block */
+    ZERO__TOTAL,   /* the rank's sum of them, in (unit, block) order */
+    ZERO__NORM,    /* all-gather of the ranks' sums */
+    ZERO__SCALARS, /* global norm, clip factor, skip flag, loss scale */
+    ZERO__FETCH,   /* from the disk */
+    ZERO__COPY,    /* between device and host */
+    ZERO__UPDATE,  /* optimizer, on the rank's part of a unit, or on a tile of it */
+    ZERO__WRITEBACK, /* to the disk */
+    ZERO__SAVE,      /* an activation leaves the device */
+    ZERO__RESTORE,   /* and comes back */
+    ZERO__FREE,      /* marker: buffers of the op's list end here */
     ZERO__N_OPS,
 };
 
@@ -265,8 +265,8 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
                          const struct zero__states *s, uint32_t unit, int open, int last,
                          struct zero__body *b);
 /*
- * One copy of an activation, between `at` in the device's transients and where it lies in `planned`,
- * which is memory of the host.
+ * One copy of an activation, between `at` in the device's transients and where it lies in
+ * `planned`, which is memory of the host.
  */
 int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
                     const struct zero__body *planned, uint32_t declared, uint64_t at, int out,

@@ -176,7 +176,8 @@ static void backward_attention(const struct gpt2_shape *s, const struct gpt2_par
     gpt2_attention_backward(&a, v->qkv, v->attention, v->softmax, w->d_normed, d_qkv, w->attention);
     gpt2_norm_forward(&p[GPT2_LN1_W], &p[GPT2_LN1_B], v->x, v->stat1, rows, width, w->normed,
                       w->vector);
-    gpt2_linear_input_gradient(&p[GPT2_QKV_W], d_qkv, rows, width, 3 * width, w->d_normed, w->scratch);
+    gpt2_linear_input_gradient(&p[GPT2_QKV_W], d_qkv, rows, width, 3 * width, w->d_normed,
+                               w->scratch);
     gpt2_linear_weight_gradient(&p[GPT2_QKV_W], &p[GPT2_QKV_B], w->normed, d_qkv, rows, width,
                                 3 * width, w->scratch, w->vector);
     gpt2_norm_backward(&p[GPT2_LN1_W], &p[GPT2_LN1_B], v->x, v->stat1, w->d_normed, rows, width, 1,

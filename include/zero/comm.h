@@ -87,17 +87,18 @@ struct zero_coll {
 
 /** Capability flags of a plugin. */
 enum zero_comm_cap {
-    ZERO_COMM_STREAM = 1u << 0,  /**< post() accepts a stream and orders the collective in it */
+    ZERO_COMM_STREAM = 1u << 0, /**< post() accepts a stream and orders the collective in it */
     /**
      * Sums are exactly as struct zero_coll prescribes. Without it only the order of additions may
      * differ, for which the user asks with ZERO_NUMERICS=relaxed: the same call gives the same bits
      * again, and an all_reduce the same on all ranks.
      */
     ZERO_COMM_ORDERED = 1u << 1,
-    ZERO_COMM_MAP = 1u << 2,     /**< map() can lay peers' memory side by side */
+    ZERO_COMM_MAP = 1u << 2, /**< map() can lay peers' memory side by side */
     ZERO_COMM_ACCUMULATE = 1u << 3,
-    /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it libzero
-     *  compares hashes of all that was posted, later: before an update and after an evaluation. */
+    /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it
+     * libzero compares hashes of all that was posted, later: before an update and after an
+     * evaluation. */
     ZERO_COMM_FINGERPRINT = 1u << 4,
     ZERO_COMM_NETWORK = 1u << 5, /**< reaches ranks on other hosts from here */
 };
@@ -139,9 +140,9 @@ struct zero_comm_open {
     uint32_t reserved;
     int64_t timeout_ns; /**< deadline of every blocking entry of this context */
     /**
-     * Name of the network interface by which this rank reaches the others: that of its connection to
-     * rank 0, the loopback when all ranks are on this host; NULL: not known. A plugin that listens
-     * does so there, unless its own settings say otherwise. Since minor 2: see `size`.
+     * Name of the network interface by which this rank reaches the others: that of its connection
+     * to rank 0, the loopback when all ranks are on this host; NULL: not known. A plugin that
+     * listens does so there, unless its own settings say otherwise. Since minor 2: see `size`.
      */
     const char *interface;
 };

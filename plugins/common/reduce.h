@@ -33,7 +33,7 @@ struct zero__reduce {
     uint8_t accumulate;
     uint8_t stream;        /* store past the caches: pays when the data exceeds them */
     uint64_t first, count; /* elements first … first + count - 1 of dst and of each source */
-    /* Floating types: an fp32 sum that comes before the sources, from element `first`; may be dst. */
+    /* Floating types: an fp32 sum, before the sources, from element `first` on; may be dst. */
     const float *partial;
 };
 

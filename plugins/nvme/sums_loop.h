@@ -3,7 +3,8 @@
  * XXH3 of blocks, for the instruction set that the including file has chosen: the library's own
  * code is that of any processor, a fifth as fast.
  */
-#include <immintrin.h> /* before the target is chosen, which xxhash.h cannot see with every compiler */
+/* Before the target is chosen, which xxhash.h cannot see with every compiler. */
+#include <immintrin.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -24,6 +24,8 @@ none "no C file has more than $longest lines" "$(sources | grep '\.[ch]$' | xarg
     awk -v longest=$longest '$1 > longest && $2 != "total"')"
 none 'no tabs and no blanks at the end of a line in C files' \
     "$(sources | grep '\.[ch]$' | xargs grep -nE "$(printf '\t')| +$")"
+none 'no line of a C file is longer than 100 columns' \
+    "$(sources | grep '\.[ch]$' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101,}$' | cut -c 1-120)"
 if command -v shellcheck >/dev/null; then
     none 'shellcheck finds nothing' "$(sources | grep -vE '\.(c|h|md|py|inc|map|m4|in|am|ac|[17])$' |
         grep -v allowed-skips | xargs shellcheck -x -P SCRIPTDIR -S warning -e SC1091 -f gcc)"

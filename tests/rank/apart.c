@@ -2,9 +2,9 @@
 /*
  * One rank uses units in another order than the others, units of the same size, so that every
  * collective fits: all ranks hear which units differ, and nothing is updated. With a transport that
- * compares what ranks post, and with one that does not. In stage 3 the ranks may also be found waiting
- * for each other: the odd one drains its gathers, which others have yet to post, while they wait for
- * its reduction.
+ * compares what ranks post, and with one that does not. In stage 3 the ranks may also be found
+ * waiting for each other: the odd one drains its gathers, which others have yet to post, while they
+ * wait for its reduction.
  */
 #include "../tap.h"
 

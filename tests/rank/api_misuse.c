@@ -598,8 +598,8 @@ static void create_with(const char *what, const char *name, const char *value, i
     c.settings = &s;
     c.n_settings = 1;
     int err = zero_create(&c, &rt);
-    ok(err == -want && strstr(zero_last_error(), word) && rt == (void *)0x1, "zero_create() with %s",
-       what);
+    ok(err == -want && strstr(zero_last_error(), word) && rt == (void *)0x1,
+       "zero_create() with %s", what);
     if (err != -want || !strstr(zero_last_error(), word))
         diag("got %d, \"%s\"", err, err ? zero_last_error() : "");
     if (!err)

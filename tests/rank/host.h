@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that take themselves to be on several hosts. A host is a kernel and a network namespace; the
- * function below stands in for the C library's, so that a rank sees the namespace that it is given.
+ * Ranks that take themselves to be on several hosts. A host is a kernel and a network namespace;
+ * the function below stands in for the C library's, so that a rank sees the namespace that it is
+ * given.
  */
 #ifndef ZERO_TESTS_RANK_HOST_H
 #define ZERO_TESTS_RANK_HOST_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strangers at the TCP port of rank 0, a thousand of them, or as many as are asked for: they connect and leave, keep silent,
- * drip bytes, send garbage, replay and reflect proofs, guess secrets. None gets in, and the ranks
- * start at most a second later than without them.
+ * Strangers at the TCP port of rank 0, a thousand of them, or as many as are asked for: they
+ * connect and leave, keep silent, drip bytes, send garbage, replay and reflect proofs, guess
+ * secrets. None gets in, and the ranks start at most a second later than without them.
  */
 #include "tcp.h"
 

@@ -44,8 +44,7 @@ static uint64_t up(uint64_t x, uint64_t to)
 
 /* ---- The formulas, and the padding, computed here anew --------------------------------------- */
 
-/* Elements of a unit's segment: two parameters, each start aligned, the end padded for all ranks.
- */
+/* Elements of a unit's segment: two parameters, each start aligned, the end padded for all ranks */
 static uint64_t padded(const struct shape *x)
 {
     uint64_t used = up(x->width, 64) + x->width, page = 4096 / zero_dtype_bytes(x->dtype);
@@ -201,8 +200,9 @@ static void exact(const struct shape *x)
         diag("%s", r.error);
     ok(!r.err && !c.bad,
        "stage %d, %d ranks, %s, %d micro-batches, %" PRIu64 " elements, buckets of %s, prefetch %s,"
-       " retain %s%s: as computed", x->stage, x->ranks, zero_dtype_name(x->dtype), x->accum, x->width,
-       x->bucket, x->prefetch, x->retain, x->map ? ", map" : "");
+       " retain %s%s: as computed",
+       x->stage, x->ranks, zero_dtype_name(x->dtype), x->accum, x->width, x->bucket, x->prefetch,
+       x->retain, x->map ? ", map" : "");
     if (c.bad)
         diag("%s", c.why);
 }

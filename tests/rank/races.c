@@ -109,13 +109,14 @@ static const char *describe(const struct config *c)
 {
     static char text[200];
 
-    snprintf(text, sizeof text, "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s",
+    snprintf(text, sizeof text,
+             "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s",
 
-             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole,
-             c->width ? ", mapped" : "", c->flags & TOY_TIED ? ", tied" : "",
-             c->flags & TOY_PERSISTENT ? ", persistent" : "",
+             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole, c->width ? ", mapped" : "",
+             c->flags & TOY_TIED ? ", tied" : "", c->flags & TOY_PERSISTENT ? ", persistent" : "",
              c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
-             c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "", c->offload ? ", " : "", c->offload ? c->offload : "");
+             c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "", c->offload ? ", " : "",
+             c->offload ? c->offload : "");
     return text;
 }
 
@@ -213,9 +214,11 @@ int main(void)
     };
     static const struct config odd[] = {
         {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},
-        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0, NULL},
+        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0,
+         NULL},
         {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0, NULL},
+        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0,
+         NULL},
         {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096, NULL},
         {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096, NULL},
         {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS | TOY_REORDER, "0", 0, 0, 0,

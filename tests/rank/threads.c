@@ -57,7 +57,8 @@ static void rank_main(struct rank *r)
 {
     const struct scene *s = r->arg;
     /* Hosts that are made up do share memory. */
-    struct zero_setting options[] = {{"comm", r->ranks > 1 ? "shm" : "self"}, {"threads", s->option}};
+    struct zero_setting options[] = {{"comm", r->ranks > 1 ? "shm" : "self"},
+                                     {"threads", s->option}};
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_runtime *rt;
 

@@ -151,7 +151,7 @@ static void layer_backward(void *arg)
             return try_err;                                                                        \
     } while (0)
 
-/* Does layer `layer` keep its input as an activation? A tied unit is used twice, and so does not. */
+/* Does layer `layer` keep its input as an activation? A tied unit is used twice, and so does not */
 static int keeps(const struct rank *r, int layer)
 {
     int twice = (r->t->flags & TOY_TIED) && layer % r->t->layers == 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets from files and descriptors, the proofs made with them, addresses, calls with deadlines.
- */
+/* Secrets from files and descriptors, the proofs made with them, addresses, calls with deadlines */
 #define _GNU_SOURCE
 #include "../tap.h"
 
@@ -174,8 +173,8 @@ static void shared_pipe(void)
         n_late += readers[i].err == -ETIMEDOUT;
     }
     alarm(0);
-    ok(n_good == 1 && n_good + n_late == n, "of %d readers of a pipe %d got something, %d gave up", n,
-       n_good, n_late);
+    ok(n_good == 1 && n_good + n_late == n, "of %d readers of a pipe %d got something, %d gave up",
+       n, n_good, n_late);
     sigaction(SIGUSR1, &old, NULL);
     close(ends[0]);
     close(ends[1]);

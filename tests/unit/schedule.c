@@ -257,9 +257,15 @@ static void volume(void)
             uint64_t bytes, size = 2, want;
 
             state = 77;
-            x.r = (struct zero__recipe){.stage = stage < 4 ? stage : 3, .ranks = 4, .rank = 1, .accum = accum,
-                                        .boundary = 0, .n_moments = 2, .bucket_bytes = 1 << 20,
-                                        .prefetch_bytes = 1 << 20, .retain_bytes = -1,
+            x.r = (struct zero__recipe){.stage = stage < 4 ? stage : 3,
+                                        .ranks = 4,
+                                        .rank = 1,
+                                        .accum = accum,
+                                        .boundary = 0,
+                                        .n_moments = 2,
+                                        .bucket_bytes = 1 << 20,
+                                        .prefetch_bytes = 1 << 20,
+                                        .retain_bytes = -1,
                                         .map_bytes = stage < 4 ? 0 : 4096};
             model_make(&x, ZERO_BF16, 1);
             layout_make(&x, 0);

@@ -3,9 +3,10 @@
  * Collectives over messages: everything of comm.h for a transport that can send and receive.
  *
  * A plugin makes a transport in its open(), hands it to zero__p2p_open(), and puts the functions
- * below into its table. All reductions are direct exchange, unless ZERO_NUMERICS=relaxed (way.c): the owner of a part receives the other
- * ranks' sources in chunks, through buffers whose size does not grow with the message, and adds
- * them in rank order, so that the sums are those of every other plugin, bit by bit.
+ * below into its table. All reductions are direct exchange, unless ZERO_NUMERICS=relaxed (way.c):
+ * the owner of a part receives the other ranks' sources in chunks, through buffers whose size does
+ * not grow with the message, and adds them in rank order, so that the sums are those of every other
+ * plugin, bit by bit.
  *
  * The protocol, per communicator: a rank *starts* collective s by receiving into all places that
  * belong to it, then sends its fingerprint of s to every peer. A peer's fingerprint that agrees

@@ -115,7 +115,7 @@ static inline uint16_t zero_low_half(float x)
     return (uint16_t)zero_bits_of_float(x);
 }
 
-/** The fp32 value, to the bit, that zero_bf16_from_float() and zero_low_half() have made halves of. */
+/** The fp32 value, to the bit, of which zero_bf16_from_float() and zero_low_half() made halves */
 static inline float zero_join_bf16(uint16_t h, uint16_t low)
 {
     uint32_t u = (uint32_t)h << 16;

@@ -330,11 +330,12 @@ ZERO_API void *zero_activation(struct zero_runtime *rt, uint32_t activation);
 
 /**
  * The activation is complete: `bytes` of it (1 to those declared). Once in a micro-step, in the use
- * that produces it, before its release. `from` NULL, or what zero_activation() returns: it was written
- * in place. Otherwise it is copied from there: before this returns, or with a stream when that gets
- * there, and until then `from` must stay as it is. With or without the copy, it leaves the device
- * when the use is over (in stream order if it was released on a stream); nothing is waited for. In
- * a step that does not consume the activation the call is checked and does nothing else.
+ * that produces it, before its release. `from` NULL, or what zero_activation() returns: it was
+ * written in place. Otherwise it is copied from there: before this returns, or with a stream when
+ * that gets there, and until then `from` must stay as it is. With or without the copy, it leaves
+ * the device when the use is over (in stream order if it was released on a stream); nothing is
+ * waited for. In a step that does not consume the activation the call is checked and does nothing
+ * else.
  */
 ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const void *from,
                                   uint64_t bytes, void *stream);
@@ -351,7 +352,7 @@ ZERO_API int zero_activation_restore(struct zero_runtime *rt, uint32_t activatio
 
 /** What an update did. */
 struct zero_step_info {
-    double grad_norm;  /**< global, of the averaged gradient, before clipping; NaN or inf: skipped */
+    double grad_norm; /**< global, of the averaged gradient, before clipping; NaN or inf: skipped */
     uint32_t skipped;  /**< 1: a gradient was not finite, nothing has changed on any rank */
     float loss_scale;  /**< for the next step's losses */
     uint64_t step;     /**< updates done so far */
