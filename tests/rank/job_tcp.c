@@ -452,7 +452,8 @@ int main(void)
     ranks_good(ranks_run(2, AS_THREADS, port_in_use, job), 2, "a port in use is named");
     close(fd);
     for (int rank = 0; rank < 4; rank += 3) {
-        one_hit(v, rank, SIGKILL, 1000, "killed");
+        /* Before a heartbeat could tell; rank/killed counts milliseconds, a hundred times. */
+        one_hit(v, rank, SIGKILL, 2500, "killed");
         one_hit(v, rank, SIGSTOP, 5000, "stopped");
     }
     done();
