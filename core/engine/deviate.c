@@ -215,11 +215,19 @@ static void places_drop(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
     }
 }
 
+/* Half of a use cannot be taken back: the step, and with it the runtime, has failed. */
+static int failed(struct zero_runtime *rt, int err)
+{
+    return err ? zero__runtime_fail(rt, rt->rank, err, "a step out of order", zero__error_text())
+               : 0;
+}
+
 static int reduce(struct zero_runtime *rt, uint32_t unit)
 {
     struct zero__body *b = body_anew(rt);
     int last = rt->micro == rt->recipe.accum;
-    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 0, last, b);
+    int err =
+        zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__CLOSE, last, b);
 
     if (!err)
         err = buffers_place(rt, b, rt->dev_step.grad_at);
@@ -229,8 +237,22 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
         buffers_drop(rt, b);
     places_drop(rt, unit, rt->dev_step.grad_at);
     rt->dev_step.reduced[unit] = 1;
-    rt->contributed[unit] = 1;
+    rt->contributed[unit] = last ? ALL : SOME;
     return err;
+}
+
+int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit)
+{
+    struct zero__body *b = body_anew(rt);
+    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__FINISH, 1, b);
+
+    rt->dev_step.n_used = 0; /* no transient outlives a micro-batch */
+    if (!err)
+        err = buffers_place(rt, b, rt->dev_step.grad_at);
+    if (!err)
+        err = body_run(rt, b);
+    rt->dev_step.n_used = 0;
+    return failed(rt, err);
 }
 
 struct zero__body *zero__deviate_body(struct zero_runtime *rt)
@@ -328,7 +350,8 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
                                    "gradient was reduced: declare the order with zero_set_order()");
     if (d->backward[unit] == 0) {
         struct zero__body *b = body_anew(rt);
-        err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, 1, 0, b);
+        err =
+            zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__OPEN, 0, b);
         if (!err)
             err = buffers_place(rt, b, d->grad_at);
         if (!err)
@@ -344,13 +367,6 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
     }
     rt->beta_now = d->backward[unit] ? 1.0f : 0.0f;
     return err;
-}
-
-/* Half of a use cannot be taken back: the step, and with it the runtime, has failed. */
-static int failed(struct zero_runtime *rt, int err)
-{
-    return err ? zero__runtime_fail(rt, rt->rank, err, "a step out of order", zero__error_text())
-               : 0;
 }
 
 static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -391,16 +407,6 @@ static uint32_t declared_backward(const struct zero_runtime *rt, uint32_t unit)
     return n;
 }
 
-static int trains(const struct zero_runtime *rt, uint32_t unit)
-{
-    const struct zero__unit *u = &rt->model.units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (rt->model.segments[i].trainable)
-            return 1;
-    return 0;
-}
-
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
     int err = zero__activations_deviate_end(rt);
@@ -408,7 +414,7 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     places_drop(rt, unit, rt->dev_step.param_at);
     if (err)
         return failed(rt, err);
-    if (pass == ZERO_FORWARD || !trains(rt, unit))
+    if (pass == ZERO_FORWARD || !zero__unit_trains(&rt->model, unit))
         return 0;
     if (++rt->dev_step.backward[unit] >= declared_backward(rt, unit))
         return failed(rt, reduce(rt, unit));

@@ -34,23 +34,61 @@ static int fill(struct zero_runtime *rt, const struct zero__op *op, const struct
     return 0;
 }
 
+/* Bytes that count as `n` floats from `p` on. */
+static int zeros_launch(struct zero_runtime *rt, uint32_t segment, void *p, uint64_t n)
+{
+    rt->zero_count[segment] = n;
+    struct zero_fill_args args = {p, ZERO_F32, 1, &rt->zero_first[segment],
+                                  &rt->zero_count[segment]};
+    return launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
+}
+
+static int zeros_write(struct zero_runtime *rt, const struct zero__gradient *g)
+{
+    int err = 0;
+
+    memset(rt->scratch, 0, ZERO_STAGING_BYTES);
+    for (uint64_t off = g->used_off, end = off + g->used_bytes; off < end && !err;
+         off += ZERO_STAGING_BYTES)
+        err = zero__storage_write(rt, g->home, off,
+                                  end - off < ZERO_STAGING_BYTES ? end - off : ZERO_STAGING_BYTES,
+                                  rt->scratch);
+    return err;
+}
+
+/* What the update reads of one gradient that lies elsewhere, and its squares. */
+static int elsewhere_zero(struct zero_runtime *rt, uint32_t segment, const struct zero__gradient *g)
+{
+    uint64_t blocks = (rt->model.segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+    uint64_t off = rt->states.homes[segment].partials * sizeof(double);
+    int err = zeros_launch(rt, segment, zero__address(rt, rt->body, rt->states.partials, off),
+                           blocks * sizeof(double) / sizeof(float));
+
+    if (!err) /* its count is the next one's, and other queues may load what is zeroed now */
+        err = rt->dev_ops.stream_sync(rt->dev, rt->lanes[ZERO__Q_CPU].stream, rt->timeout_ns);
+    if (err)
+        return err;
+    if (g->tier == ZERO__T_DISK)
+        return zeros_write(rt, g);
+    memset(zero__address(rt, rt->body, g->home, g->used_off), 0, g->used_bytes);
+    return 0;
+}
+
 int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit)
 {
     const struct zero__unit *u = &rt->model.units[unit];
+    int err = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
-        const struct zero__home *h = &rt->states.homes[i];
-        uint32_t id = rt->recipe.accum > 1 ? h->acc : h->grad;
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
+        struct zero__gradient g = zero__gradient_of(&rt->model, &rt->recipe, &rt->states, i);
         if (!rt->model.segments[i].trainable)
             continue;
-        rt->zero_count[i] = rt->states.buffers[id].bytes / sizeof(float);
-        struct zero_fill_args args = {zero__address(rt, rt->body, id, 0), ZERO_F32, 1,
-                                      &rt->zero_first[i], &rt->zero_count[i]};
-        int err = launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
-        if (err)
-            return err;
+        err = g.tier == ZERO__T_DEVICE
+                  ? zeros_launch(rt, i, zero__address(rt, rt->body, g.home, 0),
+                                 rt->states.buffers[g.home].bytes / sizeof(float))
+                  : elsewhere_zero(rt, i, &g);
     }
-    return 0;
+    return err;
 }
 
 static int accumulate(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
@@ -116,6 +154,8 @@ static int tiers_copy(struct zero_runtime *rt, const struct zero__op *op, const 
 {
     const struct zero__access *x = &s->body->accesses[op->first_access];
 
+    if (op->flags & ZERO__OP_SUMS && !s->accumulate)
+        return 0;
     for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
         int err = rt->dev_ops.copy(rt->dev, at(rt, s, &x[i + 1]), at(rt, s, &x[i]), x[i].bytes,
                                    rt->lanes[op->queue].stream);

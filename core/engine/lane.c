@@ -143,10 +143,10 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
     *s = (struct slot){.body = rt->body, .op = index, .body_kind = rt->body_kind, .event = event};
     s->place = l->comm ? ++rt->n_placed : 0;
     waits_resolve(rt, op, s);
-    if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE) {
+    if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE || op->flags & ZERO__OP_SUMS) {
         /* A boundary's reduction works on the accumulators themselves. */
         s->accumulate = rt->recipe.accum > 1 && rt->contributed[op->unit] &&
-                        (op->kind == ZERO__ACCUMULATE || !rt->recipe.boundary);
+                        (op->kind != ZERO__REDUCE || !rt->recipe.boundary);
     }
     l->issued++;
     if (op->queue == ZERO__Q_FETCH || op->queue == ZERO__Q_WRITEBACK)

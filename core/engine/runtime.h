@@ -31,6 +31,13 @@
 
 #define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
 
+/* What of a unit's gradient is there, in this step. */
+enum contribution {
+    NOTHING,
+    SOME, /* sums of micro-batches so far */
+    ALL,  /* all of them, reduced: the update can begin */
+};
+
 struct slot {
     const struct zero__body *body; /* NULL: collectives of the runtime itself, in raw */
     uint32_t op, body_kind;
@@ -42,7 +49,7 @@ struct slot {
     uint64_t sequence;       /* of its first collective, 0: it has none */
     uint32_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
-    int accumulate;          /* REDUCE, ACCUMULATE: add to what is there */
+    int accumulate;          /* REDUCE, ACCUMULATE, loads of sums: there is something to add to */
     int released;            /* COMPUTE */
     int64_t start_ns, deadline_ns;
     void *event; /* CPU lane, and COMPUTE on a stream */
@@ -181,7 +188,7 @@ struct zero_runtime {
     struct zero_use use;
     uint64_t use_ordinal;
     uint32_t micro;      /* micro-batches of this step so far */
-    uint8_t *contributed; /* by unit: its accumulators or gradients hold this step's */
+    uint8_t *contributed; /* by unit: do its accumulators or gradients hold this step's? */
     uint64_t update_base[ZERO__N_QUEUES]; /* where the lanes stood as the last update began */
     int has_updated; /* the program that runs has: parts of its update may be under way */
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
@@ -420,6 +427,11 @@ int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
 /* The body is over; its order is kept for the next step. */
 int zero__deviate_end(struct zero_runtime *rt);
+/*
+ * Before an update: what the last micro-batch would have done with the sums of a unit to which it
+ * did not contribute.
+ */
+int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit);
 
 /* The same for a copy of an activation: runs the body, takes room in the pool, gives it back. */
 int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b);

@@ -278,7 +278,7 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     if (!err)
         err = advance(rt);
     if (op->flags & ZERO__OP_LAST)
-        rt->contributed[unit] = 1;
+        rt->contributed[unit] = rt->body_kind == ZERO__LAST ? ALL : SOME;
     return err;
 }
 
@@ -335,14 +335,18 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
     return zero__address(rt, rt->body, id, 0);
 }
 
-/* Gradients that nobody contributed to are zero; the update's kernels follow on the same stream. */
-static int missing_zero(struct zero_runtime *rt)
+/*
+ * Gradients that no use contributed to are zero; what the last micro-batch did not add to is still
+ * as the others left it.
+ */
+static int missing_make(struct zero_runtime *rt)
 {
     int err = 0;
 
     for (uint32_t u = 0; u < rt->model.n_units && !err; u++)
-        if (!rt->contributed[u])
-            err = zero__gradients_zero(rt, u);
+        if (zero__unit_trains(&rt->model, u) && rt->contributed[u] != ALL)
+            err = rt->contributed[u] == SOME ? zero__deviate_finish(rt, u)
+                                             : zero__gradients_zero(rt, u);
     return err;
 }
 
@@ -352,7 +356,7 @@ static int update_body(struct zero_runtime *rt)
     int err = zero__history_compare(rt);
 
     if (!err)
-        err = missing_zero(rt);
+        err = missing_make(rt);
     if (err)
         return err;
     body_open(rt, ZERO__UPDATE_BODY);

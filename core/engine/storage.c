@@ -39,7 +39,7 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
     const struct zero__op *op = &s->body->ops[s->op];
     const struct zero__access *x = &s->body->accesses[op->first_access];
     int reads = op->kind == ZERO__FETCH;
-    uint32_t n = op->n_accesses / 2;
+    uint32_t n = op->flags & ZERO__OP_SUMS && !s->accumulate ? 0 : op->n_accesses / 2;
 
     for (uint32_t i = 0; i < n; i++) {
         const struct zero__access *disk = reads ? &x[2 * i] : &x[2 * i + 1];
@@ -63,6 +63,8 @@ void zero__storage_count(struct zero_runtime *rt)
         const struct zero__op *op = &b->ops[i];
         const struct zero__access *x = &b->accesses[op->first_access];
         int reads = op->kind == ZERO__FETCH;
+        if (op->flags & ZERO__OP_SUMS && !rt->contributed[op->unit])
+            continue;
         for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2; k++)
             *(reads ? &rt->disk_read_bytes : &rt->disk_written_bytes) +=
                 zero__whole_pages(x[2 * k + !reads].bytes);
@@ -108,7 +110,16 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         zero__track_start(rt, q, s, l->started + 1);
     }
     uint32_t first = s->n_posted;
+    if (n == 0) { /* nothing has been summed yet */
+        l->started++;
+        zero__lane_settle(rt, q);
+        pthread_cond_broadcast(&rt->moved);
+    }
     pthread_mutex_unlock(&rt->lock);
+    if (n == 0) {
+        zero__progress_wake(rt);
+        return 1;
+    }
 
     int k = t->ops.submit(t->store, ios + first, n - first);
     if (k <= 0)

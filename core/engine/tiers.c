@@ -61,12 +61,6 @@ int zero__tiers_load(struct zero_runtime *rt)
         uint32_t tier = ZERO__T_DEVICE;
         if (strcmp(place->tier, "device") != 0)
             err = tier_load(rt, place->tier, &tier);
-        if (!err && tier != ZERO__T_DEVICE && place->what != ZERO__P_OPTIMIZER &&
-            place->what != ZERO__P_PARAMETERS && place->what != ZERO__P_ACTIVATIONS)
-            err = zero__fail(-ENOTSUP,
-                             "ZERO_OFFLOAD=%s: %s stay on the device in this version; parameters, "
-                             "optimizer states and activations can lie elsewhere",
-                             text, zero__placed_name(place->what));
         if (!err)
             rt->placed[place->what][tier] += (uint16_t)place->parts;
     }

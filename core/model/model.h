@@ -119,4 +119,15 @@ struct zero__run {
 uint32_t zero__segment_runs(const struct zero__model *m, uint32_t segment, uint64_t first,
                             uint64_t count, struct zero__run *runs, uint32_t max);
 
+/* Some segment of the unit is trainable. */
+static inline int zero__unit_trains(const struct zero__model *m, uint32_t unit)
+{
+    const struct zero__unit *u = &m->units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        if (m->segments[i].trainable)
+            return 1;
+    return 0;
+}
+
 #endif

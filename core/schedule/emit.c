@@ -23,21 +23,23 @@
 
 static int emit_start(struct emit *e)
 {
-    uint32_t n_units = e->m->n_units, n = e->n_uses;
+    uint32_t n_units = e->m->n_units, n_segments = e->m->n_segments, n = e->n_uses;
 
     e->b->n_homes = e->s->n_buffers;
     e->keep = calloc(n + 1, 1);
     e->gathered = malloc((n + 1) * sizeof *e->gathered);
-    e->grads = malloc((n_units + 1) * sizeof *e->grads);
+    e->bucket = malloc((n_segments + 1) * sizeof *e->bucket);
+    e->sums = malloc((n_segments + 1) * sizeof *e->sums);
     e->left = calloc(n_units + 1, sizeof *e->left);
     e->retire = calloc(n_units + 1, sizeof *e->retire);
     e->b->declared = malloc((e->m->n_buffers + 1) * sizeof *e->b->declared);
     e->b->away = malloc((e->m->n_buffers + 1) * sizeof *e->b->away);
-    if (!e->keep || !e->gathered || !e->grads || !e->left || !e->retire || !e->b->declared ||
-        !e->b->away)
+    if (!e->keep || !e->gathered || !e->bucket || !e->sums || !e->left || !e->retire ||
+        !e->b->declared || !e->b->away)
         return zero__fail(-ENOMEM, "no memory for a step program of %u uses", n);
     memset(e->gathered, 0xff, (n + 1) * sizeof *e->gathered);
-    memset(e->grads, 0xff, (n_units + 1) * sizeof *e->grads);
+    memset(e->bucket, 0xff, (n_segments + 1) * sizeof *e->bucket);
+    memset(e->sums, 0xff, (n_segments + 1) * sizeof *e->sums);
     memset(e->b->declared, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->declared);
     memset(e->b->away, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->away);
     for (uint32_t i = 0; i < n; i++)
@@ -57,7 +59,8 @@ static void emit_end(struct emit *e)
 {
     free(e->keep);
     free(e->gathered);
-    free(e->grads);
+    free(e->bucket);
+    free(e->sums);
     free(e->left);
     free(e->retire);
     free(e->lives);
@@ -202,7 +205,7 @@ static int gathers_up_to(struct emit *e, uint32_t i)
 
 static int compute_access(struct emit *e, uint32_t use, int backward)
 {
-    uint32_t unit = e->uses[use].unit, gathered = e->gathered[use], grad = e->grads[unit];
+    uint32_t unit = e->uses[use].unit, gathered = e->gathered[use];
     const struct zero__unit *u = &e->m->units[unit];
     int err = 0;
 
@@ -217,7 +220,7 @@ static int compute_access(struct emit *e, uint32_t use, int backward)
                                 h->param_mapped ? bytes / e->r->ranks : bytes);
         if (err || !backward || !s->trainable)
             continue;
-        err = zero__body_access(e->b, grad == ZERO_NONE ? h->grad : grad++, i,
+        err = zero__body_access(e->b, e->bucket[i] == ZERO_NONE ? h->grad : e->bucket[i], i,
                                 ZERO__R_GRAD, 1, 0, bytes);
     }
     return err;

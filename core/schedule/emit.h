@@ -33,10 +33,11 @@ struct emit {
     uint32_t next_gather;
     uint64_t ahead; /* gathered bytes whose use is still to come, kept ones apart */
 
-    uint32_t *grads; /* by unit: its first bucket buffer while gradients are collected */
-    uint32_t *left;  /* by unit: backward uses still to come */
-    struct {
-        uint32_t unit, first_buffer;
+    uint32_t *bucket; /* by segment: where its gradient is collected; ZERO_NONE: at home */
+    uint32_t *sums;   /* by segment: what its accumulators outside the device have there */
+    uint32_t *left;   /* by unit: backward uses still to come */
+    struct emit_retired {
+        struct zero__moves home; /* of the unit's gradients, which may still be under way */
         uint64_t bytes;
     } *retire; /* reduced, not yet freed, oldest first */
     uint32_t retire_head, retire_tail;
@@ -50,16 +51,6 @@ struct emit {
     uint64_t move_limit, staged, returned; /* bytes: at most under way; so far ahead of their use */
     struct emit_leaving leaving, leaving_host;
 };
-
-/* Some segment of the unit is trainable. */
-static inline int zero__unit_trains(const struct zero__model *m, uint32_t unit)
-{
-    const struct zero__unit *u = &m->units[unit];
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (m->segments[i].trainable)
-            return 1;
-    return 0;
-}
 
 /* A use finds the parameters in a buffer: they lie elsewhere, or are shards that are not mapped. */
 static inline int zero__brings(const struct zero__recipe *r, const struct zero__model *m,
@@ -78,10 +69,12 @@ static inline int zero__publishes(const struct zero__recipe *r, const struct zer
     return r->ranks > 1 && s->trainable && h->param_whole && !h->state_whole;
 }
 
-/* Gradients are written to their home, not to a bucket. */
-static inline int zero__grad_at_home(const struct zero__recipe *r)
+/* The segment's gradient is written to its home, not to a bucket. */
+static inline int zero__grad_at_home(const struct zero__recipe *r, const struct zero__states *s,
+                                     uint32_t segment)
 {
-    return r->accum == 1 && (r->ranks == 1 || r->stage < 2);
+    return r->accum == 1 && (r->ranks == 1 || r->stage < 2) &&
+           zero__tier_of(s, s->homes[segment].grad) == ZERO__T_DEVICE;
 }
 
 uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit);
@@ -94,7 +87,13 @@ int zero__gather(struct emit *e, uint32_t use);
 int zero__grad_first(const struct emit *e, uint32_t unit);
 int zero__grad_open(struct emit *e, uint32_t unit);
 int zero__grad_close(struct emit *e, uint32_t unit);
+int zero__grad_finish(struct emit *e, uint32_t unit);
 int zero__grad_retire_all(struct emit *e);
+
+/* The squares of a rank's part of a gradient, to the last op, which `first` appends. */
+int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
+                    uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes, int first,
+                    struct zero__body *b);
 
 /* Declared buffers: lives from the order; accesses at both ends; what ends with a use. */
 int zero__declared_lives(struct emit *e);

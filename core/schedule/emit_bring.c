@@ -33,16 +33,15 @@ struct extent {
 static struct extent extent_of(const struct zero__bring *x, uint32_t i, int grad)
 {
     const struct zero__segment *g = &x->m->segments[i];
+    const struct zero__gradient of = zero__gradient_of(x->m, x->r, x->s, i);
     const struct zero__home *h = &x->s->homes[i];
-    int acc = grad && x->r->accum > 1;
-    uint32_t whole = !grad ? h->param_whole : acc ? h->acc_whole : h->grad_whole;
-    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+    uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
 
-    return (struct extent){.home = !grad ? h->param
-                                   : acc ? h->acc
-                                         : h->grad,
-                           .bytes = whole ? g->padded * size : shard,
-                           .own_off = whole && !h->state_whole ? shard * x->r->rank : 0,
+    if (grad)
+        return (struct extent){of.home, of.bytes, of.used_off, of.used_bytes};
+    return (struct extent){.home = h->param,
+                           .bytes = h->param_whole ? g->padded * size : shard,
+                           .own_off = h->param_whole && !h->state_whole ? shard * x->r->rank : 0,
                            .own_bytes = h->state_whole ? g->padded * size : shard};
 }
 

@@ -7,20 +7,48 @@
  *                      stage 0 then publishes it. Stages 2, 3: bucket, reduced to the shard.
  *   several, boundary  bucket, added to whole fp32 accumulators; reduced in place after the last.
  *   several, micro     bucket, reduced into the rank's part of the fp32 accumulators.
+ *
+ * A home outside the device has a stand-in there for as long as the unit is reduced: with one
+ * micro-batch the bucket, which then is reduced in place in every stage; with several, accumulators
+ * that are loaded before and stored behind. The squares for the norm are taken from the stand-in,
+ * so that no gradient comes back for them.
  */
 #include <errno.h>
 
 #include "base/status.h"
 #include "schedule/emit.h"
 
+/* The trainable segments of a unit. */
+#define FOR_TRAINABLE(e, unit, i)                                                     \
+    for (uint32_t i = (e)->m->units[unit].first_segment;                              \
+         i < (e)->m->units[unit].first_segment + (e)->m->units[unit].n_segments; i++) \
+        if ((e)->m->segments[i].trainable)
+
+static struct zero__gradient gradient_of(const struct emit *e, uint32_t i)
+{
+    return zero__gradient_of(e->m, e->r, e->s, i);
+}
+
+static uint64_t bucket_bytes(const struct emit *e, uint32_t i)
+{
+    const struct zero__segment *s = &e->m->segments[i];
+
+    return zero__grad_at_home(e->r, e->s, i) ? 0 : s->padded * zero_dtype_bytes(s->dtype);
+}
+
+static uint64_t sums_bytes(const struct emit *e, uint32_t i)
+{
+    struct zero__gradient g = gradient_of(e, i);
+
+    return e->r->accum > 1 && g.tier != ZERO__T_DEVICE ? g.bytes : 0;
+}
+
 uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit)
 {
-    const struct zero__unit *u = &e->m->units[unit];
     uint64_t bytes = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (e->m->segments[i].trainable)
-            bytes += e->m->segments[i].padded * zero_dtype_bytes(e->m->segments[i].dtype);
+    FOR_TRAINABLE (e, unit, i)
+        bytes += bucket_bytes(e, i) + sums_bytes(e, i);
     return bytes;
 }
 
@@ -35,14 +63,18 @@ int zero__grad_first(const struct emit *e, uint32_t unit)
 
 static int retire_oldest(struct emit *e)
 {
-    uint32_t k = e->retire_head++, marked = e->b->n_ops, id = e->retire[k].first_buffer;
-    const struct zero__unit *u = &e->m->units[e->retire[k].unit];
-    int err = 0;
+    struct emit_retired *x = &e->retire[e->retire_head++];
+    uint32_t marked = e->b->n_ops;
+    int err = zero__moves_free(&x->home, &marked, e->b);
 
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++)
-        if (e->m->segments[i].trainable)
-            err = zero__free_buffer(e, &marked, e->retire[k].unit, id++);
-    e->bucket_live -= e->retire[k].bytes;
+    FOR_TRAINABLE (e, x->home.unit, i) {
+        if (!err && e->bucket[i] != ZERO_NONE)
+            err = zero__free_buffer(e, &marked, x->home.unit, e->bucket[i]);
+        if (!err && e->sums[i] != ZERO_NONE)
+            err = zero__free_buffer(e, &marked, x->home.unit, e->sums[i]);
+        e->bucket[i] = e->sums[i] = ZERO_NONE;
+    }
+    e->bucket_live -= x->bytes;
     return err;
 }
 
@@ -58,123 +90,225 @@ int zero__grad_retire_all(struct emit *e)
 /* Gap elements of a bucket must be zero before it is summed: the application does not write them */
 static int gaps_fill(struct emit *e, uint32_t unit)
 {
-    const struct zero__unit *u = &e->m->units[unit];
     struct zero__op op = {.kind = ZERO__FILL, .queue = ZERO__Q_CPU, .unit = unit};
-    uint32_t id = e->grads[unit], n_gaps = 0;
-    int err;
+    int err = 0, n = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        n_gaps += e->m->segments[i].trainable ? e->m->segments[i].gaps.n : 0;
-    if (n_gaps == 0)
-        return 0;
-    err = zero__body_op(e->b, &op, NULL);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *s = &e->m->segments[i];
-        if (!s->trainable)
+    FOR_TRAINABLE (e, unit, i) {
+        if (e->bucket[i] == ZERO_NONE || !e->m->segments[i].gaps.n)
             continue;
-        if (s->gaps.n)
-            err = zero__body_access(e->b, id, i, ZERO__R_DST, 1, 0,
-                                    s->padded * zero_dtype_bytes(s->dtype));
-        id++;
+        err = n++ == 0 ? zero__body_op(e->b, &op, NULL) : err;
+        if (!err)
+            err = zero__body_access(e->b, e->bucket[i], i, ZERO__R_DST, 1, 0, bucket_bytes(e, i));
     }
     return err;
 }
 
 int zero__grad_open(struct emit *e, uint32_t unit)
 {
-    const struct zero__unit *u = &e->m->units[unit];
     uint64_t bytes = zero__unit_grad_bytes(e, unit);
-    uint32_t id;
     int err = 0;
 
-    if (zero__grad_at_home(e->r))
+    if (bytes == 0)
         return 0;
     while (!err && e->bucket_live + bytes > e->bucket_limit && e->retire_head < e->retire_tail)
         err = retire_oldest(e);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *s = &e->m->segments[i];
-        if (!s->trainable)
-            continue;
-        err = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE,
-                                s->padded * zero_dtype_bytes(s->dtype), &id);
-        if (!err && e->grads[unit] == ZERO_NONE)
-            e->grads[unit] = id;
-    }
+    FOR_TRAINABLE (e, unit, i)
+        if (!err && bucket_bytes(e, i))
+            err = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE, bucket_bytes(e, i),
+                                    &e->bucket[i]);
     e->bucket_live += bytes;
     return err ? err : gaps_fill(e, unit);
 }
 
-/* The buffer, offset and length of a rank's part of a gradient or accumulator home. */
-static void own_part(const struct emit *e, uint32_t i, int acc, uint32_t *id, uint64_t *off,
-                     uint64_t *bytes)
-{
-    const struct zero__home *h = &e->s->homes[i];
-    const struct zero__segment *s = &e->m->segments[i];
-    uint32_t size = acc ? 4 : zero_dtype_bytes(s->dtype);
+/* ---- Places ---------------------------------------------------------------------------------- */
 
-    *id = acc ? h->acc : h->grad;
-    *bytes = s->shard * size;
-    *off = (acc ? h->acc_whole : h->grad_whole) ? *bytes * e->r->rank : 0;
+struct place {
+    uint32_t id;
+    uint64_t own; /* of the rank's part in it */
+};
+
+/* Where a unit's uses have written a segment's gradient. */
+static uint32_t written_in(const struct emit *e, uint32_t i)
+{
+    return e->bucket[i] == ZERO_NONE ? e->s->homes[i].grad : e->bucket[i];
 }
 
-/* One op over all trainable segments; `source` is a bucket's first buffer, or ZERO_NONE: home. */
-static int grad_op(struct emit *e, uint32_t unit, uint32_t kind, uint32_t source, int acc)
+/* Where its reduction leads, on the device: the home, or what stands in for it. */
+static struct place reduced_in(const struct emit *e, uint32_t i)
 {
-    const struct zero__unit *u = &e->m->units[unit];
-    struct zero__op op = {.kind = (uint8_t)kind,
-                          .queue = kind == ZERO__ACCUMULATE ? ZERO__Q_CPU : ZERO__Q_REDUCE,
-                          .unit = unit};
-    int err;
+    struct zero__gradient g = gradient_of(e, i);
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *s = &e->m->segments[i];
-        uint32_t size = source == ZERO_NONE && acc ? 4 : zero_dtype_bytes(s->dtype);
-        if (s->trainable && kind != ZERO__ACCUMULATE)
-            op.wire_bytes += s->shard * size * (e->r->ranks - 1);
-    }
-    err = zero__body_op(e->b, &op, NULL);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *s = &e->m->segments[i];
-        uint32_t size = source == ZERO_NONE && acc ? 4 : zero_dtype_bytes(s->dtype), own;
-        uint64_t off, bytes, whole = s->padded * size;
-        if (!s->trainable)
-            continue;
-        own_part(e, i, acc, &own, &off, &bytes);
-        if (kind == ZERO__PUBLISH) {
-            err = zero__body_access(e->b, own, i, ZERO__R_SRC, 0, off, bytes);
-            off = 0, bytes = whole;
-        } else {
-            err = zero__body_access(e->b, source == ZERO_NONE ? own : source++, i, ZERO__R_SRC, 0,
-                                    0, whole);
-            if (kind == ZERO__ACCUMULATE)
-                off = 0, bytes = s->padded * 4;
-        }
+    if (e->r->accum > 1)
+        return (struct place){e->sums[i] == ZERO_NONE ? g.home : e->sums[i], g.own_off};
+    if (g.tier == ZERO__T_DEVICE)
+        return (struct place){g.home, g.own_off};
+    return (struct place){e->bucket[i], g.own_bytes * e->r->rank};
+}
+
+/* ---- Ops, over all trainable segments of a unit ---------------------------------------------- */
+
+static int accumulate(struct emit *e, uint32_t unit)
+{
+    struct zero__op op = {.kind = ZERO__ACCUMULATE, .queue = ZERO__Q_CPU, .unit = unit};
+    int err = zero__body_op(e->b, &op, NULL);
+
+    FOR_TRAINABLE (e, unit, i) {
         if (!err)
-            err = zero__body_access(e->b, own, i, ZERO__R_DST, 1, off, bytes);
+            err = zero__body_access(e->b, e->bucket[i], i, ZERO__R_SRC, 0, 0, bucket_bytes(e, i));
+        if (!err)
+            err = zero__body_access(e->b, reduced_in(e, i).id, i, ZERO__R_DST, 1, 0,
+                                    gradient_of(e, i).bytes);
     }
     return err;
+}
+
+/* in_place: of accumulators; else of what the uses have written. */
+static int reduce(struct emit *e, uint32_t unit, int in_place)
+{
+    struct zero__op op = {.kind = ZERO__REDUCE, .queue = ZERO__Q_REDUCE, .unit = unit};
+    int err;
+
+    FOR_TRAINABLE (e, unit, i)
+        op.wire_bytes += e->m->segments[i].shard * (e->r->ranks - 1) *
+                         (in_place ? 4 : zero_dtype_bytes(e->m->segments[i].dtype));
+    err = zero__body_op(e->b, &op, NULL);
+    FOR_TRAINABLE (e, unit, i) {
+        const struct zero__segment *s = &e->m->segments[i];
+        struct place to = reduced_in(e, i);
+        uint64_t size = in_place ? 4 : zero_dtype_bytes(s->dtype);
+        if (!err)
+            err = zero__body_access(e->b, in_place ? to.id : written_in(e, i), i, ZERO__R_SRC, 0, 0,
+                                    s->padded * size);
+        if (!err)
+            err = zero__body_access(e->b, to.id, i, ZERO__R_DST, 1, to.own,
+                                    gradient_of(e, i).own_bytes);
+    }
+    return err;
+}
+
+static int publish(struct emit *e, uint32_t unit)
+{
+    struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_REDUCE, .unit = unit};
+    int err;
+
+    FOR_TRAINABLE (e, unit, i)
+        op.wire_bytes += gradient_of(e, i).own_bytes * (e->r->ranks - 1);
+    err = zero__body_op(e->b, &op, NULL);
+    FOR_TRAINABLE (e, unit, i) {
+        struct zero__gradient g = gradient_of(e, i);
+        struct place at = reduced_in(e, i);
+        if (!err)
+            err = zero__body_access(e->b, at.id, i, ZERO__R_SRC, 0, at.own, g.own_bytes);
+        if (!err)
+            err = zero__body_access(e->b, at.id, i, ZERO__R_DST, 1, 0, g.bytes);
+    }
+    return err;
+}
+
+int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
+                    uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes, int first,
+                    struct zero__body *b)
+{
+    struct zero__op op = {.kind = ZERO__SUMSQ, .queue = ZERO__Q_CPU, .unit = unit};
+    uint64_t blocks = (m->segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+    int err = first ? zero__body_op(b, &op, NULL) : 0;
+
+    if (!err)
+        err = zero__body_access(b, buffer, segment, ZERO__R_SRC, 0, off, bytes);
+    if (!err)
+        err =
+            zero__body_access(b, s->partials, segment, ZERO__R_DST, 1,
+                              s->homes[segment].partials * sizeof(double), blocks * sizeof(double));
+    return err;
+}
+
+/* Of the gradients that are about to leave. */
+static int squares(struct emit *e, uint32_t unit)
+{
+    int err = 0, n = 0;
+
+    FOR_TRAINABLE (e, unit, i) {
+        struct zero__gradient g = gradient_of(e, i);
+        struct place at = reduced_in(e, i);
+        if (!err && g.tier != ZERO__T_DEVICE)
+            err = zero__sumsq_add(e->m, e->s, unit, i, at.id, at.own, g.own_bytes, n++ == 0, e->b);
+    }
+    return err;
+}
+
+/* Room for the accumulators that lie elsewhere, and what earlier micro-batches have summed. */
+static int sums_load(struct emit *e, uint32_t unit)
+{
+    struct zero__moves moves = {.unit = unit, .flags = ZERO__OP_SUMS};
+    int err = 0;
+
+    FOR_TRAINABLE (e, unit, i) {
+        struct zero__gradient g = gradient_of(e, i);
+        if (err || !sums_bytes(e, i))
+            continue;
+        err = zero__body_buffer(e->b, ZERO_CLASS_ACCUMULATORS, i, ZERO_NONE, g.bytes, &e->sums[i]);
+        if (!err)
+            zero__moves_add(e->s, &moves,
+                            &(struct zero__move){i, g.home, e->sums[i], 0, 0, g.bytes});
+    }
+    return err ? err : zero__moves_load(e->s, &moves, e->b);
+}
+
+/* Home: after the last micro-batch just what the update reads. */
+static int home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
+{
+    moves->unit = unit;
+    FOR_TRAINABLE (e, unit, i) {
+        struct zero__gradient g = gradient_of(e, i);
+        struct place at = reduced_in(e, i);
+        struct zero__move x = {i, g.home, at.id, 0, 0, g.bytes};
+        if (e->last)
+            x = (struct zero__move){
+                i,           g.home, at.id, g.used_off, g.used_bytes > g.own_bytes ? 0 : at.own,
+                g.used_bytes};
+        zero__moves_add(e->s, moves, &x);
+    }
+    return zero__moves_store(e->s, moves, e->b);
+}
+
+/* ---- A unit's gradient ----------------------------------------------------------------------- */
+
+/* What the last micro-batch adds to the others': whole sums, their squares. */
+static int finish(struct emit *e, uint32_t unit)
+{
+    int shared = e->r->ranks > 1, err = 0;
+
+    if (shared && e->r->accum > 1 && e->r->boundary)
+        err = reduce(e, unit, 1);
+    if (!err && shared && e->r->stage == 0)
+        err = publish(e, unit);
+    return err ? err : squares(e, unit);
 }
 
 int zero__grad_close(struct emit *e, uint32_t unit)
 {
-    int acc = e->r->accum > 1, alone = e->r->ranks == 1, err = 0;
-    uint32_t bucket = e->grads[unit];
-    int reduces = !alone && (!acc || !e->r->boundary || e->last);
+    struct emit_retired *x = &e->retire[e->retire_tail];
+    int alone = e->r->ranks == 1, err = sums_load(e, unit);
 
-    if (acc && (alone || e->r->boundary)) {
-        err = grad_op(e, unit, ZERO__ACCUMULATE, bucket, 1);
-        if (!err && reduces)
-            err = grad_op(e, unit, ZERO__REDUCE, ZERO_NONE, 1);
-    } else if (reduces) {
-        err = grad_op(e, unit, ZERO__REDUCE, bucket, acc);
-    }
-    if (!err && reduces && e->r->stage == 0 && (!acc || e->last))
-        err = grad_op(e, unit, ZERO__PUBLISH, ZERO_NONE, acc);
-    if (!err && bucket != ZERO_NONE) {
-        e->retire[e->retire_tail].unit = unit;
-        e->retire[e->retire_tail].first_buffer = bucket;
-        e->retire[e->retire_tail++].bytes = zero__unit_grad_bytes(e, unit);
-        e->grads[unit] = ZERO_NONE;
-    }
+    if (!err && e->r->accum > 1 && (alone || e->r->boundary))
+        err = accumulate(e, unit);
+    else if (!err && !alone)
+        err = reduce(e, unit, 0);
+    if (!err && e->last)
+        err = finish(e, unit);
+    if (!err)
+        err = home_store(e, unit, &x->home);
+    x->bytes = zero__unit_grad_bytes(e, unit);
+    e->retire_tail += x->bytes > 0;
     return err;
+}
+
+int zero__grad_finish(struct emit *e, uint32_t unit)
+{
+    struct zero__moves moves = {0};
+    int err = sums_load(e, unit);
+
+    if (!err)
+        err = finish(e, unit);
+    return err ? err : home_store(e, unit, &moves);
 }

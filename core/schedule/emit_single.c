@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "schedule/emit.h"
@@ -29,24 +30,25 @@ int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
 }
 
 int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
-                         const struct zero__states *s, uint32_t unit, int open, int last,
-                         struct zero__body *b)
+                         const struct zero__states *s, uint32_t unit, enum zero__reduction part,
+                         int last, struct zero__body *b)
 {
     struct zero_use use = {unit, ZERO_BACKWARD};
     struct emit e = single(m, r, s, &use, b);
-    uint32_t *grads = malloc((m->n_units + 1) * sizeof *grads);
+    uint32_t *by_segment = malloc((2 * (size_t)m->n_segments + 1) * sizeof *by_segment);
     int err = 0;
 
     e.bucket_limit = UINT64_MAX;
     e.last = last;
     e.retire = calloc(1, sizeof *e.retire);
-    e.grads = grads;
-    if (!grads || !e.retire) {
+    if (!by_segment || !e.retire) {
         err = zero__fail(-ENOMEM, "no memory for a reduction");
     } else {
-        grads[unit] = ZERO_NONE;
-        err = zero__grad_open(&e, unit);
-        if (!open) {
+        memset(by_segment, 0xff, 2 * (size_t)m->n_segments * sizeof *by_segment);
+        e.bucket = by_segment;
+        e.sums = by_segment + m->n_segments;
+        err = part == ZERO__FINISH ? zero__grad_finish(&e, unit) : zero__grad_open(&e, unit);
+        if (part == ZERO__CLOSE) {
             /* The buffers' contents are there already: only the reduction is to run. */
             b->n_ops = b->n_accesses = 0;
             for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
@@ -54,7 +56,7 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
             err = err ? err : zero__grad_close(&e, unit);
         }
     }
-    free(grads);
+    free(by_segment);
     free(e.retire);
     return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The update body: squares of the rank's own part of every gradient, the global norm from the
- * ranks' sums, the step's scalars, then the optimizer unit by unit, in forward order so that the
+ * The update body: squares of the rank's own part of every gradient on the device (of others they
+ * are taken when they leave it), the global norm from the ranks' sums, the step's scalars, then the optimizer unit by unit, in forward order so that the
  * first units are whole again first: by an all-gather in place, or by a barrier where peers' shards
  * are mapped.
  */
@@ -10,41 +10,16 @@
 #include "schedule/emit.h"
 #include "schedule/emit_bring.h"
 
-struct part {
-    uint32_t id;
-    uint64_t off, bytes;
-};
-
-static struct part grad_part(const struct zero__recipe *r, const struct zero__states *s,
-                             const struct zero__segment *g, uint32_t i, int whole)
-{
-    const struct zero__home *h = &s->homes[i];
-    int acc = r->accum > 1, home_whole = acc ? h->acc_whole : h->grad_whole;
-    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
-
-    if (whole)
-        return (struct part){acc ? h->acc : h->grad, 0, home_whole ? g->padded * size : shard};
-    return (struct part){acc ? h->acc : h->grad, home_whole ? shard * r->rank : 0, shard};
-}
-
 static int sumsq(const struct zero__model *m, const struct zero__recipe *r,
                  const struct zero__states *s, uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
-    struct zero__op op = {.kind = ZERO__SUMSQ, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = zero__body_op(b, &op, NULL);
+    int err = 0, n = 0;
 
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
-        const struct zero__segment *g = &m->segments[i];
-        if (!g->trainable)
-            continue;
-        struct part p = grad_part(r, s, g, i, 0);
-        uint64_t blocks = (g->shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
-        err = zero__body_access(b, p.id, i, ZERO__R_SRC, 0, p.off, p.bytes);
-        if (!err)
-            err = zero__body_access(b, s->partials, i, ZERO__R_DST, 1,
-                                    s->homes[i].partials * sizeof(double),
-                                    blocks * sizeof(double));
+        struct zero__gradient g = zero__gradient_of(m, r, s, i);
+        if (m->segments[i].trainable && g.tier == ZERO__T_DEVICE)
+            err = zero__sumsq_add(m, s, unit, i, g.home, g.own_off, g.own_bytes, n++ == 0, b);
     }
     return err;
 }
@@ -103,10 +78,10 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
         uint64_t moment = zero__moment_bytes(r);
         if (!g->trainable || zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
             continue;
-        struct part p = grad_part(r, s, g, i, (int)h->state_whole);
+        struct zero__gradient p = zero__gradient_of(m, r, s, i);
         uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
-        err = zero__body_access(b, brought[i].grad == ZERO_NONE ? p.id : brought[i].grad, i,
-                                ZERO__R_GRAD, 0, p.off, p.bytes);
+        err = zero__body_access(b, brought[i].grad == ZERO_NONE ? p.home : brought[i].grad, i,
+                                ZERO__R_GRAD, 0, p.used_off, p.used_bytes);
         if (!err)
             err = zero__body_access(b, brought[i].param == ZERO_NONE ? h->param : brought[i].param,
                                     i, ZERO__R_PARAM, 1, off, count * size);

@@ -59,6 +59,7 @@ static int disk_op(struct zero__moves *moves, int fetches, struct zero__body *b)
 {
     struct zero__op op = {.kind = fetches ? ZERO__FETCH : ZERO__WRITEBACK,
                           .queue = fetches ? ZERO__Q_FETCH : ZERO__Q_WRITEBACK,
+                          .flags = (uint8_t)(fetches ? moves->flags : 0),
                           .unit = moves->unit};
     int err = zero__body_op(b, &op, NULL);
 
@@ -78,7 +79,10 @@ static int disk_op(struct zero__moves *moves, int fetches, struct zero__body *b)
 
 static int copy_op(uint32_t queue, const struct zero__moves *moves, struct zero__body *b)
 {
-    struct zero__op op = {.kind = ZERO__COPY, .queue = (uint8_t)queue, .unit = moves->unit};
+    struct zero__op op = {.kind = ZERO__COPY,
+                          .queue = (uint8_t)queue,
+                          .flags = (uint8_t)(queue == ZERO__Q_LOAD ? moves->flags : 0),
+                          .unit = moves->unit};
 
     return zero__body_op(b, &op, NULL);
 }

@@ -16,7 +16,7 @@ struct zero__move {
 
 /* At most one of each segment of a unit. */
 struct zero__moves {
-    uint32_t unit, n;
+    uint32_t unit, n, flags; /* flags: of a load's ops */
     struct zero__move list[ZERO_MAX_SEGMENTS_PER_UNIT];
     uint32_t host[ZERO_MAX_SEGMENTS_PER_UNIT]; /* of each: what it passes through, or ZERO_NONE */
 };

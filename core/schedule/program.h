@@ -148,6 +148,7 @@ struct zero__wait {
 enum zero__op_flags {
     ZERO__OP_FIRST = 1u << 0, /* COMPUTE: the first gradient contribution of the unit */
     ZERO__OP_LAST = 1u << 1,  /* COMPUTE: the last one */
+    ZERO__OP_SUMS = 1u << 2,  /* FETCH, COPY: accumulators, where a micro-batch has added to them */
 };
 
 struct zero__op {
@@ -234,6 +235,19 @@ static inline uint64_t zero__whole_pages(uint64_t bytes)
     return (bytes + ZERO_BUFFER_ALIGN - 1) / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
 }
 
+/*
+ * What a segment's gradient is kept in from its reduction to the update: its own type, or, with
+ * several micro-batches, fp32 accumulators.
+ */
+struct zero__gradient {
+    uint32_t home, tier;
+    uint64_t size, bytes;         /* of an element, of the home */
+    uint64_t own_off, own_bytes;  /* in the home: the rank's part, */
+    uint64_t used_off, used_bytes; /* and what the rank's update reads: that, or all */
+};
+struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
+                                        const struct zero__states *s, uint32_t segment);
+
 int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
                        struct zero__states *s);
 void zero__states_free(struct zero__states *s);
@@ -257,13 +271,17 @@ int zero__emit_eval(const struct zero__model *m, const struct zero__recipe *r,
                     struct zero__body *b);
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, struct zero__body *b);
-/* Bodies of one unit, see emit_single.c. `open`: the gradient buffers, zeroed gaps; else the
- * reduction, of the last micro-batch or not. */
+/* Bodies of one unit, see emit_single.c. */
+enum zero__reduction {
+    ZERO__OPEN,   /* the gradient's buffers, zeroed gaps */
+    ZERO__CLOSE,  /* what follows the unit's last contribution to a micro-batch, maybe the last */
+    ZERO__FINISH, /* what the last micro-batch does with earlier ones' sums, to which it adds none */
+};
 int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, uint32_t unit, struct zero__body *b);
 int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
-                         const struct zero__states *s, uint32_t unit, int open, int last,
-                         struct zero__body *b);
+                         const struct zero__states *s, uint32_t unit,
+                         enum zero__reduction part, int last, struct zero__body *b);
 /*
  * One copy of an activation, between `at` in the device's transients and where it lies in
  * `planned`, which is memory of the host.

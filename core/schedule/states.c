@@ -117,9 +117,13 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
             h->param_mapped = tier == ZERO__T_DEVICE && zero__recipe_maps(r, g);
             break;
         case ZERO_CLASS_GRADIENTS:
+            if (tier != ZERO__T_DEVICE) /* nobody writes the gradient there before it is reduced */
+                h->grad_whole = h->state_whole;
             id = &h->grad, whole = h->grad_whole, bytes = zero_dtype_bytes(g->dtype);
             break;
         case ZERO_CLASS_ACCUMULATORS:
+            if (tier != ZERO__T_DEVICE)
+                h->acc_whole = h->state_whole || r->boundary;
             id = &h->acc, whole = h->acc_whole;
             break;
         case ZERO_CLASS_MASTER:
@@ -205,6 +209,27 @@ out:
     return 0;
 }
 
+struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
+                                        const struct zero__states *s, uint32_t segment)
+{
+    const struct zero__segment *g = &m->segments[segment];
+    const struct zero__home *h = &s->homes[segment];
+    int acc = r->accum > 1;
+    uint32_t home = acc ? h->acc : h->grad, whole = acc ? h->acc_whole : h->grad_whole;
+    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+    uint64_t own_off = whole ? shard * r->rank : 0;
+
+    return (struct zero__gradient){.home = home,
+                                   .tier = home == ZERO_NONE ? (uint32_t)ZERO__T_DEVICE
+                                                             : s->buffers[home].tier,
+                                   .size = size,
+                                   .bytes = whole ? g->padded * size : shard,
+                                   .own_off = own_off,
+                                   .own_bytes = shard,
+                                   .used_off = h->state_whole ? 0 : own_off,
+                                   .used_bytes = h->state_whole ? g->padded * size : shard};
+}
+
 void zero__states_free(struct zero__states *s)
 {
     free(s->buffers);
@@ -233,10 +258,11 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
             bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_shards(r, s);
             break;
         case ZERO_CLASS_GRADIENTS:
-            bytes = r->accum > 1 ? 0 : zero_dtype_bytes(p->dtype), whole = r->stage < 2;
+            bytes = r->accum > 1 ? 0 : zero_dtype_bytes(p->dtype);
+            whole = states->homes[p->segment].grad_whole;
             break;
         case ZERO_CLASS_ACCUMULATORS:
-            bytes = r->accum > 1 ? 4 : 0, whole = r->stage < 2 || r->boundary;
+            bytes = r->accum > 1 ? 4 : 0, whole = states->homes[p->segment].acc_whole;
             break;
         case ZERO_CLASS_MASTER:
             bytes = p->dtype == ZERO_F32 ? 0 : states->homes[p->segment].master_bytes;

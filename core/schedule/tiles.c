@@ -71,28 +71,26 @@ static struct place place_of(const struct zero__tiles *t, const struct tile *x, 
 {
     const struct zero__segment *g = &t->m->segments[x->segment];
     const struct zero__home *h = &t->s->homes[x->segment];
-    int acc = t->r->accum > 1, whole = 0;
-    uint64_t size = zero_dtype_bytes(g->dtype), own;
+    const struct zero__gradient grad = zero__gradient_of(t->m, t->r, t->s, x->segment);
+    uint64_t size = zero_dtype_bytes(g->dtype), first = 0;
     uint32_t id, brought = ZERO_NONE;
 
     switch (k) {
     case PARAM:
-        id = h->param, whole = (int)h->param_whole, brought = t->brought[x->segment].param;
+        id = h->param, brought = t->brought[x->segment].param;
+        first = h->param_whole && !h->state_whole ? g->shard * t->r->rank * size : 0;
         break;
     case GRAD:
-        id = acc ? h->acc : h->grad, whole = (int)(acc ? h->acc_whole : h->grad_whole);
-        size = acc ? 4 : size;
+        id = grad.home, size = grad.size, first = grad.used_off;
         break;
     default:
         id = state_home(t->s, x->segment, k);
         size = k == MASTER ? h->master_bytes : zero__moment_bytes(t->r);
     }
-    own =
-        whole && !h->state_whole ? g->shard * t->r->rank : 0; /* the part's place in the segment */
     return (struct place){.id = brought == ZERO_NONE ? id : brought,
                           .tier = brought == ZERO_NONE ? zero__tier_of(t->s, id)
                                                        : (uint32_t)ZERO__T_DEVICE,
-                          .off = (x->first + own) * size,
+                          .off = first + x->first * size,
                           .bytes = x->count * size};
 }
 

@@ -27,9 +27,10 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
         "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
         "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True],
         "map": [0, 1],
-        "offload": ["", "optimizer:cpu", "optimizer:nvme", "parameters:cpu",
-                    "parameters:nvme,optimizer:nvme",
-                    "parameters:cpu:0.6+nvme:0.4,optimizer:device:0.3+cpu:0.3+nvme:0.4"]}
+        "offload": ["", "optimizer:cpu", "optimizer:nvme", "parameters:cpu,gradients:cpu",
+                    "parameters:nvme,gradients:nvme,optimizer:nvme",
+                    "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
+                    "optimizer:device:0.3+cpu:0.3+nvme:0.4"]}
 MOST_RUNS = 34
 
 

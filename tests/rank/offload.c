@@ -18,7 +18,7 @@ struct what {
     const char *stage;
     uint32_t dtype, flags;
     int ranks;
-    const char *accum, *optimizer, *momentum, *states;
+    const char *accum, *optimizer, *momentum, *states, *reduce_at;
 };
 
 static int run(const struct what *w, const char *offload, const char *engine, struct toy_result *r)
@@ -31,6 +31,7 @@ static int run(const struct what *w, const char *offload, const char *engine, st
                                {"optimizer", w->optimizer},
                                {"momentum", w->momentum},
                                {"state_dtype", w->states},
+                               {"reduce_at", w->reduce_at ? w->reduce_at : "auto"},
                                {"offload", offload},
                                {"nvme_path", path},
                                {"nvme_engine", engine},
@@ -46,13 +47,13 @@ static int run(const struct what *w, const char *offload, const char *engine, st
                     .flags = w->flags,
                     .width = 40000, /* some tiles of 16384 elements, and a rest */
                     .settings = s,
-                    .n_settings = faults ? 13
-                                  : disk ? 12
-                                         : 9,
+                    .n_settings = faults ? 14
+                                  : disk ? 13
+                                         : 10,
                     .seed = 7};
 
     if (!disk)
-        s[8] = (struct zero_setting){"offload", offload};
+        s[9] = (struct zero_setting){"offload", offload};
     return toy_train(&t, r);
 }
 
@@ -69,18 +70,25 @@ static uint64_t bytes_in(const struct toy_result *r, const char *tier, const cha
 
 static void agree(const struct what *w)
 {
-    static const char *const tiers[][2] = {{"optimizer:cpu", "auto"},
-                                           {"optimizer:nvme", "auto"},
-                                           {"optimizer:nvme", "threads"},
-                                           {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"},
-                                           {"optimizer:fault", "threads"},
-                                           {"parameters:cpu", "auto"},
-                                           {"parameters:nvme", "auto"},
-                                           {"optimizer:nvme,parameters:nvme", "auto"},
-                                           {"optimizer:cpu,parameters:fault", "threads"},
-                                           {"parameters:device:0.3+cpu:0.3+nvme:0.4,"
-                                            "optimizer:device:0.6+nvme:0.4",
-                                            "auto"}};
+    static const char *const tiers[][2] = {
+        {"optimizer:cpu", "auto"},
+        {"optimizer:nvme", "auto"},
+        {"optimizer:nvme", "threads"},
+        {"optimizer:device:0.3+cpu:0.3+nvme:0.4", "auto"},
+        {"optimizer:fault", "threads"},
+        {"parameters:cpu", "auto"},
+        {"parameters:nvme", "auto"},
+        {"optimizer:nvme,parameters:nvme", "auto"},
+        {"optimizer:cpu,parameters:fault", "threads"},
+        {"parameters:device:0.3+cpu:0.3+nvme:0.4,"
+         "optimizer:device:0.6+nvme:0.4",
+         "auto"},
+        {"gradients:cpu", "auto"},
+        {"gradients:nvme,optimizer:nvme,parameters:nvme", "auto"},
+        {"gradients:fault,optimizer:cpu", "threads"},
+        {"gradients:device:0.3+cpu:0.3+nvme:0.4,"
+         "optimizer:device:0.5+nvme:0.5",
+         "auto"}};
     struct toy_result here, there;
     int good = !run(w, "", "auto", &here);
 
@@ -106,7 +114,7 @@ static bool is_moved(uint64_t from, uint64_t to, bool halves)
 /* States have left the device, and what stays in the host's memory for a disk does not grow. */
 static void reserved(void)
 {
-    static const struct what w = {"2", ZERO_BF16, 0, 2, "1", "adamw", "0", "fp32"};
+    static const struct what w = {"2", ZERO_BF16, 0, 2, "1", "adamw", "0", "fp32", NULL};
     struct toy_result here, cpu, disk;
     int err = run(&w, "", "auto", &here) || run(&w, "optimizer:cpu", "auto", &cpu) ||
               run(&w, "optimizer:nvme", "auto", &disk);
@@ -145,16 +153,20 @@ static int files_left(void)
 int main(void)
 {
     static const struct what whats[] = {
-        {"0", ZERO_F32, 0, 2, "1", "adamw", "0", "fp32"},
-        {"1", ZERO_BF16, 0, 3, "1", "adamw", "0", "fp32"},
-        {"2", ZERO_BF16, TOY_TIED | TOY_EVAL, 2, "3", "adam", "0", "fp32"},
-        {"3", ZERO_BF16, 0, 1, "1", "adamw", "0", "fp32"},
-        {"3", ZERO_BF16, TOY_FROZEN | TOY_PERSISTENT | TOY_RECOMPUTE, 3, "1", "adamw", "0", "fp32"},
-        {"3", ZERO_F32, TOY_REORDER | TOY_STREAM, 2, "3", "sgd", "0.9", "fp32"},
-        {"3", ZERO_F16, TOY_NAN, 2, "1", "adamw", "0", "fp32"},
-        {"2", ZERO_BF16, TOY_NAN, 2, "1", "adamw", "0", "bf16"},
-        {"3", ZERO_F32, 0, 3, "3", "sgd", "0.9", "bf16"},
-        {"0", ZERO_BF16, TOY_UNUSED | TOY_SKIP, 2, "1", "sgd", "0", "fp32"},
+        {"0", ZERO_F32, 0, 2, "1", "adamw", "0", "fp32", NULL},
+        {"1", ZERO_BF16, 0, 3, "1", "adamw", "0", "fp32", NULL},
+        {"2", ZERO_BF16, TOY_TIED | TOY_EVAL, 2, "3", "adam", "0", "fp32", NULL},
+        {"3", ZERO_BF16, 0, 1, "1", "adamw", "0", "fp32", NULL},
+        {"3", ZERO_BF16, TOY_FROZEN | TOY_PERSISTENT | TOY_RECOMPUTE, 3, "1", "adamw", "0", "fp32",
+         NULL},
+        {"3", ZERO_F32, TOY_REORDER | TOY_STREAM, 2, "3", "sgd", "0.9", "fp32", NULL},
+        {"3", ZERO_F16, TOY_NAN, 2, "1", "adamw", "0", "fp32", NULL},
+        {"2", ZERO_BF16, TOY_NAN, 2, "1", "adamw", "0", "bf16", NULL},
+        {"3", ZERO_F32, 0, 3, "3", "sgd", "0.9", "bf16", NULL},
+        {"0", ZERO_BF16, TOY_UNUSED | TOY_SKIP, 2, "1", "sgd", "0", "fp32", NULL},
+        {"0", ZERO_BF16, TOY_UNUSED | TOY_EARLY, 2, "3", "adamw", "0", "fp32", "micro"},
+        {"1", ZERO_BF16, TOY_FROZEN | TOY_EARLY, 3, "3", "adamw", "0", "fp32", "boundary"},
+        {"3", ZERO_BF16, TOY_TIED | TOY_EARLY, 2, "3", "sgd", "0.9", "fp32", "boundary"},
     };
 
     if (!mkdtemp(folder) || !realpath(folder, path))

@@ -105,6 +105,8 @@ int main(void)
     stages_agree("order changes announced", TOY_REORDER | TOY_ANNOUNCE, ZERO_BF16, 3, "1", "auto",
                  NULL, NULL);
     stages_agree("a unit left out", TOY_SKIP, ZERO_BF16, 2, "1", "auto", NULL, NULL);
+    stages_agree("a unit left out at last", TOY_EARLY, ZERO_BF16, 2, "3", "micro", NULL, NULL);
+    stages_agree("a unit left out at last", TOY_EARLY, ZERO_F32, 3, "3", "boundary", NULL, NULL);
     stages_agree("sgd with momentum", 0, ZERO_F32, 2, "1", "auto", "optimizer", "sgd");
     stages_agree("sgd with momentum", 0, ZERO_BF16, 3, "3", "micro", "optimizer", "sgd");
     stages_agree("adam", 0, ZERO_F32, 2, "1", "auto", "optimizer", "adam");

@@ -38,7 +38,7 @@ struct rank {
     uint32_t units[MAX_LAYERS], w[MAX_LAYERS], b[MAX_LAYERS], x[MAX_LAYERS + 2];
     uint32_t kept[MAX_LAYERS]; /* activations: each layer's input */
     uint64_t n;
-    int step, micro;
+    int step, micro, accum;
     float *dx;
     struct work works[4 * MAX_LAYERS];
     uint32_t n_works;
@@ -96,7 +96,9 @@ static int visit(const struct rank *r, int k)
 
 static int left_out(const struct rank *r, int layer)
 {
-    return (r->t->flags & TOY_SKIP) && r->step == 1 && layer == 1;
+    int skips = r->t->flags & TOY_SKIP || (r->t->flags & TOY_EARLY && r->micro + 1 == r->accum);
+
+    return skips && r->step == 1 && layer == 1;
 }
 
 static void pretend(const struct rank *r)
@@ -305,7 +307,7 @@ static int model_add(struct rank *r)
     for (int k = 0; k <= L; k++) {
         char name[32];
         /* Reordered models visit in any order: their vectors live through the whole step. */
-        int loose = (r->t->flags & (TOY_REORDER | TOY_SKIP)) != 0;
+        int loose = (r->t->flags & (TOY_REORDER | TOY_SKIP | TOY_EARLY)) != 0;
         /* The layer before writes its result again when it is computed again. */
         int before = k == 0 ? 0 : k - 1, again = (r->t->flags & TOY_RECOMPUTE) != 0;
         int from = before, to = k == L || again ? before : k;
@@ -342,13 +344,13 @@ static int model_add(struct rank *r)
 
 static int train(struct rank *r)
 {
-    int accum = atoi(zero_option(r->rt, "accum"));
+    r->accum = atoi(zero_option(r->rt, "accum"));
 
     for (r->step = 0; r->step < r->t->steps; r->step++) {
         if (r->t->flags & TOY_ANNOUNCE)
             TRY(announce(r));
-        for (r->micro = 0; r->micro < accum; r->micro++) {
-            TRY(zero_begin(r->rt, ZERO_TRAIN, r->micro + 1 == accum));
+        for (r->micro = 0; r->micro < r->accum; r->micro++) {
+            TRY(zero_begin(r->rt, ZERO_TRAIN, r->micro + 1 == r->accum));
             TRY(forward(r));
             TRY(backward(r));
         }

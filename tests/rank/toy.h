@@ -24,6 +24,7 @@ enum toy_flags {
     TOY_EVAL = 1 << 9,       /* an evaluation after every step */
     TOY_SKIP = 1 << 10,      /* step 1 leaves a unit out without saying so */
     TOY_APART = 1 << 11,     /* with TOY_REORDER: rank 1 alone */
+    TOY_EARLY = 1 << 13,     /* step 1 leaves a unit out of its last micro-batch, likewise */
     TOY_ACTIVATIONS = 1 << 12, /* what backward needs is saved as activations, half of it by copy */
 };
 

@@ -45,8 +45,11 @@ static void activation_draw(struct made *x, uint32_t u, uint32_t n)
 {
     char name[32];
     uint32_t id;
-    struct zero_activation_desc d = {.size = sizeof d, .name = name, .bytes = 1 + draw(50000),
-                                     .from_unit = u, .to_unit = draw(3) ? u : draw(n),
+    struct zero_activation_desc d = {.size = sizeof d,
+                                     .name = name,
+                                     .bytes = 1 + draw(50000),
+                                     .from_unit = u,
+                                     .to_unit = draw(3) ? u : draw(n),
                                      .to_pass = ZERO_BACKWARD};
     snprintf(name, sizeof name, "k%u", u);
     if (draw(2) && zero__model_add_activation(&x->m, &d, &id))
@@ -57,8 +60,8 @@ static void activation_draw(struct made *x, uint32_t u, uint32_t n)
 static void model_make(struct made *x, uint32_t dtype, int plain)
 {
     uint32_t n = 2 + draw(6), id, group;
-    struct zero_group_desc g = {.size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f,
-                                .eps = 1e-8f};
+    struct zero_group_desc g = {
+        .size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f, .eps = 1e-8f};
 
     zero__model_add_group(&x->m, &g, &group);
     for (uint32_t u = 0; u < n; u++) {
@@ -73,10 +76,14 @@ static void model_make(struct made *x, uint32_t dtype, int plain)
             param_add(x, u, dtype, ZERO_PARAM_PERSISTENT, 1 + draw(300));
     }
     for (uint32_t u = 0; u < n && !plain; u++) {
-        struct zero_buffer_desc d = {.size = sizeof d, .name = "a",
+        struct zero_buffer_desc d = {.size = sizeof d,
+                                     .name = "a",
                                      .memory_class = ZERO_CLASS_ACTIVATIONS,
-                                     .bytes = draw(50000), .from_unit = u, .from_pass = 0,
-                                     .to_unit = u, .to_pass = ZERO_BACKWARD};
+                                     .bytes = draw(50000),
+                                     .from_unit = u,
+                                     .from_pass = 0,
+                                     .to_unit = u,
+                                     .to_pass = ZERO_BACKWARD};
         zero__model_add_buffer(&x->m, &d, &id);
         activation_draw(x, u, n);
     }
@@ -130,7 +137,7 @@ static void recipe_make(struct made *x)
     x->r.tile = 4096;
     x->r.tiles = 1 + draw(4);
     for (uint32_t what = 0; what < ZERO__P_ACTIVATIONS; what++) {
-        if (what == ZERO__P_GRADIENTS || draw(2))
+        if (draw(2))
             continue;
         uint32_t cpu = draw(3) * 500, disk = draw(2) * (ZERO__PLACE_PARTS - cpu);
         x->r.placed[what][ZERO__T_DEVICE] = (uint16_t)(ZERO__PLACE_PARTS - cpu - disk);
@@ -169,15 +176,15 @@ static uint32_t waits_idle(const struct zero__states *s, const struct zero__body
     return idle;
 }
 
-static uint64_t live_peak(const struct zero__body *b, uint32_t memory_class)
+/* Of classes, a bit for each. */
+static uint64_t live_peak(const struct zero__body *b, uint32_t classes)
 {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < b->n_ops; i++) {
         uint64_t live = 0;
         for (uint32_t k = 0; k < b->n_buffers; k++)
-            if (b->buffers[k].memory_class == memory_class &&
-                b->buffers[k].tier == ZERO__T_DEVICE && b->buffers[k].first <= i &&
-                i < b->buffers[k].last)
+            if (classes >> b->buffers[k].memory_class & 1 && b->buffers[k].tier == ZERO__T_DEVICE &&
+                b->buffers[k].first <= i && i < b->buffers[k].last)
                 live += b->buffers[k].bytes;
         peak = live > peak ? live : peak;
     }
@@ -191,7 +198,9 @@ static uint64_t unit_bytes_max(const struct made *x, int grads)
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < x->m.n_segments; i++)
             if (x->m.segments[i].unit == u && (!grads || x->m.segments[i].trainable))
-                bytes += x->m.segments[i].padded * zero_dtype_bytes(x->m.segments[i].dtype);
+                bytes +=
+                    x->m.segments[i].padded * zero_dtype_bytes(x->m.segments[i].dtype) +
+                    (grads && x->r.accum > 1 ? zero__gradient_of(&x->m, &x->r, &x->s, i).bytes : 0);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -228,8 +237,13 @@ static int one(uint64_t seed)
         idle += waits_idle(&x.s, update, b);
         waits += b->n_waits;
         n_waits += b->n_waits;
-        uint64_t buckets = live_peak(b, ZERO_CLASS_BUCKETS);
-        uint64_t gathered = live_peak(b, ZERO_CLASS_GATHERED);
+        uint64_t buckets = live_peak(b, 1u << ZERO_CLASS_BUCKETS | 1u << ZERO_CLASS_ACCUMULATORS);
+        uint64_t gathered = live_peak(b, 1u << ZERO_CLASS_GATHERED);
+        if (i == ZERO__UPDATE_BODY) { /* what it brings to the device */
+            gathered = live_peak(b, 1u << ZERO_CLASS_BUCKETS | 1u << ZERO_CLASS_GATHERED);
+            gathered -= gathered < 2 * unit_bytes_max(&x, 1) ? gathered : 2 * unit_bytes_max(&x, 1);
+            buckets = 0;
+        }
         if (!x.tied && buckets > 2 * x.r.bucket_bytes + unit_bytes_max(&x, 1)) {
             diag("seed %" PRIu64 ": %" PRIu64 " bucket bytes", seed, buckets);
             good = 0;
@@ -274,9 +288,10 @@ static void volume(void)
             bytes = p->bodies[ZERO__MICRO].wire_bytes * (accum - 1) +
                     p->bodies[ZERO__LAST].wire_bytes + p->bodies[ZERO__UPDATE_BODY].wire_bytes;
             bytes -= 8 * (x.r.ranks - 1); /* the norm */
-            want = x.elements / 4 * 3 * size * (stage == 4   ? accum
-                                                  : stage == 3 ? 3 * accum
-                                                               : accum + 1);
+            want = x.elements / 4 * 3 * size *
+                   (stage == 4   ? accum
+                    : stage == 3 ? 3 * accum
+                                 : accum + 1);
             if (stage == 0 && accum > 1) /* the averaged gradient is fp32 */
                 want += x.elements / 4 * 3 * 2;
             is_int(bytes, want, "stage %u%s, %u micro-batches: wire bytes are the closed form",
