@@ -4,6 +4,7 @@
 #define ZERO_PLUGINS_COMMON_MACHINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* `network` is the network namespace: processes of one kernel in two of them may not meet. */
@@ -15,5 +16,11 @@ struct zero__machine {
 void zero__machine_here(struct zero__machine *m);
 bool zero__machine_same(const struct zero__machine *a, const struct zero__machine *b);
 bool zero__machine_same_kernel(const struct zero__machine *a, const struct zero__machine *b);
+
+/*
+ * The speed of a network device as the system has it, " 10 Gb/s", of an interface (eth0) or a port
+ * of an adapter (mlx5_0:1); empty where nobody knows, as for the loopback.
+ */
+void zero__machine_link(const char *device, char *text, size_t room);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/machine.h"
 #include "ofi.h"
 
 #define TAG_BITS 55 /* see words.c of the collectives over messages */
@@ -171,6 +172,17 @@ static bool is_wanted(const struct fi_info *info, const struct ofi_wish *wish)
            is_device(info, wish->device);
 }
 
+/* Adapters know it themselves; interfaces of tcp do not. */
+static void link_speed(const struct fi_info *info, char *text, size_t room)
+{
+    const struct fi_link_attr *link = info->nic ? info->nic->link_attr : NULL;
+
+    if (link && link->speed)
+        snprintf(text, room, " %g Gb/s", (double)link->speed / 1e9);
+    else
+        zero__machine_link(info->domain_attr->name, text, room);
+}
+
 static void put_provider(struct list *l, const struct fi_info *all, int wanted,
                          const struct ofi_wish *wish)
 {
@@ -183,8 +195,11 @@ static void put_provider(struct list *l, const struct fi_info *all, int wanted,
             continue;
         if (n == 0)
             put(l, "%s%s", l->used ? ", " : "", name);
-        if (!shm && i->domain_attr->name)
-            put(l, "%s%s", n ? ", " : " (", i->domain_attr->name);
+        if (!shm && i->domain_attr->name) {
+            char speed[32];
+            link_speed(i, speed, sizeof speed);
+            put(l, "%s%s%s", n ? ", " : " (", i->domain_attr->name, speed);
+        }
         n += !shm;
         l->devices |= !shm;
         l->network |= !shm && !is_device(i, "lo");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <uct/api/uct.h>
 
+#include "../common/machine.h"
 #include "ucx.h"
 
 struct list {
@@ -65,7 +66,9 @@ static void add_text(struct list *l, const uct_tl_resource_desc_t *r)
         snprintf(l->last, sizeof l->last, "%s", r->tl_name);
     }
     if (r->dev_type == UCT_DEVICE_TYPE_NET) {
-        put(l, "%s%s", l->n_devices ? ", " : " (", r->dev_name);
+        char speed[32];
+        zero__machine_link(r->dev_name, speed, sizeof speed);
+        put(l, "%s%s%s", l->n_devices ? ", " : " (", r->dev_name, speed);
         l->n_devices++;
         l->network |= strcmp(r->dev_name, "lo") != 0;
     }
@@ -109,17 +112,17 @@ static void add_domain(struct list *l, uct_component_h component, const char *na
 static void add_component(struct list *l, uct_component_h component)
 {
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT};
-    uct_md_resource_desc_t domains[16];
+    uct_md_resource_desc_t *domains;
 
-    if (uct_component_query(component, &attr) != UCS_OK ||
-        attr.md_resource_count > sizeof domains / sizeof *domains)
-        return;
-    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
-    attr.md_resources = domains;
     if (uct_component_query(component, &attr) != UCS_OK)
         return;
-    for (unsigned i = 0; i < attr.md_resource_count; i++)
-        add_domain(l, component, domains[i].md_name);
+    domains = calloc(attr.md_resource_count + 1, sizeof *domains);
+    attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+    attr.md_resources = domains;
+    if (domains && uct_component_query(component, &attr) == UCS_OK)
+        for (unsigned i = 0; i < attr.md_resource_count; i++)
+            add_domain(l, component, domains[i].md_name);
+    free(domains);
 }
 
 static int list_all(struct list *l)

@@ -223,6 +223,16 @@ def cut_all(cuts):
            *stories(ended))
 
 
+def speeds(hosts, built):
+    """`zero info` names the speed that the system gives a device; a veth has 10 Gb/s."""
+    out = subprocess.run(["ip", "netns", "exec", hosts.spaces[0],
+                          os.path.join(support.BUILD, "zero"), "info"], capture_output=True,
+                         text=True, check=False).stdout
+    for name in built:
+        text = re.search(rf"  comm +{name} .*?(?=\n  [a-z]|\n[a-z])", out, re.S)
+        ok(text and "eth0 10 Gb/s" in text[0], f"zero info: the speed of {name}'s devices", out)
+
+
 def is_built(name):
     return os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))
 
@@ -238,6 +248,7 @@ def main():
         support.skip_all("neither ucx nor ofi was built: their libraries are missing")
     with Hosts(2) as net:
         chooses(net, built)
+        speeds(net, built)
         for name in built:
             trains(net, name, TRANSPORTS[name])
             listens(net, name, TRANSPORTS[name])
