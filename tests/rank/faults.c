@@ -53,8 +53,8 @@ static void brief(void)
         char what[160];
         faults_draw(seed, &c);
         snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks: %s", seed,
-                 faults_comms[c.comm], c.stage, c.ranks, c.fault);
-        if (!can_use(faults_comms[c.comm]))
+                 faults_comms[c.comm].name, c.stage, c.ranks, c.fault);
+        if (!can_use(faults_comms[c.comm].plugin))
             continue;
         faults_run(&c, &brief_times, &v);
         if (!ok(faults_good(&v), "%s: rank %d is named, after %d ms", what, c.victim, v.ms)) {
@@ -65,8 +65,7 @@ static void brief(void)
     done();
 }
 
-/* ---- Many -------------------------------------------------------------------------------------
- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 struct many {
     unsigned first, last;
@@ -109,7 +108,7 @@ static int run_many(struct many *m)
     for (unsigned seed = m->first; seed <= m->last; seed++) {
         struct faults_case c;
         faults_draw(seed, &c);
-        if (m->known[seed] || !can_use(faults_comms[c.comm]))
+        if (m->known[seed] || !can_use(faults_comms[c.comm].plugin))
             continue;
         faults_run(&c, &full_times, &m->all[seed]);
         m->known[seed] = true;
@@ -135,8 +134,8 @@ static int run_one(unsigned seed)
     struct faults_case c;
 
     faults_draw(seed, &c);
-    if (!can_use(faults_comms[c.comm])) {
-        fprintf(stderr, "faults: the plugin %s was not built\n", faults_comms[c.comm]);
+    if (!can_use(faults_comms[c.comm].plugin)) {
+        fprintf(stderr, "faults: the plugin %s was not built\n", faults_comms[c.comm].plugin);
         return 2;
     }
     faults_run(&c, &full_times, &v);

@@ -28,11 +28,16 @@ struct faults_kind {
     int limit_ms;       /* from the fault to the last rank's error, as promised; 0: the deadline */
 };
 
-/* FAULTS_KINDS and the number of transports have no common factor: seeds meet all pairs. */
 #define FAULTS_KINDS 25
-#define FAULTS_COMMS 3
+#define FAULTS_COMMS 5
+
+/* A transport: a plugin, and a variable of the environment that says how it goes. */
+struct faults_comm {
+    const char *name, *plugin, *variable, *value; /* variable NULL: none */
+};
+
 extern const struct faults_kind faults_kinds[FAULTS_KINDS];
-extern const char *const faults_comms[FAULTS_COMMS];
+extern const struct faults_comm faults_comms[FAULTS_COMMS];
 extern const char *const faults_phase_names[FAULTS_PHASES];
 
 struct faults_case {

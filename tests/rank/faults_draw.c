@@ -7,7 +7,13 @@
 #define SKIP_MS 0
 #define END_MS 5000 /* for ranks that wait for one another's end */
 
-const char *const faults_comms[FAULTS_COMMS] = {"shm", "ucx", "ofi"};
+const struct faults_comm faults_comms[FAULTS_COMMS] = {
+    {"shm", "shm", NULL, NULL},
+    {"ucx", "ucx", NULL, NULL},
+    {"ofi", "ofi", NULL, NULL},
+    {"ucx over tcp", "ucx", "UCX_TLS", "tcp"},
+    {"ofi over tcp", "ofi", "ZERO_OFI_PROVIDER", "tcp"},
+};
 const char *const faults_phase_names[FAULTS_PHASES] = {"init", "operation", "shutdown"};
 
 const struct faults_kind faults_kinds[FAULTS_KINDS] = {
@@ -58,8 +64,10 @@ void faults_draw(unsigned seed, struct faults_case *c)
     uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     const struct faults_kind *k;
 
-    *c = (struct faults_case){
-        .seed = seed, .comm = (int)(seed % FAULTS_COMMS), .kind = (int)(seed % FAULTS_KINDS)};
+    /* A kind meets another transport each time that its turn comes. */
+    *c = (struct faults_case){.seed = seed,
+                              .comm = (int)((seed + seed / FAULTS_KINDS) % FAULTS_COMMS),
+                              .kind = (int)(seed % FAULTS_KINDS)};
     k = &faults_kinds[c->kind];
     draw(&state, 2); /* the first ones are near each other */
     c->ranks = 2 + (int)draw(&state, FAULTS_RANKS - 1);

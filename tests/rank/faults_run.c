@@ -23,8 +23,7 @@ struct seat {
 
 static struct seat *seats;
 
-/* ---- A rank -----------------------------------------------------------------------------------
- */
+/* ---- A rank ---------------------------------------------------------------------------------- */
 
 /* The plugin warns before it does something. */
 static void log_line(void *arg, int level, const char *line)
@@ -83,7 +82,9 @@ static void rank_main(int rank, const struct faults_case *c, const struct faults
     struct toy_result r;
 
     setenv("ZERO_FAULT", c->fault, 1); /* a program cannot know what plugins are asked for */
-    setenv("ZERO_FAULT_COMM", faults_comms[c->comm], 1);
+    setenv("ZERO_FAULT_COMM", faults_comms[c->comm].plugin, 1);
+    if (faults_comms[c->comm].variable)
+        setenv(faults_comms[c->comm].variable, faults_comms[c->comm].value, 1);
     snprintf(timeout, sizeof timeout, "%d", times->timeout_s);
     toy_rank(&t, rank, job, &r);
     seats[rank].hash = r.hash;
@@ -91,8 +92,7 @@ static void rank_main(int rank, const struct faults_case *c, const struct faults
     _exit(0);
 }
 
-/* ---- The job, from outside --------------------------------------------------------------------
- */
+/* ---- The job, from outside ------------------------------------------------------------------- */
 
 static void job_start(const struct faults_case *c, const struct faults_times *times)
 {
@@ -139,8 +139,7 @@ static void job_kill(const struct faults_case *c)
     job_wait(c, -1, INT64_MAX);
 }
 
-/* ---- What is right ----------------------------------------------------------------------------
- */
+/* ---- What is right --------------------------------------------------------------------------- */
 
 struct reference {
     bool known;

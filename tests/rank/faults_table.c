@@ -8,7 +8,7 @@
 void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v)
 {
     fprintf(f, "%u %d %d %d %d %d %d %d %s %s stage %s, %d ranks: %s\n", c->seed, v->happened,
-            v->detected, v->named, v->hung, v->wrong, v->late, v->ms, faults_comms[c->comm],
+            v->detected, v->named, v->hung, v->wrong, v->late, v->ms, faults_comms[c->comm].name,
             c->fault, c->stage, c->ranks, v->why);
     fflush(f);
 }
@@ -86,7 +86,7 @@ static void row_of(FILE *f, const struct faults_verdict *all, const bool *known,
             row_add(&r, &all[s]);
     }
     if (r.n)
-        row_print(f, comm < 0 ? "all" : faults_comms[comm], action ? action : "all",
+        row_print(f, comm < 0 ? "all" : faults_comms[comm].name, action ? action : "all",
                   action ? faults_phase_names[phase] : "", &r);
     free(r.ms);
 }
