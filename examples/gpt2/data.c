@@ -147,8 +147,7 @@ int gpt2_data_window(struct gpt2_data *d, uint64_t window, int32_t *tokens, int3
     return read_row(d, d->n_train + window * d->seq, tokens, targets);
 }
 
-/* ---- The model of pairs of bytes ---------------------------------------------------------------
- */
+/* ---- The model of pairs of bytes ------------------------------------------------------------- */
 
 struct pairs {
     uint32_t n[256][256];

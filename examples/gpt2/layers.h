@@ -35,8 +35,7 @@ void gpt2_linear_weight_gradient(const struct gpt2_param *w, const struct gpt2_p
                                  const float *x, const float *dy, size_t rows, size_t n_in,
                                  size_t n_out, float *scratch, float *vector);
 
-/* ---- Layer norm over rows of `width`; stat: mean and 1/deviation, two floats a row ------------
- */
+/* ---- Layer norm over rows of `width`; stat: mean and 1/deviation, two floats a row ----------- */
 
 /* Computes stat from x. */
 void gpt2_norm_stat(const float *x, size_t rows, size_t width, float *stat);

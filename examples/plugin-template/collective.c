@@ -13,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Errors of a communicator -----------------------------------------------------------------
- */
+/* ---- Errors of a communicator ---------------------------------------------------------------- */
 
 void comm_ring(struct zero_comm *comm)
 {
@@ -70,8 +69,7 @@ int template_error(struct zero_comm *comm)
     return comm->err ? say(comm->ctx->host, comm->err, "%s", comm->why) : 0;
 }
 
-/* ---- Agreement --------------------------------------------------------------------------------
- */
+/* ---- Agreement ------------------------------------------------------------------------------- */
 
 static void describe(const struct print *f, char *text, size_t room)
 {
@@ -123,8 +121,7 @@ static bool agree(struct zero_comm *comm)
     return true;
 }
 
-/* ---- How a collective is cut ------------------------------------------------------------------
- */
+/* ---- How a collective is cut ----------------------------------------------------------------- */
 
 static bool reduces(const struct zero_coll *c)
 {
@@ -351,8 +348,7 @@ static void run_round(struct zero_comm *comm, const struct op *op, bool fill)
         run_movement(comm, op, fill);
 }
 
-/* ---- The state machine ------------------------------------------------------------------------
- */
+/* ---- The state machine ----------------------------------------------------------------------- */
 
 static bool all_reached(const struct zero_comm *comm, bool filled, uint64_t rounds)
 {

@@ -96,8 +96,7 @@ static int board_gather(struct zero_comm_ctx *ctx, struct group *g, const struct
     return mine->status; /* said where it failed */
 }
 
-/* ---- Contexts ---------------------------------------------------------------------------------
- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 /*
  * Says what the plugin can do *here*: a real one looks for its devices. Everything declared is
@@ -270,8 +269,7 @@ static int template_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     return err;
 }
 
-/* ---- Communicators ----------------------------------------------------------------------------
- */
+/* ---- Communicators --------------------------------------------------------------------------- */
 
 /* The ranks of this rank's color, by key, then by rank; *first: the first one's rank in g. */
 static struct zero_comm *comm_form(struct zero_comm_ctx *ctx, const struct group *g,

@@ -45,8 +45,7 @@
 /* Records the sentence that the application reads, and is the (negative) error. */
 #define say(host, err, ...) ((host)->fail((host)->ctx, NAME, (err), __VA_ARGS__))
 
-/* ---- What lies in shared memory: fixed sizes, no pointers -------------------------------------
- */
+/* ---- What lies in shared memory: fixed sizes, no pointers ------------------------------------ */
 
 /* Where a rank's memory can be found; an address book of a network would look the same. */
 struct address {
@@ -94,8 +93,7 @@ struct lane {
     _Alignas(LINE) char stage[STAGE];
 };
 
-/* ---- What belongs to this rank ----------------------------------------------------------------
- */
+/* ---- What belongs to this rank --------------------------------------------------------------- */
 
 struct segment {
     int fd; /* of who made it, until all have joined; else -1 */

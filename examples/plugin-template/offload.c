@@ -63,8 +63,7 @@ struct zero_store {
     bool woken, stop;
 };
 
-/* ---- The worker -------------------------------------------------------------------------------
- */
+/* ---- The worker ------------------------------------------------------------------------------ */
 
 /* The whole transfer: 0 or a negative errno. The kernel may do less than it was asked for. */
 static int transfer(int fd, uint32_t op, char *memory, uint64_t bytes, uint64_t off)
@@ -122,8 +121,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* ---- Stores -----------------------------------------------------------------------------------
- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 /* The plugin's own option, ZERO_TEMPLATE_DIR; `zero info --options` shows it with this text. */
 static const char *folder(const struct zero_host *host)
@@ -290,8 +288,7 @@ static int template_close(struct zero_store *store)
     return 0;
 }
 
-/* ---- Memory: this tier can work with any ------------------------------------------------------
- */
+/* ---- Memory: this tier can work with any ----------------------------------------------------- */
 
 static int template_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
                         struct zero_mr **out)
@@ -322,8 +319,7 @@ static int template_unreg(struct zero_store *store, struct zero_mr *mr)
     return 0;
 }
 
-/* ---- Requests ---------------------------------------------------------------------------------
- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static int check(const struct zero_store *store, const struct zero_io *io)
 {
@@ -420,8 +416,7 @@ static int template_wake(struct zero_store *store)
     return 0;
 }
 
-/* ---- The entry --------------------------------------------------------------------------------
- */
+/* ---- The entry ------------------------------------------------------------------------------- */
 
 static const struct zero_offload_ops ops = {
     .size = sizeof(struct zero_offload_ops),

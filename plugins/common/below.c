@@ -71,8 +71,7 @@ static const struct sort comm = {"comm", ZERO_IFACE_COMM, ZERO_COMM_MAJOR,
 static const struct sort offload = {"offload", ZERO_IFACE_OFFLOAD, ZERO_OFFLOAD_MAJOR,
                                     sizeof(struct zero_offload_ops), offload_needs};
 
-/* ---- Where it is ------------------------------------------------------------------------------
- */
+/* ---- Where it is ----------------------------------------------------------------------------- */
 
 static int name_check(const struct zero__voice *v, const struct sort *s, const char *option,
                       const char *what, const char *name, size_t n)
@@ -126,8 +125,7 @@ static int place(const struct zero__voice *v, const struct sort *s, const char *
     return 0;
 }
 
-/* ---- Whether it can be trusted ----------------------------------------------------------------
- */
+/* ---- Whether it can be trusted --------------------------------------------------------------- */
 
 static int open_to_all(const struct zero__voice *v, const char *file, const char *path)
 {
@@ -182,8 +180,7 @@ static int check_file(const struct zero__voice *v, int fd, const char *path, str
     return err ? err : check_folders(v, path);
 }
 
-/* ---- What it is -------------------------------------------------------------------------------
- */
+/* ---- What it is ------------------------------------------------------------------------------ */
 
 /* The entry of the file itself, not of a library that it depends on. */
 static int find_entry(const struct zero__voice *v, void *handle, const char *path, entry_fn **entry)

@@ -46,8 +46,7 @@ const char *zero__vec_name(int isa);
 
 void zero__reduce(int isa, const struct zero__reduce *r);
 
-/* ---- Between the dispatcher and the instruction sets ------------------------------------------
- */
+/* ---- Between the dispatcher and the instruction sets ----------------------------------------- */
 
 #define ZERO__REDUCE_FAN_IN 8u /* sources read side by side; more thrash the prefetchers */
 

@@ -25,8 +25,7 @@ const char *zero__wrap_call_name(enum zero__wrap_call call)
     return names[call];
 }
 
-/* ---- What is below ----------------------------------------------------------------------------
- */
+/* ---- What is below --------------------------------------------------------------------------- */
 
 static const char *below_named(const struct zero__wrapper *w, const struct zero_host *host)
 {
@@ -77,8 +76,7 @@ int zero__wrap_probe(const struct zero__wrapper *w, const struct zero_host *host
     return 0;
 }
 
-/* ---- Contexts ---------------------------------------------------------------------------------
- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 static int before(struct zero_comm_ctx *ctx, enum zero__wrap_call call)
 {
@@ -165,8 +163,7 @@ int zero__wrap_abort(struct zero_comm_ctx *ctx)
     return ctx->below.abort(ctx->inner);
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 int zero__wrap_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
                      struct zero_mr **mr)
@@ -229,8 +226,7 @@ int zero__wrap_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, 
     return after(ctx, ZERO__CALL_MAP, ctx->below.map(ctx->inner, mr, off, len, base), len, start);
 }
 
-/* ---- Communicators ----------------------------------------------------------------------------
- */
+/* ---- Communicators --------------------------------------------------------------------------- */
 
 static struct zero_comm *comm_new(struct zero_comm_ctx *ctx)
 {
@@ -320,8 +316,7 @@ int zero__wrap_comm_close(struct zero_comm *comm)
     return err;
 }
 
-/* ---- Collectives ------------------------------------------------------------------------------
- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
 {

@@ -7,8 +7,7 @@
 
 #include "fault.h"
 
-/* ---- Contexts ---------------------------------------------------------------------------------
- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 static void set_free(struct fault_set *set)
 {
@@ -94,8 +93,7 @@ static int fault_open(const struct zero_comm_open *params, struct zero_comm_ctx 
     return zero__wrap_open(&wrapper, params, ctx);
 }
 
-/* ---- Posts ------------------------------------------------------------------------------------
- */
+/* ---- Posts ----------------------------------------------------------------------------------- */
 
 /* What becomes of a batch, until it is known whether the plugin below has room for it. */
 struct plan {
@@ -205,8 +203,7 @@ static int fault_post(struct zero_comm *comm, const struct zero_coll *colls, uin
     return err;
 }
 
-/* ---- Completions ------------------------------------------------------------------------------
- */
+/* ---- Completions ----------------------------------------------------------------------------- */
 
 /*
  * Of what never went below: a skipped collective looks complete when all before it are; one that is
@@ -273,8 +270,7 @@ static int fault_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
     return n;
 }
 
-/* ---- The entry --------------------------------------------------------------------------------
- */
+/* ---- The entry ------------------------------------------------------------------------------- */
 
 #define TABLE(n) ZERO__WRAP_TABLE(n, fault_probe, fault_open, fault_post, fault_progress)
 static const struct zero_comm_ops tables[] = ZERO__WRAP_SHAPES(TABLE);

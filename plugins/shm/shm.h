@@ -34,8 +34,7 @@
 #define SHM_NOTICE_BYTES 128
 #define SHM_LINE 128 /* two cache lines: neighbours are fetched in pairs */
 
-/* ---- What lies in shared memory ---------------------------------------------------------------
- */
+/* ---- What lies in shared memory -------------------------------------------------------------- */
 
 /* Where a segment can be found; `object` is for threads of the same process only. */
 struct shm_address {
@@ -90,8 +89,7 @@ struct shm_lane {
     } ring[SHM_SLOTS];
 };
 
-/* ---- segment.c: shared memory -----------------------------------------------------------------
- */
+/* ---- segment.c: shared memory ---------------------------------------------------------------- */
 
 /*
  * A memfd and its mapping. Threads of a process share one object, so that they address the same
@@ -112,8 +110,7 @@ int zero__segment_address(const struct shm_segment *segment, struct shm_address 
 int zero__segment_join(const struct zero__voice *v, int32_t rank, const struct shm_address *address,
                        uint64_t least, bool writable, struct shm_segment **segment);
 
-/* ---- Contexts ---------------------------------------------------------------------------------
- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 /* The parts of a region side by side. */
 struct shm_map {
@@ -198,8 +195,7 @@ int zero__shm_close(struct zero_comm_ctx *ctx);
 int zero__shm_wake(struct zero_comm_ctx *ctx);
 int zero__shm_abort(struct zero_comm_ctx *ctx);
 
-/* ---- Communicators ----------------------------------------------------------------------------
- */
+/* ---- Communicators --------------------------------------------------------------------------- */
 
 /* A collective of this rank, posted and not yet completed. */
 struct shm_op {

@@ -39,8 +39,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     {NULL, 0},
 };
 
-/* ---- A transport whose only receive that ever ends is that of words ---------------------------
- */
+/* ---- A transport whose only receive that ever ends is that of words -------------------------- */
 
 struct fake {
     struct zero__p2p p2p; /* first */
@@ -117,8 +116,7 @@ static const struct zero__p2p_ops ops = {fake_send, fake_recv, fake_cancel, fake
                                          fake_wait, fake_wake, fake_reg,    fake_unreg,
                                          fake_stop, fake_close};
 
-/* ---- The library, as far as the plugin sees it: the other rank says what this one does ---------
- */
+/* ---- The library, as far as the plugin sees it: the other rank says what this one does ------- */
 
 static unsigned char said[65536];
 static uint32_t said_bytes;

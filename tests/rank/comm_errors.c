@@ -46,8 +46,7 @@ static struct zero_coll reduce_of(struct comm_rank *c, uint64_t count)
     return q;
 }
 
-/* ---- What is refused ---------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 /* ---- What a broken rank cannot do ----------------------------------------------------------- */
 
@@ -106,8 +105,7 @@ static void refusals(struct rank *r)
     comm_end(r, &c);
 }
 
-/* ---- Death ------------------------------------------------------------------------------------
- */
+/* ---- Death ----------------------------------------------------------------------------------- */
 
 static void killed(struct rank *r)
 {
@@ -168,8 +166,7 @@ static void test_killed(int n)
     ok(good, "a killed rank of %d: the others report it and go on", n);
 }
 
-/* ---- Garbage ----------------------------------------------------------------------------------
- */
+/* ---- Garbage --------------------------------------------------------------------------------- */
 
 /* Rank 1 posts what no sound rank would; the others get errors, and nothing else happens. */
 static void garbage(struct rank *r)
@@ -213,8 +210,7 @@ static void garbage(struct rank *r)
     comm_end(r, &c);
 }
 
-/* ---- Leftovers ---------------------------------------------------------------------------------
- */
+/* ---- Leftovers ------------------------------------------------------------------------------- */
 
 /* Entries whose names begin so; other tests leave theirs meanwhile. */
 static unsigned count_entries(const char *dir, const char *begin)

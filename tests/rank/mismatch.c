@@ -53,8 +53,7 @@ static uint32_t draw(uint64_t *state, uint32_t n)
     return (uint32_t)(*state >> 33) % n;
 }
 
-/* ---- Collectives at random --------------------------------------------------------------------
- */
+/* ---- Collectives at random ------------------------------------------------------------------- */
 
 #define N_FLOATS 8
 static const uint32_t pairs[][2] = {
@@ -188,8 +187,7 @@ static void place(struct comm_rank *c, int rank, int ranks, struct zero_coll *q)
         q->dst.off = q->kind == ZERO_REDUCE_SCATTER ? (uint64_t)rank * dst : 0;
 }
 
-/* ---- What the ranks hear ----------------------------------------------------------------------
- */
+/* ---- What the ranks hear --------------------------------------------------------------------- */
 
 static void value_of(const struct zero_coll *q, int field, char *text, size_t room)
 {

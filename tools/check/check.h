@@ -56,8 +56,7 @@ bool check_applies(const struct check_case *c, const struct check_rank *r, const
 /* Does the plugin declare such a collective: its kind, and of reductions the type and the rest? */
 bool check_can(const struct check_rank *r, const struct zero_coll *coll);
 
-/* ---- One rank's use of the plugin --------------------------------------------------------------
- */
+/* ---- One rank's use of the plugin ------------------------------------------------------------ */
 
 struct check_comm {
     struct check_rank *r;
@@ -113,8 +112,7 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
 void check_either(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
                   struct zero_coll q, uint64_t seed);
 
-/* ---- The cases --------------------------------------------------------------------------------
- */
+/* ---- The cases ------------------------------------------------------------------------------- */
 
 void check_case_movements(struct check_rank *r);
 void check_case_reductions(struct check_rank *r);

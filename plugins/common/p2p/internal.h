@@ -29,8 +29,7 @@
 #define P2P_IDS (1u << 14)
 #define P2P_QUIET_NS (INT64_C(1000000000)) /* for receives to end after an error */
 
-/* ---- Words: small messages about collectives ---------------------------------------------------
- */
+/* ---- Words: small messages about collectives ------------------------------------------------- */
 
 enum p2p_word {
     P2P_POST = 1, /* this rank has started collective `index` */
@@ -65,8 +64,7 @@ struct p2p_message {
     };
 };
 
-/* ---- Communicators ----------------------------------------------------------------------------
- */
+/* ---- Communicators --------------------------------------------------------------------------- */
 
 /* What a peer has said about a collective. */
 struct p2p_inbox {
