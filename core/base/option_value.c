@@ -316,8 +316,8 @@ void zero__option_allowed(enum zero__option_type type, const char *allowed, char
         break;
     case ZERO__PLACEMENT:
         snprintf(text, bytes,
-                 "parameters, gradients, optimizer or activations, a colon and a tier; several "
-                 "separated by commas");
+                 "auto, or parameters, gradients, optimizer or activations, a colon and a tier; "
+                 "several separated by commas");
         break;
     case ZERO__LEVELS:
         snprintf(text, bytes,

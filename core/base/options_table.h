@@ -67,7 +67,9 @@ ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
 ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
              "What lies outside the device, and where: "
              "optimizer:nvme,parameters:cpu,activations:cpu, also in fractions, "
-             "optimizer:cpu:0.6+nvme:0.4; a tier is the name of an offload plugin")
+             "optimizer:cpu:0.6+nvme:0.4, or in as much of each as there is room for, "
+             "optimizer:cpu+nvme; auto: everything, where it is fastest and has room; a tier is "
+             "the name of an offload plugin")
 ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "4M", "[64K,1G]", "Offload",
              "Bytes of each optimizer state that an update outside the device works on at a time")
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of what:tier, each thing once; a tier may be several with their fractions. */
+/* A list of what:tier, each thing once; a tier may be several, with their fractions or without. */
 #include "base/placement.h"
 
 #include <errno.h>
@@ -24,14 +24,14 @@ static int what_of(const char *word, size_t len)
     return -1;
 }
 
-/* "nvme" or "nvme:0.4". */
+/* "nvme" or "nvme:0.4"; parts are 0 where no fraction is named. */
 static int piece_parse(const char *text, size_t len, uint32_t what, struct zero__placement *p,
                        char *why, size_t bytes)
 {
     const char *colon = memchr(text, ':', len);
     size_t name = colon ? (size_t)(colon - text) : len;
     struct zero__place *place = &p->places[p->n];
-    double fraction = 1;
+    double fraction = 0;
     char number[32];
 
     if (p->n == ZERO__MOST_PLACES) {
@@ -72,7 +72,7 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
 {
     const char *end = text + len, *colon = memchr(text, ':', len);
     int what = what_of(text, colon ? (size_t)(colon - text) : len);
-    uint32_t before = p->n, parts = 0;
+    uint32_t before = p->n, parts = 0, n_bare = 0;
 
     if (what < 0 || !colon) {
         snprintf(why, bytes,
@@ -92,12 +92,24 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
         if (err)
             return err;
         parts += p->places[p->n - 1].parts;
+        n_bare += p->places[p->n - 1].parts == 0;
         text = stop;
         if (!plus)
             break;
     }
-    if (parts == ZERO__PLACE_PARTS)
+    if (n_bare == 1 && p->n == before + 1) {
+        p->places[before].parts = parts = ZERO__PLACE_PARTS;
+        n_bare = 0;
+    }
+    if (n_bare == (parts == ZERO__PLACE_PARTS ? 0 : p->n - before))
         return 0;
+    if (n_bare) {
+        snprintf(why, bytes,
+                 "some tiers of %s have a fraction and some have none: give one to each, or to "
+                 "none, for as much as there is room for",
+                 names[what]);
+        return -EINVAL;
+    }
     snprintf(why, bytes, "the fractions of %s add up to %u.%03u, not to 1", names[what],
              parts / ZERO__PLACE_PARTS, parts % ZERO__PLACE_PARTS);
     return -EINVAL;
@@ -108,6 +120,13 @@ int zero__placement_parse(const char *text, struct zero__placement *placement, c
 {
     struct zero__placement parsed = {.n = 0};
 
+    if (!strcmp(text, "auto")) {
+        int err = zero__placement_parse("parameters:device+cpu+nvme,gradients:device+cpu+nvme,"
+                                        "optimizer:device+cpu+nvme,activations:device+cpu+nvme",
+                                        placement, why, bytes);
+        placement->is_auto = !err;
+        return err;
+    }
     while (*text) {
         size_t len = strcspn(text, ",");
         int err = entry_parse(text, len, &parsed, why, bytes);

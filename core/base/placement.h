@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZERO_OFFLOAD: what lies in which tier, "optimizer:nvme,parameters:cpu:0.6+nvme:0.4". */
+/*
+ * ZERO_OFFLOAD: what lies in which tier, "optimizer:nvme,parameters:cpu:0.6+nvme:0.4". Several
+ * tiers without fractions, "optimizer:cpu+nvme", are filled, the fastest first, as far as there is
+ * room.
+ */
 #ifndef ZERO_BASE_PLACEMENT_H
 #define ZERO_BASE_PLACEMENT_H
 
@@ -19,13 +23,14 @@ enum zero__placed {
 
 /* A part of something, and the tier that it goes to: "device", or the name of an offload plugin. */
 struct zero__place {
-    uint32_t what, parts;
+    uint32_t what, parts; /* parts 0: as many as there is room for */
     char tier[48];
 };
 
 struct zero__placement {
     struct zero__place places[ZERO__MOST_PLACES];
     uint32_t n;
+    int is_auto; /* "auto": everything, over all tiers that there are */
 };
 
 const char *zero__placed_name(uint32_t what);

@@ -89,7 +89,7 @@ static void recipe_make(struct zero_runtime *rt)
         .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
     if (zero__option_int(o, ZERO__OPT_MAP))
         r->map_bytes = (uint64_t)sysconf(_SC_PAGESIZE); /* see map_decide() */
-    memcpy(r->placed, rt->placed, sizeof r->placed);
+    memcpy(r->placed, rt->placed, sizeof r->placed); /* see zero__spread(), too */
     r->tiles = ZERO__TILES;
     r->tile = (uint32_t)(zero__option_bytes(o, ZERO__OPT_TILE_BYTES) / sizeof(float) /
                          ZERO_SUMSQ_BLOCK * ZERO_SUMSQ_BLOCK);
@@ -158,6 +158,8 @@ static int compile(struct zero_runtime *rt)
         err = zero__layout_build(&rt->model, &layout);
     if (!err)
         map_decide(rt);
+    if (!err)
+        err = zero__spread(rt);
     if (!err)
         err = zero__states_build(&rt->model, &rt->recipe, &rt->states);
     if (!err)

@@ -159,32 +159,54 @@ static uint64_t activations_end(const struct zero_runtime *rt)
     return end;
 }
 
-/* In the host's memory nothing else outlives a body: its transients stand side by side. */
-static int host_place(struct zero_runtime *rt, struct zero__buffer *f, uint64_t *end)
+static int live_at_once(const struct zero__buffer *a, const struct zero__buffer *b)
+{
+    /* What no marker ends, lives to the end of the body. */
+    uint32_t a_end = a->last > a->first ? a->last : UINT32_MAX;
+    uint32_t b_end = b->last > b->first ? b->last : UINT32_MAX;
+
+    return a->first < b_end && b->first < a_end;
+}
+
+/*
+ * In the host's memory nothing of a body outlives it: the lowest place behind `from` that no other
+ * one has meanwhile. Buffers that the body lists before have theirs.
+ */
+static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t index, uint64_t from)
 {
     uint64_t room = rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes;
+    struct zero__buffer *f = &b->buffers[index];
 
-    f->offset = *end;
-    *end += aligned(f->bytes);
-    return *end <= room
+    f->offset = from;
+    for (uint32_t i = 0; i < index; i++) {
+        const struct zero__buffer *o = &b->buffers[i];
+        if (o->tier != ZERO__T_CPU || !live_at_once(o, f) ||
+            o->offset >= f->offset + aligned(f->bytes) ||
+            f->offset >= o->offset + aligned(o->bytes))
+            continue;
+        f->offset = o->offset + aligned(o->bytes);
+        i = UINT32_MAX; /* others may be there: once more from the first, ever higher */
+    }
+    return f->offset + aligned(f->bytes) <= room
                ? 0
                : zero__fail(-ENOMEM,
                             "this step leaves the declared order and needs %llu bytes of the "
                             "host's memory, of which the plan has %llu: declare the order with "
                             "zero_set_order() before the step",
-                            (unsigned long long)*end, (unsigned long long)room);
+                            (unsigned long long)(f->offset + aligned(f->bytes)),
+                            (unsigned long long)room);
 }
 
 /* Gives the body's buffers the places in `at`, taking room from the pool where there is none. */
 static int buffers_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
 {
-    uint64_t end = activations_end(rt);
+    uint64_t from = rt->phase == PHASE_MICRO ? activations_end(rt) : 0;
     int err = 0;
 
     for (uint32_t i = 0; i < b->n_buffers && !err; i++) {
         struct zero__buffer *f = &b->buffers[i];
         if (f->tier == ZERO__T_CPU) {
-            err = host_place(rt, f, &end);
+            err = host_place(rt, b, i, from);
         } else if (!is_kept(f)) {
             err = pool_take(rt, f->bytes, &f->offset);
         } else {
@@ -320,6 +342,7 @@ int zero__deviate_begin(struct zero_runtime *rt)
         return err;
     zero__log(&rt->log, ZERO_LOG_INFO, "engine", "this step leaves the declared order after %u ops",
               rt->pc);
+    rt->work.unknown = 1;
     d->n_used = d->n_recorded = 0;
     memset(d->param_at, 0xff, n * sizeof *d->param_at);
     memset(d->grad_at, 0xff, n * sizeof *d->grad_at);

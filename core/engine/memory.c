@@ -151,6 +151,8 @@ int zero__memory_reserve(struct zero_runtime *rt)
         err = slab_open(rt, &rt->slabs[SLAB_TRANSIENTS], transients[ZERO__T_DEVICE]);
     if (!err)
         err = verdict(rt, zero__tiers_open(rt));
+    if (!err)
+        err = zero__speeds_find(rt);
     return err ? err : pages_open(rt);
 }
 

@@ -37,7 +37,7 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
         .tier = tier == ZERO__T_DEVICE ? zero__tier_name(tier) : rt->tiers[tier].name,
         .formula = formula,
         .planned = t->planned[c],
-        .reserved = state ? t->planned[c] : t->share[c],
+        .reserved = t->share[c],
         .peak = state || tier != ZERO__T_DEVICE || c == ZERO_CLASS_OTHER ? t->planned[c]
                                                                         : rt->peak.most[c]};
     out->planned += t->share[c];
@@ -45,7 +45,7 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
 
 int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
 {
-    struct zero_memory_report out = {.size = sizeof out};
+    struct zero_memory_report out = {.size = report->size};
     struct zero__pages_stats pages = {0};
     struct zero__table t;
 

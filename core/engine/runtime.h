@@ -106,6 +106,21 @@ struct tier {
 #define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
 #define ZERO__MOST_IOS 16u /* requests of one op */
 
+/* Bytes a second of a rank to and from the disk, while all ranks use it; 0: not measured. */
+struct speeds {
+    double read, write, both; /* both: of reading and writing the same at once, together */
+};
+
+/* What a step has done. */
+struct work {
+    struct moved {
+        uint64_t read_bytes, written_bytes; /* on the disk */
+    } in_micro, in_update;
+    uint64_t compute_ns, update_ns;         /* in uses of units, in kernels of the update */
+    int64_t compute_end_ns, update_end_ns; /* of the last one so far */
+    int unknown; /* uses were out of order, which nobody times */
+};
+
 /* A range of the transients' slab that a deviating step has in use. */
 struct extent {
     uint64_t first, last;
@@ -164,6 +179,10 @@ struct zero_runtime {
     struct slab slabs[N_SLABS];
     struct tier tiers[ZERO__N_TIERS];
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* as in the recipe */
+    char placement[1024];           /* the same as ZERO_OFFLOAD would say it */
+    uint8_t spread[ZERO__N_PLACED]; /* without fractions: tiers, a bit each, that it fills */
+    int is_auto;                    /* ZERO_OFFLOAD=auto: so is everything */
+    struct speeds speeds;
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
 
@@ -202,9 +221,9 @@ struct zero_runtime {
     uint64_t exposed_ns;
     uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
-    uint64_t disk_read_bytes, disk_written_bytes; /* of the step's bodies so far */
     int64_t step_began_ns;
     struct zero_step_info last_info;
+    struct work work, last_work, forecast_work; /* of this step so far, the last, the last timed */
     struct op_times {
         struct zero_op_time *ring;
         uint64_t capacity, first, end; /* capacity: a power of two */
@@ -284,6 +303,10 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 
 /* The plugins of ZERO_OFFLOAD, and what it places where. */
 int zero__tiers_load(struct zero_runtime *rt);
+/* Collective. With the layout known: fractions for what is to fill its tiers, in the recipe. */
+int zero__spread(struct zero_runtime *rt);
+/* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
+int zero__speeds_find(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */

@@ -102,7 +102,9 @@ static void measure_begin(struct zero_runtime *rt)
 {
     rt->exposed_ns = 0;
     rt->wire_bytes_seen = zero__wire_bytes(rt);
-    rt->disk_read_bytes = rt->disk_written_bytes = 0;
+    pthread_mutex_lock(&rt->lock);
+    rt->work = (struct work){0};
+    pthread_mutex_unlock(&rt->lock);
 }
 
 int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
@@ -372,6 +374,7 @@ static int update_body(struct zero_runtime *rt)
 
 static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
 {
+    const struct work *w = &rt->last_work;
     const struct zero_scalars *s =
         (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset);
 
@@ -382,8 +385,10 @@ static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_i
                                     .exposed_ns = rt->exposed_ns,
                                     .update_ns = (uint64_t)(zero__now_ns() - began),
                                     .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen,
-                                    .disk_read_bytes = rt->disk_read_bytes,
-                                    .disk_written_bytes = rt->disk_written_bytes};
+                                    .disk_read_bytes = w->in_micro.read_bytes +
+                                                       w->in_update.read_bytes,
+                                    .disk_written_bytes = w->in_micro.written_bytes +
+                                                          w->in_update.written_bytes};
 }
 
 int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
@@ -406,6 +411,11 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
         err = update_body(rt);
     if (err)
         return err;
+    pthread_mutex_lock(&rt->lock); /* kernels of the update are done, and noted */
+    if (!rt->work.unknown)
+        rt->forecast_work = rt->work;
+    rt->last_work = rt->work;
+    pthread_mutex_unlock(&rt->lock);
     info_fill(rt, began, &rt->last_info);
     rt->micro = 0;
     memset(rt->contributed, 0, rt->model.n_units);

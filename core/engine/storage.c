@@ -58,6 +58,11 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
 void zero__storage_count(struct zero_runtime *rt)
 {
     const struct zero__body *b = rt->body;
+    struct moved *moved =
+        rt->body_kind == ZERO__UPDATE_BODY ? &rt->work.in_update : &rt->work.in_micro;
+
+    if (rt->body_kind == ZERO__EVALUATION)
+        return; /* is of no step */
 
     for (uint32_t i = 0; rt->tiers[ZERO__T_DISK].store && i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
@@ -66,7 +71,7 @@ void zero__storage_count(struct zero_runtime *rt)
         if (op->flags & ZERO__OP_SUMS && !rt->contributed[op->unit])
             continue;
         for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2; k++)
-            *(reads ? &rt->disk_read_bytes : &rt->disk_written_bytes) +=
+            *(reads ? &moved->read_bytes : &moved->written_bytes) +=
                 zero__whole_pages(x[2 * k + !reads].bytes);
     }
 }

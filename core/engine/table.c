@@ -89,8 +89,10 @@ static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_
         uint32_t what;
         const char *to_host, *to_disk;
     } steps[] = {
-        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme, ",
-         "ZERO_OFFLOAD=optimizer:nvme, "},
+        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=auto, or optimizer:cpu or optimizer:nvme, ",
+         "ZERO_OFFLOAD=auto, or optimizer:nvme, "},
+        {ZERO__P_GRADIENTS, "gradients:cpu or gradients:nvme in ZERO_OFFLOAD, too, ",
+         "gradients:nvme in ZERO_OFFLOAD, too, "},
         {ZERO__P_PARAMETERS, "parameters:cpu or parameters:nvme in ZERO_OFFLOAD, too, ",
          "parameters:nvme in ZERO_OFFLOAD, too, "},
     };
@@ -103,6 +105,12 @@ static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_
             return host ? steps[i].to_host : steps[i].to_disk;
     }
     return "";
+}
+
+/* Tiles of an update pass through the host's memory. */
+static int is_tiled(const struct zero__recipe *r)
+{
+    return r->placed[ZERO__P_OPTIMIZER][ZERO__T_CPU] || r->placed[ZERO__P_OPTIMIZER][ZERO__T_DISK];
 }
 
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
@@ -120,12 +128,13 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
     human(available, b, sizeof b);
     return zero__fail(-ENOMEM,
                       "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
-                      "what would make it fit: %s%s%s%sa smaller batch or sequence%s",
+                      "what would make it fit: %s%s%s%s%sa smaller batch or sequence%s",
                       a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
                       r->stage < 3 ? "ZERO_STAGE=3, " : "",
                       /* On one machine more ranks need more memory together. */
                       r->stage > 0 && per_rank ? "more ranks, " : "",
                       outside(r, tier, per_rank),
+                      tier == ZERO__T_CPU && is_tiled(r) ? "a smaller ZERO_TILE_BYTES, " : "",
                       r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0, " : "",
                       t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
 }

@@ -43,7 +43,28 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
             name, info.offset_align, info.buffer_align, ZERO_BUFFER_ALIGN);
     t->name = zero__plugin_name(plugin);
     t->ops = *ops;
+    t->info = info;
     return 0;
+}
+
+/* ZERO_OFFLOAD=auto: tiers that cannot be used are left out. */
+static void tiers_try(struct zero_runtime *rt)
+{
+    static const char *const names[] = {"cpu", "nvme"};
+    uint32_t tier;
+
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (tier_load(rt, names[i], &tier))
+            zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=auto goes without %s: %s",
+                      names[i], zero__error_text());
+}
+
+static int tier_find(struct zero_runtime *rt, const char *name, uint32_t *tier)
+{
+    for (*tier = 0; *tier < ZERO__N_TIERS; ++*tier)
+        if (!strcmp(name, *tier ? rt->tiers[*tier].name ? rt->tiers[*tier].name : "" : "device"))
+            return 0;
+    return -ENOENT;
 }
 
 int zero__tiers_load(struct zero_runtime *rt)
@@ -56,11 +77,18 @@ int zero__tiers_load(struct zero_runtime *rt)
 
     if (zero__placement_parse(text, &p, why, sizeof why))
         return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
+    rt->is_auto = p.is_auto;
+    if (p.is_auto)
+        tiers_try(rt);
     for (uint32_t i = 0; i < p.n && !err; i++) {
         const struct zero__place *place = &p.places[i];
         uint32_t tier = ZERO__T_DEVICE;
-        if (strcmp(place->tier, "device") != 0)
+        if (!p.is_auto && strcmp(place->tier, "device") != 0)
             err = tier_load(rt, place->tier, &tier);
+        else if (tier_find(rt, place->tier, &tier))
+            continue;
+        if (!err && !place->parts)
+            rt->spread[place->what] |= 1u << tier;
         if (!err)
             rt->placed[place->what][tier] += (uint16_t)place->parts;
     }

@@ -33,6 +33,26 @@ int zero__times_size(struct zero_runtime *rt)
     return 0;
 }
 
+/* Of ops that are started one behind the other, what counts is when one of them ran. */
+static void busy_add(const struct slot *s, int64_t end_ns, int64_t *last_end_ns, uint64_t *sum_ns)
+{
+    int64_t from = s->start_ns > *last_end_ns ? s->start_ns : *last_end_ns;
+
+    *sum_ns += end_ns > from ? (uint64_t)(end_ns - from) : 0;
+    *last_end_ns = end_ns;
+}
+
+static void work_note(struct zero_runtime *rt, const struct slot *s, const struct zero__op *op,
+                      int64_t end_ns)
+{
+    struct work *w = &rt->work;
+
+    if (op->kind == ZERO__COMPUTE && s->body_kind != ZERO__EVALUATION)
+        busy_add(s, end_ns, &w->compute_end_ns, &w->compute_ns);
+    else if (op->queue == ZERO__Q_CPU && s->body_kind == ZERO__UPDATE_BODY)
+        busy_add(s, end_ns, &w->update_end_ns, &w->update_ns);
+}
+
 void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns)
 {
     struct op_times *t = &rt->times;
@@ -41,6 +61,7 @@ void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end
         return; /* of the runtime itself, or of a deviation */
     const struct zero__op *op = &s->body->ops[s->op];
     uint64_t bytes = 0;
+    work_note(rt, s, op, end_ns);
     for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
         if (s->body->accesses[a].write)
             bytes += s->body->accesses[a].bytes;

@@ -126,6 +126,27 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
     return 0;
 }
 
+/* The first two passes, and no search for the last bytes: whoever compares recipes tries many. */
+int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
+                          const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS])
+{
+    struct zero__program *p = calloc(1, sizeof *p);
+    int err = p ? orders_copy(m, p) : zero__fail(-ENOMEM, "no memory for a step program");
+
+    memset(bytes, 0, ZERO__N_TIERS * sizeof *bytes);
+    for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++) {
+        struct zero__body *b = &p->bodies[i];
+        b->n_homes = s->n_buffers;
+        err = body_emit(m, r, s, p, i);
+        if (!err)
+            err = zero__plan_body(b, 0, 1);
+        for (uint32_t t = 0; t < ZERO__N_TIERS && !err; t++)
+            bytes[t] = b->height[t] > bytes[t] ? b->height[t] : bytes[t];
+    }
+    zero__program_free(p);
+    return err;
+}
+
 void zero__program_free(struct zero__program *p)
 {
     if (!p)

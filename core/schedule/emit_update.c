@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The update body: squares of the rank's own part of every gradient on the device (of others they
- * are taken when they leave it), the global norm from the ranks' sums, the step's scalars, then the optimizer unit by unit, in forward order so that the
- * first units are whole again first: by an all-gather in place, or by a barrier where peers' shards
- * are mapped.
+ * are taken when they leave it), the global norm from the ranks' sums, the step's scalars, then the
+ * optimizer unit by unit, in forward order so that the first units are whole again first: by an
+ * all-gather in place, or by a barrier where peers' shards are mapped.
  */
 #include <errno.h>
 

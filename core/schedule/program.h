@@ -261,6 +261,9 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
                           const struct zero__states *s, uint64_t plan_nodes, uint32_t threads,
                           struct zero__program **program);
 void zero__program_free(struct zero__program *p);
+/* Bytes of transients in each tier that a program would have; a compiled one differs by little. */
+int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
+                          const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS]);
 
 /* The passes, for tests; in this order. */
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
@@ -275,7 +278,7 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
 enum zero__reduction {
     ZERO__OPEN,   /* the gradient's buffers, zeroed gaps */
     ZERO__CLOSE,  /* what follows the unit's last contribution to a micro-batch, maybe the last */
-    ZERO__FINISH, /* what the last micro-batch does with earlier ones' sums, to which it adds none */
+    ZERO__FINISH, /* what is left to do with sums that the last micro-batch adds nothing to */
 };
 int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, uint32_t unit, struct zero__body *b);

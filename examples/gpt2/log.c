@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -131,10 +132,34 @@ void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
                              "tokens_per_s", number(s->tokens_per_s), "wire_bytes",
                              count(s->wire_bytes), "disk_read_bytes", count(s->disk_read_bytes),
                              "disk_written_bytes", count(s->disk_written_bytes)));
+    if (log->forecast_s > 0 && log->n_after < GPT2_LOG_AFTER)
+        log->after_s[log->n_after++] = s->time_s;
     log->done++;
     log->disk_read_bytes += s->disk_read_bytes;
     log->disk_written_bytes += s->disk_written_bytes;
     show_progress(log, s);
+}
+
+void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
+{
+    struct zero_forecast f = {.size = sizeof f};
+
+    if (!*zero_placement(s->rt) || zero_forecast(s->rt, &f))
+        return;
+    log->forecast_s = f.step_s;
+    gpt2_log_say(log,
+                 "A step should take %.3f s: computing %.3f s and, beside it, the disk %.3f; the "
+                 "update %.3f s, the disk %.3f",
+                 f.step_s, f.compute_s, f.compute_disk_s, f.update_s, f.update_disk_s);
+    if (log->root && log->json)
+        write_json(log->json,
+                   json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type", "forecast",
+                             "placement", zero_placement(s->rt), "step_s", number(f.step_s),
+                             "compute_s", number(f.compute_s), "compute_disk_s",
+                             number(f.compute_disk_s), "update_s", number(f.update_s),
+                             "update_disk_s", number(f.update_disk_s), "disk_read_rate",
+                             number(f.disk_read_rate), "disk_write_rate",
+                             number(f.disk_write_rate)));
 }
 
 void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss)
@@ -175,6 +200,20 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+/* Of each tier, where there are several. */
+static void say_tiers(struct gpt2_log *log, const struct zero_memory_report *m)
+{
+    const struct zero_memory_row *rows = m->rows;
+
+    for (uint32_t i = 0, end; i < m->n_rows; i = end) {
+        uint64_t bytes = 0;
+        for (end = i; end < m->n_rows && !strcmp(rows[end].tier, rows[i].tier); end++)
+            bytes += rows[end].reserved;
+        if (strcmp(rows[0].tier, rows[m->n_rows - 1].tier) != 0)
+            gpt2_log_say(log, "  %-14s %-8s %12s %12.3f", "all", rows[i].tier, "", mib(bytes));
+    }
+}
+
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
 {
     bool beyond = false;
@@ -188,6 +227,7 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
             gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", r->class_name, r->tier,
                          mib(r->planned), mib(r->reserved), mib(r->peak));
     }
+    say_tiers(log, m);
     gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", "all", "", mib(m->planned),
                  mib(m->reserved), mib(m->peak));
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
@@ -215,6 +255,22 @@ static void say_disk(struct gpt2_log *log, const struct gpt2_session *s)
             "and step; %.3f MiB written in all",
             (double)log->disk_read_bytes / own / steps,
             (double)log->disk_written_bytes / own / steps, mib(log->disk_written_bytes));
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* How good it was. */
+static void say_forecast(struct gpt2_log *log)
+{
+    if (!log->n_after)
+        return;
+    qsort(log->after_s, log->n_after, sizeof *log->after_s, by_size);
+    gpt2_log_say(log, "The %u steps after the forecast of %.3f s took %.3f s (median)",
+                 log->n_after, log->forecast_s, log->after_s[log->n_after / 2]);
 }
 
 static json_t *memory_json(const struct zero_memory_report *m)
@@ -246,6 +302,7 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
     say_memory(log, &memory);
     say_disk(log, s);
+    say_forecast(log);
     gpt2_log_say(log, "Weights %s", hex);
     if (log->root && log->json)
         write_json(log->json,

@@ -12,12 +12,16 @@
 
 #include "session.h"
 
+#define GPT2_LOG_AFTER 5 /* steps that a forecast is compared with */
+
 struct gpt2_log {
     FILE *json, *ops; /* NULL: not wanted */
     const char *json_path, *ops_path;
     bool root, terminal, line_open;
     uint64_t steps, start_ns, shown_ns;
     uint64_t done, disk_read_bytes, disk_written_bytes; /* steps; of all of them, on rank 0 */
+    double forecast_s, after_s[GPT2_LOG_AFTER]; /* 0: there is none; the steps after it */
+    uint32_t n_after;
 };
 
 /* One training step. */
@@ -40,6 +44,8 @@ __attribute__((format(printf, 2, 3))) void gpt2_log_say(struct gpt2_log *log, co
 
 void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s);
 void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss);
+/* With something outside the device: what a step should take. */
+void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s);
 /* The ops of the bodies that ran since the last call. */
 void gpt2_log_ops(struct gpt2_log *log, struct gpt2_session *s, uint64_t step);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FORECAST_STEP 2 /* the first one touches memory for the first time */
+
 int gpt2_trainer_open(struct gpt2_trainer *t, struct gpt2_session *s, const struct gpt2_options *o,
                       struct gpt2_data *d, struct gpt2_log *log)
 {
@@ -115,6 +117,8 @@ static int one_step(struct gpt2_trainer *t, uint64_t step)
     r.tokens_per_s = ranks * t->accum * (double)gpt2_rows(&s->shape) / r.time_s;
     gpt2_log_step(t->log, &r);
     gpt2_log_ops(t->log, s, step + 1);
+    if (step + 1 == FORECAST_STEP)
+        gpt2_log_forecast(t->log, s);
     return 0;
 }
 

@@ -448,6 +448,30 @@ struct zero_memory_report {
 /** Who uses how much memory on this rank. After commit. */
 ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report);
 
+/**
+ * What lies outside the device, in the words of ZERO_OFFLOAD, with the fractions that "auto" and
+ * tiers without fractions have come to: "optimizer:cpu:0.612+nvme:0.388". Empty: nothing. After
+ * commit; valid until zero_destroy(). The same on all ranks.
+ */
+ZERO_API const char *zero_placement(const struct zero_runtime *rt);
+
+/**
+ * Seconds of a step like the last one on this rank: of micro-batches and update, each, the longer
+ * one of computing and of moving to and from the disk. Computing: as long as in the last step;
+ * moving: bytes at the speed that was measured before anything lay on the disk, or in an
+ * earlier job of this kind.
+ */
+struct zero_forecast {
+    size_t size; /**< set by the caller */
+    double step_s;
+    double compute_s, compute_disk_s;      /**< micro-batches */
+    double update_s, update_disk_s;        /**< the update */
+    double disk_read_rate, disk_write_rate; /**< bytes a second of a rank, all at work; or 0 */
+};
+
+/** -EAGAIN before the end of the first step in the declared order. */
+ZERO_API int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast);
+
 /** One op of the step program as it ran, for a timeline. */
 struct zero_op_time {
     const char *kind, *unit, *queue; /**< static for the runtime's life; unit "" where none */

@@ -308,54 +308,24 @@ def memory():
             ["--preset", "1.5B", "--batch", 64, "--seq", 1024, "--stage", 0])
 
 
-def own_group():
-    """The folder of this process's control group of memory, and the name of its limit."""
-    with open("/proc/self/cgroup", encoding="ascii") as file:
-        lines = file.read().split("\n")
-    for line in lines:
-        _, controllers, group = (line.split(":", 2) + ["", ""])[:3]
-        root = "/sys/fs/cgroup/memory" if controllers == "memory" else "/sys/fs/cgroup"
-        limit = "memory.limit_in_bytes" if controllers == "memory" else "memory.max"
-        if controllers in ("memory", "") and os.path.exists(root + group + "/cgroup.procs"):
-            folder = root + group + f"/zero-test-{os.getpid()}"
-            try:
-                os.mkdir(folder)
-            except OSError:
-                continue
-            if os.path.exists(os.path.join(folder, limit)):
-                return folder, os.path.join(folder, limit)
-            os.rmdir(folder)
-    return None, None
-
-
 def small_group():
     """The nearer the limit, the more can go wrong: a job either trains or is refused."""
     what = "in a small control group a job trains or is refused, and is never killed"
-    folder, limit = own_group()
-    if not folder:
+    group = support.MemoryGroup()
+    if not group.folder:
         skip(what, "no control group for memory that may be changed")
         return
     seen, bad = {}, []
     for mib in (72, 96, 100, 104, 108, 112, 128, 256):
-        with open(limit, "w", encoding="ascii") as file:
-            file.write(str(mib << 20))
-
-        def enter():
-            with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as file:
-                file.write(str(os.getpid()))
+        group.limit(mib << 20)
         job = Job([GPT2, *MICRO, "--preset", "tiny", "--batch", 2, "--seq", 128], 2,
-                  preexec_fn=enter).end(120)
-        refusal = job.status == 1 and "control group " + folder in job.err and \
+                  preexec_fn=group.enter).end(120)
+        refusal = job.status == 1 and "control group " + group.folder in job.err and \
             all(re.search(w, job.err) for w in TABLE)
         seen[mib] = "refused" if refusal else "trains" if job.status == 0 else "?"
         if seen[mib] == "?" or job.left_behind():
             bad.append(f"{mib} MiB:\n{job.story()}")
-    for _ in range(50):
-        try:
-            os.rmdir(folder)
-            break
-        except OSError:
-            time.sleep(0.1)
+    group.end()
     ok(not bad and set(seen.values()) == {"refused", "trains"}, what, seen, *bad)
 
 

@@ -97,7 +97,7 @@ def device_limit(plain):
     limit = {"ZERO_MEMORY_LIMIT": f"device:{int((reserved - 0.5) * 1024)}K",
              "ZERO_DYNAMIC_BYTES": "0"}
     alone = run(limit, ranks=1)
-    ok(alone.status not in (0, None) and "ZERO_OFFLOAD=optimizer:cpu or optimizer:nvme" in alone.err,
+    ok(alone.status not in (0, None) and "ZERO_OFFLOAD=auto, or optimizer:cpu or" in alone.err,
        "a device that is too small: offload is among the remedies", alone.story())
     for env in ({"ZERO_OFFLOAD": "optimizer:cpu"}, NVME):
         helped = run({**limit, **env}, ranks=1)
@@ -256,6 +256,64 @@ def fewer_bytes():
            f"moments in {states}: the same bits on a disk", here.story(), there.story())
 
 
+class SlowDisk:
+    """A control group in which the disk of DISK moves so many bytes a second, each way."""
+
+    def __init__(self, rate):
+        device = os.stat(DISK).st_dev
+        # Of a partition the whole disk is throttled.
+        block = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+        if os.path.exists(os.path.join(block, "partition")):
+            block = os.path.dirname(block)
+        self.folder, self.old = None, os.path.isdir("/sys/fs/cgroup/blkio")
+        root = "/sys/fs/cgroup/blkio" if self.old else "/sys/fs/cgroup"
+        folder = os.path.join(root, f"zero-test-{os.getpid()}")
+        try:
+            with open(os.path.join(block, "dev"), encoding="ascii") as file:
+                number = file.read().strip()
+            os.mkdir(folder)
+            self.folder = folder
+            limits = {f"blkio.throttle.{way}_bps_device": f"{number} {rate}"
+                      for way in ("read", "write")} if self.old else \
+                {"io.max": f"{number} rbps={rate} wbps={rate}"}
+            for name, text in limits.items():
+                with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                    file.write(text)
+        except OSError:
+            self.end()
+
+    def enter(self):
+        with open(os.path.join(self.folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+
+    def end(self):
+        for _ in range(50 if self.folder else 0):
+            try:
+                os.rmdir(self.folder)
+                break
+            except OSError:
+                time.sleep(0.1)
+        self.folder = None
+
+
+def slow_disk(plain):
+    """Everything waits, nothing is lost, and nobody takes it for a failure."""
+    what, rate = "a disk of 1 MB/s", 1000000
+    disk = SlowDisk(rate)
+    if not disk.folder:
+        skip(what, "no control group for disks that may be changed")
+        return
+    everything = {**NVME, "ZERO_OFFLOAD": "optimizer:nvme,gradients:nvme,parameters:nvme",
+                  "ZERO_TIMEOUT": "20"}
+    log = support.path("slow.json")
+    job = run(everything, ["--json", log], 1, preexec_fn=disk.enter)
+    disk.end()
+    moved = sum(o["disk_read_bytes"] for o in support.objects(log) if o["type"] == "step") \
+        if os.path.exists(log) else 0
+    ok(weights(job) == plain and job.seconds > moved / rate, f"{what}: the same bits, when it is done",
+       f"{job.seconds:.1f} s, {moved} bytes read", job.story())
+
+
 def two_jobs(plain):
     jobs = [Job([GPT2, *MICRO], 1, NVME) for _ in range(2)]
     ok(all(weights(job.end(60)) == plain for job in jobs), "two jobs in one folder: the same bits",
@@ -307,7 +365,7 @@ def main():
     ok(plain, "the example trains on the device", job.story())
     device_limit(job)
     for tier in ("optimizer:cpu", "optimizer:nvme", "optimizer:device:0.2+cpu:0.4+nvme:0.4",
-                 "parameters:cpu", "optimizer:nvme,parameters:nvme"):
+                 "parameters:cpu", "optimizer:nvme,gradients:nvme,parameters:nvme", "auto"):
         job = run({**NVME, "ZERO_OFFLOAD": tier} if "nvme" in tier else {"ZERO_OFFLOAD": tier},
                   ranks=1)
         ok(weights(job) == plain and not warnings(job), f"{tier}: the same bits, no warning",
@@ -320,6 +378,7 @@ def main():
     killed()
     injected(plain)
     two_jobs(plain)
+    slow_disk(plain)
     bytes_moved()
     fewer_bytes()
     flipped_bits()

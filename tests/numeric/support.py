@@ -89,6 +89,7 @@ def environment(more=None):
     libs = os.path.join(BUILD, ".libs")
     env["ZERO_PLUGIN_PATH"] = libs
     env["LD_LIBRARY_PATH"] = ":".join(x for x in (libs, env.get("LD_LIBRARY_PATH")) if x)
+    env["XDG_CACHE_HOME"] = os.path.join(FOLDER, "cache")
     env["OMP_NUM_THREADS"] = env["OPENBLAS_NUM_THREADS"] = "1"
     env.update(more or {})
     return env
@@ -211,6 +212,56 @@ def train(options, ranks=1, env=None, timeout=120):
     job.steps = [o for o in job.log if o["type"] == "step"]
     job.summary = job.log[-1] if job.log and job.log[-1]["type"] == "summary" else None
     return job
+
+
+class MemoryGroup:
+    """A control group for memory below this process's own; .folder is None where none can be."""
+
+    def __init__(self):
+        self.folder, self.names = None, None
+        with open("/proc/self/cgroup", encoding="ascii") as file:
+            lines = file.read().split("\n")
+        for line in lines:
+            _, controllers, group = (line.split(":", 2) + ["", ""])[:3]
+            old = controllers == "memory"
+            root = "/sys/fs/cgroup/memory" if old else "/sys/fs/cgroup"
+            names = ("memory.limit_in_bytes", "memory.max_usage_in_bytes") if old else \
+                ("memory.max", "memory.peak")
+            if not (old or not controllers) or not os.path.exists(root + group + "/cgroup.procs"):
+                continue
+            folder = root + group + f"/zero-test-{os.getpid()}"
+            try:
+                os.mkdir(folder)
+            except OSError:
+                continue
+            if os.path.exists(os.path.join(folder, names[0])):
+                self.folder, self.names = folder, names
+                return
+            os.rmdir(folder)
+
+    def limit(self, limit_bytes):
+        with open(os.path.join(self.folder, self.names[0]), "w", encoding="ascii") as file:
+            file.write(str(limit_bytes))
+
+    def peak(self):
+        """Most bytes it ever had, with what of files the system keeps for it; 0: not known."""
+        try:
+            with open(os.path.join(self.folder, self.names[1]), encoding="ascii") as file:
+                return int(file.read())
+        except OSError:
+            return 0
+
+    def enter(self):
+        with open(os.path.join(self.folder, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+
+    def end(self):
+        for _ in range(50):
+            try:
+                os.rmdir(self.folder)
+                return
+            except OSError:
+                time.sleep(0.1)
 
 
 for needed in (ZERO, GPT2):

@@ -138,6 +138,8 @@ int main(void)
         {"clip", "2", "option clip is 2 on rank 1 and 0 on rank 0"},
         {"loss_scale", "8", "option loss_scale is 8 on rank 1 and dynamic on rank 0"},
         {"loss_scale_window", "8", "option loss_scale_window is 8 on rank 1"},
+        {"offload", "optimizer:cpu", "option offload is optimizer:cpu on rank 1"},
+        {"offload", "auto", "option offload is auto on rank 1"},
     };
 
     alarm(100);

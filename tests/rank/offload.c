@@ -68,8 +68,9 @@ static uint64_t bytes_in(const struct toy_result *r, const char *tier, const cha
     return bytes;
 }
 
-static void agree(const struct what *w)
+static void agree(const struct what *w, unsigned number)
 {
+    const bool brief = getenv("ZERO_TEST_SHORT"); /* few of the tiers with each model */
     static const char *const tiers[][2] = {
         {"optimizer:cpu", "auto"},
         {"optimizer:nvme", "auto"},
@@ -95,6 +96,8 @@ static void agree(const struct what *w)
     if (!good)
         diag("on the device: %s", here.error);
     for (unsigned i = 0; i < sizeof tiers / sizeof *tiers && good; i++) {
+        if ((i + number) % (brief ? 4 : 2)) /* a tier meets every other model */
+            continue;
         good = !run(w, tiers[i][0], tiers[i][1], &there) && there.agree && there.hash == here.hash;
         if (!good)
             diag("%s (%s): %s, hash %016" PRIx64 ", on the device %016" PRIx64, tiers[i][0],
@@ -172,7 +175,7 @@ int main(void)
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
-        agree(&whats[i]);
+        agree(&whats[i], i);
     reserved();
     is_int(files_left(), 0, "nothing stays on the disk");
     rmdir(folder);

@@ -42,13 +42,30 @@ int main(void)
     good("activations:device,gradients:x", 2,
          (struct zero__place[]){{ZERO__P_ACTIVATIONS, 1000, "device"},
                                 {ZERO__P_GRADIENTS, 1000, "x"}});
+    good("optimizer:cpu+nvme", 2,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 0, "cpu"}, {ZERO__P_OPTIMIZER, 0, "nvme"}});
+    good("auto", 12,
+         (struct zero__place[]){{ZERO__P_PARAMETERS, 0, "device"},
+                                {ZERO__P_PARAMETERS, 0, "cpu"},
+                                {ZERO__P_PARAMETERS, 0, "nvme"},
+                                {ZERO__P_GRADIENTS, 0, "device"},
+                                {ZERO__P_GRADIENTS, 0, "cpu"},
+                                {ZERO__P_GRADIENTS, 0, "nvme"},
+                                {ZERO__P_OPTIMIZER, 0, "device"},
+                                {ZERO__P_OPTIMIZER, 0, "cpu"},
+                                {ZERO__P_OPTIMIZER, 0, "nvme"},
+                                {ZERO__P_ACTIVATIONS, 0, "device"},
+                                {ZERO__P_ACTIVATIONS, 0, "cpu"},
+                                {ZERO__P_ACTIVATIONS, 0, "nvme"}});
+    bad("auto,optimizer:cpu", "\"auto\" is not one of");
     bad("nvme", "parameters, gradients, optimizer");
     bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
     bad("optimizer", "a colon and a tier");
     bad("optimizer:", "names no tier for optimizer");
     bad("optimizer:cpu:0.5+nvme:0.4", "add up to 0.900, not to 1");
     bad("optimizer:cpu:0.5", "add up to 0.500");
-    bad("optimizer:cpu+nvme", "add up to 2.000");
+    bad("optimizer:cpu:1+nvme", "some tiers of optimizer have a fraction and some have none");
+    bad("optimizer:cpu+nvme:0.5", "give one to each, or to none");
     bad("optimizer:cpu:0+nvme:1", "no fraction above 0");
     bad("optimizer:cpu:1.5", "no fraction above 0 and up to 1");
     bad("optimizer:cpu:x", "\"x\" of optimizer");

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long a step takes: the longer one of what it computes and what it moves to and from the disk,
+ * for the micro-batches and for the update apart. What is computed is known from the last step,
+ * what is moved from the program, and how fast from before the first step (speeds.c).
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+/* Bytes both ways share the disk as they did when it was measured so. */
+static double disk_s(const struct speeds *s, const struct moved *m)
+{
+    double r = (double)m->read_bytes, w = (double)m->written_bytes, both = fmin(r, w);
+
+    if (s->read <= 0)
+        return 0;
+    return 2 * both / s->both + (r - both) / s->read + (w - both) / s->write;
+}
+
+int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
+{
+    const struct work *w = &rt->forecast_work;
+    struct zero_forecast f = {.size = forecast->size};
+    int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
+
+    if (err)
+        return err;
+    if (!forecast->size)
+        return zero__fail(-EINVAL, "zero_forecast.size is 0: set it to sizeof *forecast");
+    if (!w->compute_ns)
+        return zero__fail(-EAGAIN, "zero_forecast() works after the first step in the declared "
+                                   "order");
+    f.compute_s = (double)w->compute_ns / 1e9;
+    f.update_s = (double)w->update_ns / 1e9;
+    f.compute_disk_s = disk_s(&rt->speeds, &w->in_micro);
+    f.update_disk_s = disk_s(&rt->speeds, &w->in_update);
+    f.disk_read_rate = rt->speeds.read;
+    f.disk_write_rate = rt->speeds.write;
+    f.step_s = fmax(f.compute_s, f.compute_disk_s) + fmax(f.update_s, f.update_disk_s);
+    memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);
+    return 0;
+}

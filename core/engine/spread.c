@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Placements without fractions, "optimizer:cpu+nvme" and "auto": what is placed so fills its tiers
+ * in turn, the fastest first, as far as the limits and the machine leave room.
+ *
+ * The room of a tier goes to whatever moves the most bytes of it in a step for each byte that lies
+ * there, which is best because every one can be divided: parameters (read in both passes, written
+ * by the update), activations and gradients (written and read in each micro-batch), and last the
+ * optimizer's states (read and written once, by an update that may run where they are).
+ *
+ * How much fits is found by trying: the transients of a step depend on what lies where, so states
+ * and program are laid out for each try, without waits and without a search for the last bytes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory_limit.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "memory/limits.h"
+
+/* What every rank has. */
+struct room {
+    uint64_t tier[ZERO__N_TIERS];
+    uint64_t machine; /* of the device and the host's memory together: it is one memory */
+    uint64_t tiers;   /* that can be used, a bit each */
+};
+
+static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
+                                                    ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER};
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int own_room(struct zero_runtime *rt, struct room *own)
+{
+    uint64_t left, sharers = (uint64_t)rt->local_ranks;
+    struct zero__memory_limit limit;
+    char text[256];
+
+    *own = (struct room){.tiers = 1u << ZERO__T_DEVICE};
+    if (zero__memory_limit_parse(zero__option_text(rt->options, ZERO__OPT_MEMORY_LIMIT), &limit,
+                                 text, sizeof text))
+        return zero__fail(-EINVAL, "ZERO_MEMORY_LIMIT: %s", text);
+    left = zero__memory_left(text, sizeof text);
+    left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
+    own->machine = left - left / 32; /* until it is reserved, others take of it, too */
+    own->tier[ZERO__T_DEVICE] = limit.device_bytes;
+    if (limit.device_bytes != ZERO__NO_LIMIT) /* something stays for zero_alloc() */
+        own->tier[ZERO__T_DEVICE] -= smaller(
+            zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit.device_bytes / 32);
+    own->tier[ZERO__T_CPU] = limit.cpu_bytes;
+    own->tier[ZERO__T_DISK] = rt->tiers[ZERO__T_DISK].info.capacity / sharers;
+    for (uint32_t t = ZERO__T_DEVICE + 1; t < ZERO__N_TIERS; t++)
+        own->tiers |= rt->tiers[t].name ? 1u << t : 0;
+    return 0;
+}
+
+/* Collective: the least of all ranks', so that they decide alike. */
+static int room_find(struct zero_runtime *rt, struct room *room)
+{
+    struct room *all = calloc((size_t)rt->ranks, sizeof *all);
+    int own = all ? own_room(rt, room) : 0, err;
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for the room of %d ranks", rt->ranks);
+    err = own ? own : zero__job_allgather(rt->job, room, sizeof *room, all);
+    for (int i = 0; i < rt->ranks && !err; i++) {
+        for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+            room->tier[t] = smaller(room->tier[t], all[i].tier[t]);
+        room->machine = smaller(room->machine, all[i].machine);
+        room->tiers &= all[i].tiers;
+    }
+    free(all);
+    return err;
+}
+
+/* Of ZERO_OFFLOAD=auto: tiers that only some ranks can use are nobody's. */
+static void tiers_share(struct zero_runtime *rt, const struct room *room)
+{
+    for (uint32_t t = ZERO__T_DEVICE + 1; rt->is_auto && t < ZERO__N_TIERS; t++) {
+        if (room->tiers >> t & 1)
+            continue;
+        if (rt->tiers[t].name)
+            zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+                      "ZERO_OFFLOAD=auto goes without %s: not all ranks can use it",
+                      rt->tiers[t].name);
+        rt->tiers[t].name = NULL;
+        for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
+            rt->spread[w] &= (uint8_t) ~(1u << t);
+    }
+}
+
+/*
+ * Whether what is in a tier fits it, and, where it came from the disk, the machine; 1, 0, or an
+ * error. What is left in the slowest tier is no business of the others: whether that has room is
+ * found when it is reserved.
+ */
+static int fits(struct zero_runtime *rt, uint32_t tier, int from_disk, const struct room *room)
+{
+    /* Where a rank's own part begins in a page depends on the rank, and all have to agree. */
+    uint64_t slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments;
+    uint64_t bytes[ZERO__N_TIERS];
+    struct zero__recipe first = rt->recipe;
+    struct zero__states s;
+
+    first.rank = 0;
+    int err = zero__states_build(&rt->model, &first, &s);
+    if (err)
+        return err;
+    err = zero__program_measure(&rt->model, &first, &s, bytes);
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
+        bytes[t] += s.bytes[t];
+        if (bytes[t])
+            bytes[t] += slack + bytes[t] / 128; /* the plan may be larger than what is measured */
+    }
+    zero__states_free(&s);
+    uint64_t sums = bytes[ZERO__T_DISK] / 1000; /* a disk's checksums are in memory */
+    return err ? err
+               : bytes[tier] <= room->tier[tier] &&
+                     (!from_disk ||
+                      bytes[ZERO__T_DEVICE] + bytes[ZERO__T_CPU] + sums <= room->machine);
+}
+
+static uint32_t slowest(uint32_t tiers)
+{
+    uint32_t t = ZERO__N_TIERS - 1;
+
+    while (t > 0 && !(tiers >> t & 1))
+        t--;
+    return t;
+}
+
+/* Moves as many parts of `what` as fit from its slowest tier to `tier`. */
+static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t tier, const struct room *room)
+{
+    uint32_t from = slowest(rt->spread[what]);
+    uint16_t *placed = rt->recipe.placed[what], *last = &placed[from];
+    uint32_t all = *last, good = 0, bad = all + 1, n = all;
+
+    while (good + 1 < bad) {
+        *last = (uint16_t)(all - n);
+        placed[tier] = (uint16_t)n;
+        int ok = fits(rt, tier, from == ZERO__T_DISK, room);
+        if (ok < 0)
+            return ok;
+        *(ok ? &good : &bad) = n;
+        n = (good + bad) / 2;
+    }
+    *last = (uint16_t)(all - good);
+    placed[tier] = (uint16_t)good;
+    return 0;
+}
+
+static int what_fill(struct zero_runtime *rt, uint32_t what, const struct room *room)
+{
+    uint32_t tiers = rt->spread[what];
+    int err = 0;
+
+    for (uint32_t t = 0; t < slowest(tiers) && !err; t++)
+        if (tiers >> t & 1 && rt->recipe.placed[what][slowest(tiers)])
+            err = tier_fill(rt, what, t, room);
+    return err;
+}
+
+/* What the recipe says, as ZERO_OFFLOAD would, without what is on the device alone. */
+static void placement_write(struct zero_runtime *rt)
+{
+    char *text = rt->placement;
+    size_t room = sizeof rt->placement;
+    int n = 0;
+
+    *text = 0;
+    for (uint32_t w = 0; w < ZERO__N_PLACED; w++) {
+        const uint16_t *parts = rt->recipe.placed[w];
+        uint32_t elsewhere = parts[ZERO__T_CPU] + parts[ZERO__T_DISK], is_first = 1;
+        if (elsewhere)
+            n += snprintf(text + n, room - (size_t)n, "%s%s", n ? "," : "", zero__placed_name(w));
+        for (uint32_t t = 0; elsewhere && t < ZERO__N_TIERS; t++) {
+            if (!parts[t])
+                continue;
+            n += snprintf(text + n, room - (size_t)n, "%c%s", is_first ? ':' : '+',
+                          t == ZERO__T_DEVICE ? "device" : rt->tiers[t].name);
+            is_first = 0;
+            if (parts[t] != ZERO__PLACE_PARTS)
+                n += snprintf(text + n, room - (size_t)n, ":0.%03u", parts[t]);
+        }
+    }
+}
+
+int zero__spread(struct zero_runtime *rt)
+{
+    struct room room;
+    uint32_t any = 0;
+    int err = room_find(rt, &room); /* also where nothing is spread: the ranks compare that later */
+
+    if (!err)
+        tiers_share(rt, &room);
+    for (uint32_t w = 0; w < ZERO__N_PLACED && !err; w++) {
+        any |= rt->spread[w];
+        if (rt->spread[w])
+            rt->recipe.placed[w][slowest(rt->spread[w])] = ZERO__PLACE_PARTS;
+    }
+    for (uint32_t i = 0; i < ZERO__N_PLACED && !err; i++)
+        err = rt->spread[by_traffic[i]] ? what_fill(rt, by_traffic[i], &room) : 0;
+    placement_write(rt);
+    if (!err && any)
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=%s is %s",
+                  zero__option_text(rt->options, ZERO__OPT_OFFLOAD),
+                  rt->placement[0] ? rt->placement : "the device alone");
+    return err;
+}
+
+const char *zero_placement(const struct zero_runtime *rt)
+{
+    return rt->placement;
+}

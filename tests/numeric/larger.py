@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model whose states are four times what a job may have of memory: it trains with optimizer
+states, gradients and parameters on the disk, within a control group and ZERO_MEMORY_LIMIT, and the
+weights are those of the same steps without either.
+
+    make check-larger                            350M in 1.24 GB, three steps
+    make check-larger LARGER='--preset 1.5B --gb 3 --no-reference'
+
+It needs the room on the disk (5 GB for 350M, 22 GB for 1.5B), and minutes.
+"""
+import argparse
+import os
+
+import support
+from support import diag, ok
+
+PARTS = ("optimizer", "gradients", "parameters")
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--preset", default="350M")
+    p.add_argument("--gb", type=float, default=1.24, help="of the whole job, in 10^9 bytes")
+    p.add_argument("--ranks", type=int, default=1)
+    p.add_argument("--steps", type=int, default=3)
+    p.add_argument("--stage", type=int, default=3)
+    p.add_argument("--seq", type=int, default=256)
+    p.add_argument("--dtype", default="bf16")
+    p.add_argument("--program", type=float, default=0.25,
+                   help="10^9 bytes of each rank that are not the library's to plan")
+    p.add_argument("--auto", action="store_true", help="ZERO_OFFLOAD=auto instead")
+    p.add_argument("--no-reference", action="store_true", help="no run in memory to compare with")
+    p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
+    return p.parse_args()
+
+
+def train(o, env, group=None):
+    how = {"preexec_fn": group.enter} if group else {}
+    log = support.path("log.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    job = support.Job([support.GPT2, "--json", log, "--preset", o.preset, "--dtype", o.dtype,
+                       "--stage", o.stage, "--seq", o.seq, "--batch", 1, "--steps", o.steps,
+                       "--val", 0, "--data", support.TEXT], o.ranks,
+                      {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
+    job.log = support.objects(log) if os.path.exists(log) else []
+    return job
+
+
+def tiers(summary):
+    """Reserved bytes by tier, and those of the model's states anywhere."""
+    by_tier, states = {}, 0
+    for row in summary["memory"]:
+        by_tier[row["tier"]] = by_tier.get(row["tier"], 0) + row["reserved"]
+        if row["class"] in ("parameters", "gradients", "accumulators", "master", "momentum",
+                            "variance"):
+            states += row["reserved"]
+    return by_tier, states
+
+
+def main():
+    o = arguments()
+    group = support.MemoryGroup()
+    if not group.folder:
+        support.skip_all("no control group for memory that may be changed")
+    room = int(o.gb * 1e9)
+    share = room // o.ranks - int(o.program * 1e9)
+    group.limit(room)
+    offload = "auto" if o.auto else ",".join(f"{part}:nvme" for part in PARTS)
+    try:
+        small = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder,
+                          "ZERO_BUCKET_BYTES": "16M", "ZERO_PREFETCH_BYTES": "32M",
+                          "ZERO_MEMORY_LIMIT": f"device:{share * 2 // 3},cpu:{share // 3}"}, group)
+        peak = group.peak()
+    finally:
+        group.end()
+    last = small.log[-1] if small.log else {}
+    what = f"{o.preset}, {o.ranks} rank(s), {o.steps} steps in {o.gb} GB"
+    if not ok(small.status == 0 and last.get("type") == "summary", f"{what}: it trains",
+              small.story()):
+        support.done()
+    by_tier, states = tiers(last)
+    diag(*(f"{tier}: {size / 1e9:.3f} GB of each rank" for tier, size in by_tier.items()),
+         f"the group had {peak / 1e9:.3f} GB at most")
+    diag(*(f"step {s['step']}: {s['time_s']:.2f} s, of it update {s['optimizer_s']:.2f}, waiting "
+           f"{s['exposed_s']:.2f}; {s['disk_read_bytes'] / 1e9:.3f} GB read, "
+           f"{s['disk_written_bytes'] / 1e9:.3f} written"
+           for s in small.log if s["type"] == "step"))
+    diag(*(line for line in small.out.split("\n") if "should take" in line or "forecast" in line))
+    ok(states * o.ranks >= 4 * room, f"{what}: its states are {states * o.ranks / 1e9:.2f} GB")
+    planned = sum(size for tier, size in by_tier.items() if tier != "nvme")
+    ok(planned <= share and 0 < peak < room, f"{what}: it keeps to its limits", planned, peak)
+    if not o.no_reference:
+        whole = train(o, {})
+        same = whole.status == 0 and whole.log[-1]["weights_hash"] == last["weights_hash"]
+        ok(same, f"{what}: the weights of a run in memory", whole.story(), small.story())
+        diag(*(f"in memory, step {s['step']}: {s['time_s']:.2f} s"
+               for s in whole.log if s["type"] == "step"))
+    support.done()
+
+
+main()

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Placements without fractions: tiers are filled as far as the limits leave room, no further and
+ * hardly less; all ranks come to the same; the bits are those of the device alone; and what fits
+ * nowhere is refused.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+#define KIB UINT64_C(1024)
+#define RANKS 2
+
+static char folder[] = "spread-test-XXXXXX", path[4096];
+
+struct found {
+    char placement[RANKS][256];
+    double rate; /* of reading the disk, in the forecast */
+    int early;   /* what a forecast before the first step says */
+};
+
+static void committed(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct found *f = arg;
+
+    struct zero_forecast forecast = {.size = sizeof forecast};
+
+    snprintf(f->placement[rank], sizeof f->placement[rank], "%s", zero_placement(rt));
+    if (rank == 0)
+        f->early = zero_forecast(rt, &forecast);
+}
+
+static void finished(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct zero_forecast forecast = {.size = sizeof forecast}, small = {.size = 16, .compute_s = 7};
+    struct found *f = arg;
+
+    if (rank == 0 && !zero_forecast(rt, &forecast) && !zero_forecast(rt, &small) &&
+        forecast.step_s > 0 && small.step_s == forecast.step_s && small.compute_s == 7 &&
+        small.size == 16)
+        f->rate = forecast.disk_read_rate;
+}
+
+static int run(const char *stage, const char *accum, const char *offload, const char *limit,
+               struct toy_result *r, struct found *f)
+{
+    struct zero_setting s[] = {
+        {"stage", stage},        {"accum", accum},        {"timeout", "20"},
+        {"lr", "0.01"},          {"clip", "0.5"},         {"offload", offload},
+        {"memory_limit", limit}, {"bucket_bytes", "64K"}, {"prefetch_bytes", "128K"},
+        {"tile_bytes", "64K"},   {"nvme_path", path}};
+    bool disk = strstr(offload, "nvme") || !strcmp(offload, "auto");
+    struct toy t = {.ranks = RANKS,
+                    .layers = 8,
+                    .steps = 3,
+                    .dtype = ZERO_BF16,
+                    .flags = TOY_ACTIVATIONS,
+                    .width = 40000,
+                    .settings = s,
+                    .n_settings = disk ? 11 : 10,
+                    .committed = committed,
+                    .finished = finished,
+                    .arg = f,
+                    .seed = 7};
+
+    *f = (struct found){0};
+    return toy_train(&t, r);
+}
+
+static uint64_t reserved_in(const struct toy_result *r, const char *tier)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->memory.n_rows; i++)
+        if (!strcmp(r->memory.rows[i].tier, tier))
+            bytes += r->memory.rows[i].reserved;
+    return bytes;
+}
+
+/* most, least: bytes that may be reserved on the device and in the host's memory. */
+static void good(const char *stage, const char *accum, const char *offload, const char *limit,
+                 const uint64_t most[2], const uint64_t least[2], const char *words)
+{
+    struct toy_result here, there;
+    struct found f;
+    int err = run(stage, accum, "", "", &here, &f);
+
+    if (!err)
+        err = run(stage, accum, offload, limit, &there, &f);
+    uint64_t device = err ? 0 : reserved_in(&there, "device"),
+             cpu = err ? 0 : reserved_in(&there, "cpu");
+    ok(!err && there.agree && there.hash == here.hash, "%s under \"%s\": the same bits", offload,
+       limit);
+    if (err)
+        diag("%s%s", here.error, there.error);
+    ok(!strcmp(f.placement[0], f.placement[RANKS - 1]) && strstr(f.placement[0], words),
+       "which is \"%s\"", words);
+    diag("%s; %" PRIu64 " KiB of the device, %" PRIu64 " of the host", f.placement[0], device / KIB,
+         cpu / KIB);
+    ok(device <= most[0] && device >= least[0] && cpu <= most[1] && cpu >= least[1],
+       "as much as there is room for");
+}
+
+static void refused(const char *offload, const char *limit, const char *words)
+{
+    struct toy_result r;
+    struct found f;
+    int err = run("2", "1", offload, limit, &r, &f);
+
+    ok(err && strstr(r.error, words), "%s under \"%s\": refused", offload, limit);
+    diag("%s", r.error);
+}
+
+/* What auto has measured is kept, and used again; what is no measurement is not. */
+static void remembered(void)
+{
+    char file[4200], line[200] = "", again[200] = "";
+    struct toy_result r;
+    struct found found;
+    uint64_t key;
+    long long when;
+    double x[3];
+
+    snprintf(file, sizeof file, "%s/cache", path);
+    setenv("XDG_CACHE_HOME", file, 1);
+    int err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
+    ok(!err, "auto measures the disk");
+    if (err)
+        diag("%s", r.error);
+    snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
+    FILE *f = fopen(file, "r");
+    ok(f && fgets(line, sizeof line, f) &&
+           sscanf(line, "%16" SCNx64 " %lf %lf %lf %lld", &key, &x[0], &x[1], &x[2], &when) == 5,
+       "and notes it");
+    diag("%s: %s", file, line);
+    if (f)
+        fclose(f);
+    f = fopen(file, "w");
+    if (f) {
+        fprintf(f,
+                "garbage\n%016" PRIx64 " 1 nan -7 %lld\n%016" PRIx64
+                " 1e9 2e9 3e9 %lld\n%016" PRIx64 " 1e9 2e9 3e9 1000\n",
+                key, when, key + 1, when, key);
+        fclose(f);
+    }
+    err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
+    f = fopen(file, "r");
+    ok(!err && f && fgets(line, sizeof line, f) && fgets(again, sizeof again, f) &&
+           strtoull(line, NULL, 16) == key && strtoull(again, NULL, 16) == key + 1 &&
+           !fgets(line, sizeof line, f),
+       "what is no measurement is replaced, another machine's stays");
+    diag("%s%s", line, again);
+    if (f)
+        fclose(f);
+    f = fopen(file, "w");
+    if (f) {
+        fprintf(f, "%016" PRIx64 " 1e9 2e9 3e9 %lld\n", key, when);
+        fclose(f);
+    }
+    err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
+    ok(!err && found.rate == 1e9, "what is known is not measured again");
+    is_int(found.early, -EAGAIN, "before the first step nothing is foretold");
+    remove(file);
+    snprintf(file, sizeof file, "%s/cache/libzero", path);
+    rmdir(file);
+    snprintf(file, sizeof file, "%s/cache", path);
+    rmdir(file);
+}
+
+int main(void)
+{
+    static const uint64_t none[2] = {0, 0}, all[2] = {UINT64_MAX, UINT64_MAX};
+
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    remembered();
+    setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
+    good("2", "1", "auto", "", all, none, "");
+    good("2", "1", "optimizer:cpu+nvme", "cpu:2M", (uint64_t[]){UINT64_MAX, 2048 * KIB},
+         (uint64_t[]){0, 1600 * KIB}, "optimizer:cpu:0.");
+    good("3", "1", "optimizer:device+cpu", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
+         (uint64_t[]){3400 * KIB, 0}, "optimizer:device:0.");
+    good("3", "1", "optimizer:device+cpu", "device:4M,cpu:3500K",
+         (uint64_t[]){4096 * KIB, 3500 * KIB}, (uint64_t[]){3400 * KIB, 2000 * KIB},
+         "optimizer:device:0.");
+    good("2", "1", "auto", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
+         (uint64_t[]){3600 * KIB, 0}, "optimizer:");
+    good("3", "3", "auto", "device:2500K,cpu:2M", (uint64_t[]){2500 * KIB, 2048 * KIB},
+         (uint64_t[]){2100 * KIB, 1500 * KIB}, "nvme:0.");
+    good("0", "1", "auto", "device:4M,cpu:3M", (uint64_t[]){4096 * KIB, 3072 * KIB},
+         (uint64_t[]){3600 * KIB, 2200 * KIB}, "nvme:0.");
+    refused("auto", "device:64K", "ZERO_MEMORY_LIMIT has 64.0 KiB");
+    refused("optimizer:cpu+nvme", "cpu:64K", "ZERO_MEMORY_LIMIT has 64.0 KiB");
+    refused("optimizer:cpu:0.5+nvme", "", "give one to each, or to none");
+    rmdir(folder);
+    done();
+}
