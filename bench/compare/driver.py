@@ -13,7 +13,7 @@ import time
 import programs
 import report
 
-KINDS = ("collectives", "transports", "optimizer", "steps", "limits")
+KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
 MOST_AGAIN = 2  # repetitions of a round that was disturbed
 HELP = """
 A part runs its programs in turn, libzero and each peer once a round. Every round is kept in
@@ -31,7 +31,7 @@ def arguments():
     p = argparse.ArgumentParser(prog="bench/compare/run", description="Compares with the peers.",
                                 epilog=HELP)
     p.add_argument("what", nargs="*", default=["all"],
-                   help="all (default), collectives, transports, optimizer, steps, limits, or "
+                   help="all (default), collectives, transports, optimizer, steps, offload, limits, or "
                    "parts by name")
     p.add_argument("--list", action="store_true", help="the parts, and how far each is")
     p.add_argument("--rounds", type=int, default=7, help="how often each program runs (7)")

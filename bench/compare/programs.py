@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 BUILD = Path(os.environ.get("ZERO_TEST_BUILD") or os.getcwd()).resolve()
 OUT = BUILD / "bench" / "compare"
-PEERS = ("openmpi", "mpich", "pytorch", "deepspeed", "ucp_ring", "ofi_ring")
+PEERS = ("openmpi", "mpich", "pytorch", "deepspeed", "aio", "fio", "ucp_ring", "ofi_ring")
 SIZES = tuple(4096 << shift for shift in range(0, 15, 2))
 
 
@@ -40,11 +40,14 @@ class Scale:
     limit_ranks: tuple = (2, 4, 8)
     limit_steps: int = 9
     arena: tuple = (100, 1000, 10_000, 100_000)
+    store: int = 1 << 30
+    store_s: float = 2.0
 
 
 QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, params=1_000_000, tensors=10,
               preset="tiny", seq=64, warmup=1, steps=1, limit_sizes=(1 << 20,),
-              limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000))
+              limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000), store=64 << 20,
+              store_s=0.2)
 
 
 class Failed(Exception):
@@ -348,14 +351,14 @@ def middle(values):
     return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
-def zero_step(scale, dtype, batch, stage):
+def zero_step(scale, dtype, batch, stage, **env):
     with tempfile.NamedTemporaryFile(suffix=".json") as log:
         command = ["./zero", "run", "-n", RANKS, "--bind", "--", "./zero-gpt2", "--preset",
                    scale.preset, "--stage", stage, "--dtype", dtype, "--seq", scale.seq,
                    "--batch", batch, "--clip", 1, "--lr", "3e-4", "--warmup", 0, "--val", 0,
                    "--data", TOP / "LICENSE", "--steps", scale.warmup + scale.steps,
                    "--json", log.name]
-        run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s)
+        run([(pinned(cores()[:RANKS], command), environment(**env))], scale.limit_s)
         steps = [r for r in records(Path(log.name).read_text()) if r["type"] == "step"]
     plausible([s["loss"] for s in steps], scale.preset)
     return {"": middle([s["time_s"] for s in steps[scale.warmup:]])}
@@ -395,6 +398,61 @@ def steps(scale):
                 part.programs.append(Program(how, label, peer,
                                              lambda w=work, h=how: peer_step(*w, h)))
             yield part
+
+
+# ---- Outside the device --------------------------------------------------------------------------
+
+BLOCK, DEPTH = 4 << 20, 4
+
+
+def folder():
+    """On a disk; of ZERO_NVME_PATH the first one."""
+    return os.environ.get("ZERO_NVME_PATH", "/var/tmp").split(":")[0]
+
+
+def zero_store(scale, op):
+    command = ["./zero", "bench", "offload", "--tier", "nvme", "--op", op, "--bytes", BLOCK, "--depth",
+               DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 1, "--beside", "",
+               "--json"]
+    env = environment(ZERO_NVME_PATH=folder())
+    return records(run([(pinned(cores(), command), env)], scale.limit_s))[0]
+
+
+def peer_store(scale, op):
+    command = ["python", HERE / "aio.py", op, folder(), scale.store, BLOCK, DEPTH, scale.store_s]
+    found = records(run([(pinned(cores(), command), python_environment())], scale.limit_s))
+    return {"": checked(found[0])}
+
+
+def offload(scale):
+    """Reads and writes of a disk; then steps with states elsewhere."""
+    for op in ("read", "write"):
+        measured = Measured(lambda op=op: {"": zero_store(scale, op)})
+        yield Part(f"offload-{op}", "offload", f"a disk's {op}s, blocks of 4 MiB, {DEPTH} under way", [
+            Program("zero", "libzero nvme, with checksums", run=measured.zero),
+            Program("fio", "fio, io_uring", "fio", measured.limit),
+            Program("aio", "DeepSpeed async_io (libaio)", "aio",
+                    lambda op=op: peer_store(scale, op)),
+        ])
+    if len(cores()) < RANKS:
+        return
+    everything = "optimizer:cpu,gradients:cpu,parameters:cpu"
+    for name, where, peers in (
+            ("cpu", everything, [("fsdp2-cpu", "PyTorch FSDP2, CPUOffloadPolicy", "pytorch"),
+                                 ("deepspeed-cpu", "DeepSpeed, optimizer and parameters on cpu",
+                                  "deepspeed")]),
+            ("nvme", "optimizer:nvme", [("deepspeed-nvme", "DeepSpeed, optimizer on nvme", "aio")])):
+        env = {"ZERO_OFFLOAD": where}
+        if name == "nvme":
+            env["ZERO_NVME_PATH"] = folder()
+        part = Part(f"offload-step-{name}", "offload",
+                    f"GPT-2 {scale.preset}, bf16, batch 1, stage 3, {name}",
+                    [Program("zero", f"libzero, {where}",
+                             run=lambda e=env: zero_step(scale, "bf16", 1, 3, **e))])
+        for how, label, peer in peers:
+            part.programs.append(Program(how, label, peer,
+                                         lambda h=how: peer_step(scale, "bf16", 1, h)))
+        yield part
 
 
 # ---- Limits --------------------------------------------------------------------------------------
@@ -479,4 +537,4 @@ def limits(scale):
 
 def all_parts(scale):
     return [*collectives(scale), *transports(scale), *optimizer(scale), *steps(scale),
-            *limits(scale)]
+            *offload(scale), *limits(scale)]

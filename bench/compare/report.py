@@ -175,6 +175,13 @@ the processor has instructions for it and, for zero-gpt2, where its line above s
 zero-gpt2 widens to fp32. In fp32 both do the same work, each with its own BLAS. Every program also
 starts anew in each round; its first {warmup} steps do not count.
 """,
+    "offload": """\
+A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), read and written one
+block after another past the page cache; times are those of a block. libzero computes and compares
+checksums, the others have none. Steps are those of stage 3 above, with what the table says outside
+the device, which is the same memory here for "cpu": what moves there is copied for nothing, and
+counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keeps halves.
+""",
     "limits": """\
 libzero alone, beside what limits it: plain loops with the same loads and stores, measured in turn
 with it in the same run (`zero bench`). The bold ratio is the limit's time to libzero's: 0.9 is 90 %
@@ -282,7 +289,8 @@ def markdown(found):
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
     titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
-              "steps": "Training steps", "limits": "Limits"}
+              "steps": "Training steps", "offload": "Outside the device",
+              "limits": "Limits"}
     for kind, title in titles.items():
         parts = [p for p in found["parts"] if p["kind"] == kind]
         left_out = [p["title"] for p in found.get("not_measured", []) if p["kind"] == kind]

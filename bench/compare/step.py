@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of GPT-2 with PyTorch or DeepSpeed on the processor; rank 0 writes a JSON record.
 
-    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|deepspeed-1|deepspeed-2|deepspeed-3
+    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|fsdp2-cpu|deepspeed-1|deepspeed-2
+                  |deepspeed-3|deepspeed-cpu|deepspeed-nvme
             [--preset 124M] [--dtype bf16] [--seq 256] [--batch 1] [--warmup 2] [--steps 3]
             --text FILE
 
@@ -88,25 +89,38 @@ def make_ddp(model, dtype, sharded_states, autocast=False):
                                               parameters_as_bucket_view=True, **hyper))
 
 
-def make_fsdp2(model, dtype, keep):
+def make_fsdp2(model, dtype, keep, offload):
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import (CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy,
+                                        fully_shard)
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    where = CPUOffloadPolicy(pin_memory=False) if offload else OffloadPolicy()
     policy = MixedPrecisionPolicy(param_dtype=dtype if dtype != torch.float32 else None)
     for block in model.h:
-        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=not keep)
-    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=not keep,
+                    offload_policy=where)
+    fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False,
+                offload_policy=where)
     return Torch(model, torch.optim.AdamW(gpt2.groups(model.parameters(), WEIGHT_DECAY),
                                           fused=True, **HYPER))
 
 
 class DeepSpeed:
-    def __init__(self, model, dtype, stage, batch):
+    def __init__(self, model, dtype, stage, batch, offload=None):
         import deepspeed
         from deepspeed.ops.adam import DeepSpeedCPUAdam
         config = {"train_micro_batch_size_per_gpu": batch, "gradient_clipping": CLIP,
                   "zero_optimization": {"stage": stage}, "steps_per_print": 1 << 30,
                   "bf16": {"enabled": dtype == torch.bfloat16}}
+        if offload == "cpu":
+            config["zero_optimization"] |= {"offload_optimizer": {"device": "cpu"},
+                                            "offload_param": {"device": "cpu"}}
+        elif offload == "nvme":
+            folder = os.environ.get("ZERO_NVME_PATH", "/var/tmp").split(":")[0]
+            config["zero_optimization"] |= {"offload_optimizer": {
+                "device": "nvme", "nvme_path": folder, "pipeline_read": True,
+                "pipeline_write": True}}
+            config["aio"] = {"block_size": 4 << 20, "queue_depth": 4, "overlap_events": True}
         optimizer = DeepSpeedCPUAdam(gpt2.groups(model.parameters(), WEIGHT_DECAY),
                                      adamw_mode=True, **HYPER)
         self.engine = deepspeed.initialize(model=model, optimizer=optimizer, config=config,
@@ -126,7 +140,9 @@ def make(options, dtype):
         return make_ddp(model, dtype, options.how == "zero-redundancy",
                         options.how == "ddp-autocast" and dtype != torch.float32)
     if options.how.startswith("fsdp2"):
-        return make_fsdp2(model, dtype, options.how == "fsdp2-keep")
+        return make_fsdp2(model, dtype, options.how == "fsdp2-keep", options.how == "fsdp2-cpu")
+    if options.how in ("deepspeed-cpu", "deepspeed-nvme"):
+        return DeepSpeed(model, dtype, 3, options.batch, options.how[10:])
     if options.how.startswith("deepspeed-"):
         return DeepSpeed(model, dtype, int(options.how[-1]), options.batch)
     raise SystemExit(f"step.py: --how {options.how} is unknown")

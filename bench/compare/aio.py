@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepSpeed's asynchronous I/O (libaio) on a file past the page cache; one JSON record.
+
+    aio.py read|write FOLDER BYTES BLOCK DEPTH SECONDS
+
+One thread moves the whole file from and to locked memory, in blocks, so many under way; `median_s`
+is the time of a block. What is read is compared with what was written.
+"""
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+from deepspeed.ops.op_builder import AsyncIOBuilder
+
+
+def main():
+    op, folder = sys.argv[1], sys.argv[2]
+    size, block, depth = map(int, sys.argv[3:6])
+    seconds = float(sys.argv[6])
+    handle = AsyncIOBuilder().load().aio_handle(block, depth, False, True, 1)
+    data = handle.new_cpu_locked_tensor(size, torch.empty(0, dtype=torch.uint8))
+    data.copy_((torch.arange(size, dtype=torch.int64) * 2654435761 >> 7).to(torch.uint8))
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        good = handle.sync_pwrite(data, file.name) >= 0
+        os.fsync(file.fileno())
+        wanted, times = data.clone(), []
+        data.zero_()
+        until = time.perf_counter() + seconds
+        while not times or time.perf_counter() < until:
+            start = time.perf_counter()
+            done = handle.sync_pread(data, file.name) if op == "read" else \
+                handle.sync_pwrite(wanted, file.name)
+            times.append(time.perf_counter() - start)
+            good = good and done >= 0
+        if op == "write":
+            good = good and handle.sync_pread(data, file.name) >= 0
+        good = good and torch.equal(data, wanted)
+    print(json.dumps({"bench": "offload", "op": op, "bytes": block, "depth": depth,
+                      "median_s": statistics.median(times) * block / size,
+                      "check": "ok" if good else "wrong"}))
+
+
+if __name__ == "__main__":
+    main()
