@@ -4,8 +4,8 @@
 #
 #     bench/arena.sh [ARG...]               (in the build folder: make bench-arena)
 #
-# - Tasks of a training step and random cuts of many sizes, with the library's own effort; ARG is for
-#   zero bench arena: --seed 2, --nodes N, --threads 1.
+# - Tasks of a training step and random cuts of many sizes, with the library's own effort; ARG is
+#   for zero bench arena: --seed 2, --nodes N, --threads 1.
 # - The five files of MiniMalloc's hard set, where a data folder lies beside the checkout, and the
 #   time that they take together. ZERO_TEST_DATA names another folder.
 build=${ZERO_TEST_BUILD:-$PWD}
@@ -22,7 +22,8 @@ if [ -f "$1" ]; then
     trap 'rm -f "$tmp"' EXIT
     "$zero" bench arena "$@" >"$tmp" || status=$?
     cat "$tmp"
-    awk 'NR > 1 { s += $6 * ($7 == "us" ? 1e-6 : $7 == "ms" ? 1e-3 : 1) } END { printf "%-28s %.3f s\n", "all of them", s }' "$tmp"
+    awk 'NR > 1 { s += $6 * ($7 == "us" ? 1e-6 : $7 == "ms" ? 1e-3 : 1) }
+         END { printf "%-28s %.3f s\n", "all of them", s }' "$tmp"
 else
     echo "no $data: left out" >&2
 fi

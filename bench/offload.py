@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps with optimizer states elsewhere: the disk's part of them beside fio, in turn.
 
-A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile) and zero-gpt2 with
-its states on the device, in the host's memory and on the disk. Printed are medians of the rounds,
-and of ratios within a round:
+A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile) and zero-gpt2
+with its states on the device, in the host's memory and on the disk. Printed are medians of the
+rounds, and of ratios within a round:
 
     disk      bytes of an update, both ways, in its time; and that in percent of fio's
     update    on the disk, to the longer one of its bytes at fio's speed and its own kernels
@@ -114,14 +114,14 @@ def main():
         rounds.append(r)
         print(f"  round {number + 1}: fio {rate / 1e9:.3f} GB/s, disk {r['disk'] / 1e9:.3f} GB/s "
               f"({100 * r['of_fio']:.0f} %); update {r['update']:.3f} s, at fio's speed "
-              f"{r['disk_s']:.3f}, kernels {r['kernels']:.3f} ({r['over']:.3f}x); step on the device "
-              f"{r['here']:.3f} s, host {r['cpu']:.3f} ({r['cpu_over']:.3f}x), disk "
+              f"{r['disk_s']:.3f}, kernels {r['kernels']:.3f} ({r['over']:.3f}x); step on the "
+              f"device {r['here']:.3f} s, host {r['cpu']:.3f} ({r['cpu_over']:.3f}x), disk "
               f"{r['nvme']:.3f}", flush=True)
     m = {k: statistics.median(r[k] for r in rounds) for k in rounds[0]}
     print(f"medians of {len(rounds)}: disk {100 * m['of_fio']:.1f} % of fio's {m['fio'] / 1e9:.3f} "
-          f"GB/s; update {m['over']:.3f} x the longer of disk and kernels; step in the host's memory "
-          f"{m['cpu_over']:.3f} x one on the device; {m['bytes'] / 1e6:.1f} MB of a rank's disk in a "
-          "step")
+          f"GB/s; update {m['over']:.3f} x the longer of disk and kernels; step in the host's "
+          f"memory {m['cpu_over']:.3f} x one on the device; {m['bytes'] / 1e6:.1f} MB of a rank's "
+          "disk in a step")
 
 
 if __name__ == "__main__":

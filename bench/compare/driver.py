@@ -5,6 +5,7 @@ import datetime
 import hashlib
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -14,16 +15,22 @@ import programs
 import report
 
 KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
-MOST_AGAIN = 2  # repetitions of a round that was disturbed
+MOST_AGAIN = 1      # repetitions of a round that was disturbed
+MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
+MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
+# What figures depend on; the rest of the tree may change between rounds.
+MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "bench/compare",
+            ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/run")
 HELP = """
-A part runs its programs in turn, libzero and each peer once a round. Every round is kept in
-bench/compare/state/ of the build folder, so that a run that was ended goes on where it was: a part
-that is done is not run again unless --again says so or the commit or the settings have changed.
-Before each program it is noted how many other processes want to run; a round in which there were
-any is done again, at most twice.
+A part runs its programs in turn, libzero and each peer once a round, each round in another order.
+Every whole round is kept in bench/compare/state/ of the build folder, by a hash of the sources that
+are measured, so that a run that was ended goes on with the next round: a part that is done is not
+run again unless --again says so or these sources, the settings or a peer have changed. While a
+program runs it is counted how much of a processor others take, and what the machine's host takes
+away; a round in which that is more than a quarter of a processor is done again, once.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
---publish copies them to bench/ of the source folder, if nothing is missing in them; with parts named,
-only those have to be complete, and the others are listed as not measured.
+--publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
+named, only those have to be complete, and the others are listed as not measured.
 """
 
 
@@ -31,8 +38,8 @@ def arguments():
     p = argparse.ArgumentParser(prog="bench/compare/run", description="Compares with the peers.",
                                 epilog=HELP)
     p.add_argument("what", nargs="*", default=["all"],
-                   help="all (default), collectives, transports, optimizer, steps, offload, limits, or "
-                   "parts by name")
+                   help="all (default), collectives, transports, optimizer, steps, offload, "
+                   "limits, or parts by name")
     p.add_argument("--list", action="store_true", help="the parts, and how far each is")
     p.add_argument("--rounds", type=int, default=7, help="how often each program runs (7)")
     p.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
@@ -49,21 +56,45 @@ def git(*words):
 
 
 def commit():
-    """What is measured; the results themselves do not count as a change."""
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".",
-                  ":!bench/RESULTS.md", ":!bench/RESULTS.json")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("-changed" if changed else "")
+    return git("rev-parse", "--short=12", "HEAD") or "unknown"
+
+
+def measured():
+    """A hash of the sources that figures depend on."""
+    files = git("ls-tree", "-r", "HEAD").splitlines()
+    names = set(git("ls-files", "--", *MEASURED).splitlines())
+    text = "".join(line for line in files if line.split("\t")[1] in names)
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *MEASURED)
+    found = hashlib.sha256(text.encode()).hexdigest()[:12] if text else "unknown"
+    return found + ("-changed" if changed else "")
+
+
+def newest(paths):
+    return max((p.stat().st_mtime for p in paths if p.exists()), default=0)
+
+
+def check_built():
+    """The programs must be those of the sources, or the commit says something else."""
+    if not (programs.BUILD / "zero").exists():
+        sys.exit(f"bench/compare/run: {programs.BUILD} is no build folder with a built libzero")
+    names = git("ls-files", "*.c", "*.h", "*.am", "*.ac").split()
+    sources = [programs.TOP / name for name in names]
+    built = [*programs.BUILD.glob("zero*"), *programs.BUILD.glob(".libs/*.so*")]
+    if newest(sources) > newest(built):
+        sys.exit(f"bench/compare/run: sources are newer than what {programs.BUILD} has built: make")
 
 
 class State:
-    """The rounds of a part: [{program: {key: seconds or reason}}], and programs that failed."""
+    """The whole rounds of a part: each has a time or a reason by key of each program, and how much
+    others ran meanwhile. `tries` are those of the round that comes next."""
 
     def __init__(self, part, settings):
         folder = programs.OUT / ("state-quick" if settings["quick"] else "state")
+        folder = folder / settings["measured"]
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{part.name}.json"
-        self.fresh = {"part": part.name, "settings": settings, "rounds": [], "failed": {},
-                      "load": [], "others": [], "again": [], "seconds": 0.0}
+        self.fresh = {"part": part.name, "settings": settings, "rounds": [], "tries": 0,
+                      "repeated": 0, "seconds": 0.0}
         try:
             self.data = json.loads(self.path.read_text())
             if self.data["settings"] != settings or not self.fresh.keys() <= self.data.keys():
@@ -79,80 +110,98 @@ class State:
         new.write_text(json.dumps(self.data))
         os.replace(new, self.path)
 
+    def failures(self, name):
+        return sum(isinstance(r["found"].get(name), str) for r in self.data["rounds"])
+
     def wanted(self, part):
-        return [p for p in part.programs
-                if programs.installed(p.peer) and p.name not in self.data["failed"]]
+        """In the order of the round that comes next, so that nobody always follows the same one."""
+        some = [p for p in part.programs
+                if programs.installed(p.peer) and self.failures(p.name) < MOST_FAILURES]
+        first = len(self.data["rounds"]) % len(some) if some else 0
+        return some[first:] + some[:first]
 
     def missing(self, part, n_rounds):
-        """Rounds and programs that are still to be run, in order."""
-        rounds = self.data["rounds"]
-        return [(r, p) for r in range(n_rounds) for p in self.wanted(part)
-                if r >= len(rounds) or p.name not in rounds[r]]
+        return max(0, n_rounds - len(self.data["rounds"])) if self.wanted(part) else 0
 
 
-def others(samples=9, pause_s=0.05):
-    """How many processes of others want to run now: of some looks the one in the middle."""
-    seen = []
-    for _ in range(samples):
-        with open("/proc/loadavg", encoding="ascii") as file:
-            seen.append(int(file.read().split()[3].split("/")[0]) - 1)  # this one runs, too
-        time.sleep(pause_s)
-    return max(0, sorted(seen)[samples // 2])
+def busy_s():
+    """Processor time that was used so far, by anybody, and that the host took away."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(x) for x in file.readline().split()[1:]]
+    user, nice, system, _, _, irq, softirq, steal = ticks[:8]
+    per_s = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / per_s, steal / per_s
 
 
-def round_end(state, part, number):
-    """A round in which others ran does not count, unless it was tried often enough."""
-    data = state.data
-    if any(r == number for r, _ in state.missing(part, number + 1)) or \
-            not data["others"][number] or data["again"][number] == MOST_AGAIN:
-        return
-    print(f"  round {number + 1}  others ran ({data['others'][number]}): once more", flush=True)
-    data["rounds"][number] = {}
-    data["others"][number] = 0
-    data["again"][number] += 1
+def ours_s():
+    """Of that, what was ours: this process and all that it has started and seen the end of."""
+    return sum(sum(resource.getrusage(who)[:2])
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+class Watch:
+    """How much of a processor others took while something ran."""
+
+    def __init__(self):
+        self.at, self.busy, self.ours = time.monotonic(), busy_s(), ours_s()
+
+    def others(self):
+        took = max(time.monotonic() - self.at, 1)  # the kernel counts in hundredths
+        used, stolen = (now - before for now, before in zip(busy_s(), self.busy))
+        return round(max(0.0, used - (ours_s() - self.ours) + stolen) / took, 3)
+
+
+def run_program(program):
+    """Times or reasons by key; a text when it failed twice."""
+    for _ in range(2):
+        try:
+            return program.run()
+        except (programs.Failed, LookupError, ValueError, OSError, StopIteration) as error:
+            text = f"failed: {str(error) or type(error).__name__}"
+            print(f"    {program.label}: {text}", flush=True)
+    return text
+
+
+def run_round(state, part):
+    """Kept when all its programs have run and nobody disturbed it, or it was tried often enough."""
+    data, found, others = state.data, {}, {}
+    number, start = len(data["rounds"]), time.monotonic()
+    for program in state.wanted(part):
+        watch, before = Watch(), time.monotonic()
+        found[program.name] = run_program(program)
+        others[program.name] = watch.others()
+        times = found[program.name]
+        times = [] if isinstance(times, str) else times.values()
+        times = [v for v in times if not isinstance(v, str)]
+        print(f"  round {number + 1}  {program.label:<44} "
+              f"{f'{max(times):.6f} s' if times else 'nothing'}  "
+              f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)
+    data["seconds"] += time.monotonic() - start
+    if max(others.values()) > MOST_OTHERS and data["tries"] < MOST_AGAIN:
+        data["tries"] += 1
+        data["repeated"] += 1
+        print(f"  round {number + 1}  was disturbed: once more", flush=True)
+    else:
+        data["rounds"].append({"found": found, "others": others, "commit": commit(),
+                               "date": datetime.date.today().isoformat()})
+        data["tries"] = 0
     state.save()
-
-
-def run_program(state, number, program):
-    data = state.data
-    while len(data["rounds"]) <= number:
-        data["rounds"].append({})
-        data["load"].append(round(os.getloadavg()[0], 2))
-        data["others"].append(0)
-        data["again"].append(0)
-    data["others"][number] = max(data["others"][number], others())
-    start = time.monotonic()
-    try:
-        found = program.run()
-        data["rounds"][number][program.name] = found
-        numbers = [v for v in found.values() if not isinstance(v, str)]
-        text = f"{max(numbers):.6f} s" if numbers else "nothing"
-    except (programs.Failed, LookupError, ValueError, OSError, StopIteration) as error:
-        text = f"failed: {str(error) or type(error).__name__}"
-        data["failed"][program.name] = text
-    took = time.monotonic() - start
-    data["seconds"] += took
-    state.save()
-    print(f"  round {number + 1}  {program.label:<44} {text}  ({took:.0f} s)", flush=True)
 
 
 def run_part(part, state, options, deadline):
     """False when the time is over."""
     if state.missing(part, options.rounds):
         print(f"{part.name}: {part.title}", flush=True)
-    # What fails is left out from then on, so the list changes.
-    while todo := state.missing(part, options.rounds):
-        number, program = todo[0]
-        if time.monotonic() > deadline and program is part.programs[0]:
+    while state.missing(part, options.rounds):
+        if time.monotonic() > deadline:
             return False
-        run_program(state, number, program)
-        round_end(state, part, number)
+        run_round(state, part)
     return True
 
 
 def settings_of(options, scale):
     text = json.dumps(vars(scale), sort_keys=True)
-    return {"commit": commit(), "quick": options.quick,
+    return {"measured": measured(), "quick": options.quick,
             "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
             "peers": {peer: programs.peer_line(peer) for peer in programs.PEERS}}
 
@@ -166,11 +215,10 @@ def chosen(parts, what):
 
 
 def write_results(parts, settings, options, scale):
-    done = [(p, State(p, settings)) for p in parts]
-    done = [(p, s.data) for p, s in done if s.data["rounds"] or s.data["failed"]]
+    done = [(p, State(p, settings).data) for p in parts]
+    done = [(p, data) for p, data in done if data["rounds"]]
     there = {p.name for p, _ in done}
     results = report.results(done, settings, options.rounds, scale,
-                             datetime.date.today().isoformat(),
                              [p for p in programs.all_parts(scale) if p.name not in there])
     name = "RESULTS-quick" if options.quick else "RESULTS"
     (programs.OUT / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
@@ -178,15 +226,20 @@ def write_results(parts, settings, options, scale):
     return results
 
 
+def complete(part, settings, options):
+    state = State(part, settings)
+    return len(state.data["rounds"]) >= options.rounds and not state.failures(part.programs[0].name)
+
+
 def publish(parts, settings, options, scale):
-    missing = [p.name for p in parts if State(p, settings).missing(p, options.rounds)]
-    if options.quick or options.rounds < 7 or missing or settings["commit"].endswith("changed"):
+    missing = [p.name for p in parts if not complete(p, settings, options)]
+    named = settings["measured"] != "unknown" and not settings["measured"].endswith("changed")
+    if options.quick or options.rounds < 7 or missing or not named:
         sys.exit("bench/compare/run: not published: wanted are all parts, at full size, with 7 "
-                 f"rounds, of a commit without changes ({settings['commit']}); to be run: "
-                 f"{' '.join(missing) or 'nothing'}")
-    complete = [p for p in programs.all_parts(scale)
-                if not State(p, settings).missing(p, options.rounds)]
-    write_results(complete, settings, options, scale)
+                 "rounds in which libzero did not fail, of a commit without changes "
+                 f"({settings['measured']}); to be run: {' '.join(missing) or 'nothing'}")
+    done = [p for p in programs.all_parts(scale) if complete(p, settings, options)]
+    write_results(done, settings, options, scale)
     for name in ("RESULTS.md", "RESULTS.json"):
         shutil.copyfile(programs.OUT / name, programs.TOP / "bench" / name)
         print(f"bench/{name} is written")
@@ -194,8 +247,7 @@ def publish(parts, settings, options, scale):
 
 def main():
     options = arguments()
-    if not (programs.BUILD / "zero").exists():
-        sys.exit(f"bench/compare/run: {programs.BUILD} is no build folder with a built libzero")
+    check_built()
     scale = programs.QUICK if options.quick else programs.Scale()
     parts = programs.all_parts(scale)
     settings = settings_of(options, scale)
@@ -207,8 +259,8 @@ def main():
         state = State(part, settings)
         if options.list:
             print(f"{part.name:<28} {part.kind:<12} "
-                  f"{len(state.missing(part, options.rounds)):3} runs left, "
-                  f"{state.data['seconds']:.0f} s so far")
+                  f"{state.missing(part, options.rounds):3} rounds left, "
+                  f"{state.data['seconds']:.0f} s so far, {state.data['repeated']} disturbed")
             continue
         if options.again:
             state.clear()

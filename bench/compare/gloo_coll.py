@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives of PyTorch's gloo back end, in the same way and with the same output as mpi_coll.c.
 
-    gloo_coll.py OP DTYPES BYTES REPS SECONDS      one process per rank, RANK etc. in the environment
+    gloo_coll.py OP DTYPES BYTES REPS SECONDS CORES
+
+One process per rank, RANK etc. in the environment.
 """
 import json
-import os
 import statistics
 import sys
 import time
@@ -60,12 +61,12 @@ def sample(operate, in_a_row):
     return start, time.monotonic()
 
 
-def durations(samples, in_a_row):
+def durations(samples, in_a_row, cores):
     """Seconds of an operation in each sample; ranks that share cores begin late."""
     start, end = torch.tensor(samples, dtype=torch.float64).unbind(1)
     longest = end - start
     dist.all_reduce(longest, dist.ReduceOp.MAX)
-    if dist.get_world_size() > os.cpu_count():
+    if dist.get_world_size() > cores:
         start, end = start.contiguous(), end.contiguous()
         dist.all_reduce(start, dist.ReduceOp.MIN)
         dist.all_reduce(end, dist.ReduceOp.MAX)
@@ -73,18 +74,18 @@ def durations(samples, in_a_row):
     return (longest / in_a_row).tolist()
 
 
-def measure(op, name, size, reps, seconds, out_of_place):
+def measure(op, name, size, reps, seconds, cores, out_of_place):
     dtype = DTYPES[name]
     source, result, operate = operation(op, size, dtype, out_of_place)
     good = correct(op, size, dtype, source, result, operate)
     source.zero_()
     result.zero_()
     sample(operate, 2)
-    rows = seconds / durations([sample(operate, 2)], 2)[0]
+    rows = seconds / durations([sample(operate, 2)], 2, cores)[0]
     most = min(rows / reps, BYTES_IN_A_ROW // (size * dtype.itemsize), MOST_IN_A_ROW)
     in_a_row = max(int(most), 1)
     n = max(min(int(rows / in_a_row), reps), 3)
-    times = sorted(durations([sample(operate, in_a_row) for _ in range(n)], in_a_row))
+    times = sorted(durations([sample(operate, in_a_row) for _ in range(n)], in_a_row, cores))
     median = statistics.median(times)
     return {
         "samples": n,
@@ -95,7 +96,7 @@ def measure(op, name, size, reps, seconds, out_of_place):
 
 
 def main():
-    op, dtypes, sizes, reps, seconds = sys.argv[1:]
+    op, dtypes, sizes, reps, seconds, cores = sys.argv[1:]
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     for name in dtypes.split(","):
@@ -105,7 +106,7 @@ def main():
                           "ranks": dist.get_world_size(), "place": "out" if out_of_place else "in"}
                 try:
                     record |= measure(op, name, size // DTYPES[name].itemsize, int(reps),
-                                      float(seconds), out_of_place)
+                                      float(seconds), int(cores), out_of_place)
                     record["bandwidth_GBps"] = size / record["median_s"] * 1e-9
                 except (RuntimeError, ValueError) as error:
                     record["missing"] = str(error).splitlines()[0][:200]

@@ -2,10 +2,11 @@
 /*
  * Collectives of an MPI library, one JSON record per size, dtype and placement on rank 0:
  *
- *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS
- *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3
+ *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES
+ *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3 2
  *
- * A message is the full unsharded one. Samples are taken as `zero bench coll` takes them: small
+ * A message is the full unsharded one; a reduce_scatter is called in all ways that there are, the
+ * user takes the fastest one. Samples are taken as `zero bench coll` takes them: small
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
  * samples, shorter rows and then fewer samples (but three) where they would take longer than
@@ -21,9 +22,14 @@
 
 enum { MAX_REPS = 1000, MOST_IN_A_ROW = 256, BYTES_IN_A_ROW = 16 << 20 };
 
+/* An all_reduce has everybody's shard, too. */
+enum call { BLOCK, LENGTHS, ALL, N_CALLS };
+
 struct run {
     const char *name, *op, *dtype;
-    int ranks, rank, in_place;
+    int ranks, rank, in_place, cores;
+    enum call call; /* of a reduce_scatter */
+    int *lengths;
     size_t bytes; /* of the full message */
     size_t width; /* of an element */
     MPI_Datatype type;
@@ -45,10 +51,13 @@ static void operate(struct run *r)
             MPI_Allgather(MPI_IN_PLACE, 0, r->type, r->full, shard, r->type, MPI_COMM_WORLD);
         else
             MPI_Allgather(mine, shard, r->type, r->other, shard, r->type, MPI_COMM_WORLD);
-    } else if (strcmp(r->op, "reduce_scatter") == 0) {
-        MPI_Reduce_scatter_block(r->in_place ? MPI_IN_PLACE : r->full,
-                                 r->in_place ? r->full : r->other, shard, r->type, MPI_SUM,
-                                 MPI_COMM_WORLD);
+    } else if (strcmp(r->op, "reduce_scatter") == 0 && r->call != ALL) {
+        const void *from = r->in_place ? MPI_IN_PLACE : r->full;
+        void *to = r->in_place ? r->full : r->other;
+        if (r->call == BLOCK)
+            MPI_Reduce_scatter_block(from, to, shard, r->type, MPI_SUM, MPI_COMM_WORLD);
+        else
+            MPI_Reduce_scatter(from, to, r->lengths, r->type, MPI_SUM, MPI_COMM_WORLD);
     } else {
         MPI_Allreduce(r->in_place ? MPI_IN_PLACE : r->full, r->in_place ? r->full : r->other, n,
                       r->type, MPI_SUM, MPI_COMM_WORLD);
@@ -104,12 +113,13 @@ static int correct(struct run *r)
     const unsigned char *got = r->in_place ? r->full : r->other;
     for (size_t i = 0; i < results; i++) {
         const size_t at = scatter ? (size_t)r->rank * shard + i : i;
+        const size_t there = scatter && r->call == ALL ? at : i;
         float want = 0;
         for (int k = 0; k < r->ranks && !gather; k++)
             want += input(k, at);
         if (gather)
             want = input((int)(at / shard), at);
-        if (load(r, got, i) != want)
+        if (load(r, got, there) != want)
             good = 0;
     }
     MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -147,7 +157,7 @@ static struct moments sample(struct run *r, int in_a_row)
 static void durations(const struct run *r, const struct moments *mine, int n, int in_a_row,
                       double *seconds)
 {
-    const int shared = r->ranks > sysconf(_SC_NPROCESSORS_ONLN);
+    const int shared = r->ranks > r->cores;
 
     for (int i = 0; i < n; i++) {
         struct moments all;
@@ -191,10 +201,11 @@ static void measure(struct run *r, int reps, double seconds)
     qsort(all, (size_t)n, sizeof *all, by_value);
     const double median = all[n / 2], spread = (all[n * 9 / 10] - all[n / 10]) / median;
     printf("{\"bench\":\"coll\",\"op\":\"%s\",\"comm\":\"%s\",\"ranks\":%d,\"bytes\":%zu,"
-           "\"dtype\":\"%s\",\"place\":\"%s\",\"samples\":%d,\"median_s\":%.9g,\"spread\":%.4g,"
-           "\"bandwidth_GBps\":%.4g,\"check\":\"%s\"}\n",
-           r->op, r->name, r->ranks, r->bytes, r->dtype, r->in_place ? "in" : "out", n, median,
-           spread, (double)r->bytes / median * 1e-9, good ? "ok" : "wrong");
+           "\"dtype\":\"%s\",\"place\":\"%s\",\"call\":%d,\"samples\":%d,\"median_s\":%.9g,"
+           "\"spread\":%.4g,\"bandwidth_GBps\":%.4g,\"check\":\"%s\"}\n",
+           r->op, r->name, r->ranks, r->bytes, r->dtype, r->in_place ? "in" : "out",
+           (int)r->call, n, median, spread, (double)r->bytes / median * 1e-9,
+           good ? "ok" : "wrong");
     fflush(stdout);
 }
 
@@ -225,8 +236,14 @@ static void measure_sizes(struct run *r, const char *sizes, int reps, double sec
         if (posix_memalign((void **)&r->full, 4096, r->bytes) ||
             posix_memalign((void **)&r->other, 4096, r->bytes))
             MPI_Abort(MPI_COMM_WORLD, 1);
-        for (r->in_place = 0; r->in_place < 2; r->in_place++)
+        for (int k = 0; k < r->ranks; k++)
+            r->lengths[k] = count(r) / r->ranks;
+        const int calls = strcmp(r->op, "reduce_scatter") == 0 ? N_CALLS : 1;
+        for (int i = 0; i < 2 * calls; i++) {
+            r->in_place = i % 2;
+            r->call = (enum call)(i / 2);
             measure(r, reps, seconds);
+        }
         free(r->full);
         free(r->other);
     }
@@ -239,12 +256,14 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &r.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r.ranks);
-    if (argc != 7) {
+    r.lengths = calloc((size_t)r.ranks, sizeof *r.lengths);
+    if (argc != 8 || !r.lengths) {
         if (r.rank == 0)
-            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS\n");
+            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES\n");
         MPI_Finalize();
         return 2;
     }
+    r.cores = atoi(argv[7]);
     int reps = atoi(argv[5]);
     reps = reps < 3 ? 3 : reps > MAX_REPS ? MAX_REPS : reps;
     r.name = argv[1];
@@ -258,6 +277,7 @@ int main(int argc, char **argv)
                    "\"missing\":\"no type for it\"}\n",
                    r.op, r.name, r.dtype);
     }
+    free(r.lengths);
     MPI_Finalize();
     return 0;
 }

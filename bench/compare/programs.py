@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def pinned(cpus, command):
 
 def environment(**more):
     """One thread for everybody, whatever the caller has set."""
-    env = {k: v for k, v in os.environ.items() if not re.match(r"ZERO_(?!PLUGIN_PATH)|OMP_|MKL_", k)}
+    env = {k: v for k, v in os.environ.items()
+           if not re.match(r"ZERO_(?!PLUGIN_PATH)|OMP_|MKL_", k)}
     env.update(OMP_NUM_THREADS="1", ZERO_THREADS="1", OPENBLAS_NUM_THREADS="1")
     env.setdefault("ZERO_PLUGIN_PATH", str(BUILD / ".libs"))
     env.update(more)
@@ -92,8 +94,10 @@ def environment(**more):
 
 
 def python_environment(**more):
+    """Large pages for large tensors, as libzero asks for them."""
     return environment(PATH=f"{OUT / 'venv' / 'bin'}:{os.environ['PATH']}", DS_ACCELERATOR="cpu",
-                       CUDA_VISIBLE_DEVICES="", TORCH_EXTENSIONS_DIR=str(OUT / "extensions"),
+                       THP_MEM_ALLOC_ENABLE="1", CUDA_VISIBLE_DEVICES="",
+                       TORCH_EXTENSIONS_DIR=str(OUT / "extensions"),
                        GLOO_SOCKET_IFNAME="lo", PYTHONDONTWRITEBYTECODE="1", **more)
 
 
@@ -111,10 +115,11 @@ def run(commands, limit_s):
             files.append((tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")))
             started.append(subprocess.Popen(command, env=env, cwd=BUILD, stdout=files[-1][0],
                                             stderr=files[-1][1], start_new_session=True))
-        for process in reversed(started):
-            process.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"not done after {limit_s} s") from None
+        until = time.monotonic() + limit_s
+        while any(p.poll() is None for p in started) and not any(p.poll() for p in started):
+            if time.monotonic() > until:
+                raise Failed(f"not done after {limit_s} s")
+            time.sleep(0.02)
     except OSError as error:
         raise Failed(str(error)) from None
     finally:
@@ -125,12 +130,15 @@ def run(commands, limit_s):
                 pass
             process.wait()
     texts = []
-    for process, pair in zip(started, files):
+    for pair in files:
         for file in pair:
             file.seek(0)
         texts.append([file.read() for file in pair])
+    # One that failed by itself says why; the others were ended.
+    ended = sorted(zip(started, texts), key=lambda x: x[0].returncode < 0)
+    for process, (said, complained) in ended:
         if process.returncode != 0:
-            raise Failed(complaint(texts[-1][1] or texts[-1][0]))
+            raise Failed(complaint(complained or said))
     return texts[0][0]
 
 
@@ -139,8 +147,11 @@ def records(text):
 
 
 def checked(record):
-    if record.get("check", "ok") not in ("ok", "off"):
-        raise Failed("wrong results")
+    """Its time. A bare exchange does nothing that could be checked, and says nothing."""
+    if record.get("check", "ok") != "ok":
+        keys = [key for key in ("comm", "op", "dtype", "bytes") if key in record]
+        what = " ".join(str(record[key]) for key in keys)
+        raise Failed(f"{what}: check {record['check']}")
     return record["median_s"]
 
 
@@ -183,13 +194,14 @@ def zero_coll(scale, op, ranks):
             command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", op,
                        "--bytes", f"{scale.sizes[0]}:{scale.sizes[-1]}", "--factor",
                        scale.sizes[1] // scale.sizes[0], "--dtype", dtype, "--reps",
-                       scale.samples, "--json", *place]
+                       scale.samples, "--no-limit", "--json", *place]
             found += records(run([(pinned(cores(), command), environment())], scale.limit_s))
     return fastest(scale, found)
 
 
 def peer_arguments(scale, op):
-    return [op, "f32,bf16", ",".join(map(str, scale.sizes)), scale.samples, scale.sample_s]
+    return [op, "f32,bf16", ",".join(map(str, scale.sizes)), scale.samples, scale.sample_s,
+            len(cores())]
 
 
 def mpi_coll(scale, op, ranks, name, mca=()):
@@ -228,7 +240,8 @@ def gloo_coll(scale, op, ranks):
 
 
 def collectives(scale):
-    """Four ranks share two cores where there are no more: only Open MPI can yield then."""
+    """Four ranks share two cores where there are no more: MPICH's poll there and do not yield, gloo
+    takes half a minute to a minute a round."""
     for ranks, ops in ((2, ("all_gather", "reduce_scatter", "all_reduce")),
                        (4, ("all_gather", "reduce_scatter"))):
         for op in ops:
@@ -259,8 +272,9 @@ GATHERS = ("all_gather", "reduce_scatter")
 
 
 def zero_over(scale, env):
-    command = ["./zero", "bench", "coll", "-n", 2, "--op", ",".join(GATHERS), "--in-place", "--bytes",
-               ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps", scale.samples, "--json"]
+    command = ["./zero", "bench", "coll", "-n", 2, "--op", ",".join(GATHERS), "--in-place",
+               "--bytes", ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps",
+               scale.samples, "--no-limit", "--json"]
     found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
     return {f"{r['op']} {r['bytes']}": checked(r) for r in found}
 
@@ -322,7 +336,7 @@ def optimizer(scale):
         ("torch", "PyTorch AdamW", "pytorch"),
     )
     for threads in range(1, min(2, len(cores())) + 1):
-        for grad in GRADIENTS if threads > 1 else ("bf16",):
+        for grad in GRADIENTS:
             work = (scale, threads, grad)
             part = Part(f"adamw-{threads}-{grad}", "optimizer",
                         f"AdamW, gradients in {grad}, {threads} thread{'s' * (threads > 1)}",
@@ -386,7 +400,7 @@ def steps(scale):
     }
     if len(cores()) < RANKS:
         return
-    for dtype, batch, stages in (("bf16", 1, (0, 1, 2, 3)), ("bf16", 4, (0, 3)), ("fp32", 1, (3,))):
+    for dtype, batch, stages in (("bf16", 1, range(4)), ("bf16", 4, range(4)), ("fp32", 1, (3,))):
         for stage in stages:
             others = peers[stage]
             work = (scale, dtype, batch)
@@ -397,6 +411,9 @@ def steps(scale):
             for how, label, peer in others:
                 part.programs.append(Program(how, label, peer,
                                              lambda w=work, h=how: peer_step(*w, h)))
+            if stage == 3:
+                part.programs.append(Program("copied", "libzero stage 3, ZERO_MAP=0",
+                                             run=lambda w=work: zero_step(*w, 3, ZERO_MAP="0")))
             yield part
 
 
@@ -411,9 +428,9 @@ def folder():
 
 
 def zero_store(scale, op):
-    command = ["./zero", "bench", "offload", "--tier", "nvme", "--op", op, "--bytes", BLOCK, "--depth",
-               DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 1, "--beside", "",
-               "--json"]
+    command = ["./zero", "bench", "offload", "--tier", "nvme", "--op", op, "--bytes", BLOCK,
+               "--depth", DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 1,
+               "--beside", "", "--json"]
     env = environment(ZERO_NVME_PATH=folder())
     return records(run([(pinned(cores(), command), env)], scale.limit_s))[0]
 
@@ -428,7 +445,8 @@ def offload(scale):
     """Reads and writes of a disk; then steps with states elsewhere."""
     for op in ("read", "write"):
         measured = Measured(lambda op=op: {"": zero_store(scale, op)})
-        yield Part(f"offload-{op}", "offload", f"a disk's {op}s, blocks of 4 MiB, {DEPTH} under way", [
+        title = f"a disk's {op}s, blocks of 4 MiB, {DEPTH} under way"
+        yield Part(f"offload-{op}", "offload", title, [
             Program("zero", "libzero nvme, with checksums", run=measured.zero),
             Program("fio", "fio, io_uring", "fio", measured.limit),
             Program("aio", "DeepSpeed async_io (libaio)", "aio",
@@ -441,7 +459,8 @@ def offload(scale):
             ("cpu", everything, [("fsdp2-cpu", "PyTorch FSDP2, CPUOffloadPolicy", "pytorch"),
                                  ("deepspeed-cpu", "DeepSpeed, optimizer and parameters on cpu",
                                   "deepspeed")]),
-            ("nvme", "optimizer:nvme", [("deepspeed-nvme", "DeepSpeed, optimizer on nvme", "aio")])):
+            ("nvme", "optimizer:nvme",
+             [("deepspeed-nvme", "DeepSpeed, optimizer on nvme", "aio")])):
         env = {"ZERO_OFFLOAD": where}
         if name == "nvme":
             env["ZERO_NVME_PATH"] = folder()
@@ -457,22 +476,29 @@ def offload(scale):
 
 # ---- Limits --------------------------------------------------------------------------------------
 
+EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
+
 
 class Measured:
-    """A benchmark of libzero's, and in the same run what limits it, as if that were a program."""
+    """A benchmark of libzero's, and in the same run what limits it, as if that were a program:
+    whichever is asked for first runs it, the other one has its figures from there."""
 
     def __init__(self, find):
-        self.find, self.found = find, None
+        self.find, self.found, self.given_to = find, None, set()
+
+    def run(self, which):
+        if self.found is None or which in self.given_to:
+            self.found, self.given_to = self.find(), set()
+        self.given_to.add(which)
+        return self.found
 
     def zero(self):
-        self.found = self.find()
         return {key: value if isinstance(value, str) else checked(value)
-                for key, value in self.found.items()}
+                for key, value in self.run("zero").items()}
 
     def limit(self):
-        found, self.found = self.found or self.find(), None
-        return {key: r if isinstance(r, str) else r["limit_s"] for key, r in found.items()
-                if isinstance(r, str) or "limit_s" in r}
+        return {key: r if isinstance(r, str) else r["limit_s"]
+                for key, r in self.run("limit").items() if isinstance(r, str) or "limit_s" in r}
 
 
 def available_bytes():
@@ -481,10 +507,11 @@ def available_bytes():
 
 
 def limits_coll(scale, ranks):
-    """Each rank has a source and a destination in shared memory, and both again for the limit."""
+    """Each rank has a source and a destination in shared memory, and both again for the limit;
+    "map" is the gather that moves nothing."""
     most, found = available_bytes() * 0.8, {}
     sizes = [size for size in scale.limit_sizes if 4 * ranks * size < most]
-    ops = ("all_gather", "reduce_scatter", "all_reduce")
+    ops = ("all_gather", "map", "reduce_scatter", "all_reduce")
     command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", ",".join(ops),
                "--bytes", ",".join(map(str, sizes)), "--reps", scale.samples, "--json"]
     for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
@@ -496,18 +523,22 @@ def limits_coll(scale, ranks):
 
 
 def limits_optimizer(scale, threads):
-    command = ["./zero", "bench", "optimizer", "--params", scale.params, "--threads", threads,
-               "--reps", 5, "--json"]
-    env = environment(ZERO_THREADS=str(threads))
-    found = records(run([(pinned(cores()[:threads], command), env)], scale.limit_s))
-    return {r["op"]: r for r in found}
+    env, found = environment(ZERO_THREADS=str(threads)), {}
+    for grad, name in GRADIENTS.items():
+        command = ["./zero", "bench", "optimizer", "--params", scale.params, "--threads", threads,
+                   "--grad-dtype", name, "--reps", 5, "--json"]
+        for r in records(run([(pinned(cores()[:threads], command), env)], scale.limit_s)):
+            found[f"{r['op']}, gradients {grad}"] = r
+    return found
 
 
 def limits_step(scale):
     command = ["./zero", "bench", "step", "--preset", scale.preset, "--stage", 3, "--seq",
                scale.seq, "--batch", 1, "--steps", scale.limit_steps, "--json"]
     found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
-    return {r["op"]: r for r in found}
+    found = {r["op"]: r for r in found}
+    found["exposed"]["limit_s"] = EXPOSED_MOST * found["step"]["median_s"]
+    return found
 
 
 def limits_arena(scale):
@@ -524,7 +555,7 @@ def limits(scale):
              for t in range(1, min(2, len(cores())) + 1)]
     if len(cores()) >= RANKS:
         work.append(("step", f"a step of GPT-2 {scale.preset}, stage 3, {RANKS} ranks",
-                     lambda: limits_step(scale), False))
+                     lambda: limits_step(scale), True))
     work.append(("arena", "plans of the buffers of a step", lambda: limits_arena(scale), False))
     for name, title, find, limited in work:
         measured = Measured(find)

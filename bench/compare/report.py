@@ -2,9 +2,9 @@
 """Medians, spreads and ratios of what driver.py has kept, as JSON and as Markdown.
 
 A time is the median over the rounds, its spread (90 % quantile - 10 % quantile) / median, both as
-`zero bench` has them (tools/bench_stats.c). A ratio is
-the median of the ratios of single rounds, the peer's time to libzero's right before it, so that
-what slows down both in one round cancels; above 1 libzero is faster.
+`zero bench` has them (tools/bench_stats.c). A ratio is the median of the ratios of single rounds,
+the peer's time to libzero's in the same round, so that what slows down both in one round cancels;
+above 1 libzero is faster.
 """
 import os
 import platform
@@ -55,7 +55,7 @@ def machine():
 
 def versions():
     found = {peer: programs.peer_line(peer) for peer in programs.PEERS}
-    found["gcc"] = (lines_of("gcc", "-dumpfullversion") or ["unknown"])[0]
+    found["gcc"] = f"{(lines_of('gcc', '-dumpfullversion') or ['unknown'])[0]}, {flags()}"
     found["openblas"] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", "libopenblas0-pthread")
                          or ["unknown"])[0]
     found["python"] = platform.python_version()
@@ -79,16 +79,21 @@ def products():
 
 
 def cell(program, key, base, rounds):
-    """The figures of a program in one row; of the first program there is no ratio."""
-    found = [r[program].get(key) for r in rounds if program in r]
+    """The figures of a program in one row; of the first program there is no ratio. A reason that
+    is empty: this program has nothing to do with that row."""
+    def time_or_reason(r, name):
+        found = r.get(name, {})
+        return found if isinstance(found, str) else found.get(key)
+
+    found = [time_or_reason(r, program) for r in rounds]
     times = [t for t in found if isinstance(t, (int, float))]
     if not times:
-        reasons = [t for t in found if isinstance(t, str)]
-        return {"missing": reasons[0] if reasons else "not measured"}
+        return {"missing": next((t for t in found if isinstance(t, str)), "")}
     out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
+    if len(times) < len(rounds):
+        out["failed_rounds"] = len(rounds) - len(times)
     if program != base:
-        pairs = [(r[program].get(key), r[base].get(key)) for r in rounds
-                 if program in r and base in r]
+        pairs = [(time_or_reason(r, program), time_or_reason(r, base)) for r in rounds]
         ratios = [p / b for p, b in pairs
                   if isinstance(p, (int, float)) and isinstance(b, (int, float))]
         if ratios:
@@ -98,19 +103,21 @@ def cell(program, key, base, rounds):
 
 
 def summary(part, data, n_rounds):
-    rounds = data["rounds"][:n_rounds]
-    keys = []
+    kept = data["rounds"][:n_rounds]
+    rounds, keys = [r["found"] for r in kept], []
     for r in rounds:
         for found in r.values():
-            keys += [key for key in found if key not in keys]
+            keys += [key for key in found if key not in keys] if isinstance(found, dict) else []
     if part.kind in ("collectives", "transports"):
-        keys.sort(key=lambda key: (key.split(" ")[0] not in ("f32", "all_gather"), int(key.split(" ")[1])))
-    out = {"part": part.name, "kind": part.kind, "title": part.title, "load": data["load"],
-           "others": data["others"][:n_rounds], "repeated_rounds": sum(data["again"]),
-           "seconds": round(data["seconds"]), "programs": [], "rows": {}}
+        keys.sort(key=lambda key: (key.split(" ")[0] not in ("f32", "all_gather"),
+                                   int(key.split(" ")[1])))
+    out = {"part": part.name, "kind": part.kind, "title": part.title,
+           "others": [r["others"] for r in kept], "dates": sorted({r["date"] for r in kept}),
+           "commits": sorted({r["commit"] for r in kept}),
+           "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),
+           "programs": [], "rows": {}}
     for p in part.programs:
-        missing = programs.peer_line(p.peer) if not programs.installed(p.peer) else \
-            data["failed"].get(p.name)
+        missing = None if programs.installed(p.peer) else programs.peer_line(p.peer)
         out["programs"].append({"name": p.name, "label": p.label}
                                | ({"missing": missing} if missing else {}))
     for key in keys:
@@ -120,11 +127,24 @@ def summary(part, data, n_rounds):
     return out
 
 
-def results(done, settings, n_rounds, scale, date, left_out=()):
-    """left_out: the parts that were not run; they are named, so that nothing is missing silently."""
-    return {"date": date, "commit": settings["commit"], "quick": settings["quick"],
+def flags():
+    """What the C compiler was told."""
+    try:
+        text = (programs.BUILD / "Makefile").read_text()
+    except OSError:
+        return "unknown"
+    return next((line[9:] for line in text.splitlines() if line.startswith("CFLAGS = ")), "unknown")
+
+
+def results(done, settings, n_rounds, scale, left_out=()):
+    """left_out: parts that were not run; they are named, so that nothing is missing silently."""
+    parts = [summary(p, d, n_rounds) for p, d in done]
+    dates = sorted({date for part in parts for date in part["dates"]}) or ["never"]
+    return {"date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+            "commit": ", ".join(sorted({c for part in parts for c in part["commits"]})),
+            "measured": settings["measured"], "quick": settings["quick"],
             "rounds": n_rounds, "scale": vars(scale), "machine": machine(),
-            "versions": versions(), "parts": [summary(p, d, n_rounds) for p, d in done],
+            "versions": versions(), "parts": parts,
             "not_measured": [{"part": p.name, "kind": p.kind, "title": p.title}
                              for p in left_out]}
 
@@ -137,8 +157,9 @@ INTRODUCTION = """\
 
 Written by `bench/compare/run`; the same figures, and the smallest and largest ratio, are in the
 JSON file beside this one. Times are medians of {rounds} rounds, in each of which libzero and every
-peer ran once, in turn; in brackets (90 % − 10 % quantile) / median. Ratios are a peer's time to
-libzero's in the same round, medians again: above 1 libzero is faster.
+peer ran once, each round in another order; in brackets (90 % − 10 % quantile) / median. Ratios are
+a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Part by part
+it says how much of a processor others took, or the host of a virtual machine, while a program ran.
 
 | | |
 |---|---|
@@ -147,11 +168,13 @@ libzero's in the same round, medians again: above 1 libzero is faster.
 NOTES = {
     "collectives": """\
 Bytes are those of the full message. In place and out of place were both measured; the faster one
-counts, for every program. Ranks are bound to a core each where there are enough; with more ranks
-than cores Open MPI yields (`mpi_yield_when_idle`); MPICH and gloo, which cannot, are left out.
-Samples and buffers are those of `zero bench coll`: the same buffers again and again, small
-operations in a row. MPI and gloo take any memory, libzero's buffers lie in memory that its plugin
-has allocated.
+counts, for every program; for a reduce_scatter of MPI's the fastest one of
+`MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Ranks are bound to a core each
+where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's are not
+bound and yield (`mpi_yield_when_idle`); MPICH, which polls without yielding, and gloo, which takes
+half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`: the same buffers again and again, small
+operations in a row, so that what fits into the caches comes from there. MPI and gloo take any
+memory, libzero's buffers lie in memory that its plugin has allocated.
 """,
     "transports": """\
 Two ranks on this machine, the messages through UCX or libfabric, in place, fp32. The bare exchange
@@ -165,15 +188,18 @@ AdamW on {params} parameters in bf16; fp32 master copy, momentum and variance. P
 have {tensors} tensors. Gradients in bf16 have to be turned into fp32 for both, which counts, except
 for "no master copy": there DeepSpeed updates bf16 parameters in place and moves 22 bytes per
 parameter instead of 28, for less precise results. Norm and clipping are left out on all sides.
+All use large pages where the kernel gives them when asked (PyTorch: `THP_MEM_ALLOC_ENABLE`).
 """,
     "steps": """\
 GPT-2 of the same shape ({preset}, sequences of {seq} tokens), two ranks with one thread, each bound
 to one core with all its helper threads; the norm of the gradient is clipped to 1, AdamW. bf16 means
 parameters, and gradients on the wire, in bf16 and fp32 master copies. What differs: in bf16 PyTorch
-also keeps activations in bf16; zero-gpt2 keeps them in fp32. Both multiply in bf16 with oneDNN where
-the processor has instructions for it and, for zero-gpt2, where its line above says so; otherwise
+also keeps activations in bf16; zero-gpt2 keeps them in fp32. Both multiply in bf16 with oneDNN
+where the processor has instructions for it and, for zero-gpt2, where its line above says so; otherwise
 zero-gpt2 widens to fp32. In fp32 both do the same work, each with its own BLAS. Every program also
-starts anew in each round; its first {warmup} steps do not count.
+starts anew in each round; its first {warmup} steps do not count. With `ZERO_MAP=0` libzero gathers
+parameters by copying them instead of mapping the owners' memory. PyTorch and DeepSpeed use large
+pages as above.
 """,
     "offload": """\
 A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), read and written one
@@ -186,8 +212,9 @@ counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keep
 libzero alone, beside what limits it: plain loops with the same loads and stores, measured in turn
 with it in the same run (`zero bench`). The bold ratio is the limit's time to libzero's: 0.9 is 90 %
 of the limit, above 1 libzero is better to the memory than those loops. Collectives are of fp32 in
-shm; with more ranks than cores both take turns on them. Of a step `exposed` is what it waits for
-with nothing to compute.
+shm; with more ranks than cores both take turns on them. "map" is a gather that moves nothing. Of a
+step `exposed` is what the rank that waits longest waits for with nothing to compute; 5 % of the
+step are its limit.
 """,
 }
 
@@ -202,7 +229,8 @@ def time_text(seconds):
 def figure(found):
     if "missing" in found:
         return "–"
-    text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %)"
+    text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %)" + (
+        f", failed in {found['failed_rounds']} rounds" if "failed_rounds" in found else "")
     return text + (f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else "")
 
 
@@ -237,23 +265,36 @@ def reasons(parts):
                    for text, where in found.items())
 
 
+def others_line(part):
+    seen = [max(r.values()) for r in part["others"] if r]
+    return f"Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
+           f"{100 * median(seen):.0f} %.\n\n" if seen else ""
+
+
 def collectives_table(part):
     names = [p["name"] for p in part["programs"]]
     rows = []
     for key, row in part["rows"].items():
         dtype, size = key.split(" ")
         rows.append([dtype, size_text(int(size)), *(figure(row[name]) for name in names)])
-    return f"\n### {part['title']}\n\n" + table(
+    return f"\n### {part['title']}\n\n{others_line(part)}" + table(
         ["", "bytes", *(p["label"] for p in part["programs"])], rows)
 
 
 def limits_table(part):
-    rows = []
+    rows, sized = [], False
     for key, row in part["rows"].items():
-        name, _, size = key.partition(" ")
-        rows.append([name + (", " + size_text(int(size)) if size else ""),
-                     *(figure(row[p["name"]]) for p in part["programs"])])
-    return f"\n### {part['title']}\n\n" + table(["", *(p["label"] for p in part["programs"])], rows)
+        name, _, size = key.rpartition(" ")
+        found = [figure(row[p["name"]]) for p in part["programs"]]
+        if size.isdigit():
+            sized = True
+            time = row[part["programs"][0]["name"]].get("median_s", 0)
+            rows.append([f"{name}, {size_text(int(size))}", *found,
+                         f"{1e9 * time / int(size):.3g}" if time and name != "map" else "–"])
+        else:
+            rows.append([key, *found])
+    header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
+    return f"\n### {part['title']}\n\n{others_line(part)}" + table(header, rows)
 
 
 def list_table(part, params):
@@ -272,7 +313,8 @@ def list_table(part, params):
         rows.append([p["label"], time_text(found["median_s"]), *per,
                      f"{100 * found['spread']:.0f} %", ratio])
     per = ["ns per parameter"] if params else []
-    return f"\n### {part['title']}\n\n" + table(["", "time", *per, "spread", "to libzero"], rows)
+    return f"\n### {part['title']}\n\n{others_line(part)}" + table(
+        ["", "time", *per, "spread", "to libzero"], rows)
 
 
 def markdown(found):
@@ -280,12 +322,13 @@ def markdown(found):
     text = INTRODUCTION.format(**found)
     kind = "" if found["quick"] is False and found["rounds"] >= 7 else " — **not for publication**"
     facts = [("date, commit", f"{found['date']}, {found['commit']}{kind}"),
+             ("sources that are measured", found["measured"]),
              ("processor", f"{m['processor']}, {m['cores_used']} cores used of {m['processors']} "
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
-             ("load", "before each round, least to most: " + load_text(found["parts"])),
-             ("others", others_text(found["parts"]))]
+             ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
+                           "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
     titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
@@ -305,16 +348,3 @@ def markdown(found):
         if missing:
             text += f"\nNot measured:\n\n{missing}"
     return text
-
-
-def others_text(parts):
-    seen = [x for part in parts for x in part.get("others", [])]
-    again = sum(part.get("repeated_rounds", 0) for part in parts)
-    return "processes that wanted to run besides, in the rounds that count: " \
-           f"{sum(x == 0 for x in seen)} rounds with none, most {max(seen, default=0)}; " \
-           f"{again} disturbed rounds were repeated"
-
-
-def load_text(parts):
-    loads = [x for part in parts for x in part["load"]]
-    return f"{min(loads)} to {max(loads)}" if loads else "–"

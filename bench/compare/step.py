@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of GPT-2 with PyTorch or DeepSpeed on the processor; rank 0 writes a JSON record.
 
-    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|fsdp2-cpu|deepspeed-1|deepspeed-2
-                  |deepspeed-3|deepspeed-cpu|deepspeed-nvme
+    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|fsdp2-cpu|deepspeed-1
+                  |deepspeed-2|deepspeed-3|deepspeed-cpu|deepspeed-nvme
             [--preset 124M] [--dtype bf16] [--seq 256] [--batch 1] [--warmup 2] [--steps 3]
             --text FILE
 
 One process per rank, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment. With bf16
 all have bf16 parameters and gradients on the wire and fp32 master copies, momentum and variance,
 as zero-gpt2 does; but ddp-autocast, the usual recipe, keeps parameters, gradients and what goes
-over the wire in fp32 and multiplies in bf16. The norm of the gradient is clipped to 1. A step is timed on rank 0 from the
-tokens to the end of the update, with the sum of the losses over the ranks.
+over the wire in fp32 and multiplies in bf16. The norm of the gradient is clipped to 1. A step is
+timed on rank 0 from the tokens to the end of the update, with the sum of the losses over the ranks.
 """
 import argparse
 import json

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/compare makes of rounds: quantiles, disturbed rounds, parts that were not measured. No
-peer is needed: the programs here are functions."""
+"""What bench/compare makes of rounds: quantiles, disturbed and broken rounds, programs that fail,
+parts that were not measured. No peer is needed: the programs here are functions."""
 import io
 import contextlib
 import os
 import pathlib
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import support
@@ -19,7 +21,7 @@ import programs  # noqa: E402
 import report  # noqa: E402
 
 programs.OUT = pathlib.Path(support.path("compare"))
-SETTINGS = {"commit": "0", "quick": False, "scale": "0", "peers": {}}
+SETTINGS = {"measured": "0", "quick": False, "scale": "0", "peers": {}}
 
 
 def near(a, b):
@@ -42,9 +44,9 @@ def part_of(runs):
 
 
 def measured(part, others, rounds):
-    """The state after a run in which so many others ran before each program."""
+    """The state after a run in which others took so much of a processor beside each program."""
     state, seen = driver.State(part, SETTINGS), iter(others)
-    driver.others = lambda: next(seen)
+    driver.Watch = lambda: SimpleNamespace(others=lambda: next(seen))
     with contextlib.redirect_stdout(io.StringIO()):
         driver.run_part(part, state, SimpleNamespace(rounds=rounds), 1e18)
     return state.data
@@ -53,19 +55,108 @@ def measured(part, others, rounds):
 def disturbed():
     runs = []
     data = measured(part_of(runs), [0, 2, 0, 0], 3)
-    ok(len(runs) == 4 and data["again"] == [0, 1, 0] and data["others"] == [0, 0, 0]
-       and [r["zero"][""] for r in data["rounds"]] == [0.5, 1.5, 2.0],
+    ok(len(runs) == 4 and data["repeated"] == 1
+       and [r["others"]["zero"] for r in data["rounds"]] == [0, 0, 0]
+       and [r["found"]["zero"][""] for r in data["rounds"]] == [0.5, 1.5, 2.0],
        "a round in which others ran is done again", data)
     driver.State(part_of(runs), SETTINGS).path.unlink()
     runs = []
     data = measured(part_of(runs), [1, 1, 3], 1)
-    ok(len(runs) == 3 and data["again"] == [2] and data["others"] == [3],
-       "twice at most, and then it says so", data)
+    ok(len(runs) == 2 and data["repeated"] == 1 and data["rounds"][0]["others"] == {"zero": 1},
+       "once at most, and then it says so", data)
+    driver.State(part_of(runs), SETTINGS).path.unlink()
+
+
+REAL_WATCH = driver.Watch
+
+
+def watched():
+    """What we have started is ours once it has ended; until then nobody can tell."""
+    spin = [sys.executable, "-c", "import time\nt = time.process_time() + 0.5\n"
+            "while time.process_time() < t: pass"]
+    before = driver.ours_s()
+    subprocess.run(spin, check=True)
+    ours = driver.ours_s() - before
+    orphan = subprocess.Popen(spin)  # as somebody else's: it has not been waited for
+    watch = REAL_WATCH()
+    time.sleep(0.4)
+    beside = watch.others()
+    orphan.wait()
+    ok(ours >= 0.5 and beside > 0.2, "what others take is seen, and what is ours", ours, beside)
+
+
+def in_turn():
+    """Two programs, the second one broken off in the third round, and one that fails at times."""
+    order, ends = [], [0]
+
+    def program(name, fails=()):
+        def run():
+            order.append(name)
+            n = order.count(name)
+            if name == "peer" and n == 3 and not ends[0]:
+                ends[0] = 1
+                raise KeyboardInterrupt
+            if n in fails:
+                raise programs.Failed("no luck")
+            return {"": float(n)}
+        return programs.Program(name, name, run=run)
+
+    part = programs.Part("turns", "steps", "a part", [program("zero"), program("peer")])
+    zeros = iter(lambda: 0, 1)
+    try:
+        measured(part, zeros, 4)
+    except KeyboardInterrupt:
+        pass
+    kept = len(driver.State(part, SETTINGS).data["rounds"])
+    data = measured(part, zeros, 4)
+    ok(kept == 2 and len(data["rounds"]) == 4 and order[:6] == ["zero", "peer", "peer", "zero",
+                                                               "zero", "peer"]
+       and order[6:8] == ["zero", "peer"],
+       "each round has another order, and one that was broken off is done again as a whole", order)
+    other = SETTINGS | {"measured": "1"}
+    ok(not driver.State(part, other).data["rounds"] and driver.State(part, SETTINGS).data["rounds"],
+       "another commit begins anew, and takes nothing away")
+
+    order.clear()
+    part = programs.Part("luck", "steps", "a part", [program("zero"), program("once", (2,)),
+                                                     program("never", range(99))])
+    data = measured(part, zeros, 4)
+    row = report.summary(part, data, 4)["rows"][""]
+    ok(order.count("once") == 5 and row["once"]["rounds"] == 4,
+       "what fails once is tried again", order)
+    ok(order.count("never") == 4 and "no luck" in row["never"]["missing"]
+       and row["zero"]["rounds"] == 4, "what fails in two rounds is left out, with the reason", row)
+    options = SimpleNamespace(rounds=4)
+    ok(driver.complete(part, SETTINGS, options) and not driver.complete(
+        programs.Part("luck", "steps", "", part.programs[2:]), SETTINGS, options),
+       "what libzero fails in is not published")
+
+
+def paired():
+    """A figure and its limit are of one run, whichever is asked for first."""
+    runs = []
+
+    def find():
+        runs.append(1)
+        return {"": {"median_s": float(len(runs)), "limit_s": float(len(runs)), "check": "ok"}}
+    m = programs.Measured(find)
+    got = [m.zero(), m.limit(), m.limit(), m.zero(), m.zero(), m.limit()]
+    ok([g[""] for g in got] == [1, 1, 2, 2, 3, 3], "a limit is that of the same run", got)
+
+
+def unchecked():
+    for check in ("off", "failed", "wrong"):
+        try:
+            programs.checked({"op": "all_gather", "bytes": 4096, "median_s": 1, "check": check})
+            said = "nothing"
+        except programs.Failed as error:
+            said = str(error)
+        ok(all(w in said for w in ("all_gather", "4096", check)), "a result that is not right", said)
 
 
 def left_out():
     part = part_of([])
-    found = {"date": "", "commit": "0", "quick": False, "rounds": 7, "versions": {},
+    found = {"date": "", "commit": "0", "measured": "0", "quick": False, "rounds": 7, "versions": {},
              "scale": vars(programs.Scale()),
              "machine": {k: "" for k in ("processor", "L2", "L3", "virtual", "kernel", "cores_used",
                                          "processors", "memory_GiB")} | {"instructions": []},
@@ -79,9 +170,11 @@ def left_out():
     rounds = [{"zero": {"all_gather 1048576": 2.0}, "limit": {"all_gather 1048576": 1.0}}] * 3
     limits = programs.Part("limits-x", "limits", "collectives", [
         programs.Program("zero", "libzero"), programs.Program("limit", "limit")])
-    data = driver.State(part, SETTINGS).fresh | {"rounds": rounds}
+    data = driver.State(part, SETTINGS).fresh | {"rounds": [
+        {"found": found, "others": {}, "date": "", "commit": ""} for found in rounds]}
     row = report.limits_table(report.summary(limits, data, 3))
-    ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** |" in row, "beside its limit", row)
+    ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** | 1.91e+03 |" in row,
+       "beside its limit", row)
 
 
 def real():
@@ -96,12 +189,16 @@ def real():
             found = [str(error)]
         ok(all(f and isinstance(f, dict) for f in found)
            and all(isinstance(v, (int, float)) for f in found for v in f.values())
-           and (len(found) == 1 or set(found[0]) == set(found[1])),
+           and (len(found) == 1 or set(found[0]) >= set(found[1]) and found[1]),
            f"{part.name}: seconds, of the limit for the same keys", found)
 
 
 quantiles()
+watched()
 disturbed()
+in_turn()
+paired()
+unchecked()
 left_out()
 real()
 support.done()
