@@ -225,7 +225,7 @@ static struct ofi *ofi_new(const struct zero__voice *voice, const struct zero_co
 
     if (!ofi)
         return NULL;
-    ofi->p2p = (struct zero__p2p){.ops = &ops, .lost = -1};
+    ofi->p2p = (struct zero__p2p){.ops = &ops};
     ofi->voice = *voice;
     ofi->rank = params->oob->rank;
     ofi->ranks = params->oob->ranks;

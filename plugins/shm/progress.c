@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One turn gives every communicator a bounded piece of work and collects completions. A caller that
- * waits takes turns, lets others run after a few empty ones, and sleeps at its bell soon after: a
- * rank without a core of its own must not keep one from the rank that it waits for.
+ * waits takes turns, lets others run after a few empty ones, and sleeps at its bell at last: a rank
+ * without a core of its own must not keep one from the rank that it waits for.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "shm.h"
-
-#define SPINS 32  /* empty turns before the first yield: a few microseconds */
-#define YIELDS 64 /* before sleeping */
 
 int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
 {
@@ -169,41 +165,39 @@ static void sleep_at_bell(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
     zero__bell_leave(bell);
 }
 
-static void breathe(unsigned idle)
+static bool is_over(const struct zero_comm_ctx *ctx)
 {
-    if (idle >= SPINS)
-        sched_yield();
-#if defined(__x86_64__)
-    else
-        __builtin_ia32_pause();
-#endif
+    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->completed != comm->posted)
+            return false;
+    return true;
 }
 
 int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                        int64_t timeout_ns)
 {
     int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
-    unsigned idle = 0;
+    bool news, sleeps = false;
     uint32_t n;
-    bool news;
 
+    zero__idle_begin(&ctx->idle);
     for (;;) {
-        if (idle < SPINS + YIELDS)
-            n = take_turn(ctx, cqes, max, &news);
-        else
+        if (sleeps)
             sleep_at_bell(ctx, cqes, max, until, &n, &news);
+        else
+            n = take_turn(ctx, cqes, max, &news);
         if (n)
             return (int)n;
         if (atomic_load(&ctx->aborted))
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
         if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, 0))
             return 0;
-        if (news) {
-            idle = 0;
+        sleeps = false;
+        if (zero__idle_spins(&ctx->idle, news))
             continue;
-        }
-        if (idle >= SPINS && zero__clock_ns() >= until)
+        int64_t now = zero__clock_ns();
+        if (now >= until)
             return 0;
-        breathe(idle++);
+        sleeps = zero__idle_sleeps(&ctx->idle, now, !is_over(ctx));
     }
 }

@@ -20,6 +20,7 @@
 #include "../common/bell.h"
 #include "../common/coll.h"
 #include "../common/fingerprint.h"
+#include "../common/idle.h"
 
 #ifndef SHM_NAME /* a test compiles it under another name */
 #define SHM_NAME "shm"
@@ -154,6 +155,7 @@ struct zero_comm_ctx {
     struct shm_table table;
     struct shm_notice *notices; /* of all ranks; a rank without memory has to take part, too */
     _Atomic uint32_t woken, aborted;
+    struct zero__idle idle; /* of progress */
     struct zero_mr *mrs;
     struct zero_mr **regions; /* by number; NULL where one was freed */
     uint32_t n_regions;

@@ -44,11 +44,16 @@ static void peer_lost(void *arg, ucp_ep_h ep, ucs_status_t status)
     struct zero__p2p *t = &peer->ucx->p2p;
 
     (void)ep;
-    if (t->lost >= 0)
+    if (peer->lost)
         return;
-    t->lost_err = zero__ucx_errno(status);
-    t->lost = peer->rank;
+    peer->lost = zero__ucx_errno(status);
+    t->n_lost++;
     t->n_ended++; /* something to look at */
+}
+
+static int lost(const struct zero__p2p *t, int32_t peer)
+{
+    return ((const struct ucx *)(const void *)t)->peers[peer].lost;
 }
 
 static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool local)
@@ -64,7 +69,6 @@ static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool l
     ucs_status_t status;
 
     peer->ucx = ucx;
-    peer->rank = p;
     peer->local = local;
     status = ucp_ep_create(ucx->worker, &params, &peer->ep);
     if (status == UCS_OK)
@@ -154,6 +158,7 @@ static const struct zero__p2p_ops ops = {
     .recv = zero__ucx_recv,
     .cancel = zero__ucx_cancel,
     .progress = zero__ucx_progress,
+    .lost = lost,
     .wait = zero__ucx_wait,
     .wake = zero__ucx_wake,
     .reg = zero__ucx_reg,
@@ -168,7 +173,7 @@ static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_co
 
     if (!ucx)
         return NULL;
-    ucx->p2p = (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST, .lost = -1};
+    ucx->p2p = (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST};
     ucx->voice = *voice;
     ucx->rank = params->oob->rank;
     ucx->ranks = params->oob->ranks;

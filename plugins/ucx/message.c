@@ -88,9 +88,13 @@ int zero__ucx_progress(struct zero__p2p *t)
 {
     ucp_worker_h worker = ucx_of(t)->worker;
 
-    for (int i = 0; i < ROUNDS && ucp_worker_progress(worker); i++)
-        ;
-    return 0;
+    const uint64_t ended = t->n_ended;
+    int i = 0;
+
+    /* A round may copy a piece of a large message; what has ended may let a peer begin its own. */
+    while (i < ROUNDS && t->n_ended == ended && ucp_worker_progress(worker))
+        i++;
+    return i; /* pieces count, too */
 }
 
 void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns)

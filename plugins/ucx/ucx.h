@@ -16,7 +16,7 @@
 struct ucx_peer {
     struct ucx *ucx;
     ucp_ep_h ep; /* NULL for this rank */
-    int32_t rank;
+    int lost;   /* how the connection broke, 0: it did not */
     bool local; /* on this machine */
 };
 

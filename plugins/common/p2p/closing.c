@@ -66,7 +66,7 @@ static bool all_left(const struct zero_comm *comm)
 {
     for (int32_t p = 0; p < comm->ranks; p++)
         if (p != comm->rank && !zero__p2p_has_left(&comm->peers[p]) &&
-            comm->ctx->t->lost != comm->world[p])
+            !zero__p2p_lost(comm->ctx->t, comm->world[p]))
             return false;
     return true;
 }

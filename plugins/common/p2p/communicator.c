@@ -180,7 +180,9 @@ static int comm_number(struct zero_comm_ctx *ctx, const struct p2p_notice *all, 
         *id = all[p].next_id > *id ? all[p].next_id : *id;
     if (*id >= P2P_IDS)
         return zero__say(&ctx->voice, -ENOSPC,
-                         "split: %u communicators were made already, the most", *id);
+                         "split: %u communicators were made already, and numbers of closed ones "
+                         "are not used again: make them once and keep them, or open a new context",
+                         *id);
     ctx->next_id = *id + 1;
     return 0;
 }

@@ -89,9 +89,9 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
         if (ctx->broken)
             return ctx->broken;
         if (zero__clock_ns() >= until)
-            return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
-                             call_name(mine->call),
-                             comm->world[heard < comm->ranks ? heard : sent]);
+            return zero__p2p_fail(comm, -ETIMEDOUT, "%s: rank %d does not take part",
+                                  call_name(mine->call),
+                                  comm->world[heard < comm->ranks ? heard : sent]);
         idle = news ? 0 : idle + 1;
         if (idle < IDLE_TURNS)
             sched_yield();

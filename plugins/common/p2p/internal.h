@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "../fingerprint.h"
+#include "../idle.h"
 #include "p2p.h"
 
 #define P2P_SLOTS 64u /* posted and not completed; a power of two */
@@ -235,6 +236,7 @@ struct zero_comm_ctx {
     int64_t timeout_ns;
     uint32_t next_id;
     atomic_bool aborted, woken;
+    struct zero__idle idle; /* of progress */
     int32_t left; /* a rank that aborted, -1: none */
     int broken;   /* an error of the transport */
     struct zero_mr *mrs;
@@ -342,6 +344,11 @@ static inline struct p2p_run *zero__p2p_run_at(struct zero_comm *comm, uint64_t 
 }
 
 /* It has closed the communicator, and all it said before was heard. */
+static inline int zero__p2p_lost(const struct zero__p2p *t, int32_t peer)
+{
+    return t->n_lost ? t->ops->lost(t, peer) : 0;
+}
+
 static inline bool zero__p2p_has_left(const struct p2p_peer *peer)
 {
     return peer->bye && peer->n_heard >= peer->last_word;

@@ -47,8 +47,13 @@ struct zero__p2p_ops {
                 void *handle, struct zero__p2p_op *op);
     /* Asks for a receive to end, with -ECANCELED if nothing has come. */
     void (*cancel)(struct zero__p2p *t, struct zero__p2p_op *op);
-    /* Moves messages on. Returns a negative errno when the transport is broken. */
+    /*
+     * Moves messages on. Returns a negative errno when the transport is broken, else whether
+     * something moved, as far as it knows.
+     */
     int (*progress)(struct zero__p2p *t);
+    /* How the connection to a peer broke, 0: it did not. NULL where n_lost stays 0. */
+    int (*lost)(const struct zero__p2p *t, int32_t peer);
     /* Sleeps until there may be something for progress() or wake() was called. */
     void (*wait)(struct zero__p2p *t, int64_t timeout_ns);
     void (*wake)(struct zero__p2p *t);
@@ -67,8 +72,7 @@ struct zero__p2p {
     const struct zero__p2p_ops *ops;
     uint64_t max_message; /* bytes of one send */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
-    int32_t lost;         /* a peer whose connection broke, -1: none; then lost_err says how */
-    int lost_err;
+    int32_t n_lost;       /* peers whose connection broke; lost() says which */
     char way[96]; /* of the data, and what chooses another one; for people, may be empty */
 };
 

@@ -2,17 +2,13 @@
 /*
  * One turn moves the transport on, then every communicator in which a message has ended, by a
  * bounded piece of work. A caller that waits takes turns, lets others run after a few empty ones,
- * and sleeps in the transport soon after.
+ * and sleeps in the transport at last.
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
-#include "../bell.h"
 #include "internal.h"
 
-#define SPINS 32                        /* empty turns before the first yield */
-#define YIELDS 64                       /* before sleeping */
 #define SHORT_NS (INT64_C(1000) * 1000) /* of a sleep when something is to be tried again */
 
 static void move_on(struct zero_comm *comm, uint64_t *budget)
@@ -75,15 +71,16 @@ static void break_all(struct zero_comm_ctx *ctx)
                            strerror(-ctx->broken));
 }
 
-static void lose_peer(struct zero_comm_ctx *ctx)
+/* A communicator fails with the first of its peers that is lost; others go on. */
+static void lose_peers(struct zero_comm_ctx *ctx)
 {
-    const struct zero__p2p *t = ctx->t;
-
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        for (int32_t p = 0; p < comm->ranks && !comm->err; p++)
-            if (comm->world[p] == t->lost)
-                zero__p2p_fail(comm, -ECONNRESET, "the connection to rank %d broke: %s%s", t->lost,
-                               strerror(-t->lost_err), t->way);
+        for (int32_t p = 0; p < comm->ranks && !comm->err; p++) {
+            int err = zero__p2p_lost(ctx->t, comm->world[p]);
+            if (err)
+                zero__p2p_fail(comm, -ECONNRESET, "the connection to rank %d broke: %s%s",
+                               comm->world[p], strerror(-err), ctx->t->way);
+        }
 }
 
 uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max, bool *news)
@@ -97,11 +94,11 @@ uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
         ctx->broken = err;
     if (ctx->broken)
         break_all(ctx);
-    if (t->lost >= 0)
-        lose_peer(ctx);
+    if (t->n_lost)
+        lose_peers(ctx);
     if (atomic_load(&ctx->aborted))
         zero__p2p_abort_all(ctx);
-    *news = t->n_ended != before;
+    *news = err > 0 || t->n_ended != before;
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next) {
         if (comm->seen == t->n_ended && !comm->stirred && !comm->err)
             continue;
@@ -145,9 +142,9 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
                        int64_t timeout_ns)
 {
     int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0, now;
-    unsigned idle = 0;
     bool news;
 
+    zero__idle_begin(&ctx->idle);
     for (;;) {
         uint32_t n = zero__p2p_turn(ctx, cqes, max, &news);
         if (n)
@@ -158,15 +155,12 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
             return ctx->broken;
         if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, false))
             return 0;
-        idle = news ? 0 : idle + 1;
-        if (idle <= SPINS)
+        if (zero__idle_spins(&ctx->idle, news))
             continue;
         now = zero__clock_ns();
         if (now >= until)
             return 0;
-        if (idle <= SPINS + YIELDS)
-            sched_yield();
-        else
+        if (zero__idle_sleeps(&ctx->idle, now, !is_over(ctx)))
             ctx->t->ops->wait(ctx->t, nap_ns(ctx, until - now));
     }
 }
