@@ -31,4 +31,9 @@ static inline int zero__round_up(uint64_t a, uint64_t step, uint64_t *r)
     return rest ? zero__add(a, step - rest, r) : (*r = a, 0);
 }
 
+static inline uint64_t zero__least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 #endif

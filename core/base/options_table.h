@@ -50,6 +50,10 @@ ZERO__OPTION(EPS, eps, REAL, "1e-8", "[1e-30,1]", "Optimizer",
 ZERO__OPTION(MOMENTUM, momentum, REAL, "0", "[0,1)", "Optimizer", "Momentum of sgd")
 ZERO__OPTION(CLIP, clip, REAL, "0", "[0,1e30]", "Optimizer",
              "Largest global norm of the gradient; 0: no clipping")
+ZERO__OPTION(UPDATE_AT, update_at, CHOICE, "end", "end|backward", "Optimizer",
+             "When optimizer states outside the device are updated: at the end of a step, or "
+             "beside its last backward pass, unit by unit as gradients are reduced, which needs no "
+             "room for those, but can neither clip nor skip a step whose gradients overflow")
 ZERO__OPTION(LOSS_SCALE, loss_scale, REAL, "dynamic", "dynamic=0 [1e-30,1e30]", "Optimizer",
              "Factor of the loss of fp16 models, or dynamic")
 ZERO__OPTION(LOSS_SCALE_INIT, loss_scale_init, REAL, "65536", "[1e-30,1e30]", "Optimizer",

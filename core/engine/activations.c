@@ -12,8 +12,6 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
-#define NOWHERE UINT64_MAX
-
 int zero_activation_add(struct zero_runtime *rt, const struct zero_activation_desc *desc,
                         uint32_t *activation)
 {
@@ -29,7 +27,7 @@ int zero_activation_add(struct zero_runtime *rt, const struct zero_activation_de
 void zero__activations_open(struct zero_runtime *rt)
 {
     for (uint32_t i = 0; i < rt->model.n_buffers; i++)
-        rt->activations[i] = (struct activation){.taken = NOWHERE};
+        rt->activations[i] = (struct activation){.taken = ZERO__NOWHERE};
 }
 
 void zero__activations_use(struct zero_runtime *rt, const struct zero__op *op)
@@ -90,12 +88,12 @@ static int open_one(struct zero_runtime *rt, uint32_t i, int consumed)
     int err = 0;
 
     a->consumed = consumed;
-    if (consumed && a->taken == NOWHERE && rt->body->away[i] == ZERO_NONE) {
+    if (consumed && a->taken == ZERO__NOWHERE && rt->body->away[i] == ZERO_NONE) {
         a->now = zero__address(rt, rt->body, rt->body->declared[i], 0);
         return 0;
     }
-    if (a->taken == NOWHERE)
-        err = zero__deviate_take(rt, rt->model.buffers[i].desc.bytes, &a->taken);
+    if (a->taken == ZERO__NOWHERE)
+        err = zero__pool_take(rt, rt->model.buffers[i].desc.bytes, &a->taken);
     if (err)
         return zero__while(err, "activation %s", rt->model.buffers[i].name);
     a->now = rt->slabs[SLAB_TRANSIENTS].base + a->taken;
@@ -112,7 +110,8 @@ int zero__activations_deviate(struct zero_runtime *rt, uint32_t unit, uint32_t p
         if (!rt->model.buffers[i].activation)
             continue;
         /* The program saw no use that consumes it, so the room is another's by now. */
-        if (a->bytes && a->taken == NOWHERE && rt->body->away[i] == ZERO_NONE && !stays(rt, i))
+        if (a->bytes && a->taken == ZERO__NOWHERE && rt->body->away[i] == ZERO_NONE &&
+            !stays(rt, i))
             a->bytes = 0;
         int saved = a->bytes != 0;
         if (saved ? d->to_unit == unit && d->to_pass == pass
@@ -131,9 +130,9 @@ int zero__activations_deviate_end(struct zero_runtime *rt)
         if (a->now && a->bytes && !a->consumed && rt->body->away[i] != ZERO_NONE && !err)
             err = move(rt, i, 1);
         int kept = a->bytes && !a->consumed && rt->body->away[i] == ZERO_NONE;
-        if (a->taken != NOWHERE && (!kept || rt->phase == PHASE_EVAL)) {
-            zero__deviate_drop(rt, a->taken);
-            a->taken = NOWHERE;
+        if (a->taken != ZERO__NOWHERE && (!kept || rt->phase == PHASE_EVAL)) {
+            zero__pool_drop(rt, a->taken);
+            a->taken = ZERO__NOWHERE;
         }
         a->now = NULL;
     }

@@ -102,9 +102,46 @@ static void recipe_make(struct zero_runtime *rt)
     } else {
         r->n_moments = moments[rt->optimizer];
     }
+    r->early = zero__option_int(o, ZERO__OPT_UPDATE_AT) == ZERO__UPDATE_BACKWARD;
     /* An application's own optimizer is given fp32. */
     r->halves = rt->optimizer != ZERO__CALLBACK;
     r->state_dtype = zero__option_int(o, ZERO__OPT_STATE_DTYPE) ? ZERO_BF16 : ZERO_F32;
+}
+
+/*
+ * With the states laid out: whether anything is updated beside the backward pass, which then knows
+ * nothing of the other gradients.
+ */
+static int early_check(struct zero_runtime *rt)
+{
+    double clip = zero__option_real(rt->options, ZERO__OPT_CLIP);
+    uint32_t n = 0;
+
+    for (uint32_t u = 0; u < rt->model.n_units && rt->recipe.early; u++)
+        n += (uint32_t)zero__unit_is_early(&rt->model, &rt->states, u);
+    if (rt->recipe.early && !n)
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+                  "ZERO_UPDATE_AT=backward changes nothing: no optimizer states lie outside the "
+                  "device");
+    rt->recipe.early = n > 0;
+    if (!n)
+        return 0;
+    if (clip > 0)
+        return zero__fail(-EINVAL,
+                          "ZERO_CLIP is %g and ZERO_UPDATE_AT backward: clipping needs the norm of "
+                          "all gradients before the first update; set ZERO_CLIP=0 or "
+                          "ZERO_UPDATE_AT=end", clip);
+    if (rt->model.train_dtype == ZERO_F16 &&
+        zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE) == 0)
+        return zero__fail(-EINVAL,
+                          "ZERO_LOSS_SCALE is dynamic and ZERO_UPDATE_AT backward: a step that "
+                          "overflows could not be skipped; set ZERO_LOSS_SCALE to a number, train "
+                          "in bf16, or set ZERO_UPDATE_AT=end");
+    if (rt->optimizer == ZERO__CALLBACK)
+        return zero__fail(-EINVAL,
+                          "ZERO_UPDATE_AT is backward, and an optimizer by callback is not called "
+                          "beside the application: set ZERO_UPDATE_AT=end");
+    return 0;
 }
 
 static int arrays_make(struct zero_runtime *rt)
@@ -162,6 +199,8 @@ static int compile(struct zero_runtime *rt)
         err = zero__spread(rt);
     if (!err)
         err = zero__states_build(&rt->model, &rt->recipe, &rt->states);
+    if (!err)
+        err = early_check(rt);
     if (!err)
         err = zero__callback_create(rt);
     return err ? err : zero__program_install(rt);
@@ -235,6 +274,10 @@ int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr)
     if (!(lr >= 0 && lr <= 1e6f))
         return zero__fail(-EINVAL, "group %s: learning rate %g must lie in [0, 1e6]",
                           rt->model.groups[group].name, (double)lr);
+    if (zero__step_updates(rt))
+        return zero__fail(-EBUSY,
+                          "the update of this step runs beside its last micro-batch "
+                          "(ZERO_UPDATE_AT=backward): call zero_set_lr() before that begins");
     rt->model.groups[group].hyper.lr = lr;
     return 0;
 }

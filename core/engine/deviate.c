@@ -2,9 +2,9 @@
 /*
  * A step whose order differs from the program, on all ranks alike. What was issued is drained (it
  * depends on the calls so far alone, so all ranks have issued the same), prefetching stops, and
- * every use then gathers and reduces by itself, one op at a time. The transients' slab serves as a
- * pool of pages; declared buffers keep their planned places. The order is recorded and becomes the
- * program of the next step. This path allocates memory of the host; it is the exception.
+ * every use then gathers and reduces by itself, one op at a time, in places that pool.c finds. The
+ * order is recorded and becomes the program of the next step. This path allocates memory of the
+ * host; it is the exception.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include "base/grow.h"
 #include "base/status.h"
 #include "engine/runtime.h"
-
-#define NOWHERE UINT64_MAX
 
 int zero__deviate_create(struct zero_runtime *rt)
 {
@@ -34,7 +32,7 @@ void zero__deviate_free(struct zero_runtime *rt)
 {
     struct deviation *d = &rt->dev_step;
 
-    free(d->used);
+    zero__pool_free(rt);
     free(d->recorded);
     free(d->param_at);
     free(d->grad_at);
@@ -42,62 +40,6 @@ void zero__deviate_free(struct zero_runtime *rt)
     free(d->reduced);
     zero__body_free(&d->body);
     *d = (struct deviation){0};
-}
-
-/* ---- The pool of pages ----------------------------------------------------------------------- */
-
-static int extent_add(struct deviation *d, uint64_t first, uint64_t last)
-{
-    uint32_t i;
-
-    if (zero__grow(&d->used, &d->capacity, d->n_used, sizeof *d->used))
-        return zero__fail(-ENOMEM, "no memory for the pool of a step out of order");
-    for (i = d->n_used; i > 0 && d->used[i - 1].first > first; i--)
-        d->used[i] = d->used[i - 1];
-    d->used[i] = (struct extent){first, last};
-    d->n_used++;
-    return 0;
-}
-
-static void extent_drop(struct deviation *d, uint64_t first)
-{
-    for (uint32_t i = 0; i < d->n_used; i++) {
-        if (d->used[i].first != first)
-            continue;
-        memmove(&d->used[i], &d->used[i + 1], (--d->n_used - i) * sizeof *d->used);
-        return;
-    }
-}
-
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
-}
-
-/* First fit; declared buffers may overlap each other, since their lives do not. */
-static int pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
-{
-    struct deviation *d = &rt->dev_step;
-    uint64_t end = 0, all = 0;
-
-    bytes = aligned(bytes);
-    for (uint32_t i = 0; i <= d->n_used; i++) {
-        uint64_t next = i < d->n_used ? d->used[i].first : rt->slabs[SLAB_TRANSIENTS].bytes;
-        if (next >= end && next - end >= bytes) {
-            *at = end;
-            return extent_add(d, end, end + bytes);
-        }
-        if (i < d->n_used && d->used[i].last > end)
-            end = aligned(d->used[i].last);
-        all += i < d->n_used ? d->used[i].last - d->used[i].first : 0;
-    }
-    return zero__fail(-ENOMEM,
-                      "this step leaves the declared order and needs %llu bytes more than the %llu "
-                      "of the plan hold beside %llu in use: declare the order with "
-                      "zero_set_order() before the step",
-                      (unsigned long long)bytes,
-                      (unsigned long long)rt->slabs[SLAB_TRANSIENTS].bytes,
-                      (unsigned long long)all);
 }
 
 /* ---- One-unit bodies ------------------------------------------------------------------------- */
@@ -137,106 +79,6 @@ static int body_run(struct zero_runtime *rt, struct zero__body *b)
     return err;
 }
 
-/* Parameters and gradients keep their places until they are used up; others have them for a body.
- */
-static int is_kept(const struct zero__buffer *f)
-{
-    return f->memory_class == ZERO_CLASS_GATHERED || f->memory_class == ZERO_CLASS_BUCKETS;
-}
-
-/* Where the activations end that the host's memory keeps for this step. */
-static uint64_t activations_end(const struct zero_runtime *rt)
-{
-    uint64_t end = 0;
-
-    for (uint32_t i = 0; i < rt->model.n_buffers; i++) {
-        if (rt->body->away[i] == ZERO_NONE)
-            continue;
-        const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
-        if (f->tier == ZERO__T_CPU && f->offset + aligned(f->bytes) > end)
-            end = f->offset + aligned(f->bytes);
-    }
-    return end;
-}
-
-static int live_at_once(const struct zero__buffer *a, const struct zero__buffer *b)
-{
-    /* What no marker ends, lives to the end of the body. */
-    uint32_t a_end = a->last > a->first ? a->last : UINT32_MAX;
-    uint32_t b_end = b->last > b->first ? b->last : UINT32_MAX;
-
-    return a->first < b_end && b->first < a_end;
-}
-
-/*
- * In the host's memory nothing of a body outlives it: the lowest place behind `from` that no other
- * one has meanwhile. Buffers that the body lists before have theirs.
- */
-static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t index, uint64_t from)
-{
-    uint64_t room = rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes;
-    struct zero__buffer *f = &b->buffers[index];
-
-    f->offset = from;
-    for (uint32_t i = 0; i < index; i++) {
-        const struct zero__buffer *o = &b->buffers[i];
-        if (o->tier != ZERO__T_CPU || !live_at_once(o, f) ||
-            o->offset >= f->offset + aligned(f->bytes) ||
-            f->offset >= o->offset + aligned(o->bytes))
-            continue;
-        f->offset = o->offset + aligned(o->bytes);
-        i = UINT32_MAX; /* others may be there: once more from the first, ever higher */
-    }
-    return f->offset + aligned(f->bytes) <= room
-               ? 0
-               : zero__fail(-ENOMEM,
-                            "this step leaves the declared order and needs %llu bytes of the "
-                            "host's memory, of which the plan has %llu: declare the order with "
-                            "zero_set_order() before the step",
-                            (unsigned long long)(f->offset + aligned(f->bytes)),
-                            (unsigned long long)room);
-}
-
-/* Gives the body's buffers the places in `at`, taking room from the pool where there is none. */
-static int buffers_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
-{
-    uint64_t from = rt->phase == PHASE_MICRO ? activations_end(rt) : 0;
-    int err = 0;
-
-    for (uint32_t i = 0; i < b->n_buffers && !err; i++) {
-        struct zero__buffer *f = &b->buffers[i];
-        if (f->tier == ZERO__T_CPU) {
-            err = host_place(rt, b, i, from);
-        } else if (!is_kept(f)) {
-            err = pool_take(rt, f->bytes, &f->offset);
-        } else {
-            uint64_t *place = &at[f->segment];
-            if (*place == NOWHERE)
-                err = pool_take(rt, f->bytes, place);
-            f->offset = *place;
-        }
-    }
-    return err;
-}
-
-static void buffers_drop(struct zero_runtime *rt, const struct zero__body *b)
-{
-    for (uint32_t i = 0; i < b->n_buffers; i++)
-        if (b->buffers[i].tier == ZERO__T_DEVICE && !is_kept(&b->buffers[i]))
-            extent_drop(&rt->dev_step, b->buffers[i].offset);
-}
-
-static void places_drop(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
-{
-    const struct zero__unit *u = &rt->model.units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
-        if (at[i] != NOWHERE)
-            extent_drop(&rt->dev_step, at[i]);
-        at[i] = NOWHERE;
-    }
-}
-
 /* Half of a use cannot be taken back: the step, and with it the runtime, has failed. */
 static int failed(struct zero_runtime *rt, int err)
 {
@@ -252,12 +94,12 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
         zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__CLOSE, last, b);
 
     if (!err)
-        err = buffers_place(rt, b, rt->dev_step.grad_at);
+        err = zero__pool_place(rt, b, rt->dev_step.grad_at);
     if (!err)
         err = body_run(rt, b);
     if (!err)
-        buffers_drop(rt, b);
-    places_drop(rt, unit, rt->dev_step.grad_at);
+        zero__pool_return(rt, b);
+    zero__pool_leave(rt, unit, rt->dev_step.grad_at);
     rt->dev_step.reduced[unit] = 1;
     rt->contributed[unit] = last ? ALL : SOME;
     return err;
@@ -265,15 +107,17 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
 
 int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit)
 {
+    enum zero__reduction part = rt->contributed[unit] == SOME ? ZERO__FINISH : ZERO__ZEROED;
     struct zero__body *b = body_anew(rt);
-    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__FINISH, 1, b);
+    int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, part, 1, b);
 
-    rt->dev_step.n_used = 0; /* no transient outlives a micro-batch */
+    zero__pool_empty(rt); /* no transient outlives a micro-batch */
     if (!err)
-        err = buffers_place(rt, b, rt->dev_step.grad_at);
+        err = zero__pool_place(rt, b, rt->dev_step.grad_at);
     if (!err)
         err = body_run(rt, b);
-    rt->dev_step.n_used = 0;
+    zero__pool_leave(rt, unit, rt->dev_step.grad_at);
+    zero__pool_empty(rt);
     return failed(rt, err);
 }
 
@@ -285,16 +129,6 @@ struct zero__body *zero__deviate_body(struct zero_runtime *rt)
 int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b)
 {
     return body_run(rt, b);
-}
-
-int zero__deviate_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
-{
-    return pool_take(rt, bytes, at);
-}
-
-void zero__deviate_drop(struct zero_runtime *rt, uint64_t at)
-{
-    extent_drop(&rt->dev_step, at);
 }
 
 /* ---- The step -------------------------------------------------------------------------------- */
@@ -319,10 +153,21 @@ static int planned_part(struct zero_runtime *rt)
             const struct zero__access *x = &rt->body->accesses[a];
             const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, x->buffer);
             if (x->role == ZERO__R_GRAD && f->transient)
-                d->grad_at[x->segment] = op->flags & ZERO__OP_LAST ? NOWHERE : f->offset;
+                d->grad_at[x->segment] = op->flags & ZERO__OP_LAST ? ZERO__NOWHERE : f->offset;
         }
     }
     return 0;
+}
+
+/*
+ * The whole list has been issued, and with it the updates of units that no use contributes to, as
+ * of those that have been reduced.
+ */
+static void rest_is_reduced(struct zero_runtime *rt)
+{
+    zero__rest_contributed(rt);
+    for (uint32_t u = 0; u < rt->model.n_units; u++)
+        rt->dev_step.reduced[u] |= rt->contributed[u] == ALL;
 }
 
 /* Declared buffers do, and activations that are there now. */
@@ -343,21 +188,23 @@ int zero__deviate_begin(struct zero_runtime *rt)
     zero__log(&rt->log, ZERO_LOG_INFO, "engine", "this step leaves the declared order after %u ops",
               rt->pc);
     rt->work.unknown = 1;
-    d->n_used = d->n_recorded = 0;
+    zero__pool_empty(rt);
+    d->n_recorded = 0;
     memset(d->param_at, 0xff, n * sizeof *d->param_at);
     memset(d->grad_at, 0xff, n * sizeof *d->grad_at);
     memset(d->backward, 0, rt->model.n_units * sizeof *d->backward);
     memset(d->reduced, 0, rt->model.n_units);
     err = planned_part(rt);
+    if (rt->pc == rt->body->n_ops && zero__step_updates(rt) && rt->phase == PHASE_MICRO)
+        rest_is_reduced(rt);
     for (uint32_t i = 0; i < n && !err; i++)
-        if (d->grad_at[i] != NOWHERE)
-            err = extent_add(d, d->grad_at[i],
-                             d->grad_at[i] + rt->model.segments[i].padded *
-                                                 zero_dtype_bytes(rt->model.segments[i].dtype));
+        if (d->grad_at[i] != ZERO__NOWHERE)
+            err = zero__pool_keep(rt, d->grad_at[i],
+                                  rt->model.segments[i].padded *
+                                      zero_dtype_bytes(rt->model.segments[i].dtype));
     for (uint32_t i = 0; i < rt->body->n_buffers && !err; i++)
         if (keeps_place(rt, &rt->body->buffers[i]))
-            err = extent_add(d, rt->body->buffers[i].offset,
-                             rt->body->buffers[i].offset + rt->body->buffers[i].bytes);
+            err = zero__pool_keep(rt, rt->body->buffers[i].offset, rt->body->buffers[i].bytes);
     d->on = !err;
     return err;
 }
@@ -376,14 +223,14 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
         err =
             zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__OPEN, 0, b);
         if (!err)
-            err = buffers_place(rt, b, d->grad_at);
+            err = zero__pool_place(rt, b, d->grad_at);
         if (!err)
             err = body_run(rt, b);
     }
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
         if (!rt->model.segments[i].trainable)
             continue;
-        if (d->grad_at[i] != NOWHERE)
+        if (d->grad_at[i] != ZERO__NOWHERE)
             rt->grad_now[i] = rt->slabs[SLAB_TRANSIENTS].base + d->grad_at[i];
         else
             rt->grad_now[i] = zero__address(rt, rt->body, rt->states.homes[i].grad, 0);
@@ -397,17 +244,23 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     const struct zero__unit *u = &rt->model.units[unit];
     struct deviation *d = &rt->dev_step;
 
+    if (zero__step_updates(rt) && d->reduced[unit] &&
+        zero__unit_is_early(&rt->model, &rt->states, unit))
+        return zero__fail(-EINVAL,
+                          "its parameters are those of the next step already, since its gradient "
+                          "was reduced: with ZERO_UPDATE_AT=backward a unit's last backward use is "
+                          "its last one; declare the order with zero_set_order() if it has more");
     if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
         return zero__fail(-ENOMEM, "no memory to record an order");
     d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
     struct zero__body *b = body_anew(rt);
     int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, b);
     if (!err)
-        err = buffers_place(rt, b, d->param_at);
+        err = zero__pool_place(rt, b, d->param_at);
     if (!err)
         err = body_run(rt, b);
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
-        rt->param_now[i] = d->param_at[i] != NOWHERE
+        rt->param_now[i] = d->param_at[i] != ZERO__NOWHERE
                                ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]
                                : zero__param_address(rt, rt->body, i, rt->states.homes[i].param);
     if (!err && pass == ZERO_BACKWARD)
@@ -434,7 +287,7 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
     int err = zero__activations_deviate_end(rt);
 
-    places_drop(rt, unit, rt->dev_step.param_at);
+    zero__pool_leave(rt, unit, rt->dev_step.param_at);
     if (err)
         return failed(rt, err);
     if (pass == ZERO_FORWARD || !zero__unit_trains(&rt->model, unit))

@@ -46,6 +46,11 @@ int zero__runtime_cause(struct zero_runtime *rt, int err)
     /* The transport may hear of another rank's end or failure before the job does. */
     if (rt->job && (err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET))
         cause = zero__job_report_soon(rt->job);
+    /* A rank that has waited too long for the others hears whose part is missing. */
+    if (rt->job && rt->ranks > 1 && err == -ETIMEDOUT) {
+        zero__job_fail(rt->job, -1, err, "", zero__error_text());
+        cause = zero__job_report(rt->job);
+    }
     return cause ? cause : err;
 }
 

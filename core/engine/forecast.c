@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long a step takes: the longer one of what it computes and what it moves to and from the disk,
- * for the micro-batches and for the update apart. What is computed is known from the last step,
- * what is moved from the program, and how fast from before the first step (speeds.c).
+ * for the micro-batches and for the update apart. An update beside the last backward pass begins
+ * with that, shares the disk with what the passes need, and ends with the units whose gradients are
+ * reduced last. What is computed is known from the last step, what is moved from the program, and
+ * how fast from before the first step (speeds.c).
  */
 #include <errno.h>
 #include <math.h>
@@ -21,9 +23,22 @@ static double disk_s(const struct speeds *s, const struct moved *m)
     return 2 * both / s->both + (r - both) / s->read + (w - both) / s->write;
 }
 
+static double step_s(const struct zero_runtime *rt, const struct zero_forecast *f)
+{
+    const struct work *w = &rt->timed_work;
+    double passes = fmax(f->compute_s, f->compute_disk_s), beside, tail;
+
+    if (!rt->recipe.early)
+        return passes + fmax(f->update_s, f->update_disk_s);
+    passes = fmax(passes, f->compute_disk_s + f->update_disk_s);
+    beside = f->compute_s - (double)w->backward_ns / 1e9 + fmax(f->update_s, f->update_disk_s);
+    tail = f->compute_s + disk_s(&rt->speeds, &w->in_tail);
+    return fmax(passes, fmax(beside, tail));
+}
+
 int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
-    const struct work *w = &rt->forecast_work;
+    const struct work *w = &rt->timed_work;
     struct zero_forecast f = {.size = forecast->size};
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
 
@@ -40,7 +55,7 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
     f.update_disk_s = disk_s(&rt->speeds, &w->in_update);
     f.disk_read_rate = rt->speeds.read;
     f.disk_write_rate = rt->speeds.write;
-    f.step_s = fmax(f.compute_s, f.compute_disk_s) + fmax(f.update_s, f.update_disk_s);
+    f.step_s = step_s(rt, &f);
     memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);
     return 0;
 }

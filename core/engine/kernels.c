@@ -9,29 +9,16 @@
 
 #define MAX_RUNS 64u
 
-static int launch(struct zero_runtime *rt, uint32_t kernel, const void *args, uint64_t bytes)
+static int launch(struct zero_runtime *rt, uint32_t queue, uint32_t kernel, const void *args,
+                  uint64_t bytes)
 {
     struct zero_launch l = {kernel, 0, args, bytes};
-    return rt->dev_ops.launch(rt->dev, &l, rt->lanes[ZERO__Q_CPU].stream);
+    return rt->dev_ops.launch(rt->dev, &l, rt->lanes[queue].stream);
 }
 
 static void *at(struct zero_runtime *rt, const struct slot *s, const struct zero__access *x)
 {
     return zero__address(rt, s->body, x->buffer, x->off);
-}
-
-static int fill(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
-{
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
-        const struct zero__access *x = &s->body->accesses[a];
-        const struct zero__gaps *g = &rt->model.segments[x->segment].gaps;
-        struct zero_fill_args args = {at(rt, s, x), rt->model.segments[x->segment].dtype, g->n,
-                                      g->first, g->count};
-        int err = launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
-        if (err)
-            return err;
-    }
-    return 0;
 }
 
 /* Bytes that count as `n` floats from `p` on. */
@@ -40,7 +27,29 @@ static int zeros_launch(struct zero_runtime *rt, uint32_t segment, void *p, uint
     rt->zero_count[segment] = n;
     struct zero_fill_args args = {p, ZERO_F32, 1, &rt->zero_first[segment],
                                   &rt->zero_count[segment]};
-    return launch(rt, ZERO_KERNEL_FILL, &args, sizeof args);
+    return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_FILL, &args, sizeof args);
+}
+
+static int fill(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        const struct zero__access *x = &s->body->accesses[a];
+        const struct zero__gaps *g = &rt->model.segments[x->segment].gaps;
+        if (x->role != ZERO__R_DST) /* waited for, and left alone */
+            continue;
+        if (op->flags & ZERO__OP_WHOLE) {
+            int err = zeros_launch(rt, x->segment, at(rt, s, x), x->bytes / sizeof(float));
+            if (err)
+                return err;
+            continue;
+        }
+        struct zero_fill_args args = {at(rt, s, x), rt->model.segments[x->segment].dtype, g->n,
+                                      g->first, g->count};
+        int err = launch(rt, ZERO__Q_CPU, ZERO_KERNEL_FILL, &args, sizeof args);
+        if (err)
+            return err;
+    }
+    return 0;
 }
 
 static int zeros_write(struct zero_runtime *rt, const struct zero__gradient *g)
@@ -99,7 +108,7 @@ static int accumulate(struct zero_runtime *rt, const struct zero__op *op, const 
         const struct zero__segment *g = &rt->model.segments[x[i].segment];
         struct zero_accumulate_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]), g->padded,
                                             g->dtype, (uint32_t)s->accumulate};
-        int err = launch(rt, ZERO_KERNEL_ACCUMULATE, &args, sizeof args);
+        int err = launch(rt, ZERO__Q_CPU, ZERO_KERNEL_ACCUMULATE, &args, sizeof args);
         if (err)
             return err;
     }
@@ -114,7 +123,7 @@ static int sumsq(struct zero_runtime *rt, const struct zero__op *op, const struc
         const struct zero__segment *g = &rt->model.segments[x[i].segment];
         struct zero_sumsq_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]), g->shard,
                                        rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype, 0};
-        int err = launch(rt, ZERO_KERNEL_SUMSQ, &args, sizeof args);
+        int err = launch(rt, op->queue, ZERO_KERNEL_SUMSQ, &args, sizeof args);
         if (err)
             return err;
     }
@@ -126,18 +135,19 @@ static int total(struct zero_runtime *rt, const struct zero__op *op, const struc
     const struct zero__access *x = &s->body->accesses[op->first_access];
     struct zero_total_args args = {at(rt, s, &x[1]), at(rt, s, &x[0]), rt->states.n_partials};
 
-    return launch(rt, ZERO_KERNEL_TOTAL, &args, sizeof args);
+    return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_TOTAL, &args, sizeof args);
 }
 
 static int scalars(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
 {
     const struct zero__access *x = &s->body->accesses[op->first_access];
+    int with_sums = op->n_accesses > 1; /* else the updates do not wait for them */
     int dynamic = rt->model.train_dtype == ZERO_F16 &&
                   zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE) == 0;
     struct zero_scalars_args args = {
-        .scalars = at(rt, s, &x[1]),
+        .scalars = at(rt, s, &x[with_sums]),
         .sums = at(rt, s, &x[0]),
-        .ranks = (uint32_t)rt->ranks,
+        .ranks = with_sums ? (uint32_t)rt->ranks : 0,
         .window = (uint32_t)zero__option_int(rt->options, ZERO__OPT_LOSS_SCALE_WINDOW),
         .inverse = 1.0f / (float)rt->recipe.accum,
         .clip = (float)zero__option_real(rt->options, ZERO__OPT_CLIP),
@@ -146,7 +156,7 @@ static int scalars(struct zero_runtime *rt, const struct zero__op *op, const str
         .min_scale = 1.0f,
         .max_scale = 16777216.0f};
 
-    return launch(rt, ZERO_KERNEL_SCALARS, &args, sizeof args);
+    return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_SCALARS, &args, sizeof args);
 }
 
 /* Between tiers: both are memory. */
@@ -203,7 +213,7 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
     return 1;
 }
 
-static int update_runs(struct zero_runtime *rt, const struct operands *o,
+static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct operands *o,
                        const struct zero_scalars *step)
 {
     struct zero__run runs[MAX_RUNS];
@@ -232,7 +242,8 @@ static int update_runs(struct zero_runtime *rt, const struct operands *o,
                 .hyper = rt->model.groups[runs[i].group].hyper};
             if (rt->optimizer != ZERO__ADAMW)
                 args.hyper.flags |= ZERO_HYPER_COUPLED;
-            int err = launch(rt, is_sgd ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW, &args, sizeof args);
+            int err = launch(rt, queue, is_sgd ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW, &args,
+                             sizeof args);
             if (err)
                 return err;
             first = runs[i].first + runs[i].count;
@@ -256,7 +267,7 @@ static int update(struct zero_runtime *rt, const struct zero__op *op, const stru
                       ? zero__callback_launch(rt, i, o.grad, o.grad_dtype, o.param, o.master,
                                               (float *)(void *)o.m, (float *)(void *)o.v, o.first,
                                               o.count)
-                      : update_runs(rt, &o, step);
+                      : update_runs(rt, op->queue, &o, step);
         if (err)
             return err;
     }

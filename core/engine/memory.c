@@ -56,7 +56,7 @@ static void slab_close(struct zero_runtime *rt, struct slab *s)
     *s = (struct slab){0};
 }
 
-static int limit_of(struct zero_runtime *rt, struct zero__memory_limit *limit)
+int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit)
 {
     char why[256];
 
@@ -73,7 +73,7 @@ static int fits(struct zero_runtime *rt, uint64_t extra)
     struct zero__table t;
     char source[256];
     uint32_t sharers = (uint32_t)rt->local_ranks;
-    int err = limit_of(rt, &limit);
+    int err = zero__memory_limit(rt, &limit);
 
     if (err)
         return err;
@@ -117,7 +117,11 @@ static int verdict(struct zero_runtime *rt, int mine)
 static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 {
     int err = verdict(rt, slab_alloc(rt, s, bytes));
-    return err ? err : verdict(rt, rt->comm_ops.exchange(rt->ctx, s->mr));
+    if (err)
+        return err;
+    err = rt->comm_ops.exchange(rt->ctx, s->mr);
+    /* Those that it has waited for would be waited for once more. */
+    return err == -ETIMEDOUT ? err : verdict(rt, err);
 }
 
 /* The paged region: its pages are taken one by one, as far as the limit allows beside the plan. */
@@ -128,7 +132,7 @@ static int pages_open(struct zero_runtime *rt)
                        rt->programs[0]->transient_bytes[ZERO__T_DEVICE];
     struct zero__pages_backing backing;
     struct zero__memory_limit limit;
-    int err = limit_of(rt, &limit);
+    int err = zero__memory_limit(rt, &limit);
 
     if (!err && dynamic > limit.device_bytes - planned)
         dynamic = limit.device_bytes - planned;

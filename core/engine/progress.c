@@ -267,7 +267,8 @@ static int turn(struct zero_runtime *rt, int *culprit)
 static int is_consequence(int err)
 {
     return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
-           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH;
+           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ECONNREFUSED ||
+           err == -EHOSTDOWN || err == -ENETDOWN;
 }
 
 static void cause_await(struct zero_runtime *rt)

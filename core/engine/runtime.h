@@ -105,6 +105,8 @@ struct tier {
 
 #define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
 #define ZERO__MOST_IOS 16u /* requests of one op */
+/* How long to wait with a store that has no room now: it may not say when it has. */
+#define ZERO__STORE_FULL_NS INT64_C(1000000)
 
 /* Bytes a second of a rank to and from the disk, while all ranks use it; 0: not measured. */
 struct speeds {
@@ -115,8 +117,10 @@ struct speeds {
 struct work {
     struct moved {
         uint64_t read_bytes, written_bytes; /* on the disk */
-    } in_micro, in_update;
+    } in_micro, in_update;                 /* for the uses of units, for the update */
+    struct moved in_tail;                  /* of in_update: beside no pass, but behind the last */
     uint64_t compute_ns, update_ns;         /* in uses of units, in kernels of the update */
+    uint64_t backward_ns;                   /* of compute_ns: in the last backward pass */
     int64_t compute_end_ns, update_end_ns; /* of the last one so far */
     int unknown; /* uses were out of order, which nobody times */
 };
@@ -131,7 +135,7 @@ struct activation {
     uint64_t bytes; /* saved; 0: not yet */
     uint8_t *now;   /* where it is, in a use that produces or consumes it */
     int consumed;   /* the latter */
-    uint64_t taken; /* out of order: its place in the pool, or UINT64_MAX */
+    uint64_t taken; /* out of order: its place in the pool, or ZERO__NOWHERE */
 };
 
 struct deviation {
@@ -140,7 +144,7 @@ struct deviation {
     uint32_t n_used, capacity;
     struct zero_use *recorded; /* the order as it comes */
     uint32_t n_recorded, cap_recorded;
-    uint64_t *param_at, *grad_at; /* by segment: offset in the slab, or UINT64_MAX */
+    uint64_t *param_at, *grad_at; /* by segment: offset in the slab, or ZERO__NOWHERE */
     uint32_t *backward;           /* by unit: contributions so far */
     uint8_t *reduced;
     struct zero__body body; /* of the unit that is gathered or reduced now */
@@ -223,7 +227,7 @@ struct zero_runtime {
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
     int64_t step_began_ns;
     struct zero_step_info last_info;
-    struct work work, last_work, forecast_work; /* of this step so far, the last, the last timed */
+    struct work work, timed_work; /* of this step so far; of the last one in the declared order */
     struct op_times {
         struct zero_op_time *ring;
         uint64_t capacity, first, end; /* capacity: a power of two */
@@ -373,6 +377,9 @@ int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads);
 
 /* ---- memory.c */
 
+struct zero__memory_limit;
+/* ZERO_MEMORY_LIMIT. */
+int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit);
 int zero__memory_reserve(struct zero_runtime *rt);
 /* For a new program, while nothing is under way. */
 int zero__memory_grow(struct zero_runtime *rt);
@@ -452,15 +459,31 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 int zero__deviate_end(struct zero_runtime *rt);
 /*
  * Before an update: what the last micro-batch would have done with the sums of a unit to which it
- * did not contribute.
+ * did not contribute, or, where updates run early, with a gradient of zero.
  */
 int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit);
 
-/* The same for a copy of an activation: runs the body, takes room in the pool, gives it back. */
-int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b);
+/* An empty body, the only one at a time, for a copy of an activation; runs it. */
 struct zero__body *zero__deviate_body(struct zero_runtime *rt);
-int zero__deviate_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at);
-void zero__deviate_drop(struct zero_runtime *rt, uint64_t at);
+int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b);
+
+/* ---- pool.c: places of a step out of order, in the transients' slab */
+
+#define ZERO__NOWHERE UINT64_MAX
+int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at);
+void zero__pool_drop(struct zero_runtime *rt, uint64_t at);
+/* Something lies there already. */
+int zero__pool_keep(struct zero_runtime *rt, uint64_t at, uint64_t bytes);
+void zero__pool_empty(struct zero_runtime *rt);
+void zero__pool_free(struct zero_runtime *rt);
+/*
+ * Gives the body's buffers places: parameters and gradients those in `at`, by segment, which are
+ * found now where there are none, and stay; others until zero__pool_return().
+ */
+int zero__pool_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at);
+void zero__pool_return(struct zero_runtime *rt, const struct zero__body *b);
+/* What of the unit has a place in `at` needs it no more. */
+void zero__pool_leave(struct zero_runtime *rt, uint32_t unit, uint64_t *at);
 
 /* ---- activations.c */
 
@@ -475,10 +498,23 @@ int zero__activations_deviate_end(struct zero_runtime *rt);
 /* Its planned place on the device holds an activation that was saved. */
 int zero__activations_keeps(const struct zero_runtime *rt, uint32_t declared);
 
+/* ---- use.c */
+
+/* Addresses of the use's parameters and gradients, from the accesses of its compute op. */
+void zero__use_point(struct zero_runtime *rt, const struct zero__op *op);
+void zero__use_forget(struct zero_runtime *rt, uint32_t unit);
+
 /* ---- step.c */
 
 /* Ends the micro-step or evaluation that is open, if any. */
 int zero__body_close(struct zero_runtime *rt);
+/* At the end of a list with early updates: it has updated units that no use contributed to, too. */
+void zero__rest_contributed(struct zero_runtime *rt);
+/* Updates may be under way beside the last backward pass, until zero_update(). */
+static inline int zero__step_updates(const struct zero_runtime *rt)
+{
+    return rt->recipe.early && rt->micro == rt->recipe.accum;
+}
 
 /* ---- track.c: test mode; without it they do nothing */
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
@@ -34,17 +35,12 @@
 #define KEPT_S (30 * 24 * 3600) /* a line is believed for so long */
 #define POLL_NS (ZERO_SECOND / 4)
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* How much of a store is measured. */
 static uint64_t sample_bytes(uint64_t store)
 {
     uint64_t share = store / 16 > LEAST_BYTES ? store / 16 : LEAST_BYTES;
 
-    return smaller(store, smaller(share, MOST_BYTES));
+    return zero__least(store, zero__least(share, MOST_BYTES));
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -201,7 +197,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         }
         if (ended == n)
             break;
-        k = w->t->ops.poll(w->t->store, cqes, MOST_CQES, POLL_NS);
+        k = w->t->ops.poll(w->t->store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
         if (k < 0)
             return k;
         for (int i = 0; i < k; i++) {
@@ -242,7 +238,8 @@ static void memory_fill(const struct walk *w)
 static int measure(struct zero_runtime *rt, struct speeds *s)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
-    uint64_t bytes = sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes), n, half, k;
+    uint64_t bytes = sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes);
+    uint64_t n = 0, half = 0, k = 0;
     struct walk w = {.t = &rt->tiers[ZERO__T_DISK],
                      .memory = host[0].base,
                      .block = (uint64_t)rt->recipe.tile * sizeof(float)};
@@ -254,14 +251,14 @@ static int measure(struct zero_runtime *rt, struct speeds *s)
     w.blocks = w.block ? bytes / w.block : 0;
     if (w.blocks < 2) /* so little that it does not matter */
         return 0;
-    w.depth = (uint32_t)smaller(smaller(span / w.block, MOST_DEPTH),
-                                w.t->info.depth ? w.t->info.depth : 1);
+    w.depth = (uint32_t)zero__least(zero__least(span / w.block, MOST_DEPTH),
+                                    w.t->info.depth ? w.t->info.depth : 1);
     zero__log(&rt->log, ZERO_LOG_INFO, "engine", "measuring how fast %s is", w.t->name);
     memory_fill(&w);
     int err = walk_run(&w, &(struct mix){0, w.blocks, 0, WALK_NS}, rt->timeout_ns, &n, &written);
-    half = n / 2;
-    s->write = (double)(n * w.block) / written;
     if (!err) {
+        half = n / 2;
+        s->write = (double)(n * w.block) / written;
         err = walk_run(&w, &(struct mix){n, 0, 0, WALK_NS}, rt->timeout_ns, &k, &read);
         s->read = (double)(k * w.block) / read;
     }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/memory_limit.h"
 #include "base/status.h"
 #include "engine/runtime.h"
@@ -31,27 +32,22 @@ struct room {
 static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
                                                     ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER};
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int own_room(struct zero_runtime *rt, struct room *own)
 {
     uint64_t left, sharers = (uint64_t)rt->local_ranks;
     struct zero__memory_limit limit;
     char text[256];
+    int err = zero__memory_limit(rt, &limit);
 
     *own = (struct room){.tiers = 1u << ZERO__T_DEVICE};
-    if (zero__memory_limit_parse(zero__option_text(rt->options, ZERO__OPT_MEMORY_LIMIT), &limit,
-                                 text, sizeof text))
-        return zero__fail(-EINVAL, "ZERO_MEMORY_LIMIT: %s", text);
+    if (err)
+        return err;
     left = zero__memory_left(text, sizeof text);
     left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     own->machine = left - left / 32; /* until it is reserved, others take of it, too */
     own->tier[ZERO__T_DEVICE] = limit.device_bytes;
     if (limit.device_bytes != ZERO__NO_LIMIT) /* something stays for zero_alloc() */
-        own->tier[ZERO__T_DEVICE] -= smaller(
+        own->tier[ZERO__T_DEVICE] -= zero__least(
             zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit.device_bytes / 32);
     own->tier[ZERO__T_CPU] = limit.cpu_bytes;
     own->tier[ZERO__T_DISK] = rt->tiers[ZERO__T_DISK].info.capacity / sharers;
@@ -71,8 +67,8 @@ static int room_find(struct zero_runtime *rt, struct room *room)
     err = own ? own : zero__job_allgather(rt->job, room, sizeof *room, all);
     for (int i = 0; i < rt->ranks && !err; i++) {
         for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
-            room->tier[t] = smaller(room->tier[t], all[i].tier[t]);
-        room->machine = smaller(room->machine, all[i].machine);
+            room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);
+        room->machine = zero__least(room->machine, all[i].machine);
         room->tiers &= all[i].tiers;
     }
     free(all);
@@ -82,8 +78,11 @@ static int room_find(struct zero_runtime *rt, struct room *room)
 /* Of ZERO_OFFLOAD=auto: tiers that only some ranks can use are nobody's. */
 static void tiers_share(struct zero_runtime *rt, const struct room *room)
 {
+    /* What moves between disk and device passes through the host's memory. */
+    uint64_t usable = room->tiers >> ZERO__T_CPU & 1 ? room->tiers : 1u << ZERO__T_DEVICE;
+
     for (uint32_t t = ZERO__T_DEVICE + 1; rt->is_auto && t < ZERO__N_TIERS; t++) {
-        if (room->tiers >> t & 1)
+        if (usable >> t & 1)
             continue;
         if (rt->tiers[t].name)
             zero__log(&rt->log, ZERO_LOG_INFO, "engine",

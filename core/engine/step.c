@@ -75,6 +75,13 @@ static int not_held(const struct zero_runtime *rt)
                     : 0;
 }
 
+void zero__rest_contributed(struct zero_runtime *rt)
+{
+    for (uint32_t u = 0; u < rt->model.n_units; u++)
+        if (zero__unit_is_early(&rt->model, &rt->states, u))
+            rt->contributed[u] = ALL;
+}
+
 /* A micro-step ends when the next begins: uses that were left out are a deviation. */
 int zero__body_close(struct zero_runtime *rt)
 {
@@ -88,6 +95,8 @@ int zero__body_close(struct zero_runtime *rt)
         err = zero__deviate_begin(rt);
     if (!err && rt->dev_step.on)
         err = zero__deviate_end(rt);
+    else if (!err && rt->phase == PHASE_MICRO && zero__step_updates(rt))
+        zero__rest_contributed(rt);
     if (!err)
         err = body_settle(rt);
     if (!err && rt->phase == PHASE_EVAL)
@@ -126,6 +135,11 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
     if (kind == ZERO_TRAIN && (last_micro != 0) != (rt->micro + 1 == rt->recipe.accum))
         return zero__fail(-EINVAL, "micro-batch %u of %u (ZERO_ACCUM) is %sthe last", rt->micro + 1,
                           rt->recipe.accum, last_micro ? "not " : "");
+    if (kind == ZERO_EVAL && zero__step_updates(rt))
+        return zero__fail(-EBUSY,
+                          "an evaluation between the last micro-batch and zero_update() would find "
+                          "some parameters updated and some not (ZERO_UPDATE_AT=backward): call "
+                          "zero_update() first");
     err = zero__body_close(rt);
     if (err)
         return err;
@@ -142,28 +156,6 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
     rt->phase = kind == ZERO_EVAL ? PHASE_EVAL : PHASE_MICRO;
     rt->dev_step.n_recorded = 0;
     return advance(rt);
-}
-
-/* Addresses of the use's parameters and gradients, from the accesses of its compute op. */
-static void pointers_set(struct zero_runtime *rt, const struct zero__op *op)
-{
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
-        const struct zero__access *x = &rt->body->accesses[a];
-        if (x->role == ZERO__R_PARAM)
-            rt->param_now[x->segment] = zero__param_address(rt, rt->body, x->segment, x->buffer);
-        else if (x->role == ZERO__R_GRAD)
-            rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
-    }
-    rt->beta_now = op->flags & ZERO__OP_FIRST ? 0.0f : 1.0f;
-    zero__activations_use(rt, op);
-}
-
-static void pointers_clear(struct zero_runtime *rt, uint32_t unit)
-{
-    const struct zero__unit *u = &rt->model.units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        rt->param_now[i] = rt->grad_now[i] = NULL;
 }
 
 static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -200,7 +192,7 @@ static int acquire_planned(struct zero_runtime *rt)
     zero__lane_slot(l, rt->use_ordinal)->start_ns = zero__now_ns();
     rt->pc++;
     zero__track_start(rt, ZERO__Q_COMPUTE, zero__lane_slot(l, rt->use_ordinal), rt->use_ordinal);
-    pointers_set(rt, op);
+    zero__use_point(rt, op);
     return 0;
 }
 
@@ -267,7 +259,7 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     if (!rt->held || rt->use.unit != unit || rt->use.pass != pass)
         return zero__fail(-EINVAL, "unit %s is not held for this pass", rt->model.units[unit].name);
     rt->held = 0;
-    pointers_clear(rt, unit);
+    zero__use_forget(rt, unit);
     if (rt->dev_step.on) {
         if (stream)
             err = rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
@@ -284,59 +276,6 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     return err;
 }
 
-const void *zero_param(struct zero_runtime *rt, uint32_t param)
-{
-    if (param >= rt->model.n_params) {
-        zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param, rt->model.n_params);
-        return NULL;
-    }
-    const struct zero__param *p = &rt->model.params[param];
-    if (!rt->held || !rt->param_now[p->segment]) {
-        zero__fail(-EINVAL, "parameter %s: its unit %s is not held", p->name,
-                   rt->model.units[p->unit].name);
-        return NULL;
-    }
-    return rt->param_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
-}
-
-void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta)
-{
-    if (param >= rt->model.n_params) {
-        zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param, rt->model.n_params);
-        return NULL;
-    }
-    const struct zero__param *p = &rt->model.params[param];
-    if (!rt->held || !rt->grad_now[p->segment]) {
-        zero__fail(-EINVAL, "parameter %s has no gradient here: %s", p->name,
-                   p->flags & ZERO_PARAM_FROZEN ? "it is frozen"
-                                                : "its unit is not held for BACKWARD");
-        return NULL;
-    }
-    if (beta)
-        *beta = rt->beta_now;
-    return rt->grad_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
-}
-
-void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
-{
-    if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
-        zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
-        return NULL;
-    }
-    if (rt->model.buffers[buffer].activation) {
-        zero__fail(-EINVAL, "%s is an activation: zero_activation() has its address",
-                   rt->model.buffers[buffer].name);
-        return NULL;
-    }
-    uint32_t id = rt->body->declared[buffer];
-    if (id == ZERO_NONE) {
-        zero__fail(-EINVAL, "buffer %s does not live in this kind of step",
-                   rt->model.buffers[buffer].name);
-        return NULL;
-    }
-    return zero__address(rt, rt->body, id, 0);
-}
-
 /*
  * Gradients that no use contributed to are zero; what the last micro-batch did not add to is still
  * as the others left it.
@@ -347,8 +286,9 @@ static int missing_make(struct zero_runtime *rt)
 
     for (uint32_t u = 0; u < rt->model.n_units && !err; u++)
         if (zero__unit_trains(&rt->model, u) && rt->contributed[u] != ALL)
-            err = rt->contributed[u] == SOME ? zero__deviate_finish(rt, u)
-                                             : zero__gradients_zero(rt, u);
+            err = rt->contributed[u] == SOME || zero__unit_is_early(&rt->model, &rt->states, u)
+                      ? zero__deviate_finish(rt, u)
+                      : zero__gradients_zero(rt, u);
     return err;
 }
 
@@ -372,13 +312,27 @@ static int update_body(struct zero_runtime *rt)
     return err;
 }
 
+/* Where updates do not wait for the norm, nothing but this report needs it. */
+static double norm_of(const struct zero_runtime *rt, const struct zero_scalars *s)
+{
+    const double *sums =
+        (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.sums].offset);
+    double total = 0;
+
+    if (!rt->recipe.early)
+        return s->grad_norm;
+    for (int i = 0; i < rt->ranks; i++)
+        total += sums[i];
+    return sqrt(total) * ((double)(1.0f / (float)rt->recipe.accum) / (double)s->loss_scale);
+}
+
 static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
 {
-    const struct work *w = &rt->last_work;
+    const struct work *w = &rt->work;
     const struct zero_scalars *s =
         (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset);
 
-    *info = (struct zero_step_info){.grad_norm = s->grad_norm,
+    *info = (struct zero_step_info){.grad_norm = norm_of(rt, s),
                                     .skipped = s->skip,
                                     .loss_scale = s->loss_scale,
                                     .step = s->step,
@@ -413,8 +367,7 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
         return err;
     pthread_mutex_lock(&rt->lock); /* kernels of the update are done, and noted */
     if (!rt->work.unknown)
-        rt->forecast_work = rt->work;
-    rt->last_work = rt->work;
+        rt->timed_work = rt->work;
     pthread_mutex_unlock(&rt->lock);
     info_fill(rt, began, &rt->last_info);
     rt->micro = 0;

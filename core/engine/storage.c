@@ -55,11 +55,16 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
     return n;
 }
 
+static void moved_add(struct moved *moved, int reads, uint64_t bytes)
+{
+    *(reads ? &moved->read_bytes : &moved->written_bytes) += bytes;
+}
+
 void zero__storage_count(struct zero_runtime *rt)
 {
     const struct zero__body *b = rt->body;
-    struct moved *moved =
-        rt->body_kind == ZERO__UPDATE_BODY ? &rt->work.in_update : &rt->work.in_micro;
+    const int at_end = rt->body_kind == ZERO__UPDATE_BODY;
+    struct work *w = &rt->work;
 
     if (rt->body_kind == ZERO__EVALUATION)
         return; /* is of no step */
@@ -70,9 +75,16 @@ void zero__storage_count(struct zero_runtime *rt)
         int reads = op->kind == ZERO__FETCH;
         if (op->flags & ZERO__OP_SUMS && !rt->contributed[op->unit])
             continue;
-        for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2; k++)
-            *(reads ? &moved->read_bytes : &moved->written_bytes) +=
-                zero__whole_pages(x[2 * k + !reads].bytes);
+        if (op->kind == ZERO__COMPUTE)
+            w->in_tail = (struct moved){0};
+        for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2;
+             k++) {
+            uint64_t bytes = zero__whole_pages(x[2 * k + !reads].bytes);
+            moved_add(op->flags & ZERO__OP_TILE || at_end ? &w->in_update : &w->in_micro, reads,
+                      bytes);
+            if (!at_end && op->flags & ZERO__OP_TILE)
+                moved_add(&w->in_tail, reads, bytes);
+        }
     }
 }
 
@@ -84,7 +96,9 @@ static int waits_over(const struct zero_runtime *rt, const struct slot *s)
     return 1;
 }
 
-/* Submits what it can of a lane's next op. 1: something; 0: nothing can start; or an error. */
+enum start { NOTHING_STARTS, STARTED, NO_ROOM };
+
+/* Submits what it can of a lane's next op: what came of it, or an error. */
 static int lane_start(struct zero_runtime *rt, uint32_t q)
 {
     struct tier *t = &rt->tiers[ZERO__T_DISK];
@@ -98,7 +112,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         if (s && !zero__runtime_over(rt))
             atomic_store(&rt->storage_waits, 1); /* whoever it waits for wakes us */
         pthread_mutex_unlock(&rt->lock);
-        return 0;
+        return NOTHING_STARTS;
     }
     if (s->body) {
         n = ios_fill(rt, s, ios);
@@ -108,7 +122,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     }
     for (uint32_t i = 0; i < n; i++)
         ios[i].user = zero__user(q, l->started + 1);
-    if (s->n_posted == 0) {
+    if (!s->start_ns) {
         s->start_ns = zero__now_ns();
         s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
         s->pending = n;
@@ -123,18 +137,18 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     pthread_mutex_unlock(&rt->lock);
     if (n == 0) {
         zero__progress_wake(rt);
-        return 1;
+        return STARTED;
     }
 
     int k = t->ops.submit(t->store, ios + first, n - first);
     if (k <= 0)
-        return k;
+        return k ? k : NO_ROOM;
     pthread_mutex_lock(&rt->lock);
     s->n_posted += (uint32_t)k;
     if (s->n_posted == n)
         l->started++;
     pthread_mutex_unlock(&rt->lock);
-    return 1;
+    return STARTED;
 }
 
 /* Lock held. */
@@ -162,8 +176,8 @@ static int deadlines_check(struct zero_runtime *rt)
     pthread_mutex_lock(&rt->lock);
     for (uint32_t i = 0; i < N_QUEUES && !err; i++) {
         struct lane *l = &rt->lanes[queues[i]];
-        struct slot *s = l->done < l->started ? zero__lane_slot(l, l->done + 1) : NULL;
-        if (s && now >= s->deadline_ns)
+        struct slot *s = l->done < l->issued ? zero__lane_slot(l, l->done + 1) : NULL;
+        if (s && s->start_ns && now >= s->deadline_ns)
             err =
                 zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
                            zero__queue_name(queues[i]),
@@ -178,16 +192,21 @@ static int turn(struct zero_runtime *rt)
 {
     struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct zero_cqe cqes[N_CQES];
-    int started = 0, err = 0, n;
+    int64_t wait_ns = IDLE_NS;
+    int err = 0, n;
 
     atomic_store(&rt->storage_waits, 0);
     for (uint32_t i = 0; i < N_QUEUES; i++)
-        while ((n = lane_start(rt, queues[i])) != 0) {
+        do {
+            n = lane_start(rt, queues[i]);
             if (n < 0)
                 return n;
-            started += n;
-        }
-    n = t->ops.poll(t->store, cqes, N_CQES, started ? 0 : IDLE_NS);
+            if (n == STARTED)
+                wait_ns = 0;
+            else if (n == NO_ROOM && wait_ns)
+                wait_ns = ZERO__STORE_FULL_NS;
+        } while (n == STARTED);
+    n = t->ops.poll(t->store, cqes, N_CQES, wait_ns);
     if (n < 0)
         return n;
     if (n == 0)

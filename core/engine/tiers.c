@@ -61,9 +61,13 @@ static void tiers_try(struct zero_runtime *rt)
 
 static int tier_find(struct zero_runtime *rt, const char *name, uint32_t *tier)
 {
-    for (*tier = 0; *tier < ZERO__N_TIERS; ++*tier)
-        if (!strcmp(name, *tier ? rt->tiers[*tier].name ? rt->tiers[*tier].name : "" : "device"))
+    for (uint32_t t = ZERO__T_DEVICE; t < ZERO__N_TIERS; t++) {
+        const char *own = t == ZERO__T_DEVICE ? "device" : rt->tiers[t].name;
+        if (own && !strcmp(name, own)) {
+            *tier = t;
             return 0;
+        }
+    }
     return -ENOENT;
 }
 

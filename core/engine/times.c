@@ -34,12 +34,12 @@ int zero__times_size(struct zero_runtime *rt)
 }
 
 /* Of ops that are started one behind the other, what counts is when one of them ran. */
-static void busy_add(const struct slot *s, int64_t end_ns, int64_t *last_end_ns, uint64_t *sum_ns)
+static uint64_t busy_ns(const struct slot *s, int64_t end_ns, int64_t *last_end_ns)
 {
     int64_t from = s->start_ns > *last_end_ns ? s->start_ns : *last_end_ns;
 
-    *sum_ns += end_ns > from ? (uint64_t)(end_ns - from) : 0;
     *last_end_ns = end_ns;
+    return end_ns > from ? (uint64_t)(end_ns - from) : 0;
 }
 
 static void work_note(struct zero_runtime *rt, const struct slot *s, const struct zero__op *op,
@@ -47,10 +47,15 @@ static void work_note(struct zero_runtime *rt, const struct slot *s, const struc
 {
     struct work *w = &rt->work;
 
-    if (op->kind == ZERO__COMPUTE && s->body_kind != ZERO__EVALUATION)
-        busy_add(s, end_ns, &w->compute_end_ns, &w->compute_ns);
-    else if (op->queue == ZERO__Q_CPU && s->body_kind == ZERO__UPDATE_BODY)
-        busy_add(s, end_ns, &w->update_end_ns, &w->update_ns);
+    if (op->kind == ZERO__COMPUTE && s->body_kind != ZERO__EVALUATION) {
+        uint64_t ns = busy_ns(s, end_ns, &w->compute_end_ns);
+        w->compute_ns += ns;
+        w->backward_ns += s->body_kind == ZERO__LAST && op->pass == ZERO_BACKWARD ? ns : 0;
+    } else if (s->body_kind == ZERO__UPDATE_BODY
+                   ? op->queue == ZERO__Q_CPU
+                   : op->queue == ZERO__Q_UPDATE && op->flags & ZERO__OP_TILE) {
+        w->update_ns += busy_ns(s, end_ns, &w->update_end_ns);
+    }
 }
 
 void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns)

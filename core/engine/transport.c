@@ -202,7 +202,10 @@ static int try_network(struct zero_runtime *rt, const char *name, int *who, char
 
     if (err || *who >= 0)
         return err;
-    err = ask_all(rt, open_context(rt, plugin), who, why);
+    err = open_context(rt, plugin);
+    if (err == -ETIMEDOUT) /* they do not answer, and would not answer now */
+        return err;
+    err = ask_all(rt, err, who, why);
     if (!err && *who >= 0 && rt->ctx) {
         rt->comm_ops.close(rt->ctx);
         rt->ctx = NULL;

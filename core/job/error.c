@@ -125,6 +125,11 @@ int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t plac
     zero__error_make(&e, culprit, err, job->params.rank, op, cause);
     e.place = place;
     pthread_mutex_lock(&job->lock);
+    if (err == -ETIMEDOUT && culprit < 0 && !place) {
+        /* It may have waited for an exchange; then those are to blame whose part is missing. */
+        e.place = ZERO__PLACE_LAST;
+        zero__round_blame(job, &e);
+    }
     zero__error_propose(job, &e);
     if (!job->threaded && job->on_error && !job->told) {
         job->told = true;

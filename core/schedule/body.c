@@ -88,7 +88,8 @@ const char *zero__op_name(uint32_t kind)
 const char *zero__queue_name(uint32_t queue)
 {
     static const char *const names[ZERO__N_QUEUES + 1] = {
-        "compute", "gather", "reduce", "cpu", "fetch", "writeback", "load", "store", "-"};
+        "compute", "gather", "reduce", "cpu", "fetch", "writeback", "load", "store",
+        "update", "-"};
     return queue <= ZERO__N_QUEUES ? names[queue] : "?";
 }
 

@@ -52,7 +52,9 @@ static int emit_start(struct emit *e)
             largest = zero__unit_grad_bytes(e, u);
     e->bucket_limit += largest;
     int err = zero__declared_lives(e);
-    return err ? err : zero__saves_begin(e);
+    if (!err)
+        err = zero__saves_begin(e);
+    return err ? err : zero__early_begin(e);
 }
 
 static void emit_end(struct emit *e)
@@ -64,6 +66,7 @@ static void emit_end(struct emit *e)
     free(e->left);
     free(e->retire);
     free(e->lives);
+    zero__early_end(e);
     zero__saves_end(e);
 }
 
@@ -242,6 +245,8 @@ static int compute(struct emit *e, uint32_t use)
         op.flags |= e->left[x->unit] == 1 ? ZERO__OP_LAST : 0;
         if (first)
             err = zero__grad_open(e, x->unit);
+        if (!err) /* beside the first backward uses */
+            err = zero__tiles_begin(e->tiles, e->b);
     }
     if (!err)
         err = zero__body_op(e->b, &op, NULL);
@@ -291,7 +296,9 @@ static int emit_uses(struct emit *e)
         if (err)
             return err;
     }
-    int err = zero__grad_retire_all(e);
+    int err = zero__early_rest(e);
+    if (!err)
+        err = zero__grad_retire_all(e);
     return err ? err : zero__saves_finish(e);
 }
 

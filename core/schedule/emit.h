@@ -5,6 +5,7 @@
 
 #include "schedule/moves.h"
 #include "schedule/program.h"
+#include "schedule/tiles.h"
 
 struct emit_life {
     uint32_t first, last; /* uses; ZERO_NONE: not in this body */
@@ -36,6 +37,8 @@ struct emit {
     uint32_t *bucket; /* by segment: where its gradient is collected; ZERO_NONE: at home */
     uint32_t *sums;   /* by segment: what its accumulators outside the device have there */
     uint32_t *left;   /* by unit: backward uses still to come */
+    struct zero__tiles *tiles;     /* of updates beside the backward pass, or NULL */
+    struct zero__brought *brought; /* by segment: the gradients that they read */
     struct emit_retired {
         struct zero__moves home; /* of the unit's gradients, which may still be under way */
         uint64_t bytes;
@@ -73,8 +76,10 @@ static inline int zero__publishes(const struct zero__recipe *r, const struct zer
 static inline int zero__grad_at_home(const struct zero__recipe *r, const struct zero__states *s,
                                      uint32_t segment)
 {
-    return r->accum == 1 && (r->ranks == 1 || r->stage < 2) &&
-           zero__tier_of(s, s->homes[segment].grad) == ZERO__T_DEVICE;
+    uint32_t home = s->homes[segment].grad;
+
+    return r->accum == 1 && (r->ranks == 1 || r->stage < 2) && home != ZERO_NONE &&
+           s->buffers[home].tier == ZERO__T_DEVICE;
 }
 
 uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit);
@@ -83,17 +88,36 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit);
 /* Appends the gather of a use's unit, with its buffers. */
 int zero__gather(struct emit *e, uint32_t use);
 
+/* How many uses add to the unit's gradient. */
+static inline uint32_t zero__contributions(const struct emit *e, uint32_t unit)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < e->n_uses; i++)
+        n += e->uses[i].unit == unit && e->uses[i].pass == ZERO_BACKWARD;
+    return n;
+}
+
 /* Gradients of a unit: room for the first contribution; reduction after the last. */
 int zero__grad_first(const struct emit *e, uint32_t unit);
 int zero__grad_open(struct emit *e, uint32_t unit);
 int zero__grad_close(struct emit *e, uint32_t unit);
 int zero__grad_finish(struct emit *e, uint32_t unit);
+/* Opens and closes a gradient of zero. */
+int zero__grad_zero(struct emit *e, uint32_t unit);
 int zero__grad_retire_all(struct emit *e);
 
-/* The squares of a rank's part of a gradient, to the last op, which `first` appends. */
-int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
-                    uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes, int first,
-                    struct zero__body *b);
+/* The squares of a rank's part of a gradient, to the last op, which `first` appends on `queue`. */
+int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
+                    uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes,
+                    int first, struct zero__body *b);
+
+/* Updates beside the last backward pass; see emit_early.c. */
+int zero__early_begin(struct emit *e);
+int zero__early_units(struct emit *e, const uint32_t *units, uint32_t n_units);
+/* Units that no use contributes to. */
+int zero__early_rest(struct emit *e);
+void zero__early_end(struct emit *e);
 
 /* Declared buffers: lives from the order; accesses at both ends; what ends with a use. */
 int zero__declared_lives(struct emit *e);

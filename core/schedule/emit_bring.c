@@ -70,7 +70,7 @@ int zero__bring_create(const struct zero__model *m, const struct zero__recipe *r
     }
     for (uint32_t i = 0; i < m->n_segments; i++)
         x->of[i] = (struct zero__brought){is_wanted(x, i, 0) ? ZERO__TO_BRING : ZERO_NONE,
-                                          is_wanted(x, i, 1) ? ZERO__TO_BRING : ZERO_NONE};
+                                          is_wanted(x, i, 1) ? ZERO__TO_BRING : ZERO_NONE, 0};
     *out = x;
     return 0;
 }

@@ -11,7 +11,8 @@
  * A home outside the device has a stand-in there for as long as the unit is reduced: with one
  * micro-batch the bucket, which then is reduced in place in every stage; with several, accumulators
  * that are loaded before and stored behind. The squares for the norm are taken from the stand-in,
- * so that no gradient comes back for them.
+ * so that no gradient comes back for them. Where an update does not wait for the norm, it reads the
+ * stand-in, and with one micro-batch there is no home at all.
  */
 #include <errno.h>
 
@@ -54,11 +55,7 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit)
 
 int zero__grad_first(const struct emit *e, uint32_t unit)
 {
-    uint32_t total = 0;
-
-    for (uint32_t i = 0; i < e->n_uses; i++)
-        total += e->uses[i].unit == unit && e->uses[i].pass == ZERO_BACKWARD;
-    return e->left[unit] == total;
+    return e->left[unit] == zero__contributions(e, unit);
 }
 
 static int retire_oldest(struct emit *e)
@@ -103,13 +100,11 @@ static int gaps_fill(struct emit *e, uint32_t unit)
     return err;
 }
 
-int zero__grad_open(struct emit *e, uint32_t unit)
+static int buckets_open(struct emit *e, uint32_t unit)
 {
     uint64_t bytes = zero__unit_grad_bytes(e, unit);
     int err = 0;
 
-    if (bytes == 0)
-        return 0;
     while (!err && e->bucket_live + bytes > e->bucket_limit && e->retire_head < e->retire_tail)
         err = retire_oldest(e);
     FOR_TRAINABLE (e, unit, i)
@@ -117,6 +112,13 @@ int zero__grad_open(struct emit *e, uint32_t unit)
             err = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE, bucket_bytes(e, i),
                                     &e->bucket[i]);
     e->bucket_live += bytes;
+    return err;
+}
+
+int zero__grad_open(struct emit *e, uint32_t unit)
+{
+    int err = buckets_open(e, unit);
+
     return err ? err : gaps_fill(e, unit);
 }
 
@@ -140,7 +142,7 @@ static struct place reduced_in(const struct emit *e, uint32_t i)
 
     if (e->r->accum > 1)
         return (struct place){e->sums[i] == ZERO_NONE ? g.home : e->sums[i], g.own_off};
-    if (g.tier == ZERO__T_DEVICE)
+    if (g.home != ZERO_NONE && g.tier == ZERO__T_DEVICE)
         return (struct place){g.home, g.own_off};
     return (struct place){e->bucket[i], g.own_bytes * e->r->rank};
 }
@@ -205,11 +207,11 @@ static int publish(struct emit *e, uint32_t unit)
     return err;
 }
 
-int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
-                    uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes, int first,
-                    struct zero__body *b)
+int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
+                    uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes,
+                    int first, struct zero__body *b)
 {
-    struct zero__op op = {.kind = ZERO__SUMSQ, .queue = ZERO__Q_CPU, .unit = unit};
+    struct zero__op op = {.kind = ZERO__SUMSQ, .queue = (uint8_t)queue, .unit = unit};
     uint64_t blocks = (m->segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
     int err = first ? zero__body_op(b, &op, NULL) : 0;
 
@@ -222,7 +224,7 @@ int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, u
     return err;
 }
 
-/* Of the gradients that are about to leave. */
+/* Of the gradients that are about to leave, or are read for the last time. */
 static int squares(struct emit *e, uint32_t unit)
 {
     int err = 0, n = 0;
@@ -230,8 +232,9 @@ static int squares(struct emit *e, uint32_t unit)
     FOR_TRAINABLE (e, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
-        if (!err && g.tier != ZERO__T_DEVICE)
-            err = zero__sumsq_add(e->m, e->s, unit, i, at.id, at.own, g.own_bytes, n++ == 0, e->b);
+        if (!err && (g.tier != ZERO__T_DEVICE || e->s->homes[i].early))
+            err = zero__sumsq_add(e->m, e->s, ZERO__Q_UPDATE, unit, i, at.id, at.own, g.own_bytes,
+                                  n++ == 0, e->b);
     }
     return err;
 }
@@ -254,7 +257,7 @@ static int sums_load(struct emit *e, uint32_t unit)
     return err ? err : zero__moves_load(e->s, &moves, e->b);
 }
 
-/* Home: after the last micro-batch just what the update reads. */
+/* Home: after the last micro-batch just what the update will read. */
 static int home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
 {
     moves->unit = unit;
@@ -262,6 +265,8 @@ static int home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
         struct zero__move x = {i, g.home, at.id, 0, 0, g.bytes};
+        if (e->last && e->s->homes[i].early)
+            continue;
         if (e->last)
             x = (struct zero__move){
                 i,           g.home, at.id, g.used_off, g.used_bytes > g.own_bytes ? 0 : at.own,
@@ -285,6 +290,23 @@ static int finish(struct emit *e, uint32_t unit)
     return err ? err : squares(e, unit);
 }
 
+/* What becomes of the reduced gradient: it goes home, or an update reads it here and now. */
+static int hand_over(struct emit *e, uint32_t unit, struct zero__moves *moves)
+{
+    int err = home_store(e, unit, moves);
+
+    FOR_TRAINABLE (e, unit, i) {
+        if (!e->tiles || !e->s->homes[i].early)
+            continue;
+        struct place at = reduced_in(e, i);
+        e->brought[i].grad = at.id;
+        e->brought[i].grad_off = e->s->homes[i].state_whole ? 0 : at.own;
+    }
+    if (!err)
+        err = zero__tiles_begin(e->tiles, e->b);
+    return err ? err : zero__tiles_update(e->tiles, unit, e->b);
+}
+
 int zero__grad_close(struct emit *e, uint32_t unit)
 {
     struct emit_retired *x = &e->retire[e->retire_tail];
@@ -297,7 +319,7 @@ int zero__grad_close(struct emit *e, uint32_t unit)
     if (!err && e->last)
         err = finish(e, unit);
     if (!err)
-        err = home_store(e, unit, &x->home);
+        err = hand_over(e, unit, &x->home);
     x->bytes = zero__unit_grad_bytes(e, unit);
     e->retire_tail += x->bytes > 0;
     return err;
@@ -310,5 +332,29 @@ int zero__grad_finish(struct emit *e, uint32_t unit)
 
     if (!err)
         err = finish(e, unit);
-    return err ? err : home_store(e, unit, &moves);
+    return err ? err : hand_over(e, unit, &moves);
+}
+
+/*
+ * Parameters that peers read in place count as written by the fill, so that it waits for all uses
+ * of them: the reduction behind it then tells the peers that this rank is done with reading.
+ */
+int zero__grad_zero(struct emit *e, uint32_t unit)
+{
+    struct zero__op op = {
+        .kind = ZERO__FILL, .queue = ZERO__Q_CPU, .unit = unit, .flags = ZERO__OP_WHOLE};
+    int err = buckets_open(e, unit);
+
+    if (!err)
+        err = zero__body_op(e->b, &op, NULL);
+    FOR_TRAINABLE (e, unit, i) {
+        const struct zero__segment *s = &e->m->segments[i];
+        const struct zero__home *h = &e->s->homes[i];
+        uint64_t size = zero_dtype_bytes(s->dtype);
+        if (!err)
+            err = zero__body_access(e->b, written_in(e, i), i, ZERO__R_DST, 1, 0, s->padded * size);
+        if (!err && h->param_mapped)
+            err = zero__body_access(e->b, h->param, i, ZERO__R_PARAM, 1, 0, s->shard * size);
+    }
+    return err ? err : zero__grad_close(e, unit);
 }

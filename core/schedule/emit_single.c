@@ -34,10 +34,12 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
                          int last, struct zero__body *b)
 {
     struct zero_use use = {unit, ZERO_BACKWARD};
-    struct emit e = single(m, r, s, &use, b);
+    struct zero__recipe one = *r; /* tile at a time, wherever there is room */
+    struct emit e = single(m, &one, s, &use, b);
     uint32_t *by_segment = malloc((2 * (size_t)m->n_segments + 1) * sizeof *by_segment);
     int err = 0;
 
+    one.tiles = 1;
     e.bucket_limit = UINT64_MAX;
     e.last = last;
     e.retire = calloc(1, sizeof *e.retire);
@@ -47,7 +49,12 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
         memset(by_segment, 0xff, 2 * (size_t)m->n_segments * sizeof *by_segment);
         e.bucket = by_segment;
         e.sums = by_segment + m->n_segments;
-        err = part == ZERO__FINISH ? zero__grad_finish(&e, unit) : zero__grad_open(&e, unit);
+        if (r->early && last && part != ZERO__OPEN)
+            err = zero__early_units(&e, &unit, 1);
+        if (!err)
+            err = part == ZERO__FINISH   ? zero__grad_finish(&e, unit)
+                  : part == ZERO__ZEROED ? zero__grad_zero(&e, unit)
+                                         : zero__grad_open(&e, unit);
         if (part == ZERO__CLOSE) {
             /* The buffers' contents are there already: only the reduction is to run. */
             b->n_ops = b->n_accesses = 0;
@@ -56,6 +63,7 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
             err = err ? err : zero__grad_close(&e, unit);
         }
     }
+    zero__early_end(&e);
     free(by_segment);
     free(e.retire);
     return err;

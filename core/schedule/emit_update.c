@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The update body: squares of the rank's own part of every gradient on the device (of others they
- * are taken when they leave it), the global norm from the ranks' sums, the step's scalars, then the
- * optimizer unit by unit, in forward order so that the first units are whole again first: by an
- * all-gather in place, or by a barrier where peers' shards are mapped.
+ * The update body: squares of the rank's own part of every gradient that waits on the device (of
+ * others they are taken when they leave it), the global norm from the ranks' sums, the step's
+ * scalars, then the optimizer unit by unit, in forward order so that the first ones are whole again
+ * first: by an all-gather in place, or by a barrier where peers' shards are mapped.
  */
 #include <errno.h>
 
@@ -18,8 +18,9 @@ static int sumsq(const struct zero__model *m, const struct zero__recipe *r,
 
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
         struct zero__gradient g = zero__gradient_of(m, r, s, i);
-        if (m->segments[i].trainable && g.tier == ZERO__T_DEVICE)
-            err = zero__sumsq_add(m, s, unit, i, g.home, g.own_off, g.own_bytes, n++ == 0, b);
+        if (m->segments[i].trainable && g.tier == ZERO__T_DEVICE && !s->homes[i].early)
+            err = zero__sumsq_add(m, s, ZERO__Q_CPU, unit, i, g.home, g.own_off, g.own_bytes,
+                                  n++ == 0, b);
     }
     return err;
 }
@@ -45,8 +46,9 @@ static int norm(const struct zero__recipe *r, const struct zero__states *s, stru
         if (!err)
             err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, 0, one * r->ranks);
     }
-    if (!err)
-        err = zero__body_op(b, &scalars, NULL);
+    if (err || r->early) /* the scalars were made before the first update */
+        return err;
+    err = zero__body_op(b, &scalars, NULL);
     if (!err)
         err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, one * r->ranks);
     if (!err)
@@ -71,6 +73,13 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
     if (!err)
         err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
                                 sizeof(struct zero_scalars));
+    /*
+     * The scalars of early updates do not come from the norm, which still is what tells that all
+     * ranks are done with reading.
+     */
+    if (!err && r->early)
+        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0,
+                                sizeof(double) * r->ranks);
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
@@ -183,7 +192,7 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
 
     b->n_homes = s->n_buffers;
     if (!err)
-        err = zero__tiles_create(m, r, s, zero__bring_places(bring), &tiles);
+        err = zero__tiles_create(m, r, s, zero__bring_places(bring), NULL, m->n_units, 0, &tiles);
     if (!err)
         err = zero__tiles_begin(tiles, b);
     for (uint32_t u = 0; !err && u < m->n_units; u++)

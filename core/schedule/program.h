@@ -37,6 +37,7 @@ struct zero__recipe {
     uint32_t boundary;  /* reduce at the boundary of a step, not after every micro-batch */
     uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
     uint32_t state_dtype; /* of the moments; 0: fp32 */
+    uint32_t early; /* states outside the device are updated as soon as a gradient is reduced */
     uint32_t halves; /* the library's optimizers: a master copy may be kept as its lower half */
     uint64_t bucket_bytes, prefetch_bytes;
     int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
@@ -74,6 +75,7 @@ enum zero__queue {
     ZERO__Q_WRITEBACK,
     ZERO__Q_LOAD,  /* copies to the device, */
     ZERO__Q_STORE, /* and from it, which wait for others than those */
+    ZERO__Q_UPDATE, /* kernels behind a reduction, for which no backward use has to wait */
     ZERO__N_QUEUES,
     ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
 };
@@ -87,7 +89,8 @@ static inline int zero__queue_is_behind(uint32_t queue)
 /* The queue is a stream of the device; its ops start and end in order. */
 static inline int zero__queue_is_stream(uint32_t queue)
 {
-    return queue == ZERO__Q_CPU || queue == ZERO__Q_LOAD || queue == ZERO__Q_STORE;
+    return queue == ZERO__Q_CPU || queue == ZERO__Q_LOAD || queue == ZERO__Q_STORE ||
+           queue == ZERO__Q_UPDATE;
 }
 
 /* Ops of the queue start in order, but several are under way; they are counted done in order. */
@@ -149,6 +152,8 @@ enum zero__op_flags {
     ZERO__OP_FIRST = 1u << 0, /* COMPUTE: the first gradient contribution of the unit */
     ZERO__OP_LAST = 1u << 1,  /* COMPUTE: the last one */
     ZERO__OP_SUMS = 1u << 2,  /* FETCH, COPY: accumulators, where a micro-batch has added to them */
+    ZERO__OP_WHOLE = 1u << 3, /* FILL: all of it, not the gaps between parameters */
+    ZERO__OP_TILE = 1u << 4,  /* of an update tile by tile, wherever it stands */
 };
 
 struct zero__op {
@@ -197,6 +202,7 @@ struct zero__home {
     uint32_t param, grad, acc, master, momentum, variance;
     uint32_t param_whole, grad_whole, acc_whole, state_whole; /* else just the rank's shard */
     uint32_t param_mapped; /* its shard, and the peers' beside it to read */
+    uint32_t early; /* updated beside the backward pass, without waiting for the norm */
     /*
      * Bytes of an element of the master copy: 4, or 2. Outside the device bf16 parameters are not
      * kept twice: the home has the masters' lower halves, see zero_join_bf16().
@@ -240,13 +246,16 @@ static inline uint64_t zero__whole_pages(uint64_t bytes)
  * several micro-batches, fp32 accumulators.
  */
 struct zero__gradient {
-    uint32_t home, tier;
-    uint64_t size, bytes;         /* of an element, of the home */
+    uint32_t home, tier; /* home: ZERO_NONE where an early update reads it and nothing stays */
+    uint64_t size, bytes; /* of an element, of the home */
     uint64_t own_off, own_bytes;  /* in the home: the rank's part, */
     uint64_t used_off, used_bytes; /* and what the rank's update reads: that, or all */
 };
 struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
                                         const struct zero__states *s, uint32_t segment);
+
+/* Something of the unit is updated beside the backward pass (emit_early.c). */
+int zero__unit_is_early(const struct zero__model *m, const struct zero__states *s, uint32_t unit);
 
 int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
                        struct zero__states *s);
@@ -279,6 +288,7 @@ enum zero__reduction {
     ZERO__OPEN,   /* the gradient's buffers, zeroed gaps */
     ZERO__CLOSE,  /* what follows the unit's last contribution to a micro-batch, maybe the last */
     ZERO__FINISH, /* what is left to do with sums that the last micro-batch adds nothing to */
+    ZERO__ZEROED, /* a gradient of zero, where early updates are to see one */
 };
 int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, uint32_t unit, struct zero__body *b);

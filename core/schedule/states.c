@@ -50,8 +50,13 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
 {
     uint32_t alone = r->ranks == 1;
 
-    *h = (struct zero__home){ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, ZERO_NONE, 1,
-                             1,         1,         1,         0,         4,         0};
+    *h = (struct zero__home){.param = ZERO_NONE,
+                             .grad = ZERO_NONE,
+                             .acc = ZERO_NONE,
+                             .master = ZERO_NONE,
+                             .momentum = ZERO_NONE,
+                             .variance = ZERO_NONE,
+                             .master_bytes = 4};
     h->param_whole = !zero__recipe_shards(r, s);
     h->grad_whole = alone || r->stage < 2;
     h->acc_whole = alone || r->stage < 2 || r->boundary;
@@ -99,6 +104,28 @@ static uint64_t trained_elements(const struct zero__model *m)
     return n;
 }
 
+/*
+ * States outside the device, if there are any. Whole parameters on a disk are the exception: a
+ * rank's part of them does not begin at a page, so the update body brings them to the device.
+ */
+static void early_choose(const struct zero__model *m, const struct zero__recipe *r,
+                         struct zero__states *s)
+{
+    uint64_t n = trained_elements(m), first = 0;
+
+    for (uint32_t i = 0; i < m->n_segments && r->early; i++) {
+        const struct zero__segment *g = &m->segments[i];
+        struct zero__home *h = &s->homes[i];
+        int published = h->param_whole && !h->state_whole;
+        if (!g->trainable)
+            continue;
+        h->early = (g->dtype != ZERO_F32 || r->n_moments > 0) &&
+                   tier_of(r, ZERO_CLASS_MASTER, first, g->shard, n) != ZERO__T_DEVICE &&
+                   !(published && s->buffers[h->param].tier == ZERO__T_DISK);
+        first += g->shard;
+    }
+}
+
 /* One class of all segments; `bytes` per element, 0: the parameter's own. */
 static int class_add(const struct zero__model *m, const struct zero__recipe *r,
                      struct zero__states *s, uint32_t memory_class)
@@ -117,8 +144,10 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
             h->param_mapped = tier == ZERO__T_DEVICE && zero__recipe_maps(r, g);
             break;
         case ZERO_CLASS_GRADIENTS:
-            if (tier != ZERO__T_DEVICE) /* nobody writes the gradient there before it is reduced */
+            if (h->early || tier != ZERO__T_DEVICE) /* nobody writes it there */
                 h->grad_whole = h->state_whole;
+            if (h->early) /* it is read where it has been reduced */
+                continue;
             id = &h->grad, whole = h->grad_whole, bytes = zero_dtype_bytes(g->dtype);
             break;
         case ZERO_CLASS_ACCUMULATORS:
@@ -190,6 +219,8 @@ int zero__states_build(const struct zero__model *m, const struct zero__recipe *r
         home_shape(r, &m->segments[i], &s->homes[i]);
     err = class_add(m, r, s, ZERO_CLASS_PARAMETERS);
     if (!err)
+        early_choose(m, r, s);
+    if (!err)
         err = class_add(m, r, s, r->accum > 1 ? ZERO_CLASS_ACCUMULATORS : ZERO_CLASS_GRADIENTS);
     if (!err)
         err = class_add(m, r, s, ZERO_CLASS_MASTER);
@@ -258,7 +289,8 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
             bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_shards(r, s);
             break;
         case ZERO_CLASS_GRADIENTS:
-            bytes = r->accum > 1 ? 0 : zero_dtype_bytes(p->dtype);
+            if (states->homes[p->segment].grad != ZERO_NONE)
+                bytes = zero_dtype_bytes(p->dtype);
             whole = states->homes[p->segment].grad_whole;
             break;
         case ZERO_CLASS_ACCUMULATORS:

@@ -35,6 +35,7 @@ struct zero__tiles {
     const struct zero__brought *brought;
     struct tile *list;
     uint32_t n, capacity, fetched, updated;
+    uint8_t queue; /* of copies and updates */
 };
 
 static const struct {
@@ -81,7 +82,8 @@ static struct place place_of(const struct zero__tiles *t, const struct tile *x, 
         first = h->param_whole && !h->state_whole ? g->shard * t->r->rank * size : 0;
         break;
     case GRAD:
-        id = grad.home, size = grad.size, first = grad.used_off;
+        id = grad.home, size = grad.size, brought = t->brought[x->segment].grad;
+        first = brought == ZERO_NONE ? grad.used_off : t->brought[x->segment].grad_off;
         break;
     default:
         id = state_home(t->s, x->segment, k);
@@ -122,21 +124,24 @@ static int segment_cut(struct zero__tiles *t, uint32_t unit, uint32_t segment)
 
 int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r,
                        const struct zero__states *s, const struct zero__brought *brought,
+                       const uint32_t *units, uint32_t n_units, int early,
                        struct zero__tiles **out)
 {
     struct zero__tiles *t = calloc(1, sizeof *t);
-    int err = t ? 0 : zero__fail(-ENOMEM, "no memory for a step program");
+    int err = 0;
 
-    for (uint32_t u = 0; u < m->n_units && !err; u++)
-        for (uint32_t i = m->units[u].first_segment;
-             i < m->units[u].first_segment + m->units[u].n_segments && !err; i++)
-            if (m->segments[i].trainable && zero__optimizer_tier(s, i) != ZERO__T_DEVICE) {
-                t->m = m;
-                t->r = r;
-                t->s = s;
-                t->brought = brought;
-                err = segment_cut(t, u, i);
-            }
+    if (!t)
+        return zero__fail(-ENOMEM, "no memory for a step program");
+    *t = (struct zero__tiles){.m = m, .r = r, .s = s, .brought = brought};
+    t->queue = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
+    for (uint32_t k = 0; k < n_units && !err; k++) {
+        uint32_t unit = units ? units[k] : k;
+        const struct zero__unit *u = &m->units[unit];
+        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
+            if (m->segments[i].trainable && zero__optimizer_tier(s, i) != ZERO__T_DEVICE &&
+                s->homes[i].early == (uint32_t)early)
+                err = segment_cut(t, unit, i);
+    }
     if (err || !t->n) {
         zero__tiles_free(t);
         t = NULL;
@@ -156,7 +161,10 @@ void zero__tiles_free(struct zero__tiles *t)
 /* An op that moves bytes: pairs of what is read and what is written follow. */
 static int move_op(struct zero__body *b, uint32_t kind, uint32_t queue, uint32_t unit)
 {
-    struct zero__op op = {.kind = (uint8_t)kind, .queue = (uint8_t)queue, .unit = unit};
+    struct zero__op op = {.kind = (uint8_t)kind,
+                          .queue = (uint8_t)queue,
+                          .unit = unit,
+                          .flags = ZERO__OP_TILE};
 
     return zero__body_op(b, &op, NULL);
 }
@@ -224,8 +232,11 @@ static int writeback(const struct zero__tiles *t, const struct tile *x, struct z
 static int update_op(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
     static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
-    struct zero__op op = {
-        .kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = x->unit, .first = x->first};
+    struct zero__op op = {.kind = ZERO__UPDATE,
+                          .queue = t->queue,
+                          .unit = x->unit,
+                          .flags = ZERO__OP_TILE,
+                          .first = x->first};
     int err = zero__body_op(b, &op, NULL);
 
     if (!err)
@@ -270,7 +281,7 @@ static int copy(const struct zero__tiles *t, struct tile *x, int back, struct ze
     if (!err && copies_param && !back)
         err = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes, &x->host[PARAM]);
     if (!err)
-        err = move_op(b, ZERO__COPY, ZERO__Q_CPU, x->unit);
+        err = move_op(b, ZERO__COPY, t->queue, x->unit);
     if (!err && copies_grad)
         err = move_pair(b, x->segment, grad.id, grad.off, x->host[GRAD], 0, grad.bytes);
     if (!err && copies_param && !back)

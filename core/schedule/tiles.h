@@ -20,18 +20,21 @@ struct zero__tiles;
 #define ZERO__TO_BRING (ZERO_NONE - 1)
 struct zero__brought {
     uint32_t param, grad;
+    uint64_t grad_off; /* of the part that the update reads */
 };
 
 /* The tier of a segment's optimizer states; the device where it has none. */
 uint32_t zero__optimizer_tier(const struct zero__states *s, uint32_t segment);
 
 /*
- * What is to be updated in tiles, in the order of units. *tiles is NULL where nothing is.
+ * What of the units (NULL: all) is to be updated in tiles, in their order: what is early beside the
+ * backward pass, or the rest in the update body. *tiles is NULL where nothing is.
  * `brought`, by segment, is read as units are updated; parameters that are not brought are updated
  * at home.
  */
 int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r,
                        const struct zero__states *s, const struct zero__brought *brought,
+                       const uint32_t *units, uint32_t n_units, int early,
                        struct zero__tiles **tiles);
 void zero__tiles_free(struct zero__tiles *tiles);
 

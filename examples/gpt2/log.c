@@ -15,10 +15,22 @@
 #define PLAIN_EVERY_NS UINT64_C(2000000000)
 #define IN_PLACE_EVERY_NS UINT64_C(100000000)
 
-static int open_file(const char *path, FILE **file, char *text, size_t bytes)
+/* Rank 0's file, or with %r in its name one of each rank. */
+static int open_file(const char *name, int rank, char *path, FILE **file, char *text, size_t bytes)
 {
-    if (!path)
+    const char *at = name, *number = NULL;
+
+    while (at && (at = strstr(at, "%r")))
+        number = at++; /* the last one: before it are folders */
+    if (!name || (rank && !number))
         return 0;
+    int n = number ? snprintf(path, GPT2_LOG_PATH, "%.*s%d%s", (int)(number - name), name, rank,
+                              number + 2)
+                   : snprintf(path, GPT2_LOG_PATH, "%s", name);
+    if (n >= GPT2_LOG_PATH) {
+        snprintf(text, bytes, "cannot create %s: the name is longer than %d", name, GPT2_LOG_PATH);
+        return -ENAMETOOLONG;
+    }
     *file = fopen(path, "we");
     if (*file)
         return 0;
@@ -35,12 +47,8 @@ int gpt2_log_open(struct gpt2_log *log, const struct gpt2_options *o, int rank, 
     log->terminal = isatty(STDOUT_FILENO);
     log->steps = o->steps;
     log->start_ns = gpt2_now_ns();
-    if (!log->root)
-        return 0;
-    log->json_path = o->json;
-    log->ops_path = o->ops;
-    int err = open_file(o->json, &log->json, text, bytes);
-    return err ? err : open_file(o->ops, &log->ops, text, bytes);
+    int err = open_file(o->json, rank, log->json_path, &log->json, text, bytes);
+    return err ? err : open_file(o->ops, rank, log->ops_path, &log->ops, text, bytes);
 }
 
 static int close_file(const char *path, FILE *file, char *text, size_t bytes)
@@ -120,8 +128,6 @@ static void show_progress(struct gpt2_log *log, const struct gpt2_step *s)
 
 void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
 {
-    if (!log->root)
-        return;
     if (log->json)
         write_json(log->json,
                    json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
@@ -132,6 +138,8 @@ void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
                              "tokens_per_s", number(s->tokens_per_s), "wire_bytes",
                              count(s->wire_bytes), "disk_read_bytes", count(s->disk_read_bytes),
                              "disk_written_bytes", count(s->disk_written_bytes)));
+    if (!log->root)
+        return;
     if (log->forecast_s > 0 && log->n_after < GPT2_LOG_AFTER)
         log->after_s[log->n_after++] = s->time_s;
     log->done++;
@@ -151,7 +159,7 @@ void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
                  "A step should take %.3f s: computing %.3f s and, beside it, the disk %.3f; the "
                  "update %.3f s, the disk %.3f",
                  f.step_s, f.compute_s, f.compute_disk_s, f.update_s, f.update_disk_s);
-    if (log->root && log->json)
+    if (log->json)
         write_json(log->json,
                    json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type", "forecast",
                              "placement", zero_placement(s->rt), "step_s", number(f.step_s),
@@ -164,7 +172,7 @@ void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
 
 void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss)
 {
-    if (log->root && log->json)
+    if (log->json)
         write_json(log->json, json_pack("{s:s, s:o, s:o}", "type", "eval", "step", count(step),
                                         "loss", number(loss)));
 }
@@ -304,7 +312,7 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     say_disk(log, s);
     say_forecast(log);
     gpt2_log_say(log, "Weights %s", hex);
-    if (log->root && log->json)
+    if (log->json)
         write_json(log->json,
                    json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "type", "summary",
                              "weights_hash", hex, "stage", (int)gpt2_session_number(s, "stage"),

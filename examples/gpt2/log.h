@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What rank 0 tells: a progress line (in place on a terminal, now and then as a plain line
- * elsewhere), sentences, and the JSON log. Other ranks' logs are silent.
+ * elsewhere), sentences, and the JSON log. Other ranks are silent, but for JSON files of their
+ * own.
  */
 #ifndef GPT2_LOG_H
 #define GPT2_LOG_H
@@ -12,11 +13,12 @@
 
 #include "session.h"
 
+#define GPT2_LOG_PATH 4096
 #define GPT2_LOG_AFTER 5 /* steps that a forecast is compared with */
 
 struct gpt2_log {
     FILE *json, *ops; /* NULL: not wanted */
-    const char *json_path, *ops_path;
+    char json_path[GPT2_LOG_PATH], ops_path[GPT2_LOG_PATH];
     bool root, terminal, line_open;
     uint64_t steps, start_ns, shown_ns;
     uint64_t done, disk_read_bytes, disk_written_bytes; /* steps; of all of them, on rank 0 */
@@ -33,7 +35,7 @@ struct gpt2_step {
     uint64_t wire_bytes, disk_read_bytes, disk_written_bytes;
 };
 
-/* Creates the files on rank 0; -errno with the sentence in `text`. */
+/* Creates the files; -errno with the sentence in `text`. */
 int gpt2_log_open(struct gpt2_log *log, const struct gpt2_options *o, int rank, char *text,
                   size_t bytes);
 /* Ends the progress line and the files; -errno with the sentence if not all could be written. */

@@ -293,8 +293,9 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
  * when they are there; otherwise work put on `stream` later finds them. Collective in the sense
  * that all ranks acquire in the same order; an order that differs from the declared one works,
  * without prefetch, and becomes the order of the next step. One thing cannot be made up for: one
- * more BACKWARD use of a unit than was declared, when its gradient is reduced already. That is
- * refused (-EINVAL) and ends the job: declare such an order with zero_set_order().
+ * more BACKWARD use of a unit than was declared, when its gradient is reduced already (with
+ * ZERO_UPDATE_AT=backward any use then, since its parameters are updated). That is refused
+ * (-EINVAL) and ends the job: declare such an order with zero_set_order().
  */
 ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
@@ -352,13 +353,18 @@ ZERO_API int zero_activation_restore(struct zero_runtime *rt, uint32_t activatio
 
 /** What an update did. */
 struct zero_step_info {
-    double grad_norm; /**< global, of the averaged gradient, before clipping; NaN or inf: skipped */
+    /**
+     * Global, of the averaged gradient, before clipping; NaN or inf: the step was skipped, but with
+     * ZERO_UPDATE_AT=backward, which then has spoilt the parameters.
+     */
+    double grad_norm;
     uint32_t skipped;  /**< 1: a gradient was not finite, nothing has changed on any rank */
     float loss_scale;  /**< for the next step's losses */
     uint64_t step;     /**< updates done so far */
     /**
-     * Nanoseconds of this step: waiting for collectives (in acquire, in begin, and for the last
-     * reductions); the rest of this call.
+     * Nanoseconds of this step: waiting (in acquire, in begin, and for what a micro-batch leaves
+     * to do: its last reductions, with ZERO_UPDATE_AT=backward updates, too); the rest of this
+     * call.
      */
     uint64_t exposed_ns, update_ns;
     /** Sent by this rank for this step, counted by the transport, with what it still publishes. */
@@ -373,7 +379,11 @@ struct zero_step_info {
  */
 ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
 
-/** Sets a group's learning rate for the next update; the same on all ranks. */
+/**
+ * Sets a group's learning rate for the next update; the same on all ranks. With
+ * ZERO_UPDATE_AT=backward not from the begin of the last micro-batch to zero_update() (-EBUSY):
+ * updates run in between.
+ */
 ZERO_API int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr);
 
 /** What to multiply the loss (or the gradient of it) with before the backward pass. */
@@ -457,9 +467,10 @@ ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 
 /**
  * Seconds of a step like the last one on this rank: of micro-batches and update, each, the longer
- * one of computing and of moving to and from the disk. Computing: as long as in the last step;
- * moving: bytes at the speed that was measured before anything lay on the disk, or in an
- * earlier job of this kind.
+ * one of computing and of moving to and from the disk (with ZERO_UPDATE_AT=backward the update
+ * moves its bytes beside the last backward pass). Computing: as long as in the last step; moving:
+ * bytes at the speed that was measured before anything lay on the disk, or in an earlier job of
+ * this kind.
  */
 struct zero_forecast {
     size_t size; /**< set by the caller */

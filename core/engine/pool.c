@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places of a step out of order: the transients' slab serves as a pool of pages, first fit, in
+ * which declared buffers keep their planned places; the host's memory behind the activations that
+ * it keeps is laid out anew for each body.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+int zero__pool_keep(struct zero_runtime *rt, uint64_t at, uint64_t bytes)
+{
+    struct deviation *d = &rt->dev_step;
+    uint32_t i;
+
+    if (zero__grow(&d->used, &d->capacity, d->n_used, sizeof *d->used))
+        return zero__fail(-ENOMEM, "no memory for the pool of a step out of order");
+    for (i = d->n_used; i > 0 && d->used[i - 1].first > at; i--)
+        d->used[i] = d->used[i - 1];
+    d->used[i] = (struct extent){at, at + bytes};
+    d->n_used++;
+    return 0;
+}
+
+void zero__pool_drop(struct zero_runtime *rt, uint64_t at)
+{
+    struct deviation *d = &rt->dev_step;
+
+    for (uint32_t i = 0; i < d->n_used; i++) {
+        if (d->used[i].first != at)
+            continue;
+        memmove(&d->used[i], &d->used[i + 1], (--d->n_used - i) * sizeof *d->used);
+        return;
+    }
+}
+
+void zero__pool_empty(struct zero_runtime *rt)
+{
+    rt->dev_step.n_used = 0;
+}
+
+void zero__pool_free(struct zero_runtime *rt)
+{
+    free(rt->dev_step.used);
+    rt->dev_step.used = NULL;
+    rt->dev_step.n_used = rt->dev_step.capacity = 0;
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
+}
+
+/* First fit; declared buffers may overlap each other, since their lives do not. */
+int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
+{
+    struct deviation *d = &rt->dev_step;
+    uint64_t end = 0, all = 0;
+
+    bytes = aligned(bytes);
+    for (uint32_t i = 0; i <= d->n_used; i++) {
+        uint64_t next = i < d->n_used ? d->used[i].first : rt->slabs[SLAB_TRANSIENTS].bytes;
+        if (next >= end && next - end >= bytes) {
+            *at = end;
+            return zero__pool_keep(rt, end, bytes);
+        }
+        if (i < d->n_used && d->used[i].last > end)
+            end = aligned(d->used[i].last);
+        all += i < d->n_used ? d->used[i].last - d->used[i].first : 0;
+    }
+    return zero__fail(-ENOMEM,
+                      "this step leaves the declared order and needs %llu bytes more than the %llu "
+                      "of the plan hold beside %llu in use: declare the order with "
+                      "zero_set_order() before the step",
+                      (unsigned long long)bytes,
+                      (unsigned long long)rt->slabs[SLAB_TRANSIENTS].bytes,
+                      (unsigned long long)all);
+}
+
+/* ---- Places of a body's buffers -------------------------------------------------------------- */
+
+/* Parameters and gradients have their places until they are used up, others for a body. */
+static int is_kept(const struct zero__buffer *f)
+{
+    return f->memory_class == ZERO_CLASS_GATHERED || f->memory_class == ZERO_CLASS_BUCKETS;
+}
+
+/* Where the activations end that the host's memory keeps for this step. */
+static uint64_t activations_end(const struct zero_runtime *rt)
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < rt->model.n_buffers; i++) {
+        if (rt->body->away[i] == ZERO_NONE)
+            continue;
+        const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
+        if (f->tier == ZERO__T_CPU && f->offset + aligned(f->bytes) > end)
+            end = f->offset + aligned(f->bytes);
+    }
+    return end;
+}
+
+static int live_at_once(const struct zero__buffer *a, const struct zero__buffer *b)
+{
+    /* What no marker ends, lives to the end of the body. */
+    uint32_t a_end = a->last > a->first ? a->last : UINT32_MAX;
+    uint32_t b_end = b->last > b->first ? b->last : UINT32_MAX;
+
+    return a->first < b_end && b->first < a_end;
+}
+
+/*
+ * In the host's memory nothing of a body outlives it: the lowest place behind `from` that no other
+ * one has meanwhile. Buffers that the body lists before have theirs.
+ */
+static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t index, uint64_t from)
+{
+    uint64_t room = rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes;
+    struct zero__buffer *f = &b->buffers[index];
+
+    f->offset = from;
+    for (uint32_t i = 0; i < index; i++) {
+        const struct zero__buffer *o = &b->buffers[i];
+        if (o->tier != ZERO__T_CPU || !live_at_once(o, f) ||
+            o->offset >= f->offset + aligned(f->bytes) ||
+            f->offset >= o->offset + aligned(o->bytes))
+            continue;
+        f->offset = o->offset + aligned(o->bytes);
+        i = UINT32_MAX; /* others may be there: once more from the first, ever higher */
+    }
+    return f->offset + aligned(f->bytes) <= room
+               ? 0
+               : zero__fail(-ENOMEM,
+                            "this step leaves the declared order and needs %llu bytes of the "
+                            "host's memory, of which the plan has %llu: declare the order with "
+                            "zero_set_order() before the step",
+                            (unsigned long long)(f->offset + aligned(f->bytes)),
+                            (unsigned long long)room);
+}
+
+int zero__pool_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
+{
+    uint64_t from = rt->phase == PHASE_MICRO ? activations_end(rt) : 0;
+    int err = 0;
+
+    for (uint32_t i = 0; i < b->n_buffers && !err; i++) {
+        struct zero__buffer *f = &b->buffers[i];
+        if (f->tier == ZERO__T_CPU) {
+            err = host_place(rt, b, i, from);
+        } else if (!is_kept(f)) {
+            err = zero__pool_take(rt, f->bytes, &f->offset);
+        } else {
+            uint64_t *place = &at[f->segment];
+            if (*place == ZERO__NOWHERE)
+                err = zero__pool_take(rt, f->bytes, place);
+            f->offset = *place;
+        }
+    }
+    return err;
+}
+
+void zero__pool_return(struct zero_runtime *rt, const struct zero__body *b)
+{
+    for (uint32_t i = 0; i < b->n_buffers; i++)
+        if (b->buffers[i].tier == ZERO__T_DEVICE && !is_kept(&b->buffers[i]))
+            zero__pool_drop(rt, b->buffers[i].offset);
+}
+
+void zero__pool_leave(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        if (at[i] != ZERO__NOWHERE)
+            zero__pool_drop(rt, at[i]);
+        at[i] = ZERO__NOWHERE;
+    }
+}

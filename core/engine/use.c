@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the parameters, gradients and buffers of the use that is held are. */
+#include <errno.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+
+void zero__use_point(struct zero_runtime *rt, const struct zero__op *op)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        const struct zero__access *x = &rt->body->accesses[a];
+        if (x->role == ZERO__R_PARAM)
+            rt->param_now[x->segment] = zero__param_address(rt, rt->body, x->segment, x->buffer);
+        else if (x->role == ZERO__R_GRAD)
+            rt->grad_now[x->segment] = zero__address(rt, rt->body, x->buffer, x->off);
+    }
+    rt->beta_now = op->flags & ZERO__OP_FIRST ? 0.0f : 1.0f;
+    zero__activations_use(rt, op);
+}
+
+void zero__use_forget(struct zero_runtime *rt, uint32_t unit)
+{
+    const struct zero__unit *u = &rt->model.units[unit];
+
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        rt->param_now[i] = rt->grad_now[i] = NULL;
+}
+
+static const struct zero__param *param_find(const struct zero_runtime *rt, uint32_t param)
+{
+    if (param < rt->model.n_params)
+        return &rt->model.params[param];
+    zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param, rt->model.n_params);
+    return NULL;
+}
+
+const void *zero_param(struct zero_runtime *rt, uint32_t param)
+{
+    const struct zero__param *p = param_find(rt, param);
+
+    if (!p)
+        return NULL;
+    if (!rt->held || !rt->param_now[p->segment]) {
+        zero__fail(-EINVAL, "parameter %s: its unit %s is not held", p->name,
+                   rt->model.units[p->unit].name);
+        return NULL;
+    }
+    return rt->param_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
+}
+
+void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta)
+{
+    const struct zero__param *p = param_find(rt, param);
+
+    if (!p)
+        return NULL;
+    if (!rt->held || !rt->grad_now[p->segment]) {
+        zero__fail(-EINVAL, "parameter %s has no gradient here: %s", p->name,
+                   p->flags & ZERO_PARAM_FROZEN ? "it is frozen"
+                                                : "its unit is not held for BACKWARD");
+        return NULL;
+    }
+    if (beta)
+        *beta = rt->beta_now;
+    return rt->grad_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
+}
+
+void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
+{
+    if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
+        zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
+        return NULL;
+    }
+    if (rt->model.buffers[buffer].activation) {
+        zero__fail(-EINVAL, "%s is an activation: zero_activation() has its address",
+                   rt->model.buffers[buffer].name);
+        return NULL;
+    }
+    uint32_t id = rt->body->declared[buffer];
+    if (id == ZERO_NONE) {
+        zero__fail(-EINVAL, "buffer %s does not live in this kind of step",
+                   rt->model.buffers[buffer].name);
+        return NULL;
+    }
+    return zero__address(rt, rt->body, id, 0);
+}
