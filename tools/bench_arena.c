@@ -23,7 +23,7 @@
 #define MOST_NODES UINT64_C(50000000)
 #define MOST_TASKS 64u
 #define MOST_BUFFERS 10000000
-#define RUNS 5
+#define RUNS 7
 #define ENOUGH_NS (ZERO_SECOND / 2)
 
 static void help(FILE *f)
@@ -50,7 +50,7 @@ static void help(FILE *f)
         "those that are hard to place. A file starts with a line naming the columns\n"
         "id,lower,upper,size; a buffer of size bytes is alive at lower <= t < upper. The capacity\n"
         "is that of a name NAME.CAPACITY.csv, else the lower bound. Times are medians of up to\n"
-        "five runs. Exit status: 0; 1 if a plan is above its capacity; 2 for bad use or a bad\n"
+        "seven runs. Exit status: 0; 1 if a plan is above its capacity; 2 for bad use or a bad\n"
         "file.\n",
         f);
 }
@@ -122,14 +122,16 @@ static void report(const struct bench *b, const char *name, const struct zero__l
                                                      : "failed",
                                   .fields = fields,
                                   .n_fields = sizeof fields / sizeof *fields};
-    char took[32];
+    char took[32], spread[16] = "-";
 
     time_text(time->median, took);
+    if (n > 1)
+        snprintf(spread, sizeof spread, "%.1f%%", 100 * time->spread);
     if (b->json)
         bench_record_json(&record);
     else
-        printf("%-28s %8" PRIu32 " %16" PRIu64 " %16" PRIu64 " %9.6f %9s %6.1f%%  %s%s\n", name,
-               l->n, r->lower_bound, r->height, ratio, took, 100 * time->spread, r->method,
+        printf("%-28s %8" PRIu32 " %16" PRIu64 " %16" PRIu64 " %9.6f %9s %7s  %s%s\n", name,
+               l->n, r->lower_bound, r->height, ratio, took, spread, r->method,
                fits ? "" : " (above the capacity)");
     fflush(stdout);
 }

@@ -22,7 +22,8 @@ static const char *scan(const char *text, uint64_t unit, const char *ends, uint6
     unsigned long long x = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || errno)
         return NULL;
-    const char *u = *end && unit ? strchr(units, *end & ~0x20) : NULL;
+    bool letter = (*end >= 'A' && *end <= 'Z') || (*end >= 'a' && *end <= 'z');
+    const char *u = letter && unit ? strchr(units, *end & ~0x20) : NULL;
     for (long i = u ? u - units + 1 : 0; i > 0; i--)
         if (__builtin_mul_overflow(x, unit, &x))
             return NULL;
@@ -44,7 +45,7 @@ bool bench_count(const char *tool, const char *option, const char *text, uint64_
         fprintf(stderr,
                 "zero %s: %s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
                 "%s is wanted\n",
-                tool, option, text, least, most, unit ? ", perhaps with K, M or G," : "");
+                tool, option, text, least, most, unit ? ", perhaps with K, M, G or T," : "");
         return false;
     }
     *out = x;

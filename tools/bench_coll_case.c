@@ -62,7 +62,7 @@ static bool op_has_limit(const struct coll_options *o, enum coll_op op)
 {
     bool reduces = op == COLL_REDUCE_SCATTER || op == COLL_ALL_REDUCE;
 
-    return !(reduces && o->dtype == ZERO_F16);
+    return o->limit && !(reduces && o->dtype == ZERO_F16);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)

@@ -36,7 +36,7 @@ static bool ops_read(const char *text, struct coll_options *o)
 }
 
 enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
-enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, SPOIL, JSON };
+enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, NO_LIMIT, SPOIL, JSON };
 
 #define N_OF_COLL 4 /* the first ones: of p2p the ranks and the operation are given */
 
@@ -49,6 +49,7 @@ static const struct option longs[] = {
     {"cold", no_argument, NULL, COLD},         {"fresh", no_argument, NULL, FRESH},
     {"bind", no_argument, NULL, BIND},         {"no-bind", no_argument, NULL, NO_BIND},
     {"check", no_argument, NULL, CHECK},       {"no-check", no_argument, NULL, NO_CHECK},
+    {"no-limit", no_argument, NULL, NO_LIMIT},
     {"spoil", no_argument, NULL, SPOIL},       {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, 'h'},          {0},
 };
@@ -59,6 +60,7 @@ static void flag(int c, struct coll_options *o)
     o->cold |= c == COLD;
     o->fresh |= c == FRESH;
     o->spoil |= c == SPOIL;
+    o->limit &= c != NO_LIMIT;
     o->json |= c == JSON;
     if (c == BIND || c == NO_BIND)
         o->bind = c == BIND;
@@ -81,6 +83,7 @@ static bool value(int c, const char *text, struct coll_options *o)
         o->comm = text;
         return true;
     case FACTOR:
+        o->factor_given = true;
         return bench_number(o->tool, "--factor", text, 2, 1u << 20, &o->factor);
     case DTYPE:
         return bench_dtype(o->tool, "--dtype", text, &o->dtype);
@@ -107,6 +110,28 @@ static const struct option *longs_of(const struct coll_options *o)
     return o->ops[0] == COLL_PING_PONG ? longs + N_OF_COLL : longs;
 }
 
+/* What changes nothing would stand in the records as if it did. */
+static bool meaningful(const struct coll_options *o)
+{
+    for (unsigned k = 0; k < o->n_ops; k++) {
+        enum coll_op op = o->ops[k];
+        const char *bad = NULL, *why = NULL;
+        if (o->spoil && op == COLL_BARRIER)
+            bad = "--spoil", why = "a barrier brings nothing that could be spoiled";
+        else if (o->cold && (op == COLL_BARRIER || op == COLL_MAP))
+            bad = "--cold", why = "neither a barrier nor a mapped gather touches memory";
+        else if (o->in_place &&
+                 (op == COLL_BARRIER || op == COLL_MAP || op == COLL_BROADCAST))
+            bad = "--in-place", why = "barrier, map and broadcast have one place only";
+        if (bad) {
+            fprintf(stderr, "zero %s: %s: %s: leave %s out of --op\n", o->tool, bad, why,
+                    coll_name(op));
+            return false;
+        }
+    }
+    return true;
+}
+
 int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **argv)
 {
     const struct option *known = longs_of(o);
@@ -114,6 +139,7 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
 
     o->cores = bench_cores();
     o->board_fd = -1;
+    o->limit = true;
     o->is_rank = bench_ranks_is_rank(&o->cores, &o->board_fd);
     opterr = 0;
     optind = 1;
@@ -129,12 +155,13 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
     }
     if (optind < argc)
         return bench_bad_option(o->tool, known, -1, argv);
-    for (unsigned k = 0; o->spoil && k < o->n_ops; k++)
-        if (o->ops[k] == COLL_BARRIER) {
-            fprintf(stderr, "zero bench coll: --spoil: a barrier brings nothing that could be "
-                            "spoiled: leave it out of --op\n");
-            return 2;
-        }
+    if (!meaningful(o))
+        return 2;
+    if (o->factor_given && !strchr(o->bytes, ':')) {
+        fprintf(stderr, "zero %s: --factor is for a range of sizes, and --bytes %s is none\n",
+                o->tool, o->bytes);
+        return 2;
+    }
     if (!bench_sizes(o->tool, "--bytes", o->bytes, o->factor, o->sizes, &o->n_sizes))
         return 2;
     return -1;

@@ -65,7 +65,8 @@ void bench_record_json(const struct bench_record *r)
     }
     put_text("dtype", r->dtype);
     put_real("median_s", r->time.median);
-    put_real("spread", r->time.spread);
+    if (r->n != 1) /* one time has none */
+        put_real("spread", r->time.spread);
     put_nonzero("bandwidth_GBps", r->bandwidth_GBps);
     put_nonzero("limit_GBps", r->limit_GBps);
     put_text("check", r->check);

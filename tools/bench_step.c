@@ -26,6 +26,13 @@ static char *file_in(const struct step_options *o, const char *name)
     return asprintf(&path, "%s/%s", o->folder, name) < 0 ? NULL : path;
 }
 
+/* The log that rank `rank` writes, whose name for zero-gpt2 ends with %r. */
+static char *log_of(const struct step_options *o, const char *name, uint64_t rank)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s/%s.%" PRIu64, o->folder, name, rank) < 0 ? NULL : path;
+}
+
 /* What is trained on does not matter to the time, as long as it is there. */
 static int text_write(const char *path)
 {
@@ -88,6 +95,7 @@ struct row {
     const char *name;
     struct bench_stats time;
     double of_step;
+    double bytes, limit_s; /* of the disk: what it moves, and how long that takes alone */
 };
 
 static const char *check_text(const struct step_options *o, const struct step_log *log)
@@ -102,6 +110,7 @@ static void row_print(const struct step_options *o, const struct step_log *log,
         {"preset", 0, o->preset},
         {"stage", log->stage, NULL},
         {"parameters", (double)log->parameters, NULL},
+        {"rank", log->rank, NULL},
         {"percent_of_step", 100 * row->of_step, NULL},
         {"tokens_per_s", tokens, NULL},
     };
@@ -113,16 +122,44 @@ static void row_print(const struct step_options *o, const struct step_log *log,
                                       : !strcmp(log->dtype, "fp16") ? "f16"
                                                                     : log->dtype,
                              .time = row->time,
+                             .bytes = (uint64_t)row->bytes,
                              .n = log->n_steps,
                              .check = check_text(o, log),
                              .fields = fields,
                              .n_fields = sizeof fields / sizeof *fields};
 
-    if (o->json)
+    if (row->bytes > 0) {
+        r.bandwidth_GBps = row->bytes / row->time.median * 1e-9;
+        r.limit_GBps = row->limit_s > 0 ? row->bytes / row->limit_s * 1e-9 : 0;
+    }
+    if (o->json) {
         bench_record_json(&r);
-    else
-        printf("%-20s %12.3f %6.1f%% %8.1f%%\n", row->name, row->time.median * 1e3,
-               row->time.spread * 100, 100 * row->of_step);
+        return;
+    }
+    printf("%-20s %12.3f %6.1f%% %8.1f%%", row->name, row->time.median * 1e3,
+           row->time.spread * 100, 100 * row->of_step);
+    if (row->bytes > 0)
+        printf("  %.1f MB, %.2f GB/s", row->bytes * 1e-6, r.bandwidth_GBps);
+    if (r.limit_GBps > 0)
+        printf("; alone, as measured before, %.2f", r.limit_GBps);
+    putchar('\n');
+}
+
+/* Beside all that: how long the disk had something to do. */
+static void disk_print(const struct step_options *o, const struct step_log *log, double whole,
+                       double *x)
+{
+    struct row row = {.name = "disk", .limit_s = log->disk_limit_s};
+
+    for (unsigned s = 0; s < log->n_steps; s++)
+        x[s] = log->steps[s].disk_bytes;
+    row.bytes = bench_stats_of(x, log->n_steps).median;
+    for (unsigned s = 0; s < log->n_steps; s++)
+        x[s] = log->steps[s].disk_s;
+    row.time = bench_stats_of(x, log->n_steps);
+    row.of_step = row.time.median / whole;
+    if (row.bytes > 0 && row.time.median > 0)
+        row_print(o, log, &row, -1);
 }
 
 /* The i-th figure of all steps: parts, then kinds of exposed waits, then tokens a second. */
@@ -150,21 +187,24 @@ static int report(const struct step_options *o, const struct step_log *log)
         printf("GPT-2 %s, stage %d, comm %s, %d rank%s, %s, medians of %u steps, check %s\n",
                o->preset, log->stage, log->comm, log->ranks, log->ranks == 1 ? "" : "s", log->dtype,
                log->n_steps, check_text(o, log));
+        if (log->ranks > 1)
+            printf("Rank %d, which waits longest.\n", log->rank);
         printf("%-20s %12s %7s %9s\n", "part", "ms", "spread", "of step");
     }
     for (unsigned part = 0; part < N_STEP_PARTS; part++) {
-        struct row row = {names[part], figure(log, part, x), 0};
+        struct row row = {.name = names[part], .time = figure(log, part, x)};
         row.of_step = row.time.median / whole;
         row_print(o, log, &row, part == STEP_TIME ? tokens : -1);
         for (unsigned k = 0; part == STEP_EXPOSED && k < log->n_kinds; k++) {
             char name[40];
             snprintf(name, sizeof name, "exposed_%s", log->kinds[k]);
-            struct row kind = {name, figure(log, N_STEP_PARTS + k, x), 0};
+            struct row kind = {.name = name, .time = figure(log, N_STEP_PARTS + k, x)};
             kind.of_step = kind.time.median / whole;
             if (kind.time.p90 > 0)
                 row_print(o, log, &kind, -1);
         }
     }
+    disk_print(o, log, whole, x);
     if (!o->json)
         printf("%-20s %12.0f\n", "tokens/s", tokens);
     free(x);
@@ -173,9 +213,54 @@ static int report(const struct step_options *o, const struct step_log *log)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+static double exposed_of(const struct step_log *log)
+{
+    double *x = calloc(log->n_steps, sizeof *x), most = -1;
+
+    if (x)
+        most = figure(log, STEP_EXPOSED, x).median;
+    free(x);
+    return most;
+}
+
+/* Of the ranks' logs the one of that which waits longest: it shows what a step is held up by. */
+static int logs_read(const struct step_options *o, struct step_log *worst)
+{
+    int err = 0;
+
+    for (uint64_t rank = 0; rank < o->ranks && !err; rank++) {
+        char *json = log_of(o, "steps", rank), *ops = log_of(o, "ops", rank);
+        struct step_log log = {0};
+        err = json && ops ? step_log_read(json, ops, (unsigned)o->warmup, &log)
+                          : zero__fail(-ENOMEM, "no memory for names of files");
+        log.rank = (int)rank;
+        bool sound = log.sound && (!rank || worst->sound);
+        if (!err && (!rank || exposed_of(&log) > exposed_of(worst))) {
+            struct step_log other = *worst;
+            *worst = log;
+            log = other;
+        }
+        worst->sound = sound;
+        step_log_free(&log);
+        free(json);
+        free(ops);
+    }
+    return err;
+}
+
+static void logs_remove(const struct step_options *o)
+{
+    for (uint64_t i = 0; i < 2 * o->ranks; i++) {
+        char *path = log_of(o, i % 2 ? "steps" : "ops", i / 2);
+        if (path)
+            unlink(path);
+        free(path);
+    }
+}
+
 static int run(struct step_options *o)
 {
-    char *json = file_in(o, "steps"), *ops = file_in(o, "ops"), *out = file_in(o, "out"),
+    char *json = file_in(o, "steps.%r"), *ops = file_in(o, "ops.%r"), *out = file_in(o, "out"),
          *text = file_in(o, "text");
     struct step_log log = {0};
     int status = 2, err = !json || !ops || !out || !text;
@@ -194,7 +279,7 @@ static int run(struct step_options *o)
     if (!err && fits)
         status = train(o, out);
     if (!err && fits && status == 0) {
-        err = step_log_read(json, ops, (unsigned)o->warmup, &log);
+        err = logs_read(o, &log);
         if (!err)
             err = report(o, &log);
         status = err || (o->check && !log.sound);
@@ -202,12 +287,15 @@ static int run(struct step_options *o)
     if (err)
         fprintf(stderr, "zero bench step: %s\n", zero__error_text());
     step_log_free(&log);
-    char *const files[] = {json, ops, out, text};
-    for (int i = 0; i < 4; i++) {
+    logs_remove(o);
+    char *const files[] = {out, text};
+    for (int i = 0; i < 2; i++) {
         if (files[i])
             unlink(files[i]);
         free(files[i]);
     }
+    free(json);
+    free(ops);
     return status;
 }
 
@@ -223,7 +311,13 @@ int bench_step(int argc, char **argv)
         return 2;
     if (o.comm && setenv("ZERO_COMM", o.comm, 1))
         return 2;
-    snprintf(o.folder, sizeof o.folder, "%s/zero-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    tmp = tmp && *tmp ? tmp : "/tmp";
+    int length = snprintf(o.folder, sizeof o.folder, "%s/zero-bench-XXXXXX", tmp);
+    if (length >= (int)sizeof o.folder) {
+        fprintf(stderr, "zero bench step: TMPDIR is %zu bytes long, at most %zu are possible: %s\n",
+                strlen(tmp), strlen(tmp) - (size_t)length + sizeof o.folder - 1, tmp);
+        return 2;
+    }
     if (!mkdtemp(o.folder)) {
         fprintf(stderr, "zero bench step: %s: cannot create: %s: set TMPDIR\n", o.folder,
                 strerror(errno));

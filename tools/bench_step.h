@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of `zero bench step`: its command line, and the logs that zero-gpt2 writes on rank 0. */
+/* Parts of `zero bench step`: its command line, and the logs that zero-gpt2 writes on each rank. */
 #ifndef ZERO_TOOLS_BENCH_STEP_H
 #define ZERO_TOOLS_BENCH_STEP_H
 
@@ -30,6 +30,7 @@ struct step_figures {
     double parts[N_STEP_PARTS];
     double tokens_per_s;
     double exposed[STEP_KINDS]; /* of parts[STEP_EXPOSED], by the kind of op that was waited for */
+    double disk_s, disk_bytes;  /* in which a request was under way; both ways */
 };
 
 struct step_log {
@@ -41,6 +42,8 @@ struct step_log {
     char comm[64], dtype[16];
     uint64_t parameters;
     int stage, ranks;
+    int rank;
+    double disk_limit_s; /* what these bytes take at the disk's measured speed; 0: not known */
 };
 
 /* Reads --json FILE and --ops FILE of a run; 0 or a negative errno with a sentence. */

@@ -21,7 +21,7 @@
 struct op {
     int64_t step, body, start, end;
     unsigned kind;
-    bool compute;
+    bool compute, disk;
 };
 
 struct ops {
@@ -97,6 +97,8 @@ static int step_add(struct reading *r, const json_t *o)
     for (int i = 0; i < N_STEP_PARTS; i++)
         s->parts[i] = json_number_value(json_object_get(o, names[i]));
     s->tokens_per_s = json_number_value(json_object_get(o, "tokens_per_s"));
+    s->disk_bytes =
+        (double)whole(o, "disk_read_bytes") + (double)whole(o, "disk_written_bytes");
     return 0;
 }
 
@@ -112,6 +114,9 @@ static int line_take(void *arg, const json_t *o)
         log->ranks = (int)whole(o, "ranks");
         log->parameters = (uint64_t)whole(o, "parameters");
     }
+    if (!strcmp(text_of(o, "type"), "forecast"))
+        log->disk_limit_s = json_number_value(json_object_get(o, "compute_disk_s")) +
+                            json_number_value(json_object_get(o, "update_disk_s"));
     if (strcmp(text_of(o, "type"), "step") != 0)
         return 0;
     log->sound &= json_is_number(json_object_get(o, "loss")) &&
@@ -123,6 +128,7 @@ static int op_take(void *arg, const json_t *o)
 {
     struct reading *r = arg;
     struct ops *ops = &r->ops;
+    const char *queue = text_of(o, "queue");
 
     if (ops->n == ops->room) {
         size_t room = ops->room ? 2 * ops->room : 1024;
@@ -137,7 +143,9 @@ static int op_take(void *arg, const json_t *o)
                                      .start = whole(o, "start_ns"),
                                      .end = whole(o, "end_ns"),
                                      .kind = kind_of(r->log, text_of(o, "kind")),
-                                     .compute = !strcmp(text_of(o, "queue"), "compute")};
+                                     .compute = !strcmp(queue, "compute"),
+                                     .disk = !strcmp(queue, "fetch") ||
+                                             !strcmp(queue, "writeback")};
     return 0;
 }
 
@@ -273,6 +281,21 @@ static void step_attribute(const struct ops *ops, int64_t step, struct step_figu
         s->exposed[before->kind] += all - sum;
 }
 
+/* Requests overlap: what counts is when there was any. */
+static void disk_add(const struct ops *ops, int64_t step, struct step_figures *s)
+{
+    int64_t until = INT64_MIN, ns = 0;
+
+    for (size_t i = step_first(ops, step); i < ops->n && ops->step[i]->step == step; i++) {
+        const struct op *op = ops->step[i];
+        if (!op->disk || op->end <= until)
+            continue;
+        ns += op->end - (op->start > until ? op->start : until);
+        until = op->end;
+    }
+    s->disk_s = (double)ns * 1e-9;
+}
+
 int step_log_read(const char *json, const char *ops, unsigned warmup, struct step_log *out)
 {
     struct reading r = {.log = out, .warmup = warmup};
@@ -285,8 +308,10 @@ int step_log_read(const char *json, const char *ops, unsigned warmup, struct ste
         err = zero__fail(-EINVAL, "%s has no steps behind the warm-up, or no summary", json);
     if (!err)
         err = ops_index(&r.ops);
-    for (unsigned i = 0; !err && i < out->n_steps; i++)
+    for (unsigned i = 0; !err && i < out->n_steps; i++) {
         step_attribute(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
+        disk_add(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
+    }
     free(r.ops.all);
     free(r.ops.reach);
     free(r.ops.step);

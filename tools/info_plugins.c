@@ -49,14 +49,15 @@ static void note(const char *text)
 
 static void show_comm(const struct zero_comm_caps *c)
 {
-    static const char *const flags[] = {"stream", "ordered", "map", "accumulate", "fingerprint"};
+    static const char *const flags[] = {"stream", "ordered", "map", "accumulate", "fingerprint",
+                                        "network"};
     static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
                                         "barrier"};
 
     note(c->note);
     bits("collective", c->kinds, kinds, 5);
     dtypes(c->dtypes);
-    bits("can       ", c->flags, flags, 5);
+    bits("can       ", c->flags, flags, 6);
     memory_kinds(c->mem);
     if (c->max_ranks)
         printf(INDENT "ranks      at most %u\n", c->max_ranks);

@@ -14,16 +14,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "job/job.h"
 #include "tool.h"
 
-#define MAX_RANKS 1024
+_Static_assert(ZERO__JOB_MAX_RANKS == 4096, "the texts below say so");
 
 static void help(FILE *f)
 {
     fputs("usage: zero run -n N [OPTION]... [--] PROG [ARG]...\n"
           "Starts PROG N times on this machine, as the ranks 0 to N-1 of one job.\n"
           "\n"
-          "  -n, --ranks N    number of ranks, 1 to 1024\n"
+          "  -n, --ranks N    number of ranks, 1 to 4096\n"
           "      --bind       give every rank its own cores (and so its NUMA node)\n"
           "      --prefix     put the rank in front of every line of output\n"
           "      --no-prefix  do not; ranks write as they like\n"
@@ -52,8 +53,8 @@ static int parse_n(const char *text, int *n)
     char *end;
     long x = strtol(text, &end, 10);
 
-    if (end == text || *end || x < 1 || x > MAX_RANKS)
-        return bad_use("zero run: \"%s\" ranks are not possible: N must be 1 to 1024", text);
+    if (end == text || *end || x < 1 || x > ZERO__JOB_MAX_RANKS)
+        return bad_use("zero run: \"%s\" ranks are not possible: N must be 1 to 4096", text);
     *n = (int)x;
     return 0;
 }

@@ -151,11 +151,12 @@ err_close:
 /* Two pipes for each rank here, and a socket for each in rank 0. */
 static void raise_limit(int n)
 {
+    const rlim_t enough = 4 * (rlim_t)n + 1024;
     struct rlimit limit;
 
-    if (n <= 64 || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= 8192)
+    if (n <= 64 || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= enough)
         return;
-    limit.rlim_cur = limit.rlim_max < 8192 ? limit.rlim_max : 8192;
+    limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -22,7 +22,8 @@ static void help(FILE *f, const char *of, const struct zero__tool *table, unsign
     fprintf(f, "usage: %s COMMAND [ARG]...\n\n", of);
     for (unsigned i = 0; i < n; i++)
         fprintf(f, "  %-9s %-28s %s\n", table[i].name, table[i].use, table[i].help);
-    fprintf(f, "\n%s COMMAND --help tells more.\n", of);
+    fprintf(f, "\n%s COMMAND --help tells more%s.\n", of,
+            strcmp(of, "zero") ? "" : "; zero --version says which one this is");
 }
 
 static int unknown(const char *of, const struct zero__tool *table, unsigned n, const char *name)

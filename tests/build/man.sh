@@ -19,4 +19,18 @@ for file in "$man"/*.[17]; do
         skip "${file##*/} has no fault" 'no man'
     fi
 done
+# What the commands take, by their own word.
+said=$(for command in '' run 'bench coll' 'bench p2p' 'bench optimizer' 'bench arena' 'bench step' \
+    'bench offload' 'check comm' 'check offload' info report 'report crash' 'report memory'; do
+    # shellcheck disable=SC2086 # words
+    "$ZERO_TEST_BUILD/zero" $command --help 2>/dev/null
+done)
+for name in zero.1 zero-plugin.7; do
+    # A page also tells of what is on by default, where a help has its opposite.
+    none "$name: every option is one of a command" "$(grep -v 'pkg.-config' "$man/$name" |
+        sed 's/\\f[A-Z]//g; s/\\//g' | grep -oE -e '--[a-z][a-z-]+' | sort -u |
+        while IFS= read -r option; do
+            echo "$said" | grep -qE -e "(^|[^a-z-])--(no-)?${option#--}([^a-z-]|\$)" || echo "$option"
+        done)"
+done
 done_testing

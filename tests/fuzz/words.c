@@ -112,9 +112,16 @@ static void fake_close(struct zero__p2p *t)
     (void)t;
 }
 
-static const struct zero__p2p_ops ops = {fake_send, fake_recv, fake_cancel, fake_progress,
-                                         fake_wait, fake_wake, fake_reg,    fake_unreg,
-                                         fake_stop, fake_close};
+static const struct zero__p2p_ops ops = {.send = fake_send,
+                                         .recv = fake_recv,
+                                         .cancel = fake_cancel,
+                                         .progress = fake_progress,
+                                         .wait = fake_wait,
+                                         .wake = fake_wake,
+                                         .reg = fake_reg,
+                                         .unreg = fake_unreg,
+                                         .stop = fake_stop,
+                                         .close = fake_close};
 
 /* ---- The library, as far as the plugin sees it: the other rank says what this one does ------- */
 
@@ -188,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .size = sizeof oob, .rank = 0, .ranks = 2, .post = oob_post, .test = oob_test};
     const struct zero_comm_open params = {
         .size = sizeof params, .host = &host, .oob = &oob, .device = -1, .timeout_ns = 1000000000};
-    struct fake fake = {.p2p = {.ops = &ops, .max_message = 1 << 20, .lost = -1}};
+    struct fake fake = {.p2p = {.ops = &ops, .max_message = 1 << 20}};
     static char memory[8192];
     struct zero_comm_ctx *ctx;
     struct zero_comm *comm;

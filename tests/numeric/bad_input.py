@@ -90,8 +90,8 @@ def as_rank(rank, ranks, name, options=MICRO, env=None):
 
 
 def too_many():
-    job = Job([support.ZERO, "run", "-n", "1025", "--", GPT2, *MICRO]).end(20)
-    ok(job.status == 2 and re.search(r"1025.*1 to 1024", job.err), "1025 ranks are refused",
+    job = Job([support.ZERO, "run", "-n", "4097", "--", GPT2, *MICRO]).end(20)
+    ok(job.status == 2 and re.search(r"4097.*1 to 4096", job.err), "4097 ranks are refused",
        job.story())
     job = as_rank(0, 5000, "many").end(20)
     ok(job.status == 1 and re.search(r'WORLD_SIZE is "5000".*1 to 4096', job.err),

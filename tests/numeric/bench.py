@@ -82,23 +82,33 @@ def coll():
        "a limit in time for all, that of moves from one of the loops", job.story())
 
     for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
-                          ("--fresh", ["--fresh"]),
+                          ("--fresh", ["--fresh"]), ("--no-limit", ["--no-limit"]),
                           ("f16, one rank", ["--dtype", "f16", "-n", "1"])):
         job = bench("coll", "--bytes", "8K", "--json", *few, *options)
         ok(job.status == 0 and len(records(job)) == 3 and all(good(r) for r in records(job)),
            f"coll {name}", job.story())
+        ok(("limit_s" in records(job)[0]) == (name not in ("--no-limit", "f16, one rank"))
+           or name == "f16, one rank", f"coll {name}: a limit or none", job.story())
     job = bench("coll", "--bytes", "4K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
        "a wrong element is found and named, exit status 1", job.story())
-    job = bench("coll", "--op", every, "--bytes", "8K", "--json", "--fresh", "--cold", *few)
-    ok(job.status == 0 and len(records(job)) == 6
+    job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
+                "--json", "--fresh", "--cold", *few)
+    ok(job.status == 0 and len(records(job)) == 4
        and all(good(r, fresh=1, batch=1) for r in records(job)),
        "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
     job = bench("coll", "--op", "map", "--bytes", "8K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]
        and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",
        job.story())
+    for op, option in (("map", "--cold"), ("barrier", "--cold"), ("map", "--in-place"),
+                       ("broadcast", "--in-place"), ("barrier", "--in-place")):
+        refused(f"{option} for {op}, which it does nothing to", f"{option}: .*leave {op} out",
+                "coll", "--op", f"all_gather,{op}", option)
+    refused("a factor for sizes one by one", "--factor is for a range", "coll", "--bytes", "4K,1M",
+            "--factor", "2")
+    refused("a size and a blank", '--bytes is "4 "', "coll", "--bytes", "4 ")
     refused("a barrier that is spoiled", "nothing that could be", "coll", "--op", "barrier",
             "--spoil")
     job = bench("coll", "--op", "barrier", "--bytes", "1T", "--json", *few)
@@ -204,6 +214,7 @@ def step():
     fields.update(stage=int, preset=str, percent_of_step=float)
     ok(job.status == 0 and {"step", "compute", "exposed", "optimizer", "other"} <= set(by)
        and all(typed(r, fields) and r["stage"] == 2 and r["ranks"] == 2 and r["check"] == "ok"
+               and r["rank"] == all_[0]["rank"] in (0, 1)
                and r["repetitions"] == 3 for r in all_) and by["step"].get("tokens_per_s", 0) > 0,
        "step: a record for each part", job.story())
     ok("exposed_reduce" in waits and sum(by[op]["min_s"] for op in waits)
@@ -212,6 +223,10 @@ def step():
     job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+%$", job.out, re.M)
        and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
+    job = bench("step", "--json", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
+    disk = {r["op"]: r for r in records(job)}.get("disk", {})
+    ok(job.status == 0 and disk.get("bytes", 0) > 0 and disk.get("bandwidth_GBps", 0) > 0
+       and "disk" not in by, "step: how long the disk works, where there is one", job.story())
     job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json", *few[:2],
                 *few[4:])
     ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same program, the same bits, whoever starts the ranks: zero run, variables set by hand, with
-addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun. Slurm's srun
-has a test of its own."""
+addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun; 2, 3 and 4
+ranks, over shm and the networks that are built. Slurm's srun has a test of its own."""
 import contextlib
 import os
 import secrets
@@ -11,7 +11,6 @@ import socket
 import support
 from support import GPT2, TEXT, Job, ok, skip
 
-RANKS = 2
 TRAIN = [GPT2, "--preset", "micro", "--data", TEXT, "--val", 0, "--batch", 1, "--steps", 20]
 SECRET = support.path("secret")
 
@@ -38,36 +37,40 @@ def free_port():
                 return port
 
 
-def by_hand(address, port, env=None):
-    return [Job(TRAIN, 0, {"RANK": str(r), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": address,
-                           "MASTER_PORT": str(port), **(env or {})}) for r in range(RANKS)]
+def by_hand(ranks, env=None, address="127.0.0.1", port=0):
+    port = port or free_port()
+    return [Job(TRAIN, 0, {"RANK": str(r), "WORLD_SIZE": str(ranks), "MASTER_ADDR": address,
+                           "MASTER_PORT": str(port), **(env or {})}) for r in range(ranks)]
 
 
-def by_tcp(address):
-    return by_hand(address, free_port(), {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET})
+def by_tcp(ranks, env=None, address="127.0.0.1"):
+    more = {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET}
+    return by_hand(ranks, more | (env or {}), address)
 
 
-def as_torchrun():
+def as_torchrun(ranks, env=None):
     """Its variables, and it holds MASTER_PORT."""
     port = free_port()
     with socket.socket() as held:
         held.bind(("127.0.0.1", port))
         held.listen()
-        jobs = by_hand("127.0.0.1", port, {
+        jobs = by_hand(ranks, {
             "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0",
-            "LOCAL_WORLD_SIZE": str(RANKS), "ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET})
+            "LOCAL_WORLD_SIZE": str(ranks), "ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": SECRET,
+            **(env or {})}, port=port)
         for job in jobs:
             job.end(120)
     return jobs
 
 
-def torchrun():
-    return [Job(["torchrun", "--no-python", "--nproc-per-node", RANKS, "--master-port", free_port(),
-                 *TRAIN])]
+def torchrun(ranks, env=None):
+    return [Job(["torchrun", "--no-python", "--nproc-per-node", ranks, "--master-port", free_port(),
+                 *TRAIN], 0, env)]
 
 
-def mpirun():
-    return [Job(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", RANKS, *TRAIN])]
+def mpirun(ranks, env=None):
+    return [Job(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", ranks, *TRAIN],
+                0, env)]
 
 
 def has_pmix():
@@ -85,31 +88,39 @@ def has_ipv6():
 def main():
     with open(os.open(SECRET, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32))
-    wanted = weights([Job(TRAIN, RANKS)])
-    ok(wanted, "zero run trains")
+    wanted = {ranks: weights([Job(TRAIN, ranks)]) for ranks in (2, 3, 4)}
+    ok(all(wanted.values()), "zero run trains")
 
-    def same(what, jobs):
+    def same(what, jobs, ranks=2):
         got = weights(jobs)
-        ok(got == wanted, f"{what}: the same bits", got, *(job.story() for job in jobs))
+        ok(got == wanted[ranks], f"{what}: the same bits", got, *(job.story() for job in jobs))
 
-    same("variables set by hand", by_hand("127.0.0.1", free_port()))
-    same("by TCP", by_tcp("127.0.0.1"))
+    same("variables set by hand", by_hand(2))
+    same("by TCP", by_tcp(2))
     if has_ipv6():
-        same("by TCP, IPv6", by_tcp("::1"))
-        same("by TCP, IPv6 in brackets", by_tcp("[::1]"))
+        same("by TCP, IPv6", by_tcp(2, address="::1"))
+        same("by TCP, IPv6 in brackets", by_tcp(2, address="[::1]"))
     else:
         skip("by TCP, IPv6", "this machine has no IPv6")
-    same("as torchrun starts them", as_torchrun())
+    same("as torchrun starts them", as_torchrun(2))
     if shutil.which("torchrun"):
-        same("torchrun", torchrun())
+        same("torchrun", torchrun(2))
     else:
         skip("torchrun: the same bits", "torchrun is not installed")
+    others = [("by hand", by_hand), ("by TCP", by_tcp), ("as torchrun", as_torchrun)]
     if not shutil.which("mpirun.openmpi"):
         skip("mpirun: the same bits", "Open MPI is not installed")
     elif not has_pmix():
         skip("mpirun: the same bits", "built without PMIx")
     else:
-        same("mpirun", mpirun())
+        same("mpirun", mpirun(2))
+        others.append(("mpirun", mpirun))
+    built = [name for name in ("shm", "ucx", "ofi")
+             if os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))]
+    for i, (what, start) in enumerate(others):
+        for ranks in (3, 4):
+            comm = built[(i + ranks) % len(built)]
+            same(f"{what}, {ranks} ranks over {comm}", start(ranks, {"ZERO_COMM": comm}), ranks)
     support.done()
 
 

@@ -304,7 +304,8 @@ def slow_disk(plain):
         skip(what, "no control group for disks that may be changed")
         return
     everything = {**NVME, "ZERO_OFFLOAD": "optimizer:nvme,gradients:nvme,parameters:nvme",
-                  "ZERO_TIMEOUT": "20"}
+                  "ZERO_TIMEOUT": "20",
+                  "XDG_CACHE_HOME": support.path("slow-cache")}  # it is measured, too
     log = support.path("slow.json")
     job = run(everything, ["--json", log], 1, preexec_fn=disk.enter)
     disk.end()

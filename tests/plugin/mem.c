@@ -2,7 +2,8 @@
 /*
  * A comm plugin for threads of one process whose messages go through queues in memory: what the
  * collectives over messages are tried with. Messages arrive late and in any order, and every now
- * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it.
+ * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it. ZERO_MEM_CUT
+ * is the address of an atomic_int: the peers in these bits are lost to this rank.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -73,6 +74,7 @@ struct mem {
     struct hub *hub;
     int32_t rank;
     uint64_t random;
+    const atomic_int *cut; /* NULL: nobody */
     struct message *here; /* arrived, not yet matched */
     struct wanted *wanted;
 };
@@ -221,6 +223,8 @@ static int mem_progress(struct zero__p2p *t)
     struct mailbox *box = &m->hub->boxes[m->rank];
     struct message *news, *back;
 
+    if (m->cut)
+        t->n_lost = __builtin_popcount((unsigned)atomic_load(m->cut));
     pthread_mutex_lock(&box->lock);
     news = box->arrived;
     back = box->returned;
@@ -251,6 +255,13 @@ static int mem_progress(struct zero__p2p *t)
         }
     }
     return 0;
+}
+
+static int mem_lost(const struct zero__p2p *t, int32_t peer)
+{
+    const struct mem *m = (const struct mem *)(const void *)t;
+
+    return atomic_load(m->cut) & 1 << peer ? -EPIPE : 0;
 }
 
 static void mem_wait(struct zero__p2p *t, int64_t timeout_ns)
@@ -354,6 +365,7 @@ static const struct zero__p2p_ops transport = {
     .recv = mem_recv,
     .cancel = mem_cancel,
     .progress = mem_progress,
+    .lost = mem_lost,
     .wait = mem_wait,
     .wake = mem_wake,
     .reg = mem_reg,
@@ -391,6 +403,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const struct zero__voice voice = {host, NAME};
     const struct zero_oob *oob = params->oob;
     const char *seed = host->param(host->ctx, NAME, "mem_seed", "1", "order of messages");
+    const char *cut = host->param(host->ctx, NAME, "mem_cut", "0", "address of the peers to lose");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
     int err;
@@ -407,9 +420,10 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
         free(m);
         return err;
     }
-    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = 30000, .lost = -1};
+    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = 30000};
     m->hub = (struct hub *)(uintptr_t)all[0].hub;
     m->rank = oob->rank;
+    m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
     return zero__p2p_open(&voice, params, &m->p2p, ctx);
 }

@@ -83,11 +83,7 @@ static void agree(struct what w)
 
 static uint64_t bytes_in(const struct toy_result *r, const char *tier)
 {
-    for (uint32_t i = 0; i < r->memory.n_rows; i++)
-        if (!strcmp(r->memory.rows[i].tier, tier) &&
-            r->memory.rows[i].memory_class == ZERO_CLASS_ACTIVATIONS)
-            return r->memory.rows[i].planned;
-    return 0;
+    return toy_planned(r, tier, "activations");
 }
 
 /*

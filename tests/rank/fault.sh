@@ -18,6 +18,12 @@ show() {
     false
 }
 quotes() { grep -q -e "$1" err || show; }
+# Behind what each rank says of itself.
+nobody_says() {
+    if grep -v '^zero run' err | sed 's/^zero-gpt2: rank [0-9]* failed in //' | grep -q -e "$1"; then
+        show
+    fi
+}
 # train FAULT SECONDS ARGUMENT...: three steps of GPT-2 on 2 ranks; leaves out, err and status.
 train() {
     what=$1 seconds=$2
@@ -107,6 +113,17 @@ ok 'it was late' happened 1 'delay=300:rank=1:n=4:times=3'
 ZERO_TIMEOUT=2 train delay=9000:rank=1:n=4 60
 ok 'a rank that is later than ZERO_TIMEOUT is named' blames
 ok 'with the time' quotes 'ZERO_TIMEOUT'
+
+# Where ranks only wait for each other: rank 0 says who is missing, and takes no blame itself.
+for comm in shm ucx ofi; do
+    [ -e "$ZERO_TEST_BUILD/.libs/zero-comm-$comm.so" ] || continue
+    for place in open split exchange; do
+        ZERO_FAULT_COMM=$comm ZERO_TIMEOUT=1 train "delay=4000:rank=1:at=$place" 60
+        ok "$comm: a rank that is too late in $place is named by rank 0" \
+            quotes '^zero-gpt2: rank 0 failed in zero_[a-z]*: .*rank 1'
+        ok "$comm, $place: and rank 0 is not" nobody_says 'rank 0 failed'
+    done
+done
 
 train explode 60
 ok 'text that is no fault is refused' test "$status" = 1

@@ -11,11 +11,17 @@
  */
 #include "ranks.h"
 
+#include <inttypes.h>
+#include <sys/stat.h>
+
 #include "comm.h"
 #include "faults.h"
 
 #define BRIEF 50 /* every kind twice, with two transports */
 #define MOST 100000
+#define KILL_P99_MS 250 /* from a rank's death to the last other rank's error */
+#define KILL_MOST_MS 1000
+#define ENOUGH 200 /* faults, for a quantile */
 
 /* Short waits where there are many; else the heartbeat that users have. */
 static const struct faults_times brief_times = {3, "1"}, full_times = {5, NULL};
@@ -30,6 +36,12 @@ static bool has_plugin(const char *name)
 }
 
 /* Libraries of networks are not made for the thread sanitizer, so it sees shm only. */
+#ifdef __SANITIZE_THREAD__
+#define WHY_NOT "its library is not for the thread sanitizer"
+#else
+#define WHY_NOT "the plugin was not built: its library is missing"
+#endif
+
 static bool can_use(const char *comm)
 {
 #ifdef __SANITIZE_THREAD__
@@ -54,8 +66,10 @@ static void brief(void)
         faults_draw(seed, &c);
         snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks: %s", seed,
                  faults_comms[c.comm].name, c.stage, c.ranks, c.fault);
-        if (!can_use(faults_comms[c.comm].plugin))
+        if (!can_use(faults_comms[c.comm].plugin)) {
+            skip(what, WHY_NOT);
             continue;
+        }
         faults_run(&c, &brief_times, &v);
         if (!ok(faults_good(&v), "%s: rank %d is named, after %d ms", what, c.victim, v.ms)) {
             diag("%s", v.why);
@@ -71,16 +85,43 @@ struct many {
     unsigned first, last;
     const char *state;
     struct faults_verdict *all;
-    bool *known;
+    bool *known, fresh; /* fresh: the file begins anew */
 };
+
+/* When what is tried was built: results of another build say nothing about this one. */
+static int64_t built_ns(void)
+{
+    static const char *const plugins[] = {"fault", "shm", "ucx", "ofi"};
+    const char *build = getenv("ZERO_TEST_BUILD");
+    int64_t newest = 0;
+
+    for (int i = -1; i < 4; i++) {
+        char file[4096] = "/proc/self/exe";
+        struct stat st;
+        if (i >= 0)
+            snprintf(file, sizeof file, "%s/.libs/zero-comm-%s.so", build ? build : ".",
+                     plugins[i]);
+        if (!stat(file, &st) && st.st_mtim.tv_sec * INT64_C(1000000000) > newest)
+            newest = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    }
+    return newest;
+}
 
 static void state_read(struct many *m)
 {
     FILE *f = fopen(m->state, "r");
     struct faults_verdict v;
+    long long built = 0;
     char line[2048];
     unsigned seed;
 
+    if (f && (!fgets(line, sizeof line, f) || sscanf(line, "built %lld", &built) != 1 ||
+              built != built_ns())) {
+        printf("%s is of another build: all anew\n", m->state);
+        fclose(f);
+        f = NULL;
+    }
+    m->fresh = !f;
     while (f && fgets(line, sizeof line, f))
         if (faults_read_line(line, &seed, &v) && seed >= m->first && seed <= m->last) {
             m->all[seed] = v;
@@ -100,7 +141,9 @@ static int run_many(struct many *m)
     if (!m->all || !m->known)
         bail("no memory");
     state_read(m);
-    f = fopen(m->state, "a");
+    f = fopen(m->state, m->fresh ? "w" : "a");
+    if (f && m->fresh)
+        fprintf(f, "built %" PRId64 "\n", built_ns());
     if (!f) {
         fprintf(stderr, "faults: cannot write to %s: %s\n", m->state, strerror(errno));
         return 2;
@@ -124,8 +167,16 @@ static int run_many(struct many *m)
         printf("seed %u is bad; %s tells why, and again: tests/rank/faults --seed %u\n", seed,
                m->state, seed);
     }
-    printf("%u of %u faults were borne as promised\n", n - bad, n);
-    return bad != 0;
+    int p99 = faults_kill_ms(m->all, m->known, m->last + 1, 99),
+        most = faults_kill_ms(m->all, m->known, m->last + 1, 100);
+    bool slow = n >= ENOUGH && (p99 > KILL_P99_MS || most > KILL_MOST_MS);
+    printf("killed ranks: p99 %d ms, most %d ms; promised are %d and %d%s\n", p99, most,
+           KILL_P99_MS, KILL_MOST_MS, slow ? ": BROKEN" : "");
+    unsigned left_out = m->last - m->first + 1 - n;
+    if (left_out)
+        printf("%u were not run: their plugins were not built\n", left_out);
+    printf("%u of %u faults were borne as promised\n", n - bad, m->last - m->first + 1);
+    return bad || slow || left_out;
 }
 
 static int run_one(unsigned seed)

@@ -71,10 +71,19 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
                 struct faults_verdict *v);
 bool faults_good(const struct faults_verdict *v);
 
-/* faults_table.c: a line of a state file; false for a line that is none. */
+#define FAULTS_TEXT 200
+
+/*
+ * faults_table.c: a line of a state file; false for a line that is none, or that tells of another
+ * fault than the seed means now.
+ */
 void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v);
 bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v);
 /* Per transport and kind of fault: how many, how many detected and named, and how fast. */
 void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *known, unsigned n);
+
+/* Of killed ranks but at the end: how long the others took, so many percent of them at most. */
+int faults_kill_ms(const struct faults_verdict *all, const bool *known, unsigned n,
+                   unsigned percent);
 
 #endif

@@ -5,21 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a seed means, as it stands in its line. */
+static void describe(const struct faults_case *c, char text[FAULTS_TEXT])
+{
+    snprintf(text, FAULTS_TEXT, "%s %s stage %s, %d ranks: ", faults_comms[c->comm].name, c->fault,
+             c->stage, c->ranks);
+}
+
 void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v)
 {
-    fprintf(f, "%u %d %d %d %d %d %d %d %s %s stage %s, %d ranks: %s\n", c->seed, v->happened,
-            v->detected, v->named, v->hung, v->wrong, v->late, v->ms, faults_comms[c->comm].name,
-            c->fault, c->stage, c->ranks, v->why);
+    char text[FAULTS_TEXT];
+
+    describe(c, text);
+    fprintf(f, "%u %d %d %d %d %d %d %d %s%s\n", c->seed, v->happened, v->detected, v->named,
+            v->hung, v->wrong, v->late, v->ms, text, v->why);
     fflush(f);
 }
 
 bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v)
 {
-    int b[6], ms;
+    char text[FAULTS_TEXT];
+    struct faults_case c;
+    int b[6], ms, at = 0;
 
-    if (sscanf(line, "%u %d %d %d %d %d %d %d ", seed, &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
-               &ms) != 8 ||
+    if (sscanf(line, "%u %d %d %d %d %d %d %d %n", seed, &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
+               &ms, &at) != 8 ||
         !strchr(line, '\n'))
+        return false;
+    faults_draw(*seed, &c);
+    describe(&c, text);
+    if (strncmp(line + at, text, strlen(text)) != 0)
         return false;
     *v = (struct faults_verdict){.happened = b[0],
                                  .detected = b[1],
@@ -89,6 +104,24 @@ static void row_of(FILE *f, const struct faults_verdict *all, const bool *known,
         row_print(f, comm < 0 ? "all" : faults_comms[comm].name, action ? action : "all",
                   action ? faults_phase_names[phase] : "", &r);
     free(r.ms);
+}
+
+int faults_kill_ms(const struct faults_verdict *all, const bool *known, unsigned n,
+                   unsigned percent)
+{
+    struct row r = {.ms = calloc(n, sizeof *r.ms)};
+
+    for (unsigned s = 0; s < n && r.ms; s++) {
+        struct faults_case c;
+        faults_draw(s, &c);
+        const struct faults_kind *k = &faults_kinds[c.kind];
+        if (known[s] && strcmp(k->action, "kill") == 0 && k->phase != FAULTS_SHUTDOWN)
+            row_add(&r, &all[s]);
+    }
+    qsort(r.ms, r.n_ms, sizeof *r.ms, compare);
+    int ms = quantile(&r, percent);
+    free(r.ms);
+    return ms;
 }
 
 void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *known, unsigned n)

@@ -29,6 +29,7 @@ info() {
     status=$?
 }
 has() { grep -qE -- "$1" "${2:-out}"; }
+has_not() { ! has "$@"; }
 
 echo "this is no plugin" >zero-comm-broken.so
 export ZERO_PLUGIN_PATH="$top/.libs:$tmp"
@@ -42,6 +43,7 @@ check "the host device" has '^  device +host +version'
 check "with its instruction set" has 'kernels for (avx512|avx2|scalar)'
 check "the plugin self" has '^  comm +self +version [0-9.]+, interface [0-9.]+$'
 check "its path" has "$top/.libs/zero-comm-self.so"
+check "with words for all that plugins can do" has_not 'bit-[0-9]'
 check "what it can do" has 'collective all_gather reduce_scatter'
 check "a broken plugin is shown" has '^  comm +broken +cannot be loaded'
 check "with the reason" has "$tmp/zero-comm-broken.so.*"

@@ -185,6 +185,7 @@ static void install(void)
 /* ---- The runs -------------------------------------------------------------------------------- */
 
 static pthread_barrier_t barrier;
+static char folder[4096];
 
 static void arm(int rank, int on)
 {
@@ -221,12 +222,22 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
         arm(rank, 0);
 }
 
-static void run(const char *stage, const char *accum, const char *reduce_at, uint32_t dtype,
-                uint32_t flags, const char *what)
+static void run_in(const char *tiers, const char *stage, const char *accum, const char *reduce_at,
+                   uint32_t dtype, uint32_t flags, const char *what)
 {
-    struct zero_setting s[] = {{"stage", stage}, {"accum", accum}, {"reduce_at", reduce_at},
-                               {"clip", "0.5"},  {"timeout", "20"}, {"comm", "shm"},
-                               {"threads", "2"}, {"bucket_bytes", "64K"}};
+    const bool early = strstr(what, "early");
+    struct zero_setting s[] = {{"stage", stage},
+                               {"accum", accum},
+                               {"reduce_at", reduce_at},
+                               {"clip", early ? "0" : "0.5"},
+                               {"timeout", "20"},
+                               {"comm", "shm"},
+                               {"threads", "2"},
+                               {"bucket_bytes", "64K"},
+                               {"update_at", early ? "backward" : "end"},
+                               {"offload", tiers},
+                               {"prefetch_bytes", "100K"},
+                               {"nvme_path", folder}};
     struct toy t = {.ranks = RANKS,
                     .layers = 6,
                     .steps = STEPS,
@@ -234,7 +245,7 @@ static void run(const char *stage, const char *accum, const char *reduce_at, uin
                     .flags = flags,
                     .width = 20000,
                     .settings = s,
-                    .n_settings = 8,
+                    .n_settings = strstr(tiers, "nvme") ? 12 : 11,
                     .seed = 11,
                     .committed = committed,
                     .stepped = stepped};
@@ -246,13 +257,19 @@ static void run(const char *stage, const char *accum, const char *reduce_at, uin
         diag("%s", r.error);
     pthread_barrier_destroy(&barrier);
     atomic_store(&armed, 0);
-    ok(!r.err && !atomic_load(&calls), "stage %s, %s, %s micro-batches, reduce at %s%s", stage,
-       zero_dtype_name(dtype), accum, reduce_at, what);
+    ok(!r.err && !atomic_load(&calls), "stage %s, %s, %s micro-batches, reduce at %s%s%s%s", stage,
+       zero_dtype_name(dtype), accum, reduce_at, what, *tiers ? ", " : "", tiers);
     if (atomic_load(&calls)) {
         diag("%d calls, the first: %s", atomic_load(&calls), first_what);
         fflush(stdout);
         backtrace_symbols_fd(first_frames, first_n, 1);
     }
+}
+
+static void run(const char *stage, const char *accum, const char *reduce_at, uint32_t dtype,
+                uint32_t flags, const char *what)
+{
+    run_in("", stage, accum, reduce_at, dtype, flags, what);
 }
 
 /* The instrument works: it sees calls of this program, of the C library, and none when disarmed. */
@@ -283,9 +300,13 @@ static void control(void)
 
 int main(void)
 {
+    char name[] = "no-allocation-test-XXXXXX";
+
     install();
     alarm(100);
     control();
+    if (!mkdtemp(name) || !realpath(name, folder))
+        bail("no folder can be made here");
     run("0", "1", "auto", ZERO_BF16, 0, "");
     run("1", "1", "auto", ZERO_BF16, TOY_EVAL, ", evaluations");
     run("2", "1", "auto", ZERO_BF16, 0, "");
@@ -297,5 +318,13 @@ int main(void)
     run("3", "3", "boundary", ZERO_F16, TOY_FROZEN, ", frozen");
     run("3", "1", "auto", ZERO_BF16, TOY_STREAM, ", on a stream");
     run("1", "1", "auto", ZERO_F16, TOY_STREAM | TOY_NAN, ", on a stream, a skipped step");
+    run_in("optimizer:cpu,activations:cpu", "3", "1", "auto", ZERO_BF16,
+           TOY_ACTIVATIONS | TOY_EVAL, ", evaluations");
+    run_in("optimizer:nvme,gradients:nvme,parameters:nvme,activations:nvme", "3", "3", "micro",
+           ZERO_BF16, TOY_ACTIVATIONS, "");
+    run_in("optimizer:cpu:0.4+nvme:0.6,gradients:cpu", "1", "1", "auto", ZERO_BF16, TOY_STREAM,
+           ", on a stream");
+    run_in("optimizer:nvme", "2", "1", "auto", ZERO_BF16, 0, ", early updates");
+    rmdir(folder);
     done();
 }

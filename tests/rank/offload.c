@@ -57,17 +57,6 @@ static int run(const struct what *w, const char *offload, const char *engine, st
     return toy_train(&t, r);
 }
 
-static uint64_t bytes_in(const struct toy_result *r, const char *tier, const char *class)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < r->memory.n_rows; i++)
-        if (!strcmp(r->memory.rows[i].tier, tier) &&
-            (!class || !strcmp(r->memory.rows[i].class_name, class)))
-            bytes += r->memory.rows[i].planned;
-    return bytes;
-}
-
 static void agree(const struct what *w, unsigned number)
 {
     const bool brief = getenv("ZERO_TEST_SHORT"); /* few of the tiers with each model */
@@ -125,19 +114,20 @@ static void reserved(void)
 
     is_int(err, 0, "the toy trains in each tier");
     for (unsigned i = 0; i < 3; i++) {
-        uint64_t bytes = bytes_in(&here, "device", classes[i]);
-        ok(bytes && !bytes_in(&cpu, "device", classes[i]) &&
-               !bytes_in(&disk, "device", classes[i]) &&
-               is_moved(bytes, bytes_in(&cpu, "cpu", classes[i]), i == 0) &&
-               is_moved(bytes, bytes_in(&disk, "nvme", classes[i]), i == 0),
+        uint64_t bytes = toy_planned(&here, "device", classes[i]);
+        ok(bytes && !toy_planned(&cpu, "device", classes[i]) &&
+               !toy_planned(&disk, "device", classes[i]) &&
+               is_moved(bytes, toy_planned(&cpu, "cpu", classes[i]), i == 0) &&
+               is_moved(bytes, toy_planned(&disk, "nvme", classes[i]), i == 0),
            "%s: %" PRIu64 " bytes leave the device", classes[i], bytes);
     }
     /* Four tiles of 64 KiB for each of three states, and gradients and parameters of a few. */
-    ok(bytes_in(&disk, "cpu", NULL) <= 4 * 5 * 65536 + (300 << 10),
-       "a disk needs %" PRIu64 " bytes of the host's memory", bytes_in(&disk, "cpu", NULL));
-    ok(here.memory.reserved - bytes_in(&here, "device", "master") -
-               bytes_in(&here, "device", "momentum") - bytes_in(&here, "device", "variance") <=
-           bytes_in(&disk, "device", NULL) + 4096,
+    ok(toy_planned(&disk, "cpu", NULL) <= 4 * 5 * 65536 + (300 << 10),
+       "a disk needs %" PRIu64 " bytes of the host's memory", toy_planned(&disk, "cpu", NULL));
+    ok(here.memory.reserved - toy_planned(&here, "device", "master") -
+               toy_planned(&here, "device", "momentum") -
+               toy_planned(&here, "device", "variance") <=
+           toy_planned(&disk, "device", NULL) + 4096,
        "nothing else has changed on the device");
 }
 
@@ -170,6 +160,8 @@ int main(void)
         {"0", ZERO_BF16, TOY_UNUSED | TOY_EARLY, 2, "3", "adamw", "0", "fp32", "micro"},
         {"1", ZERO_BF16, TOY_FROZEN | TOY_EARLY, 3, "3", "adamw", "0", "fp32", "boundary"},
         {"3", ZERO_BF16, TOY_TIED | TOY_EARLY, 2, "3", "sgd", "0.9", "fp32", "boundary"},
+        {"2", ZERO_BF16, TOY_BETWEEN, 2, "3", "adamw", "0", "fp32", "boundary"},
+        {"3", ZERO_F32, TOY_BETWEEN | TOY_REORDER, 2, "3", "adamw", "0", "fp32", "micro"},
     };
 
     if (!mkdtemp(folder) || !realpath(folder, path))

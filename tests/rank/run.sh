@@ -195,9 +195,9 @@ bad() { # what word options...: status 2 and a line with the word
     check "$what" [ "$status" = 2 ]
     check "it says so" grep -qF -- "$word" err
 }
-bad "no ranks" "1 to 1024" -n 0 -- true
-bad "negative ranks" "1 to 1024" -n -3 -- true
-bad "too many ranks" "1 to 1024" -n 1025 -- true
+bad "no ranks" "1 to 4096" -n 0 -- true
+bad "negative ranks" "1 to 4096" -n -3 -- true
+bad "too many ranks" "1 to 4096" -n 4097 -- true
 bad "no number" "\"two\"" -n two -- true
 bad "-n missing" "-n N is missing" -- true
 bad "program missing" "PROG is missing" -n 2

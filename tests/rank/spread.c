@@ -115,14 +115,37 @@ static void refused(const char *offload, const char *limit, const char *words)
     diag("%s", r.error);
 }
 
+/* A disk that fails while it is measured is a disk that fails. */
+static void measured_badly(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:fault"}, {"nvme_path", path},
+                               {"timeout", "20"}, {"fault_io", "error=EIO:op=read:n=2"}};
+    struct toy t = {.ranks = RANKS, .layers = 8, .steps = 3, .dtype = ZERO_BF16, .width = 40000,
+                    .settings = s, .n_settings = 4, .seed = 7};
+    struct toy_result r;
+
+    ok(toy_train(&t, &r) == -EIO && strstr(r.error, "ZERO_FAULT_IO"),
+       "a read fails while the disk is measured");
+    diag("%s", r.error);
+}
+
+static void text_write(const char *file, const char *text)
+{
+    FILE *f = fopen(file, "w");
+
+    if (!f || fputs(text, f) < 0)
+        bail("cannot write a file of speeds");
+    fclose(f);
+}
+
 /* What auto has measured is kept, and used again; what is no measurement is not. */
 static void remembered(void)
 {
-    char file[4200], line[200] = "", again[200] = "";
+    char file[4200], text[400], line[200] = "", again[200] = "";
     struct toy_result r;
     struct found found;
-    uint64_t key;
-    long long when;
+    uint64_t key = 0;
+    long long when = 0;
     double x[3];
 
     snprintf(file, sizeof file, "%s/cache", path);
@@ -139,14 +162,11 @@ static void remembered(void)
     diag("%s: %s", file, line);
     if (f)
         fclose(f);
-    f = fopen(file, "w");
-    if (f) {
-        fprintf(f,
-                "garbage\n%016" PRIx64 " 1 nan -7 %lld\n%016" PRIx64
-                " 1e9 2e9 3e9 %lld\n%016" PRIx64 " 1e9 2e9 3e9 1000\n",
-                key, when, key + 1, when, key);
-        fclose(f);
-    }
+    snprintf(text, sizeof text,
+             "garbage\n%016" PRIx64 " 1 nan -7 %lld\n%016" PRIx64
+             " 1e9 2e9 3e9 %lld\n%016" PRIx64 " 1e9 2e9 3e9 1000\n",
+             key, when, key + 1, when, key);
+    text_write(file, text);
     err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
     f = fopen(file, "r");
     ok(!err && f && fgets(line, sizeof line, f) && fgets(again, sizeof again, f) &&
@@ -156,11 +176,8 @@ static void remembered(void)
     diag("%s%s", line, again);
     if (f)
         fclose(f);
-    f = fopen(file, "w");
-    if (f) {
-        fprintf(f, "%016" PRIx64 " 1e9 2e9 3e9 %lld\n", key, when);
-        fclose(f);
-    }
+    snprintf(text, sizeof text, "%016" PRIx64 " 1e9 2e9 3e9 %lld\n", key, when);
+    text_write(file, text);
     err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
     ok(!err && found.rate == 1e9, "what is known is not measured again");
     is_int(found.early, -EAGAIN, "before the first step nothing is foretold");
@@ -179,6 +196,7 @@ int main(void)
         bail("no folder for the tier nvme");
     remembered();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
+    measured_badly();
     good("2", "1", "auto", "", all, none, "");
     good("2", "1", "optimizer:cpu+nvme", "cpu:2M", (uint64_t[]){UINT64_MAX, 2048 * KIB},
          (uint64_t[]){0, 1600 * KIB}, "optimizer:cpu:0.");

@@ -353,6 +353,10 @@ static int train(struct rank *r)
             TRY(zero_begin(r->rt, ZERO_TRAIN, r->micro + 1 == r->accum));
             TRY(forward(r));
             TRY(backward(r));
+            if (r->t->flags & TOY_BETWEEN && r->micro + 1 < r->accum) {
+                TRY(zero_begin(r->rt, ZERO_EVAL, 0));
+                TRY(forward(r));
+            }
         }
         TRY(zero_update(r->rt, &r->out.info));
         if (r->t->stepped)
@@ -442,6 +446,17 @@ int toy_train(const struct toy *t, struct toy_result *result)
         memcpy(result->error, ranks[first].out.error, sizeof result->error);
     free(ranks);
     return result->err;
+}
+
+uint64_t toy_planned(const struct toy_result *r, const char *tier, const char *class_name)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->memory.n_rows; i++)
+        if (!strcmp(r->memory.rows[i].tier, tier) &&
+            (!class_name || !strcmp(r->memory.rows[i].class_name, class_name)))
+            bytes += r->memory.rows[i].planned;
+    return bytes;
 }
 
 int toy_rank(const struct toy *t, int rank, const char *job, struct toy_result *result)

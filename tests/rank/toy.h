@@ -25,6 +25,7 @@ enum toy_flags {
     TOY_SKIP = 1 << 10,      /* step 1 leaves a unit out without saying so */
     TOY_APART = 1 << 11,     /* with TOY_REORDER: rank 1 alone */
     TOY_EARLY = 1 << 13,     /* step 1 leaves a unit out of its last micro-batch, likewise */
+    TOY_BETWEEN = 1 << 14,   /* an evaluation between the micro-batches of a step */
     TOY_ACTIVATIONS = 1 << 12, /* what backward needs is saved as activations, half of it by copy */
 };
 
@@ -58,6 +59,9 @@ struct toy_result {
     struct zero_memory_report memory;
     double loss; /* sum of squares of the last step on rank 0 */
 };
+
+/* Planned bytes of a class (NULL: all) in a tier. */
+uint64_t toy_planned(const struct toy_result *r, const char *tier, const char *class_name);
 
 /* Trains; returns result->err. */
 int toy_train(const struct toy *t, struct toy_result *result);

@@ -51,6 +51,10 @@ static void step_write(FILE *f, int step)
     op_write(f, step, 1, "reduce", "reduce", 350, 600);
     op_write(f, step, 2, "sumsq", "cpu", 600, 700);
     op_write(f, step, 2, "publish", "reduce", 650, 900);
+    op_write(f, step, 2, "fetch", "fetch", 620, 720);
+    op_write(f, step, 2, "fetch", "fetch", 640, 700);
+    op_write(f, step, 2, "writeback", "writeback", 710, 760);
+    op_write(f, step, 2, "writeback", "writeback", 800, 850);
 }
 
 static double of(const struct step_log *log, unsigned step, const char *kind)
@@ -75,7 +79,7 @@ int main(void)
     for (int step = 1; step <= STEPS; step++) {
         fprintf(f,
                 "{\"type\":\"step\",\"step\":%d,\"loss\":1,\"grad_norm\":1,\"time_s\":1e-6,"
-                "\"exposed_s\":240e-9}\n",
+                "\"exposed_s\":240e-9,\"disk_read_bytes\":70,\"disk_written_bytes\":50}\n",
                 step);
         step_write(g, step);
     }
@@ -93,6 +97,11 @@ int main(void)
     if (!is_int(good, STEPS - 1, "each wait is put down to the op that ended last in it"))
         diag("gather %g fill %g reduce %g publish %g", of(&log, 5, "gather"), of(&log, 5, "fill"),
              of(&log, 5, "reduce"), of(&log, 5, "publish"));
+    good = 0;
+    for (unsigned i = 0; i < log.n_steps; i++)
+        good += near(log.steps[i].disk_s * 1e9, 190) && near(log.steps[i].disk_bytes, 120);
+    if (!is_int(good, STEPS - 1, "the disk is at work while any request is"))
+        diag("%g ns, %g bytes", log.steps[5].disk_s * 1e9, log.steps[5].disk_bytes);
     step_log_free(&log);
     unlink(json);
     unlink(ops);

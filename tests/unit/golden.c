@@ -21,6 +21,7 @@ enum {
     RETAIN = 1 << 5,
     ACTIVATIONS = 1 << 6, /* the blocks' are activations, not buffers */
     HALVES = 1 << 7,      /* masters in two halves, moments in bf16 */
+    EARLY = 1 << 8,       /* updates beside the backward pass */
 };
 
 struct golden {
@@ -60,6 +61,17 @@ static const struct golden table[] = {
      1,
      0,
      {[ZERO__P_PARAMETERS] = {0, 1000, 0}, [ZERO__P_OPTIMIZER] = {0, 1000, 0}}},
+    {"stage3-update-backward", 3, 2, 1, 1, 0, EARLY, {[ZERO__P_OPTIMIZER] = {0, 0, 1000}}},
+    {"stage1-accum3-update-backward",
+     1,
+     2,
+     0,
+     3,
+     0,
+     EARLY,
+     {[ZERO__P_PARAMETERS] = {0, 1000, 0},
+      [ZERO__P_GRADIENTS] = {0, 1000, 0},
+      [ZERO__P_OPTIMIZER] = {300, 700, 0}}},
     {"stage2-gradients-disk",
      2,
      2,
@@ -198,6 +210,7 @@ static char *program_text(const struct golden *g)
                              .accum = g->accum,
                              .boundary = g->boundary,
                              .n_moments = 2,
+                             .early = (g->flags & EARLY) != 0,
                              .halves = (g->flags & HALVES) != 0,
                              .state_dtype = g->flags & HALVES ? ZERO_BF16 : ZERO_F32,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,

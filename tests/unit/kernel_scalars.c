@@ -39,6 +39,11 @@ static void norm_and_clip(void)
     ok(s.grad_norm == 0 && s.factor == 0.25f / 8 && !s.skip, "a zero gradient is no trouble");
     is_int(s.step, 6, "every one of them counted");
     args.clip = 0;
+    args.ranks = 0;
+    step(NAN, 64, 64);
+    ok(s.grad_norm == 0 && s.factor == 0.25f / 8 && !s.skip && s.step == 7,
+       "with no sums the step counts, and nothing is clipped or skipped");
+    args.ranks = 3;
     args.inverse = 1;
 }
 

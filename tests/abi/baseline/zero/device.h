@@ -114,7 +114,7 @@ struct zero_total_args {
  */
 struct zero_scalars_args {
     struct zero_scalars *scalars;
-    const double *sums; /**< one per rank */
+    const double *sums; /**< one per rank; ranks may be 0, where no norm is waited for */
     uint32_t ranks, window;
     float inverse, clip;
     float growth, backoff, min_scale, max_scale;

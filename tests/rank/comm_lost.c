@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives over messages when connections break: each communicator with a lost peer fails and
+ * names it, also those of the second peer that is lost; others go on.
+ */
+#include "comm.h"
+
+enum { A, B, C, D, PAIRS };
+
+/* Of four ranks each communicator has those of one pair; D none that is lost. */
+static const int pairs[PAIRS][2] = {{0, 1}, {0, 2}, {0, 3}, {2, 3}};
+
+static struct oob_board *board;
+static atomic_int cut;     /* what rank 0 has lost, as bits */
+static atomic_int n_ready; /* ranks with all communicators */
+
+/* Moves on until the communicator has failed. */
+static int failed(struct comm_rank *c, struct zero_comm *comm)
+{
+    int64_t until = now_ms() + WAIT_NS / 1000000;
+    struct zero_cqe cqe;
+
+    while (!c->ops->error(comm) && now_ms() < until)
+        if (c->ops->progress(c->ctx, &cqe, 1, 1000000) < 0)
+            break;
+    return c->ops->error(comm);
+}
+
+static void lose(struct rank *r, struct comm_rank *c, struct zero_comm *comm, int peer)
+{
+    char name[16];
+
+    atomic_fetch_or(&cut, 1 << peer);
+    snprintf(name, sizeof name, "rank %d", peer);
+    int err = failed(c, comm);
+    want(r, err == -ECONNRESET, "without rank %d: %d", peer, err);
+    /* What is posted now is refused with the reason. */
+    struct zero_coll coll = {.kind = ZERO_BARRIER, .scale = 1};
+    err = c->ops->post(comm, &coll, 1, NULL);
+    want(r, err < 0 && strstr(zero_last_error(), name), "post: %d %s", err, zero_last_error());
+}
+
+/* Not a barrier of the transport: rank 0 would break it for those who are not through yet. */
+static bool all_ready(struct comm_rank *c)
+{
+    int64_t until = now_ms() + WAIT_NS / 1000000;
+    struct zero_cqe cqe;
+
+    atomic_fetch_add(&n_ready, 1);
+    while (atomic_load(&n_ready) < c->end.ranks && now_ms() < until)
+        c->ops->progress(c->ctx, &cqe, 1, 1000000);
+    return atomic_load(&n_ready) >= c->end.ranks;
+}
+
+static void run(struct rank *r)
+{
+    char address[24];
+    const struct zero_setting settings[] = {{"mem_cut", address}};
+    struct zero_comm *comms[PAIRS] = {NULL};
+    struct comm_rank c = {0};
+
+    snprintf(address, sizeof address, "%" PRIuPTR, r->rank == 0 ? (uintptr_t)&cut : 0);
+    if (!comm_open(r, &c, "mem", board, 4096, settings, 1))
+        goto end;
+    for (int i = 0; i < PAIRS; i++) {
+        bool in = r->rank == pairs[i][0] || r->rank == pairs[i][1];
+        if (!want(r, !c.ops->split(c.ctx, c.world, in, r->rank, &comms[i]), "split: %s",
+                  zero_last_error()))
+            goto end;
+    }
+    if (!want(r, all_ready(&c), "the others are not ready"))
+        goto end;
+    if (r->rank == 0) {
+        lose(r, &c, comms[A], 1);
+        want(r, !c.ops->error(comms[B]) && !c.ops->error(comms[C]), "others failed, too");
+        lose(r, &c, comms[B], 2);
+        want(r, !c.ops->error(comms[C]), "the third failed, too");
+    }
+    if (r->rank == 2 || r->rank == 3)
+        want(r, comm_barrier(&c, comms[D]) == 0, "a barrier of two who have lost nobody");
+    if (r->rank == 0 || r->rank == 3)
+        want(r, comm_barrier(&c, comms[C]) == 0, "a barrier with who is left");
+end:
+    comm_end(r, &c);
+}
+
+int main(void)
+{
+    comm_test_plugins();
+    board = shared_memory(sizeof *board);
+    ranks_good(ranks_run(4, AS_THREADS, run, NULL), 4, "one peer after the other is lost");
+    done();
+}
