@@ -3,6 +3,7 @@
 #include "base/placement.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,15 +25,16 @@ static int what_of(const char *word, size_t len)
     return -1;
 }
 
-/* "nvme" or "nvme:0.4"; parts are 0 where no fraction is named. */
+/* "nvme" or "nvme:0.4"; the fraction is 0 where none is named. */
 static int piece_parse(const char *text, size_t len, uint32_t what, struct zero__placement *p,
-                       char *why, size_t bytes)
+                       double *fraction, char *why, size_t bytes)
 {
     const char *colon = memchr(text, ':', len);
     size_t name = colon ? (size_t)(colon - text) : len;
     struct zero__place *place = &p->places[p->n];
-    double fraction = 0;
     char number[32];
+
+    *fraction = 0;
 
     if (p->n == ZERO__MOST_PLACES) {
         snprintf(why, bytes, "more than %u places are named", ZERO__MOST_PLACES);
@@ -54,17 +56,34 @@ static int piece_parse(const char *text, size_t len, uint32_t what, struct zero_
     if (colon) {
         size_t n = len - name - 1;
         snprintf(number, sizeof number, "%.*s", (int)(n > 31 ? 31 : n), colon + 1);
-        if (n > 31 || zero__real_parse(number, &fraction) || !(fraction > 0 && fraction <= 1)) {
+        if (n > 31 || zero__real_parse(number, fraction) || !(*fraction > 0 && *fraction <= 1)) {
             snprintf(why, bytes, "\"%s\" of %s is no fraction above 0 and up to 1", number,
                      names[what]);
             return -EINVAL;
         }
     }
     place->what = what;
-    place->parts = (uint32_t)(fraction * ZERO__PLACE_PARTS + 0.5);
+    place->parts = 0;
     snprintf(place->tier, sizeof place->tier, "%.*s", (int)name, text);
     p->n++;
     return 0;
+}
+
+/* In whole parts, at least one each: a place ends where the sum of the fractions up to it does. */
+static void parts_give(struct zero__place *places, const double *fractions, uint32_t n)
+{
+    uint32_t before = 0;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        sum += fractions[i];
+        uint32_t end = (uint32_t)(sum * ZERO__PLACE_PARTS + 0.5);
+        uint32_t most = ZERO__PLACE_PARTS - (n - 1 - i);
+        end = end > before ? end : before + 1;
+        end = end < most && i + 1 < n ? end : most;
+        places[i].parts = end - before;
+        before = end;
+    }
 }
 
 static int entry_parse(const char *text, size_t len, struct zero__placement *p, char *why,
@@ -72,7 +91,8 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
 {
     const char *end = text + len, *colon = memchr(text, ':', len);
     int what = what_of(text, colon ? (size_t)(colon - text) : len);
-    uint32_t before = p->n, parts = 0, n_bare = 0;
+    double fractions[ZERO__MOST_PLACES], sum = 0;
+    uint32_t before = p->n, n_bare = 0;
 
     if (what < 0 || !colon) {
         snprintf(why, bytes,
@@ -88,21 +108,27 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
         }
     for (text = colon + 1;; text++) {
         const char *plus = memchr(text, '+', (size_t)(end - text)), *stop = plus ? plus : end;
-        int err = piece_parse(text, (size_t)(stop - text), (uint32_t)what, p, why, bytes);
+        double fraction;
+        int err = piece_parse(text, (size_t)(stop - text), (uint32_t)what, p, &fraction, why,
+                              bytes);
         if (err)
             return err;
-        parts += p->places[p->n - 1].parts;
-        n_bare += p->places[p->n - 1].parts == 0;
+        fractions[p->n - 1 - before] = fraction;
+        sum += fraction;
+        n_bare += fraction == 0;
         text = stop;
         if (!plus)
             break;
     }
-    if (n_bare == 1 && p->n == before + 1) {
-        p->places[before].parts = parts = ZERO__PLACE_PARTS;
-        n_bare = 0;
-    }
-    if (n_bare == (parts == ZERO__PLACE_PARTS ? 0 : p->n - before))
+    uint32_t n = p->n - before;
+    if (n == 1 && n_bare)
+        fractions[0] = sum = 1, n_bare = 0;
+    if (n_bare == n) /* as much as there is room for */
         return 0;
+    if (!n_bare && fabs(sum - 1) < 1e-6) {
+        parts_give(&p->places[before], fractions, n);
+        return 0;
+    }
     if (n_bare) {
         snprintf(why, bytes,
                  "some tiers of %s have a fraction and some have none: give one to each, or to "
@@ -110,8 +136,7 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
                  names[what]);
         return -EINVAL;
     }
-    snprintf(why, bytes, "the fractions of %s add up to %u.%03u, not to 1", names[what],
-             parts / ZERO__PLACE_PARTS, parts % ZERO__PLACE_PARTS);
+    snprintf(why, bytes, "the fractions of %s add up to %.6g, not to 1", names[what], sum);
     return -EINVAL;
 }
 

@@ -194,6 +194,7 @@ int host_copy(struct zero_device *dev, void *dst, const void *src, uint64_t byte
         return 0;
     if (!dst || !src)
         return zero__fail(-EINVAL, "copy: %s is NULL", dst ? "the source" : "the destination");
+    dev->copied += bytes;
     return push(dev, stream, &op);
 }
 

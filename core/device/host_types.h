@@ -124,6 +124,7 @@ struct zero_device {
     struct race *race; /* test mode, else NULL; set before the first stream */
     uint64_t seed;
     uint32_t max_delay_us;
+    _Atomic uint64_t copied; /* bytes */
 };
 
 static inline struct host_op *host_op_at(const struct host_stream *s, uint64_t position)

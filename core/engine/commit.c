@@ -151,7 +151,7 @@ static int arrays_make(struct zero_runtime *rt)
     rt->contributed = calloc(units, sizeof *rt->contributed);
     rt->param_now = calloc(segments, sizeof *rt->param_now);
     rt->grad_now = calloc(segments, sizeof *rt->grad_now);
-    rt->scratch = malloc(ZERO_STAGING_BYTES);
+    rt->scratch = malloc(rt->states.staging_bytes);
     rt->zero_first = calloc(segments, sizeof *rt->zero_first);
     rt->zero_count = calloc(segments, sizeof *rt->zero_count);
     rt->activations = calloc(rt->model.n_buffers + 1, sizeof *rt->activations);

@@ -11,7 +11,6 @@
 
 #include "base/status.h"
 #include "engine/runtime.h"
-#include "engine/table.h"
 
 static int matches(const struct zero__program *p, const struct zero__model *m)
 {
@@ -24,21 +23,12 @@ static int matches(const struct zero__program *p, const struct zero__model *m)
     return 1;
 }
 
-static void live_note(struct zero_runtime *rt)
-{
-    memset(rt->live, 0, sizeof rt->live);
-    for (uint32_t i = 0; i < ZERO__N_BODIES; i++)
-        zero__table_body(&rt->programs[0]->bodies[i], ZERO__T_DEVICE, rt->live[i].most,
-                         &rt->live[i].all);
-}
-
 static void programs_swap(struct zero_runtime *rt)
 {
     struct zero__program *p = rt->programs[0];
 
     rt->programs[0] = rt->programs[1];
     rt->programs[1] = p;
-    live_note(rt);
 }
 
 /* What the program that is now the first one needs. */
@@ -46,8 +36,6 @@ static int program_equip(struct zero_runtime *rt, int first)
 {
     int err = zero__ranks_agree(rt);
 
-    if (!err && !first)
-        err = zero__tiers_fit(rt);
     if (!err && !first)
         err = zero__memory_grow(rt);
     if (!err)

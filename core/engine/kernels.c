@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 
@@ -54,14 +55,12 @@ static int fill(struct zero_runtime *rt, const struct zero__op *op, const struct
 
 static int zeros_write(struct zero_runtime *rt, const struct zero__gradient *g)
 {
+    uint64_t piece = rt->states.staging_bytes;
     int err = 0;
 
-    memset(rt->scratch, 0, ZERO_STAGING_BYTES);
-    for (uint64_t off = g->used_off, end = off + g->used_bytes; off < end && !err;
-         off += ZERO_STAGING_BYTES)
-        err = zero__storage_write(rt, g->home, off,
-                                  end - off < ZERO_STAGING_BYTES ? end - off : ZERO_STAGING_BYTES,
-                                  rt->scratch);
+    memset(rt->scratch, 0, piece);
+    for (uint64_t off = g->used_off, end = off + g->used_bytes; off < end && !err; off += piece)
+        err = zero__storage_write(rt, g->home, off, zero__least(end - off, piece), rt->scratch);
     return err;
 }
 

@@ -176,22 +176,35 @@ static int reached(struct zero_runtime *rt, const uint64_t *ordinals)
     return 1;
 }
 
+/* Ops that have ended so far, in all queues. */
+static uint64_t ended(const struct zero_runtime *rt)
+{
+    uint64_t n = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        n += rt->lanes[q].done;
+    return n;
+}
+
+/* An update may take hours; ZERO_TIMEOUT is for something that does not move any more. */
 int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns)
 {
     int64_t began = 0, deadline = 0;
+    uint64_t seen = 0;
     int late = 0;
 
     pthread_mutex_lock(&rt->lock);
     while (!reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
         struct timespec t;
-        if (!began) {
-            began = zero__now_ns();
+        if (!began || seen != ended(rt)) {
+            began = began ? began : zero__now_ns();
             deadline = zero__deadline_ns(rt->timeout_ns + GRACE_NS);
+            seen = ended(rt);
         }
         t.tv_sec = deadline / ZERO_SECOND;
         t.tv_nsec = deadline % ZERO_SECOND;
         late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
-               !reached(rt, ordinals);
+               !reached(rt, ordinals) && seen == ended(rt);
     }
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)

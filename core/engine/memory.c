@@ -17,6 +17,8 @@
 #include "engine/table.h"
 #include "memory/limits.h"
 
+#define DISK_MARGIN 100 /* a hundredth of what is free stays so: others write there, too */
+
 static uint32_t mem_kind(struct zero_runtime *rt)
 {
     (void)rt;
@@ -86,6 +88,15 @@ static int fits(struct zero_runtime *rt, uint64_t extra)
     if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
         return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT",
                                   limit.cpu_bytes, sharers, 1);
+    const struct tier *disk = &rt->tiers[ZERO__T_DISK];
+    uint64_t room = disk->info.capacity / sharers, on_disk = t.tiers[ZERO__T_DISK].reserved;
+    /* A file system that speaks of no room at all is no disk: opening the store says so. */
+    if (room && !disk->store && on_disk > room - room / DISK_MARGIN) {
+        snprintf(source, sizeof source, "tier %s (%s)", disk->name, disk->info.note);
+        return zero__table_refuse(&t, ZERO__T_DISK, &rt->recipe, source, room - room / DISK_MARGIN,
+                                  sharers, 0);
+    }
+    extra += on_disk && !disk->store ? on_disk / ZERO__SUMS_SHARE : 0;
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
@@ -168,11 +179,19 @@ static uint64_t missing(const struct zero_runtime *rt, uint32_t tier)
     return want > have ? want - have : 0;
 }
 
+/*
+ * What a rank needs of the host's memory and of the disk differs by pages, since its own parts
+ * begin at other places of a page: it may be one rank alone that grows, or cannot.
+ */
 int zero__memory_grow(struct zero_runtime *rt)
 {
     struct slab *s = &rt->slabs[SLAB_TRANSIENTS];
     uint64_t more = missing(rt, ZERO__T_DEVICE), more_host = missing(rt, ZERO__T_CPU);
-    int err = more || more_host ? verdict(rt, fits(rt, more + more_host)) : 0;
+    int err = zero__tiers_fit(rt);
+
+    if (!err && (more || more_host))
+        err = fits(rt, more + more_host);
+    err = verdict(rt, err);
 
     if (err || !(more || more_host))
         return err;

@@ -73,6 +73,10 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
         zero__pages_stats(rt->pages, &pages);
     out.unplanned = pages.live_bytes;
     out.unplanned_peak = pages.reserved_bytes;
+    pthread_mutex_lock(&rt->lock);
+    out.disk_read = rt->disk_read;
+    out.disk_written = rt->disk_written;
+    pthread_mutex_unlock(&rt->lock);
     memcpy(report, &out, report->size < sizeof out ? report->size : sizeof out);
     return 0;
 }

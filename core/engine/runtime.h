@@ -104,6 +104,7 @@ struct tier {
 };
 
 #define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
+#define ZERO__SUMS_SHARE 1000u /* of a disk's bytes its checksums take in memory: 4 in 4,096 */
 #define ZERO__MOST_IOS 16u /* requests of one op */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
@@ -217,7 +218,7 @@ struct zero_runtime {
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;
     struct activation *activations; /* by declared buffer */
-    void *scratch; /* ZERO_STAGING_BYTES: values on their way to and from a disk */
+    void *scratch; /* states.staging_bytes: values on their way to and from a disk */
     struct deviation dev_step;
     uint64_t *zero_first, *zero_count; /* by segment, arguments of zero__gradients_zero() */
 
@@ -234,7 +235,8 @@ struct zero_runtime {
     } times;
     struct {
         uint64_t most[ZERO_N_CLASSES], all;
-    } live[ZERO__N_BODIES], peak; /* transient bytes: of the bodies, and of those that ran */
+    } peak; /* transient bytes of the device, of the bodies that ran */
+    uint64_t disk_read, disk_written; /* as the store counts them */
 
     struct flight {
         struct flight_op *ring; /* NULL: before commit */

@@ -118,7 +118,7 @@ static int fits(struct zero_runtime *rt, uint32_t tier, int from_disk, const str
             bytes[t] += slack + bytes[t] / 128; /* the plan may be larger than what is measured */
     }
     zero__states_free(&s);
-    uint64_t sums = bytes[ZERO__T_DISK] / 1000; /* a disk's checksums are in memory */
+    uint64_t sums = bytes[ZERO__T_DISK] / ZERO__SUMS_SHARE;
     return err ? err
                : bytes[tier] <= room->tier[tier] &&
                      (!from_disk ||

@@ -35,11 +35,12 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
     rt->body_kind = kind;
     rt->body = &rt->programs[0]->bodies[kind];
     rt->pc = 0;
+    const struct zero__live *live = &rt->body->live[ZERO__T_DEVICE];
     for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
-        if (rt->live[kind].most[c] > rt->peak.most[c])
-            rt->peak.most[c] = rt->live[kind].most[c];
-    if (rt->live[kind].all > rt->peak.all)
-        rt->peak.all = rt->live[kind].all;
+        if (live->most[c] > rt->peak.most[c])
+            rt->peak.most[c] = live->most[c];
+    if (live->peak > rt->peak.all)
+        rt->peak.all = live->peak;
     zero__activations_open(rt);
     pthread_mutex_lock(&rt->lock);
     zero__lanes_mark(rt);

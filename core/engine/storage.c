@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
@@ -151,6 +152,13 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     return STARTED;
 }
 
+static const char *subject(const struct zero_runtime *rt, const struct slot *s)
+{
+    uint32_t unit = s->body ? s->body->ops[s->op].unit : ZERO_NONE;
+
+    return unit == ZERO_NONE ? "the runtime" : rt->model.units[unit].name;
+}
+
 /* Lock held. */
 static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 {
@@ -161,9 +169,10 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
         zero__lane_slot(l, ordinal)->pending == 0)
         return zero__fail(-EPROTO, "%s reported a completion that was never asked for: %llu",
                           rt->tiers[ZERO__T_DISK].name, (unsigned long long)c->user);
+    struct slot *s = zero__lane_slot(l, ordinal);
     if (c->res < 0)
-        return (int)c->res;
-    zero__lane_slot(l, ordinal)->pending--;
+        return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q), subject(rt, s));
+    s->pending--;
     zero__lane_settle(rt, (uint32_t)q);
     return 0;
 }
@@ -178,11 +187,11 @@ static int deadlines_check(struct zero_runtime *rt)
         struct lane *l = &rt->lanes[queues[i]];
         struct slot *s = l->done < l->issued ? zero__lane_slot(l, l->done + 1) : NULL;
         if (s && s->start_ns && now >= s->deadline_ns)
-            err =
-                zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
-                           zero__queue_name(queues[i]),
-                           s->body ? rt->model.units[s->body->ops[s->op].unit].name : "the runtime",
-                           (double)rt->timeout_ns / 1e9, rt->tiers[ZERO__T_DISK].name);
+            err = zero__fail(-ETIMEDOUT,
+                             "%s of %s waited %g s (ZERO_TIMEOUT) for %s, which has not ended it: "
+                             "is the disk alive? A slow one needs a larger ZERO_TIMEOUT",
+                             zero__queue_name(queues[i]), subject(rt, s),
+                             (double)rt->timeout_ns / 1e9, rt->tiers[ZERO__T_DISK].name);
     }
     pthread_mutex_unlock(&rt->lock);
     return err;
@@ -211,7 +220,12 @@ static int turn(struct zero_runtime *rt)
         return n;
     if (n == 0)
         return deadlines_check(rt);
+    struct zero_store_info info = {.size = sizeof info};
+    if (t->ops.info(t->store, &info))
+        info = (struct zero_store_info){.bytes_read = 0};
     pthread_mutex_lock(&rt->lock);
+    rt->disk_read = info.bytes_read;
+    rt->disk_written = info.bytes_written;
     for (int i = 0; i < n && !err; i++)
         err = completion(rt, &cqes[i]);
     pthread_cond_broadcast(&rt->moved);
@@ -299,7 +313,7 @@ static int access_pieces(struct zero_runtime *rt, uint64_t off, uint64_t bytes, 
 
     while (bytes && !err) {
         uint64_t head = off % ZERO_BUFFER_ALIGN, page = off - head;
-        uint64_t n = bytes < ZERO_STAGING_BYTES ? bytes : ZERO_STAGING_BYTES;
+        uint64_t n = zero__least(bytes, rt->states.staging_bytes);
         uint64_t whole = zero__whole_pages(head + n);
         if (to || head || whole != n) /* what lies around what is written stays */
             err = bounce_run(rt, ZERO_IO_READ, page, whole);

@@ -8,28 +8,6 @@
 #include "base/status.h"
 #include "engine/table.h"
 
-/* Most bytes of each class live at once in one body, and the classes' bytes at the fullest point */
-static void body_classes(const struct zero__body *b, uint32_t tier, uint64_t *most,
-                         uint64_t *at_peak, uint64_t *peak)
-{
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        uint64_t live[ZERO_N_CLASSES] = {0}, all = 0;
-        for (uint32_t k = 0; k < b->n_buffers; k++) {
-            const struct zero__buffer *f = &b->buffers[k];
-            uint64_t bytes =
-                (f->bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
-            if (f->tier == tier && f->first <= i && i < f->last)
-                live[f->memory_class] += bytes, all += bytes;
-        }
-        for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
-            most[c] = live[c] > most[c] ? live[c] : most[c];
-        if (all > *peak) {
-            *peak = all;
-            memcpy(at_peak, live, sizeof live);
-        }
-    }
-}
-
 static void tier_fill(const struct zero__states *s, const struct zero__program *p, uint32_t tier,
                       struct zero__table_tier *t)
 {
@@ -40,17 +18,22 @@ static void tier_fill(const struct zero__states *s, const struct zero__program *
         t->planned[s->buffers[i].memory_class] += s->buffers[i].bytes;
         t->share[s->buffers[i].memory_class] += s->buffers[i].bytes;
     }
-    uint64_t most[ZERO_N_CLASSES] = {0}, at_peak[ZERO_N_CLASSES] = {0}, peak = 0;
+    const struct zero__live *fullest = &p->bodies[0].live[tier];
+    uint64_t most[ZERO_N_CLASSES] = {0};
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++) {
+        const struct zero__live *live = &p->bodies[b].live[tier];
         uint64_t low = p->bodies[b].lower_bound[tier];
-        body_classes(&p->bodies[b], tier, most, at_peak, &peak);
         t->lower_bound = low > t->lower_bound ? low : t->lower_bound;
+        fullest = live->peak > fullest->peak ? live : fullest;
+        for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
+            most[c] = live->most[c] > most[c] ? live->most[c] : most[c];
     }
     for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
         t->planned[c] += most[c];
-        t->share[c] += at_peak[c];
+        t->share[c] += fullest->at_peak[c];
     }
-    t->share[ZERO_CLASS_OTHER] += p->transient_bytes[tier] - peak; /* what the plan could not use */
+    /* What the plan could not use. */
+    t->share[ZERO_CLASS_OTHER] += p->transient_bytes[tier] - fullest->peak;
     t->lower_bound += s->bytes[tier];
 }
 
@@ -59,12 +42,6 @@ void zero__table_fill(const struct zero__states *s, const struct zero__program *
 {
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
         tier_fill(s, p, tier, &t->tiers[tier]);
-}
-
-void zero__table_body(const struct zero__body *b, uint32_t tier, uint64_t *most, uint64_t *peak)
-{
-    uint64_t at_peak[ZERO_N_CLASSES];
-    body_classes(b, tier, most, at_peak, peak);
 }
 
 static const char *human(uint64_t bytes, char *text, size_t n)
@@ -97,6 +74,10 @@ static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_
          "parameters:nvme in ZERO_OFFLOAD, too, "},
     };
     int host = tier == ZERO__T_DEVICE && per_rank;
+
+    if (tier == ZERO__T_DISK)
+        return "another disk's folder beside it in ZERO_NVME_PATH, the memory filled first "
+               "(optimizer:cpu+nvme in ZERO_OFFLOAD), ";
 
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
         const uint16_t *parts = r->placed[steps[i].what];
@@ -135,6 +116,6 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
                       r->stage > 0 && per_rank ? "more ranks, " : "",
                       outside(r, tier, per_rank),
                       tier == ZERO__T_CPU && is_tiled(r) ? "a smaller ZERO_TILE_BYTES, " : "",
-                      r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0, " : "",
+                      r->prefetch_bytes && tier != ZERO__T_DISK ? "ZERO_PREFETCH_BYTES=0, " : "",
                       t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
 }

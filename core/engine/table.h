@@ -13,12 +13,6 @@ struct zero__table {
     } tiers[ZERO__N_TIERS];
 };
 
-/*
- * Most bytes of each class (added to what is there: the maximum) and of all that one body has live
- * in a tier.
- */
-void zero__table_body(const struct zero__body *b, uint32_t tier, uint64_t *most, uint64_t *peak);
-
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
                       struct zero__table *t);
 

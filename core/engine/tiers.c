@@ -193,13 +193,16 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     if (disk->mr)
         err = disk->ops.unreg(disk->store, disk->mr);
     disk->mr = NULL;
-    if (!err)
-        err = t->ops.resize(t->store, states->bytes + transients);
-    if (!err)
-        err = t->ops.map(t->store, &base);
     if (err)
         return err;
+    err = t->ops.resize(t->store, states->bytes + transients);
+    int lost = t->ops.map(t->store, &base); /* also where it did not grow: it may have moved */
+    if (lost)
+        return err ? err : lost;
     *states = (struct slab){.base = base, .bytes = states->bytes};
+    rt->slabs[zero__slab(ZERO__T_CPU, 1)].base = states->base + states->bytes;
+    if (err)
+        return err;
     rt->slabs[zero__slab(ZERO__T_CPU, 1)] =
         (struct slab){.base = states->base + states->bytes, .bytes = transients};
     return disk->store ? disk->ops.reg(disk->store, base, states->bytes + transients, ZERO_MEM_HOST,
@@ -228,14 +231,22 @@ int zero__tiers_open(struct zero_runtime *rt)
 void zero__tiers_close(struct zero_runtime *rt)
 {
     struct slab *disk = &rt->slabs[zero__slab(ZERO__T_DISK, 0)];
+    int stuck = 0;
 
     if (disk->base)
         munmap(disk->base, disk[0].bytes + disk[1].bytes);
     for (uint32_t i = ZERO__N_TIERS; i-- > 0;) {
         struct tier *t = &rt->tiers[i];
-        if (t->store && t->ops.close(t->store))
+        if (t->store && stuck) /* what a disk still does may end in it */
+            zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+                      "%llu bytes of tier %s stay until the process ends",
+                      (unsigned long long)(rt->slabs[zero__slab(i, 0)].bytes +
+                                           rt->slabs[zero__slab(i, 1)].bytes), t->name);
+        else if (t->store && t->ops.close(t->store)) {
+            stuck = 1;
             zero__log(&rt->log, ZERO_LOG_WARN, "engine", "tier %s: %s", t->name,
                       zero__error_text());
+        }
         t->store = NULL;
         if (i != ZERO__T_DEVICE)
             rt->slabs[zero__slab(i, 0)] = rt->slabs[zero__slab(i, 1)] = (struct slab){0};

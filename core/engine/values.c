@@ -8,10 +8,15 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 
-#define PIECE (ZERO_STAGING_BYTES / sizeof(float)) /* elements */
+/* Elements. */
+static uint64_t piece_of(const struct zero_runtime *rt)
+{
+    return rt->states.staging_bytes / sizeof(float);
+}
 
 /* Not of one on the disk. */
 static uint8_t *home_at(struct zero_runtime *rt, uint32_t id, uint64_t off)
@@ -98,8 +103,8 @@ static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, u
             store(p, at + i, code, values[i]);
         return 0;
     }
-    for (uint64_t done = 0; done < n && !err; done += PIECE) {
-        uint64_t k = n - done < PIECE ? n - done : PIECE;
+    for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
+        uint64_t k = zero__least(n - done, piece_of(rt));
         for (uint64_t i = 0; i < k; i++)
             store(rt->scratch, i, code, values[done + i]);
         err = zero__storage_write(rt, id, (at + done) * size, k * size, rt->scratch);
@@ -120,8 +125,8 @@ static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
             values[i] = load(p, at + i, code, values[i]);
         return 0;
     }
-    for (uint64_t done = 0; done < n && !err; done += PIECE) {
-        uint64_t k = n - done < PIECE ? n - done : PIECE;
+    for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
+        uint64_t k = zero__least(n - done, piece_of(rt));
         err = zero__storage_read(rt, id, (at + done) * size, k * size, rt->scratch);
         for (uint64_t i = 0; i < k && !err; i++)
             values[done + i] = load(rt->scratch, i, code, values[done + i]);
@@ -224,8 +229,8 @@ static int param_init(struct zero_runtime *rt, const struct zero__param *p, floa
                                     !shares_param(rt, p->segment));
 
     clip(&w, p->offset, p->offset + p->count);
-    for (uint64_t at = w.first; at < w.first + w.count; at += PIECE) {
-        uint64_t n = w.first + w.count - at < PIECE ? w.first + w.count - at : PIECE;
+    for (uint64_t at = w.first; at < w.first + w.count; at += piece_of(rt)) {
+        uint64_t n = zero__least(w.first + w.count - at, piece_of(rt));
         int err = zero__init_values(p, at - p->offset, n, piece);
         if (!err)
             err = values_put(rt, p->segment, at, n, piece);
@@ -238,7 +243,7 @@ static int param_init(struct zero_runtime *rt, const struct zero__param *p, floa
 /* Each rank makes its own part; whole copies then come from the owners. */
 int zero__values_init(struct zero_runtime *rt)
 {
-    float *piece = malloc(ZERO_STAGING_BYTES);
+    float *piece = malloc(rt->states.staging_bytes);
     int err = piece ? 0 : zero__fail(-ENOMEM, "no memory to initialise parameters");
 
     for (uint32_t i = 0; i < rt->model.n_params && !err; i++)
@@ -311,7 +316,7 @@ static int values_read(struct zero_runtime *rt, const struct zero__param *p, uin
         uint32_t owner = (uint32_t)(at / s->shard);
         uint64_t n = (owner + 1) * s->shard - at;
         n = n < end - at ? n : end - at;
-        n = n < PIECE ? n : PIECE;
+        n = zero__least(n, piece_of(rt));
         int err = piece_read(rt, p->segment, owner, at, n, values);
         if (err)
             return err;
@@ -345,7 +350,7 @@ int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, ui
 
 int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
 {
-    float *piece = malloc(ZERO_STAGING_BYTES);
+    float *piece = malloc(rt->states.staging_bytes);
     XXH3_state_t *h = XXH3_createState();
     int err = range_check(rt, 0, 0, 0, "zero_weights_hash()");
 
@@ -355,8 +360,8 @@ int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
         XXH3_64bits_reset(h);
     for (uint32_t i = 0; i < rt->model.n_params && !err; i++) {
         const struct zero__param *p = &rt->model.params[i];
-        for (uint64_t at = 0; at < p->count && !err; at += PIECE) {
-            uint64_t n = p->count - at < PIECE ? p->count - at : PIECE;
+        for (uint64_t at = 0; at < p->count && !err; at += piece_of(rt)) {
+            uint64_t n = zero__least(p->count - at, piece_of(rt));
             err = values_read(rt, p, at, n, piece);
             if (!err)
                 XXH3_64bits_update(h, piece, n * sizeof *piece);

@@ -19,27 +19,26 @@
 #include "base/grow.h"
 #include "base/status.h"
 #include "schedule/program.h"
+#include "schedule/touched.h"
 
 struct clock {
     uint32_t done[ZERO__N_QUEUES]; /* ops of the update and of the body together */
-};
-
-struct range {
-    uint64_t first, last; /* in the slab */
-    uint32_t op;          /* in the list */
-    uint8_t tier, transient, write;
 };
 
 struct linker {
     const struct zero__states *s;
     const struct zero__body *u; /* the update before, maybe an empty one */
     struct zero__body *b;
-    struct range *ranges; /* one per access, in list order */
-    uint32_t n_ranges;
+    struct zero__touched touched;
     struct clock *start, *end;
     struct clock host;            /* what is done before the body's first op */
     uint32_t *at[ZERO__N_QUEUES]; /* place in the list by queue and ordinal - 1 */
 };
+
+static const struct zero__body *body_at(const struct linker *l, uint32_t i)
+{
+    return i < l->u->n_ops ? l->u : l->b;
+}
 
 static const struct zero__op *op_at(const struct linker *l, uint32_t i)
 {
@@ -51,12 +50,6 @@ static uint32_t ordinal_at(const struct linker *l, uint32_t i)
 {
     const struct zero__op *op = op_at(l, i);
     return op->ordinal + (i < l->u->n_ops ? 0 : l->u->in_queue[op->queue]);
-}
-
-static int conflicts(const struct range *x, const struct range *y)
-{
-    return (x->write || y->write) && x->tier == y->tier && x->transient == y->transient &&
-           x->first < y->last && y->first < x->last;
 }
 
 static void clock_join(struct clock *c, const struct clock *other)
@@ -90,20 +83,30 @@ static void clock_finish(const struct linker *l, uint32_t i)
 }
 
 /* For each queue, the last op that conflicts with op i and is not known to be done. */
-static void conflicts_find(const struct linker *l, uint32_t i, const struct range *own, uint32_t n,
-                           const struct clock *known, struct clock *wanted)
+static void conflicts_find(const struct linker *l, uint32_t i, const struct clock *known,
+                           struct clock *wanted)
 {
+    const struct zero__body *b = body_at(l, i);
+    const struct zero__op *op = op_at(l, i);
+
     *wanted = (struct clock){{0}};
-    for (const struct range *a = own; a < own + n; a++) {
-        for (const struct range *e = l->ranges; e < own; e++) {
-            uint32_t queue = op_at(l, e->op)->queue, ordinal;
-            if (queue == ZERO__Q_NONE || !conflicts(a, e))
-                continue;
-            ordinal = ordinal_at(l, e->op);
-            if (e->op != i && ordinal > known->done[queue] && ordinal > wanted->done[queue])
-                wanted->done[queue] = ordinal;
-        }
-    }
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        zero__touched_find(&l->touched, zero__buffer_of(l->s, b, b->accesses[a].buffer),
+                           &b->accesses[a], wanted->done);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (wanted->done[q] <= known->done[q])
+            wanted->done[q] = 0;
+}
+
+/* Op i has its place; what comes behind it may conflict with it. */
+static void accesses_note(struct linker *l, uint32_t i)
+{
+    const struct zero__body *b = body_at(l, i);
+    const struct zero__op *op = op_at(l, i);
+
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        zero__touched_note(&l->touched, zero__buffer_of(l->s, b, b->accesses[a].buffer),
+                           &b->accesses[a], op->queue, ordinal_at(l, i));
 }
 
 /* Drops what another wanted wait implies and appends the rest to the op. */
@@ -146,6 +149,7 @@ static void update_replay(struct linker *l)
             clock_join(&l->start[i], &l->end[l->at[x->queue][x->ordinal - 1]]);
         }
         clock_finish(l, i);
+        accesses_note(l, i);
     }
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (!zero__queue_is_behind(q) && l->u->in_queue[q])
@@ -163,31 +167,22 @@ static int link_ops(struct linker *l)
         if (op->queue == ZERO__Q_NONE)
             continue;
         clock_begin(l, i, &l->start[i]);
-        conflicts_find(l, i, &l->ranges[l->u->n_accesses + op->first_access], op->n_accesses,
-                       &l->start[i], &wanted);
+        conflicts_find(l, i, &l->start[i], &wanted);
         int err = waits_add(l, op, &l->start[i], &wanted);
         if (err)
             return err;
         clock_finish(l, i);
+        accesses_note(l, i);
     }
     return 0;
 }
 
-static void ranges_fill(struct linker *l, const struct zero__body *b, uint32_t first_op)
+/* Where the ops of each queue stand in the list. */
+static void places_fill(struct linker *l)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        const struct zero__op *op = &b->ops[i];
-        if (op->ordinal)
-            l->at[op->queue][ordinal_at(l, first_op + i) - 1] = first_op + i;
-        for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
-            const struct zero__access *x = &b->accesses[a];
-            const struct zero__buffer *f = zero__buffer_of(l->s, b, x->buffer);
-            uint64_t first = f->offset + x->off;
-            uint64_t bytes = op->queue == ZERO__Q_NONE ? 0 : x->bytes;
-            l->ranges[l->n_ranges++] =
-                (struct range){first, first + bytes, first_op + i, f->tier, f->transient, x->write};
-        }
-    }
+    for (uint32_t i = 0; i < l->u->n_ops + l->b->n_ops; i++)
+        if (op_at(l, i)->ordinal)
+            l->at[op_at(l, i)->queue][ordinal_at(l, i) - 1] = i;
 }
 
 int zero__link_body(const struct zero__states *s, const struct zero__body *update,
@@ -198,7 +193,6 @@ int zero__link_body(const struct zero__states *s, const struct zero__body *updat
     size_t n_ops = (size_t)l.u->n_ops + b->n_ops + 1;
     int err = -ENOMEM;
 
-    l.ranges = calloc((size_t)l.u->n_accesses + b->n_accesses + 1, sizeof *l.ranges);
     l.start = calloc(n_ops, sizeof *l.start);
     l.end = calloc(n_ops, sizeof *l.end);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
@@ -206,16 +200,15 @@ int zero__link_body(const struct zero__states *s, const struct zero__body *updat
         if (!l.at[q])
             goto out;
     }
-    if (!l.ranges || !l.start || !l.end)
+    if (!l.start || !l.end || zero__touched_make(&l.touched, s, l.u, b))
         goto out;
-    ranges_fill(&l, l.u, 0);
-    ranges_fill(&l, b, l.u->n_ops);
+    places_fill(&l);
     update_replay(&l);
     err = link_ops(&l);
 out:
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         free(l.at[q]);
-    free(l.ranges);
+    zero__touched_free(&l.touched);
     free(l.start);
     free(l.end);
     return err == -ENOMEM ? zero__fail(err, "no memory to link a step program of %u ops", b->n_ops)

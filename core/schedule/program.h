@@ -182,6 +182,13 @@ enum zero__body_kind {
     ZERO__N_BODIES,
 };
 
+/* Bytes of transients, in whole pages, that a body has live in a tier. */
+struct zero__live {
+    uint64_t most[ZERO_N_CLASSES];    /* of each class, at its own fullest point */
+    uint64_t at_peak[ZERO_N_CLASSES]; /* at the fullest point of all */
+    uint64_t peak;
+};
+
 struct zero__body {
     struct zero__op *ops;
     struct zero__access *accesses;
@@ -194,6 +201,7 @@ struct zero__body {
     uint32_t *away; /* likewise: of an activation that leaves the device, where it lies meanwhile */
     uint32_t in_queue[ZERO__N_QUEUES]; /* ops per queue */
     uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
+    struct zero__live live[ZERO__N_TIERS];
     uint64_t wire_bytes;
 };
 
@@ -218,6 +226,7 @@ struct zero__states {
     struct zero__home *homes; /* by segment */
     uint32_t partials, sums, scalars, staging; /* homes of the runtime itself */
     uint32_t bounce; /* the same: for single values on the disk; ZERO_NONE: nothing is there */
+    uint64_t staging_bytes; /* ZERO_STAGING_LEAST to ZERO_STAGING_MOST, the same on all ranks */
     uint64_t n_partials;
     uint64_t bytes[ZERO__N_TIERS]; /* heights of the states' slabs */
 };
@@ -230,8 +239,13 @@ struct zero__program {
     uint64_t hash;            /* of ops, accesses, offsets: equal on all ranks */
 };
 
-/* Bytes that collective exchanges of the runtime itself (reads, sums) may use as staging. */
-#define ZERO_STAGING_BYTES (256u << 10)
+/*
+ * Bytes of a piece in which values of parameters come and go (first values, reads, the hash), of
+ * the staging buffer and of the bounce: the larger the model, the more, since a disk takes its time
+ * for each piece.
+ */
+#define ZERO_STAGING_LEAST (256u << 10)
+#define ZERO_STAGING_MOST (4u << 20)
 
 /* Alignment of every buffer in its slab. */
 #define ZERO_BUFFER_ALIGN 4096u
@@ -303,6 +317,7 @@ int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
                     const struct zero__body *planned, uint32_t declared, uint64_t at, int out,
                     struct zero__body *b);
 int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads);
+int zero__live_body(struct zero__body *b); /* a part of the plan pass */
 /*
  * `update`: the linked update body whose last ops may still be under way when this one begins;
  * NULL: nothing is.

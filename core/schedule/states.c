@@ -77,15 +77,15 @@ static uint32_t placed_of(uint32_t memory_class)
 }
 
 /*
- * The tier of elements first … first + count, of n in all: the first part of them goes to the
- * device, the next to the host, the rest to the disk, and the middle of a segment decides.
+ * The tier of elements first … first + count, of n in all that have this class: the first part of
+ * them goes to the device, the next to the host, the rest to the disk, and the middle of a segment
+ * decides.
  */
 static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uint64_t first,
                         uint64_t count, uint64_t n)
 {
     const uint16_t *parts = r->placed[placed_of(memory_class)];
-    double middle = n ? ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS : 0,
-           end = 0;
+    double middle = ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS, end = 0;
 
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
         end += parts[t];
@@ -95,12 +95,18 @@ static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uin
     return ZERO__T_DEVICE; /* nothing is said of this class */
 }
 
-static uint64_t trained_elements(const struct zero__model *m)
+/* Frozen segments are parameters, and nothing else. */
+static uint64_t elements(const struct zero__segment *g, uint32_t memory_class)
+{
+    return g->trainable || memory_class == ZERO_CLASS_PARAMETERS ? g->shard : 0;
+}
+
+static uint64_t elements_of_all(const struct zero__model *m, uint32_t memory_class)
 {
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < m->n_segments; i++)
-        n += m->segments[i].trainable ? m->segments[i].shard : 0;
+        n += elements(&m->segments[i], memory_class);
     return n;
 }
 
@@ -111,7 +117,7 @@ static uint64_t trained_elements(const struct zero__model *m)
 static void early_choose(const struct zero__model *m, const struct zero__recipe *r,
                          struct zero__states *s)
 {
-    uint64_t n = trained_elements(m), first = 0;
+    uint64_t n = elements_of_all(m, ZERO_CLASS_MASTER), first = 0;
 
     for (uint32_t i = 0; i < m->n_segments && r->early; i++) {
         const struct zero__segment *g = &m->segments[i];
@@ -130,14 +136,18 @@ static void early_choose(const struct zero__model *m, const struct zero__recipe 
 static int class_add(const struct zero__model *m, const struct zero__recipe *r,
                      struct zero__states *s, uint32_t memory_class)
 {
-    uint64_t n = trained_elements(m), first = 0;
+    uint64_t n = elements_of_all(m, memory_class), first = 0;
 
     for (uint32_t i = 0; i < m->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         struct zero__home *h = &s->homes[i];
-        uint32_t *id, whole, bytes = 4, tier = tier_of(r, memory_class, first, g->shard, n);
+        uint64_t count = elements(g, memory_class);
+        uint32_t *id, whole, bytes = 4, tier;
 
-        first += g->trainable ? g->shard : 0;
+        if (!count)
+            continue;
+        tier = tier_of(r, memory_class, first, count, n);
+        first += count;
         switch (memory_class) {
         case ZERO_CLASS_PARAMETERS:
             id = &h->param, whole = h->param_whole, bytes = zero_dtype_bytes(g->dtype);
@@ -169,8 +179,6 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
         default:
             id = &h->variance, whole = h->state_whole, bytes = (uint32_t)zero__moment_bytes(r);
         }
-        if (memory_class != ZERO_CLASS_PARAMETERS && !g->trainable)
-            continue;
         int err = home_add(s, tier, memory_class, i, kept(g, whole) * bytes, id);
         if (err)
             return err;
@@ -178,11 +186,22 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
     return 0;
 }
 
+/* At most a hundredth of the states of a model in 16 bits. */
+static uint64_t staging_bytes(const struct zero__model *m)
+{
+    uint64_t states = elements_of_all(m, ZERO_CLASS_PARAMETERS) * 16, bytes = ZERO_STAGING_LEAST;
+
+    while (bytes < ZERO_STAGING_MOST && bytes * 2 <= states / 128)
+        bytes *= 2;
+    return bytes;
+}
+
 static int own_add(const struct zero__model *m, const struct zero__recipe *r,
                    struct zero__states *s)
 {
     int err;
 
+    s->staging_bytes = staging_bytes(m);
     for (uint32_t i = 0; i < m->n_segments; i++) {
         s->homes[i].partials = s->n_partials;
         if (m->segments[i].trainable)
@@ -197,12 +216,12 @@ static int own_add(const struct zero__model *m, const struct zero__recipe *r,
         err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars),
                        &s->scalars);
     if (!err)
-        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, ZERO_STAGING_BYTES,
+        err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, s->staging_bytes,
                        &s->staging);
     s->bounce = ZERO_NONE;
     if (!err && (s->bytes[ZERO__T_DISK] || r->placed[ZERO__P_ACTIVATIONS][ZERO__T_DISK]))
         err = home_add(s, ZERO__T_CPU, ZERO_CLASS_OTHER, ZERO_NONE,
-                       ZERO_STAGING_BYTES + 2 * ZERO_BUFFER_ALIGN, &s->bounce);
+                       s->staging_bytes + 2 * ZERO_BUFFER_ALIGN, &s->bounce);
     return err;
 }
 

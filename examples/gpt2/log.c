@@ -222,6 +222,25 @@ static void say_tiers(struct gpt2_log *log, const struct zero_memory_report *m)
     }
 }
 
+void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
+{
+    struct zero_memory_report m = {.size = sizeof m};
+    char text[256] = "";
+    int n = 0;
+
+    if (zero_memory_report(s->rt, &m))
+        return;
+    for (uint32_t i = 0, end; i < m.n_rows; i = end) {
+        uint64_t bytes = 0;
+        for (end = i; end < m.n_rows && !strcmp(m.rows[end].tier, m.rows[i].tier); end++)
+            bytes += m.rows[end].reserved;
+        if (n < (int)sizeof text)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f MiB", n ? ", " : "",
+                          m.rows[i].tier, mib(bytes));
+    }
+    gpt2_log_say(log, "Outside the device: %s; of each rank: %s", zero_placement(s->rt), text);
+}
+
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
 {
     bool beyond = false;
@@ -251,7 +270,8 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
 }
 
 /* What the disk bears, and what bounds the step's speed. */
-static void say_disk(struct gpt2_log *log, const struct gpt2_session *s)
+static void say_disk(struct gpt2_log *log, const struct gpt2_session *s,
+                     const struct zero_memory_report *m)
 {
     const double own = (double)gpt2_n_parameters(&s->shape.model) / zero_ranks(s->rt);
     const double steps = (double)log->done;
@@ -260,9 +280,9 @@ static void say_disk(struct gpt2_log *log, const struct gpt2_session *s)
         gpt2_log_say(
             log,
             "Disk of this rank: %.2f bytes read and %.2f written for each of its parameters "
-            "and step; %.3f MiB written in all",
+            "and step; %.3f MiB written in all, first values included",
             (double)log->disk_read_bytes / own / steps,
-            (double)log->disk_written_bytes / own / steps, mib(log->disk_written_bytes));
+            (double)log->disk_written_bytes / own / steps, mib(m->disk_written));
 }
 
 static int by_size(const void *a, const void *b)
@@ -309,16 +329,19 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     snprintf(hex, sizeof hex, "%016" PRIx64, hash);
     gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
     say_memory(log, &memory);
-    say_disk(log, s);
+    say_disk(log, s, &memory);
     say_forecast(log);
     gpt2_log_say(log, "Weights %s", hex);
     if (log->json)
         write_json(log->json,
-                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o}", "type", "summary",
+                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "type",
+                             "summary",
                              "weights_hash", hex, "stage", (int)gpt2_session_number(s, "stage"),
                              "ranks", zero_ranks(s->rt), "comm", comm ? comm : "", "dtype",
                              zero_dtype_name(s->shape.dtype), "parameters",
                              count(gpt2_n_parameters(&s->shape.model)), "memory",
-                             memory_json(&memory), "mapped_bytes", count(memory.mapped)));
+                             memory_json(&memory), "mapped_bytes", count(memory.mapped),
+                             "disk_read_bytes", count(memory.disk_read), "disk_written_bytes",
+                             count(memory.disk_written)));
     return 0;
 }

@@ -46,7 +46,9 @@ __attribute__((format(printf, 2, 3))) void gpt2_log_say(struct gpt2_log *log, co
 
 void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s);
 void gpt2_log_eval(struct gpt2_log *log, uint64_t step, double loss);
-/* With something outside the device: what a step should take. */
+/* With something outside the device: what, and how much is where. */
+void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s);
+/* Likewise: what a step should take. */
 void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s);
 /* The ops of the bodies that ran since the last call. */
 void gpt2_log_ops(struct gpt2_log *log, struct gpt2_session *s, uint64_t step);

@@ -122,7 +122,7 @@ static int train(struct program *p, bool *beaten)
                  zero_option(p->session.rt, "stage"), gpt2_gemm_name(),
                  o->dtype == ZERO_BF16 && gpt2_gemm16_usable() ? "; bf16 products by oneDNN" : "");
     if (*zero_placement(p->session.rt))
-        gpt2_log_say(&p->log, "Outside the device: %s", zero_placement(p->session.rt));
+        gpt2_log_placement(&p->log, &p->session);
     p->log.start_ns = gpt2_now_ns();
     err = gpt2_trainer_run(&p->trainer);
     if (!err && o->held > 0)

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 2
+#define ZERO_DEVICE_MINOR 3
 
 struct zero_device;
 
@@ -191,6 +191,7 @@ struct zero_device_info {
     uint32_t threads; /**< of the host device's pool */
     uint32_t reserved;
     char note[128];
+    uint64_t copied; /**< since minor 3; bytes that copy() has been told to move so far */
 };
 
 struct zero_device_open {

@@ -453,6 +453,11 @@ struct zero_memory_report {
     uint64_t lower_bound;                   /**< most bytes live at once in the plan */
     uint64_t unplanned, unplanned_peak;     /**< of the paged region */
     uint64_t mapped; /**< parameters of other ranks that are seen in their memory, not copied */
+    /**
+     * Bytes that the tier on disks has read and written so far, by its own count: initial values,
+     * the measurement of its speed and steps out of order included.
+     */
+    uint64_t disk_read, disk_written;
 };
 
 /** Who uses how much memory on this rank. After commit. */

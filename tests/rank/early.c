@@ -133,8 +133,10 @@ static void forecast_keep(struct zero_runtime *rt, int rank, void *arg)
         diag("no forecast: %s", zero_last_error());
 }
 
-/* What is reduced last is updated when nothing is computed any more: that is some of the update, and
- * not most of it; how much of its time depends on how fast this disk reads and writes. */
+/*
+ * What is reduced last is updated when nothing is computed any more: that is some of the update,
+ * and not most of it; how much of its time depends on how fast this disk reads and writes.
+ */
 static void foretold(void)
 {
     struct zero_setting s[] = {{"update_at", "backward"}, {"offload", "optimizer:nvme"},

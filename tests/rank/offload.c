@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/runtime.h"
 #include "toy.h"
 
 static char folder[] = "offload-test-XXXXXX", path[4096];
@@ -20,6 +21,17 @@ struct what {
     int ranks;
     const char *accum, *optimizer, *momentum, *states, *reduce_at;
 };
+
+static uint64_t copied; /* by the device of rank 0 */
+
+static void copies_note(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct zero_device_info info = {.size = sizeof info};
+
+    (void)arg;
+    if (rank == 0 && !rt->dev_ops.info(rt->dev, &info))
+        copied = info.copied;
+}
 
 static int run(const struct what *w, const char *offload, const char *engine, struct toy_result *r)
 {
@@ -50,7 +62,8 @@ static int run(const struct what *w, const char *offload, const char *engine, st
                     .n_settings = faults ? 14
                                   : disk ? 13
                                          : 10,
-                    .seed = 7};
+                    .seed = 7,
+                    .finished = copies_note};
 
     if (!disk)
         s[9] = (struct zero_setting){"offload", offload};
@@ -108,8 +121,13 @@ static void reserved(void)
 {
     static const struct what w = {"2", ZERO_BF16, 0, 2, "1", "adamw", "0", "fp32", NULL};
     struct toy_result here, cpu, disk;
-    int err = run(&w, "", "auto", &here) || run(&w, "optimizer:cpu", "auto", &cpu) ||
-              run(&w, "optimizer:nvme", "auto", &disk);
+    uint64_t copied_here, copied_cpu;
+    int err = run(&w, "", "auto", &here);
+
+    copied_here = copied;
+    err = err || run(&w, "optimizer:cpu", "auto", &cpu);
+    copied_cpu = copied;
+    err = err || run(&w, "optimizer:nvme", "auto", &disk);
     static const char *const classes[] = {"master", "momentum", "variance"};
 
     is_int(err, 0, "the toy trains in each tier");
@@ -121,6 +139,11 @@ static void reserved(void)
                is_moved(bytes, toy_planned(&disk, "nvme", classes[i]), i == 0),
            "%s: %" PRIu64 " bytes leave the device", classes[i], bytes);
     }
+    /* In each of five steps gradients leave the device, and fresh parameters come to it. */
+    uint64_t elements = toy_planned(&here, "device", "momentum") / 4;
+    ok(copied_here == 0 && copied_cpu >= 5 * elements * (2 + 2),
+       "the device has copied %" PRIu64 " bytes for a tier beside it, and %" PRIu64 " for none",
+       copied_cpu, copied_here);
     /* Four tiles of 64 KiB for each of three states, and gradients and parameters of a few. */
     ok(toy_planned(&disk, "cpu", NULL) <= 4 * 5 * 65536 + (300 << 10),
        "a disk needs %" PRIu64 " bytes of the host's memory", toy_planned(&disk, "cpu", NULL));
@@ -129,6 +152,49 @@ static void reserved(void)
                toy_planned(&here, "device", "variance") <=
            toy_planned(&disk, "device", NULL) + 4096,
        "nothing else has changed on the device");
+}
+
+/* What is not trained has a place, too; here it is the last segment. */
+static void frozen(void)
+{
+    static const char *const stages[] = {"0", "3"};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct zero_setting s[] = {{"stage", stages[i / 2]},
+                                   {"persistent_bytes", "0"},
+                                   {"timeout", "20"},
+                                   {"offload", i % 2 ? "parameters:nvme" : "parameters:cpu"},
+                                   {"nvme_path", path}};
+        struct toy t = {.ranks = 2, .layers = 5, .steps = 2, .dtype = ZERO_BF16,
+                        .flags = TOY_FROZEN, .width = 40000, .settings = s,
+                        .n_settings = i % 2 ? 5 : 4, .seed = 7};
+        struct toy_result r;
+        int err = toy_train(&t, &r);
+        ok(!err && toy_planned(&r, i % 2 ? "nvme" : "cpu", "parameters") > 0 &&
+               toy_planned(&r, "device", "parameters") == 0,
+           "%s, stage %s: frozen parameters leave the device, too: %" PRIu64 " bytes stay: %s",
+           s[3].value, stages[i / 2], toy_planned(&r, "device", "parameters"), err ? r.error : "");
+    }
+}
+
+/* ZERO_TIMEOUT is for an op that does not end, not for all ops of an update together. */
+static void slow(void)
+{
+    struct zero_setting s[] = {{"stage", "1"},
+                               {"timeout", "3"},
+                               {"offload", "optimizer:fault"},
+                               {"fault_offload", "nvme"},
+                               {"nvme_path", path},
+                               {"tile_bytes", "64K"},
+                               {"fault_io", "delay=2000:op=write:times=0"}};
+    struct toy t = {.ranks = 1, .layers = 4, .steps = 1, .dtype = ZERO_F32, .width = 40000,
+                    .settings = s, .n_settings = 7, .seed = 7};
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    ok(!err && r.info.update_ns > 9 * UINT64_C(1000000000),
+       "an update of %.1f s, each op of it within ZERO_TIMEOUT: %s", (double)r.info.update_ns / 1e9,
+       err ? r.error : "it ends");
 }
 
 static int files_left(void)
@@ -169,6 +235,9 @@ int main(void)
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(&whats[i], i);
     reserved();
+    frozen();
+    if (!getenv("ZERO_TEST_SHORT"))
+        slow();
     is_int(files_left(), 0, "nothing stays on the disk");
     rmdir(folder);
     done();

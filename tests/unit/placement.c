@@ -57,13 +57,22 @@ int main(void)
                                 {ZERO__P_ACTIVATIONS, 0, "device"},
                                 {ZERO__P_ACTIVATIONS, 0, "cpu"},
                                 {ZERO__P_ACTIVATIONS, 0, "nvme"}});
+    good("optimizer:device:0.3333+cpu:0.3333+nvme:0.3334", 3,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 333, "device"},
+                                {ZERO__P_OPTIMIZER, 334, "cpu"},
+                                {ZERO__P_OPTIMIZER, 333, "nvme"}});
+    good("optimizer:cpu:0.0004+nvme:0.9996", 2,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 1, "cpu"}, {ZERO__P_OPTIMIZER, 999, "nvme"}});
+    good("optimizer:cpu:0.9999+nvme:0.0001", 2,
+         (struct zero__place[]){{ZERO__P_OPTIMIZER, 999, "cpu"}, {ZERO__P_OPTIMIZER, 1, "nvme"}});
+    bad("optimizer:device:0.3333+cpu:0.3333+nvme:0.3333", "add up to 0.9999, not to 1");
     bad("auto,optimizer:cpu", "\"auto\" is not one of");
     bad("nvme", "parameters, gradients, optimizer");
     bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
     bad("optimizer", "a colon and a tier");
     bad("optimizer:", "names no tier for optimizer");
-    bad("optimizer:cpu:0.5+nvme:0.4", "add up to 0.900, not to 1");
-    bad("optimizer:cpu:0.5", "add up to 0.500");
+    bad("optimizer:cpu:0.5+nvme:0.4", "add up to 0.9, not to 1");
+    bad("optimizer:cpu:0.5", "add up to 0.5");
     bad("optimizer:cpu:1+nvme", "some tiers of optimizer have a fraction and some have none");
     bad("optimizer:cpu+nvme:0.5", "give one to each, or to none");
     bad("optimizer:cpu:0+nvme:1", "no fraction above 0");

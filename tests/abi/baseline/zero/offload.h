@@ -72,7 +72,7 @@ struct zero_offload_ops {
     int (*probe)(const struct zero_host *host, struct zero_store_info *info);
     int (*open)(const struct zero_store_open *params, struct zero_store **store);
     int (*info)(struct zero_store *store, struct zero_store_info *info);
-    /** Grows, by zeros, or shrinks; no request is in flight. What map() gave is void. */
+    /** Grows, by zeros, or shrinks; no request is in flight. Voids what map() gave, either way. */
     int (*resize)(struct zero_store *store, uint64_t bytes);
     int (*reg)(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
                struct zero_mr **mr);
