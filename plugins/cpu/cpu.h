@@ -55,7 +55,7 @@ struct zero_store {
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock);
 int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
                           struct cpu_memory *memory);
-/* May move; what fits into both sizes stays. */
+/* May move; what fits into both sizes stays, and so does everything when it fails. */
 int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
                             struct cpu_memory *memory);
 void zero__cpu_memory_give(struct cpu_memory *memory);

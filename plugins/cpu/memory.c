@@ -14,6 +14,8 @@
 #include "../common/memory.h"
 #include "cpu.h"
 
+#define HUGE (UINT64_C(2) << 20)
+
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
 {
     const char *text =
@@ -64,14 +66,27 @@ static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)
                      (unsigned long long)zero__memory_available());
 }
 
-/* Locks what was taken, as the option wants it. */
+static int lock_refused(const struct zero__voice *voice, uint64_t bytes, int err)
+{
+    struct rlimit limit = {0};
+
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    return zero__say(voice, err,
+                     "%llu bytes cannot be locked (ZERO_CPU_LOCK=1): %s; the limit is %llu bytes. "
+                     "Raise it with ulimit -l %llu or in /etc/security/limits.conf, or set "
+                     "ZERO_CPU_LOCK=auto",
+                     (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur,
+                     (unsigned long long)(bytes / 1024));
+}
+
+/* Before it is filled: whoever may not lock so much should not wait for that. */
 static int lock_memory(const struct zero__voice *voice, enum cpu_lock lock, struct cpu_memory *m)
 {
     struct rlimit limit = {0};
 
     if (lock == CPU_LOCK_NO || !m->bytes)
         return 0;
-    m->locked = !mlock(m->base, m->bytes);
+    m->locked = !mlock2(m->base, m->bytes, MLOCK_ONFAULT);
     if (m->locked)
         return 0;
     int err = -errno;
@@ -84,39 +99,63 @@ static int lock_memory(const struct zero__voice *voice, enum cpu_lock lock, stru
                    (unsigned long long)limit.rlim_cur);
         return 0;
     }
-    return zero__say(voice, err,
-                     "%llu bytes cannot be locked (ZERO_CPU_LOCK=1): %s; the limit is %llu bytes. "
-                     "Raise it with ulimit -l %llu or in /etc/security/limits.conf, or set "
-                     "ZERO_CPU_LOCK=auto",
-                     (unsigned long long)m->bytes, strerror(-err),
-                     (unsigned long long)limit.rlim_cur, (unsigned long long)(m->bytes / 1024));
+    return lock_refused(voice, m->bytes, err);
+}
+
+static int whole_pages(const struct zero__voice *voice, uint64_t bytes, uint64_t *whole)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), sum;
+
+    if (bytes > PTRDIFF_MAX || __builtin_add_overflow(bytes, page - 1, &sum))
+        return zero__say(voice, -EFBIG, "no memory has %llu bytes", (unsigned long long)bytes);
+    *whole = sum - sum % page;
+    return 0;
+}
+
+/* Addresses that nothing lies at yet, at a multiple of a huge page: only such become huge pages. */
+static int addresses_find(uint64_t bytes, char **base)
+{
+    char *all = mmap(NULL, bytes + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                     0);
+    if (all == MAP_FAILED)
+        return -errno;
+
+    uint64_t before = -(uintptr_t)all % HUGE;
+    if (before)
+        munmap(all, before);
+    munmap(all + before + bytes, HUGE - before);
+    *base = all + before;
+    return 0;
 }
 
 int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
                           struct cpu_memory *memory)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole;
     struct cpu_memory m = {0};
-    int err;
+    int err = whole_pages(voice, bytes, &m.bytes);
 
-    if (__builtin_add_overflow(bytes, page - 1, &whole))
-        return zero__say(voice, -EFBIG, "no memory has %llu bytes", (unsigned long long)bytes);
-    m.bytes = whole - whole % page;
+    if (err)
+        return err;
     if (!m.bytes) {
         *memory = m;
         return 0;
     }
     if (m.bytes > zero__memory_available())
         return no_room(voice, m.bytes, -ENOMEM);
-    m.base = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (m.base == MAP_FAILED)
-        return no_room(voice, m.bytes, -errno);
-    m.near = place(m.base, m.bytes);
-    err = zero__memory_fill(m.base, m.bytes, -1);
+    err = addresses_find(m.bytes, &m.base);
     if (err)
-        err = no_room(voice, m.bytes, err);
-    else
+        return no_room(voice, m.bytes, err);
+    if (mprotect(m.base, m.bytes, PROT_READ | PROT_WRITE))
+        err = no_room(voice, m.bytes, -errno);
+    if (!err) {
+        m.near = place(m.base, m.bytes);
         err = lock_memory(voice, lock, &m);
+    }
+    if (!err) {
+        err = zero__memory_fill(m.base, m.bytes, -1);
+        if (err)
+            err = no_room(voice, m.bytes, err);
+    }
     if (err)
         zero__cpu_memory_give(&m);
     else
@@ -124,18 +163,69 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum 
     return err;
 }
 
+/* The pages go to other addresses as they are: nothing is copied, and nothing is there twice. */
+static int move(const struct zero__voice *voice, uint64_t bytes, struct cpu_memory *m)
+{
+    char *base = NULL;
+    int err = addresses_find(bytes, &base);
+
+    if (err)
+        return no_room(voice, bytes, err);
+    /* After a failure nobody knows whose these addresses are by now: they are left alone. */
+    if (mremap(m->base, m->bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, base) == MAP_FAILED)
+        return no_room(voice, bytes, -errno);
+    m->base = base;
+    m->bytes = bytes;
+    return 0;
+}
+
+/* Not locked meanwhile: the system refuses to move what would then be above the limit. */
+static int grow(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
+                struct cpu_memory *m)
+{
+    struct cpu_memory before = *m;
+    int err = 0;
+
+    if (bytes - before.bytes > zero__memory_available())
+        err = no_room(voice, bytes - before.bytes, -ENOMEM);
+    if (!err && m->locked)
+        munlock(m->base, m->bytes);
+    m->locked = false;
+    if (!err)
+        err = move(voice, bytes, m);
+    if (!err)
+        err = lock_memory(voice, lock, m);
+    if (!err && zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1))
+        err = no_room(voice, bytes - before.bytes, -ENOMEM);
+    if (!err)
+        return 0;
+    if (m->bytes > before.bytes)
+        munmap(m->base + before.bytes, m->bytes - before.bytes);
+    m->bytes = before.bytes;
+    m->locked = before.locked && !mlock2(m->base, m->bytes, MLOCK_ONFAULT);
+    return err;
+}
+
 int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
                             struct cpu_memory *memory)
 {
-    struct cpu_memory next;
-    int err = zero__cpu_memory_take(voice, bytes, lock, &next);
+    uint64_t whole = 0;
+    int err = whole_pages(voice, bytes, &whole);
 
     if (err)
         return err;
-    if (memory->bytes && next.bytes)
-        memcpy(next.base, memory->base, memory->bytes < next.bytes ? memory->bytes : next.bytes);
-    zero__cpu_memory_give(memory);
-    *memory = next;
+    if (!memory->bytes)
+        return zero__cpu_memory_take(voice, bytes, lock, memory);
+    if (whole > memory->bytes)
+        return grow(voice, whole, lock, memory);
+    if (!whole) {
+        zero__cpu_memory_give(memory);
+        return 0;
+    }
+    if (whole < memory->bytes)
+        munmap(memory->base + whole, memory->bytes - whole);
+    memset(memory->base + bytes, 0, whole - bytes); /* it grows by zeros */
+    memory->bytes = whole;
     return 0;
 }
 

@@ -26,6 +26,8 @@ static const struct {
     {NFS_SUPER_MAGIC, "NFS"},   {SMB_SUPER_MAGIC, "SMB"},   {CIFS_SUPER_MAGIC, "CIFS"},
     {SMB2_SUPER_MAGIC, "SMB2"}, {CEPH_SUPER_MAGIC, "Ceph"}, {0x0bd00bd0, "Lustre"},
     {V9FS_MAGIC, "9p"},         {AFS_SUPER_MAGIC, "AFS"},   {0x47504653, "GPFS"},
+    {0x65735546, "FUSE"},       {0x7461636f, "OCFS2"},      {0x01161970, "GFS2"},
+    {0x19830326, "BeeGFS"},
 };
 
 static int named_file(const char *folder)
@@ -56,50 +58,66 @@ static bool is_memory(unsigned long type)
     return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
-/*
- * What transfers past the page cache must be multiples of; 0: the file system cannot. One in memory
- * has nothing but the page cache, whatever it says.
- */
+/* What transfers past the page cache must be multiples of; 0: the file system cannot. */
 static uint32_t direct_align(int fd)
 {
     struct statx s;
-    struct statfs fs;
     int flags = fcntl(fd, F_GETFL);
+    uint32_t align = NVME_BLOCK; /* where it is not known: what is right for every disk */
 
-    if (!fstatfs(fd, &fs) && is_memory((unsigned long)fs.f_type & 0xffffffffu))
-        return 0;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT))
         return 0;
 #ifdef STATX_DIOALIGN
     if (!statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &s) && (s.stx_mask & STATX_DIOALIGN))
-        return s.stx_dio_offset_align > s.stx_dio_mem_align ? s.stx_dio_offset_align
-                                                            : s.stx_dio_mem_align;
+        align = s.stx_dio_offset_align > s.stx_dio_mem_align ? s.stx_dio_offset_align
+                                                             : s.stx_dio_mem_align;
 #else
     (void)s;
 #endif
-    return NVME_BLOCK; /* not known: what is right for every disk */
+    if (!align)
+        fcntl(fd, F_SETFL, flags);
+    return align;
 }
 
-int zero__nvme_file_open(const struct zero__voice *voice, const char *folder, bool direct,
+/* What a folder has to be for, and is not. */
+static void judge(const struct zero_store *store, const char *folder, unsigned long type)
+{
+    if (is_memory(type))
+        zero__tell(&store->voice, store->warns,
+                   "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there", folder);
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (type == networks[i].type)
+            zero__tell(&store->voice, store->warns,
+                       "%s (ZERO_NVME_PATH) is no local disk (%s): expect the speed of what is "
+                       "behind it",
+                       folder, networks[i].name);
+}
+
+int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file)
 {
     struct nvme_file f = {.fd = nameless_file(folder), .folder = folder, .align = 1};
-    struct stat s;
+    const struct zero__voice *voice = &store->voice;
+    unsigned long type = 0;
+    struct statfs fs;
 
     if (f.fd < 0)
         return zero__say(voice, f.fd, "no file can be made in %s (ZERO_NVME_PATH): %s", folder,
                          strerror(-f.fd));
-    f.device = fstat(f.fd, &s) ? 0 : s.st_dev;
-    if (direct) {
+    zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
+    if (!fstatfs(f.fd, &fs))
+        type = (unsigned long)fs.f_type & 0xffffffffu;
+    judge(store, folder, type);
+    if (store->settings.direct && !is_memory(type)) {
         uint32_t align = direct_align(f.fd);
         if (align > NVME_BLOCK) {
-            zero__tell(voice, ZERO_LOG_WARN,
+            zero__tell(voice, store->warns,
                        "%s wants multiples of %u bytes past the page cache, more than %u: the page "
                        "cache is used",
                        folder, align, NVME_BLOCK);
             fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) & ~O_DIRECT);
         } else if (!align) {
-            zero__tell(voice, ZERO_LOG_WARN,
+            zero__tell(voice, store->warns,
                        "the file system of %s knows no way past the page cache: the tier takes "
                        "memory of the machine, and its speed is not that of the disk",
                        folder);
@@ -121,11 +139,12 @@ int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
     return 0;
 }
 
-int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_file *file,
+int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes)
 {
+    const struct zero__voice *voice = &store->voice;
     uint64_t room = 0;
-    int err;
+    int err = 0;
 
     if (bytes > INT64_MAX)
         return zero__say(voice, -EFBIG, "%llu bytes in %s: no file is so large",
@@ -135,9 +154,20 @@ int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_f
                          file->folder, strerror(errno));
     if (!bytes)
         return 0;
-    do
-        err = posix_fallocate(file->fd, 0, (off_t)bytes);
-    while (err == EINTR);
+    while (fallocate(file->fd, 0, 0, (off_t)bytes)) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EOPNOTSUPP && errno != ENOSYS) {
+            err = errno;
+            break;
+        }
+        /* The C library would write a byte to every block instead: hours, on a network. */
+        zero__tell(voice, store->warns,
+                   "the file system of %s cannot reserve room: if somebody else fills it, a write "
+                   "fails and the job ends",
+                   file->folder);
+        return 0;
+    }
     if (!err)
         return 0;
     zero__nvme_folder_free(file->folder, &room);
@@ -146,22 +176,4 @@ int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_f
         "%llu bytes in %s (ZERO_NVME_PATH): %s; %llu are free. Free some, add a folder "
         "on another disk, or give this tier less",
         (unsigned long long)bytes, file->folder, strerror(err), (unsigned long long)room);
-}
-
-void zero__nvme_folder_judge(const struct zero__voice *voice, const char *folder)
-{
-    struct statfs s;
-
-    if (statfs(folder, &s))
-        return;
-    unsigned long type = (unsigned long)s.f_type & 0xffffffffu;
-    if (is_memory(type))
-        zero__tell(voice, ZERO_LOG_WARN,
-                   "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there", folder);
-    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        if (type == networks[i].type)
-            zero__tell(voice, ZERO_LOG_WARN,
-                       "%s (ZERO_NVME_PATH) lies on another machine (%s): expect the speed of the "
-                       "network",
-                       folder, networks[i].name);
 }

@@ -6,6 +6,7 @@
  *   plugin.c    the entry, probe
  *   settings.c  the options, checked
  *   store.c     open, info, resize, close
+ *   disk.c      which disk a file lies on
  *   file.c      one file: made, reserved, judged
  *   request.c   requests cut into transfers, a bounded number of them under way; what ends mean
  *   sums.c      a checksum for every block; sums_avx2.c, sums_avx512.c: its loop
@@ -26,7 +27,9 @@
 
 #include "../common/voice.h"
 
+#ifndef NVME_NAME /* a test compiles it under another name */
 #define NVME_NAME "nvme"
+#endif
 #define NVME_BLOCK 4096u /* of offsets and lengths; what one checksum stands for */
 #define NVME_TRANSFER (UINT64_C(4) << 20)
 #define NVME_REQUESTS 256u
@@ -48,7 +51,7 @@ struct nvme_settings {
 struct nvme_file {
     int fd;
     const char *folder;
-    dev_t device;
+    char disk[64]; /* the whole one that it lies on, as the kernel calls it */
     uint32_t align; /* of offsets and lengths past the page cache; 1: not past it */
 };
 
@@ -68,7 +71,7 @@ struct nvme_transfer {
     char *buffer;
     int registered; /* number of the registered buffer that it lies in, -1: none */
     uint64_t store_off, file_off;
-    uint32_t bytes, done;
+    uint32_t bytes, done, n_stuck;
     int64_t result; /* of the threads */
     struct nvme_transfer *next, *next_unsummed;
 };
@@ -81,7 +84,10 @@ struct nvme_engine {
     void (*reg)(struct zero_store *store, struct zero_mr *mr); /* may do nothing */
     void (*unreg)(struct zero_store *store, struct zero_mr *mr);
     void (*start)(struct zero_store *store, struct nvme_transfer *t);
-    /* Hands what was started to the system; 0 or an error, after which nothing works any more. */
+    /*
+     * Hands what was started to the system: 0, -EAGAIN where that has no room for all of it, or an
+     * error, after which nothing works any more.
+     */
     int (*flush)(struct zero_store *store);
     /* The next transfer that has ended, with the system's result; NULL: none. */
     struct nvme_transfer *(*ended)(struct zero_store *store, int64_t *result);
@@ -105,6 +111,8 @@ struct zero_store {
     int n_files, first_file;
     uint64_t bytes, capacity;
     bool direct;
+    uint32_t depth; /* transfers, for all folders together */
+    int warns;      /* level of what the other ranks of a machine would say, too */
     int wake_fd;
 
     uint32_t *sums; /* by block; NULL: not wanted */
@@ -122,6 +130,7 @@ struct zero_store {
     struct nvme_transfer *again;    /* to be started once more */
     struct nvme_transfer *unsummed; /* started writes whose checksums are to be made */
     uint32_t running;               /* transfers */
+    bool stalled;                   /* the system has no room for what was started */
     int broken;                     /* the engine failed */
     uint64_t bytes_read, bytes_written;
 };
@@ -131,14 +140,15 @@ int zero__nvme_settings(const struct zero__voice *voice, struct nvme_settings *s
 void zero__nvme_settings_free(struct nvme_settings *settings);
 
 /* file.c. A nameless file in the folder, gone with its descriptor. */
-int zero__nvme_file_open(const struct zero__voice *voice, const char *folder, bool direct,
+int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file);
 /* So many bytes lie on the disk: writes never fail for lack of room. */
-int zero__nvme_file_reserve(const struct zero__voice *voice, const struct nvme_file *file,
+int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes);
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
-/* Warns of folders that are no disks of this machine. */
-void zero__nvme_folder_judge(const struct zero__voice *voice, const char *folder);
+
+/* disk.c. Which disk a file lies on, "" where that is not known. */
+void zero__nvme_disk_find(int fd, char *disk, size_t bytes);
 
 /* store.c */
 int zero__nvme_open(const struct zero_store_open *params, struct zero_store **store);
@@ -152,6 +162,8 @@ int zero__nvme_close(struct zero_store *store);
 uint64_t zero__nvme_file_bytes(const struct zero_store *store, int file, uint64_t bytes);
 
 /* request.c */
+/* What lies behind the new end of a store that shrinks is forgotten. */
+int zero__nvme_cut(struct zero_store *store, uint64_t bytes);
 int zero__nvme_requests_make(struct zero_store *store);
 int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint32_t n);
 int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,

@@ -48,7 +48,7 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
     if (err)
         return err;
     err = room(&voice, &s, &full.capacity);
-    full.depth = s.depth;
+    full.depth = s.depth * (uint32_t)s.n_paths;
     uring = io_uring_queue_init(1, &ring, 0);
     if (!uring)
         io_uring_queue_exit(&ring);

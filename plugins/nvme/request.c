@@ -26,15 +26,16 @@
 
 #define STRIPE (UINT64_C(1) << 20)         /* on one of several paths, then the next */
 #define VERIFIED_BYTES (UINT64_C(1) << 20) /* in one go */
+#define MOST_STUCK 16 /* times that a transfer may end without having come further */
 #define PAUSE_NS (INT64_C(1) << 20) /* before what the system had no room for is tried again */
 
 int zero__nvme_requests_make(struct zero_store *store)
 {
-    store->transfers = calloc(store->settings.depth, sizeof *store->transfers);
+    store->transfers = calloc(store->depth, sizeof *store->transfers);
     if (!store->transfers)
         return zero__say(&store->voice, -ENOMEM, "no memory for %u transfers",
-                         store->settings.depth);
-    for (uint32_t i = 0; i < store->settings.depth; i++) {
+                         store->depth);
+    for (uint32_t i = 0; i < store->depth; i++) {
         store->transfers[i].next = store->free_transfers;
         store->free_transfers = &store->transfers[i];
     }
@@ -63,6 +64,21 @@ static uint64_t locate(const struct zero_store *store, uint64_t off, int *file, 
     *file = (int)((stripe + (uint64_t)store->first_file) % n);
     *file_off = n == 1 ? off : stripe / n * STRIPE + off % STRIPE;
     return n == 1 ? UINT64_MAX : STRIPE - off % STRIPE;
+}
+
+/* Files end with whole stripes: what lies behind the end in the last one is zeros when it grows. */
+int zero__nvme_cut(struct zero_store *store, uint64_t bytes)
+{
+    uint64_t file_off;
+    int file;
+
+    if (bytes % STRIPE == 0)
+        return 0;
+    locate(store, bytes, &file, &file_off);
+    return ftruncate(store->files[file].fd, (off_t)file_off)
+               ? zero__say(&store->voice, -errno, "the file in %s cannot be cut: %s",
+                           store->files[file].folder, strerror(errno))
+               : 0;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -141,7 +157,8 @@ static void start_more(struct zero_store *store)
             leave_waiting(store, r);
     }
     err = store->engine->flush(store);
-    if (err && !store->broken)
+    store->stalled = err == -EAGAIN;
+    if (err && !store->stalled && !store->broken)
         store->broken =
             zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
     for (; store->unsummed; store->unsummed = store->unsummed->next_unsummed)
@@ -193,7 +210,12 @@ static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t resu
                     t->op == ZERO_IO_READ ? "the file ends before; something has cut it"
                                           : "the system wrote nothing");
     if (result < left) {
-        t->done += (uint32_t)result / align * align;
+        uint32_t more = (uint32_t)result / align * align;
+        if (!more && ++t->n_stuck == MOST_STUCK)
+            return fail(store, t, -EIO,
+                        "the system does less than a block at a time, again and again; has "
+                        "something cut the file?");
+        t->done += more;
         *again = true;
         return 0;
     }
@@ -231,6 +253,7 @@ static bool take_ended(struct zero_store *store)
         if (again && !r->err) {
             later |= result < 0;
             ended->done = t.done;
+            ended->n_stuck = t.n_stuck;
             ended->next = store->again;
             store->again = ended;
             continue;
@@ -329,6 +352,7 @@ int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t ma
     for (;;) {
         bool later = take_ended(store);
         start_more(store);
+        later |= store->stalled;
         uint32_t n = hand_out(store, cqes, max);
         if (n)
             return (int)n;

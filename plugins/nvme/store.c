@@ -20,17 +20,16 @@ static int files_open(struct zero_store *store)
     store->direct = true;
     while (!err && store->n_files < s->n_paths) {
         struct nvme_file *f = &store->files[store->n_files];
-        zero__nvme_folder_judge(&store->voice, s->path[store->n_files]);
-        err = zero__nvme_file_open(&store->voice, s->path[store->n_files], s->direct, f);
+        err = zero__nvme_file_open(store, s->path[store->n_files], f);
         if (err)
             break;
         store->direct &= f->align > 1;
         for (int i = 0; i < store->n_files; i++)
-            if (store->files[i].device == f->device)
-                zero__tell(&store->voice, ZERO_LOG_WARN,
-                           "%s and %s (ZERO_NVME_PATH) lie on one file system: two folders of one "
+            if (*f->disk && strcmp(store->files[i].disk, f->disk) == 0)
+                zero__tell(&store->voice, store->warns,
+                           "%s and %s (ZERO_NVME_PATH) lie on one disk (%s): two folders of one "
                            "disk are not faster than one",
-                           store->files[i].folder, f->folder);
+                           store->files[i].folder, f->folder, f->disk);
         store->n_files++;
     }
     return err;
@@ -41,7 +40,7 @@ static int reserve(struct zero_store *store, uint64_t bytes)
     int err = 0;
 
     for (int i = 0; i < store->n_files && !err; i++)
-        err = zero__nvme_file_reserve(&store->voice, &store->files[i],
+        err = zero__nvme_file_reserve(store, &store->files[i],
                                       zero__nvme_file_bytes(store, i, bytes));
     return err;
 }
@@ -61,7 +60,7 @@ static int engine_open(struct zero_store *store)
                              "io_uring (ZERO_NVME_ENGINE): %s; the system or its container forbids "
                              "it, ZERO_NVME_ENGINE=threads does without",
                              strerror(-err));
-        zero__tell(&store->voice, ZERO_LOG_WARN,
+        zero__tell(&store->voice, store->warns,
                    "io_uring: %s; threads read and write instead, which takes more of the "
                    "processors (ZERO_NVME_ENGINE=threads says so without this warning)",
                    strerror(-err));
@@ -102,9 +101,11 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
         return zero__say(&voice, -ENOMEM, "no memory for a store");
     store->voice = voice;
     store->wake_fd = -1;
+    store->warns = params->local_rank > 0 ? ZERO_LOG_INFO : ZERO_LOG_WARN;
     err = zero__nvme_settings(&voice, &store->settings);
     if (err)
         goto fail;
+    store->depth = store->settings.depth * (uint32_t)store->settings.n_paths;
     err = files_open(store);
     if (err)
         goto fail;
@@ -140,7 +141,9 @@ int zero__nvme_resize(struct zero_store *store, uint64_t bytes)
         return zero__say(&store->voice, -EFBIG, "no store has %llu bytes",
                          (unsigned long long)bytes);
     whole -= whole % NVME_BLOCK;
-    err = reserve(store, whole); /* first: a size that no disk has asks for no memory */
+    err = whole < store->bytes ? zero__nvme_cut(store, whole) : 0;
+    if (!err)
+        err = reserve(store, whole); /* first: a size that no disk has asks for no memory */
     if (!err)
         err = zero__nvme_sums_resize(store, whole);
     if (err)
@@ -161,7 +164,7 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
         .buffer_align = NVME_BLOCK,
         .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
         .best_io = NVME_TRANSFER,
-        .depth = store->settings.depth,
+        .depth = store->depth,
         .bytes_read = store->bytes_read,
         .bytes_written = store->bytes_written,
     };

@@ -85,7 +85,7 @@ static void threads_close(struct zero_store *store)
 static int threads_open(struct zero_store *store)
 {
     struct threads *e = calloc(1, sizeof *e);
-    uint32_t wanted = store->settings.depth < MOST_THREADS ? store->settings.depth : MOST_THREADS;
+    uint32_t wanted = store->depth < MOST_THREADS ? store->depth : MOST_THREADS;
     int err = 0;
 
     if (!e)

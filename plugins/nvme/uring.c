@@ -32,9 +32,9 @@ static int uring_open(struct zero_store *store)
     if (!u)
         return -ENOMEM;
     /* One thread at a time works on a store, so the kernel need not interrupt it. */
-    err = io_uring_queue_init(store->settings.depth, &u->ring, IORING_SETUP_COOP_TASKRUN);
+    err = io_uring_queue_init(store->depth, &u->ring, IORING_SETUP_COOP_TASKRUN);
     if (err == -EINVAL) /* a kernel that does not know the flag */
-        err = io_uring_queue_init(store->settings.depth, &u->ring, 0);
+        err = io_uring_queue_init(store->depth, &u->ring, 0);
     if (err) {
         free(u);
         return err;
@@ -148,7 +148,7 @@ static void uring_start(struct zero_store *store, struct nvme_transfer *t)
     io_uring_sqe_set_data(sqe, t);
 }
 
-/* What the kernel has no room for stays in the ring and goes with the next call. */
+/* What the kernel has no room for stays in the ring, and goes with a later call. */
 static int uring_flush(struct zero_store *store)
 {
     int n;
@@ -158,7 +158,9 @@ static int uring_flush(struct zero_store *store)
     do
         n = io_uring_submit(&of(store)->ring);
     while (n == -EINTR);
-    return n < 0 && n != -EAGAIN && n != -EBUSY ? n : 0;
+    if (n < 0)
+        return n == -EBUSY ? -EAGAIN : n;
+    return io_uring_sq_ready(&of(store)->ring) ? -EAGAIN : 0;
 }
 
 static struct nvme_transfer *uring_ended(struct zero_store *store, int64_t *result)

@@ -41,6 +41,10 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     check 'fault (late)' ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO=delay=1:n=5:times=300
     check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
     check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
+    for engine in io_uring threads; do
+        check "shaky (by $engine)" ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=$engine \
+            ZERO_LOG=error ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
+    done
     check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error
 fi
 n=$((n + 1))

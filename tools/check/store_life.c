@@ -29,13 +29,19 @@ void check_store_resize(struct check_tier *t)
              check_store_is(s.memory, bytes, r->seed) &&
                  check_store_is(s.memory + bytes, bytes, r->seed + 1),
              "growing changes what is stored");
-        uint64_t half = check_store_round(&s, bytes / 2);
+        uint64_t half = check_store_round(&s, bytes / 2 + 12345), rest = bytes - half;
         want(r, !s.ops->resize(s.store, half), "resize to half: %s", check_error());
         memset(s.memory, 0, half);
         want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, half), "read: %s", check_error());
         want(r, check_store_is(s.memory, half, r->seed), "shrinking changes what is left");
         want(r, check_store_one(&s, ZERO_IO_READ, bytes, 0, half) < 0,
              "what lies past the new end is read");
+        want(r, !s.ops->resize(s.store, bytes), "resize to the whole: %s", check_error());
+        memset(s.memory, 1, rest);
+        want(r, !check_store_one(&s, ZERO_IO_READ, half, 0, rest), "read: %s", check_error());
+        for (uint64_t i = 0; i < rest && !r->n_bad; i++)
+            want(r, s.memory[i] == 0, "byte %llu behind what was left is not zero",
+                 (unsigned long long)(half + i));
     }
     check_store_close(&s);
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiled into the plugin nvme, makes of the system below it one that does what it may do at any
+ * time and seldom does: transfers that end before their end, at multiples of a block or in the
+ * middle of one, and ones that were interrupted (EINTR) or are to be tried again (EAGAIN). Its
+ * folders look like those of a file server that knows neither nameless files nor reserved room.
+ */
+#define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#define NVME_NAME "shaky"
+
+static atomic_uint shaky_calls; /* of each file's own */
+
+/* Of every four transfers one goes to its end. */
+__attribute__((unused)) static unsigned shaky_part(unsigned bytes)
+{
+    unsigned n = atomic_fetch_add(&shaky_calls, 1);
+
+    return n % 4 == 0 || bytes <= 4096 ? bytes : n % 4 == 1 ? 4096 : bytes / 4096 / 2 * 4096 + 4096;
+}
+
+/* What the caller is told: a tenth of the time something else than the result. */
+__attribute__((unused)) static int shaky_result(int result)
+{
+    unsigned n = atomic_fetch_add(&shaky_calls, 1);
+
+    return result < 0 ? result : n % 20 == 3 ? -EAGAIN : n % 20 == 13 ? -EINTR
+         : n % 20 == 17 && result > 4096 ? result - 100 : result;
+}
+
+__attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_uring_cqe **cqe)
+{
+    int err = io_uring_peek_cqe(ring, cqe);
+
+    if (!err)
+        (*cqe)->res = shaky_result((*cqe)->res);
+    return err;
+}
+
+__attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t bytes, off_t off)
+{
+    ssize_t n = shaky_result((int)pread(fd, to, shaky_part((unsigned)bytes), off));
+
+    if (n < 0 && n != -1)
+        errno = (int)-n;
+    return n < 0 ? -1 : n;
+}
+
+__attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
+{
+    ssize_t n = shaky_result((int)pwrite(fd, of, shaky_part((unsigned)bytes), off));
+
+    if (n < 0 && n != -1)
+        errno = (int)-n;
+    return n < 0 ? -1 : n;
+}
+
+__attribute__((unused)) static int shaky_fstatfs(int fd, struct statfs *fs)
+{
+    int err = fstatfs(fd, fs);
+
+    fs->f_type = NFS_SUPER_MAGIC;
+    return err;
+}
+
+__attribute__((unused)) static int shaky_fallocate(void)
+{
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+#undef O_TMPFILE
+#define O_TMPFILE 0
+#define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
+#define fallocate(...) shaky_fallocate()
+#define io_uring_prep_read_fixed(sqe, fd, at, n, ...)                                              \
+    io_uring_prep_read_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__)
+#define io_uring_prep_write_fixed(sqe, fd, at, n, ...)                                             \
+    io_uring_prep_write_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__)
+#define io_uring_prep_read(sqe, fd, at, n, off)                                                    \
+    io_uring_prep_read(sqe, fd, at, shaky_part(n), off)
+#define io_uring_prep_write(sqe, fd, at, n, off)                                                   \
+    io_uring_prep_write(sqe, fd, at, shaky_part(n), off)
+#define io_uring_peek_cqe shaky_peek
+#define pread shaky_pread
+#define pwrite shaky_pwrite
