@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps with optimizer states elsewhere: the disk's part of them beside fio, in turn.
 
-A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile) and zero-gpt2
-with its states on the device, in the host's memory and on the disk. Printed are medians of the
-rounds, and of ratios within a round:
+A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile, as many under way
+as the plugin has) and zero-gpt2 with its states on the device, in the host's memory and on the
+disk. Printed are medians of the rounds, and of ratios within a round, with the bound of each:
 
-    disk      bytes of an update, both ways, in its time; and that in percent of fio's
-    update    on the disk, to the longer one of its bytes at fio's speed and its own kernels
-    step      in the host's memory, to one on the device
+    disk      bytes of an update, both ways, in the time from its first request to the end of its
+              last one (from --ops of rank 0); in percent of fio's: at least 90
+    update    that time to the longer one of its bytes at fio's speed and its own kernels: at most
+              1.10
+    host      a step with states in the host's memory to one on the device: at most 1.05
+    forecast  what zero-gpt2 foretold of a step to the five that followed: within 20 percent
+
+A round does not count where the kernel has seen less than 95 % of the bytes that the tier says it
+moved, or the tier went through the page cache. The exit status is 1 where a bound is missed.
 
 Run in the build folder: make bench-offload, or
 
@@ -16,6 +22,7 @@ Run in the build folder: make bench-offload, or
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -34,10 +41,11 @@ def arguments():
     p.add_argument("--stage", type=int, default=1)
     p.add_argument("--dtype", default="bf16")
     p.add_argument("--seq", type=int, default=256)
-    p.add_argument("--steps", type=int, default=6, help="the first two do not count")
+    p.add_argument("--steps", type=int, default=8, help="the first two do not count")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=4, help="of fio in each round")
     p.add_argument("--tile", default="4M", help="ZERO_TILE_BYTES, and fio's blocks")
+    p.add_argument("--depth", type=int, default=16, help="ZERO_NVME_DEPTH, and fio's")
     p.add_argument("--fio-bytes", type=int, default=1 << 30, help="file of each of fio's jobs")
     p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
     return p.parse_args()
@@ -58,7 +66,7 @@ def fio_files(o):
 def fio(o, fds):
     """Bytes a second, both ways together."""
     command = ["fio", "--output-format=json", "--ioengine=io_uring", "--direct=1", "--thread",
-               "--rw=rw", "--rwmixread=50", f"--bs={o.tile}", "--iodepth=8", "--time_based",
+               "--rw=rw", "--rwmixread=50", f"--bs={o.tile}", f"--iodepth={o.depth}", "--time_based",
                f"--runtime={o.seconds}", f"--size={o.fio_bytes}", "--fallocate=none",
                "--invalidate=0", "--randrepeat=0", "--norandommap", "--scramble_buffers=0",
                "--gtod_reduce=1", "--fixedbufs", "--registerfiles", "--group_reporting"]
@@ -69,30 +77,60 @@ def fio(o, fds):
     return job["read"]["bw_bytes"] + job["write"]["bw_bytes"]
 
 
+def disk_s(ops, step):
+    """From the start of the first request of a step's update to the end of its last."""
+    mine = [op for op in ops if op["step"] == step and op["kind"] in ("fetch", "writeback")]
+    return (max(op["end_ns"] for op in mine) - min(op["start_ns"] for op in mine)) / 1e9
+
+
 def train(o, offload):
     """Medians of the steps: whole, update; its kernels; bytes of a rank's disk in an update."""
     with tempfile.TemporaryDirectory() as folder:
-        log, text = os.path.join(folder, "log"), os.path.join(folder, "text")
+        log, ops, text = (os.path.join(folder, name) for name in ("log", "ops", "text"))
         with open(text, "wb") as f:
             f.write(os.urandom(64 * o.seq).hex().encode())
         env = {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": o.tile,
-               "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")}
+               "ZERO_NVME_DEPTH": str(o.depth), "ZERO_STAGE": str(o.stage),
+               "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")}
         env.pop("ZERO_NVME_PATH", None)
         if "nvme" in offload:
             env["ZERO_NVME_PATH"] = o.folder
-        subprocess.run([os.path.join(BUILD, "zero"), "run", "-n", str(o.ranks), "--bind", "--",
-                        os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
-                        "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
-                        "--data", text, "--json", log], env=env, check=True,
-                       stdout=subprocess.DEVNULL)
+        else:
+            env.pop("ZERO_NVME_DEPTH")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [os.path.join(BUILD, "zero"), "run", "-n", str(o.ranks), "--bind", "--",
+             os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
+             "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
+             "--data", text, "--json", log, "--ops", ops], env=env, check=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         with open(log) as f:
             records = [json.loads(line) for line in f]
+        with open(ops) as f:
+            times = [json.loads(line) for line in f]
     steps = [r for r in records if r["type"] == "step"][2:]
-    kernels = [r["update_s"] for r in records if r["type"] == "forecast"]
-    return {"step": statistics.median(s["time_s"] for s in steps),
-            "update": statistics.median(s["optimizer_s"] for s in steps),
-            "kernels": kernels[0] if kernels else 0,
+    found = {"step": statistics.median(s["time_s"] for s in steps)}
+    if "nvme" not in offload:
+        return found
+    summary, forecast = ([r for r in records if r["type"] == kind][-1]
+                         for kind in ("summary", "forecast"))
+    moved = o.ranks * (summary["disk_read_bytes"] + summary["disk_written_bytes"])
+    seen = 512 * (after.ru_inblock - before.ru_inblock + after.ru_oublock - before.ru_oublock)
+    if seen < 0.95 * moved or "page cache" in done.stderr or "is memory" in done.stderr:
+        sys.exit(f"bench/offload.py: {o.folder} is no disk that is reached past the page cache: "
+                 f"the kernel has seen {seen} of {moved} bytes\n{done.stderr}")
+    return {**found, "update": statistics.median(disk_s(times, s["step"]) for s in steps[:-1]),
+            "kernels": forecast["update_s"], "forecast": forecast["step_s"],
             "bytes": steps[-1]["disk_read_bytes"] + steps[-1]["disk_written_bytes"]}
+
+
+BOUNDS = (("of_fio", "disk, of fio's bandwidth", lambda x: x >= 0.90, ">= 0.90"),
+          ("over", "update, to the longer of disk and kernels", lambda x: x <= 1.10, "<= 1.10"),
+          ("cpu_over", "step in the host's memory, to one on the device", lambda x: x <= 1.05,
+           "<= 1.05"),
+          ("foretold", "forecast, to the steps after it", lambda x: abs(x - 1) <= 0.20,
+           "0.80 to 1.20"))
 
 
 def main():
@@ -110,18 +148,22 @@ def main():
              "update": disk["update"], "kernels": disk["kernels"], "disk_s": moved / rate,
              "over": disk["update"] / max(moved / rate, disk["kernels"]),
              "here": here["step"], "cpu": cpu["step"], "cpu_over": cpu["step"] / here["step"],
-             "nvme": disk["step"], "bytes": disk["bytes"]}
+             "nvme": disk["step"], "foretold": disk["forecast"] / disk["step"],
+             "bytes": disk["bytes"]}
         rounds.append(r)
         print(f"  round {number + 1}: fio {rate / 1e9:.3f} GB/s, disk {r['disk'] / 1e9:.3f} GB/s "
               f"({100 * r['of_fio']:.0f} %); update {r['update']:.3f} s, at fio's speed "
               f"{r['disk_s']:.3f}, kernels {r['kernels']:.3f} ({r['over']:.3f}x); step on the "
               f"device {r['here']:.3f} s, host {r['cpu']:.3f} ({r['cpu_over']:.3f}x), disk "
-              f"{r['nvme']:.3f}", flush=True)
+              f"{r['nvme']:.3f} (forecast {r['foretold']:.2f}x)", flush=True)
     m = {k: statistics.median(r[k] for r in rounds) for k in rounds[0]}
-    print(f"medians of {len(rounds)}: disk {100 * m['of_fio']:.1f} % of fio's {m['fio'] / 1e9:.3f} "
-          f"GB/s; update {m['over']:.3f} x the longer of disk and kernels; step in the host's "
-          f"memory {m['cpu_over']:.3f} x one on the device; {m['bytes'] / 1e6:.1f} MB of a rank's "
-          "disk in a step")
+    print(f"medians of {len(rounds)}; fio {m['fio'] / 1e9:.3f} GB/s, {m['bytes'] / 1e6:.1f} MB of a "
+          "rank's disk in a step:")
+    missed = 0
+    for key, what, good, text in BOUNDS:
+        missed += not good(m[key])
+        print(f"  {what:<50} {m[key]:.3f}  {text}{'' if good(m[key]) else '  MISSED'}")
+    sys.exit(missed > 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model whose states are four times what a job may have of memory: it trains with optimizer
 states, gradients and parameters on the disk, within a control group and ZERO_MEMORY_LIMIT, and the
-weights are those of the same steps without either.
+weights are those of the same steps without either; and those of the same steps with states anywhere
+else, in every stage, on one rank and on two.
 
     make check-larger                            350M in 1.24 GB, three steps
     make check-larger LARGER='--preset 1.5B --gb 3 --no-reference'
@@ -15,6 +16,13 @@ import support
 from support import diag, ok
 
 PARTS = ("optimizer", "gradients", "parameters")
+# Ranks, stage, ZERO_OFFLOAD; of one number of ranks all are to end in the same bits.
+PLACES = [(1, 3, "optimizer:cpu"), (1, 1, "optimizer:nvme"),
+          (1, 2, "optimizer:device:0.3+cpu:0.3+nvme:0.4,parameters:cpu,gradients:cpu"),
+          (1, 3, "parameters:nvme,gradients:nvme,activations:nvme"),
+          (2, 1, ""), (2, 2, "optimizer:cpu,activations:cpu"), (2, 3, "optimizer:nvme"),
+          (2, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
+          (2, 1, "optimizer:nvme,gradients:cpu,activations:nvme")]
 
 
 def arguments():
@@ -30,7 +38,8 @@ def arguments():
     p.add_argument("--program", type=float, default=0.25,
                    help="10^9 bytes of each rank that are not the library's to plan")
     p.add_argument("--auto", action="store_true", help="ZERO_OFFLOAD=auto instead")
-    p.add_argument("--no-reference", action="store_true", help="no run in memory to compare with")
+    p.add_argument("--no-reference", action="store_true",
+                   help="no other runs to compare with")
     p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
     return p.parse_args()
 
@@ -46,6 +55,17 @@ def train(o, env, group=None):
                       {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
     job.log = support.objects(log) if os.path.exists(log) else []
     return job
+
+
+def places(o, found):
+    """`found`: by number of ranks, the weights of a run in memory alone."""
+    for ranks, stage, offload in PLACES:
+        o.ranks, o.stage = ranks, stage
+        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder})
+        weights = job.log[-1].get("weights_hash") if job.status == 0 and job.log else None
+        ok(weights and weights == found.setdefault(ranks, weights),
+           f"{o.preset}, {ranks} rank(s), stage {stage}, {offload or 'in memory'}: the same bits",
+           job.story())
 
 
 def tiers(summary):
@@ -97,6 +117,7 @@ def main():
         ok(same, f"{what}: the weights of a run in memory", whole.story(), small.story())
         diag(*(f"in memory, step {s['step']}: {s['time_s']:.2f} s"
                for s in whole.log if s["type"] == "step"))
+        places(o, {o.ranks: last["weights_hash"]})
     support.done()
 
 
