@@ -141,7 +141,7 @@ static void cycle(struct tier *t, const char *lock)
 }
 
 /* As somebody who may lock what the store has, but not what it grows by. */
-static void limited(struct tier *t)
+__attribute__((unused)) static void limited(struct tier *t)
 {
     struct rlimit limit;
 
@@ -174,6 +174,8 @@ int main(void)
         tier_load(locks[i], &t[i]);
     cycle(&t[0], "not locked");
     cycle(&t[1], "locked, if that is allowed");
-    limited(&t[2]);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    limited(&t[2]); /* with a sanitizer munlock() does nothing */
+#endif
     done();
 }
