@@ -202,6 +202,8 @@ static int compile(struct zero_runtime *rt)
     if (!err)
         err = early_check(rt);
     if (!err)
+        zero__spread_tell(rt);
+    if (!err)
         err = zero__callback_create(rt);
     return err ? err : zero__program_install(rt);
 }

@@ -14,7 +14,8 @@
 #include "engine/runtime.h"
 #include "job/patient.h"
 
-#define END_S 10 /* for a runtime to end after an error */
+#define END_S 10      /* for a runtime to end after an error */
+#define END_DISK_S 30 /* more for a disk, which may be slow */
 
 static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
 {
@@ -261,7 +262,9 @@ static int dismantle_failed(void *arg)
 static void dismantle_in_time(struct zero_runtime *rt)
 {
     const struct zero__log log = rt->log;
-    int err = zero__call_within(zero__deadline_ns(END_S * ZERO_SECOND), dismantle_failed, &rt,
+    const char *disk = rt->tiers[ZERO__T_DISK].store ? rt->tiers[ZERO__T_DISK].name : NULL;
+    int seconds = END_S + (disk ? END_DISK_S : 0);
+    int err = zero__call_within(zero__deadline_ns(seconds * ZERO_SECOND), dismantle_failed, &rt,
                                 sizeof rt);
 
     if (err && err != -ETIMEDOUT) /* no thread to be had */
@@ -269,9 +272,9 @@ static void dismantle_in_time(struct zero_runtime *rt)
     if (err != -ETIMEDOUT)
         return;
     zero__log(&log, ZERO_LOG_WARN, "engine",
-              "the transport does not end within %d s after an error; what it holds is left to the "
-              "end of the process",
-              END_S);
+              "the transport%s%s does not end within %d s after an error; what it holds is left to "
+              "the end of the process",
+              disk ? " or the tier " : "", disk ? disk : "", seconds);
 }
 
 void zero_destroy(struct zero_runtime *rt)

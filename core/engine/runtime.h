@@ -311,6 +311,9 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 int zero__tiers_load(struct zero_runtime *rt);
 /* Collective. With the layout known: fractions for what is to fill its tiers, in the recipe. */
 int zero__spread(struct zero_runtime *rt);
+
+/* Warns of fractions that units are too large for; after the states are laid out. */
+void zero__spread_tell(struct zero_runtime *rt);
 /* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
 int zero__speeds_find(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */

@@ -22,6 +22,8 @@
 #include "engine/runtime.h"
 #include "memory/limits.h"
 
+#define OFF_TOLD 0.05 /* a fraction that is missed by more is told of */
+
 /* What every rank has. */
 struct room {
     uint64_t tier[ZERO__N_TIERS];
@@ -212,6 +214,40 @@ int zero__spread(struct zero_runtime *rt)
                   zero__option_text(rt->options, ZERO__OPT_OFFLOAD),
                   rt->placement[0] ? rt->placement : "the device alone");
     return err;
+}
+
+/* Bytes of what is placed, by tier: the homes of its classes. */
+static uint64_t bytes_find(const struct zero_runtime *rt, uint32_t what, uint64_t *bytes)
+{
+    uint64_t all = 0;
+
+    memset(bytes, 0, ZERO__N_TIERS * sizeof *bytes);
+    for (uint32_t i = 0; i < rt->states.n_buffers; i++) {
+        const struct zero__buffer *b = &rt->states.buffers[i];
+        if (b->memory_class == ZERO_CLASS_OTHER || zero__placed_of(b->memory_class) != what)
+            continue;
+        bytes[b->tier] += b->bytes;
+        all += b->bytes;
+    }
+    return all;
+}
+
+void zero__spread_tell(struct zero_runtime *rt)
+{
+    for (uint32_t w = 0; w < ZERO__N_PLACED && rt->rank == 0; w++) {
+        uint64_t bytes[ZERO__N_TIERS], all = rt->spread[w] ? 0 : bytes_find(rt, w, bytes);
+        for (uint32_t t = 0; t < ZERO__N_TIERS && all; t++) {
+            double asked = rt->recipe.placed[w][t] / (double)ZERO__PLACE_PARTS;
+            double is = (double)bytes[t] / (double)all;
+            if (asked == 0 || (is > asked - OFF_TOLD && is < asked + OFF_TOLD))
+                continue;
+            zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+                      "%.3f of the bytes of \"%s\" lie in %s where %.3f were asked for: what a "
+                      "unit has of them lies in one tier. Smaller units come closer",
+                      is, zero__placed_name(w), t ? rt->tiers[t].name : "device", asked);
+            break; /* what one has too much, another lacks */
+        }
+    }
 }
 
 const char *zero_placement(const struct zero_runtime *rt)

@@ -268,6 +268,9 @@ struct zero__gradient {
 struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
                                         const struct zero__states *s, uint32_t segment);
 
+/* Which of enum zero__placed says where a class of states lies. */
+uint32_t zero__placed_of(uint32_t memory_class);
+
 /* Something of the unit is updated beside the backward pass (emit_early.c). */
 int zero__unit_is_early(const struct zero__model *m, const struct zero__states *s, uint32_t unit);
 

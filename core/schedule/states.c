@@ -63,7 +63,7 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
     h->state_whole = alone || r->stage < 1;
 }
 
-static uint32_t placed_of(uint32_t memory_class)
+uint32_t zero__placed_of(uint32_t memory_class)
 {
     switch (memory_class) {
     case ZERO_CLASS_PARAMETERS:
@@ -84,7 +84,7 @@ static uint32_t placed_of(uint32_t memory_class)
 static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uint64_t first,
                         uint64_t count, uint64_t n)
 {
-    const uint16_t *parts = r->placed[placed_of(memory_class)];
+    const uint16_t *parts = r->placed[zero__placed_of(memory_class)];
     double middle = ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS, end = 0;
 
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {

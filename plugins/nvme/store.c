@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../common/bell.h"
@@ -168,11 +170,13 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
         .bytes_read = store->bytes_read,
         .bytes_written = store->bytes_written,
     };
+    struct stat st = {0};
 
-    snprintf(full.note, sizeof full.note, "%s, %s the page cache, %s, in %s%s",
+    fstat(store->files[0].fd, &st); /* another disk may be mounted there tomorrow */
+    snprintf(full.note, sizeof full.note, "%s, %s the page cache, %s, in %s (device %u:%u)%s",
              store->engine->name, store->direct ? "past" : "through",
              store->sums ? "checksums" : "no checksums", store->files[0].folder,
-             store->n_files > 1 ? " and other folders" : "");
+             major(st.st_dev), minor(st.st_dev), store->n_files > 1 ? " and other folders" : "");
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <liburing.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -76,6 +77,16 @@ __attribute__((unused)) static int shaky_fallocate(void)
     return -1;
 }
 
+/* What the application asks for and a disk cannot be asked about: did a sync get this far? */
+__attribute__((unused)) static int shaky_sync(int fd)
+{
+    static const char text[] = "shaky: a sync reached the system\n";
+
+    if (getenv("ZERO_SHAKY_SAYS") && write(2, text, sizeof text - 1) < 0)
+        return -1;
+    return fd < 0 ? 0 : fdatasync(fd);
+}
+
 #undef O_TMPFILE
 #define O_TMPFILE 0
 #define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
@@ -88,6 +99,9 @@ __attribute__((unused)) static int shaky_fallocate(void)
     io_uring_prep_read(sqe, fd, at, shaky_part(n), off)
 #define io_uring_prep_write(sqe, fd, at, n, off)                                                   \
     io_uring_prep_write(sqe, fd, at, shaky_part(n), off)
+#define io_uring_prep_fsync(sqe, fd, flags)                                                        \
+    (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
 #define io_uring_peek_cqe shaky_peek
+#define fdatasync shaky_sync
 #define pread shaky_pread
 #define pwrite shaky_pwrite
