@@ -47,7 +47,8 @@ struct coll_case {
     enum coll_op op;
     uint64_t wanted;       /* bytes of the full message as the user wrote them, */
     uint64_t bytes, count; /* and as they are; elements as in struct zero_coll */
-    unsigned batch;        /* operations of one repetition */
+    unsigned batch;        /* operations of one repetition, */
+    bool warm;             /* after one that is not timed */
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
     unsigned n_slots, turn;

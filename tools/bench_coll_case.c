@@ -122,6 +122,7 @@ int coll_case_open(struct coll_case *c)
     c->batch = c->o->fresh ? 1 : BATCH_MOST; /* what is written is for one operation */
     if (!c->o->fresh && c->bytes > BATCH_BYTES / BATCH_MOST)
         c->batch = c->bytes < BATCH_BYTES ? (unsigned)(BATCH_BYTES / c->bytes) : 1;
+    c->warm = c->batch > 1 || (!c->o->fresh && c->bytes <= bench_cache_bytes());
     return c->op == COLL_MAP ? map_open(c) : 0;
 }
 
@@ -292,12 +293,15 @@ static void source_write(struct coll_case *c, char *slots)
     memset(slots + slot, value, coll_n_sources(c) * size);
 }
 
-/* What came before, another loop perhaps, leaves other caches behind: one round is not timed. */
+/*
+ * What came before, another loop perhaps, leaves other caches behind: where they matter, one round
+ * is not timed.
+ */
 int coll_sample(struct coll_case *c, struct coll_moment *m)
 {
     if (c->o->fresh && c->op != COLL_BARRIER)
         source_write(c, coll_source(c));
-    int err = c->batch > 1 ? coll_case_run(c) : 0;
+    int err = c->warm ? coll_case_run(c) : 0;
 
     if (!err)
         err = bench_comm_barrier(c->b);
@@ -315,7 +319,7 @@ int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_momen
                c->bytes);
     else if (c->o->fresh && c->op != COLL_BARRIER && c->op != COLL_MAP)
         source_write(c, c->plain);
-    int err = c->batch > 1 ? limit_run(c, way) : 0;
+    int err = c->warm ? limit_run(c, way) : 0;
 
     if (!err)
         err = bench_comm_barrier(c->b);

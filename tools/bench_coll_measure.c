@@ -102,7 +102,7 @@ static int repeat(struct coll_case *c, struct measure *m)
         if (!err)
             err = c->b->ops.wire_bytes(c->b->comm, &after);
     }
-    m->wire = (after - before) / (c->batch + (c->batch > 1));
+    m->wire = (after - before) / (c->batch + (c->warm ? 1 : 0));
     for (unsigned s = 0; !err && s < n; s++)
         err = series_end(c, m, s);
     return err;

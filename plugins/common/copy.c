@@ -2,12 +2,25 @@
 /* Streaming needs an aligned destination only; SSE2 is enough, the memory is the bottleneck. */
 #include "copy.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
+ * where it belongs to a package of many and the machine is a part of that.
+ */
+#define CORE_MOST (UINT64_C(16) << 20)
 #define CORE_BYTES (UINT64_C(8) << 20)
+
+/*
+ * Bytes ahead of the loads that the source is asked for: the next page of it, where the processor's
+ * own prefetching ends. Measured on a Zen 5, two threads that copy 16 to 64 MiB each: 27 to 30 GB/s
+ * instead of 24 to 27.
+ */
+#define AHEAD 4096
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -23,6 +36,7 @@ static void copy_stream(char *dst, const char *src, uint64_t bytes)
     src += head;
     bytes -= head;
     for (; bytes >= 64; bytes -= 64, dst += 64, src += 64) {
+        _mm_prefetch(src + AHEAD, _MM_HINT_T0); /* no address is wrong for it */
         __m128i a = _mm_loadu_si128((const __m128i *)src);
         __m128i b = _mm_loadu_si128((const __m128i *)src + 1);
         __m128i c = _mm_loadu_si128((const __m128i *)src + 2);
@@ -85,19 +99,32 @@ static uint64_t cache_up_to(uint64_t level)
 
 /*
  * From the kernel: the C library asks the processor, which in a virtual machine tells of the caches
- * of the whole package. The kernel may do so too, so a core counts with at most what it has for
- * itself on large packages: a machine of two cores shares the rest with others.
+ * of the whole package. The kernel may do so too: where it speaks of more than cores have, the rest
+ * belongs to others.
  */
-uint64_t zero__cache_bytes(void)
+static bool last_is_own(uint64_t *bytes)
 {
-    uint64_t most = cache_up_to(UINT64_MAX), share = n_cores() * CORE_BYTES;
+    uint64_t most = cache_up_to(UINT64_MAX);
 
-    return most && most < share ? most : share;
+    *bytes = most;
+    return most && most <= n_cores() * CORE_MOST;
 }
 
-uint64_t zero__cache_own_bytes(void)
+uint64_t zero__cache_bytes(void)
 {
-    uint64_t bytes = cache_up_to(2) * n_cores(), all = zero__cache_bytes();
+    uint64_t most, share = n_cores() * CORE_BYTES;
 
-    return bytes && bytes < all ? bytes : all;
+    return last_is_own(&most) || (most && most < share) ? most : share;
+}
+
+/*
+ * Sums stream earlier where the last level is shared with strangers: measured on two cores of a
+ * Xeon with a part of 105 MiB, 4 MiB took 0.28 ms so and 0.35 otherwise; on two of an EPYC with
+ * 32 MiB, 0.093 so and 0.066 otherwise.
+ */
+uint64_t zero__cache_sums_bytes(void)
+{
+    uint64_t most, own = cache_up_to(2) * n_cores(), all = zero__cache_bytes();
+
+    return last_is_own(&most) || !own || own > all ? all : own;
 }

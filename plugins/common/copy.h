@@ -11,8 +11,11 @@
 /* Copies; stream: past the caches. Source and destination do not overlap. */
 void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
 
-/* Bytes of cache that the cores of this machine can count on: all levels, and their own alone. */
+/*
+ * What the cores of this machine can count on: traffic beyond it goes past the caches; of copies,
+ * and of sums.
+ */
 uint64_t zero__cache_bytes(void);
-uint64_t zero__cache_own_bytes(void);
+uint64_t zero__cache_sums_bytes(void);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #define MOST 4u /* vectors of each source in a turn */
 #define LINE 64u
+#define UNROLL _Pragma("GCC unroll 4")
 
 FN vec load(uint32_t dtype, const void *base, uint64_t i)
 {
@@ -53,15 +54,15 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
     uint64_t i = begin;
 
     for (; count - i >= turn * W; i += turn * W) {
-        vec a[MOST];
-        for (uint32_t k = 0; k < turn; k++)
+        vec a[MOST]; /* in registers, whatever the compiler is told of speed */
+        UNROLL for (uint32_t k = 0; k < turn; k++)
             a[k] = partial ? load_f32(partial + i + k * W) : load(sd, src[0], first + i + k * W);
         for (uint32_t s = partial ? 0 : 1; s < n; s++)
-            for (uint32_t k = 0; k < turn; k++) {
+            UNROLL for (uint32_t k = 0; k < turn; k++) {
                 vec x = load(sd, src[s], first + i + k * W);
                 a[k] = op == ZERO_SUM ? vec_add(a[k], x) : vec_max(a[k], x);
             }
-        for (uint32_t k = 0; k < turn; k++) {
+        UNROLL for (uint32_t k = 0; k < turn; k++) {
             a[k] = vec_mul(a[k], scale);
             if (r->accumulate)
                 a[k] = vec_add(load(dd, dst, i + k * W), a[k]);
@@ -87,7 +88,7 @@ FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32
     uint64_t i = begin;
 
     for (; count - i >= turn * per; i += turn * per) {
-        for (uint32_t k = 0; k < turn; k++) {
+        UNROLL for (uint32_t k = 0; k < turn; k++) {
             word w = load_w(src[0] + first + i + k * per);
             vec even = even_of(w), odd = odd_of(w);
             for (uint32_t s = 1; s < n; s++) {

@@ -53,7 +53,7 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
     ctx->oob = params->oob;
     ctx->isa = isa;
     ctx->cache_bytes = zero__cache_bytes();
-    ctx->own_cache_bytes = zero__cache_own_bytes();
+    ctx->sums_cache_bytes = zero__cache_sums_bytes();
     ctx->rank = params->oob->rank;
     ctx->host = zero__p2p_host(ctx->rank);
     ctx->ranks = params->oob->ranks;

@@ -228,7 +228,7 @@ struct zero_comm_ctx {
     struct zero__p2p *t;
     const struct zero_oob *oob;
     int isa;
-    uint64_t cache_bytes, own_cache_bytes;
+    uint64_t cache_bytes, sums_cache_bytes;
     bool relaxed;
     int32_t group; /* of relaxed sums: 0: the ranks of a host */
     uint64_t host;
