@@ -200,6 +200,7 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
              " (by %.30s; ZERO_OFI_DEVICE or ZERO_INTERFACE choose)",
              ofi->info->domain_attr->name ? ofi->info->domain_attr->name : "?");
     ofi->registers = ofi->info->domain_attr->mr_mode & FI_MR_LOCAL;
+    ofi->p2p.late_bytes = ZERO__P2P_LATE;
     ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size < MESSAGE_MOST
                                ? ofi->info->ep_attr->max_msg_size
                                : MESSAGE_MOST;

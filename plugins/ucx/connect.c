@@ -173,7 +173,8 @@ static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_co
 
     if (!ucx)
         return NULL;
-    ucx->p2p = (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST};
+    ucx->p2p =
+        (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST, .late_bytes = ZERO__P2P_LATE};
     ucx->voice = *voice;
     ucx->rank = params->oob->rank;
     ucx->ranks = params->oob->ranks;

@@ -2,8 +2,9 @@
 /*
  * A comm plugin for threads of one process whose messages go through queues in memory: what the
  * collectives over messages are tried with. Messages arrive late and in any order, and every now
- * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it. ZERO_MEM_CUT
- * is the address of an atomic_int: the peers in these bits are lost to this rank.
+ * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it; with even
+ * seeds receives are late, and there is room for a few large messages only. ZERO_MEM_CUT is the
+ * address of an atomic_int: the peers in these bits are lost to this rank.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -36,6 +37,7 @@
 #endif
 #define NAME MEM_NAME
 #define EAGER 4096 /* bytes that a send copies and forgets */
+#define ROOM 2     /* large messages of a rank under way, with late receives */
 
 /* A message on its way: from a sender to the inbox of its peer, and back when it was large. */
 struct message {
@@ -74,8 +76,9 @@ struct mem {
     struct hub *hub;
     int32_t rank;
     uint64_t random;
+    int under_way;         /* large messages */
     const atomic_int *cut; /* NULL: nobody */
-    struct message *here; /* arrived, not yet matched */
+    struct message *here;  /* arrived, not yet matched */
     struct wanted *wanted;
 };
 
@@ -102,7 +105,7 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
     struct message *msg;
 
     (void)handle;
-    if (roll(m) % 16 == 0)
+    if (roll(m) % 16 == 0 || (t->late_bytes && m->under_way >= ROOM))
         return -EAGAIN;
     msg = malloc(sizeof *msg + (eager ? bytes : 0));
     if (!msg)
@@ -132,6 +135,8 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
     }
     if (eager)
         zero__p2p_end(op, (int64_t)bytes);
+    else
+        m->under_way++;
     return 0;
 }
 
@@ -235,6 +240,7 @@ static int mem_progress(struct zero__p2p *t)
         struct message *next = back->next;
         zero__p2p_end(back->op, (int64_t)back->bytes);
         free(back);
+        m->under_way--;
         back = next;
     }
     while (news) {
@@ -424,6 +430,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->hub = (struct hub *)(uintptr_t)all[0].hub;
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
+    m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
     return zero__p2p_open(&voice, params, &m->p2p, ctx);
 }

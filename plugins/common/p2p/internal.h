@@ -91,6 +91,7 @@ struct p2p_part {
     bool agreed;   /* it has started, and the same */
     bool feeds;    /* it sends chunks that this rank grants */
     bool said;     /* it was sent this rank's POST */
+    bool refused;  /* the transport had no room for a message to it: no receive is late any more */
     uint64_t told; /* chunks granted to it in the last word */
     struct p2p_message *message;
     struct zero__p2p_op word;
@@ -137,8 +138,8 @@ struct p2p_run {
 struct p2p_slot {
     struct p2p_run *run;
     uint64_t chunk;
-    int32_t asked; /* ranks before it: receives were begun */
-    struct zero__p2p_op *ops;
+    int32_t asked;            /* receives that were begun */
+    struct zero__p2p_op *ops; /* t NULL: not begun */
 };
 
 /* The ranks as hosts x locals, see way.c. hosts 0: direct exchange, in which nothing is a step. */
@@ -237,8 +238,8 @@ struct zero_comm_ctx {
     uint32_t next_id;
     atomic_bool aborted, woken;
     struct zero__idle idle; /* of progress */
-    int32_t left; /* a rank that aborted, -1: none */
-    int broken;   /* an error of the transport */
+    int32_t left;           /* a rank that aborted, -1: none */
+    int broken;             /* an error of the transport */
     struct zero_mr *mrs;
     struct zero_comm *comms;  /* the first one gets the next turn */
     struct zero_comm *closed; /* whose messages have not ended yet */
@@ -352,6 +353,13 @@ static inline int zero__p2p_lost(const struct zero__p2p *t, int32_t peer)
 static inline bool zero__p2p_has_left(const struct p2p_peer *peer)
 {
     return peer->bye && peer->n_heard >= peer->last_word;
+}
+
+/* Does a receive of so many bytes begin after own sends? */
+static inline bool zero__p2p_is_late(const struct zero_comm *comm, uint64_t bytes)
+{
+    uint64_t least = comm->ctx->t->late_bytes;
+    return least != 0 && bytes >= least;
 }
 
 static inline bool zero__p2p_gathers(const struct zero_coll *c)

@@ -13,6 +13,13 @@
  * means that the peer is ready, so every message of data meets a receive that waits for it. Chunks
  * of a sum come when the receiver has granted them, in the fingerprint or in a credit after it.
  * Messages carry all that tells them apart in their tag, so none has to arrive in order.
+ *
+ * Where the receiver copies a large message, inside progress(), a receive that waits for it makes
+ * ranks take turns: who hears the peer's word and its message at once copies before its own message
+ * is out, and the peer idles meanwhile. For such transports (late_bytes) a large receive begins
+ * when this rank has tried to send its own part, or could not. So that no rank waits in a circle, a
+ * large message then goes only after the word that lets its receiver do the same: this rank's POST,
+ * and for a chunk of a sum the credit for the peer's chunk of that number.
  */
 #ifndef ZERO_PLUGINS_COMMON_P2P_H
 #define ZERO_PLUGINS_COMMON_P2P_H
@@ -21,7 +28,8 @@
 
 #include "../coll.h"
 
-#define ZERO__P2P_MAX_RANKS 4096 /* what a tag has room for */
+#define ZERO__P2P_MAX_RANKS 4096            /* what a tag has room for */
+#define ZERO__P2P_LATE (UINT64_C(64) << 10) /* late_bytes: above what transports buffer */
 
 struct zero__p2p;
 
@@ -71,9 +79,10 @@ struct zero__p2p_ops {
 struct zero__p2p {
     const struct zero__p2p_ops *ops;
     uint64_t max_message; /* bytes of one send */
+    uint64_t late_bytes;  /* receives of as many begin after own sends, 0: none; see above */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
     int32_t n_lost;       /* peers whose connection broke; lost() says which */
-    char way[96]; /* of the data, and what chooses another one; for people, may be empty */
+    char way[96];         /* of the data, and what chooses another one; for people, may be empty */
 };
 
 static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)

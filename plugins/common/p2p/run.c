@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A collective under way: first its receives, then word to the peers, then to each peer that agrees
- * what it is to get. Sends begin with the next rank, so that not all ranks send to one at a time.
+ * A collective under way: first its receives, but for late ones, then word to the peers, then to
+ * each peer that agrees what it is to get. Sends begin with the next rank, so that not all ranks
+ * send to one at a time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -117,11 +118,11 @@ static int ask(struct zero_comm *comm, struct p2p_run *run, int32_t p)
     return err;
 }
 
-/* Receives come before the word that lets peers send. */
+/* Receives come before the word that lets peers send, unless they are late. */
 static void ask_all(struct zero_comm *comm, struct p2p_run *run)
 {
     while (run->asked < comm->ranks && !comm->err) {
-        if (ask(comm, run, run->asked))
+        if (!zero__p2p_is_late(comm, run->parts[run->asked].in_bytes) && ask(comm, run, run->asked))
             return;
         run->asked++;
     }
@@ -139,7 +140,7 @@ static void take_in(struct zero_comm *comm, struct p2p_run *run, int32_t p)
         part->in_got = part->in_asked;
         comm->stirred = true;
     }
-    if (run->asked == comm->ranks)
+    if (run->asked == comm->ranks && (part->agreed || !zero__p2p_is_late(comm, part->in_bytes)))
         ask(comm, run, p);
 }
 
@@ -158,7 +159,8 @@ static void put_out(struct zero_comm *comm, struct p2p_run *run, int32_t p)
         comm->stirred = true;
     }
     bytes = at_most(part->out_bytes - part->out_sent, most);
-    if (bytes == 0 || (zero__p2p_gathers(&run->coll->c) && run->summed < run->chunks))
+    if (bytes == 0 || (zero__p2p_gathers(&run->coll->c) && run->summed < run->chunks) ||
+        (zero__p2p_is_late(comm, part->out_bytes) && !part->said))
         return;
     if (zero__p2p_gathers(&run->coll->c))
         handle = run->coll->dst_handle;
@@ -180,12 +182,22 @@ static uint64_t chunk_at(const struct zero_comm *comm, const struct p2p_run *run
     return at_most(count - done, run->chunk) * size;
 }
 
-/* Chunks that rank p has granted. They end in any order, their places are used in turn. */
+/* Chunks that may go to rank p: those it has granted and, if they are late, that it may match. */
+static uint64_t may_go(const struct zero_comm *comm, const struct p2p_run *run, int32_t p)
+{
+    const struct p2p_part *part = &run->parts[p];
+    uint64_t granted = at_most(comm->peers[p].inbox[run->index % P2P_INBOX].granted, part->chunks);
+
+    if (!comm->ctx->t->late_bytes || (part->said && part->told == run->chunks))
+        return granted;
+    return part->said ? at_most(granted, part->told) : 0;
+}
+
+/* They end in any order, their places are used in turn. */
 static void put_chunks(struct zero_comm *comm, struct p2p_run *run, int32_t p)
 {
-    const struct p2p_inbox *box = &comm->peers[p].inbox[run->index % P2P_INBOX];
     struct p2p_part *part = &run->parts[p];
-    uint64_t off, bytes, granted = at_most(box->granted, part->chunks);
+    uint64_t off, bytes, most = may_go(comm, run, p);
 
     while (part->chunks_gone < part->chunks_sent &&
            !part->chunk[part->chunks_gone % P2P_DEPTH].busy) {
@@ -195,13 +207,15 @@ static void put_chunks(struct zero_comm *comm, struct p2p_run *run, int32_t p)
             return;
         part->chunks_gone++;
     }
-    while (part->chunks_sent < granted && part->chunks_sent - part->chunks_gone < P2P_DEPTH) {
+    while (part->chunks_sent < most && part->chunks_sent - part->chunks_gone < P2P_DEPTH) {
         uint64_t k = part->chunks_sent;
         bytes = chunk_at(comm, run, p, k, &off);
         if (zero__p2p_send(comm, p, zero__p2p_data_tag(comm, comm->rank, run->index, k, true),
                            run->coll->src + off, bytes, run->coll->src_handle,
-                           &part->chunk[k % P2P_DEPTH]))
+                           &part->chunk[k % P2P_DEPTH])) {
+            part->refused = true;
             return;
+        }
         part->chunks_sent++;
     }
 }
@@ -259,12 +273,13 @@ void zero__p2p_run(struct zero_comm *comm, struct p2p_run *run, uint64_t *budget
             agree(comm, run, p);
         if (comm->err)
             return;
-        take_in(comm, run, p);
-        if (comm->err || !run->parts[p].agreed)
-            continue;
-        put_out(comm, run, p);
-        if (run->parts[p].chunks && !comm->err)
-            put_chunks(comm, run, p);
+        if (run->parts[p].agreed) {
+            put_out(comm, run, p);
+            if (run->parts[p].chunks && !comm->err)
+                put_chunks(comm, run, p);
+        }
+        if (!comm->err)
+            take_in(comm, run, p);
     }
     if (!comm->err)
         copy_own(comm, run, budget);

@@ -32,21 +32,45 @@ static char *buffer_of(const struct zero_comm *comm, uint64_t number, int32_t p)
     return comm->chunks + place * comm->chunk_bytes;
 }
 
-/* Begins the receives of a slot; false when not all could begin. */
-static bool slot_ask(struct zero_comm *comm, struct p2p_slot *slot)
+/* May the receive from rank p begin? A late one comes after the own chunk of that number. */
+static bool may_ask(const struct zero_comm *comm, const struct p2p_slot *slot, int32_t p,
+                    uint64_t bytes)
 {
+    const struct p2p_part *part = &slot->run->parts[p];
+
+    return !zero__p2p_is_late(comm, bytes) || part->refused || part->chunks_sent > slot->chunk ||
+           part->chunks_sent == part->chunks;
+}
+
+/* Begins receives of the slot `number`; false when one of them had no room. */
+static bool slot_ask(struct zero_comm *comm, uint64_t number)
+{
+    struct p2p_slot *slot = &comm->slots[number % P2P_DEPTH];
     uint64_t bytes =
         elements_of(slot->run, slot->chunk) * zero_dtype_bytes(slot->run->coll->c.src_dtype);
 
-    for (; slot->asked < comm->ranks; slot->asked++) {
-        int32_t p = slot->asked;
-        if (p != comm->rank &&
-            zero__p2p_recv(comm, p,
+    for (int32_t p = 0; p < comm->ranks && slot->asked < comm->ranks - 1; p++) {
+        if (p == comm->rank || slot->ops[p].t || !may_ask(comm, slot, p, bytes))
+            continue;
+        if (zero__p2p_recv(comm, p,
                            zero__p2p_data_tag(comm, p, slot->run->index, slot->chunk, true),
-                           buffer_of(comm, comm->given, p), bytes, comm->handle, &slot->ops[p]))
+                           buffer_of(comm, number, p), bytes, comm->handle, &slot->ops[p])) {
+            slot->ops[p].t = NULL;
             return false;
+        }
+        slot->asked++;
     }
     return true;
+}
+
+static void slot_begin(const struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
+                       uint64_t chunk)
+{
+    slot->run = run;
+    slot->chunk = chunk;
+    slot->asked = 0;
+    for (int32_t p = 0; p < comm->ranks; p++)
+        slot->ops[p].t = NULL;
 }
 
 /* The next chunk that has no slot yet; false when there is none under way. */
@@ -59,9 +83,7 @@ static bool next_chunk(struct zero_comm *comm, struct p2p_slot *slot)
     for (; comm->sum_index < comm->started; comm->sum_index++, comm->sum_chunk = 0) {
         struct p2p_run *run = zero__p2p_run_at(comm, comm->sum_index);
         if (comm->sum_chunk < run->chunks) {
-            slot->run = run;
-            slot->chunk = comm->sum_chunk++;
-            slot->asked = 0;
+            slot_begin(comm, slot, run, comm->sum_chunk++);
             return true;
         }
     }
@@ -70,11 +92,14 @@ static bool next_chunk(struct zero_comm *comm, struct p2p_slot *slot)
 
 void zero__p2p_grant(struct zero_comm *comm)
 {
+    for (uint64_t i = comm->summed; i < comm->given && !comm->err; i++)
+        if (!slot_ask(comm, i))
+            return;
     while (comm->given - comm->summed < P2P_DEPTH && !comm->err) {
         struct p2p_slot *slot = &comm->slots[comm->given % P2P_DEPTH];
         if (!slot->run && !next_chunk(comm, slot))
             return;
-        if (!slot_ask(comm, slot))
+        if (!slot_ask(comm, comm->given))
             return;
         slot->run->granted = slot->chunk + 1;
         comm->given++;
@@ -84,6 +109,8 @@ void zero__p2p_grant(struct zero_comm *comm)
 
 static bool slot_ready(struct zero_comm *comm, const struct p2p_slot *slot, uint64_t bytes)
 {
+    if (slot->asked < comm->ranks - 1)
+        return false;
     for (int32_t p = 0; p < comm->ranks; p++)
         if (p != comm->rank && slot->ops[p].busy)
             return false;

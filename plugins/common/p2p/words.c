@@ -204,6 +204,7 @@ static void talk_to(struct zero_comm *comm, struct p2p_run *run, int32_t p)
     if (!zero__p2p_word_send(comm, p, m, &part->word)) {
         part->said = true;
         part->told = run->granted;
+        comm->stirred |= comm->ctx->t->late_bytes != 0; /* data may go now */
     }
 }
 
