@@ -21,10 +21,12 @@ MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
 MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "bench/compare",
             ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/run")
+# Of these, what only transports run: the programs of other kinds never load it.
+OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
 A part runs its programs in turn, libzero and each peer once a round, each round in another order.
 Every whole round is kept in bench/compare/state/ of the build folder, by a hash of the sources that
-are measured, so that a run that was ended goes on with the next round: a part that is done is not
+it depends on, so that a run that was ended goes on with the next round: a part that is done is not
 run again unless --again says so or these sources, the settings or a peer have changed. While a
 program runs it is counted how much of a processor others take, and what the machine's host takes
 away; a round in which that is more than a quarter of a processor is done again, once.
@@ -59,12 +61,13 @@ def commit():
     return git("rev-parse", "--short=12", "HEAD") or "unknown"
 
 
-def measured():
-    """A hash of the sources that figures depend on."""
+def measured(kind):
+    """A hash of the sources that figures of the kind depend on."""
+    paths = [*MEASURED, *(f":!{path}" for path in OF_TRANSPORTS if kind != "transports")]
     files = git("ls-tree", "-r", "HEAD").splitlines()
-    names = set(git("ls-files", "--", *MEASURED).splitlines())
+    names = set(git("ls-files", "--", *paths).splitlines())
     text = "".join(line for line in files if line.split("\t")[1] in names)
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", *MEASURED)
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *paths)
     found = hashlib.sha256(text.encode()).hexdigest()[:12] if text else "unknown"
     return found + ("-changed" if changed else "")
 
@@ -89,6 +92,7 @@ class State:
     others ran meanwhile. `tries` are those of the round that comes next."""
 
     def __init__(self, part, settings):
+        settings = settings[part.kind]
         folder = programs.OUT / ("state-quick" if settings["quick"] else "state")
         folder = folder / settings["measured"]
         folder.mkdir(parents=True, exist_ok=True)
@@ -200,10 +204,11 @@ def run_part(part, state, options, deadline):
 
 
 def settings_of(options, scale):
+    """What rounds must have in common, by kind."""
     text = json.dumps(vars(scale), sort_keys=True)
-    return {"measured": measured(), "quick": options.quick,
-            "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
+    rest = {"quick": options.quick, "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
             "peers": {peer: programs.peer_line(peer) for peer in programs.PEERS}}
+    return {kind: {"measured": measured(kind), **rest} for kind in KINDS}
 
 
 def chosen(parts, what):
@@ -218,7 +223,7 @@ def write_results(parts, settings, options, scale):
     done = [(p, State(p, settings).data) for p in parts]
     done = [(p, data) for p, data in done if data["rounds"]]
     there = {p.name for p, _ in done}
-    results = report.results(done, settings, options.rounds, scale,
+    results = report.results(done, settings["transports"], options.rounds, scale,
                              [p for p in programs.all_parts(scale) if p.name not in there])
     name = "RESULTS-quick" if options.quick else "RESULTS"
     (programs.OUT / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
@@ -233,11 +238,12 @@ def complete(part, settings, options):
 
 def publish(parts, settings, options, scale):
     missing = [p.name for p in parts if not complete(p, settings, options)]
-    named = settings["measured"] != "unknown" and not settings["measured"].endswith("changed")
+    sources = settings["transports"]["measured"]  # all of them
+    named = sources != "unknown" and not sources.endswith("changed")
     if options.quick or options.rounds < 7 or missing or not named:
         sys.exit("bench/compare/run: not published: wanted are all parts, at full size, with 7 "
                  "rounds in which libzero did not fail, of a commit without changes "
-                 f"({settings['measured']}); to be run: {' '.join(missing) or 'nothing'}")
+                 f"({sources}); to be run: {' '.join(missing) or 'nothing'}")
     done = [p for p in programs.all_parts(scale) if complete(p, settings, options)]
     write_results(done, settings, options, scale)
     for name in ("RESULTS.md", "RESULTS.json"):
@@ -264,8 +270,10 @@ def main():
             continue
         if options.again:
             state.clear()
+        left = state.missing(part, options.rounds)
         in_time = run_part(part, state, options, deadline)
-        write_results(parts, settings, options, scale)
+        if state.missing(part, options.rounds) < left:
+            write_results(parts, settings, options, scale)
         if not in_time:
             print("the time is over; run it again to go on")
             return
