@@ -66,6 +66,29 @@ for engine in io_uring threads; do
         failed=1
     fi
 done
+# Errors of the system itself name the operation, the place and what it said.
+for engine in io_uring threads; do
+    for ends in "-5 Input/output error" "-28 No space left on device" \
+        "0 the system wrote nothing|the file ends before"; do
+        n=$((n + 1))
+        if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+            echo "ok $n - a transfer by $engine that ends with ${ends%% *} # SKIP no nvme plugin was built"
+            continue
+        fi
+        env ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine ZERO_LOG=error ZERO_SHAKY_ENDS="${ends%% *}" \
+            ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" timeout 60 \
+            "$build/zero" check offload --case random shaky > "$folder/tap" 2>&1
+        status=$?
+        if [ $status = 1 ] && grep -Eq \
+            "(read|write) of [0-9]+ bytes at [0-9]+ of the file in $full/a: (${ends#* })" "$folder/tap"; then
+            echo "ok $n - a transfer by $engine that ends with ${ends%% *} is an error that says where"
+        else
+            echo "not ok $n - a transfer by $engine that ends with ${ends%% *}: status $status"
+            sed 's/^/# /' "$folder/tap"
+            failed=1
+        fi
+    done
+done
 n=$((n + 1))
 if [ -z "$(find "$folder/a" "$folder/b" "$folder/c" -type f)" ]; then
     echo "ok $n - nothing stays in the folders"

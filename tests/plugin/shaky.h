@@ -4,6 +4,8 @@
  * time and seldom does: transfers that end before their end, at multiples of a block or in the
  * middle of one, and ones that were interrupted (EINTR) or are to be tried again (EAGAIN). Its
  * folders look like those of a file server that knows neither nameless files nor reserved room.
+ * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
+ * something.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -17,7 +19,7 @@
 
 #define NVME_NAME "shaky"
 
-static atomic_uint shaky_calls; /* of each file's own */
+static atomic_uint shaky_calls, shaky_results; /* of each file's own */
 
 /* Of every four transfers one goes to its end. */
 __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
@@ -31,7 +33,10 @@ __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
 __attribute__((unused)) static int shaky_result(int result)
 {
     unsigned n = atomic_fetch_add(&shaky_calls, 1);
+    const char *ends = result > 0 ? getenv("ZERO_SHAKY_ENDS") : NULL;
 
+    if (ends && atomic_fetch_add(&shaky_results, 1) % 10 == 9)
+        return (int)strtol(ends, NULL, 10);
     return result < 0 ? result : n % 20 == 3 ? -EAGAIN : n % 20 == 13 ? -EINTR
          : n % 20 == 17 && result > 4096 ? result - 100 : result;
 }

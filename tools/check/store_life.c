@@ -46,10 +46,13 @@ void check_store_resize(struct check_tier *t)
     check_store_close(&s);
 }
 
-/* Registered and given back in another order, with data moving in between. */
+/*
+ * Registered and given back in another order, with data moving in between: more at a time than a
+ * system may have places for.
+ */
 void check_store_regions(struct check_tier *t)
 {
-    enum { N = 40 };
+    enum { N = 100 };
     struct check_rank *r = &t->verdict;
     struct zero_mr *mrs[N] = {0};
     struct check_store s;
