@@ -16,6 +16,13 @@
 extern "C" {
 #endif
 
+/** Before each function of this header: in CUDA code they are there on both sides. */
+#ifdef __CUDACC__
+#define ZERO_INLINE static inline __host__ __device__
+#else
+#define ZERO_INLINE static inline
+#endif
+
 /** Element types. The values are part of the ABI; new ones are only appended. */
 enum zero_dtype {
     ZERO_F32 = 1,
@@ -35,7 +42,7 @@ enum zero_mem {
 };
 
 /** Bytes of one element, 0 for an unknown type. */
-static inline uint32_t zero_dtype_bytes(uint32_t dtype)
+ZERO_INLINE uint32_t zero_dtype_bytes(uint32_t dtype)
 {
     switch (dtype) {
     case ZERO_F32:
@@ -55,7 +62,7 @@ static inline uint32_t zero_dtype_bytes(uint32_t dtype)
 }
 
 /** Name of an element type as options and reports write it, "?" for an unknown one. */
-static inline const char *zero_dtype_name(uint32_t dtype)
+ZERO_INLINE const char *zero_dtype_name(uint32_t dtype)
 {
     switch (dtype) {
     case ZERO_F32:
@@ -77,14 +84,14 @@ static inline const char *zero_dtype_name(uint32_t dtype)
     }
 }
 
-static inline uint32_t zero_bits_of_float(float x)
+ZERO_INLINE uint32_t zero_bits_of_float(float x)
 {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
 }
 
-static inline float zero_float_of_bits(uint32_t u)
+ZERO_INLINE float zero_float_of_bits(uint32_t u)
 {
     float x;
     memcpy(&x, &u, sizeof x);
@@ -96,7 +103,7 @@ static inline float zero_float_of_bits(uint32_t u)
  * exactly: (bf16 << 16) + sign-extended low half is the original, which is why this rounding is
  * chosen over half-to-even.
  */
-static inline uint16_t zero_bf16_from_float(float x)
+ZERO_INLINE uint16_t zero_bf16_from_float(float x)
 {
     uint32_t u = zero_bits_of_float(x);
     if ((u & 0x7fffffffu) > 0x7f800000u)
@@ -104,19 +111,19 @@ static inline uint16_t zero_bf16_from_float(float x)
     return (uint16_t)((u + 0x8000u) >> 16);
 }
 
-static inline float zero_float_from_bf16(uint16_t h)
+ZERO_INLINE float zero_float_from_bf16(uint16_t h)
 {
     return zero_float_of_bits((uint32_t)h << 16);
 }
 
 /** What zero_bf16_from_float() cut off. */
-static inline uint16_t zero_low_half(float x)
+ZERO_INLINE uint16_t zero_low_half(float x)
 {
     return (uint16_t)zero_bits_of_float(x);
 }
 
 /** The fp32 value, to the bit, of which zero_bf16_from_float() and zero_low_half() made halves */
-static inline float zero_join_bf16(uint16_t h, uint16_t low)
+ZERO_INLINE float zero_join_bf16(uint16_t h, uint16_t low)
 {
     uint32_t u = (uint32_t)h << 16;
     if ((u & 0x7fffffffu) > 0x7f800000u)
@@ -125,7 +132,7 @@ static inline float zero_join_bf16(uint16_t h, uint16_t low)
 }
 
 /** 32 bits that look random, of an element's number (modulo 2^32) and a step (the same). */
-static inline uint32_t zero_rounding(uint64_t number, uint64_t step)
+ZERO_INLINE uint32_t zero_rounding(uint64_t number, uint64_t step)
 {
     uint32_t x = (uint32_t)number * 0x9e3779b1u + (uint32_t)step * 0x7feb352du;
     x = (x ^ (x >> 16)) * 0x85ebca6bu;
@@ -134,7 +141,7 @@ static inline uint32_t zero_rounding(uint64_t number, uint64_t step)
 }
 
 /** fp32 to bf16, up or down as `r` (16 random bits) decides, NaN kept (quiet). */
-static inline uint16_t zero_bf16_rounded(float x, uint16_t r)
+ZERO_INLINE uint16_t zero_bf16_rounded(float x, uint16_t r)
 {
     uint32_t u = zero_bits_of_float(x);
     if ((u & 0x7fffffffu) > 0x7f800000u)
@@ -143,7 +150,7 @@ static inline uint16_t zero_bf16_rounded(float x, uint16_t r)
 }
 
 /** fp32 to fp16, round to nearest even as IEEE 754 and F16C do; overflow gives infinity. */
-static inline uint16_t zero_fp16_from_float(float x)
+ZERO_INLINE uint16_t zero_fp16_from_float(float x)
 {
     uint32_t u = zero_bits_of_float(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
     if (a > 0x7f800000u)
@@ -158,7 +165,7 @@ static inline uint16_t zero_fp16_from_float(float x)
     return (uint16_t)(sign | (a >> 13));
 }
 
-static inline float zero_float_from_fp16(uint16_t h)
+ZERO_INLINE float zero_float_from_fp16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
     if (a >= 0x7c00u)
