@@ -82,6 +82,7 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     return rt->sum_parts ? 0 : zero__fail(-ENOMEM, "no memory for the sums of %d ranks", rt->ranks);
 }
 
+/* The device is open: the transport may work in its streams. */
 static int comm_open(struct zero_runtime *rt)
 {
     int err = zero__transport_open(rt);
@@ -111,7 +112,7 @@ static int device_open(struct zero_runtime *rt)
     struct zero_device_open params = {.size = sizeof params,
                                       .host = zero__loader_host(rt->loader),
                                       .threads = threads,
-                                      .timeout_ns = rt->timeout_ns,
+                                      .timeout_ns = rt->timeout_ns + ZERO__GRACE_NS,
                                       .notify = zero__progress_wake,
                                       .notify_arg = rt};
     err = rt->dev_ops.open(&params, &rt->dev);
@@ -169,9 +170,11 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = zero__loader_create(rt->options, &rt->log, builtins, 1, &rt->loader);
     if (!err)
+        err = device_open(rt);
+    if (!err)
         err = comm_open(rt);
     if (!err)
-        err = device_open(rt);
+        err = zero__streams_create(rt);
     if (!err)
         err = zero__tiers_load(rt);
     if (!err)

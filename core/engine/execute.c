@@ -139,10 +139,11 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
         colls[i].sequence = l->sequence + 1 + i;
         colls[i].user = zero__user(queue, l->started + 1);
     }
-    s->pending = s->n_colls = n;
+    s->pending = rt->streamed ? 0 : n; /* of a stream no completion comes but its event */
+    s->n_colls = n;
     s->sequence = l->sequence + 1;
     s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
-    int err = rt->comm_ops.post(l->comm, colls, n, NULL);
+    int err = rt->comm_ops.post(l->comm, colls, n, l->stream);
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */
         return zero__collective_failed(rt, s, err);
     for (uint32_t i = 0; i < n; i++)
@@ -153,11 +154,17 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
+    void *stream = rt->lanes[queue].stream;
+    int err = rt->streamed ? zero__streams_wait(rt, queue, s) : 0;
+
+    if (err)
+        return err;
     s->start_ns = zero__now_ns();
+    s->armed = !rt->streamed;
     zero__track_start(rt, queue, s, rt->lanes[queue].started + 1);
-    if (zero__queue_is_stream(queue)) {
-        int err = zero__execute_kernels(rt, &s->body->ops[s->op], s);
-        return err ? err : rt->dev_ops.event_record(rt->dev, s->event, rt->lanes[queue].stream);
-    }
-    return transport(rt, queue, s);
+    err = zero__queue_is_stream(queue) ? zero__execute_kernels(rt, &s->body->ops[s->op], s)
+                                       : transport(rt, queue, s);
+    if (err || !stream)
+        return err;
+    return rt->dev_ops.event_record(rt->dev, s->event, stream);
 }

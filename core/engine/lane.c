@@ -11,9 +11,6 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
-/* The application waits a little longer than the progress thread, which knows the culprit. */
-#define GRACE_NS (5 * ZERO_SECOND)
-
 struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal)
 {
     return &l->slots[ordinal & (l->capacity - 1)];
@@ -71,7 +68,7 @@ static int lane_size(struct zero_runtime *rt, uint32_t q, uint32_t want)
     if (!wide.slots)
         return zero__fail(-ENOMEM, "no memory for a queue of %u ops", n);
     wide.capacity = n;
-    for (uint32_t i = 0; i < n && !err && (zero__queue_is_stream(q) || q == ZERO__Q_COMPUTE); i++)
+    for (uint32_t i = 0; i < n && !err && (l->stream || q == ZERO__Q_COMPUTE); i++)
         err = rt->dev_ops.event_create(rt->dev, &wide.slots[i].event);
     if (err) {
         slots_free(rt, &wide);
@@ -198,7 +195,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
         struct timespec t;
         if (!began || seen != ended(rt)) {
             began = began ? began : zero__now_ns();
-            deadline = zero__deadline_ns(rt->timeout_ns + GRACE_NS);
+            deadline = zero__deadline_ns(rt->timeout_ns + ZERO__GRACE_NS);
             seen = ended(rt);
         }
         t.tv_sec = deadline / ZERO_SECOND;

@@ -18,14 +18,6 @@
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
 #define MOST_LAUNCHED 64
 
-static int waits_over(const struct zero_runtime *rt, const struct slot *s)
-{
-    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].done < s->waits[q])
-            return 0;
-    return 1;
-}
-
 /* Starts what can start; lock held. Returns how many, or an error. */
 static int lanes_start(struct zero_runtime *rt)
 {
@@ -39,8 +31,8 @@ static int lanes_start(struct zero_runtime *rt)
             continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
-            if (!waits_over(rt, s) ||
-                (zero__queue_is_stream(q) && l->started - l->done >= MOST_LAUNCHED))
+            if (!zero__streams_ready(rt, q, s) ||
+                (l->stream && l->started - l->done >= MOST_LAUNCHED))
                 break;
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)
@@ -48,10 +40,23 @@ static int lanes_start(struct zero_runtime *rt)
             if (err)
                 return err;
             l->started++;
+            rt->n_begun += s->place != 0;
             n++;
         }
     }
     return n;
+}
+
+/* The same, again while what was started lets others start that follow it in a stream. */
+static int lanes_start_all(struct zero_runtime *rt)
+{
+    int n = lanes_start(rt), all = n;
+
+    while (rt->streamed && n > 0) {
+        n = lanes_start(rt);
+        all = n < 0 ? n : all + n;
+    }
+    return all;
 }
 
 /* Notes what the device has reached; lock held. */
@@ -70,6 +75,9 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
         if (err)
             return err;
         int64_t now_ns = zero__now_ns();
+        if (rt->streamed && !s->armed && s->start_ns < l->ended_ns)
+            s->start_ns = l->ended_ns; /* it was behind the one before */
+        l->ended_ns = now_ns;
         zero__times_note(rt, s, now_ns);
         zero__flight_note(rt, s, q, l->done + 1, now_ns);
         l->done++;
@@ -83,7 +91,7 @@ static int streams_done(struct zero_runtime *rt)
     int n = 0, all = 0;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
-        n = zero__queue_is_stream(q) || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
+        n = rt->lanes[q].stream || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
         all += n;
     }
     return n < 0 ? n : all;
@@ -157,7 +165,7 @@ static struct lane *late_lane(struct zero_runtime *rt)
         if (!l->comm || l->done == l->started)
             continue;
         const struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (now < s->deadline_ns)
+        if (!s->armed || now < s->deadline_ns)
             continue;
         if (!late || s->place < zero__lane_slot(late, late->done + 1)->place)
             late = l;
@@ -197,7 +205,7 @@ static int64_t idle_ns(struct zero_runtime *rt)
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
-        if (!l->comm || l->done == l->started)
+        if (!l->comm || l->done == l->started || !zero__lane_slot(l, l->done + 1)->armed)
             continue;
         int64_t left = zero__lane_slot(l, l->done + 1)->deadline_ns - now;
         if (left < least)
@@ -219,20 +227,27 @@ static int turn(struct zero_runtime *rt, int *culprit)
     int started, moved = 0, err = 0;
 
     pthread_mutex_lock(&rt->lock);
-    started = lanes_start(rt);
+    started = lanes_start_all(rt);
     for (int again = started >= 0; again;) {
         int n = streams_done(rt);
-        if (n < 0) {
-            started = n;
+        /* A stream goes on after a failure, too: it is known before anything follows. */
+        int broken = n < 0 ? n : zero__streams_error(rt);
+        if (broken) {
+            started = broken;
             break;
         }
         moved += n;
         again = n > 0;
-        int more = again ? lanes_start(rt) : 0;
+        int more = again ? lanes_start_all(rt) : 0;
         if (more < 0) {
             started = more;
             break;
         }
+    }
+    if (rt->streamed) {
+        zero__streams_arm(rt);
+        if (started > 0 && (err = wire_count(rt)))
+            started = err;
     }
     if (moved)
         pthread_cond_broadcast(&rt->moved);
@@ -316,7 +331,8 @@ void zero__progress_wake(void *arg)
 {
     struct zero_runtime *rt = arg;
 
-    rt->comm_ops.wake(rt->ctx);
+    if (rt->ctx)
+        rt->comm_ops.wake(rt->ctx);
     zero__storage_wake(rt);
 }
 

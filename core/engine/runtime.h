@@ -30,6 +30,8 @@
 #include "schedule/program.h"
 
 #define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
+/* Others wait a little longer than the progress thread, which knows the culprit. */
+#define ZERO__GRACE_NS (INT64_C(5) * 1000 * 1000 * 1000)
 
 /* What of a unit's gradient is there, in this step. */
 enum contribution {
@@ -55,15 +57,17 @@ struct slot {
     void *event; /* CPU lane, and COMPUTE on a stream */
     int on_stream;
     uint32_t mark; /* tests: see zero__track_mark() */
+    int armed; /* of a stream: its waits are over, start_ns and deadline_ns count */
 };
 
 struct lane {
     struct slot *slots;
     uint32_t capacity; /* a power of two */
     uint64_t issued, started, done, base;
-    void *stream;           /* of the device: CPU lane */
+    void *stream; /* of the device; NULL: the host starts ops one by one, and hears of their ends */
     struct zero_comm *comm; /* transports' lanes */
     uint64_t sequence;
+    int64_t ended_ns; /* of a stream: the last op that is done */
 };
 
 /* What a completion says: whose it is. */
@@ -180,6 +184,7 @@ struct zero_runtime {
     struct zero_comm_ctx *ctx;
     const char *comm_name;
     struct zero_comm_caps caps;
+    int streamed; /* collectives are ordered in streams: see streams.c */
     double *sum_parts; /* of zero_sum(): ZERO__SUM_MOST of every rank */
     struct slab slabs[N_SLABS];
     struct tier tiers[ZERO__N_TIERS];
@@ -225,6 +230,7 @@ struct zero_runtime {
     /* Measured. */
     uint64_t exposed_ns;
     uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
+    uint32_t n_begun; /* streamed: places that are posted; the next one is the next to be */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
     int64_t step_began_ns;
     struct zero_step_info last_info;
@@ -295,6 +301,19 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
 void zero__lane_settle(struct zero_runtime *rt, uint32_t queue);
 /* Waits until everything issued is done. */
 int zero__lanes_drain(struct zero_runtime *rt);
+
+/* ---- streams.c: ops that are put on streams before what they wait for is done */
+
+/* Where the transport takes streams: one for each of its lanes. */
+int zero__streams_create(struct zero_runtime *rt);
+/* Could the op start now: is all that it waits for done, or ordered in streams? Lock held. */
+int zero__streams_ready(struct zero_runtime *rt, uint32_t q, const struct slot *s);
+/* Lets the lane's stream wait for what is not done yet; lock held. */
+int zero__streams_wait(struct zero_runtime *rt, uint32_t q, const struct slot *s);
+/* Ops at the heads of their lanes that have nothing to wait for: their time counts. Lock held. */
+void zero__streams_arm(struct zero_runtime *rt);
+/* The first failure of a communicator whose collectives are under way; lock held. */
+int zero__streams_error(struct zero_runtime *rt);
 
 /* ---- progress.c */
 

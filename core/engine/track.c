@@ -4,7 +4,8 @@
  * transports and of the application, and every wait of the step program. Clocks follow the ops as
  * they start, so what is found does not depend on timing:
  *
- * - The compute lane is one stream. Lanes that are streams of the device are its own.
+ * - The compute lane is one stream. Lanes that are streams of the device are its own; what they
+ *   wait for in streams they really wait for, and here they wait for what the host has seen done.
  * - Collectives of one lane may overlap, and so may transfers to and from a disk: each stands on
  *   one of WIDTH streams, in turn, after the start of the one before it; a further stream per lane
  *   follows their ends in order, because a wait for an op is one for all before it.
@@ -95,7 +96,7 @@ int zero__track_size(struct zero_runtime *rt)
 
     for (uint32_t q = 0; t && q < ZERO__N_QUEUES; q++) {
         uint32_t n = rt->lanes[q].capacity;
-        if (zero__queue_is_stream(q) || n <= t->n_done[q])
+        if (rt->lanes[q].stream || n <= t->n_done[q])
             continue;
         free(t->done[q]); /* nothing is in flight; the device frees the events */
         t->n_done[q] = 0;
@@ -135,7 +136,7 @@ static void record(struct zero_runtime *rt, void *event, void *stream)
 /* The event of an op's end. */
 static void *done_event(struct zero_runtime *rt, uint32_t q, uint64_t ordinal)
 {
-    if (zero__queue_is_stream(q))
+    if (rt->lanes[q].stream)
         return zero__lane_slot(&rt->lanes[q], ordinal)->event;
     return rt->tracker->done[q][ordinal & (rt->tracker->n_done[q] - 1)];
 }
@@ -176,29 +177,32 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
 
     if (!t)
         return;
+    int overlaps = zero__queue_overlaps(q) && !rt->lanes[q].stream;
     if (!s->body) { /* the runtime's own collectives: the host waits for each */
-        record(rt, done_event(rt, q, ordinal), t->ends[q]);
+        if (overlaps)
+            record(rt, done_event(rt, q, ordinal), t->ends[q]);
         return;
     }
-    uint32_t k = zero__queue_overlaps(q) ? (uint32_t)(ordinal % width_of(q)) : 0;
-    void *stream = zero__queue_is_stream(q) ? rt->lanes[q].stream : t->streams[q][k];
+    uint32_t k = overlaps ? (uint32_t)(ordinal % width_of(q)) : 0;
+    void *stream = rt->lanes[q].stream ? rt->lanes[q].stream : t->streams[q][k];
 
     if (s->mark)
         wait(rt, stream, t->marks[s->mark % MARKS]);
-    if (zero__queue_overlaps(q))
+    if (overlaps)
         wait(rt, stream, t->start[q]);
     for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
-        if (s->waits[w])
+        if (s->waits[w] && (q == ZERO__Q_COMPUTE || rt->lanes[w].done >= s->waits[w]))
             wait(rt, stream, done_event(rt, w, s->waits[w]));
-    if (zero__queue_is_stream(q)) { /* its launches say what they touch; functions do not */
-        if (rt->optimizer == ZERO__CALLBACK && s->body->ops[s->op].kind == ZERO__UPDATE)
+    if (rt->lanes[q].stream) { /* its launches say what they touch; functions and others do not */
+        if (rt->lanes[q].comm ||
+            (rt->optimizer == ZERO__CALLBACK && s->body->ops[s->op].kind == ZERO__UPDATE))
             touch(rt, s, stream);
         return;
     }
-    if (zero__queue_overlaps(q))
+    if (overlaps)
         record(rt, t->start[q], stream);
     touch(rt, s, stream);
-    if (zero__queue_overlaps(q)) {
+    if (overlaps) {
         record(rt, t->end[q][k], stream);
         wait(rt, t->ends[q], t->end[q][k]);
         stream = t->ends[q];

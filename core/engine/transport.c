@@ -185,7 +185,9 @@ static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
                                           .oob = zero__job_oob(rt->job),
                                           .device = -1,
                                           .timeout_ns = rt->timeout_ns,
-                                          .interface = zero__job_interface(rt->job)};
+                                          .interface = zero__job_interface(rt->job),
+                                          .device_ops = &rt->dev_ops,
+                                          .device_handle = rt->dev};
 
     rt->comm_ops = *zero__plugin_comm(plugin);
     return rt->comm_ops.open(&params, &rt->ctx);

@@ -14,4 +14,15 @@ static inline const char *zero__open_interface(const struct zero_comm_open *para
     return params->size >= end ? params->interface : NULL;
 }
 
+/* The device whose streams and memory are meant; NULL: there is none. */
+static inline const struct zero_device_ops *zero__open_device(const struct zero_comm_open *params,
+                                                              struct zero_device **dev)
+{
+    size_t end = offsetof(struct zero_comm_open, device_handle) + sizeof params->device_handle;
+    int known = params->size >= end && params->device_ops && params->device_handle;
+
+    *dev = known ? params->device_handle : NULL;
+    return known ? params->device_ops : NULL;
+}
+
 #endif

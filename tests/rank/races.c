@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * (Compiled a second time with STREAMS: the transport's collectives are ordered in streams then.)
+ *
  * Every wait of a step is there, and every one is needed. Under the race detector of the host
  * device, with random delays, the toy model trains without a report and to the same bits as
  * without; then each wait of the program is left out in turn, and the detector must say so on some
@@ -27,6 +29,11 @@
 #define THREAD_SANITIZER 0
 #endif
 
+#ifdef STREAMS
+#define STREAMED 1
+#else
+#define STREAMED 0
+#endif
 #define RANKS 2
 #define MOST_WAITS 4000u
 
@@ -51,12 +58,21 @@ struct found {
     int evaluates;
 };
 
-/* An update that waits for the norm for the sake of peers who read: no race of this rank's own. */
-static int is_for_peers(const struct zero__body *b, uint32_t w)
+/*
+ * An update that waits for the norm for the sake of peers who read: no race of this rank's own. Nor
+ * is there one where a stream orders the ops of a queue.
+ */
+static int is_spare(const struct zero__body *b, uint32_t w)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++)
-        if (w - b->ops[i].first_wait < b->ops[i].n_waits)
-            return b->ops[i].kind == ZERO__UPDATE && b->waits[w].queue == ZERO__Q_REDUCE;
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct zero__op *op = &b->ops[i];
+        uint32_t queue = b->waits[w].queue;
+        if (w - op->first_wait >= op->n_waits)
+            continue;
+        return (op->kind == ZERO__UPDATE && queue == ZERO__Q_REDUCE) ||
+               (STREAMED && op->queue == queue &&
+                (queue == ZERO__Q_GATHER || queue == ZERO__Q_REDUCE));
+    }
     return 0;
 }
 
@@ -68,7 +84,7 @@ static void waits_find(const struct zero_runtime *rt, struct found *f)
         for (uint32_t w = 0; w < b->n_waits && f->n_waits < MOST_WAITS; w++) {
             int needed =
                 i == ZERO__EVALUATION ? f->evaluates : !(b->waits[w].behind && f->evaluates);
-            needed = needed && !is_for_peers(b, w);
+            needed = needed && !is_spare(b, w);
             f->needed[++f->n_waits] = (uint8_t)needed;
             f->n_needed += (uint32_t)needed;
             f->n_behind += needed && b->waits[w].behind;
@@ -187,6 +203,17 @@ static void each(struct config c)
        program.n_needed, program.n_behind);
 }
 
+static void streams_choose(void)
+{
+    const char *build = getenv("ZERO_TEST_BUILD");
+    char file[4096];
+
+    snprintf(file, sizeof file, "%s/tests/plugin/.libs/zero-comm-streamed.so", build ? build : ".");
+    setenv("ZERO_COMM", file, 1);
+    snprintf(file, sizeof file, "%s/.libs/zero-comm-shm.so", build ? build : ".");
+    setenv("ZERO_STREAMED_PLUGIN", file, 1);
+}
+
 int main(void)
 {
     static const struct config configs[] = {
@@ -246,6 +273,8 @@ int main(void)
          "optimizer:cpu"},
     };
 
+    if (STREAMED)
+        streams_choose();
     const bool brief = getenv("ZERO_TEST_SHORT"); /* nothing of the library is left out then */
 
     if (!mkdtemp(folder) || !realpath(folder, path))

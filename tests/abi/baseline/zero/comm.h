@@ -25,10 +25,12 @@ extern "C" {
 #endif
 
 #define ZERO_COMM_MAJOR 0
-#define ZERO_COMM_MINOR 2
+#define ZERO_COMM_MINOR 3
 
 struct zero_comm_ctx;
 struct zero_comm;
+struct zero_device;
+struct zero_device_ops;
 
 /** Collectives; capability masks use bit (1 << kind). */
 enum zero_coll_kind {
@@ -87,7 +89,11 @@ struct zero_coll {
 
 /** Capability flags of a plugin. */
 enum zero_comm_cap {
-    ZERO_COMM_STREAM = 1u << 0, /**< post() accepts a stream and orders the collective in it */
+    /**
+     * post() accepts a stream and orders the collective in it. Then libzero posts everything with
+     * streams, and in one order over all communicators of a context, the same on every rank.
+     */
+    ZERO_COMM_STREAM = 1u << 0,
     /**
      * Sums are exactly as struct zero_coll prescribes. Without it only the order of additions may
      * differ, for which the user asks with ZERO_NUMERICS=relaxed: the same call gives the same bits
@@ -145,6 +151,13 @@ struct zero_comm_open {
      * listens does so there, unless its own settings say otherwise. Since minor 2: see `size`.
      */
     const char *interface;
+    /**
+     * The device whose streams post() is given and whose memory alloc() and reg() are asked for;
+     * NULL: there is none. Since minor 3. Valid until the last communicator is closed: close() and
+     * free() come after its end.
+     */
+    const struct zero_device_ops *device_ops;
+    struct zero_device *device_handle;
 };
 
 /** The table. Entries marked (optional) may be NULL. */
@@ -222,7 +235,8 @@ struct zero_comm_ops {
      * Posts n collectives as one batch, all or none: -EAGAIN when there is no room now (see
      * max_inflight). stream NULL: the sources are ready now, completion by progress(). Not NULL
      * (STREAM only): ordered in the stream, no completion, failures by error(). A completion
-     * means that the destination is ready *and* that every peer is done with this rank's source.
+     * means that the destination is ready *and* that every peer is done with this rank's source;
+     * a stream goes on when both are so, or after a failure, which error() then tells already.
      */
     int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
     /**
@@ -240,10 +254,11 @@ struct zero_comm_ops {
     int (*missing)(struct zero_comm *comm, int32_t *ranks, uint32_t max);
     /**
      * Payload bytes this rank sent (or peers read from it) since open, for the collectives whose
-     * completions progress() has returned. Never decreases. For direct exchange among n ranks, with
-     * b the bytes of count elements of src_dtype and d of dst_dtype: all_gather and reduce_scatter
-     * (n-1)b; broadcast (n-1)b at the root; all_reduce (n-1)b/n + (n-1)d/n where n divides count,
-     * but (n-1)b with ACCUMULATE, when every rank sums everything itself.
+     * completions progress() has returned, or that were posted with a stream. Never decreases. For
+     * direct exchange among n ranks, with b the bytes of count elements of src_dtype and d of
+     * dst_dtype: all_gather and reduce_scatter (n-1)b; broadcast (n-1)b at the root; all_reduce
+     * (n-1)b/n + (n-1)d/n where n divides count, but (n-1)b with ACCUMULATE, when every rank sums
+     * everything itself.
      */
     int (*wire_bytes)(struct zero_comm *comm, uint64_t *bytes);
     /** Local; every collective has completed or the context is aborted. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transports that take streams. Every lane that is a stream of the device then runs ahead of the
+ * host: an op is put on its stream as soon as whatever it waits for is done or on a stream itself,
+ * and waits there for the events of the latter.
+ *
+ * Collectives are posted in the order of their places, over both lanes: streams of several
+ * communicators share the device, and ranks that filled them in different orders could wait for
+ * each other for ever.
+ *
+ * A stream goes on when a collective has failed or was given up. So updates, which nothing undoes,
+ * start only when the host has seen done what they wait for, and no failure.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+int zero__streams_create(struct zero_runtime *rt)
+{
+    int err = 0;
+
+    rt->streamed = (rt->caps.flags & ZERO_COMM_STREAM) != 0;
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && rt->streamed && !err; q++)
+        if (rt->lanes[q].comm)
+            err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);
+    return err;
+}
+
+/* Will an event tell of all ops of the lane up to this one? */
+static int is_recorded(struct zero_runtime *rt, uint32_t q, uint64_t ordinal)
+{
+    struct lane *l = &rt->lanes[q];
+
+    if (q != ZERO__Q_COMPUTE)
+        return l->stream && ordinal <= l->started;
+    for (uint64_t o = l->done + 1; o <= ordinal; o++) {
+        const struct slot *s = zero__lane_slot(l, o);
+        if (!s->released || !s->on_stream)
+            return 0;
+    }
+    return 1;
+}
+
+/* On its stream it would run whatever has become of a collective before it. */
+static int is_final(const struct slot *s)
+{
+    return s->body && s->body->ops[s->op].kind == ZERO__UPDATE;
+}
+
+int zero__streams_ready(struct zero_runtime *rt, uint32_t q, const struct slot *s)
+{
+    int ahead = rt->streamed && rt->lanes[q].stream && !is_final(s);
+
+    if (rt->streamed && s->place && s->place != rt->n_begun + 1)
+        return 0;
+    for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
+        if (rt->lanes[w].done < s->waits[w] && !(ahead && is_recorded(rt, w, s->waits[w])))
+            return 0;
+    return 1;
+}
+
+/* Uses of units may stand on several streams of the application; other lanes are one each. */
+int zero__streams_wait(struct zero_runtime *rt, uint32_t q, const struct slot *s)
+{
+    void *stream = rt->lanes[q].stream;
+
+    for (uint32_t w = 0; w < ZERO__N_QUEUES && stream; w++) {
+        struct lane *l = &rt->lanes[w];
+        if (l->done >= s->waits[w] || l->stream == stream)
+            continue;
+        for (uint64_t o = w == ZERO__Q_COMPUTE ? l->done + 1 : s->waits[w]; o <= s->waits[w]; o++) {
+            int err = rt->dev_ops.stream_wait(rt->dev, stream, zero__lane_slot(l, o)->event);
+            if (err)
+                return err;
+        }
+    }
+    return 0;
+}
+
+void zero__streams_arm(struct zero_runtime *rt)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        if (!l->stream || l->done == l->started)
+            continue;
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        int over = !s->armed;
+        for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
+            over = over && rt->lanes[w].done >= s->waits[w];
+        if (!over)
+            continue;
+        s->armed = 1;
+        s->start_ns = zero__now_ns();
+        s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
+    }
+}
+
+int zero__streams_error(struct zero_runtime *rt)
+{
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && rt->streamed; q++) {
+        struct lane *l = &rt->lanes[q];
+        int err = l->comm ? rt->comm_ops.error(l->comm) : 0;
+        if (!err)
+            continue;
+        const struct slot *s = l->done < l->started ? zero__lane_slot(l, l->done + 1) : NULL;
+        const struct zero__op *op = s && s->body ? &s->body->ops[s->op] : NULL;
+        if (!op || err == -ECANCELED)
+            return err;
+        if (err == -EPROTO)
+            return zero__collective_failed(rt, s, err);
+        return zero__while(err, "%s of %s", zero__op_name(op->kind),
+                           op->unit != ZERO_NONE ? rt->model.units[op->unit].name : "the runtime");
+    }
+    return 0;
+}

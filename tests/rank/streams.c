@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport whose collectives are ordered in the device's streams, as on a GPU: the same bits as
+ * shm, on which it stands, whatever runs ahead of what; and failures that are told as everywhere.
+ * The plugin also compares the order in which ranks post over both communicators.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+static char streamed[4096], shm[4096];
+
+struct config {
+    const char *stage, *accum, *reduce_at;
+    int ranks;
+    uint32_t flags, dtype;
+    const char *name, *value; /* one more setting, or NULL */
+};
+
+static int run(const struct config *c, const char *comm, const char *timeout,
+               const struct toy *with, struct toy_result *r)
+{
+    struct zero_setting s[] = {
+        {"stage", c->stage}, {"accum", c->accum}, {"reduce_at", c->reduce_at},
+        {"clip", "0.5"},     {"lr", "0.01"},      {"timeout", timeout},
+        {"comm", comm},      {c->name, c->value}};
+    struct toy t = *with;
+
+    t.ranks = c->ranks;
+    t.layers = 5;
+    t.dtype = c->dtype;
+    t.flags |= c->flags;
+    t.width = c->name && !strcmp(c->name, "map") ? 6144 : 1500; /* pages */
+    t.settings = s;
+    t.n_settings = c->name ? 8 : 7;
+    t.seed = 11;
+    if (comm == streamed)
+        setenv("ZERO_STREAMED_PLUGIN", shm, 1);
+    int err = toy_train(&t, r);
+    unsetenv("ZERO_STREAMED_PLUGIN");
+    return err;
+}
+
+/* Where a post finds no room, on each rank another one, no other overtakes it. */
+static const struct config crowded = {"3",        "1",       "auto",           3,
+                                      TOY_STREAM, ZERO_BF16, "prefetch_bytes", "8K"};
+
+static void same(const struct config *c)
+{
+    struct toy with = {.steps = 5};
+    struct toy_result plain, r;
+
+    const char *busy = c == &crowded ? "5" : NULL;
+
+    run(c, shm, "20", &with, &plain);
+    if (busy)
+        setenv("ZERO_STREAMED_BUSY", busy, 1);
+    run(c, streamed, "20", &with, &r);
+    unsetenv("ZERO_STREAMED_BUSY");
+    ok(!plain.err && !r.err && r.agree && r.hash == plain.hash &&
+           r.info.wire_bytes == plain.info.wire_bytes,
+       "stage %s, %d ranks, %s, %s micro-batches%s%s, flags %x", c->stage, c->ranks,
+       zero_dtype_name(c->dtype), c->accum, c->name ? ", " : "", c->name ? c->name : "", c->flags);
+    if (plain.err || r.err)
+        diag("%s", plain.err ? plain.error : r.error);
+    else
+        diag("hash %016" PRIx64 ", in streams %016" PRIx64 ", agree %d; wire %" PRIu64
+             " and %" PRIu64,
+             plain.hash, r.hash, r.agree, plain.info.wire_bytes, r.info.wire_bytes);
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void linger(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                   void *arg)
+{
+    (void)rt, (void)info, (void)arg;
+    if (rank == 1 && step == 1)
+        usleep(2500000);
+}
+
+static void end_it(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                   void *arg)
+{
+    (void)info, (void)arg;
+    if (rank == 1 && step == 1)
+        zero_abort(rt, "the test ends it");
+}
+
+static void failures(const char *stage)
+{
+    struct config c = {stage, "1", "auto", 2, 0, ZERO_F32, NULL, NULL};
+    struct toy late = {.steps = 4, .stepped = linger}, ends = {.steps = 4, .stepped = end_it},
+               apart = {.steps = 4, .flags = TOY_REORDER | TOY_APART};
+    struct toy_result r;
+
+    run(&c, streamed, "0.7", &late, &r);
+    ok(r.err == -ETIMEDOUT && strstr(r.error, "waited 0.7 s (ZERO_TIMEOUT) for rank 1"),
+       "stage %s: a rank that does not come is named, and the op", stage);
+    diag("%d %s", r.err, r.error);
+    run(&c, streamed, "20", &ends, &r);
+    ok(r.err == -ECANCELED && strstr(r.error, "the test ends it"),
+       "stage %s: an abort ends what waits in streams", stage);
+    diag("%d %s", r.err, r.error);
+    run(&c, streamed, "1", &apart, &r); /* or they wait for each other, each in another stream */
+    ok(r.err == -EPROTO || (r.err == -ETIMEDOUT && !strcmp(stage, "3")),
+       "stage %s: ranks that go apart hear so", stage);
+    diag("%d %s", r.err, r.error);
+}
+
+int main(void)
+{
+    static const struct config more[] = {
+        {"3", "3", "micro", 2, TOY_TIED | TOY_RECOMPUTE, ZERO_F32, NULL, NULL},
+        {"3", "3", "boundary", 3, TOY_PERSISTENT | TOY_FROZEN, ZERO_BF16, NULL, NULL},
+        {"2", "3", "micro", 3, TOY_TIED, ZERO_BF16, "bucket_bytes", "4K"},
+        {"1", "3", "boundary", 2, TOY_UNUSED, ZERO_BF16, NULL, NULL},
+        {"3", "1", "auto", 2, TOY_STREAM | TOY_EVAL, ZERO_BF16, "prefetch_bytes", "8K"},
+        {"3", "1", "auto", 2, 0, ZERO_F32, "prefetch_bytes", "0"},
+        {"1", "1", "auto", 3, TOY_STREAM | TOY_TIED, ZERO_F32, NULL, NULL},
+        {"3", "1", "auto", 3, TOY_STREAM | TOY_RECOMPUTE | TOY_EVAL, ZERO_BF16, "map", "1"},
+        {"3", "1", "auto", 2, TOY_REORDER, ZERO_BF16, NULL, NULL},
+        {"2", "3", "micro", 2, TOY_REORDER | TOY_STREAM | TOY_ANNOUNCE, ZERO_F32, NULL, NULL},
+        {"3", "1", "auto", 2, TOY_SKIP, ZERO_BF16, NULL, NULL},
+        {"3", "1", "auto", 2, TOY_NAN, ZERO_F16, NULL, NULL},
+        {"2", "1", "auto", 2, 0, ZERO_BF16, "offload", "optimizer:cpu"},
+        {"3", "1", "auto", 2, TOY_STREAM, ZERO_BF16, "offload", "optimizer:cpu,parameters:cpu"},
+        {"2", "1", "auto", 2, TOY_ACTIVATIONS | TOY_STREAM, ZERO_F32, "offload", "activations:cpu"},
+    };
+    static const char *const stages[] = {"0", "1", "2", "3"};
+    const char *build = getenv("ZERO_TEST_BUILD");
+
+    alarm(240);
+    snprintf(streamed, sizeof streamed, "%s/tests/plugin/.libs/zero-comm-streamed.so",
+             build ? build : ".");
+    snprintf(shm, sizeof shm, "%s/.libs/zero-comm-shm.so", build ? build : ".");
+    for (int i = 0; i < 4; i++)
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            struct config c = {stages[i], "1", "auto", ranks, 0, ZERO_BF16, NULL, NULL};
+            same(&c);
+            c.flags = TOY_STREAM;
+            same(&c);
+        }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        same(&more[i]);
+    same(&crowded);
+    failures("3");
+    failures("1");
+    done();
+}
