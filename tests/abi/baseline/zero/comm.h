@@ -96,8 +96,9 @@ enum zero_comm_cap {
     ZERO_COMM_STREAM = 1u << 0,
     /**
      * Sums are exactly as struct zero_coll prescribes. Without it only the order of additions may
-     * differ, for which the user asks with ZERO_NUMERICS=relaxed: the same call gives the same bits
-     * again, and an all_reduce the same on all ranks.
+     * differ, and scale may multiply each addend, for which the user asks with
+     * ZERO_NUMERICS=relaxed: the same call gives the same bits again, and an all_reduce the same on
+     * all ranks.
      */
     ZERO_COMM_ORDERED = 1u << 1,
     ZERO_COMM_MAP = 1u << 2, /**< map() can lay peers' memory side by side */
@@ -107,6 +108,11 @@ enum zero_comm_cap {
      * evaluation. */
     ZERO_COMM_FINGERPRINT = 1u << 4,
     ZERO_COMM_NETWORK = 1u << 5, /**< reaches ranks on other hosts from here */
+    /**
+     * abort() ends what this rank has posted, and peers hear nothing of it: libzero tells them, and
+     * they abort in turn. Since minor 3.
+     */
+    ZERO_COMM_LOCAL_ABORT = 1u << 6,
 };
 
 /** What a plugin can do; filled by probe(). */
@@ -234,7 +240,9 @@ struct zero_comm_ops {
     /**
      * Posts n collectives as one batch, all or none: -EAGAIN when there is no room now (see
      * max_inflight). stream NULL: the sources are ready now, completion by progress(). Not NULL
-     * (STREAM only): ordered in the stream, no completion, failures by error(). A completion
+     * (STREAM only): ordered in the stream, no completion, failures by error(); after -EAGAIN the
+     * same batch comes again before any other on this communicator, part of it may be on the stream
+     * already, and progress() returns when it is worth a try. A completion
      * means that the destination is ready *and* that every peer is done with this rank's source;
      * a stream goes on when both are so, or after a failure, which error() then tells already.
      */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts: the libraries, the device's CUDA context, meeting the other ranks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../common/oob.h"
+#include "../common/open.h"
+#include "nccl.h"
+
+/* What a rank calls, before what it has to say. */
+struct meeting {
+    char call[16];
+    int64_t err;
+};
+
+/* What all ranks must have alike. */
+struct likeness {
+    uint64_t staging_bytes;
+    int64_t version;
+};
+
+int nccl_enter(struct zero_comm_ctx *ctx)
+{
+    int r = ctx->cuda.CtxPushCurrent(ctx->context);
+
+    if (r != CUDA_OK)
+        return cuda_fail(&ctx->voice, &ctx->cuda, r, "the device's context cannot be made current");
+    pthread_mutex_lock(&ctx->lock);
+    return 0;
+}
+
+void nccl_leave(struct zero_comm_ctx *ctx)
+{
+    cuda_context old;
+
+    pthread_mutex_unlock(&ctx->lock);
+    ctx->cuda.CtxPopCurrent(&old);
+}
+
+/* What the others call and how they fare; `all` are `ranks` records of `stride` bytes. */
+static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, char *all,
+                         size_t stride)
+{
+    struct meeting theirs;
+
+    for (int32_t p = 0; p < ctx->ranks; p++) {
+        memcpy(&theirs, all + (size_t)p * stride, sizeof theirs);
+        theirs.call[sizeof theirs.call - 1] = 0;
+        if (strcmp(theirs.call, call) != 0)
+            return zero__say(&ctx->voice, -EPROTO, "rank %d calls %s, and rank %d %s", ctx->rank,
+                             call, p, theirs.call);
+    }
+    for (int32_t p = 0; p < ctx->ranks && !err; p++) {
+        memcpy(&theirs, all + (size_t)p * stride, sizeof theirs);
+        if (theirs.err)
+            return zero__say(&ctx->voice, theirs.err < 0 ? (int)theirs.err : -EPROTO,
+                             "%s failed on rank %d, which says why", call, p);
+    }
+    return err;
+}
+
+int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *mine,
+              uint32_t bytes, void *out)
+{
+    size_t stride = sizeof(struct meeting) + bytes;
+    char *all = calloc((size_t)ctx->ranks + 1, stride), *own = all + (size_t)ctx->ranks * stride;
+    struct meeting m = {.err = err};
+    int failed;
+
+    if (!all)
+        return zero__say(&ctx->voice, -ENOMEM, "%s: no memory to hear of %d ranks", call,
+                         ctx->ranks);
+    strncpy(m.call, call, sizeof m.call - 1);
+    memcpy(own, &m, sizeof m);
+    if (bytes)
+        memcpy(own + sizeof m, mine, bytes);
+    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), call, own,
+                              (uint32_t)stride, all);
+    if (!failed)
+        failed = meeting_judge(ctx, call, err, all, stride);
+    for (int32_t p = 0; p < ctx->ranks && !failed && bytes; p++)
+        memcpy((char *)out + (size_t)p * bytes, all + (size_t)p * stride + sizeof m, bytes);
+    free(all);
+    return err ? err : failed;
+}
+
+static int device_take(const struct zero_comm_open *params, struct zero_comm_ctx *ctx)
+{
+    struct zero_device_info info = {.size = sizeof info};
+    int err;
+
+    ctx->ops = zero__open_device(params, &ctx->dev);
+    if (!ctx->ops)
+        return zero__say(&ctx->voice, -ENODEV,
+                         "NCCL works on the memory of a GPU, and no device was given: choose "
+                         "another transport with ZERO_COMM");
+    err = ctx->ops->info(ctx->dev, &info);
+    if (err)
+        return err;
+    if (info.mem != NCCL_MEMORY)
+        return zero__say(&ctx->voice, -ENOTSUP,
+                         "NCCL works on the memory of a GPU, and the device that was chosen has "
+                         "another: choose another transport with ZERO_COMM");
+    return 0;
+}
+
+/* The device's CUDA context is that of a stream of it. */
+static int device_find(struct zero_comm_ctx *ctx)
+{
+    cuda_context current;
+    void *stream;
+    int err = ctx->ops->stream_create(ctx->dev, NCCL_NAME, &stream), r;
+
+    if (err)
+        return err;
+    r = ctx->cuda.StreamGetCtx(stream, &current);
+    ctx->ops->stream_destroy(ctx->dev, stream);
+    if (r == CUDA_OK)
+        r = ctx->cuda.CtxPushCurrent(current);
+    if (r != CUDA_OK)
+        return cuda_fail(&ctx->voice, &ctx->cuda, r, "the device's stream is none of CUDA's");
+    r = ctx->cuda.CtxGetDevice(&ctx->device);
+    ctx->cuda.CtxPopCurrent(&current);
+    if (r == CUDA_OK)
+        r = ctx->cuda.DevicePrimaryCtxRetain(&ctx->context, ctx->device);
+    if (r != CUDA_OK)
+        return cuda_fail(&ctx->voice, &ctx->cuda, r, "the device's primary context cannot be had");
+    ctx->retained = true;
+    return 0;
+}
+
+static int settings(struct zero_comm_ctx *ctx)
+{
+    const struct zero_host *host = ctx->voice.host;
+    const char *text = host->param(host->ctx, NCCL_NAME, "nccl_register", "1",
+                                   "Register the memory of the plan with NCCL where it can (2.19); "
+                                   "0: do not");
+    const char *bytes = host->param(host->ctx, NCCL_NAME, "nccl_staging", "16777216",
+                                    "Bytes of each of the two buffers of a communicator through "
+                                    "which sums of bf16 and fp16 go");
+    char *end;
+
+    ctx->staging_bytes = strtoull(bytes, &end, 10) / 64 * 64;
+    if (*end || ctx->staging_bytes < 65536 || ctx->staging_bytes > UINT64_C(1) << 40)
+        return zero__say(&ctx->voice, -EINVAL,
+                         "ZERO_NCCL_STAGING is \"%s\": a number of bytes from 65536 on is wanted",
+                         bytes);
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return zero__say(&ctx->voice, -EINVAL, "ZERO_NCCL_REGISTER is \"%s\": give 0 or 1", text);
+    ctx->registers = *text == '1';
+    return 0;
+}
+
+/* What this rank needs, without the others. */
+static int prepare(const struct zero_comm_open *params, struct zero_comm_ctx *ctx)
+{
+    int err = settings(ctx);
+
+    if (!err)
+        err = cuda_load(params->host, &ctx->cuda);
+    if (!err)
+        err = nccl_load(params->host, &ctx->nccl);
+    if (!err)
+        err = device_take(params, ctx);
+    if (!err)
+        err = device_find(ctx);
+    return err ? err : nccl_ender_start(ctx);
+}
+
+/* Ranks that cut sums into other pieces would wait for each other for ever. */
+static int compare(struct zero_comm_ctx *ctx, const struct likeness *all)
+{
+    for (int32_t p = 1; p < ctx->ranks; p++) {
+        if (all[p].staging_bytes != all->staging_bytes)
+            return zero__say(&ctx->voice, -EPROTO,
+                             "ZERO_NCCL_STAGING is %llu on rank %d and %llu on rank 0: give all "
+                             "ranks the same",
+                             (unsigned long long)all[p].staging_bytes, p,
+                             (unsigned long long)all->staging_bytes);
+        if (all[p].version != all->version)
+            return zero__say(&ctx->voice, -EPROTO,
+                             "NCCL's version is %lld on rank %d and %lld on rank 0: install the "
+                             "same on all hosts",
+                             (long long)all[p].version, p, (long long)all->version);
+    }
+    return 0;
+}
+
+static int join(struct zero_comm_ctx *ctx, int err)
+{
+    struct likeness mine = {ctx->staging_bytes, ctx->nccl.version};
+    struct likeness *all = calloc((size_t)ctx->ranks, sizeof *all);
+
+    if (!all && !err)
+        err = zero__say(&ctx->voice, -ENOMEM, "no memory to compare %d ranks", ctx->ranks);
+    err = nccl_meet(ctx, "open", err, &mine, all ? sizeof mine : 0, all);
+    if (!err)
+        err = compare(ctx, all);
+    free(all);
+    return err;
+}
+
+static void context_free(struct zero_comm_ctx *ctx)
+{
+    if (ctx->retained)
+        ctx->cuda.DevicePrimaryCtxRelease(ctx->device);
+    pthread_cond_destroy(&ctx->work);
+    pthread_cond_destroy(&ctx->moved);
+    pthread_mutex_destroy(&ctx->lock);
+    free(ctx);
+}
+
+static void conds_init(struct zero_comm_ctx *ctx)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&ctx->work, &attr);
+    pthread_cond_init(&ctx->moved, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    const struct zero__voice v = {params->host, NCCL_NAME};
+    struct zero_comm_ctx *ctx;
+    int err = zero__oob_check(&v, params->oob, NCCL_RANKS);
+
+    if (err)
+        return err;
+    ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return zero__say(&v, -ENOMEM, "no memory for a context");
+    ctx->voice = v;
+    ctx->oob = params->oob;
+    ctx->rank = params->oob->rank;
+    ctx->ranks = params->oob->ranks;
+    ctx->timeout_ns = params->timeout_ns;
+    pthread_mutex_init(&ctx->lock, NULL);
+    conds_init(ctx);
+    err = join(ctx, prepare(params, ctx));
+    if (err) {
+        nccl_ender_stop(ctx);
+        context_free(ctx);
+        return err;
+    }
+    *out = ctx;
+    return 0;
+}
+
+int nccl_close(struct zero_comm_ctx *ctx)
+{
+    while (ctx->comms)
+        nccl_comm_close(ctx->comms);
+    while (ctx->mrs)
+        nccl_unreg(ctx, ctx->mrs);
+    if (!nccl_ender_stop(ctx))
+        return zero__say(&ctx->voice, -ETIMEDOUT,
+                         "close: NCCL does not end a communicator within %g s; what it holds is "
+                         "left to the end of the process",
+                         (double)ctx->timeout_ns * 1e-9);
+    context_free(ctx);
+    return 0;
+}
+
+int nccl_wake(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->woken, 1);
+    zero__bell_ring(&ctx->bell);
+    return 0;
+}

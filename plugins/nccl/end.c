@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How NCCL's communicators end: those that failed, and all after an abort, by ncclCommAbort(),
+ * which lets go of the streams; others are finalized, which may wait for what peers still read, and
+ * destroyed. A thread does both, since both may take their time; it takes the handle away from
+ * whoever calls with it. An error is noted before, because a stream goes on as soon as NCCL lets go
+ * of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nccl.h"
+
+#define LOOK_NS 100000000 /* for an abort whose signal went unheard */
+#define POLL_NS 1000000
+
+int nccl_comm_fail(struct zero_comm *comm, int err, const char *why)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+
+    if (!atomic_load(&comm->err)) {
+        snprintf(comm->why, sizeof comm->why, "%s", why);
+        atomic_store(&comm->err, err);
+    }
+    pthread_cond_signal(&ctx->work);
+    return zero__say(&ctx->voice, atomic_load(&comm->err), "%s", comm->why);
+}
+
+/* The lock is held. */
+static void end_begin(struct zero_comm *comm, bool broken)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct nccl_end *end = comm->end;
+
+    end->nccl = comm->nccl;
+    end->broken = broken;
+    end->until = zero__until_ns(ctx->timeout_ns);
+    end->next = ctx->ends;
+    ctx->ends = end;
+    comm->nccl = NULL;
+    pthread_cond_signal(&ctx->work);
+}
+
+static void end_remove(struct zero_comm_ctx *ctx, struct nccl_end *end)
+{
+    for (struct nccl_end **at = &ctx->ends; *at; at = &(*at)->next)
+        if (*at == end) {
+            *at = end->next;
+            break;
+        }
+    free(end);
+}
+
+/* The handle is the thread's alone: nobody waits for the lock meanwhile. */
+static void end_call(struct zero_comm_ctx *ctx, struct nccl_end *end)
+{
+    bool broken = end->broken;
+    int r;
+
+    pthread_mutex_unlock(&ctx->lock);
+    r = broken ? ctx->nccl.CommAbort(end->nccl) : ctx->nccl.CommDestroy(end->nccl);
+    if (r != NCCL_OK && r != NCCL_IN_PROGRESS)
+        zero__tell(&ctx->voice, ZERO_LOG_WARN, "a communicator of NCCL's does not end well: %s",
+                   ctx->nccl.GetErrorString(r));
+    pthread_mutex_lock(&ctx->lock);
+    end->over = true;
+    if (end->orphan)
+        end_remove(ctx, end);
+    pthread_cond_broadcast(&ctx->moved);
+    zero__bell_ring(&ctx->bell);
+}
+
+/* May it be destroyed now? Finalizing goes on by itself. */
+static bool is_final(struct zero_comm_ctx *ctx, struct nccl_end *end)
+{
+    int r = NCCL_OK, state = NCCL_OK;
+
+    if (!end->finalizing) {
+        r = ctx->nccl.CommFinalize(end->nccl);
+        end->finalizing = true;
+    }
+    if (r == NCCL_OK || r == NCCL_IN_PROGRESS)
+        r = ctx->nccl.CommGetAsyncError(end->nccl, &state);
+    r = r == NCCL_OK ? state : r;
+    if (r == NCCL_IN_PROGRESS && zero__clock_ns() < end->until)
+        return false;
+    if (r != NCCL_OK)
+        end->broken = true;
+    return true;
+}
+
+/* One step for one handle: 1 something was done, 0 nothing is left, -1 some are still finalizing.
+ */
+static int ender_step(struct zero_comm_ctx *ctx)
+{
+    bool all = atomic_load(&ctx->aborted) != 0;
+    int left = 0;
+
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->nccl && (all || atomic_load(&comm->err)))
+            end_begin(comm, true);
+    for (struct nccl_end *end = ctx->ends; end; end = end->next) {
+        if (end->over)
+            continue;
+        end->broken = end->broken || all;
+        if (end->broken || is_final(ctx, end)) {
+            end_call(ctx, end);
+            return 1;
+        }
+        left = -1;
+    }
+    return left;
+}
+
+static void *ender_main(void *arg)
+{
+    struct zero_comm_ctx *ctx = arg;
+    cuda_context old;
+    int pushed = ctx->cuda.CtxPushCurrent(ctx->context);
+
+    pthread_mutex_lock(&ctx->lock);
+    for (int done = 1; done || !ctx->closing;) {
+        done = ender_step(ctx);
+        if (done > 0 || (!done && ctx->closing))
+            continue;
+        int64_t until = zero__until_ns(done ? POLL_NS : LOOK_NS);
+        struct timespec t = {until / ZERO__SECOND, until % ZERO__SECOND};
+        pthread_cond_timedwait(&ctx->work, &ctx->lock, &t);
+    }
+    ctx->ender_left = true;
+    pthread_cond_broadcast(&ctx->moved);
+    pthread_mutex_unlock(&ctx->lock);
+    if (pushed == CUDA_OK)
+        ctx->cuda.CtxPopCurrent(&old);
+    return NULL;
+}
+
+int nccl_ender_start(struct zero_comm_ctx *ctx)
+{
+    int err = pthread_create(&ctx->ender, NULL, ender_main, ctx);
+
+    if (err)
+        return zero__say(&ctx->voice, -err, "cannot start a thread: %s", strerror(err));
+    ctx->ender_runs = true;
+    return 0;
+}
+
+/* Waits for what the thread tells, until it is so or the time is over. The lock is held. */
+static bool wait_until(struct zero_comm_ctx *ctx, const bool *over, int64_t until)
+{
+    struct timespec t = {until / ZERO__SECOND, until % ZERO__SECOND};
+
+    while (!*over && zero__clock_ns() < until)
+        pthread_cond_timedwait(&ctx->moved, &ctx->lock, &t);
+    return *over;
+}
+
+bool nccl_ender_stop(struct zero_comm_ctx *ctx)
+{
+    bool left;
+
+    if (!ctx->ender_runs)
+        return true;
+    pthread_mutex_lock(&ctx->lock);
+    ctx->closing = true;
+    pthread_cond_signal(&ctx->work);
+    /* What is finalized may take that long, what is aborted then a while more. */
+    left = wait_until(ctx, &ctx->ender_left, zero__until_ns(ctx->timeout_ns + ctx->timeout_ns / 2));
+    pthread_mutex_unlock(&ctx->lock);
+    if (left)
+        pthread_join(ctx->ender, NULL);
+    else
+        pthread_detach(ctx->ender);
+    return left;
+}
+
+bool nccl_comm_end(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct nccl_end *end = comm->end;
+    bool good = true, idle = !comm->launching && !comm->work.active &&
+                             comm->posted == comm->completed && !atomic_load(&comm->err) &&
+                             !atomic_load(&ctx->aborted);
+
+    pthread_mutex_lock(&ctx->lock);
+    for (struct zero_comm **at = &ctx->comms; *at; at = &(*at)->next)
+        if (*at == comm) {
+            *at = comm->next;
+            break;
+        }
+    if (comm->nccl)
+        end_begin(comm, !idle);
+    if (!end->nccl) /* never made */
+        end->over = true;
+    if (end->broken) /* its streams may still run */
+        good = wait_until(ctx, &end->over, zero__until_ns(ctx->timeout_ns));
+    if (end->over)
+        end_remove(ctx, end);
+    else
+        end->orphan = true;
+    pthread_mutex_unlock(&ctx->lock);
+    return good;
+}
+
+/* No lock: whoever holds it may wait for room in a stream. A signal that goes unheard is late. */
+int nccl_abort(struct zero_comm_ctx *ctx)
+{
+    atomic_store(&ctx->aborted, 1);
+    pthread_cond_signal(&ctx->work);
+    zero__bell_ring(&ctx->bell);
+    return 0;
+}

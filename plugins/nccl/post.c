@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting. What has a stream of the caller's is put on it by and by, while NCCL's thread is at work
+ * for what is before it; what has none waits in a ring for the communicator's own stream.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nccl.h"
+
+static int slice_check(struct zero_comm *comm, const struct zero_coll *c,
+                       const struct zero_slice *s)
+{
+    const struct zero__voice *v = &comm->ctx->voice;
+
+    if (s->len == 0)
+        return 0;
+    if (!s->mr->exchanged)
+        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero__coll_name(c->kind));
+    if (s->off > s->mr->bytes || s->len > s->mr->bytes - s->off)
+        return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
+                         zero__coll_name(c->kind), (unsigned long long)s->off,
+                         (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
+    return 0;
+}
+
+static int coll_check(struct zero_comm *comm, const struct zero_coll *c)
+{
+    const struct zero__voice *v = &comm->ctx->voice;
+    int err = zero__coll_check(v, c, comm->rank, comm->ranks);
+
+    if (!err && zero__coll_reduces(c->kind) && c->redop != ZERO_SUM)
+        err =
+            zero__say(v, -ENOTSUP, "%s: NCCL passes over NaNs in a maximum: only sums are offered",
+                      zero__coll_name(c->kind));
+    if (!err)
+        err = slice_check(comm, c, &c->src);
+    if (!err)
+        err = slice_check(comm, c, &c->dst);
+    return err ? err
+               : zero__coll_check_overlap(v, c, comm->rank, nccl_at(&c->src), nccl_at(&c->dst));
+}
+
+/* ---- Calls of NCCL ----------------------------------------------------------------------------
+ */
+
+static int type_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case ZERO_F32:
+        return NCCL_F32;
+    case ZERO_F64:
+        return NCCL_F64;
+    case ZERO_I32:
+        return NCCL_I32;
+    case ZERO_I64:
+        return NCCL_I64;
+    default:
+        return NCCL_U8;
+    }
+}
+
+static int sum(struct zero_comm *comm, const struct zero_coll *c, void *stream)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    int type = type_of(c->src_dtype), op;
+    int r = nccl_redop(comm, type, c->scale, &op);
+
+    if (r != NCCL_OK)
+        return r;
+    if (c->kind == ZERO_ALL_REDUCE)
+        return ctx->nccl.AllReduce(nccl_at(&c->src), nccl_at(&c->dst), c->count, type, op,
+                                   comm->nccl, stream);
+    return ctx->nccl.ReduceScatter(nccl_at(&c->src), nccl_at(&c->dst), c->count, type, op,
+                                   comm->nccl, stream);
+}
+
+/* Moves bytes, or sums in the type that they have. */
+static int call(struct zero_comm *comm, const struct zero_coll *c, void *stream)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    uint64_t bytes = c->count * zero_dtype_bytes(c->src_dtype);
+    char *at;
+
+    if (c->kind == ZERO_BARRIER)
+        return ctx->nccl.AllReduce(comm->token, comm->token, 1, NCCL_I32, NCCL_SUM, comm->nccl,
+                                   stream);
+    if (c->count == 0)
+        return NCCL_OK;
+    switch (c->kind) {
+    case ZERO_ALL_GATHER:
+        return ctx->nccl.AllGather(nccl_at(&c->src), nccl_at(&c->dst), bytes, NCCL_U8, comm->nccl,
+                                   stream);
+    case ZERO_BROADCAST:
+        at = nccl_at(comm->rank == c->root ? &c->src : &c->dst);
+        return ctx->nccl.Broadcast(at, at, bytes, NCCL_U8, c->root, comm->nccl, stream);
+    default:
+        return sum(comm, c, stream);
+    }
+}
+
+/* What follows one another and needs nothing but NCCL, as one launch. */
+static int launch_run(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct nccl_work *w = &comm->work;
+    const char *doing = zero__coll_name(w->colls[w->at].kind);
+    int r = ctx->nccl.GroupStart(), end;
+
+    if (r != NCCL_OK)
+        return nccl_called(comm, r, doing);
+    while (w->at < w->n && !nccl_sum_is_staged(&w->colls[w->at]) && r == NCCL_OK)
+        r = call(comm, &w->colls[w->at++], w->stream);
+    end = ctx->nccl.GroupEnd(); /* always: the group is the thread's */
+    return nccl_called(comm, r == NCCL_OK ? end : r, doing);
+}
+
+/* Part of the batch may be on its stream: nothing more can follow in order. */
+static int give_up(struct zero_comm *comm, int err)
+{
+    char text[NCCL_TEXT];
+
+    if (atomic_load(&comm->err) || atomic_load(&comm->ctx->aborted))
+        return err;
+    snprintf(text, sizeof text, "%s: the device does not take its part of it (%s)", comm->doing,
+             strerror(-err));
+    return nccl_comm_fail(comm, err, text);
+}
+
+int nccl_advance(struct zero_comm *comm)
+{
+    struct nccl_work *w = &comm->work;
+    int err = nccl_settle(comm);
+
+    while (!err && w->at < w->n) {
+        const struct zero_coll *c = &w->colls[w->at];
+        if (nccl_sum_is_staged(c)) {
+            err = nccl_sum_step(comm, c);
+            w->at += err == 1;
+            err = err == 1 ? 0 : err;
+        } else {
+            err = launch_run(comm);
+        }
+        if (!err)
+            err = nccl_settle(comm);
+    }
+    if (err != -EAGAIN)
+        w->active = false;
+    return err && err != -EAGAIN ? give_up(comm, err) : err;
+}
+
+/* ---- The own stream ---------------------------------------------------------------------------
+ */
+
+static int own_make(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    int err = comm->stream ? 0 : ctx->ops->stream_create(ctx->dev, NCCL_NAME, &comm->stream);
+
+    for (uint32_t i = 0; i < NCCL_INFLIGHT && !err; i++)
+        if (!comm->ring[i].event)
+            err = ctx->ops->event_create(ctx->dev, &comm->ring[i].event);
+    return err;
+}
+
+int nccl_begin(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    struct nccl_work *w = &comm->work;
+    int err = 0;
+
+    while (comm->begun != comm->posted && !err) {
+        struct nccl_entry *e = &comm->ring[comm->begun % NCCL_INFLIGHT];
+        if (w->active && w->stream != comm->stream) /* a batch of the caller's is before it */
+            return -EAGAIN;
+        if (!w->active)
+            *w = (struct nccl_work){.active = true, .n = 1, .stream = comm->stream};
+        w->colls = &e->coll;
+        err = nccl_advance(comm);
+        if (!err)
+            err = ctx->ops->event_record(ctx->dev, e->event, comm->stream);
+        if (err && err != -EAGAIN)
+            return give_up(comm, err);
+        comm->begun += !err;
+    }
+    return err;
+}
+
+static int post_own(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
+{
+    int err;
+
+    if (n > NCCL_INFLIGHT)
+        return zero__say(&comm->ctx->voice, -EINVAL, "a batch of %u is larger than %u", n,
+                         NCCL_INFLIGHT);
+    if (n > NCCL_INFLIGHT - (comm->posted - comm->completed))
+        return -EAGAIN;
+    err = own_make(comm);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < n; i++)
+        comm->ring[(comm->posted + i) % NCCL_INFLIGHT].coll = colls[i];
+    comm->posted += n;
+    err = nccl_begin(comm);
+    return err == -EAGAIN || atomic_load(&comm->err) ? 0 : err; /* completions tell */
+}
+
+/* ---- Streams of the caller's ------------------------------------------------------------------
+ */
+
+static int post_in(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
+{
+    struct nccl_work *w = &comm->work;
+    int err = nccl_begin(comm);
+
+    if (err)
+        return err;
+    if (!w->active)
+        *w = (struct nccl_work){.active = true, .n = n, .stream = stream};
+    else if (w->n != n || w->stream != stream)
+        return zero__say(&comm->ctx->voice, -EINVAL,
+                         "another batch is not on its stream yet: post it again before others");
+    w->colls = colls;
+    err = nccl_advance(comm);
+    for (uint32_t i = 0; i < n && !err; i++)
+        comm->wire += zero__coll_wire(&colls[i], comm->rank, comm->ranks);
+    return err;
+}
+
+int nccl_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
+{
+    int err = nccl_enter(comm->ctx);
+
+    if (err)
+        return err;
+    err = nccl_settle(comm);
+    if (err == -EAGAIN)
+        err = 0;
+    for (uint32_t i = 0; i < n && !err; i++)
+        err = coll_check(comm, &colls[i]);
+    if (!err && n)
+        err = stream ? post_in(comm, colls, n, stream) : post_own(comm, colls, n);
+    nccl_leave(comm->ctx);
+    return err;
+}
