@@ -38,6 +38,8 @@ none 'the core includes no header of a back end' "$(includes core |
 outside='
     $2 == "<" || $3 == "config.h" { next }
     $3 !~ /\// { next }
+    $1 ~ /^plugins\/cuda\/[^\/]+:/ && $3 ~ /^kernel\/[^\/]+$/ { next }
+    $1 ~ /^plugins\/cuda\/kernel\// && $3 ~ /^\.\.\/\.\.\/common\/[^\/]+$/ { next }
     $1 ~ /^plugins\/common\/p2p\// && $3 ~ /^\.\.\/[^\/]+$/ { next }
     shared != "" && $3 ~ shared { next }
     { print $1 ": \"" $3 "\"" }'

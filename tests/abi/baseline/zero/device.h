@@ -5,8 +5,9 @@
  *
  * A stream is the device's native handle (`void *`), so that an application's own stream passes
  * straight through. Work on a stream runs in order; streams run at once; only events order them.
- * Entries may be called from any thread. Only alloc, release, stream_sync and close may block; an
- * entry that enqueues waits for room when a stream is full, at most the device's timeout.
+ * Entries may be called from any thread. Only alloc, release, stream_sync and close may block, and
+ * what says so below; an entry that enqueues waits for room when a stream is full, at most the
+ * device's timeout.
  * Returns 0 or a negative errno, after zero_host.fail() said what and why.
  */
 #ifndef ZERO_DEVICE_H
@@ -19,7 +20,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 3
+#define ZERO_DEVICE_MINOR 4
 
 struct zero_device;
 
@@ -208,6 +209,15 @@ struct zero_device_open {
     void *notify_arg;
 };
 
+/** How another process finds memory of a device; filled by share(). */
+struct zero_device_share {
+    size_t size;    /**< set by the caller */
+    uint32_t how;   /**< the plugin's own */
+    int32_t fd;     /**< a descriptor that goes with it, by the number of who has it; -1: none */
+    uint64_t bytes; /**< that attach() makes visible, at least those of the memory */
+    uint8_t handle[64];
+};
+
 /** The table. Entries marked (optional) may be NULL. */
 struct zero_device_ops {
     size_t size;
@@ -254,6 +264,29 @@ struct zero_device_ops {
      */
     int (*touch)(struct zero_device *dev, void *stream, const void *base, uint64_t bytes,
                  uint32_t write, const char *what);
+
+    /* Since minor 4. */
+
+    /**
+     * (optional) Memory of the device's own kind, all of what alloc() gave, becomes `more` bytes
+     * longer where it is, by zeros; what works on it goes on. It is released by its new length.
+     * -ENOSPC: not here, but elsewhere; -ENOTSUP: never. May block.
+     */
+    int (*grow)(struct zero_device *dev, void *base, uint64_t bytes, uint64_t more);
+    /**
+     * (optional) Makes memory of the host's, which the caller keeps until unpin(), as good as
+     * ZERO_MEM_PINNED for copies. May block.
+     */
+    int (*pin)(struct zero_device *dev, void *base, uint64_t bytes);
+    int (*unpin)(struct zero_device *dev, void *base, uint64_t bytes);
+    /**
+     * (optional) Says how another process on this machine finds memory that alloc() gave. The
+     * caller passes that on, and closes the descriptor. attach() gives an address of it there, for
+     * copies and kernels of this device; its owner keeps it until detach(). May block.
+     */
+    int (*share)(struct zero_device *dev, const void *base, struct zero_device_share *share);
+    int (*attach)(struct zero_device *dev, const struct zero_device_share *share, void **base);
+    int (*detach)(struct zero_device *dev, void *base);
 };
 
 #ifdef __cplusplus

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams, and what is enqueued on them but kernels. */
+#include "cuda.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "../common/bell.h"
+
+#define PAUSE_MIN_NS 10000
+#define PAUSE_MAX_NS 1000000
+
+/* A bell that nobody uses, or room for one; lock held. */
+static struct cuda_bell *bell_free(struct zero_device *dev)
+{
+    for (uint32_t i = 0; i < dev->n_bells; i++)
+        if (!dev->bells[i].of)
+            return &dev->bells[i];
+    if (dev->n_bells == CUDA_BELLS)
+        return NULL;
+    dev->bells[dev->n_bells] = (struct cuda_bell){0};
+    return &dev->bells[dev->n_bells++];
+}
+
+/* The context is current. */
+static int create(struct zero_device *dev, const char *name, struct cuda_stream **stream)
+{
+    struct cuda_bell *bell;
+    int err = 0, result = 0;
+
+    pthread_mutex_lock(&dev->lock);
+    bell = bell_free(dev);
+    if (bell && dev->notify && !bell->stream)
+        result = dev->driver.stream_create(&bell->stream, CUDA_STREAM_NON_BLOCKING);
+    if (bell && !result)
+        result = dev->driver.stream_create(&bell->of, CUDA_STREAM_NON_BLOCKING);
+    if (bell && !result) {
+        bell->own = true;
+        *stream = bell->of;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (!bell)
+        err = zero__say(&dev->voice, -ENOSPC, "stream %s: there are %d streams already", name,
+                        CUDA_BELLS);
+    return err ? err : zero__cuda_check(dev, result, "stream %s", name);
+}
+
+int zero__cuda_stream_create(struct zero_device *dev, const char *name, void **stream)
+{
+    struct cuda_stream *s = NULL;
+    int err = zero__cuda_enter(dev);
+
+    if (err)
+        return err;
+    err = create(dev, name, &s);
+    zero__cuda_leave(dev);
+    if (!err)
+        *stream = s;
+    return err;
+}
+
+/* Its bell may still have to ring, and stays for another stream. */
+int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
+{
+    struct cuda_bell *bell = NULL;
+    int err = zero__cuda_enter_to_end(dev);
+
+    if (err)
+        return err;
+    pthread_mutex_lock(&dev->lock);
+    for (uint32_t i = 0; i < dev->n_bells && stream && !bell; i++)
+        if (dev->bells[i].own && dev->bells[i].of == stream)
+            bell = &dev->bells[i];
+    if (bell) {
+        bell->of = NULL;
+        bell->own = false;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    /* The driver ends what is still enqueued before it frees it. */
+    if (!bell)
+        err = zero__say(&dev->voice, -EINVAL, "%p is not a stream of this device", stream);
+    else
+        err = zero__cuda_check(dev, dev->driver.stream_destroy(stream), "destroying a stream");
+    zero__cuda_leave(dev);
+    return err;
+}
+
+/*
+ * Memory goes when a stream has ended, so an answer that is neither yes nor no, and does not end
+ * the context, is asked for once more.
+ */
+int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_t timeout_ns,
+                     const char *what)
+{
+    int64_t until = zero__until_ns(timeout_ns);
+    struct timespec pause = {0, PAUSE_MIN_NS};
+    int result, doubts = 0;
+
+    while ((result = dev->driver.stream_query(stream)) == CUDA_NOT_READY ||
+           (result && !zero__cuda_sticks(result) && !doubts++)) {
+        if (zero__clock_ns() >= until)
+            return zero__say(&dev->voice, -ETIMEDOUT, "%s: not done after %g s (ZERO_TIMEOUT)",
+                             what, (double)timeout_ns / 1e9);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < PAUSE_MAX_NS)
+            pause.tv_nsec *= 2;
+    }
+    return zero__cuda_check(dev, result, "%s", what);
+}
+
+int zero__cuda_stream_sync(struct zero_device *dev, void *stream, int64_t timeout_ns)
+{
+    int err = zero__cuda_enter(dev);
+
+    if (err)
+        return err;
+    err = zero__cuda_drain(dev, stream, timeout_ns, "waiting for a stream");
+    zero__cuda_leave(dev);
+    return err;
+}
+
+int zero__cuda_stream_wait(struct zero_device *dev, void *stream, void *event)
+{
+    int err = zero__cuda_enter(dev);
+
+    if (err)
+        return err;
+    err = zero__cuda_check(dev, dev->driver.stream_wait(stream, event, 0),
+                           "making a stream wait for an event");
+    zero__cuda_leave(dev);
+    return err;
+}
+
+int zero__cuda_copy(struct zero_device *dev, void *dst, const void *src, uint64_t bytes,
+                    void *stream)
+{
+    int err = zero__cuda_enter(dev);
+
+    if (err)
+        return err;
+    if (bytes)
+        err = zero__cuda_check(dev, dev->driver.copy((uintptr_t)dst, (uintptr_t)src, bytes, stream),
+                               "copying %llu bytes from %p to %p", (unsigned long long)bytes, src,
+                               dst);
+    if (!err)
+        atomic_fetch_add_explicit(&dev->copied, bytes, memory_order_relaxed);
+    zero__cuda_leave(dev);
+    return err;
+}
+
+int zero__cuda_call(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *stream)
+{
+    int err = zero__cuda_enter(dev);
+
+    if (err)
+        return err;
+    err = zero__cuda_check(dev, dev->driver.call(stream, fn, arg), "enqueueing a function");
+    zero__cuda_leave(dev);
+    return err;
+}
