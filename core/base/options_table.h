@@ -30,6 +30,9 @@ ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
 ZERO__OPTION(MAP, map, BOOL, "1", "", "Sharding",
              "Map the ranks' shards side by side in stage 3 instead of gathering copies, where the "
              "transport can and shards are whole pages")
+ZERO__OPTION(RELAY_BYTES, relay_bytes, BYTES, "4M", "[4K,256M]", "Sharding",
+             "Size of the pieces in which collectives go through memory of the host, where the "
+             "transport cannot take that of the device; a rank has six of them")
 ZERO__OPTION(PERSISTENT_BYTES, persistent_bytes, BYTES, "0", "[0,]", "Sharding",
              "Parameters up to this size are never sharded")
 ZERO__OPTION(PERSISTENT_CAP_BYTES, persistent_cap_bytes, BYTES, "64M", "[0,]", "Sharding",
@@ -91,7 +94,10 @@ ZERO__OPTION(JOIN_TIMEOUT, join_timeout, REAL, "auto", "auto=0 [0.1,86400]", "Ra
 ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "0=0 [0.1,1e9]", "Ranks and devices",
              "Seconds without a sign of life after which a rank counts as stopped; that of rank 0 "
              "counts; 0: none is")
-ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices", "Device that trains")
+ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices",
+             "Device that trains: host, or a device plugin by name or absolute path, cuda for "
+             "example; a number may follow, as in cuda:0, else a rank takes that of its place on "
+             "its host")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
              "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks "
              "that may use them too")

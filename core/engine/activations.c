@@ -195,7 +195,7 @@ int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const voi
     if (from && from != a->now && stream)
         err = rt->dev_ops.copy(rt->dev, a->now, from, bytes, stream);
     else if (from && from != a->now)
-        memmove(a->now, from, bytes);
+        err = zero__device_copy(rt, a->now, from, bytes);
     if (!err)
         a->bytes = bytes;
     return err;

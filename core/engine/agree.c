@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -16,6 +17,8 @@
 
 struct contract {
     uint64_t program, parameters, groups, optimizer;
+    uint32_t device_mem, reserved; /* enum zero_mem */
+    char device[32];
     struct {
         double real;     /* of numbers */
         int64_t integer; /* of choices, too */
@@ -82,6 +85,8 @@ static void contract_fill(const struct zero_runtime *rt, struct contract *c)
     c->parameters = parameters_hash(&rt->model);
     c->groups = groups_hash(&rt->model);
     c->optimizer = rt->optimizer;
+    c->device_mem = rt->device_mem;
+    snprintf(c->device, sizeof c->device, "%.31s", rt->device_name);
     for (uint32_t i = 0; i < ZERO__N_OPTIONS; i++) {
         enum zero__option_id id = (enum zero__option_id)i;
         if (!is_shared(rt->options, i))
@@ -111,6 +116,11 @@ static int compare(const struct zero_runtime *rt, const struct contract *a,
                                 "must train with the same", row.name, b->options[k].text, i,
                                 a->options[k].text);
     }
+    if (a->device_mem != b->device_mem) /* collectives are cut in other ways */
+        return zero__fail(-EPROTO,
+                          "rank %d trains on %.31s and rank 0 on %.31s: all ranks must have "
+                          "devices of one kind (ZERO_DEVICE)",
+                          i, b->device, a->device);
     if (a->optimizer != b->optimizer)
         return zero__fail(-EPROTO,
                           "rank %d has another optimizer than rank 0: zero_set_optimizer() "

@@ -35,6 +35,11 @@ int zero__callback_create(struct zero_runtime *rt)
     if (!rt->callback)
         return zero__fail(-EINVAL, "ZERO_OPTIMIZER is callback, but the program has set none "
                           "with zero_set_optimizer(): choose adamw, adam or sgd");
+    if (!zero__device_is_host(rt))
+        return zero__fail(-ENOTSUP,
+                          "ZERO_OPTIMIZER is callback, which works on memory of the host, and that "
+                          "of device %s is its own: choose adamw, adam or sgd",
+                          rt->device_name);
     if (rt->recipe.state_dtype == ZERO_BF16)
         return zero__fail(-EINVAL, "ZERO_STATE_DTYPE is bf16, and an optimizer by callback has its "
                           "states in fp32: leave it out");

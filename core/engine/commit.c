@@ -52,6 +52,8 @@ static const char *map_obstacle(const struct zero_runtime *rt)
 
     if (rt->recipe.map_bytes > ZERO_BUFFER_ALIGN) /* homes start at multiples of that */
         return "the pages of this machine are too large";
+    if (!zero__device_is_host(rt))
+        return "the device's memory is its own";
     if (!(rt->caps.flags & ZERO_COMM_MAP) || !rt->comm_ops.alloc || !rt->comm_ops.map)
         return "the comm plugin cannot map";
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
@@ -161,18 +163,19 @@ static int arrays_make(struct zero_runtime *rt)
     return zero__deviate_create(rt);
 }
 
-static void scalars_init(struct zero_runtime *rt)
+static int scalars_init(struct zero_runtime *rt)
 {
-    struct zero_scalars *s = (void *)(rt->slabs[SLAB_STATES].base +
-                                      rt->states.buffers[rt->states.scalars].offset);
+    struct zero_scalars s = {.factor = 1, .loss_scale = 1};
     double fixed = zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE);
 
-    *s = (struct zero_scalars){.factor = 1, .loss_scale = 1};
     if (fixed > 0)
-        s->loss_scale = (float)fixed;
+        s.loss_scale = (float)fixed;
     else if (rt->model.train_dtype == ZERO_F16)
-        s->loss_scale = (float)zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE_INIT);
-    rt->last_info.loss_scale = s->loss_scale;
+        s.loss_scale = (float)zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE_INIT);
+    rt->last_info.loss_scale = s.loss_scale;
+    return zero__device_write(
+        rt, rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset, &s,
+        sizeof s);
 }
 
 static int compile(struct zero_runtime *rt)
@@ -229,8 +232,9 @@ int zero_commit(struct zero_runtime *rt)
         goto out;
     rt->body = &rt->programs[0]->bodies[ZERO__UPDATE_BODY];
     rt->body_kind = ZERO__UPDATE_BODY;
-    scalars_init(rt);
-    err = zero__values_init(rt);
+    err = scalars_init(rt);
+    if (!err)
+        err = zero__values_init(rt);
 out:
     if (err) {
         err = zero__runtime_cause(rt, err);

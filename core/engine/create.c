@@ -97,34 +97,6 @@ static int comm_open(struct zero_runtime *rt)
     return err;
 }
 
-static int device_open(struct zero_runtime *rt)
-{
-    const char *name = zero__option_text(rt->options, ZERO__OPT_DEVICE);
-    struct zero__plugin *plugin;
-    uint32_t threads;
-    int err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
-
-    if (!err)
-        err = zero__threads_choose(rt, &threads);
-    if (err)
-        return err;
-    rt->dev_ops = *zero__plugin_device(plugin);
-    struct zero_device_open params = {.size = sizeof params,
-                                      .host = zero__loader_host(rt->loader),
-                                      .threads = threads,
-                                      .timeout_ns = rt->timeout_ns + ZERO__GRACE_NS,
-                                      .notify = zero__progress_wake,
-                                      .notify_arg = rt};
-    err = rt->dev_ops.open(&params, &rt->dev);
-    if (err)
-        return zero__while(err, "device %s", name);
-    err = zero__track_create(rt);
-    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
-        if (zero__queue_is_stream(q))
-            err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);
-    return err;
-}
-
 static int group_default(struct zero_runtime *rt)
 {
     const struct zero__options *o = rt->options;
@@ -170,7 +142,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = zero__loader_create(rt->options, &rt->log, builtins, 1, &rt->loader);
     if (!err)
-        err = device_open(rt);
+        err = zero__device_open(rt);
     if (!err)
         err = comm_open(rt);
     if (!err)
@@ -223,6 +195,8 @@ static void dismantle(struct zero_runtime *rt, int clean)
         if (rt->lanes[q].comm)
             rt->comm_ops.comm_close(rt->lanes[q].comm);
     zero__memory_release(rt, 1);
+    if (rt->dev)
+        zero__reach_close(rt);
     zero__track_free(rt);
     zero__lanes_free(rt);
     /*

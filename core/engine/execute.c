@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/relay.h"
 #include "engine/runtime.h"
 
 static uint32_t slab_of(const struct zero__buffer *f)
@@ -134,10 +135,12 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
         colls = s->raw;
         n = s->n_raw;
     }
+    if (rt->relay)
+        return zero__relay_start(rt, queue, s, colls, n);
     for (uint32_t i = 0; i < n; i++) {
         colls[i].group = queue;
         colls[i].sequence = l->sequence + 1 + i;
-        colls[i].user = zero__user(queue, l->started + 1);
+        colls[i].user = zero__user(queue, l->started + 1, 0);
     }
     s->pending = rt->streamed ? 0 : n; /* of a stream no completion comes but its event */
     s->n_colls = n;

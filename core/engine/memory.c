@@ -2,7 +2,8 @@
 /*
  * The reservation: two slabs in the device tier, one for the states and one for everything
  * transient, from the communication context where it allocates (peers can then reach them), else
- * from the device. The second is replaced when a new program needs more, between steps.
+ * from the device. The second grows or is replaced when a new program needs more, between steps.
+ * Slabs of a device that the context cannot reach are the device's own, and a relay is opened.
  *
  * All ranks decide together, before any of them touches memory, whether the plan fits.
  */
@@ -13,25 +14,41 @@
 
 #include "base/memory_limit.h"
 #include "base/status.h"
+#include "engine/relay.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
 #include "memory/limits.h"
 
 #define DISK_MARGIN 100 /* a hundredth of what is free stays so: others write there, too */
 
-static uint32_t mem_kind(struct zero_runtime *rt)
+static int is_relayed(const struct zero_runtime *rt)
 {
-    (void)rt;
-    return ZERO_MEM_HOST;
+    return !(rt->caps.mem & rt->device_mem);
+}
+
+static int device_alloc(struct zero_runtime *rt, struct slab *s)
+{
+    void *base;
+    int err = rt->dev_ops.alloc(rt->dev, s->bytes, rt->device_mem, &base);
+
+    if (err) {
+        *s = (struct slab){0};
+        return err;
+    }
+    s->base = base;
+    s->mr = base; /* nobody's registration: see zero__relay_address() */
+    return 0;
 }
 
 static int slab_alloc(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 {
-    uint32_t mem = mem_kind(rt);
+    uint32_t mem = rt->device_mem;
     void *base;
     int err;
 
     *s = (struct slab){.bytes = bytes ? bytes : ZERO_BUFFER_ALIGN};
+    if (is_relayed(rt))
+        return device_alloc(rt, s);
     if (rt->comm_ops.alloc) {
         err = rt->comm_ops.alloc(rt->ctx, s->bytes, mem, &base, &s->mr);
         s->from_comm = 1;
@@ -51,9 +68,9 @@ static void slab_close(struct zero_runtime *rt, struct slab *s)
     if (s->from_comm) {
         rt->comm_ops.free(rt->ctx, s->mr);
     } else if (s->base) {
-        if (s->mr)
+        if (s->mr && !is_relayed(rt))
             rt->comm_ops.unreg(rt->ctx, s->mr);
-        rt->dev_ops.release(rt->dev, s->base, s->bytes, mem_kind(rt));
+        rt->dev_ops.release(rt->dev, s->base, s->bytes, rt->device_mem);
     }
     *s = (struct slab){0};
 }
@@ -68,7 +85,22 @@ int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit
     return 0;
 }
 
-static int fits(struct zero_runtime *rt, uint64_t extra)
+/* A device of its own memory has room for so much more. */
+static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uint64_t extra)
+{
+    struct zero_device_info info = {.size = sizeof info};
+    char source[160];
+    int err = zero__device_is_host(rt) || !extra ? 0 : rt->dev_ops.info(rt->dev, &info);
+
+    if (err || zero__device_is_host(rt) || extra <= info.free_bytes / rt->device_sharers)
+        return err;
+    snprintf(source, sizeof source, "device %s (what is free)", rt->device_name);
+    return zero__table_refuse(t, ZERO__T_DEVICE, &rt->recipe, source,
+                              info.free_bytes / rt->device_sharers, rt->device_sharers, 1);
+}
+
+/* device, extra: what is to be had in addition, of the device and of the host. */
+static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
 {
     struct zero__pages_stats pages = {0};
     struct zero__memory_limit limit;
@@ -96,6 +128,11 @@ static int fits(struct zero_runtime *rt, uint64_t extra)
         return zero__table_refuse(&t, ZERO__T_DISK, &rt->recipe, source, room - room / DISK_MARGIN,
                                   sharers, 0);
     }
+    err = fits_device(rt, &t, device);
+    if (err)
+        return err;
+    extra += zero__device_is_host(rt) ? device : 0;
+    extra += is_relayed(rt) && !rt->relay ? zero__relay_bytes(rt) : 0;
     extra += on_disk && !disk->store ? on_disk / ZERO__SUMS_SHARE : 0;
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
@@ -128,7 +165,7 @@ static int verdict(struct zero_runtime *rt, int mine)
 static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 {
     int err = verdict(rt, slab_alloc(rt, s, bytes));
-    if (err)
+    if (err || is_relayed(rt))
         return err;
     err = rt->comm_ops.exchange(rt->ctx, s->mr);
     /* Those that it has waited for would be waited for once more. */
@@ -147,23 +184,35 @@ static int pages_open(struct zero_runtime *rt)
 
     if (!err && dynamic > limit.device_bytes - planned)
         dynamic = limit.device_bytes - planned;
-    if (err || dynamic < ZERO__PAGE_BYTES)
+    if (err || dynamic < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
         return err;
     err = zero__pages_host(-1, 0, dynamic, &backing);
     return err ? err : zero__pages_create(&backing, dynamic, &rt->pages);
 }
 
+/* Collective. */
+static int relay_open(struct zero_runtime *rt)
+{
+    int err = verdict(rt, zero__relay_open(rt));
+
+    if (err)
+        return err;
+    err = zero__relay_exchange(rt);
+    return err == -ETIMEDOUT ? err : verdict(rt, err);
+}
+
 int zero__memory_reserve(struct zero_runtime *rt)
 {
     const uint64_t *states = rt->states.bytes, *transients = rt->programs[0]->transient_bytes;
-    uint64_t extra = states[ZERO__T_DEVICE] + transients[ZERO__T_DEVICE] + states[ZERO__T_CPU] +
-                     transients[ZERO__T_CPU]; /* all of it memory of this machine */
-    int err = verdict(rt, fits(rt, extra));
+    int err = verdict(rt, fits(rt, states[ZERO__T_DEVICE] + transients[ZERO__T_DEVICE],
+                               states[ZERO__T_CPU] + transients[ZERO__T_CPU]));
 
     if (!err)
         err = slab_open(rt, &rt->slabs[SLAB_STATES], states[ZERO__T_DEVICE]);
     if (!err)
         err = slab_open(rt, &rt->slabs[SLAB_TRANSIENTS], transients[ZERO__T_DEVICE]);
+    if (!err && is_relayed(rt))
+        err = relay_open(rt);
     if (!err)
         err = verdict(rt, zero__tiers_open(rt));
     if (!err)
@@ -179,6 +228,23 @@ static uint64_t missing(const struct zero_runtime *rt, uint32_t tier)
     return want > have ? want - have : 0;
 }
 
+/* Collective. What lies there is not kept. */
+static int slab_grow(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
+{
+    int err = -ENOSPC;
+
+    if (is_relayed(rt)) { /* nobody has registered it: it can stay where it is */
+        if (rt->dev_ops.grow)
+            err = rt->dev_ops.grow(rt->dev, s->base, s->bytes, bytes - s->bytes);
+        if (!err)
+            s->bytes = bytes;
+        if (err != -ENOSPC && err != -ENOTSUP)
+            return verdict(rt, err);
+    }
+    slab_close(rt, s);
+    return slab_open(rt, s, bytes);
+}
+
 /*
  * What a rank needs of the host's memory and of the disk differs by pages, since its own parts
  * begin at other places of a page: it may be one rank alone that grows, or cannot.
@@ -190,15 +256,14 @@ int zero__memory_grow(struct zero_runtime *rt)
     int err = zero__tiers_fit(rt);
 
     if (!err && (more || more_host))
-        err = fits(rt, more + more_host);
+        err = fits(rt, more, more_host);
     err = verdict(rt, err);
 
     if (err || !(more || more_host))
         return err;
     if (more) {
         zero__progress_stop(rt); /* one thread at a time in the transport */
-        slab_close(rt, s);
-        err = slab_open(rt, s, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
+        err = slab_grow(rt, s, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
         if (!err)
             err = zero__progress_start(rt);
     }
@@ -232,11 +297,14 @@ int zero__memory_map(struct zero_runtime *rt)
 
 void zero__memory_release(struct zero_runtime *rt, int of_device)
 {
+    zero__relay_close(rt, of_device); /* first: it may still copy to and from the slabs */
     for (uint32_t i = SLAB_STATES; i <= SLAB_TRANSIENTS; i++)
         if (rt->slabs[i].from_comm != of_device)
             slab_close(rt, &rt->slabs[i]);
-    if (of_device)
+    if (of_device) {
+        zero__tiers_unpin(rt);
         return;
+    }
     zero__tiers_close(rt);
     zero__pages_destroy(rt->pages);
     rt->pages = NULL;

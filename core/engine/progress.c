@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/relay.h"
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
@@ -88,7 +89,7 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
 
 static int streams_done(struct zero_runtime *rt)
 {
-    int n = 0, all = 0;
+    int n = zero__relay_turn(rt), all = n;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
         n = rt->lanes[q].stream || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
@@ -112,6 +113,12 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
                           rt->comm_name, (unsigned long long)c->user);
     if (c->res < 0)
         return zero__collective_failed(rt, zero__lane_slot(l, ordinal), (int)c->res);
+    if (rt->relay) {
+        int err = zero__relay_came(rt, (uint32_t)q, zero__user_piece(c->user));
+        return err ? zero__fail(err, "%s reported a completion twice: %llu", rt->comm_name,
+                                (unsigned long long)c->user)
+                   : 0;
+    }
     zero__lane_slot(l, ordinal)->pending--;
     zero__lane_settle(rt, (uint32_t)q);
     return 0;
@@ -146,10 +153,12 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt)
         const struct zero__op *op = &s->body->ops[s->op];
         const struct zero__access *x = &s->body->accesses[op->first_access];
         uint32_t n = op->wire_bytes ? op->n_accesses / 2 : 0,
-                 left = o <= l->started ? s->pending : n;
+                 left = o <= l->started ? (rt->relay ? 0 : s->pending) : n;
         for (uint32_t i = n - left; i < n; i++) /* the sources of those not complete */
             bytes += x[2 * i].bytes * (uint64_t)(rt->ranks - 1);
     }
+    if (rt->relay)
+        bytes += zero__relay_left(rt) * (uint64_t)(rt->ranks - 1);
     pthread_mutex_unlock(&rt->lock);
     return bytes;
 }

@@ -87,6 +87,9 @@ int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p)
 
     if (err)
         return err;
+    if (!zero__device_is_host(rt))
+        return zero__fail(-ENOTSUP, "zero_alloc() gives memory of the host, and device %s has its "
+                          "own: allocate there with the device's library", rt->device_name);
     if (!rt->pages)
         return zero__fail(-ENOMEM, "there is no memory outside the plan: ZERO_DYNAMIC_BYTES, or "
                           "what ZERO_MEMORY_LIMIT leaves, is less than a page of 2 MiB");

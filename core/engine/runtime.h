@@ -70,14 +70,18 @@ struct lane {
     int64_t ended_ns; /* of a stream: the last op that is done */
 };
 
-/* What a completion says: whose it is. */
-static inline uint64_t zero__user(uint32_t queue, uint64_t ordinal)
+/* What a completion says: whose it is. The piece is the relay's. */
+static inline uint64_t zero__user(uint32_t queue, uint64_t ordinal, uint32_t piece)
 {
-    return ordinal << 8 | queue;
+    return ordinal << 8 | piece << 4 | queue;
 }
 static inline uint64_t zero__user_queue(uint64_t user)
 {
-    return user & 0xff;
+    return user & 0xf;
+}
+static inline uint32_t zero__user_piece(uint64_t user)
+{
+    return user >> 4 & 0xf;
 }
 static inline uint64_t zero__user_ordinal(uint64_t user)
 {
@@ -90,6 +94,7 @@ struct slab {
     uint64_t bytes;
     struct zero_mr *mr;
     int from_comm; /* the context allocated it */
+    int pinned;    /* of the host: the device knows it */
 };
 /* Of a tier: states, then transients. */
 static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
@@ -180,6 +185,13 @@ struct zero_runtime {
 
     struct zero_device_ops dev_ops;
     struct zero_device *dev;
+    char device_name[80];    /* as ZERO_DEVICE says it */
+    uint32_t device_mem;     /* enum zero_mem: what its memory is */
+    uint32_t device_sharers; /* ranks that may have the same device */
+    struct {
+        void *stream, *pinned;
+    } reach; /* see reach.c; a device whose memory is the host's has none */
+    struct zero__relay *relay; /* NULL: the transport takes the device's memory */
     struct zero_comm_ops comm_ops;
     struct zero_comm_ctx *ctx;
     const char *comm_name;
@@ -261,6 +273,27 @@ struct zero_runtime {
     uint32_t test_skip_wait; /* tests: number of the wait to leave out, 0: none; see track.c */
 };
 
+/* The host's instructions can use the device's memory. */
+static inline int zero__device_is_host(const struct zero_runtime *rt)
+{
+    return rt->device_mem == ZERO_MEM_HOST;
+}
+
+/* ---- device.c */
+
+/* The device that ZERO_DEVICE names, and its streams. */
+int zero__device_open(struct zero_runtime *rt);
+
+/* ---- reach.c */
+
+/* Of the application's thread: bytes of the device that nothing else works on. They block. */
+int zero__reach_open(struct zero_runtime *rt);
+void zero__reach_close(struct zero_runtime *rt);
+int zero__device_read(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+int zero__device_write(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+/* The same from anywhere to anywhere; fast only where the device can reach both. */
+int zero__device_copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+
 /* ---- errors.c */
 
 /* Makes the runtime fail: the first error wins, all ranks hear of it, all waiters return. */
@@ -339,6 +372,8 @@ int zero__speeds_find(struct zero_runtime *rt);
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */
 int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* Before the device closes. */
+void zero__tiers_unpin(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);
 /* The program that is now the first one needs no more of the disk than was reserved. */
 int zero__tiers_fit(struct zero_runtime *rt);

@@ -313,30 +313,43 @@ static int update_body(struct zero_runtime *rt)
     return err;
 }
 
-/* Where updates do not wait for the norm, nothing but this report needs it. */
-static double norm_of(const struct zero_runtime *rt, const struct zero_scalars *s)
+static const void *state_at(const struct zero_runtime *rt, uint32_t id)
 {
-    const double *sums =
-        (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.sums].offset);
-    double total = 0;
-
-    if (!rt->recipe.early)
-        return s->grad_norm;
-    for (int i = 0; i < rt->ranks; i++)
-        total += sums[i];
-    return sqrt(total) * ((double)(1.0f / (float)rt->recipe.accum) / (double)s->loss_scale);
+    return rt->slabs[SLAB_STATES].base + rt->states.buffers[id].offset;
 }
 
-static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
+/* Where updates do not wait for the norm, nothing but this report needs it. */
+static int norm_of(struct zero_runtime *rt, const struct zero_scalars *s, double *norm)
+{
+    double *sums = rt->sum_parts, total = 0;
+    int err = 0;
+
+    *norm = s->grad_norm;
+    if (!rt->recipe.early)
+        return 0;
+    err = zero__device_read(rt, sums, state_at(rt, rt->states.sums),
+                            (uint64_t)rt->ranks * sizeof *sums);
+    for (int i = 0; i < rt->ranks && !err; i++)
+        total += sums[i];
+    *norm = sqrt(total) * ((double)(1.0f / (float)rt->recipe.accum) / (double)s->loss_scale);
+    return err;
+}
+
+static int info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
 {
     const struct work *w = &rt->work;
-    const struct zero_scalars *s =
-        (const void *)(rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset);
+    struct zero_scalars s;
+    double norm;
+    int err = zero__device_read(rt, &s, state_at(rt, rt->states.scalars), sizeof s);
 
-    *info = (struct zero_step_info){.grad_norm = norm_of(rt, s),
-                                    .skipped = s->skip,
-                                    .loss_scale = s->loss_scale,
-                                    .step = s->step,
+    if (!err)
+        err = norm_of(rt, &s, &norm);
+    if (err)
+        return err;
+    *info = (struct zero_step_info){.grad_norm = norm,
+                                    .skipped = s.skip,
+                                    .loss_scale = s.loss_scale,
+                                    .step = s.step,
                                     .exposed_ns = rt->exposed_ns,
                                     .update_ns = (uint64_t)(zero__now_ns() - began),
                                     .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen,
@@ -344,6 +357,7 @@ static void info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_i
                                                        w->in_update.read_bytes,
                                     .disk_written_bytes = w->in_micro.written_bytes +
                                                           w->in_update.written_bytes};
+    return 0;
 }
 
 int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
@@ -370,9 +384,11 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
     if (!rt->work.unknown)
         rt->timed_work = rt->work;
     pthread_mutex_unlock(&rt->lock);
-    info_fill(rt, began, &rt->last_info);
+    err = info_fill(rt, began, &rt->last_info);
     rt->micro = 0;
     memset(rt->contributed, 0, rt->model.n_units);
+    if (err)
+        return zero__runtime_fail(rt, rt->rank, err, "update", zero__error_text());
     if (info)
         *info = rt->last_info;
     return 0;

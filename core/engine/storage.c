@@ -122,7 +122,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         memcpy(ios, s->raw_ios, n * sizeof *ios);
     }
     for (uint32_t i = 0; i < n; i++)
-        ios[i].user = zero__user(q, l->started + 1);
+        ios[i].user = zero__user(q, l->started + 1, 0);
     if (!s->start_ns) {
         s->start_ns = zero__now_ns();
         s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
@@ -318,11 +318,11 @@ static int access_pieces(struct zero_runtime *rt, uint64_t off, uint64_t bytes, 
         if (to || head || whole != n) /* what lies around what is written stays */
             err = bounce_run(rt, ZERO_IO_READ, page, whole);
         if (!err && to) {
-            memcpy(to, bounce + head, n);
+            err = zero__device_copy(rt, to, bounce + head, n);
             to += n;
         } else if (!err) {
-            memcpy(bounce + head, from, n);
-            err = bounce_run(rt, ZERO_IO_WRITE, page, whole);
+            err = zero__device_copy(rt, bounce + head, from, n);
+            err = err ? err : bounce_run(rt, ZERO_IO_WRITE, page, whole);
             from += n;
         }
         off += n;

@@ -122,6 +122,40 @@ static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
     return err;
 }
 
+/*
+ * Kernels and copies of a device use it, which not every device can where it is not pinned. Both
+ * slabs are one piece.
+ */
+static int cpu_pin(struct zero_runtime *rt)
+{
+    struct slab *s = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+
+    if (zero__device_is_host(rt))
+        return 0;
+    if (!rt->dev_ops.pin)
+        return zero__fail(-ENOTSUP,
+                          "device %s cannot use memory of the host, which ZERO_OFFLOAD needs: "
+                          "leave that out",
+                          rt->device_name);
+    int err = rt->dev_ops.pin(rt->dev, s[0].base, s[0].bytes + s[1].bytes);
+    s->pinned = !err;
+    return err;
+}
+
+static void cpu_unpin(struct zero_runtime *rt)
+{
+    struct slab *s = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+
+    if (s->pinned)
+        rt->dev_ops.unpin(rt->dev, s[0].base, s[0].bytes + s[1].bytes);
+    s->pinned = 0;
+}
+
+void zero__tiers_unpin(struct zero_runtime *rt)
+{
+    cpu_unpin(rt);
+}
+
 static int cpu_open(struct zero_runtime *rt)
 {
     uint64_t states = zero__whole_pages(rt->states.bytes[ZERO__T_CPU]);
@@ -138,7 +172,7 @@ static int cpu_open(struct zero_runtime *rt)
     rt->slabs[zero__slab(ZERO__T_CPU, 0)] = (struct slab){.base = base, .bytes = states};
     rt->slabs[zero__slab(ZERO__T_CPU, 1)] =
         (struct slab){.base = (uint8_t *)base + states, .bytes = transients};
-    return 0;
+    return cpu_pin(rt);
 }
 
 static int disk_open(struct zero_runtime *rt)
@@ -195,6 +229,7 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     disk->mr = NULL;
     if (err)
         return err;
+    cpu_unpin(rt);
     err = t->ops.resize(t->store, states->bytes + transients);
     int lost = t->ops.map(t->store, &base); /* also where it did not grow: it may have moved */
     if (lost)
@@ -205,6 +240,9 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
         return err;
     rt->slabs[zero__slab(ZERO__T_CPU, 1)] =
         (struct slab){.base = states->base + states->bytes, .bytes = transients};
+    err = cpu_pin(rt);
+    if (err)
+        return err;
     return disk->store ? disk->ops.reg(disk->store, base, states->bytes + transients, ZERO_MEM_HOST,
                                        &disk->mr)
                        : 0;

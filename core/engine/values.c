@@ -85,19 +85,33 @@ static void clip(struct window *w, uint64_t first, uint64_t end)
     w->count = last > w->first ? last - w->first : 0;
 }
 
-static int is_on_disk(const struct zero_runtime *rt, uint32_t id)
+/* The host's instructions can use what lies there. */
+static int is_at_hand(const struct zero_runtime *rt, uint32_t id)
 {
-    return rt->states.buffers[id].tier == ZERO__T_DISK;
+    uint32_t tier = rt->states.buffers[id].tier;
+
+    return tier == ZERO__T_CPU || (tier == ZERO__T_DEVICE && zero__device_is_host(rt));
 }
 
-/* Stores n values from element `at` of a home on; on the disk, by way of the scratch. */
+/* Bytes of a home that is not at hand, from the scratch or to it. */
+static int bytes_move(struct zero_runtime *rt, uint32_t id, uint64_t off, uint64_t bytes,
+                      int to_home)
+{
+    if (rt->states.buffers[id].tier == ZERO__T_DISK)
+        return to_home ? zero__storage_write(rt, id, off, bytes, rt->scratch)
+                       : zero__storage_read(rt, id, off, bytes, rt->scratch);
+    return to_home ? zero__device_write(rt, home_at(rt, id, off), rt->scratch, bytes)
+                   : zero__device_read(rt, rt->scratch, home_at(rt, id, off), bytes);
+}
+
+/* Stores n values from element `at` of a home on; where it is not at hand, through the scratch. */
 static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
                           uint64_t n, const float *values)
 {
     uint32_t size = code_bytes(code);
     int err = 0;
 
-    if (!is_on_disk(rt, id)) {
+    if (is_at_hand(rt, id)) {
         uint8_t *p = home_at(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
             store(p, at + i, code, values[i]);
@@ -107,7 +121,7 @@ static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, u
         uint64_t k = zero__least(n - done, piece_of(rt));
         for (uint64_t i = 0; i < k; i++)
             store(rt->scratch, i, code, values[done + i]);
-        err = zero__storage_write(rt, id, (at + done) * size, k * size, rt->scratch);
+        err = bytes_move(rt, id, (at + done) * size, k * size, 1);
     }
     return err;
 }
@@ -119,7 +133,7 @@ static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
     uint32_t size = code_bytes(code);
     int err = 0;
 
-    if (!is_on_disk(rt, id)) {
+    if (is_at_hand(rt, id)) {
         const uint8_t *p = home_at(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
             values[i] = load(p, at + i, code, values[i]);
@@ -127,7 +141,7 @@ static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
     }
     for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
         uint64_t k = zero__least(n - done, piece_of(rt));
-        err = zero__storage_read(rt, id, (at + done) * size, k * size, rt->scratch);
+        err = bytes_move(rt, id, (at + done) * size, k * size, 0);
         for (uint64_t i = 0; i < k && !err; i++)
             values[done + i] = load(rt->scratch, i, code, values[done + i]);
     }
@@ -291,15 +305,16 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
                           .scale = 1,
                           .root = (int32_t)owner,
                           .count = count};
-    float *staging = (float *)home_at(rt, rt->states.staging, 0);
+    void *staging = home_at(rt, rt->states.staging, 0);
 
     *(owner == rt->recipe.rank ? &c.src : &c.dst) = zero__slice(rt, SLAB_STATES, f->offset, bytes);
-    int err = owner == rt->recipe.rank ? values_get(rt, segment, first, count, staging) : 0;
+    int mine = owner == rt->recipe.rank;
+    int err = mine ? values_get(rt, segment, first, count, values) : 0;
+    if (!err && mine)
+        err = zero__device_write(rt, staging, values, bytes);
     if (!err)
         err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);
-    if (!err)
-        memcpy(values, staging, bytes);
-    return err;
+    return err || mine ? err : zero__device_read(rt, values, staging, bytes);
 }
 
 static int values_read(struct zero_runtime *rt, const struct zero__param *p, uint64_t first,

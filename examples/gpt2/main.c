@@ -66,11 +66,29 @@ static int agree(struct program *p, int err)
     return err;
 }
 
+/* The model's own arithmetic is the host's. */
+static int check_device(struct program *p)
+{
+    const char *device = zero_option(p->session.rt, "device");
+
+    if (!strcmp(device, "host") || !strcmp(device, "host:0"))
+        return 0;
+    snprintf(p->error, sizeof p->error,
+             "ZERO_DEVICE=%s: this program computes on the host, which cannot use the memory of "
+             "that device: leave it out, or set ZERO_DEVICE=host",
+             device);
+    return -ENOTSUP;
+}
+
 static int open_files(struct program *p)
 {
     const struct gpt2_options *o = &p->options;
-    int err = gpt2_data_open(&p->data, o->data, o->format, o->held, o->model.vocab,
-                             (uint32_t)o->seq, o->seed);
+    int err = check_device(p);
+
+    if (err)
+        return agree(p, err);
+    err = gpt2_data_open(&p->data, o->data, o->format, o->held, o->model.vocab, (uint32_t)o->seq,
+                         o->seed);
     if (err)
         memcpy(p->error, p->data.error, sizeof p->error);
     else

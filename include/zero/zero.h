@@ -428,7 +428,8 @@ ZERO_API int zero_barrier(struct zero_runtime *rt);
 
 /**
  * Memory for what the application could not declare, from a paged region of its own (reported as
- * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. At any time after commit.
+ * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. At any time after commit. It is memory of
+ * the host: -ENOTSUP on a device that has its own.
  */
 ZERO_API int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p);
 ZERO_API int zero_free(struct zero_runtime *rt, void *p);

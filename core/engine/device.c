@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device that trains: NAME or NAME:NUMBER of ZERO_DEVICE, where NAME is that of a plugin or the
+ * path of its file. Without a number a rank takes that of its place on the host, so that ranks and
+ * devices of a host come in pairs; the host itself is number 0 for all ranks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "device/host.h"
+#include "engine/runtime.h"
+
+#define MOST_INDEX 4095
+
+/* -1: no number. */
+static int name_split(const char *text, char *name, size_t room, int32_t *index)
+{
+    const char *colon = strrchr(text, ':');
+    char *end;
+
+    *index = -1;
+    if (colon && !strchr(colon, '/')) {
+        long n = strtol(colon + 1, &end, 10);
+        if (colon[1] < '0' || colon[1] > '9' || *end || n > MOST_INDEX)
+            return zero__fail(-EINVAL,
+                              "ZERO_DEVICE=%.200s: behind the colon stands the number of a device, "
+                              "from 0 to %d, as in cuda:0",
+                              text, MOST_INDEX);
+        *index = (int32_t)n;
+    }
+    size_t n = *index < 0 ? strlen(text) : (size_t)(colon - text);
+    if (n >= room)
+        return zero__fail(-ENAMETOOLONG, "ZERO_DEVICE: a name of %zu characters", n);
+    memcpy(name, text, n);
+    name[n] = 0;
+    return 0;
+}
+
+/* Does what the runtime does with a device of its own memory go together with the rest? */
+static int check(struct zero_runtime *rt)
+{
+    struct zero_device_info info = {.size = sizeof info};
+    int err = rt->dev_ops.info(rt->dev, &info);
+
+    if (err)
+        return err;
+    if (info.mem != ZERO_MEM_HOST && info.mem != ZERO_MEM_CUDA)
+        return zero__fail(-ENOTSUP, "its memory is of kind %u, which is unknown", info.mem);
+    rt->device_mem = info.mem;
+    if (zero__device_is_host(rt))
+        return 0;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "device %s: %s", rt->device_name, info.note);
+    return zero__reach_open(rt);
+}
+
+static int streams_open(struct zero_runtime *rt)
+{
+    int err = zero__track_create(rt);
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
+        if (zero__queue_is_stream(q))
+            err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);
+    return err;
+}
+
+int zero__device_open(struct zero_runtime *rt)
+{
+    const char *text = zero__option_text(rt->options, ZERO__OPT_DEVICE);
+    struct zero__plugin *plugin;
+    char name[4096];
+    uint32_t threads;
+    int32_t index;
+    int err = name_split(text, name, sizeof name, &index);
+
+    if (!err)
+        err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
+    if (!err)
+        err = zero__threads_choose(rt, &threads);
+    if (err)
+        return err;
+    rt->dev_ops = *zero__plugin_device(plugin);
+    int is_host = rt->dev_ops.open == zero__host_device_ops.open;
+    rt->device_sharers = is_host || index >= 0 ? (uint32_t)rt->local_ranks : 1;
+    if (index < 0)
+        index = is_host ? 0 : zero__job_local_rank(rt->job);
+    snprintf(rt->device_name, sizeof rt->device_name, "%.60s:%d", zero__plugin_name(plugin), index);
+    struct zero_device_open params = {.size = sizeof params,
+                                      .host = zero__loader_host(rt->loader),
+                                      .index = index,
+                                      .threads = threads,
+                                      .timeout_ns = rt->timeout_ns + ZERO__GRACE_NS,
+                                      .notify = zero__progress_wake,
+                                      .notify_arg = rt};
+    err = rt->dev_ops.open(&params, &rt->dev);
+    if (!err)
+        err = check(rt);
+    if (err)
+        return zero__while(err, "device %s", text);
+    return streams_open(rt);
+}

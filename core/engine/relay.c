@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives of a transport that cannot take the device's memory: they go through memory of the
+ * host, which the transport has registered and the device has pinned. Each is cut into pieces of
+ * the same elements on all ranks; a piece is copied to the host, posted, and what came is copied to
+ * its place. Pieces of an op overlap; ops of a lane follow each other. How an op is cut depends on
+ * its shape and the number of ranks alone, so that all ranks post the same; and as every element is
+ * summed by itself, no bit depends on it.
+ *
+ * Everything here runs in the progress thread under the lock.
+ */
+#include <errno.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "engine/relay_types.h"
+
+static struct relay_lane *lane_of(struct zero_runtime *rt, uint32_t queue)
+{
+    return &rt->relay->lanes[queue == ZERO__Q_GATHER ? 0 : 1];
+}
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+/* Copies of the source, one behind the other, that a rank hands in, and of the result. */
+static uint64_t parts_in(const struct zero_runtime *rt, const struct zero_coll *c)
+{
+    return c->kind == ZERO_REDUCE_SCATTER ? (uint64_t)rt->ranks : 1;
+}
+
+static uint64_t parts_out(const struct zero_runtime *rt, const struct zero_coll *c)
+{
+    return c->kind == ZERO_ALL_GATHER ? (uint64_t)rt->ranks : 1;
+}
+
+/* Elements of a piece: alike on all ranks, a root and others. */
+static uint64_t piece_elements(const struct zero_runtime *rt, const struct zero_coll *c)
+{
+    uint64_t src = zero_dtype_bytes(c->src_dtype), dst = zero_dtype_bytes(c->dst_dtype);
+    uint64_t each = c->kind == ZERO_ALL_GATHER       ? parts_out(rt, c) * dst
+                    : c->kind == ZERO_REDUCE_SCATTER ? parts_in(rt, c) * src + dst
+                                                     : src;
+    uint64_t n = (rt->relay->room - RELAY_LEAST * RELAY_WIDEST) / (each ? each : 1) / RELAY_LEAST *
+                 RELAY_LEAST;
+
+    return n > RELAY_LEAST ? n : RELAY_LEAST;
+}
+
+static uint32_t pieces_of(const struct zero_runtime *rt, const struct zero_coll *c)
+{
+    uint64_t n = piece_elements(rt, c);
+    uint64_t pieces = c->kind == ZERO_BARRIER ? 1 : (c->count + n - 1) / n;
+
+    return pieces ? (uint32_t)pieces : 1; /* a collective of nothing is posted, too */
+}
+
+/* In the room of a piece: its source, its result. */
+static uint64_t src_off(const struct zero_runtime *rt, const struct zero_coll *c,
+                        const struct piece *p)
+{
+    return c->kind == ZERO_ALL_GATHER
+               ? p->off + (uint64_t)rt->rank * p->n * zero_dtype_bytes(c->src_dtype)
+               : p->off;
+}
+
+static uint64_t dst_off(const struct zero_runtime *rt, const struct zero_coll *c,
+                        const struct piece *p)
+{
+    uint64_t src = parts_in(rt, c) * p->n * zero_dtype_bytes(c->src_dtype);
+
+    return c->kind == ZERO_REDUCE_SCATTER
+               ? p->off + (src + RELAY_WIDEST - 1) / RELAY_WIDEST * RELAY_WIDEST
+               : p->off;
+}
+
+/* On the device. */
+static uint8_t *device_at(const struct zero_slice *x, uint64_t part, const struct zero_coll *c,
+                          const struct piece *p, uint32_t dtype)
+{
+    return zero__relay_address(x) + (part * c->count + p->first) * zero_dtype_bytes(dtype);
+}
+
+/* ---- The way of a piece ---------------------------------------------------------------------- */
+
+static int arrive(struct zero_runtime *rt, struct relay_lane *l, struct piece *p)
+{
+    const struct zero_coll *c = &l->colls[p->coll];
+    uint64_t src = p->n * zero_dtype_bytes(c->src_dtype),
+             dst = p->n * zero_dtype_bytes(c->dst_dtype);
+    int err = 0;
+
+    for (uint64_t i = 0; i < parts_in(rt, c) && c->src.len && src && !err; i++)
+        err = rt->dev_ops.copy(rt->dev, rt->relay->base + src_off(rt, c, p) + i * src,
+                               device_at(&c->src, i, c, p, c->src_dtype), src, l->in);
+    if (!err && c->flags & ZERO_COLL_ACCUMULATE && dst)
+        err = rt->dev_ops.copy(rt->dev, rt->relay->base + dst_off(rt, c, p),
+                               device_at(&c->dst, 0, c, p, c->dst_dtype), dst, l->in);
+    if (!err)
+        err = rt->dev_ops.event_record(rt->dev, p->arrived, l->in);
+    p->state = ARRIVES;
+    return err;
+}
+
+/* Begins the next piece, if there is one and room for it. */
+static int begin(struct zero_runtime *rt, struct relay_lane *l, int *moved)
+{
+    struct piece *p = &l->pieces[l->begun % RELAY_PIECES];
+
+    if (l->coll == l->n_colls || l->begun - l->ended == RELAY_PIECES)
+        return 0;
+    const struct zero_coll *c = &l->colls[l->coll];
+    p->coll = l->coll;
+    p->first = l->first;
+    p->n = zero__least(piece_elements(rt, c), c->count - l->first);
+    l->first += p->n;
+    if (l->first == c->count || c->kind == ZERO_BARRIER) {
+        l->coll++;
+        l->first = 0;
+    }
+    l->begun++;
+    *moved = 1;
+    return arrive(rt, l, p);
+}
+
+static int post(struct zero_runtime *rt, uint32_t queue, struct piece *p)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+    struct lane *lane = &rt->lanes[queue];
+    struct zero_coll c = l->colls[p->coll];
+    uint64_t src = parts_in(rt, &c) * p->n * zero_dtype_bytes(c.src_dtype);
+    uint64_t dst = parts_out(rt, &c) * p->n * zero_dtype_bytes(c.dst_dtype);
+
+    c.src = (struct zero_slice){rt->relay->mr, src_off(rt, &c, p), c.src.len ? src : 0};
+    c.dst = (struct zero_slice){rt->relay->mr, dst_off(rt, &c, p), c.dst.len ? dst : 0};
+    c.count = p->n;
+    c.flags &= ~(uint32_t)ZERO_COLL_INPLACE;
+    if (c.kind == ZERO_ALL_GATHER)
+        c.flags |= ZERO_COLL_INPLACE;
+    c.group = queue;
+    c.sequence = lane->sequence + 1;
+    c.user = zero__user(queue, l->ordinal, (uint32_t)(p - l->pieces));
+    int err = rt->comm_ops.post(lane->comm, &c, 1, NULL);
+    if (err)
+        return err;
+    zero__history_note(rt, queue, &c);
+    lane->sequence++;
+    p->state = POSTED;
+    return 0;
+}
+
+static int leave(struct zero_runtime *rt, struct relay_lane *l, struct piece *p)
+{
+    const struct zero_coll *c = &l->colls[p->coll];
+    uint64_t bytes = p->n * zero_dtype_bytes(c->dst_dtype);
+    int err = 0;
+
+    for (uint64_t i = 0; i < parts_out(rt, c) && c->dst.len && bytes && !err; i++) {
+        if (c->kind == ZERO_ALL_GATHER && c->flags & ZERO_COLL_INPLACE && i == (uint64_t)rt->rank)
+            continue; /* it lies there */
+        err = rt->dev_ops.copy(rt->dev, device_at(&c->dst, i, c, p, c->dst_dtype),
+                               rt->relay->base + dst_off(rt, c, p) + i * bytes, bytes, l->out);
+    }
+    if (!err)
+        err = rt->dev_ops.event_record(rt->dev, p->left, l->out);
+    p->state = LEAVES;
+    return err;
+}
+
+/* One event of a piece: -EINPROGRESS is no news. */
+static int reached(struct zero_runtime *rt, struct piece *p, void *event, enum piece_state next,
+                   int *moved)
+{
+    int err = rt->dev_ops.event_query(rt->dev, event);
+
+    if (err == -EINPROGRESS)
+        return 0;
+    if (!err) {
+        p->state = next;
+        *moved = 1;
+    }
+    return err;
+}
+
+/* Pieces are posted in order. */
+static int pieces_post(struct zero_runtime *rt, uint32_t queue, int *moved)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+
+    while (l->posted < l->begun && l->pieces[l->posted % RELAY_PIECES].state == AT_HOST) {
+        int err = post(rt, queue, &l->pieces[l->posted % RELAY_PIECES]);
+        if (err)
+            return err == -EAGAIN ? 0 : zero__collective_failed(rt, l->s, err);
+        l->posted++;
+        *moved = 1;
+    }
+    return 0;
+}
+
+static void pieces_end(struct zero_runtime *rt, uint32_t queue)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+
+    while (l->ended < l->begun && l->pieces[l->ended % RELAY_PIECES].state == FREE) {
+        l->ended++;
+        l->s->pending--;
+        l->s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
+    }
+    if (!l->s->pending)
+        l->s = NULL;
+}
+
+static int lane_turn(struct zero_runtime *rt, uint32_t queue, int *moved)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+    int err = 0;
+
+    for (uint32_t i = 0; i < RELAY_PIECES && !err; i++)
+        err = begin(rt, l, moved);
+    for (uint64_t k = l->ended; k < l->begun && !err; k++) {
+        struct piece *p = &l->pieces[k % RELAY_PIECES];
+        if (p->state == CAME) {
+            err = leave(rt, l, p);
+            *moved = 1;
+        }
+        if (!err && p->state == ARRIVES)
+            err = reached(rt, p, p->arrived, AT_HOST, moved);
+        if (!err && p->state == LEAVES)
+            err = reached(rt, p, p->left, FREE, moved);
+    }
+    if (!err)
+        err = pieces_post(rt, queue, moved);
+    if (!err)
+        pieces_end(rt, queue);
+    return err;
+}
+
+/* ---- For the lanes --------------------------------------------------------------------------- */
+
+uint8_t *zero__relay_address(const struct zero_slice *x)
+{
+    return (uint8_t *)(void *)x->mr + x->off;
+}
+
+int zero__relay_start(struct zero_runtime *rt, uint32_t queue, struct slot *s,
+                      const struct zero_coll *colls, uint32_t n)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+
+    if (l->s)
+        return -EAGAIN;
+    l->s = s;
+    l->ordinal = rt->lanes[queue].started + 1;
+    l->n_colls = n;
+    l->coll = 0;
+    l->first = l->source_bytes = 0;
+    s->pending = 0;
+    s->n_colls = n;
+    s->sequence = rt->lanes[queue].sequence + 1;
+    s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
+    for (uint32_t i = 0; i < n; i++) {
+        l->colls[i] = colls[i];
+        s->pending += pieces_of(rt, &colls[i]);
+        l->source_bytes += colls[i].src.len;
+    }
+    return 0;
+}
+
+int zero__relay_turn(struct zero_runtime *rt)
+{
+    static const uint32_t queues[RELAY_LANES] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
+    int all = 0;
+
+    for (uint32_t i = 0; i < RELAY_LANES && rt->relay; i++) {
+        int moved = 0;
+        int err = rt->relay->lanes[i].s ? lane_turn(rt, queues[i], &moved) : 0;
+        if (err)
+            return err;
+        if (moved)
+            zero__lane_settle(rt, queues[i]);
+        all += moved;
+    }
+    return all;
+}
+
+int zero__relay_came(struct zero_runtime *rt, uint32_t queue, uint32_t piece)
+{
+    struct relay_lane *l = lane_of(rt, queue);
+    struct piece *p = piece < RELAY_PIECES ? &l->pieces[piece] : NULL;
+
+    if (!l->s || !p || p->state != POSTED)
+        return -EPROTO;
+    p->state = CAME;
+    const struct zero_coll *c = &l->colls[p->coll];
+    l->source_bytes -= c->src.len ? parts_in(rt, c) * p->n * zero_dtype_bytes(c->src_dtype) : 0;
+    return 0;
+}
+
+uint64_t zero__relay_left(const struct zero_runtime *rt)
+{
+    return rt->relay->lanes[0].s ? rt->relay->lanes[0].source_bytes : 0;
+}
