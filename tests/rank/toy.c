@@ -44,6 +44,12 @@ struct rank {
     uint32_t n_works;
 };
 
+/* The model computes on the host whatever the device: `p` may be NULL. */
+static void *reach(const struct rank *r, const void *p)
+{
+    return r->t->reach && p ? r->t->reach(p) : (void *)(uintptr_t)p;
+}
+
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -167,10 +173,10 @@ static struct work *work_new(struct rank *r, int k, int u)
     struct work *w = &r->works[r->n_works++];
 
     *w = (struct work){.r = r,
-                       .w = zero_param(r->rt, r->w[u]),
-                       .b = zero_param(r->rt, r->b[u]),
-                       .x = zero_buffer(r->rt, r->x[k]),
-                       .y = zero_buffer(r->rt, r->x[k + 1])};
+                       .w = reach(r, zero_param(r->rt, r->w[u])),
+                       .b = reach(r, zero_param(r->rt, r->b[u])),
+                       .x = reach(r, zero_buffer(r->rt, r->x[k])),
+                       .y = reach(r, zero_buffer(r->rt, r->x[k + 1]))};
     return w;
 }
 
@@ -191,16 +197,17 @@ static int use_forward(struct rank *r, int k, int again)
     if (k == 0 && !again)
         w->input = (uint64_t)(r->step * 64 + r->micro * 16 + r->rank) + 1;
     if (left_out(r, layer + 1) && k + 2 <= L)
-        w->skip = zero_buffer(r->rt, r->x[k + 2]);
+        w->skip = reach(r, zero_buffer(r->rt, r->x[k + 2]));
     if (keeps(r, layer) && !again && layer % 2 == 0) {
-        w->keep = zero_activation(r->rt, r->kept[u]);
+        w->keep = reach(r, zero_activation(r->rt, r->kept[u]));
         if (!w->keep)
             return -EFAULT;
     }
     TRY(work_do(r, layer_forward, w));
     if (keeps(r, layer) && !again)
-        TRY(zero_activation_save(r->rt, r->kept[u], layer % 2 ? w->x : NULL, r->n * sizeof *w->x,
-                                 r->stream));
+        TRY(zero_activation_save(r->rt, r->kept[u],
+                                 layer % 2 ? zero_buffer(r->rt, r->x[k]) : NULL,
+                                 r->n * sizeof *w->x, r->stream));
     return zero_release(r->rt, r->units[u], ZERO_FORWARD, r->stream);
 }
 
@@ -219,8 +226,8 @@ static int use_backward(struct rank *r, int k, float scale)
 
     TRY(zero_acquire(r->rt, r->units[u], ZERO_BACKWARD, r->stream));
     struct work *w = work_new(r, k, u);
-    w->dw = zero_grad(r->rt, r->w[u], &w->beta);
-    w->db = zero_grad(r->rt, r->b[u], &w->beta);
+    w->dw = reach(r, zero_grad(r->rt, r->w[u], &w->beta));
+    w->db = reach(r, zero_grad(r->rt, r->b[u], &w->beta));
     w->spoil = (r->t->flags & TOY_NAN) && r->step == 2 && r->rank == 1 && u == 1;
     w->loss = k == last_layer(r) - 1;
     w->scale = scale;
@@ -228,8 +235,8 @@ static int use_backward(struct rank *r, int k, float scale)
         void *kept;
         TRY(zero_activation_restore(r->rt, r->kept[u], &kept, NULL, r->stream));
         if (r->t->flags & TOY_RECOMPUTE) /* the input has been there all the time */
-            w->spoil |= memcmp(kept, w->x, r->n * sizeof *w->x) != 0;
-        w->x = kept;
+            w->spoil |= memcmp(reach(r, kept), w->x, r->n * sizeof *w->x) != 0;
+        w->x = reach(r, kept);
     }
     TRY(work_do(r, layer_backward, w));
     return zero_release(r->rt, r->units[u], ZERO_BACKWARD, r->stream);

@@ -46,6 +46,7 @@ struct toy {
     void (*failed)(int rank, int err, const char *error, void *arg); /* first of all */
     void (*stepped)(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg);
+    void *(*reach)(const void *p); /* where the host finds what lies at p; NULL: there */
     void (*log)(void *arg, int level, const char *line); /* NULL: standard error */
     void *arg;
 };

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver without a GPU: the library libcuda.so.1 that tests put before the plugin. Work runs
+ * in the order of streams, each a thread; kernels are the plugin's own bodies on the emulated grid.
+ *
+ * What the device has is no memory for the host: its addresses are reserved and cannot be touched,
+ * and what lies there is kept at another place, which only the driver knows. So whoever takes
+ * memory of the device for his own crashes.
+ *
+ * There is one driver in a process, with the settings of the last fake_cuda_set(), or at first
+ * those of the variable FAKE_CUDA, which names them as NAME=NUMBER, separated by commas.
+ */
+#ifndef ZERO_TESTS_FAKE_CUDA_DRIVER_H
+#define ZERO_TESTS_FAKE_CUDA_DRIVER_H
+
+#include <stdint.h>
+
+struct fake_cuda_settings {
+    int init;        /* what cuInit() returns; 0: it works */
+    int version;     /* of the driver */
+    int devices;     /* GPUs */
+    int capability;  /* 10 * major + minor */
+    int has_virtual; /* virtual memory management */
+    int shares;      /* by descriptors */
+    int multiprocessors;
+    int memory_mib; /* of each GPU */
+    int delay_us;   /* work starts late by up to so much, at random */
+    int seed;
+};
+
+/* What is there now. */
+struct fake_cuda_live {
+    uint64_t contexts; /* retained, of all GPUs */
+    uint64_t modules, streams, events;
+    uint64_t ranges, chunks, maps; /* of addresses, of physical memory; mapped */
+    uint64_t plain, pinned, registered;
+    uint64_t pushed; /* contexts that the calling thread has not popped */
+    uint64_t bytes;  /* of the GPUs */
+};
+
+/* So far. */
+struct fake_cuda_work {
+    uint64_t calls; /* of the interface, but for those about errors */
+    uint64_t launches, copies, copied_bytes, recorded, functions;
+    uint64_t pageable; /* copies from or to host memory that is not pinned */
+    uint64_t illegal;  /* work at addresses where nothing is, and what the grid found */
+};
+
+/* Nothing of the driver is in use. NULL: the defaults. */
+void fake_cuda_set(const struct fake_cuda_settings *settings);
+/* The defaults. */
+struct fake_cuda_settings fake_cuda_defaults(void);
+
+/*
+ * The n-th call from now on (1: the next one) returns result and does nothing, unless it ends
+ * something: that it does all the same. 0: none does. Pushing and popping contexts does not count.
+ */
+void fake_cuda_fail(uint64_t n, int result);
+/* Name of the call that was failed so, or NULL. */
+const char *fake_cuda_failed(void);
+/* The n-th piece of work that a stream begins from now on ends the context with result. */
+void fake_cuda_break(uint64_t n, int result);
+/* Work that streams have begun is held, and no more is begun, until it is released. */
+void fake_cuda_hold(int held);
+
+void fake_cuda_live(struct fake_cuda_live *live);
+void fake_cuda_work(struct fake_cuda_work *work);
+
+/* Where the bytes at an address of a device are kept; other addresses as they are. */
+void *fake_cuda_reach(const void *address);
+
+/* Calls so far of that symbol. */
+uint64_t fake_cuda_called(const char *symbol);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the fake driver share. One lock guards everything but the queues' work. */
+#ifndef ZERO_TESTS_FAKE_CUDA_INSIDE_H
+#define ZERO_TESTS_FAKE_CUDA_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "../../plugins/cuda/driver.h"
+#include "cuda_driver.h"
+
+#define FAKE_API __attribute__((visibility("default")))
+#define FAKE_DEVICES 16
+
+/* The context of a GPU; its number is the device. */
+struct cuda_context {
+    int device;
+    uint32_t retained;
+};
+
+struct fake {
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* a queue has something, or something was done */
+    struct fake_cuda_settings settings;
+    bool set, started;
+    struct cuda_context contexts[FAKE_DEVICES];
+    uint64_t used[FAKE_DEVICES];
+    struct fake_cuda_live live;
+    struct fake_cuda_work work;
+    uint64_t fail_at, break_at, begun; /* counted in work.calls, begun */
+    int fail_result, break_result;
+    const char *failed;
+    int broken; /* what every call returns, but those that end things */
+    int held;
+    uint64_t at_work; /* streams that use memory without the lock */
+    uint64_t closing; /* streams that are destroyed and not yet idle */
+};
+extern struct fake fake;
+
+/* Counts the call; 0, or what it is to return instead of doing anything. Lock not held. */
+int fake_call(const char *symbol);
+/* The same of a call that needs a context. */
+int fake_call_in_context(const char *symbol);
+/* The calling thread's, or NULL. */
+struct cuda_context *fake_current(void);
+
+/* Begins a piece of work of a stream: true if it must not be done. Lock held. */
+bool fake_work_begins(void);
+
+/* Lock held. A lost context ends what its streams are at before memory goes. */
+void fake_work_ends(void);
+
+/*
+ * The place of n bytes: where those of a device are kept; NULL where nothing is mapped. Of host
+ * memory itself; *pageable: nobody has pinned it. Lock held.
+ */
+void *fake_place(uint64_t address, uint64_t n, bool *pageable);
+
+#define CALL(symbol)                          \
+    do {                                      \
+        int call_result = fake_call(#symbol); \
+        if (call_result)                      \
+            return call_result;               \
+    } while (0)
+#define CALL_IN_CONTEXT(symbol)                          \
+    do {                                                 \
+        int call_result = fake_call_in_context(#symbol); \
+        if (call_result)                                 \
+            return call_result;                          \
+    } while (0)
+
+/* Prototypes of the interface, from the plugin's list. */
+#define DECLARE(member, symbol, parameters) FAKE_API int symbol parameters;
+ZERO__CUDA_CALLS(DECLARE)
+#undef DECLARE
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of the fake driver: each a thread that does what is enqueued, in order. Events are two
+ * counters, of the last record that was enqueued and of the last one that was reached.
+ */
+#include "config.h"
+
+#include "cuda_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cuda_grid.h"
+
+#define MOST_PARAMS 1024
+
+enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_CALL, OP_RECORD, OP_WAIT };
+
+struct cuda_event {
+    uint64_t recorded, reached;
+    uint32_t users; /* in queues */
+    bool dead;
+};
+
+struct op {
+    struct op *next;
+    enum op_kind kind;
+    uint64_t dst, src, bytes;
+    unsigned char value;
+    struct cuda_event *event;
+    uint64_t number;
+    void (*fn)(void *arg);
+    void *arg;
+    uint32_t kernel, grid[3], block[3], shared_bytes;
+    uint64_t params_bytes;
+    _Alignas(16) unsigned char params[MOST_PARAMS];
+};
+
+struct cuda_stream {
+    struct op *first, **last;
+    bool busy, closing;
+    uint64_t random;
+};
+
+/* ---- What the threads do --------------------------------------------------------------------- */
+
+static void delay(struct cuda_stream *s)
+{
+    s->random = s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    uint64_t us = (s->random >> 33) % (uint64_t)(fake.settings.delay_us + 1);
+    const struct timespec t = {0, (long)us * 1000};
+
+    if (us)
+        nanosleep(&t, NULL);
+}
+
+/* Lock held; given back while bytes move. */
+static void move_bytes(const struct op *op)
+{
+    bool pageable = false;
+    void *dst = fake_place(op->dst, op->bytes, &pageable);
+    void *src = op->kind == OP_COPY ? fake_place(op->src, op->bytes, &pageable) : dst;
+
+    fake.work.pageable += op->kind == OP_COPY && pageable;
+    if (!dst || !src) {
+        fake.work.illegal++;
+        fake.broken = CUDA_ILLEGAL_ADDRESS;
+        return;
+    }
+    fake.at_work++;
+    pthread_mutex_unlock(&fake.lock);
+    if (op->kind == OP_SET)
+        memset(dst, op->value, op->bytes);
+    else
+        memcpy(dst, src, op->bytes);
+    pthread_mutex_lock(&fake.lock);
+    fake.at_work--;
+    fake.work.copies += op->kind == OP_COPY;
+    fake.work.copied_bytes += op->kind == OP_COPY ? op->bytes : 0;
+}
+
+/* Parameters name addresses of the device: those become the places of what lies there. */
+static void kernel_run(struct op *op)
+{
+    char error[256] = "";
+    uint64_t word;
+
+    fake.at_work++;
+    pthread_mutex_unlock(&fake.lock);
+    for (uint64_t i = 0; i + sizeof word <= op->params_bytes; i += sizeof word) {
+        memcpy(&word, op->params + i, sizeof word);
+        word = (uintptr_t)fake_cuda_reach((void *)(uintptr_t)word);
+        memcpy(op->params + i, &word, sizeof word);
+    }
+    int err = fake_cuda_run(op->kernel, op->grid, op->block, op->shared_bytes, op->params, error,
+                            sizeof error);
+    pthread_mutex_lock(&fake.lock);
+    fake.at_work--;
+    fake.work.launches++;
+    if (!err)
+        return;
+    fprintf(stderr, "fake CUDA: %s\n", error);
+    fake.work.illegal++;
+    fake.broken = CUDA_LAUNCH_FAILED;
+}
+
+static void event_drop(struct cuda_event *e)
+{
+    if (e->dead && !e->users)
+        free(e);
+}
+
+/* Lock held. */
+static void op_run(struct op *op)
+{
+    if (fake_work_begins())
+        return;
+    switch (op->kind) {
+    case OP_COPY:
+    case OP_SET:
+        move_bytes(op);
+        break;
+    case OP_KERNEL:
+        kernel_run(op);
+        break;
+    case OP_CALL:
+        fake.at_work++;
+        pthread_mutex_unlock(&fake.lock);
+        op->fn(op->arg);
+        pthread_mutex_lock(&fake.lock);
+        fake.at_work--;
+        fake.work.functions++;
+        break;
+    case OP_RECORD:
+        fake.work.recorded++;
+        if (op->number > op->event->reached)
+            op->event->reached = op->number;
+        break;
+    case OP_WAIT:
+        break;
+    }
+}
+
+static bool can_begin(const struct op *op)
+{
+    return fake.broken || (!fake.held && (op->kind != OP_WAIT || op->event->reached >= op->number));
+}
+
+static void *stream_main(void *arg)
+{
+    struct cuda_stream *s = arg;
+
+    pthread_mutex_lock(&fake.lock);
+    for (;;) {
+        struct op *op = s->first;
+        if (!op && s->closing)
+            break;
+        if (!op || !can_begin(op)) {
+            pthread_cond_wait(&fake.moved, &fake.lock);
+            continue;
+        }
+        s->busy = true;
+        if (fake.settings.delay_us && !fake.broken) {
+            pthread_mutex_unlock(&fake.lock);
+            delay(s);
+            pthread_mutex_lock(&fake.lock);
+        }
+        op_run(op);
+        s->first = op->next;
+        if (!s->first)
+            s->last = &s->first;
+        s->busy = false;
+        if (op->event) {
+            op->event->users--;
+            event_drop(op->event);
+        }
+        free(op);
+        pthread_cond_broadcast(&fake.moved);
+    }
+    fake.closing--;
+    pthread_cond_broadcast(&fake.moved);
+    pthread_mutex_unlock(&fake.lock);
+    free(s);
+    return NULL;
+}
+
+/* Takes a copy of op. */
+static int push(struct cuda_stream *s, const struct op *op)
+{
+    struct op *copy;
+
+    if (!s)
+        return CUDA_INVALID_HANDLE; /* nothing here uses the default stream */
+    copy = malloc(sizeof *copy);
+    *copy = *op;
+    copy->next = NULL;
+    pthread_mutex_lock(&fake.lock);
+    if (copy->event) {
+        copy->event->users++;
+        copy->number = op->kind == OP_RECORD ? ++copy->event->recorded : copy->event->recorded;
+    }
+    *s->last = copy;
+    s->last = &copy->next;
+    pthread_cond_broadcast(&fake.moved);
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+/* ---- Streams --------------------------------------------------------------------------------- */
+
+int cuStreamCreate(struct cuda_stream **stream, unsigned flags)
+{
+    struct cuda_stream *s;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    CALL_IN_CONTEXT(cuStreamCreate);
+    if (flags != CUDA_STREAM_NON_BLOCKING)
+        return CUDA_INVALID_VALUE;
+    s = calloc(1, sizeof *s);
+    s->last = &s->first;
+    pthread_mutex_lock(&fake.lock);
+    s->random = (uint64_t)fake.settings.seed * 1000 + fake.live.streams;
+    fake.live.streams++;
+    pthread_mutex_unlock(&fake.lock);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    int err = pthread_create(&thread, &attr, stream_main, s);
+    pthread_attr_destroy(&attr);
+    if (err)
+        return CUDA_OPERATING_SYSTEM;
+    *stream = s;
+    return 0;
+}
+
+int cuStreamDestroy_v2(struct cuda_stream *stream)
+{
+    int result = fake_call_in_context("cuStreamDestroy_v2");
+
+    pthread_mutex_lock(&fake.lock);
+    fake.live.streams--;
+    fake.closing++;
+    stream->closing = true;
+    pthread_cond_broadcast(&fake.moved);
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+int cuStreamQuery(struct cuda_stream *stream)
+{
+    CALL_IN_CONTEXT(cuStreamQuery);
+    pthread_mutex_lock(&fake.lock);
+    int result = fake.broken ? fake.broken : stream->first ? CUDA_NOT_READY : 0;
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+int cuStreamWaitEvent(struct cuda_stream *stream, struct cuda_event *event, unsigned flags)
+{
+    (void)flags;
+    CALL_IN_CONTEXT(cuStreamWaitEvent);
+    return push(stream, &(struct op){.kind = OP_WAIT, .event = event});
+}
+
+int cuMemcpyAsync(cuda_address dst, cuda_address src, size_t bytes, struct cuda_stream *stream)
+{
+    CALL_IN_CONTEXT(cuMemcpyAsync);
+    return push(stream, &(struct op){.kind = OP_COPY, .dst = dst, .src = src, .bytes = bytes});
+}
+
+int cuMemsetD8Async(cuda_address base, unsigned char value, size_t bytes,
+                    struct cuda_stream *stream)
+{
+    CALL_IN_CONTEXT(cuMemsetD8Async);
+    return push(stream, &(struct op){.kind = OP_SET, .dst = base, .bytes = bytes, .value = value});
+}
+
+int cuLaunchHostFunc(struct cuda_stream *stream, void (*fn)(void *arg), void *arg)
+{
+    CALL_IN_CONTEXT(cuLaunchHostFunc);
+    return push(stream, &(struct op){.kind = OP_CALL, .fn = fn, .arg = arg});
+}
+
+int cuLaunchKernel(struct cuda_function *function, unsigned grid_x, unsigned grid_y,
+                   unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                   unsigned shared_bytes, struct cuda_stream *stream, void **params, void **extra)
+{
+    struct op op = {.kind = OP_KERNEL,
+                    .kernel = (uint32_t)(uintptr_t)function - 1,
+                    .grid = {grid_x, grid_y, grid_z},
+                    .block = {block_x, block_y, block_z},
+                    .shared_bytes = shared_bytes};
+    const void *buffer = NULL;
+
+    CALL_IN_CONTEXT(cuLaunchKernel);
+    for (; *extra != CUDA_PARAMS_END; extra += 2) {
+        if (extra[0] == CUDA_PARAMS_BUFFER)
+            buffer = extra[1];
+        else if (extra[0] == CUDA_PARAMS_BYTES)
+            op.params_bytes = *(const size_t *)extra[1];
+    }
+    if (params || !buffer || op.params_bytes > MOST_PARAMS)
+        return CUDA_INVALID_VALUE;
+    memcpy(op.params, buffer, op.params_bytes);
+    return push(stream, &op);
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+int cuEventCreate(struct cuda_event **event, unsigned flags)
+{
+    CALL_IN_CONTEXT(cuEventCreate);
+    if (flags != CUDA_EVENT_DISABLE_TIMING)
+        return CUDA_INVALID_VALUE;
+    *event = calloc(1, sizeof **event);
+    pthread_mutex_lock(&fake.lock);
+    fake.live.events++;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+int cuEventDestroy_v2(struct cuda_event *event)
+{
+    int result = fake_call_in_context("cuEventDestroy_v2");
+
+    pthread_mutex_lock(&fake.lock);
+    fake.live.events--;
+    event->dead = true;
+    event_drop(event);
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+int cuEventRecord(struct cuda_event *event, struct cuda_stream *stream)
+{
+    CALL_IN_CONTEXT(cuEventRecord);
+    return push(stream, &(struct op){.kind = OP_RECORD, .event = event});
+}
+
+int cuEventQuery(struct cuda_event *event)
+{
+    CALL_IN_CONTEXT(cuEventQuery);
+    pthread_mutex_lock(&fake.lock);
+    int result = fake.broken ? fake.broken : event->reached < event->recorded ? CUDA_NOT_READY : 0;
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}

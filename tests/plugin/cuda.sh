@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What `zero info` says of the device plugin cuda, and what a job says that asks for it by name: with
+# a driver, and where something is wrong with it.
+top=${ZERO_TEST_TOP:?}
+build=${ZERO_TEST_BUILD:?}
+# shellcheck source=../tap.sh
+. "$top/tests/tap.sh"
+[ -e "$build/.libs/zero-device-cuda.so" ] || skip_all 'built without nvcc'
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+driver=$build/tests/fake/.libs
+
+# info SETTINGS: of the driver that executes on the host.
+info() {
+    FAKE_CUDA=$1 LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        "$build/zero" info >"$tmp/out" 2>"$tmp/err"
+}
+says() {
+    grep -qE -- "$1" "$tmp/out" || {
+        sed -n '/ cuda /,/looked for/p' "$tmp/out" | sed 's/^/# /'
+        sed 's/^/# /' "$tmp/err"
+        false
+    }
+}
+
+info ''
+ok 'a GPU is found' says '^  device +cuda +version [0-9.]+, interface [0-9.]+$'
+ok 'and named' says '2 GPUs, the first: Emulated GPU 0 \(9\.0\); driver for CUDA 13\.0'
+ok 'with its memory' says 'memory +256 MiB, 256 MiB free'
+info devices=0
+ok 'no GPU: not usable' says '^  device +cuda +version.*: not usable here'
+ok 'why and what to do' says 'CUDA_ERROR_NO_DEVICE.*CUDA_VISIBLE_DEVICES'
+info version=11080
+ok 'a driver that is too old, and what to do' \
+    says 'driver is for CUDA 11\.8 and older, .*install a driver for CUDA [0-9]+ or later'
+info init=34
+ok 'a stub, and what to do' says 'CUDA_ERROR_STUB_LIBRARY.*LD_LIBRARY_PATH'
+
+# A program that asks for it by name.
+printf '%08192d' 7 >"$tmp/text"
+gpt2() {
+    ZERO_DEVICE=$1 LD_LIBRARY_PATH="$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$build/zero-gpt2" \
+        --preset micro --steps 1 --data "$tmp/text" >"$tmp/out" 2>&1
+    [ $? = 1 ]
+}
+ok 'a GPU that is not there is an error' gpt2 cuda:5 "$driver"
+ok 'it says how many there are' says 'there is no GPU 5: this process sees 2'
+ok 'a program for the host is an error' gpt2 cuda "$driver"
+ok 'it says so' says 'ZERO_DEVICE=cuda: this program computes on the host'
+
+# No driver: whatever this machine has, the name leads to a file that is none.
+echo 'this is no library' >"$tmp/libcuda.so.1"
+LD_LIBRARY_PATH="$tmp" "$build/zero" info >"$tmp/out" 2>"$tmp/err"
+ok 'no driver: not usable' says '^  device +cuda +version.*: not usable here'
+ok 'why and what to do then' says 'no NVIDIA driver: .*libcuda\.so\.1: .*install the driver'
+ok 'everything else is shown' says '^  device +host'
+ok 'without a driver a program that asks for it ends' gpt2 cuda "$tmp"
+ok 'with the reason and the remedy' says 'device cuda: cuda: no NVIDIA driver: .*install the driver'
+done_testing

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training on the device plugin cuda, over a driver that executes on the host: the bits are those
+ * of the host device, whatever the stage, the tiers and the transport. The device's memory cannot
+ * be touched by the host there, so whoever forgets where it lies crashes. Then errors of the
+ * device: all ranks end, and say the same.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../../plugins/cuda/driver.h"
+#include "../fake/cuda_driver.h"
+#include "toy.h"
+
+#define MOST 12
+
+struct run {
+    const char *what, *stage, *accum, *device;
+    int ranks;
+    uint32_t dtype, flags;
+    const char *more[4][2];
+    int delay_us, no_virtual;
+};
+
+/* Rank 0's view of the driver before the first step and after the last. */
+struct seen {
+    struct fake_cuda_work before, after;
+    int steps;
+};
+
+static void *reach(const void *p)
+{
+    return fake_cuda_reach(p);
+}
+
+static void committed(struct zero_runtime *rt, int rank, void *arg)
+{
+    struct seen *s = arg;
+
+    zero_barrier(rt);
+    if (rank == 0)
+        fake_cuda_work(&s->before);
+    zero_barrier(rt);
+}
+
+static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                    void *arg)
+{
+    struct seen *s = arg;
+
+    (void)info;
+    if (step + 1 < s->steps)
+        return;
+    zero_barrier(rt);
+    if (rank == 0)
+        fake_cuda_work(&s->after);
+    zero_barrier(rt);
+}
+
+static void quiet(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+/* What each rank says when it fails. */
+static char errors[4][512];
+
+static void failed(int rank, int err, const char *error, void *arg)
+{
+    (void)err;
+    (void)arg;
+    snprintf(errors[rank], sizeof errors[rank], "%s", error);
+}
+
+static int train(const struct run *run, const char *device, struct seen *seen,
+                 struct toy_result *result)
+{
+    struct zero_setting s[MOST] = {
+        {"device", device}, {"stage", run->stage}, {"accum", run->accum},  {"clip", "0.5"},
+        {"lr", "0.01"},     {"timeout", "20"},     {"dynamic_bytes", "0"}, {"threads", "1"}};
+    struct toy t = {.ranks = run->ranks,
+                    .layers = 4,
+                    .steps = seen->steps,
+                    .dtype = run->dtype,
+                    .flags = run->flags,
+                    .width = 1500,
+                    .settings = s,
+                    .n_settings = 8,
+                    .seed = 11,
+                    .committed = committed,
+                    .stepped = stepped,
+                    .failed = failed,
+                    .log = quiet,
+                    .reach = reach,
+                    .arg = seen};
+
+    for (int i = 0; i < 4 && run->more[i][0]; i++)
+        s[t.n_settings++] = (struct zero_setting){run->more[i][0], run->more[i][1]};
+    return toy_train(&t, result);
+}
+
+static bool nothing_left(void)
+{
+    struct fake_cuda_live l;
+
+    fake_cuda_live(&l);
+    uint64_t all = l.contexts + l.modules + l.streams + l.events + l.ranges + l.chunks + l.maps +
+                   l.plain + l.pinned + l.registered + l.pushed + l.bytes;
+    if (all)
+        diag("left: %" PRIu64 " contexts, %" PRIu64 " streams, %" PRIu64 " events, %" PRIu64
+             " chunks, %" PRIu64 " plain, %" PRIu64 " pinned, %" PRIu64 " registered, %" PRIu64
+             " bytes",
+             l.contexts, l.streams, l.events, l.chunks, l.plain, l.pinned, l.registered, l.bytes);
+    return all == 0;
+}
+
+static void same_bits(const struct run *run)
+{
+    struct fake_cuda_settings set = fake_cuda_defaults();
+    struct toy_result host, cuda;
+    struct seen seen = {.steps = 4};
+    const char *device = run->device ? run->device : "cuda";
+
+    set.delay_us = run->delay_us;
+    set.has_virtual = !run->no_virtual;
+    fake_cuda_set(&set);
+    bool good = !train(run, "host", &seen, &host);
+    if (!good)
+        diag("host: %s", host.error);
+    if (good && train(run, device, &seen, &cuda)) {
+        diag("%s: %s", device, cuda.error);
+        good = false;
+    }
+    if (good && (cuda.hash != host.hash || !cuda.agree || cuda.loss != host.loss ||
+                 cuda.info.grad_norm != host.info.grad_norm || cuda.info.step != host.info.step ||
+                 cuda.info.wire_bytes != host.info.wire_bytes)) {
+        diag("hash %016" PRIx64 ", host %016" PRIx64 "; loss %g, %g; norm %g, %g; wire %" PRIu64
+             ", %" PRIu64,
+             cuda.hash, host.hash, cuda.loss, host.loss, cuda.info.grad_norm, host.info.grad_norm,
+             cuda.info.wire_bytes, host.info.wire_bytes);
+        good = false;
+    }
+    ok(good, "%s: stage %s, %s, %d rank%s, %s micro-batches: the bits of the host", run->what,
+       run->stage, zero_dtype_name(run->dtype), run->ranks, run->ranks == 1 ? "" : "s", run->accum);
+    uint64_t pageable = seen.after.pageable - seen.before.pageable;
+    uint64_t launches = seen.after.launches - seen.before.launches;
+    good = launches > 0 && seen.after.illegal == seen.before.illegal && !pageable;
+    ok(good && nothing_left(), "by kernels, with pinned copies, and nothing is left");
+    if (!good)
+        diag("%" PRIu64 " launches, %" PRIu64 " pageable copies, %" PRIu64 " illegal ones",
+             launches, pageable, seen.after.illegal);
+    fake_cuda_set(NULL);
+}
+
+static void refused(const struct run *run, const char *word, const char *remedy)
+{
+    struct seen seen = {.steps = 1};
+    struct toy_result r;
+    int err = train(run, run->device, &seen, &r);
+
+    ok(err && strstr(r.error, word) && strstr(r.error, remedy), "%s is refused with the remedy",
+       run->what);
+    if (!err || !strstr(r.error, word) || !strstr(r.error, remedy))
+        diag("%d: %s", err, r.error);
+    ok(nothing_left(), "and leaves nothing");
+}
+
+struct mixed {
+    pthread_t thread;
+    int rank;
+    char job[64];
+    struct toy_result result;
+};
+
+static void *mixed_main(void *arg)
+{
+    struct mixed *m = arg;
+    struct zero_setting s[] = {{"device", m->rank ? "cuda" : "host"},
+                               {"timeout", "20"},
+                               {"dynamic_bytes", "0"},
+                               {"threads", "1"}};
+    struct toy t = {.ranks = 2,
+                    .layers = 2,
+                    .steps = 1,
+                    .dtype = ZERO_F32,
+                    .width = 100,
+                    .settings = s,
+                    .n_settings = 4,
+                    .log = quiet,
+                    .reach = reach};
+
+    toy_rank(&t, m->rank, m->job, &m->result);
+    return NULL;
+}
+
+/* Collectives of the two would be cut in different ways. */
+static void mixed_devices(void)
+{
+    struct mixed m[2];
+    bool good = true;
+
+    for (int i = 0; i < 2; i++) {
+        m[i].rank = i;
+        snprintf(m[i].job, sizeof m[i].job, "mixed-%d", (int)getpid());
+        pthread_create(&m[i].thread, NULL, mixed_main, &m[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(m[i].thread, NULL);
+        good &=
+            m[i].result.err && strstr(m[i].result.error, "rank 1 trains on cuda:1 and rank 0 on "
+                                                         "host:0");
+    }
+    ok(good, "ranks on the host and on a GPU are refused");
+    if (!good)
+        diag("%d: %s", m[0].result.err, m[0].result.error);
+    ok(nothing_left(), "and leave nothing");
+}
+
+static void no_room(void)
+{
+    struct fake_cuda_settings set = fake_cuda_defaults();
+    const struct run run = {
+        "a GPU that is too small", "0", "1", "cuda", 2, ZERO_F32, 0, {{NULL}}, 0, 0};
+
+    set.memory_mib = 0;
+    fake_cuda_set(&set);
+    refused(&run, "device cuda:", "what would make it fit");
+    fake_cuda_set(NULL);
+}
+
+/* A transport that allocates nothing, and sends messages. */
+static void by_messages(void)
+{
+    static char plugin[4096];
+    const char *build = getenv("ZERO_TEST_BUILD");
+
+    snprintf(plugin, sizeof plugin, "%s/tests/plugin/.libs/zero-comm-mem.so", build ? build : ".");
+    same_bits(&(struct run){.what = "messages",
+                            .stage = "3",
+                            .accum = "1",
+                            .ranks = 2,
+                            .dtype = ZERO_BF16,
+                            .more = {{"comm", plugin}, {"relay_bytes", "8K"}},
+                            .delay_us = 50});
+}
+
+/* What passes through the host's memory on its way to a disk. */
+static void on_disk(void)
+{
+    static char folder[] = "cuda-test-XXXXXX", path[4096], plugin[4096];
+    const char *build = getenv("ZERO_TEST_BUILD");
+
+    snprintf(plugin, sizeof plugin, "%s/.libs/zero-offload-nvme.so", build ? build : ".");
+    if (access(plugin, R_OK)) {
+        skip("states on a disk", "built without liburing");
+        return;
+    }
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for a disk");
+    same_bits(&(struct run){
+        .what = "states on a disk",
+        .stage = "2",
+        .accum = "1",
+        .ranks = 2,
+        .dtype = ZERO_BF16,
+        .flags = TOY_REORDER,
+        .more = {{"offload", "optimizer:nvme"}, {"nvme_path", path}, {"nvme_engine", "threads"}}});
+    same_bits(&(struct run){.what = "all on a disk",
+                            .stage = "3",
+                            .accum = "3",
+                            .ranks = 2,
+                            .dtype = ZERO_F32,
+                            .flags = TOY_ACTIVATIONS,
+                            .more = {{"offload", "optimizer:nvme,parameters:nvme,activations:nvme"},
+                                     {"nvme_path", path},
+                                     {"nvme_engine", "threads"},
+                                     {"reduce_at", "boundary"}}});
+    rmdir(path);
+}
+
+/* In the middle of training; the n-th piece of work that a stream begins from the commit on. */
+static void breaks_at_commit(struct zero_runtime *rt, int rank, void *arg)
+{
+    zero_barrier(rt);
+    if (rank == 0)
+        fake_cuda_break(*(const int *)arg, CUDA_ILLEGAL_ADDRESS);
+    zero_barrier(rt);
+}
+
+static void context_lost(int at)
+{
+    struct zero_setting s[] = {{"device", "cuda"},
+                               {"stage", "3"},
+                               {"timeout", "20"},
+                               {"dynamic_bytes", "0"},
+                               {"threads", "1"}};
+    struct toy t = {.ranks = 2,
+                    .layers = 4,
+                    .steps = 4,
+                    .dtype = ZERO_BF16,
+                    .width = 1500,
+                    .settings = s,
+                    .n_settings = 5,
+                    .seed = 3,
+                    .committed = breaks_at_commit,
+                    .failed = failed,
+                    .log = quiet,
+                    .reach = reach,
+                    .arg = &at};
+    struct toy_result r;
+
+    memset(errors, 0, sizeof errors);
+    fake_cuda_set(NULL);
+    int err = toy_train(&t, &r);
+    ok(err && strstr(errors[0], "CUDA_ERROR_ILLEGAL_ADDRESS") &&
+           strstr(errors[1], "CUDA_ERROR_ILLEGAL_ADDRESS"),
+       "a context that is lost at piece %d of the work ends all ranks, by its name", at);
+    is_str(strstr(errors[1], "rank "), strstr(errors[0], "rank "), "and all say the same");
+    fake_cuda_set(NULL);
+}
+
+/*
+ * Calls of the driver fail, one in each run, from the first to the last: the job ends with the name
+ * of what failed, or did without it and has the bits of the host.
+ */
+static void calls_fail(void)
+{
+    const struct run run = {"", "2", "1", "cuda", 2, ZERO_BF16, 0, {{"offload", "optimizer:cpu"}},
+                            0,  0};
+    struct seen seen = {.steps = 2};
+    struct toy_result host, cuda;
+    unsigned runs = 0, unnamed = 0, left = 0, wrong = 0;
+
+    if (train(&run, "host", &seen, &host))
+        bail(host.error);
+    for (uint64_t n = 1; n < 100000; n += 1 + n / 6, runs++) {
+        fake_cuda_set(NULL);
+        fake_cuda_fail(n, CUDA_NOT_PERMITTED);
+        memset(errors, 0, sizeof errors);
+        int err = train(&run, "cuda", &seen, &cuda);
+        const char *failed_call = fake_cuda_failed();
+        const char *name = failed_call ? failed_call : "nothing";
+        fake_cuda_fail(0, 0);
+        if (!err && (cuda.hash != host.hash || !cuda.agree)) {
+            diag("%s failed as call %" PRIu64 ": other bits", name, n);
+            wrong++;
+        }
+        if (err && !strstr(errors[0], "cuda: ") && !strstr(errors[1], "cuda: ")) {
+            diag("%s failed as call %" PRIu64 ": %s", name, n, cuda.error);
+            unnamed++;
+        }
+        if (!nothing_left()) {
+            diag("%s failed as call %" PRIu64 ": %s", name, n, err ? cuda.error : "no error");
+            left++;
+        }
+        if (!failed_call)
+            break;
+    }
+    ok(runs > 20, "a call fails in each of %u runs", runs);
+    is_int(wrong, 0, "none ends with other bits");
+    is_int(unnamed, 0, "each error is that of the device");
+    is_int(left, 0, "nothing is left");
+    fake_cuda_set(NULL);
+}
+
+int main(void)
+{
+    static const struct run runs[] = {
+        {"one GPU", "0", "1", NULL, 1, ZERO_F32, 0, {{NULL}}, 0, 0},
+        {"two GPUs", "0", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
+        {"two GPUs", "1", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
+        {"two GPUs", "2", "3", NULL, 2, ZERO_BF16, 0, {{"reduce_at", "micro"}}, 0, 0},
+        {"two GPUs", "3", "1", NULL, 2, ZERO_F32, 0, {{NULL}}, 0, 0},
+        {"two GPUs", "3", "3", NULL, 2, ZERO_BF16, 0, {{"reduce_at", "micro"}}, 0, 0},
+        {"two ranks on a GPU", "3", "1", "cuda:1", 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
+        {"small pieces", "0", "1", NULL, 2, ZERO_F32, 0, {{"relay_bytes", "4K"}}, 0, 0},
+        {"small pieces", "1", "3", NULL, 2, ZERO_BF16, 0, {{"relay_bytes", "4K"}}, 100, 0},
+        {"small pieces",
+         "3",
+         "3",
+         NULL,
+         2,
+         ZERO_BF16,
+         0,
+         {{"relay_bytes", "4K"}, {"reduce_at", "micro"}},
+         100,
+         0},
+        {"late work", "3", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 100, 0},
+        {"late work, on a stream", "2", "1", NULL, 2, ZERO_BF16, TOY_STREAM, {{NULL}}, 100, 0},
+        {"without virtual memory", "2", "1", NULL, 2, ZERO_F32, 0, {{NULL}}, 0, 1},
+        {"overflow", "3", "1", NULL, 2, ZERO_F16, TOY_NAN, {{NULL}}, 0, 0},
+        {"tied, frozen, persistent",
+         "3",
+         "1",
+         NULL,
+         2,
+         ZERO_BF16,
+         TOY_TIED | TOY_FROZEN | TOY_PERSISTENT | TOY_EVAL,
+         {{NULL}},
+         0,
+         0},
+        {"orders that change", "3", "1", NULL, 2, ZERO_BF16, TOY_REORDER, {{NULL}}, 0, 0},
+        {"orders that grow",
+         "2",
+         "1",
+         NULL,
+         2,
+         ZERO_F32,
+         TOY_REORDER | TOY_ANNOUNCE,
+         {{NULL}},
+         0,
+         0},
+        {"momentum",
+         "1",
+         "1",
+         NULL,
+         2,
+         ZERO_F32,
+         0,
+         {{"optimizer", "sgd"}, {"momentum", "0.9"}},
+         0,
+         0},
+        {"states in bf16", "2", "1", NULL, 2, ZERO_BF16, 0, {{"state_dtype", "bf16"}}, 0, 0},
+        {"activations", "3", "1", NULL, 2, ZERO_F32, TOY_ACTIVATIONS, {{NULL}}, 0, 0},
+        {"activations at the host",
+         "3",
+         "1",
+         NULL,
+         2,
+         ZERO_F32,
+         TOY_ACTIVATIONS,
+         {{"offload", "activations:cpu"}},
+         50,
+         0},
+        {"states at the host",
+         "3",
+         "1",
+         NULL,
+         2,
+         ZERO_BF16,
+         0,
+         {{"offload", "optimizer:cpu"}},
+         50,
+         0},
+        {"gradients and states at the host",
+         "2",
+         "3",
+         NULL,
+         2,
+         ZERO_BF16,
+         0,
+         {{"offload", "optimizer:cpu,gradients:cpu"}},
+         0,
+         0},
+        {"updates beside the backward pass",
+         "2",
+         "1",
+         NULL,
+         2,
+         ZERO_BF16,
+         0,
+         {{"offload", "optimizer:cpu"}, {"update_at", "backward"}, {"clip", "0"}},
+         0,
+         0},
+    };
+
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        same_bits(&runs[i]);
+    by_messages();
+    on_disk();
+    refused(
+        &(struct run){
+            "a GPU that is not there", "0", "1", "cuda:7", 2, ZERO_F32, 0, {{NULL}}, 0, 0},
+        "there is no GPU 7", "ZERO_DEVICE=cuda:0");
+    refused(
+        &(struct run){"a number that is none", "0", "1", "cuda:x", 2, ZERO_F32, 0, {{NULL}}, 0, 0},
+        "ZERO_DEVICE=cuda:x", "as in cuda:0");
+    refused(&(struct run){"more ranks than GPUs", "0", "1", "cuda", 3, ZERO_F32, 0, {{NULL}}, 0, 0},
+            "there is no GPU 2", "ZERO_DEVICE=cuda:0");
+    mixed_devices();
+    no_room();
+    for (int at = 1; at < 400; at = at * 3 + 5)
+        context_lost(at);
+    calls_fail();
+    done();
+}
