@@ -182,7 +182,7 @@ leave:
 /* What cannot be given back now, is when the device closes. */
 static int give(struct zero_device *dev, const void *base, uint32_t kinds, const char *what)
 {
-    struct cuda_block *b;
+    struct cuda_block *b = NULL;
     int err = zero__cuda_enter_to_end(dev);
 
     if (err)
