@@ -108,6 +108,8 @@ uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
             comm->stirred = !zero__p2p_say_last(comm);
         else
             move_on(comm, &budget);
+        if (!budget) /* it may have had nothing to spend */
+            comm->stirred = true;
         if (max > n)
             n += collect(comm, cqes + n, max - n);
         else
