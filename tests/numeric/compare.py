@@ -21,7 +21,7 @@ import programs  # noqa: E402
 import report  # noqa: E402
 
 programs.OUT = pathlib.Path(support.path("compare"))
-SETTINGS = {"measured": "0", "quick": False, "scale": "0", "peers": {}}
+SETTINGS = {"steps": {"measured": "0", "quick": False, "scale": "0", "peers": {}}}
 
 
 def near(a, b):
@@ -113,7 +113,7 @@ def in_turn():
                                                                "zero", "peer"]
        and order[6:8] == ["zero", "peer"],
        "each round has another order, and one that was broken off is done again as a whole", order)
-    other = SETTINGS | {"measured": "1"}
+    other = {"steps": SETTINGS["steps"] | {"measured": "1"}}
     ok(not driver.State(part, other).data["rounds"] and driver.State(part, SETTINGS).data["rounds"],
        "another commit begins anew, and takes nothing away")
 

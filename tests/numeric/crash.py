@@ -44,9 +44,7 @@ def crash(comm, number, victim, folder):
     while job.text("out").count("step ") < 2 and time.monotonic() < until:
         time.sleep(0.05)
     time.sleep(0.2)
-    for pid in job.ranks():
-        if rank_of(pid) == victim:
-            os.kill(pid, number)
+    os.kill(next(pid for pid in job.ranks() if rank_of(pid) == victim), number)
     until = time.monotonic() + 20
     while len(os.listdir(folder)) < before + RANKS - 1 and time.monotonic() < until:
         time.sleep(0.05)
