@@ -16,11 +16,17 @@ static inline int64_t zero__now_ns(void)
     return (int64_t)t.tv_sec * ZERO_SECOND + t.tv_nsec;
 }
 
-/* now + timeout, without overflow. */
-static inline int64_t zero__deadline_ns(int64_t timeout_ns)
+/* from + timeout, without overflow. */
+static inline int64_t zero__deadline_after(int64_t from_ns, int64_t timeout_ns)
 {
     int64_t t;
-    return __builtin_add_overflow(zero__now_ns(), timeout_ns, &t) ? ZERO_NEVER : t;
+    return __builtin_add_overflow(from_ns, timeout_ns, &t) ? ZERO_NEVER : t;
+}
+
+/* From now on. */
+static inline int64_t zero__deadline_ns(int64_t timeout_ns)
+{
+    return zero__deadline_after(zero__now_ns(), timeout_ns);
 }
 
 #endif

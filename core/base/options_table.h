@@ -87,7 +87,8 @@ ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
 ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
              "Folders searched for plugins before the installed one, separated by colons")
 ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "[0.1,1e9]", "Ranks and devices",
-             "Seconds after which a rank that does not answer is an error")
+             "Seconds after which a rank that does not answer is an error; while another rank is "
+             "heard (ZERO_HEARTBEAT) to work with its disk, the others wait on")
 ZERO__OPTION(JOIN_TIMEOUT, join_timeout, REAL, "auto", "auto=0 [0.1,86400]", "Ranks and devices",
              "Seconds that ranks wait for each other at the start; auto: 60, or ZERO_TIMEOUT if "
              "that is less")

@@ -202,6 +202,12 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
         t.tv_nsec = deadline % ZERO_SECOND;
         late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
                !reached(rt, ordinals) && seen == ended(rt);
+        if (late) { /* later than the op, whose own deadline says more */
+            int64_t later = zero__job_patience(rt->job, deadline - ZERO__GRACE_NS);
+            later = zero__deadline_after(later, ZERO__GRACE_NS);
+            late = later <= deadline;
+            deadline = later;
+        }
     }
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)

@@ -115,10 +115,10 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         zero__pages_stats(rt->pages, &pages);
     zero__table_fill(&rt->states, rt->programs[0], &t);
     if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
-        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, "ZERO_MEMORY_LIMIT",
+        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, "ZERO_MEMORY_LIMIT (device)",
                                   limit.device_bytes, sharers, 1);
     if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
-        return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT",
+        return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT (cpu)",
                                   limit.cpu_bytes, sharers, 1);
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
     uint64_t room = disk->info.capacity / sharers, on_disk = t.tiers[ZERO__T_DISK].reserved;

@@ -163,6 +163,12 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt)
     return bytes;
 }
 
+/* Until when an op waits for other ranks; they may have slower disks. */
+static int64_t deadline_of(struct zero_runtime *rt, const struct slot *s)
+{
+    return zero__job_patience(rt->job, s->deadline_ns);
+}
+
 /* The op that has waited too long; of several, that of the smallest place. */
 static struct lane *late_lane(struct zero_runtime *rt)
 {
@@ -174,7 +180,7 @@ static struct lane *late_lane(struct zero_runtime *rt)
         if (!l->comm || l->done == l->started)
             continue;
         const struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (!s->armed || now < s->deadline_ns)
+        if (!s->armed || now < deadline_of(rt, s))
             continue;
         if (!late || s->place < zero__lane_slot(late, late->done + 1)->place)
             late = l;
@@ -216,7 +222,7 @@ static int64_t idle_ns(struct zero_runtime *rt)
         struct lane *l = &rt->lanes[q];
         if (!l->comm || l->done == l->started || !zero__lane_slot(l, l->done + 1)->armed)
             continue;
-        int64_t left = zero__lane_slot(l, l->done + 1)->deadline_ns - now;
+        int64_t left = deadline_of(rt, zero__lane_slot(l, l->done + 1)) - now;
         if (left < least)
             least = left > 0 ? left : 0;
     }

@@ -153,6 +153,7 @@ static int file_write(const char *path, uint64_t key, const struct speeds *s)
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
 struct walk {
+    struct zero__job *job;
     struct tier *t;
     uint8_t *memory;
     uint64_t block, blocks; /* of the store: bytes of one, how many */
@@ -210,7 +211,10 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
             free[n_free++] = (uint32_t)cqes[i].user;
         }
         ended += (uint64_t)k;
-        heard = k > 0 ? zero__now_ns() : heard;
+        if (k > 0) {
+            heard = zero__now_ns();
+            zero__job_worked(w->job);
+        }
         if (zero__now_ns() - heard > timeout_ns)
             return zero__fail(-ETIMEDOUT, "%s has not ended a request for %g s (ZERO_TIMEOUT)",
                               w->t->name, (double)timeout_ns / 1e9);
@@ -240,7 +244,8 @@ static int measure(struct zero_runtime *rt, struct speeds *s)
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
     uint64_t bytes = sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes);
     uint64_t n = 0, half = 0, k = 0;
-    struct walk w = {.t = &rt->tiers[ZERO__T_DISK],
+    struct walk w = {.job = rt->job,
+                     .t = &rt->tiers[ZERO__T_DISK],
                      .memory = host[0].base,
                      .block = (uint64_t)rt->recipe.tile * sizeof(float)};
     uint64_t span = host[0].bytes + host[1].bytes;

@@ -220,6 +220,7 @@ static int turn(struct zero_runtime *rt)
         return n;
     if (n == 0)
         return deadlines_check(rt);
+    zero__job_worked(rt->job);
     struct zero_store_info info = {.size = sizeof info};
     if (t->ops.info(t->store, &info))
         info = (struct zero_store_info){.bytes_read = 0};

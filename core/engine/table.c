@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "engine/table.h"
 
+#define LEAST_TILE_BYTES (UINT64_C(64) << 10) /* that ZERO_TILE_BYTES takes */
+
 static void tier_fill(const struct zero__states *s, const struct zero__program *p, uint32_t tier,
                       struct zero__table_tier *t)
 {
@@ -56,9 +58,22 @@ static const char *human(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
+/* What would help, in a row. */
+struct remedies {
+    char text[600];
+    int n;
+};
+
+static void suggest(struct remedies *r, const char *what)
+{
+    if (what && r->n < (int)sizeof r->text)
+        r->n += snprintf(r->text + r->n, sizeof r->text - (size_t)r->n, "%s%s", r->n ? ", " : "",
+                         what);
+}
+
 /*
  * Where states could go: the optimizer's first, which are most. A limit of the device does not
- * count the host's memory.
+ * count the host's memory; in the host's memory lies only what was placed there.
  */
 static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_rank)
 {
@@ -66,56 +81,65 @@ static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_
         uint32_t what;
         const char *to_host, *to_disk;
     } steps[] = {
-        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=auto, or optimizer:cpu or optimizer:nvme, ",
-         "ZERO_OFFLOAD=auto, or optimizer:nvme, "},
-        {ZERO__P_GRADIENTS, "gradients:cpu or gradients:nvme in ZERO_OFFLOAD, too, ",
-         "gradients:nvme in ZERO_OFFLOAD, too, "},
-        {ZERO__P_PARAMETERS, "parameters:cpu or parameters:nvme in ZERO_OFFLOAD, too, ",
-         "parameters:nvme in ZERO_OFFLOAD, too, "},
+        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=auto, or optimizer:cpu or optimizer:nvme",
+         "ZERO_OFFLOAD=auto, or optimizer:nvme"},
+        {ZERO__P_GRADIENTS, "gradients:cpu or gradients:nvme in ZERO_OFFLOAD, too",
+         "gradients:nvme in ZERO_OFFLOAD, too"},
+        {ZERO__P_PARAMETERS, "parameters:cpu or parameters:nvme in ZERO_OFFLOAD, too",
+         "parameters:nvme in ZERO_OFFLOAD, too"},
     };
     int host = tier == ZERO__T_DEVICE && per_rank;
 
     if (tier == ZERO__T_DISK)
         return "another disk's folder beside it in ZERO_NVME_PATH, the memory filled first "
-               "(optimizer:cpu+nvme in ZERO_OFFLOAD), ";
+               "(optimizer:cpu+nvme in ZERO_OFFLOAD)";
 
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
         const uint16_t *parts = r->placed[steps[i].what];
-        if (parts[ZERO__T_DISK] != ZERO__PLACE_PARTS &&
-            !(parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && host))
+        int movable = tier == ZERO__T_CPU
+                          ? parts[ZERO__T_CPU] != 0
+                          : parts[ZERO__T_DISK] != ZERO__PLACE_PARTS &&
+                                !(parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && host);
+        if (movable)
             return host ? steps[i].to_host : steps[i].to_disk;
     }
-    return "";
+    return NULL;
 }
 
-/* Tiles of an update pass through the host's memory. */
-static int is_tiled(const struct zero__recipe *r)
+/* Tiles of an update pass through the host's memory; they may be smaller than these. */
+static int has_large_tiles(const struct zero__recipe *r)
 {
-    return r->placed[ZERO__P_OPTIMIZER][ZERO__T_CPU] || r->placed[ZERO__P_OPTIMIZER][ZERO__T_DISK];
+    return (r->placed[ZERO__P_OPTIMIZER][ZERO__T_CPU] ||
+            r->placed[ZERO__P_OPTIMIZER][ZERO__T_DISK]) &&
+           r->tile * sizeof(float) > LEAST_TILE_BYTES;
 }
 
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
                        const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
 {
     const struct zero__table_tier *t = &table->tiers[tier];
-    char text[2400], a[32], b[32];
+    int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
+    struct remedies help = {.n = 0};
+    char text[1500], a[32], b[32];
     int n = 0, room = sizeof text;
 
     for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
         if (t->share[c] && n < room)
             n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", zero__class_name(c),
                           human(t->share[c], a, sizeof a));
+    suggest(&help, r->stage < 3 ? "ZERO_STAGE=3" : NULL);
+    /* On one machine more ranks need more memory together. */
+    suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);
+    suggest(&help, outside(r, tier, per_rank));
+    suggest(&help, tier == ZERO__T_CPU && has_large_tiles(r) ? "a smaller ZERO_TILE_BYTES" : NULL);
+    suggest(&help, tier == ZERO__T_DEVICE && r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0" : NULL);
+    suggest(&help, tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
+    suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);
+    suggest(&help, tier == ZERO__T_CPU && per_rank ? "a larger limit" : NULL);
     human(t->reserved, a, sizeof a);
     human(available, b, sizeof b);
     return zero__fail(-ENOMEM,
                       "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
-                      "what would make it fit: %s%s%s%s%sa smaller batch or sequence%s",
-                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
-                      r->stage < 3 ? "ZERO_STAGE=3, " : "",
-                      /* On one machine more ranks need more memory together. */
-                      r->stage > 0 && per_rank ? "more ranks, " : "",
-                      outside(r, tier, per_rank),
-                      tier == ZERO__T_CPU && is_tiled(r) ? "a smaller ZERO_TILE_BYTES, " : "",
-                      r->prefetch_bytes && tier != ZERO__T_DISK ? "ZERO_PREFETCH_BYTES=0, " : "",
-                      t->planned[ZERO_CLASS_ACTIVATIONS] ? ", recomputation" : "");
+                      "what would make it fit: %s",
+                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text, help.text);
 }

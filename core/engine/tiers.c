@@ -91,6 +91,9 @@ int zero__tiers_load(struct zero_runtime *rt)
             err = tier_load(rt, place->tier, &tier);
         else if (tier_find(rt, place->tier, &tier))
             continue;
+        if (err)
+            zero__while(err, "ZERO_OFFLOAD names the tier %s (device, cpu, nvme or a plugin)",
+                        place->tier);
         if (!err && !place->parts)
             rt->spread[place->what] |= 1u << tier;
         if (!err)

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signs of life. The end of a connection tells of a rank that died, not of one that was stopped or
- * hangs with its machine: it only falls silent. So every control thread sends an empty frame
- * several times within ZERO_HEARTBEAT seconds, rank 0 listens to all and all listen to rank 0.
+ * Signs of life, and of work. The end of a connection tells of a rank that died, not of one that
+ * was stopped or hangs with its machine: it only falls silent. So every control thread sends an
+ * empty frame several times within ZERO_HEARTBEAT seconds, rank 0 listens to all and all listen to
+ * rank 0.
+ *
+ * The frame says how many pieces of work with a deadline of their own the sender has ended, rank
+ * 0's how many all others than the receiver have. While these go on, who waits for a rank is
+ * patient: its disk may be slower than the own one, and what it does there is bounded piece by
+ * piece.
  *
  * Silence is measured in looks at an empty socket, not by the clock: between two looks at most one
  * period counts. A listener that was stopped itself, or got no core, has not listened; when a whole
@@ -36,6 +42,36 @@ int64_t zero__beat_deadline(struct zero__job *job)
 void zero__beat_heard(struct zero__peer *peer)
 {
     peer->silent_ns = 0;
+}
+
+void zero__beat_message(struct zero__job *job, struct zero__peer *peer, uint64_t work)
+{
+    if (peer->work != work)
+        atomic_store_explicit(&job->others_worked_ns, zero__now_ns(), memory_order_relaxed);
+    peer->work = work;
+}
+
+uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to)
+{
+    uint64_t all = atomic_load_explicit(&job->work, memory_order_relaxed);
+
+    for (int32_t r = 1; r < job->n_peers; r++)
+        if (&job->peers[r] != to)
+            all += job->peers[r].work;
+    return all;
+}
+
+void zero__job_worked(struct zero__job *job)
+{
+    atomic_fetch_add_explicit(&job->work, 1, memory_order_relaxed);
+}
+
+int64_t zero__job_patience(struct zero__job *job, int64_t deadline_ns)
+{
+    int64_t worked = atomic_load_explicit(&job->others_worked_ns, memory_order_relaxed);
+    int64_t later = worked ? zero__deadline_after(worked, job->params.timeout_ns) : 0;
+
+    return later > deadline_ns ? later : deadline_ns;
 }
 
 static void accuse(struct zero__job *job, int32_t rank)

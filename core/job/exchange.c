@@ -45,13 +45,17 @@ static void collect(struct zero__job *job, void *dst)
 
 static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
 {
-    struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
-
     pthread_mutex_lock(&job->lock);
     struct zero__round *r = zero__round_of(job, job->seq);
-    while (!r->done && !failed(job))
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+    while (!r->done && !failed(job)) {
+        struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
+        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) != ETIMEDOUT)
+            continue;
+        int64_t later = zero__job_patience(job, deadline_ns);
+        if (later == deadline_ns)
             break;
+        deadline_ns = later;
+    }
     bool done = r->done;
     if (done)
         collect(job, dst);

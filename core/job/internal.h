@@ -41,6 +41,7 @@ struct zero__peer {
     bool mute; /* it broke the protocol: nothing more is read */
     bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;
     int64_t silent_ns; /* since its last sign of life, see beat.c */
+    uint64_t work;     /* pieces that it has said were ended, see beat.c */
     uint32_t part_seq; /* rank 0: the last round it contributed to */
     uint32_t result_seq;
     uint64_t result_sent;
@@ -108,6 +109,8 @@ struct zero__job {
     enum zero__job_state state;
     int64_t join_deadline_ns, linger_ns;
     int64_t looked_ns, beat_ns; /* for signs of life last; own sign of life next */
+    atomic_uint_fast64_t work;  /* pieces that this rank has ended */
+    atomic_int_fast64_t others_worked_ns; /* when others were last heard to have, 0: never */
     int64_t deaf_until_ns;      /* no accept before: the process has no descriptor left */
     bool clean;
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
@@ -143,6 +146,9 @@ void zero__job_wake(struct zero__job *job);
 /* beat.c: signs of life. Once per turn of the control thread, after it has read what came. */
 void zero__beat(struct zero__job *job, int64_t now_ns);
 void zero__beat_heard(struct zero__peer *peer);
+/* What it said of work; what this rank says of it to a peer. */
+void zero__beat_message(struct zero__job *job, struct zero__peer *peer, uint64_t work);
+uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
 

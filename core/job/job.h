@@ -109,6 +109,17 @@ const struct zero_oob *zero__job_oob(struct zero__job *job);
 /* All-gather of len <= 64 KiB per rank into dst (ranks * len bytes, rank order). Blocks. */
 int zero__job_allgather(struct zero__job *job, const void *src, uint32_t len, void *dst);
 
+/*
+ * This rank has ended a piece of work that has a deadline of its own and that others may have to
+ * wait for: a request to a disk. Never blocks, any thread.
+ */
+void zero__job_worked(struct zero__job *job);
+/*
+ * How long to wait for others: until deadline_ns, or ZERO_TIMEOUT after another rank was last heard
+ * to have worked, whichever is later. Without ZERO_HEARTBEAT nothing is heard. Any thread.
+ */
+int64_t zero__job_patience(struct zero__job *job, int64_t deadline_ns);
+
 /* Copies buf from rank 0 to all; any size, the same on all ranks. Blocks. */
 int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
 

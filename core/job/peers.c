@@ -117,6 +117,9 @@ static void message(struct zero__job *job, int32_t rank)
     case ZERO__WIRE_BYE:
         left(job, rank);
         break;
+    case ZERO__WIRE_BEAT:
+        zero__beat_message(job, peer, h->len);
+        break;
     default:
         break;
     }
@@ -193,6 +196,7 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         peer->say_bye = peer->say_beat = false;
     } else {
         h.type = ZERO__WIRE_BEAT;
+        h.len = zero__beat_work(job, peer);
         peer->say_beat = false;
     }
     zero__link_put(&peer->link, &h, body);

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/grow.h"
@@ -76,25 +77,6 @@ uint32_t zero__placed_of(uint32_t memory_class)
     }
 }
 
-/*
- * The tier of elements first … first + count, of n in all that have this class: the first part of
- * them goes to the device, the next to the host, the rest to the disk, and the middle of a segment
- * decides.
- */
-static uint32_t tier_of(const struct zero__recipe *r, uint32_t memory_class, uint64_t first,
-                        uint64_t count, uint64_t n)
-{
-    const uint16_t *parts = r->placed[zero__placed_of(memory_class)];
-    double middle = ((double)first + (double)count / 2) / (double)n * ZERO__PLACE_PARTS, end = 0;
-
-    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        end += parts[t];
-        if (middle < end)
-            return t;
-    }
-    return ZERO__T_DEVICE; /* nothing is said of this class */
-}
-
 /* Frozen segments are parameters, and nothing else. */
 static uint64_t elements(const struct zero__segment *g, uint32_t memory_class)
 {
@@ -110,44 +92,117 @@ static uint64_t elements_of_all(const struct zero__model *m, uint32_t memory_cla
     return n;
 }
 
+/* A segment's share of a class. */
+struct portion {
+    uint64_t elements;
+    uint32_t segment;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct portion *x = a, *y = b;
+
+    if (x->elements != y->elements)
+        return x->elements < y->elements ? 1 : -1;
+    return x->segment < y->segment ? -1 : 1;
+}
+
+/*
+ * Gives a tier what comes nearest to `wanted` elements of what no tier has, the largest that fit
+ * first.
+ */
+static void tier_choose(const struct portion *portions, uint32_t n, uint32_t tier, double wanted,
+                        uint8_t *tiers)
+{
+    uint32_t least = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (tiers[portions[i].segment] != ZERO__N_TIERS)
+            continue;
+        if ((double)portions[i].elements > wanted) {
+            least = i;
+            continue;
+        }
+        wanted -= (double)portions[i].elements;
+        tiers[portions[i].segment] = (uint8_t)tier;
+    }
+    if (least < n && (double)portions[least].elements < 2 * wanted)
+        tiers[portions[least].segment] = (uint8_t)tier;
+}
+
+/*
+ * The tier of every segment in a class: the parts of the device first, which do not depend on the
+ * others', and the rest in the last tier that has a part. An optimizer's states have as many
+ * elements each, so those of a segment stay together. The caller frees *tiers, one a segment.
+ */
+static int tiers_choose(const struct zero__model *m, const struct zero__recipe *r,
+                        uint32_t memory_class, uint8_t **tiers)
+{
+    const uint16_t *parts = r->placed[zero__placed_of(memory_class)];
+    const double all = (double)elements_of_all(m, memory_class);
+    struct portion *portions = calloc(m->n_segments + 1, sizeof *portions);
+    uint32_t last = ZERO__T_DEVICE; /* where nothing is said of the class */
+
+    *tiers = malloc(m->n_segments + 1);
+    if (!portions || !*tiers) {
+        free(portions);
+        free(*tiers);
+        *tiers = NULL;
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        portions[i] = (struct portion){elements(&m->segments[i], memory_class), i};
+    qsort(portions, m->n_segments, sizeof *portions, by_size);
+    memset(*tiers, ZERO__N_TIERS, m->n_segments + 1);
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        last = parts[t] ? t : last;
+    for (uint32_t t = 0; t < last; t++)
+        if (parts[t])
+            tier_choose(portions, m->n_segments, t, all * parts[t] / ZERO__PLACE_PARTS, *tiers);
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        if ((*tiers)[i] == ZERO__N_TIERS)
+            (*tiers)[i] = (uint8_t)last;
+    free(portions);
+    return 0;
+}
+
 /*
  * States outside the device, if there are any. Whole parameters on a disk are the exception: a
  * rank's part of them does not begin at a page, so the update body brings them to the device.
  */
-static void early_choose(const struct zero__model *m, const struct zero__recipe *r,
-                         struct zero__states *s)
+static int early_choose(const struct zero__model *m, const struct zero__recipe *r,
+                        struct zero__states *s)
 {
-    uint64_t n = elements_of_all(m, ZERO_CLASS_MASTER), first = 0;
+    uint8_t *tiers;
+    int err = r->early ? tiers_choose(m, r, ZERO_CLASS_MASTER, &tiers) : 0;
 
-    for (uint32_t i = 0; i < m->n_segments && r->early; i++) {
+    if (!r->early || err)
+        return err;
+    for (uint32_t i = 0; i < m->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         struct zero__home *h = &s->homes[i];
         int published = h->param_whole && !h->state_whole;
         if (!g->trainable)
             continue;
         h->early = (g->dtype != ZERO_F32 || r->n_moments > 0) &&
-                   tier_of(r, ZERO_CLASS_MASTER, first, g->shard, n) != ZERO__T_DEVICE &&
+                   tiers[i] != ZERO__T_DEVICE &&
                    !(published && s->buffers[h->param].tier == ZERO__T_DISK);
-        first += g->shard;
     }
+    free(tiers);
+    return 0;
 }
 
-/* One class of all segments; `bytes` per element, 0: the parameter's own. */
-static int class_add(const struct zero__model *m, const struct zero__recipe *r,
-                     struct zero__states *s, uint32_t memory_class)
+/* One class of all segments, in these tiers. */
+static int homes_add(const struct zero__model *m, const struct zero__recipe *r,
+                     struct zero__states *s, uint32_t memory_class, const uint8_t *tiers)
 {
-    uint64_t n = elements_of_all(m, memory_class), first = 0;
-
     for (uint32_t i = 0; i < m->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         struct zero__home *h = &s->homes[i];
-        uint64_t count = elements(g, memory_class);
-        uint32_t *id, whole, bytes = 4, tier;
+        uint32_t *id, whole, bytes = 4, tier = tiers[i];
 
-        if (!count)
+        if (!elements(g, memory_class))
             continue;
-        tier = tier_of(r, memory_class, first, count, n);
-        first += count;
         switch (memory_class) {
         case ZERO_CLASS_PARAMETERS:
             id = &h->param, whole = h->param_whole, bytes = zero_dtype_bytes(g->dtype);
@@ -184,6 +239,18 @@ static int class_add(const struct zero__model *m, const struct zero__recipe *r,
             return err;
     }
     return 0;
+}
+
+static int class_add(const struct zero__model *m, const struct zero__recipe *r,
+                     struct zero__states *s, uint32_t memory_class)
+{
+    uint8_t *tiers;
+    int err = tiers_choose(m, r, memory_class, &tiers);
+
+    if (!err)
+        err = homes_add(m, r, s, memory_class, tiers);
+    free(tiers);
+    return err;
 }
 
 /* At most a hundredth of the states of a model in 16 bits. */
@@ -238,7 +305,7 @@ int zero__states_build(const struct zero__model *m, const struct zero__recipe *r
         home_shape(r, &m->segments[i], &s->homes[i]);
     err = class_add(m, r, s, ZERO_CLASS_PARAMETERS);
     if (!err)
-        early_choose(m, r, s);
+        err = early_choose(m, r, s);
     if (!err)
         err = class_add(m, r, s, r->accum > 1 ? ZERO_CLASS_ACCUMULATORS : ZERO_CLASS_GRADIENTS);
     if (!err)

@@ -299,7 +299,7 @@ TABLE = [r"the plan needs [0-9.]+ .iB on each of 2 ranks here", r"momentum +[0-9
 
 
 def memory():
-    refused("a limit that is too small", TABLE + ["ZERO_MEMORY_LIMIT has 1.0 MiB"],
+    refused("a limit that is too small", TABLE + [r"ZERO_MEMORY_LIMIT \(device\) has 1.0 MiB"],
             env={"ZERO_MEMORY_LIMIT": "device:1M"})
     refused("a limit that is none", ["ZERO_MEMORY_LIMIT=much", "device:BYTES"],
             env={"ZERO_MEMORY_LIMIT": "much"})

@@ -200,19 +200,22 @@ int main(void)
     good("2", "1", "auto", "", all, none, "");
     good("2", "1", "optimizer:cpu+nvme", "cpu:2M", (uint64_t[]){UINT64_MAX, 2048 * KIB},
          (uint64_t[]){0, 1600 * KIB}, "optimizer:cpu:0.");
-    good("3", "1", "optimizer:device+cpu", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
-         (uint64_t[]){3400 * KIB, 0}, "optimizer:device:0.");
-    good("3", "1", "optimizer:device+cpu", "device:4M,cpu:3500K",
-         (uint64_t[]){4096 * KIB, 3500 * KIB}, (uint64_t[]){3400 * KIB, 2000 * KIB},
+    good("3", "1", "optimizer:device+cpu", "device:4300K", (uint64_t[]){4300 * KIB, UINT64_MAX},
+         (uint64_t[]){3800 * KIB, 0}, "optimizer:device:0.1");
+    good("3", "1", "optimizer:device+cpu", "device:4300K,cpu:3500K",
+         (uint64_t[]){4300 * KIB, 3500 * KIB}, (uint64_t[]){3800 * KIB, 2000 * KIB},
          "optimizer:device:0.");
+    /* Not a unit more has room, and nothing else is said. */
+    good("3", "1", "optimizer:device+cpu", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
+         (uint64_t[]){3400 * KIB, 0}, "optimizer:cpu");
     good("2", "1", "auto", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
          (uint64_t[]){3600 * KIB, 0}, "optimizer:");
     good("3", "3", "auto", "device:2500K,cpu:2M", (uint64_t[]){2500 * KIB, 2048 * KIB},
          (uint64_t[]){2100 * KIB, 1500 * KIB}, "nvme:0.");
     good("0", "1", "auto", "device:4M,cpu:3M", (uint64_t[]){4096 * KIB, 3072 * KIB},
          (uint64_t[]){3600 * KIB, 2200 * KIB}, "nvme:0.");
-    refused("auto", "device:64K", "ZERO_MEMORY_LIMIT has 64.0 KiB");
-    refused("optimizer:cpu+nvme", "cpu:64K", "ZERO_MEMORY_LIMIT has 64.0 KiB");
+    refused("auto", "device:64K", "ZERO_MEMORY_LIMIT (device) has 64.0 KiB");
+    refused("optimizer:cpu+nvme", "cpu:64K", "ZERO_MEMORY_LIMIT (cpu) has 64.0 KiB");
     refused("optimizer:cpu:0.5+nvme", "", "give one to each, or to none");
     rmdir(folder);
     done();

@@ -381,7 +381,7 @@ static int rank_run(struct rank *r)
     struct zero_config cfg = ZERO_CONFIG_INIT;
 
     cfg.settings = r->t->settings;
-    cfg.n_settings = r->t->n_settings;
+    cfg.n_settings = r->t->n_settings - (r->rank ? 0 : r->t->n_other);
     cfg.rank = r->rank, cfg.ranks = r->t->ranks;
     cfg.local_rank = r->rank, cfg.local_ranks = r->t->ranks;
     cfg.job = r->job;

@@ -35,6 +35,7 @@ struct toy {
     uint64_t width; /* elements of the first layer's vectors; others differ a little */
     const struct zero_setting *settings;
     uint32_t n_settings;
+    uint32_t n_other; /* of these, the last, which rank 0 does without */
     uint64_t seed;
     uint32_t compute_ms; /* how long a use of a unit sleeps, as if it computed that long */
     const char *job, *model; /* NULL: a job of its own, the default name */
