@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "device/host.h"
 
 #define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
 
@@ -26,7 +27,8 @@ static int log_open(struct bench_comm *b)
 static int plugin_load(struct bench_comm *b, const char *name, int ranks)
 {
     struct zero__plugin *plugin;
-    int err = zero__loader_create(b->options, &b->log, NULL, 0, &b->loader);
+    static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
+    int err = zero__loader_create(b->options, &b->log, builtins, 1, &b->loader);
 
     if (!err)
         err = zero__loader_load(b->loader, ZERO_IFACE_COMM, name, &plugin);

@@ -16,6 +16,7 @@
 #include "bench_comm.h"
 #include "bench_ranks.h"
 #include "check/check.h"
+#include "check_device.h"
 #include "check_offload.h"
 #include "tool.h"
 
@@ -129,8 +130,8 @@ static void print_verdict(const struct verdict *all, int ranks, const struct tur
 }
 
 /* One case on this rank. *failed: on any. */
-static int try_case(struct bench_comm *b, const struct options *o, const struct turn *t,
-                    struct verdict *all, bool *failed)
+static int try_case(struct bench_comm *b, const struct check_device *d, const struct options *o,
+                    const struct turn *t, struct verdict *all, bool *failed)
 {
     static struct check_rank r; /* too large for a stack */
     static struct verdict mine;
@@ -140,6 +141,8 @@ static int try_case(struct bench_comm *b, const struct options *o, const struct 
                             .host = zero__loader_host(b->loader),
                             .oob = zero__job_oob(b->job),
                             .interface = zero__job_interface(b->job),
+                            .device_ops = d->dev ? &d->ops : NULL,
+                            .device = d->dev,
                             .caps = b->caps,
                             .plugin = o->plugin,
                             .rank = b->rank,
@@ -182,11 +185,14 @@ static unsigned count_chosen(const struct options *o)
 static int run_rank(const struct options *o)
 {
     struct verdict *all = NULL;
+    struct check_device device = {0};
     struct bench_comm b;
     bool failed = false;
     int err = bench_comm_join(&b, o->plugin);
 
     b.who = "zero check comm";
+    if (!err)
+        err = check_device_open(&b, &device);
     if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
         err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
     struct turn t = {.repeated = o->repeat > 1};
@@ -199,11 +205,12 @@ static int run_rank(const struct options *o)
         for (uint64_t k = 0; k < o->repeat && is_chosen(o, t.test) && !err; k++) {
             t.number++;
             t.seed = o->seed + k;
-            err = try_case(&b, o, &t, all, &failed);
+            err = try_case(&b, &device, o, &t, all, &failed);
         }
     if (err && all && b.rank == 0)
         printf("Bail out! the ranks are out of step: %s\n", zero__error_text());
     free(all);
+    check_device_close(&device);
     int status = bench_comm_close(&b, err);
     return status ? status : failed;
 }

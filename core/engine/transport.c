@@ -28,8 +28,8 @@ struct finding {
     char why[WHY_BYTES];
 };
 
-/* What a step needs and the plugin does not have; NULL: nothing. */
-static const char *lacks(const struct zero_comm_caps *caps, bool relaxed)
+/* What a step needs and the plugin does not have; NULL: nothing. `mem`: of the device. */
+static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32_t mem)
 {
     static const struct {
         uint32_t kind;
@@ -46,7 +46,9 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed)
         return "sums in the order of the ranks (ORDERED; ZERO_NUMERICS=relaxed does without)";
     if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))
         return "sums of fp32";
-    return caps->mem & ZERO_MEM_HOST ? NULL : "host memory";
+    if (caps->mem & (mem | ZERO_MEM_HOST)) /* to and from the host's memory there is the relay */
+        return NULL;
+    return mem == ZERO_MEM_HOST ? "host memory (that of ZERO_DEVICE)" : "memory of ZERO_DEVICE";
 }
 
 /* Loads the plugin and asks it whether it would do for this job. */
@@ -67,11 +69,11 @@ static int examine(struct zero_runtime *rt, const char *name, struct zero__plugi
                           "comm plugin %s works for at most %u rank%s, not %d: choose another with "
                           "ZERO_COMM, or start fewer ranks",
                           name, caps.max_ranks, caps.max_ranks == 1 ? "" : "s", rt->ranks);
-    if (lacks(&caps, relaxed))
+    if (lacks(&caps, relaxed, rt->device_mem))
         return zero__fail(-ENOTSUP,
                           "comm plugin %s does not offer %s, which training needs: choose another "
                           "with ZERO_COMM",
-                          name, lacks(&caps, relaxed));
+                          name, lacks(&caps, relaxed, rt->device_mem));
     rt->caps = caps;
     return 0;
 }

@@ -63,8 +63,7 @@ int nccl_settle(struct zero_comm *comm)
     return -EAGAIN;
 }
 
-/* Waits until NCCL's thread is through with the last call. */
-static int made_wait(struct zero_comm *comm)
+int nccl_wait(struct zero_comm *comm)
 {
     const struct timespec nap = {0, NAP_NS};
     struct zero_comm_ctx *ctx = comm->ctx;
@@ -180,7 +179,8 @@ static int world_make(struct zero_comm *comm, const nccl_id *id)
     err = nccl_called(comm, r, "split: ncclCommInitRankConfig");
     nccl_leave(ctx);
     if (!err)
-        err = made_wait(comm);
+        err = nccl_wait(comm);
+    comm->doing = "communication";
     return err ? err : comm_equip(comm);
 }
 
@@ -212,7 +212,8 @@ static int world_split(struct zero_comm_ctx *ctx, int32_t color, int32_t key,
         goto out;
     if (comm)
         err = world_make(comm, &ids[first]);
-    err = nccl_meet(ctx, "split", err, NULL, 0, NULL);
+    if (!err) /* else the others wait in NCCL, until they hear of it from the library */
+        err = nccl_meet(ctx, "split", 0, NULL, 0, NULL);
 out:
     free(all);
     free(ids);
@@ -238,13 +239,13 @@ static int part_begin(struct zero_comm *parent, struct zero_comm *comm, int32_t 
                             &how);
     err = nccl_called(parent, r, "split: ncclCommSplit");
     nccl_leave(ctx);
-    return err ? err : made_wait(parent);
+    return err ? err : nccl_wait(parent);
 }
 
 static int part_finish(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    int err = made_wait(comm), r;
+    int err = nccl_wait(comm), r;
 
     if (err)
         return err;
@@ -256,6 +257,7 @@ static int part_finish(struct zero_comm *comm)
         r = ctx->nccl.CommCount(comm->nccl, &comm->ranks);
     err = nccl_called(comm, r, "split: the size of a part");
     nccl_leave(ctx);
+    comm->doing = "communication";
     return err ? err : comm_equip(comm);
 }
 
@@ -267,7 +269,7 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
 
     if (color < -1)
         return zero__say(&ctx->voice, -EINVAL, "split: color %d is negative", color);
-    err = made_wait(parent);
+    err = nccl_wait(parent);
     if (err)
         return err;
     comm = comm_new(ctx); /* NCCL's thread writes the handle into it */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: the libraries, the device's CUDA context, meeting the other ranks. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,12 @@
 #include "../common/open.h"
 #include "nccl.h"
 
-/* What a rank calls, before what it has to say. */
+/* What a rank calls, and has to say: as many bytes in every call, so that others are understood. */
 struct meeting {
     char call[16];
     int64_t err;
+    char why[300];
+    char words[NCCL_WORDS];
 };
 
 /* What all ranks must have alike. */
@@ -38,49 +41,45 @@ void nccl_leave(struct zero_comm_ctx *ctx)
     ctx->cuda.CtxPopCurrent(&old);
 }
 
-/* What the others call and how they fare; `all` are `ranks` records of `stride` bytes. */
-static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, char *all,
-                         size_t stride)
+/* What the others call and how they fare. */
+static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, struct meeting *all)
 {
-    struct meeting theirs;
-
     for (int32_t p = 0; p < ctx->ranks; p++) {
-        memcpy(&theirs, all + (size_t)p * stride, sizeof theirs);
-        theirs.call[sizeof theirs.call - 1] = 0;
-        if (strcmp(theirs.call, call) != 0)
+        all[p].call[sizeof all[p].call - 1] = 0;
+        if (strcmp(all[p].call, call) != 0)
             return zero__say(&ctx->voice, -EPROTO, "rank %d calls %s, and rank %d %s", ctx->rank,
-                             call, p, theirs.call);
+                             call, p, all[p].call);
     }
-    for (int32_t p = 0; p < ctx->ranks && !err; p++) {
-        memcpy(&theirs, all + (size_t)p * stride, sizeof theirs);
-        if (theirs.err)
-            return zero__say(&ctx->voice, theirs.err < 0 ? (int)theirs.err : -EPROTO,
-                             "%s failed on rank %d, which says why", call, p);
-    }
+    for (int32_t p = 0; p < ctx->ranks && !err; p++)
+        if (all[p].err) {
+            all[p].why[sizeof all[p].why - 1] = 0;
+            return zero__say(&ctx->voice, all[p].err < 0 ? (int)all[p].err : -EPROTO,
+                             "%s failed on rank %d%s%s", call, p,
+                             *all[p].why ? ": " : ", which says why", all[p].why);
+        }
     return err;
 }
 
 int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *mine,
               uint32_t bytes, void *out)
 {
-    size_t stride = sizeof(struct meeting) + bytes;
-    char *all = calloc((size_t)ctx->ranks + 1, stride), *own = all + (size_t)ctx->ranks * stride;
-    struct meeting m = {.err = err};
+    struct meeting *all = calloc((size_t)ctx->ranks, sizeof *all), m = {.err = err};
     int failed;
 
     if (!all)
         return zero__say(&ctx->voice, -ENOMEM, "%s: no memory to hear of %d ranks", call,
                          ctx->ranks);
     strncpy(m.call, call, sizeof m.call - 1);
-    memcpy(own, &m, sizeof m);
+    if (err)
+        snprintf(m.why, sizeof m.why, "%.299s", ctx->said);
     if (bytes)
-        memcpy(own + sizeof m, mine, bytes);
-    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), call, own,
-                              (uint32_t)stride, all);
+        memcpy(m.words, mine, bytes);
+    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), call, &m,
+                              sizeof m, all);
     if (!failed)
-        failed = meeting_judge(ctx, call, err, all, stride);
+        failed = meeting_judge(ctx, call, err, all);
     for (int32_t p = 0; p < ctx->ranks && !failed && bytes; p++)
-        memcpy((char *)out + (size_t)p * bytes, all + (size_t)p * stride + sizeof m, bytes);
+        memcpy((char *)out + (size_t)p * bytes, all[p].words, bytes);
     free(all);
     return err ? err : failed;
 }

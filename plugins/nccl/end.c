@@ -24,6 +24,7 @@ int nccl_comm_fail(struct zero_comm *comm, int err, const char *why)
         snprintf(comm->why, sizeof comm->why, "%s", why);
         atomic_store(&comm->err, err);
     }
+    snprintf(ctx->said, sizeof ctx->said, "%s", comm->why);
     pthread_cond_signal(&ctx->work);
     return zero__say(&ctx->voice, atomic_load(&comm->err), "%s", comm->why);
 }
@@ -117,17 +118,20 @@ static int ender_step(struct zero_comm_ctx *ctx)
 static void *ender_main(void *arg)
 {
     struct zero_comm_ctx *ctx = arg;
+    int pushed = -1;
     cuda_context old;
-    int pushed = ctx->cuda.CtxPushCurrent(ctx->context);
 
     pthread_mutex_lock(&ctx->lock);
     for (int done = 1; done || !ctx->closing;) {
+        if (pushed != CUDA_OK) /* what NCCL makes of it without is its own affair */
+            pushed = ctx->cuda.CtxPushCurrent(ctx->context);
         done = ender_step(ctx);
         if (done > 0 || (!done && ctx->closing))
             continue;
         int64_t until = zero__until_ns(done ? POLL_NS : LOOK_NS);
         struct timespec t = {until / ZERO__SECOND, until % ZERO__SECOND};
         pthread_cond_timedwait(&ctx->work, &ctx->lock, &t);
+        done = 1; /* there may be more before it closes */
     }
     ctx->ender_left = true;
     pthread_cond_broadcast(&ctx->moved);

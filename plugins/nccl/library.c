@@ -172,5 +172,6 @@ int nccl_fail(struct zero_comm_ctx *ctx, nccl_comm comm, int result, const char 
     char text[NCCL_TEXT];
     int err = nccl_describe(ctx, comm, result, what, text);
 
+    snprintf(ctx->said, sizeof ctx->said, "%s", text);
     return zero__say(&ctx->voice, err, "%s", text);
 }

@@ -40,7 +40,8 @@ static int mr_register(struct zero_comm *comm, struct zero_mr *mr)
     char what[120];
     int r;
 
-    if (!ctx->registers || !ctx->nccl.CommRegister || !ctx->nccl.CommDeregister || !comm->nccl)
+    if (!ctx->registers || !ctx->nccl.CommRegister || !ctx->nccl.CommDeregister || !comm->nccl ||
+        atomic_load(&comm->err))
         return 0;
     h = calloc(1, sizeof *h);
     if (!h)
@@ -59,10 +60,12 @@ static int mr_register(struct zero_comm *comm, struct zero_mr *mr)
     return 0;
 }
 
-/* A communicator that has ended took its registrations with it. */
+/* A communicator that ends takes its registrations with it. */
 static void handle_end(struct zero_comm_ctx *ctx, struct nccl_handle *h)
 {
-    int r = h->comm->nccl && h->handle ? ctx->nccl.CommDeregister(h->comm->nccl, h->handle) : 0;
+    struct zero_comm *comm = h->comm;
+    bool lives = comm->nccl && !atomic_load(&comm->err) && !comm->launching;
+    int r = lives && h->handle ? ctx->nccl.CommDeregister(comm->nccl, h->handle) : NCCL_OK;
 
     if (r != NCCL_OK)
         zero__tell(&ctx->voice, ZERO_LOG_WARN, "memory stays registered with NCCL: %s",
@@ -102,10 +105,20 @@ static void mr_deregister(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     }
 }
 
+/* NCCL takes no call about memory while it is at work for one before. */
+static void all_wait(struct zero_comm_ctx *ctx)
+{
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->launching)
+            nccl_wait(comm);
+}
+
 static int mr_register_all(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err = nccl_enter(ctx);
+    int err;
 
+    all_wait(ctx);
+    err = nccl_enter(ctx);
     if (err)
         return err;
     for (struct zero_comm *comm = ctx->comms; comm && !err; comm = comm->next)
@@ -131,6 +144,8 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
+    if (mr->handles)
+        all_wait(ctx);
     if (mr->handles && !nccl_enter(ctx)) {
         mr_deregister(ctx, mr);
         nccl_leave(ctx);

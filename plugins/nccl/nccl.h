@@ -35,6 +35,7 @@
 #define NCCL_RANKS 4096
 #define NCCL_INFLIGHT 64u /* without a stream, per communicator; a power of two */
 #define NCCL_TEXT 512
+#define NCCL_WORDS 128u /* of a rank to all others, at once */
 #define NCCL_FACTORS 4u /* operations with a factor that a communicator keeps */
 #ifndef NCCL_MEMORY
 #define NCCL_MEMORY ZERO_MEM_CUDA /* what NCCL works on; a test has another library */
@@ -134,6 +135,7 @@ struct zero_comm_ctx {
     bool ender_runs, closing, ender_left;
     struct nccl_end *ends;
     struct zero_comm *comms;
+    char said[NCCL_TEXT]; /* what this rank tells the others of its last error */
 };
 
 /* ---- library.c */
@@ -159,7 +161,7 @@ int nccl_enter(struct zero_comm_ctx *ctx);
 void nccl_leave(struct zero_comm_ctx *ctx);
 /*
  * All ranks make this call, or hear what others made instead; `err` is this rank's own result.
- * `bytes` of `mine` go to all, in `all` in the order of ranks; none: NULL.
+ * `bytes` of `mine`, at most NCCL_WORDS, go to all, in `all` in the order of ranks; none: NULL.
  */
 int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *mine,
               uint32_t bytes, void *all);
@@ -186,6 +188,8 @@ int nccl_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
  * or the error that it ends with.
  */
 int nccl_settle(struct zero_comm *comm);
+/* Waits until NCCL's thread is through with the last call. */
+int nccl_wait(struct zero_comm *comm);
 /* Within enter: the result of a call, which may go on in NCCL's thread; `doing` is a literal. */
 int nccl_called(struct zero_comm *comm, int result, const char *doing);
 

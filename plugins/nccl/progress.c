@@ -67,12 +67,15 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
 
 static void look_at(struct zero_comm *comm, struct look *look)
 {
+    const struct nccl_work *w = &comm->work;
     bool launching = comm->launching, failed = atomic_load(&comm->err) != 0;
     int err = failed || !comm->nccl ? 0 : nccl_settle(comm);
 
+    /* Whose batch it was posts it again. */
+    look->stirred |= launching && !comm->launching && w->active && w->stream != comm->stream;
     if (!err && comm->nccl && !failed)
-        err = nccl_begin(comm);
-    look->stirred |= (launching && !comm->launching) || (!failed && atomic_load(&comm->err));
+        nccl_begin(comm);
+    look->stirred |= !failed && atomic_load(&comm->err);
     look->waits |= (comm->nccl && comm->launching) || comm->completed != comm->posted;
 }
 

@@ -54,7 +54,7 @@ int nccl_redop(struct zero_comm *comm, int type, float scale, int *op)
 void nccl_redops_end(struct zero_comm *comm)
 {
     for (uint32_t i = 0; i < NCCL_FACTORS; i++)
-        if (comm->factors[i].made && comm->nccl && !comm->launching)
+        if (comm->factors[i].made && comm->nccl && !comm->launching && !atomic_load(&comm->err))
             comm->ctx->nccl.RedOpDestroy(comm->factors[i].op, comm->nccl);
 }
 

@@ -37,4 +37,55 @@ train ZERO_NUMERICS=relaxed
 ok 'without a name it is not asked' [ "$status" = 0 ]
 "$zero" check comm nccl >out 2>&1
 ok 'zero check comm says it, too' in_words 'install the driver'
+
+# The plugin that is installed, and a driver and a library that are not: it would work.
+fakes=$ZERO_TEST_BUILD/tests/fake/nccl/.libs
+export ZERO_CUDA_LIBRARY="$fakes/libnccl.so"
+ZERO_NCCL_LIBRARY=/nonexistent/libnccl.so.2 "$zero" info >out 2>&1
+ok 'no NCCL' in_words '/nonexistent/libnccl.so.2 cannot be loaded'
+ok 'what to do' in_words 'install NCCL 2.18 or later (libnccl2), say where it is with ZERO_NCCL_LIB'
+export ZERO_NCCL_LIBRARY="$fakes/libnccl.so"
+FAKE_NCCL_VERSION=21705 "$zero" info >out 2>&1
+ok 'an NCCL that is too old' in_words 'is NCCL 2.17.5, and 2.18 is the oldest that works: install a n'
+FAKE_CUDA_DEVICES=0 "$zero" info >out 2>&1
+ok 'a driver without a GPU' in_words 'the driver finds no GPU (does CUDA_VISIBLE_DEVICES hide it?)'
+"$zero" info >out 2>&1
+ok 'all is there' in_words 'NCCL 2.28.9, 2 GPUs'
+train ZERO_COMM=nccl
+ok 'a device of another kind' in_words 'nccl does not offer host memory (that of ZERO_DEVICE)'
+train ZERO_COMM=nccl ZERO_NUMERICS=ordered
+ok 'sums in the order of ranks' in_words 'nccl does not offer sums in the order of the ranks (ORDERED; '
+
+# The same on ordinary memory.
+export ZERO_PLUGIN_PATH="$fakes"
+train ZERO_COMM=nccl
+ok 'it trains' [ "$status" = 0 ]
+train ZERO_COMM=nccl FAKE_NCCL_DUPLICATE=1 ZERO_TIMEOUT=10
+ok 'two ranks on one GPU are told' in_words 'Duplicate GPU detected'
+ok 'what to do' in_words 'start fewer ranks, or take ZERO_COMM=shm (for tests alone: another NCCL_HOSTID'
+# shellcheck disable=SC2016 # each rank's own
+ZERO_COMM=nccl FAKE_NCCL_DUPLICATE=1 timeout -k 5 60 "$zero" run -n 2 -- sh -c '
+    NCCL_HOSTID=rank$RANK exec "$@"' sh "$ZERO_TEST_BUILD/zero-gpt2" --preset micro --steps 1 \
+    --data "$ZERO_TEST_TOP/LICENSE" >out 2>&1 </dev/null
+ok 'that is so' [ "$?" = 0 ]
+# shellcheck disable=SC2016
+ZERO_COMM=nccl timeout -k 5 60 "$zero" run -n 2 -- sh -c '
+    ZERO_NCCL_STAGING=$((65536 << RANK)) exec "$@"' sh "$ZERO_TEST_BUILD/zero-gpt2" --preset micro \
+    --steps 1 --data "$ZERO_TEST_TOP/LICENSE" >out 2>&1 </dev/null
+ok 'ranks with other pieces' in_words 'ZERO_NCCL_STAGING is 131072 on rank 1 and 65536 on rank 0: give all'
+train ZERO_COMM=nccl ZERO_NCCL_STAGING=many
+ok 'no number' in_words 'ZERO_NCCL_STAGING is "many"'
+train ZERO_COMM=nccl ZERO_NCCL_REGISTER=yes
+ok 'no choice' in_words 'ZERO_NCCL_REGISTER is "yes": give 0 or 1'
+
+# NCCL itself, where it is: without a GPU it refuses, and says so through the plugin.
+export ZERO_NCCL_LIBRARY=libnccl.so.2
+"$zero" info >out 2>&1
+if [ -e /dev/nvidiactl ] || [ -n "$SANITIZE_CFLAGS" ] || ! grep -q ' NCCL [0-9.]*, 2 GPUs' out; then
+    skip 'NCCL without a GPU' 'NCCL is not installed, or there is a GPU'
+else
+    train ZERO_COMM=nccl ZERO_TIMEOUT=20
+    ok 'NCCL without a GPU fails' [ "$status" != 0 ]
+    ok 'by name' in_words 'split: ncclCommInitRankConfig: unhandled cuda error'
+fi
 done_testing

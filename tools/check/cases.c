@@ -21,6 +21,7 @@ const struct check_case check_comm_cases[] = {
     {"communicators are independent", 2, 0, GATHER, check_case_concurrent},
     {"some ranks stay out of a communicator", 2, 0, 0, check_case_leave_out},
     {"many communicators", 2, 0, GATHER, check_case_many},
+    {"collectives are ordered in streams", 1, ZERO_COMM_STREAM, GATHER, check_case_streams},
     {"waiting ends in time, or by wake()", 1, 0, 0, check_case_wakes},
     {"who is missing", 2, 0, 0, check_case_missing},
     {"ranks that post different things hear so", 2, ZERO_COMM_FINGERPRINT, 0, check_case_mismatch},

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include <zero/comm.h>
+#include <zero/device.h>
 
 #define CHECK_RANKS 64
 #define CHECK_TEXTS 4
@@ -26,6 +27,8 @@ struct check_rank {
     const struct zero_oob *oob; /* of all ranks; only between cases used by the driver */
     struct zero_comm_caps caps;
     const char *plugin, *interface; /* interface: as in struct zero_comm_open, may be NULL */
+    const struct zero_device_ops *device_ops; /* likewise */
+    struct zero_device *device;
     int rank, ranks;
     uint64_t seed;
     int n_bad;
@@ -72,9 +75,15 @@ struct check_comm {
 bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes);
 void check_close(struct check_comm *c);
 
-/* Memory from the plugin, where it has any, else registered with it. Not yet exchanged. */
+/*
+ * Memory from the plugin, where it has any, else registered with it: of the device, where there is
+ * one, and such that the host reaches it, too. Not yet exchanged.
+ */
 int check_alloc(struct check_comm *c, uint64_t bytes, char **base, struct zero_mr **mr);
 void check_free(struct check_comm *c, uint64_t bytes, char *base, struct zero_mr *mr);
+
+/* Its kind, as the plugin is told. */
+uint32_t check_memory_kind(const struct check_rank *r);
 
 struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t len);
 
@@ -130,6 +139,7 @@ void check_case_map(struct check_rank *r);
 void check_case_mismatch(struct check_rank *r);
 void check_case_calls_apart(struct check_rank *r);
 void check_case_refusals(struct check_rank *r);
+void check_case_streams(struct check_rank *r);
 void check_case_wakes(struct check_rank *r);
 void check_case_missing(struct check_rank *r);
 void check_case_aborts(struct check_rank *r);

@@ -29,6 +29,27 @@ bool check_want(struct check_rank *r, bool good, const char *file, int line, con
     return false;
 }
 
+uint32_t check_memory_kind(const struct check_rank *r)
+{
+    return r->caps.mem & ZERO_MEM_HOST ? ZERO_MEM_HOST : ZERO_MEM_CUDA;
+}
+
+static int memory_get(struct check_rank *r, uint64_t bytes, void **p)
+{
+    if (r->device_ops)
+        return r->device_ops->alloc(r->device, bytes, ZERO_MEM_PINNED, p);
+    *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return *p == MAP_FAILED ? -ENOMEM : 0;
+}
+
+static void memory_give(struct check_rank *r, uint64_t bytes, void *p)
+{
+    if (r->device_ops)
+        r->device_ops->release(r->device, p, bytes, ZERO_MEM_PINNED);
+    else
+        munmap(p, bytes);
+}
+
 int check_alloc(struct check_comm *c, uint64_t bytes, char **base, struct zero_mr **mr)
 {
     void *p = NULL;
@@ -37,12 +58,12 @@ int check_alloc(struct check_comm *c, uint64_t bytes, char **base, struct zero_m
     if (c->ops->alloc) {
         err = c->ops->alloc(c->ctx, bytes, ZERO_MEM_HOST, &p, mr);
     } else {
-        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED)
-            return -ENOMEM;
-        err = c->ops->reg(c->ctx, p, bytes, ZERO_MEM_HOST, mr);
+        err = memory_get(c->r, bytes, &p);
         if (err)
-            munmap(p, bytes);
+            return err;
+        err = c->ops->reg(c->ctx, p, bytes, check_memory_kind(c->r), mr);
+        if (err)
+            memory_give(c->r, bytes, p);
     }
     if (!err)
         *base = p;
@@ -55,7 +76,7 @@ void check_free(struct check_comm *c, uint64_t bytes, char *base, struct zero_mr
         c->ops->free(c->ctx, mr);
     } else {
         c->ops->unreg(c->ctx, mr);
-        munmap(base, bytes);
+        memory_give(c->r, bytes, base);
     }
 }
 
@@ -66,7 +87,9 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
                                   .oob = r->oob,
                                   .device = -1,
                                   .timeout_ns = CHECK_WAIT_NS,
-                                  .interface = r->interface};
+                                  .interface = r->interface,
+                                  .device_ops = r->device_ops,
+                                  .device_handle = r->device};
 
     *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes};
     return want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&
@@ -81,7 +104,7 @@ void check_close(struct check_comm *c)
     if (c->ctx)
         want(c->r, !c->ops->close(c->ctx), "close: %s", check_error());
     if (c->memory && !c->ops->alloc)
-        munmap(c->memory, c->bytes);
+        memory_give(c->r, c->bytes, c->memory);
 }
 
 struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t len)

@@ -55,8 +55,8 @@ static void use_part(struct check_comm *c, uint64_t round)
     struct zero_mr *part;
     float sum = 0;
 
-    if (!want(r, !c->ops->reg(c->ctx, c->memory + 4096, 8192, ZERO_MEM_HOST, &part), "reg: %s",
-              check_error()))
+    if (!want(r, !c->ops->reg(c->ctx, c->memory + 4096, 8192, check_memory_kind(r), &part),
+              "reg: %s", check_error()))
         return;
     q.src = (struct zero_slice){part, 0, 256};
     want(r, c->ops->post(c->world, &q, 1, NULL) == -EINVAL, "posted before the exchange");

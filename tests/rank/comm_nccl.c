@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin nccl through a fake library and the host device: the cases of `zero check comm`, ranks
+ * as processes and as threads, with launches that come late or not; nothing is left of NCCL's
+ * afterwards, and nothing was asked of it that it would not take.
+ */
+#include "tools/check/check.h"
+#undef want /* ranks.h has another */
+
+#include "comm.h"
+#include "device/host.h"
+#include "nccl.h"
+
+static struct oob_board *board;
+static const struct check_case *current;
+static enum ranks_how way;
+static uint64_t seed = 1;
+
+static bool device_open(struct rank *r, struct comm_rank *c, struct zero_device **dev)
+{
+    const struct zero_device_open params = {.size = sizeof params,
+                                            .host = zero__loader_host(c->loader),
+                                            .threads = 1,
+                                            .timeout_ns = 4 * WAIT_NS};
+
+    return want(r, !zero__host_device_ops.open(&params, dev), "device: %s", zero_last_error());
+}
+
+static void run_case(struct rank *r)
+{
+    struct check_rank *k = calloc(1, sizeof *k);
+    struct zero_device *dev = NULL;
+    struct comm_rank c = {0};
+    const char *why;
+
+    if (k && comm_load(r, &c, "nccl", board, NULL, 0) && device_open(r, &c, &dev)) {
+        *k = (struct check_rank){.ops = c.ops,
+                                 .host = zero__loader_host(c.loader),
+                                 .oob = &c.oob,
+                                 .caps = {.size = sizeof k->caps},
+                                 .plugin = "nccl",
+                                 .device_ops = &zero__host_device_ops,
+                                 .device = dev,
+                                 .rank = r->rank,
+                                 .ranks = r->ranks,
+                                 .seed = seed * 1000};
+        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()) &&
+            check_applies(current, k, &why))
+            current->run(k);
+        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
+            want(r, false, "%s", k->text[i]);
+    }
+    zero__host_device_ops.close(dev);
+    comm_end(r, &c);
+    if (way == AS_PROCESSES)
+        fake_nccl_left(r);
+    free(k);
+}
+
+static void run(const struct check_case *test, int n, enum ranks_how how)
+{
+    current = test;
+    way = how;
+    memset(board, 0, sizeof *board);
+    ranks_good(ranks_run(n, how, run_case, NULL), n, "nccl, %s: %d %s, seed %" PRIu64, test->name,
+               n, ranks_how_name[how], seed);
+}
+
+static void run_all(int n, enum ranks_how how, const char *slow)
+{
+    if (slow)
+        setenv("FAKE_NCCL_SLOW", slow, 1);
+    for (const struct check_case *test = check_comm_cases; test->name; test++)
+        if (n >= test->least_ranks)
+            run(test, n, how);
+    unsetenv("FAKE_NCCL_SLOW");
+    seed++;
+}
+
+static void nothing_left(void)
+{
+    struct rank r = {0};
+
+    fake_nccl_left(&r);
+    ok(!r.bad, "nothing of NCCL's is left, nothing was misused");
+    if (r.bad)
+        diag("%s", r.text[0]);
+}
+
+int main(void)
+{
+    const bool brief = getenv("ZERO_TEST_SHORT");
+
+    board = shared_memory(sizeof *board);
+    fake_nccl_choose("libnccl");
+    run_all(2, AS_PROCESSES, NULL);
+    run_all(3, AS_PROCESSES, "7");
+    run_all(2, AS_THREADS, "3");
+    if (!brief) {
+        run_all(1, AS_THREADS, NULL);
+        run_all(3, AS_THREADS, NULL);
+        setenv("ZERO_NCCL_STAGING", "65536", 1); /* sums in pieces */
+        run_all(4, AS_THREADS, "5");
+        unsetenv("ZERO_NCCL_STAGING");
+        fake_nccl_choose("libnccl_2_18"); /* registers nothing */
+        setenv("FAKE_NCCL_VERSION", "21805", 1);
+        run_all(2, AS_PROCESSES, NULL);
+        unsetenv("FAKE_NCCL_VERSION");
+        fake_nccl_choose("libnccl");
+    }
+    nothing_left();
+    done();
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training over the plugin nccl and a library that the tests made, two ranks as threads: the same
+ * bits as over shm, whose order a sum of two does not depend on; and every call of NCCL and of the
+ * driver fails in turn, at once or later: the error is named, nothing hangs, nothing is left.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "nccl.h"
+#include "toy.h"
+#undef want
+
+static char plugin[4096], shm[4096];
+
+struct config {
+    const char *stage, *accum;
+    int ranks;
+    uint32_t flags, dtype;
+    const char *name, *value; /* one more setting, or NULL */
+};
+
+static int run(const struct config *c, const char *comm, const char *timeout,
+               const struct toy *with, struct toy_result *r)
+{
+    struct zero_setting s[] = {{"stage", c->stage},     {"accum", c->accum},  {"clip", "0.5"},
+                               {"lr", "0.01"},          {"timeout", timeout}, {"comm", comm},
+                               {"numerics", "relaxed"}, {c->name, c->value}};
+    struct toy t = *with;
+
+    if (comm == plugin) {
+        fake_nccl_choose("libnccl");
+    } else {
+        unsetenv("ZERO_NCCL_LIBRARY");
+        unsetenv("ZERO_CUDA_LIBRARY");
+    }
+    t.ranks = c->ranks;
+    t.dtype = c->dtype;
+    t.flags |= c->flags;
+    t.width = 1500;
+    t.settings = s;
+    t.n_settings = c->name ? 8 : 7;
+    t.seed = 11;
+    return toy_train(&t, r);
+}
+
+static void left(const char *what)
+{
+    char text[400] = "";
+    int n = fake_nccl()->live(), bad = fake_nccl()->misused(text, sizeof text);
+
+    if (n || bad)
+        ok(false, "%s: %d things are left, bad usage %d: %s", what, n, bad, text);
+}
+
+static void same(const struct config *c, const char *slow)
+{
+    struct toy with = {.layers = 5, .steps = 5};
+    struct toy_result plain, r, again;
+
+    run(c, shm, "20", &with, &plain);
+    if (slow)
+        setenv("FAKE_NCCL_SLOW", slow, 1);
+    run(c, plugin, "20", &with, &r);
+    run(c, plugin, "20", &with, &again);
+    unsetenv("FAKE_NCCL_SLOW");
+    ok(!plain.err && !r.err && !again.err && r.agree && again.agree && r.hash == again.hash &&
+           (r.hash == plain.hash || c->ranks > 2) && r.info.wire_bytes == plain.info.wire_bytes,
+       "stage %s, %d ranks, %s, %s micro-batches%s%s, flags %x", c->stage, c->ranks,
+       zero_dtype_name(c->dtype), c->accum, c->name ? ", " : "", c->name ? c->name : "", c->flags);
+    if (plain.err || r.err || again.err)
+        diag("%s", plain.err ? plain.error : r.err ? r.error : again.error);
+    else
+        diag("hash %016" PRIx64 ", over nccl %016" PRIx64 " and %016" PRIx64 ", agree %d; wire "
+             "%" PRIu64 " and %" PRIu64,
+             plain.hash, r.hash, again.hash, r.agree, plain.info.wire_bytes, r.info.wire_bytes);
+    left("after that");
+}
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+static void linger(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                   void *arg)
+{
+    (void)rt, (void)info, (void)arg;
+    if (rank == 1 && step == 1)
+        usleep(2500000);
+}
+
+static void end_it(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                   void *arg)
+{
+    (void)info, (void)arg;
+    if (rank == 1 && step == 1)
+        zero_abort(rt, "the test ends it");
+}
+
+static void delays(void)
+{
+    struct config c = {"3", "1", 2, 0, ZERO_F32, NULL, NULL};
+    struct toy late = {.layers = 5, .steps = 4, .stepped = linger},
+               ends = {.layers = 5, .steps = 4, .stepped = end_it};
+    struct toy_result r;
+
+    run(&c, plugin, "0.7", &late, &r);
+    ok(r.err == -ETIMEDOUT && strstr(r.error, "0.7 s (ZERO_TIMEOUT)"),
+       "a rank that does not come is noticed");
+    diag("%d %s", r.err, r.error);
+    left("after that");
+    run(&c, plugin, "20", &ends, &r);
+    ok(r.err == -ECANCELED && strstr(r.error, "the test ends it"),
+       "an abort ends what waits in streams");
+    diag("%d %s", r.err, r.error);
+    left("after that");
+}
+
+/* A call that fails, and whether training can do without its success. */
+struct call {
+    const char *name, *says;
+    bool harmless, driver;
+    int rank; /* where */
+};
+
+static const struct call calls[] = {
+    {"GetVersion", "version", false, false, 1},
+    {"GetUniqueId", "ncclGetUniqueId", false, false, 0},
+    {"CommInitRankConfig", "ncclCommInitRankConfig", false, false, 1},
+    {"CommRegister", "ZERO_NCCL_REGISTER=0", false, false, 1},
+    {"CommDeregister", "", true, false, 1},
+    {"CommGetAsyncError", "nccl", false, false, 1},
+    {"RedOpCreatePreMulSum", "reduce", false, false, 1},
+    {"RedOpDestroy", "", true, false, 1},
+    {"AllGather", "all_gather", false, false, 1},
+    {"ReduceScatter", "reduce_scatter", false, false, 1},
+    {"AllReduce", "all_reduce", true, false, 1}, /* not in every program */
+    {"Broadcast", "broadcast", true, false, 1},
+    {"GroupStart", "nccl", false, false, 1},
+    {"GroupEnd", "nccl", false, false, 1},
+    {"CommFinalize", "", true, false, 1},
+    {"CommDestroy", "", true, false, 1},
+    {"cuInit", "no GPU can be used", false, true, 1},
+    {"cuDeviceGetCount", "no GPU can be used", false, true, 1},
+    {"cuStreamGetCtx", "none of CUDA's", false, true, 1},
+    {"cuCtxPushCurrent", "CUDA", true, true, 1},
+    {"cuCtxGetDevice", "primary context", false, true, 1},
+    {"cuDevicePrimaryCtxRetain", "primary context", false, true, 1},
+};
+
+/* What a rank says of the failure is in `r`; a peer may be faster with what it makes of it. */
+static void fail_once(const struct call *call, unsigned k, bool later, const char *stage)
+{
+    struct config c = {stage, "1", 2, 0, ZERO_BF16, NULL, NULL};
+    struct toy with = {.layers = 3, .steps = 2, .log = NULL};
+    int result = call->driver ? 999 : NCCL_SYSTEM_ERROR;
+    struct toy_result r;
+    char what[100];
+
+    fake_nccl()->fail(call->rank, call->name, k, result, later);
+    run(&c, plugin, "10", &with, &r);
+    bool failed = fake_nccl()->has_failed();
+    fake_nccl()->fail(1, "", 0, 0, false);
+    snprintf(what, sizeof what, "call %u of %s%s", k, call->name, later ? ", later" : "");
+    left(what);
+    if (!failed) {
+        if (k == 1 && !call->harmless)
+            ok(false, "%s: it is never called", what);
+        return;
+    }
+    ok(call->harmless || (r.err && r.err != -ETIMEDOUT &&
+                          (strstr(r.error, call->says) || strstr(r.error, "open failed on rank"))),
+       "%s: %s", what, r.err ? "an error that says so" : "no harm");
+    if (r.err)
+        diag("%d %s", r.err, r.error);
+}
+
+static void fail_each(const char *stage)
+{
+    static const unsigned numbers[] = {1, 2, 3, 7, 30};
+
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int later = 0; later < 2; later++)
+            for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+                if (!calls[i].driver || !later)
+                    fail_once(&calls[i], numbers[k], later, stage);
+}
+
+int main(void)
+{
+    static const struct config more[] = {
+        {"3", "3", 2, TOY_TIED | TOY_RECOMPUTE, ZERO_F32, NULL, NULL},
+        {"2", "3", 2, TOY_TIED, ZERO_BF16, "bucket_bytes", "4K"},
+        {"3", "1", 2, TOY_STREAM | TOY_EVAL, ZERO_BF16, "prefetch_bytes", "8K"},
+        {"1", "1", 2, TOY_STREAM | TOY_TIED, ZERO_F16, NULL, NULL},
+        {"3", "1", 3, TOY_STREAM, ZERO_BF16, NULL, NULL},
+        {"2", "1", 2, 0, ZERO_BF16, "offload", "optimizer:cpu"},
+        {"3", "3", 4, TOY_TIED, ZERO_BF16, NULL, NULL},
+    };
+    static const char *const stages[] = {"0", "1", "2", "3"};
+    const char *build = getenv("ZERO_TEST_BUILD");
+
+    alarm(600);
+    fake_nccl_choose("libnccl");
+    snprintf(plugin, sizeof plugin, "%s/tests/fake/nccl/.libs/zero-comm-nccl.so",
+             build ? build : ".");
+    snprintf(shm, sizeof shm, "%s/.libs/zero-comm-shm.so", build ? build : ".");
+    for (int i = 0; i < 4; i++) {
+        struct config c = {stages[i], "1", 2, i % 2 ? TOY_STREAM : 0, i == 1 ? ZERO_F32 : ZERO_BF16,
+                           NULL,      NULL};
+        same(&c, i % 2 ? "5" : NULL);
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        same(&more[i], i % 2 ? NULL : "9");
+    setenv("ZERO_NCCL_REGISTER", "0", 1);
+    same(&more[0], "3");
+    unsetenv("ZERO_NCCL_REGISTER");
+    delays();
+    fail_each("3");
+    done();
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives in the device's streams: each comes after what is before it in its stream and before
+ * what follows, also where two streams meet by events, and gives no completion.
+ */
+#include <string.h>
+
+#include "check.h"
+#include "values.h"
+
+#define SLAB (UINT64_C(1) << 20)
+#define COUNT 3000u
+#define ROUNDS 20u
+
+struct streams {
+    struct check_comm c;
+    const struct zero_device_ops *ops;
+    struct zero_device *dev;
+    void *first, *second, *event;
+    char *from, *to; /* memory beside the region, ROUNDS pieces each */
+};
+
+static bool begin(struct check_rank *r, struct streams *s)
+{
+    uint64_t from = (uint64_t)ROUNDS * COUNT * 4, to = from * (uint64_t)r->ranks;
+    void *a = NULL, *b = NULL;
+
+    s->ops = r->device_ops;
+    s->dev = r->device;
+    if (!want(r,
+              !s->ops->alloc(s->dev, from, ZERO_MEM_PINNED, &a) &&
+                  !s->ops->alloc(s->dev, to, ZERO_MEM_PINNED, &b),
+              "memory: %s", check_error()))
+        return false;
+    s->from = a;
+    s->to = b;
+    return want(r,
+                !s->ops->stream_create(s->dev, "first", &s->first) &&
+                    !s->ops->stream_create(s->dev, "second", &s->second) &&
+                    !s->ops->event_create(s->dev, &s->event),
+                "streams: %s", check_error());
+}
+
+static void end(struct check_rank *r, struct streams *s)
+{
+    uint64_t from = (uint64_t)ROUNDS * COUNT * 4;
+
+    if (s->event)
+        s->ops->event_destroy(s->dev, s->event);
+    if (s->first)
+        s->ops->stream_destroy(s->dev, s->first);
+    if (s->second)
+        s->ops->stream_destroy(s->dev, s->second);
+    if (s->from)
+        s->ops->release(s->dev, s->from, from, ZERO_MEM_PINNED);
+    if (s->to)
+        s->ops->release(s->dev, s->to, from * (uint64_t)r->ranks, ZERO_MEM_PINNED);
+}
+
+/* The same batch again until there is room. */
+static int post(struct streams *s, const struct zero_coll *q, void *stream)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct check_comm *c = &s->c;
+    struct zero_cqe cqe;
+    int err, n;
+
+    while ((err = c->ops->post(c->world, q, 1, stream)) == -EAGAIN && check_now_ms() < until) {
+        n = c->ops->progress(c->ctx, &cqe, 1, 1000000);
+        want(c->r, n == 0, "a completion of what is in a stream: %d %s", n, check_error());
+    }
+    return err;
+}
+
+/* The source is written by the stream just before, and overwritten in the next round. */
+static bool round_trip(struct streams *s, unsigned k)
+{
+    uint64_t bytes = COUNT * 4u, all = bytes * (uint64_t)s->c.r->ranks;
+    struct check_comm *c = &s->c;
+    struct zero_coll q = check_gather(c, COUNT);
+    void *in = k % 3 ? s->first : s->second, *out = k % 2 ? s->first : s->second;
+    int err = s->ops->copy(s->dev, c->memory, s->from + k * bytes, bytes, in);
+
+    if (!err)
+        err = post(s, &q, in);
+    if (!err)
+        err = s->ops->event_record(s->dev, s->event, in);
+    if (!err)
+        err = s->ops->stream_wait(s->dev, out, s->event);
+    if (!err)
+        err = s->ops->copy(s->dev, s->to + k * all, c->memory + c->bytes / 2, all, out);
+    if (!err)
+        err = s->ops->event_record(s->dev, s->event, out); /* before the next one overwrites it */
+    if (!err)
+        err = s->ops->stream_wait(s->dev, s->first, s->event);
+    if (!err)
+        err = s->ops->stream_wait(s->dev, s->second, s->event);
+    return want(c->r, !err, "round %u: %s", k, check_error());
+}
+
+/* Streams go on by themselves, or while progress() is called. */
+static bool drain(struct streams *s, void *stream)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct check_comm *c = &s->c;
+    struct zero_cqe cqe;
+    int err;
+
+    if (!want(c->r, !s->ops->event_record(s->dev, s->event, stream), "event: %s", check_error()))
+        return false;
+    while ((err = s->ops->event_query(s->dev, s->event)) == -EINPROGRESS && check_now_ms() < until)
+        want(c->r, c->ops->progress(c->ctx, &cqe, 1, 1000000) == 0, "progress: %s", check_error());
+    return want(c->r, !err, "the stream does not end: %d", err);
+}
+
+static void compare(struct streams *s)
+{
+    struct check_rank *r = s->c.r;
+
+    for (uint64_t k = 0; k < ROUNDS; k++)
+        for (uint64_t p = 0; p < (uint64_t)r->ranks; p++)
+            for (uint64_t i = 0; i < COUNT; i++)
+                if (!want(r,
+                          value_load(ZERO_I32, s->to, (k * (uint64_t)r->ranks + p) * COUNT + i) ==
+                              (uint32_t)mix(r->seed + k, p, i),
+                          "round %" PRIu64 ": element %" PRIu64 " of rank %" PRIu64, k, i, p))
+                    return;
+}
+
+static void run(struct check_rank *r, struct streams *s)
+{
+    uint64_t before = 0, after = 0;
+    bool good = true;
+
+    for (uint64_t k = 0; k < ROUNDS; k++)
+        for (uint64_t i = 0; i < COUNT; i++)
+            value_store(ZERO_I32, s->from, k * COUNT + i,
+                        (uint32_t)mix(r->seed + k, (uint64_t)r->rank, i));
+    s->c.ops->wire_bytes(s->c.world, &before);
+    for (unsigned k = 0; k < ROUNDS && good; k++)
+        good = round_trip(s, k);
+    s->c.ops->wire_bytes(s->c.world, &after);
+    want(r, after - before == ROUNDS * COUNT * UINT64_C(4) * ((uint64_t)r->ranks - 1),
+         "wire bytes %" PRIu64, after - before);
+    if (drain(s, s->first) && drain(s, s->second))
+        compare(s);
+    want(r, s->c.ops->error(s->c.world) == 0, "error: %s", check_error());
+    want(r, check_barrier(&s->c, s->c.world) == 0, "barrier without a stream: %s", check_error());
+}
+
+void check_case_streams(struct check_rank *r)
+{
+    struct streams s = {.ops = r->device_ops};
+
+    if (!want(r, r->device_ops != NULL, "there is no device"))
+        return;
+    if (check_open(r, &s.c, SLAB) && begin(r, &s)) {
+        run(r, &s);
+        want(r, !s.c.ops->comm_close(s.c.world), "comm_close: %s", check_error());
+    }
+    end(r, &s);
+    check_close(&s.c);
+}
