@@ -132,8 +132,7 @@ static int comm_equip(struct zero_comm *comm)
     return err;
 }
 
-/* ---- Of the context ---------------------------------------------------------------------------
- */
+/* ---- Of the context -------------------------------------------------------------------------- */
 
 /* This rank's place among those of its color, by key; who is the first of them. */
 static void place(const struct zero_comm_ctx *ctx, const struct wish *all, struct zero_comm *comm,
@@ -224,8 +223,7 @@ out:
     return err;
 }
 
-/* ---- Of another communicator ------------------------------------------------------------------
- */
+/* ---- Of another communicator ----------------------------------------------------------------- */
 
 static int part_begin(struct zero_comm *parent, struct zero_comm *comm, int32_t color, int32_t key)
 {
@@ -297,8 +295,7 @@ int nccl_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t colo
     return parent ? part_split(parent, color, key, out) : world_split(ctx, color, key, out);
 }
 
-/* ---- Ends and questions -----------------------------------------------------------------------
- */
+/* ---- Ends and questions ---------------------------------------------------------------------- */
 
 static void comm_free(struct zero_comm *comm)
 {

@@ -42,8 +42,7 @@ static int coll_check(struct zero_comm *comm, const struct zero_coll *c)
                : zero__coll_check_overlap(v, c, comm->rank, nccl_at(&c->src), nccl_at(&c->dst));
 }
 
-/* ---- Calls of NCCL ----------------------------------------------------------------------------
- */
+/* ---- Calls of NCCL --------------------------------------------------------------------------- */
 
 static int type_of(uint32_t dtype)
 {
@@ -150,8 +149,7 @@ int nccl_advance(struct zero_comm *comm)
     return err && err != -EAGAIN ? give_up(comm, err) : err;
 }
 
-/* ---- The own stream ---------------------------------------------------------------------------
- */
+/* ---- The own stream -------------------------------------------------------------------------- */
 
 static int own_make(struct zero_comm *comm)
 {
@@ -206,8 +204,7 @@ static int post_own(struct zero_comm *comm, const struct zero_coll *colls, uint3
     return err == -EAGAIN || atomic_load(&comm->err) ? 0 : err; /* completions tell */
 }
 
-/* ---- Streams of the caller's ------------------------------------------------------------------
- */
+/* ---- Streams of the caller's ----------------------------------------------------------------- */
 
 static int post_in(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
 {

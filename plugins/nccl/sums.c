@@ -19,8 +19,7 @@ bool nccl_sum_is_staged(const struct zero_coll *c)
             c->flags & ZERO_COLL_ACCUMULATE);
 }
 
-/* ---- Operations with a factor -----------------------------------------------------------------
- */
+/* ---- Operations with a factor ---------------------------------------------------------------- */
 
 int nccl_redop(struct zero_comm *comm, int type, float scale, int *op)
 {
@@ -58,8 +57,7 @@ void nccl_redops_end(struct zero_comm *comm)
             comm->ctx->nccl.RedOpDestroy(comm->factors[i].op, comm->nccl);
 }
 
-/* ---- Pieces ------------------------------------------------------------------------------------
- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* Blocks of the source, one for each rank; an all_reduce has one. */
 static uint64_t blocks(const struct zero_comm *comm, const struct zero_coll *c)

@@ -12,65 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "segment.h"
+#include "inside.h"
 
-#define NAME_BYTES 96
-
-struct ncclComm {
-    nccl_comm next; /* of the dead */
-    atomic_bool dead;
-    struct CUctx_st *device;
-    char name[NAME_BYTES];
-    int rank, ranks;
-    struct fake_segment *seg;
-    uint64_t turn;
-    unsigned n_splits, random;
-    pthread_t launcher, kernel;
-    bool launcher_runs, kernel_runs;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
-    atomic_int state, ending;
-    int held;
-    bool finalizing, late; /* late: the launcher launches what is queued */
-    struct {
-        bool wanted;
-        int color, key;
-        nccl_comm *out;
-    } split;
-    struct fake_op *ops;
-    uint64_t queued, launched, run; /* of ops */
-    _Alignas(8) uint64_t done;      /* streams wait for it */
-    struct {
-        bool used;
-        double x;
-    } factors[FAKE_FACTORS];
-};
-
-static void nap(unsigned us)
-{
-    struct timespec t = {0, us * 1000L};
-    nanosleep(&t, NULL);
-}
-
-/* ---- Meeting ----------------------------------------------------------------------------------
- */
-
-/* All ranks come here; false: this rank has given up, or while communicators are made, another. */
-static bool meet(nccl_comm c, bool making)
-{
-    atomic_store(&c->seg->turn[c->rank], ++c->turn);
-    for (int p = 0; p < c->ranks; p++)
-        while (atomic_load(&c->seg->turn[p]) < c->turn) {
-            if (atomic_load(&c->ending))
-                return false;
-            if (making && atomic_load(&c->seg->gone)) {
-                fake_comm_set(c, NCCL_REMOTE_ERROR);
-                return false;
-            }
-            nap(20);
-        }
-    return true;
-}
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 static uint64_t host_of(void)
 {
@@ -101,7 +45,7 @@ static bool join(nccl_comm c)
         return false;
     }
     c->seg->host[c->rank] = host_of();
-    if (!meet(c, true))
+    if (!fake_meet(c, true))
         return false;
     if (atomic_fetch_add(&c->seg->joined, 1) == 0)
         fake_segment_unlink(c->name);
@@ -111,93 +55,7 @@ static bool join(nccl_comm c)
     return false;
 }
 
-/* ---- Kernels ----------------------------------------------------------------------------------
- */
-
-/* From every rank's chunk of src to dst[p * stride], or their sum from the last rank to the first.
- */
-static bool exchange(nccl_comm c, const struct fake_op *op, const char *src, size_t bytes,
-                     char *dst, size_t stride, bool sums)
-{
-    size_t size = fake_type_bytes(op->type);
-
-    if (src)
-        fake_scale(op->type, c->seg->slot[c->rank], src, bytes / size, op->factor);
-    if (!meet(c, false))
-        return false;
-    for (int p = c->ranks - 1; p >= 0 && dst; p--)
-        if (!sums || p == c->ranks - 1)
-            memcpy(dst + (sums ? 0 : (size_t)p * stride), c->seg->slot[p], bytes);
-        else
-            fake_add(op->type, dst, c->seg->slot[p], bytes / size);
-    return meet(c, false);
-}
-
-static bool broadcast(nccl_comm c, const struct fake_op *op, size_t off, size_t bytes)
-{
-    bool root = c->rank == op->root;
-
-    if (root)
-        memcpy(c->seg->slot[c->rank], op->src + off, bytes);
-    if (!meet(c, false))
-        return false;
-    if (!root)
-        memcpy(op->dst + off, c->seg->slot[op->root], bytes);
-    return meet(c, false);
-}
-
-static bool op_run(nccl_comm c, const struct fake_op *op)
-{
-    size_t all = op->count * fake_type_bytes(op->type), n;
-
-    for (size_t off = 0; off < all; off += n) {
-        n = all - off < FAKE_CHUNK ? all - off : FAKE_CHUNK;
-        bool good = true;
-        if (op->kind == FAKE_GATHER)
-            good = exchange(c, op, op->src + off, n, op->dst + off, all, false);
-        else if (op->kind == FAKE_REDUCE)
-            good = exchange(c, op, op->src + off, n, op->dst + off, 0, true);
-        else if (op->kind == FAKE_BROADCAST)
-            good = broadcast(c, op, off, n);
-        for (int q = 0; q < c->ranks && op->kind == FAKE_SCATTER && good; q++)
-            good = exchange(c, op, op->src + (size_t)q * all + off, n,
-                            q == c->rank ? op->dst + off : NULL, 0, true);
-        if (!good)
-            return false;
-    }
-    return true;
-}
-
-static void *kernel_main(void *arg)
-{
-    nccl_comm c = arg;
-
-    pthread_mutex_lock(&c->lock);
-    for (;;) {
-        struct fake_op *op = &c->ops[c->run % FAKE_OPS];
-        bool ready = c->run != c->launched && atomic_load(&op->there);
-        if (atomic_load(&c->ending))
-            break;
-        if (!ready) {
-            pthread_cond_wait(&c->moved, &c->lock);
-            continue;
-        }
-        pthread_mutex_unlock(&c->lock);
-        bool good = op_run(c, op);
-        pthread_mutex_lock(&c->lock);
-        if (!good)
-            break;
-        c->run++;
-        __atomic_store_n(&c->done, c->run, __ATOMIC_RELEASE);
-        if (c->finalizing && c->run == c->queued)
-            atomic_store(&c->state, NCCL_OK);
-        pthread_cond_broadcast(&c->moved);
-    }
-    /* Whoever waits goes on, though nothing was done. */
-    __atomic_store_n(&c->done, UINT64_MAX, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&c->lock);
-    return NULL;
-}
+/* ---- Launching ------------------------------------------------------------------------------- */
 
 static void arrive(void *arg)
 {
@@ -226,8 +84,7 @@ static int launch_one(nccl_comm c)
     return err ? NCCL_CUDA_ERROR : NCCL_OK;
 }
 
-/* ---- What takes its time ----------------------------------------------------------------------
- */
+/* ---- What takes its time --------------------------------------------------------------------- */
 
 static int split_now(nccl_comm c)
 {
@@ -237,7 +94,7 @@ static int split_now(nccl_comm c)
 
     seg->wish[c->rank].color = c->split.color;
     seg->wish[c->rank].key = c->split.key;
-    if (!meet(c, true))
+    if (!fake_meet(c, true))
         return atomic_load(&c->state);
     for (int p = 0; p < c->ranks; p++) {
         int key = seg->wish[p].key;
@@ -247,7 +104,7 @@ static int split_now(nccl_comm c)
         rank += key < c->split.key || (key == c->split.key && p < c->rank);
     }
     snprintf(name, sizeof name, "%.80s-%u.%d", c->name, ++c->n_splits, c->split.color);
-    if (!meet(c, true))
+    if (!fake_meet(c, true))
         return atomic_load(&c->state);
     if (c->split.color != NCCL_NO_COLOR)
         *c->split.out = fake_comm_make(c->device, name, rank, ranks);
@@ -271,7 +128,7 @@ static void *launcher_main(void *arg)
             continue;
         }
         pthread_mutex_unlock(&c->lock);
-        nap(rand_r(&c->random) % 300);
+        fake_nap(rand_r(&c->random) % 300);
         r = splits ? split_now(c) : r;
         while (c->late && c->launched != c->queued && r == NCCL_OK && !atomic_load(&c->ending))
             r = launch_one(c);
@@ -302,7 +159,7 @@ nccl_comm fake_comm_make(struct CUctx_st *device, const char *name, int rank, in
     atomic_store(&c->state, NCCL_IN_PROGRESS);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->moved, NULL);
-    c->kernel_runs = !pthread_create(&c->kernel, NULL, kernel_main, c);
+    c->kernel_runs = !pthread_create(&c->kernel, NULL, fake_kernel_main, c);
     c->launcher_runs = !pthread_create(&c->launcher, NULL, launcher_main, c);
     if (!c->kernel_runs || !c->launcher_runs)
         fake_comm_set(c, NCCL_SYSTEM_ERROR);
@@ -344,8 +201,7 @@ int fake_comm_launch(nccl_comm c, const struct fake_op *ops, unsigned n, bool la
     return r;
 }
 
-/* ---- Questions and ends -----------------------------------------------------------------------
- */
+/* ---- Questions and ends ---------------------------------------------------------------------- */
 
 struct CUctx_st *fake_comm_context(nccl_comm c)
 {
@@ -370,6 +226,11 @@ int fake_comm_rank(nccl_comm c)
 int fake_comm_ranks(nccl_comm c)
 {
     return c->ranks;
+}
+
+int fake_comm_held(nccl_comm c)
+{
+    return c->held;
 }
 
 bool fake_comm_idle(nccl_comm c)

@@ -26,8 +26,7 @@ static struct {
     atomic_bool done;
 } failure;
 
-/* ---- For tests --------------------------------------------------------------------------------
- */
+/* ---- For tests ------------------------------------------------------------------------------- */
 
 void fake_misuse(const char *fmt, ...)
 {
@@ -119,8 +118,7 @@ int fake_call(const char *name, nccl_comm comm, bool *later)
     return result;
 }
 
-/* ---- The driver -------------------------------------------------------------------------------
- */
+/* ---- The driver ------------------------------------------------------------------------------ */
 
 static int driver(const char *name)
 {

@@ -112,6 +112,7 @@ int fake_factor_make(nccl_comm comm, double x);
 bool fake_factor_end(nccl_comm comm, int op);
 bool fake_factor(nccl_comm comm, int op, double *x);
 void fake_comm_hold(nccl_comm comm, int n); /* registrations */
+int fake_comm_held(nccl_comm comm);
 
 /* ---- reduce.c */
 

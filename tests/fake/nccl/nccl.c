@@ -154,6 +154,8 @@ FAKE_EXPORT int ncclCommDestroy(nccl_comm comm)
     if (comm && !fake_comm_is_dead(comm)) {
         if (!fake_comm_idle(comm))
             fake_misuse("CommDestroy while collectives run");
+        if (fake_comm_held(comm))
+            fake_misuse("CommDestroy while %d registrations are left", fake_comm_held(comm));
         fake_comm_end(comm);
     }
     return r;
@@ -260,8 +262,7 @@ FAKE_EXPORT int ncclCommDeregister(nccl_comm comm, void *handle)
 }
 #endif
 
-/* ---- Collectives ------------------------------------------------------------------------------
- */
+/* ---- Collectives ----------------------------------------------------------------------------- */
 
 static int flush(int result)
 {
