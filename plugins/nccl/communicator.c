@@ -233,9 +233,12 @@ static int part_begin(struct zero_comm *parent, struct zero_comm *comm, int32_t 
 
     if (err)
         return err;
-    r = ctx->nccl.CommSplit(parent->nccl, color < 0 ? NCCL_NO_COLOR : color, key, &comm->nccl,
-                            &how);
-    err = nccl_called(parent, r, "split: ncclCommSplit");
+    err = nccl_settle(parent); /* it may have been aborted meanwhile */
+    if (!err) {
+        r = ctx->nccl.CommSplit(parent->nccl, color < 0 ? NCCL_NO_COLOR : color, key, &comm->part,
+                                &how);
+        err = nccl_called(parent, r, "split: ncclCommSplit");
+    }
     nccl_leave(ctx);
     return err ? err : nccl_wait(parent);
 }
@@ -250,10 +253,13 @@ static int part_finish(struct zero_comm *comm)
     err = nccl_enter(ctx);
     if (err)
         return err;
-    r = ctx->nccl.CommUserRank(comm->nccl, &comm->rank);
-    if (r == NCCL_OK)
-        r = ctx->nccl.CommCount(comm->nccl, &comm->ranks);
-    err = nccl_called(comm, r, "split: the size of a part");
+    err = nccl_settle(comm);
+    if (!err) {
+        r = ctx->nccl.CommUserRank(comm->nccl, &comm->rank);
+        if (r == NCCL_OK)
+            r = ctx->nccl.CommCount(comm->nccl, &comm->ranks);
+        err = nccl_called(comm, r, "split: the size of a part");
+    }
     nccl_leave(ctx);
     comm->doing = "communication";
     return err ? err : comm_equip(comm);
@@ -270,20 +276,25 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
     err = nccl_wait(parent);
     if (err)
         return err;
-    comm = comm_new(ctx); /* NCCL's thread writes the handle into it */
+    comm = comm_new(ctx);
     if (!comm)
         return -ENOMEM;
-    comm->until = zero__until_ns(ctx->timeout_ns);
-    comm->launching = true;
     err = part_begin(parent, comm, color, key);
+    if (err && !nccl_end_wait(parent)) /* NCCL's thread may still write into it */
+        return err;
+    pthread_mutex_lock(&ctx->lock);
+    comm->nccl = comm->part;
+    comm->launching = comm->nccl != NULL;
+    comm->until = zero__until_ns(ctx->timeout_ns);
+    pthread_mutex_unlock(&ctx->lock);
     if (!err && color >= 0)
         err = part_finish(comm);
-    if (err || color < 0) {
+    if (err || color < 0)
         nccl_comm_close(comm);
-        comm = NULL;
-    }
-    if (!err)
+    else
         *out = comm;
+    if (!err && color < 0)
+        *out = NULL;
     return err;
 }
 

@@ -180,6 +180,20 @@ bool nccl_ender_stop(struct zero_comm_ctx *ctx)
     return left;
 }
 
+bool nccl_end_wait(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    bool over;
+
+    if (!atomic_load(&comm->err) && !atomic_load(&ctx->aborted))
+        return true;
+    pthread_mutex_lock(&ctx->lock);
+    pthread_cond_signal(&ctx->work);
+    over = wait_until(ctx, &comm->end->over, zero__until_ns(ctx->timeout_ns));
+    pthread_mutex_unlock(&ctx->lock);
+    return over;
+}
+
 bool nccl_comm_end(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;

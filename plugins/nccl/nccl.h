@@ -91,6 +91,7 @@ struct zero_comm {
     struct zero_comm_ctx *ctx;
     struct zero_comm *next;
     nccl_comm nccl; /* NULL: its end has begun */
+    nccl_comm part; /* where NCCL's thread puts the handle of a part, before it is `nccl` */
     struct nccl_end *end;
     int32_t rank, ranks;
     bool launching; /* NCCL's thread works for the last call, until then at most: */
@@ -201,6 +202,8 @@ int nccl_ender_start(struct zero_comm_ctx *ctx);
 bool nccl_ender_stop(struct zero_comm_ctx *ctx);
 /* The communicator fails, unless it has; records why, and returns that error. */
 int nccl_comm_fail(struct zero_comm *comm, int err, const char *why);
+/* Where it has failed, or after an abort: waits until NCCL is through with it. */
+bool nccl_end_wait(struct zero_comm *comm);
 /* Forgets the communicator; false: NCCL may still work for it, and its memory must stay. */
 bool nccl_comm_end(struct zero_comm *comm);
 
