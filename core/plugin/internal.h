@@ -56,6 +56,10 @@ uint32_t zero__kind_of(const char *word, size_t bytes);
 int zero__file_name_parse(const char *file, uint32_t *kind, char name[ZERO__PLUGIN_NAME]);
 int zero__plugin_name_check(const char *name);
 
+/* near.c: a plugin of that kind whose name is much like this one; false when there is none. */
+bool zero__plugin_near(const struct zero__loader *loader, uint32_t kind, const char *name,
+                       char near[ZERO__PLUGIN_NAME]);
+
 /*
  * safe_open.c: opens a file that only its owner can have put there; *real is its path without
  * links, to be freed. -EPERM when others may write to it or to a folder above it.

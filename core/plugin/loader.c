@@ -118,16 +118,18 @@ int zero__plugin_open_file(struct zero__loader *loader, uint32_t kind, const cha
 
 static int not_found(const struct zero__loader *loader, uint32_t kind, const char *name)
 {
-    char dirs[2048] = "";
+    char dirs[2048] = "", near[ZERO__PLUGIN_NAME] = "";
+    bool meant = zero__plugin_near(loader, kind, name, near);
 
     for (uint32_t i = 0; i < loader->n_dirs; i++) {
         size_t n = strlen(dirs);
         snprintf(dirs + n, sizeof dirs - n, "%s%s", i ? ", " : "", loader->dirs[i]);
     }
     return zero__fail(-ENOENT,
-                      "no plugin zero-%s-%s.so in %s: check the name (`zero info` lists what there "
-                      "is), or set ZERO_PLUGIN_PATH to its folder",
-                      zero__kind_name(kind), name, dirs);
+                      "no plugin zero-%s-%s.so in %s: %s%s%scheck the name (`zero info` lists what "
+                      "there is), or set ZERO_PLUGIN_PATH to its folder",
+                      zero__kind_name(kind), name, dirs, meant ? "did you mean " : "", near,
+                      meant ? "? Else " : "");
 }
 
 static int open_by_name(struct zero__loader *loader, uint32_t kind, const char *name,

@@ -26,10 +26,12 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
     if ((*wish.provider || *wish.device) &&
         !zero__ofi_providers(&any, providers, sizeof providers, &network))
         return zero__say(&voice, -ENODEV,
-                         "libfabric %u.%u finds no provider for tagged messages with "
-                         "ZERO_OFI_PROVIDER=%s and ZERO_OFI_DEVICE=%s; there are %s",
-                         FI_MAJOR(version), FI_MINOR(version), wish.provider, wish.device,
-                         providers);
+                         "libfabric %u.%u finds no provider for tagged messages with %s%s%s%s%s; "
+                         "there are %s",
+                         FI_MAJOR(version), FI_MINOR(version),
+                         *wish.provider ? "ZERO_OFI_PROVIDER=" : "", wish.provider,
+                         *wish.provider && *wish.device ? " and " : "",
+                         *wish.device ? "ZERO_OFI_DEVICE=" : "", wish.device, providers);
     return zero__say(&voice, -ENODEV,
                      "libfabric %u.%u finds no provider with tagged messages; FI_LOG_LEVEL=info "
                      "says what it looked at",

@@ -136,6 +136,9 @@ static void test_names(void)
     is_int(load(folder, ZERO_IFACE_COMM, "nowhere"), -ENOENT, "an unknown name is an error");
     has_str(zero_last_error(), "zero-comm-nowhere.so", "that names the file");
     has_str(zero_last_error(), folder, "and the folders");
+    ok(!strstr(zero_last_error(), "did you mean"), "no name is like it");
+    is_int(load(folder, ZERO_IFACE_COMM, "goood"), -ENOENT, "one that is almost there, too,");
+    has_str(zero_last_error(), "did you mean good?", "and then it says so");
     is_int(load(folder, ZERO_IFACE_COMM, "./zero-comm-good.so"), -EINVAL, "a relative path");
     has_str(zero_last_error(), "absolute path", "is refused with the remedy");
     is_int(load(folder, ZERO_IFACE_COMM, "tests/plugin/zero-comm-good.so"), -EINVAL, "another one");

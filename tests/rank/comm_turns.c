@@ -2,6 +2,7 @@
 /*
  * Communicators share the work of a turn: one whose last message comes while another's long copy
  * takes all of it is not forgotten, though no further message will ever wake it.
+ * And who waits in split() for a rank that is late has no work, and sleeps.
  */
 #include "comm.h"
 
@@ -91,6 +92,38 @@ static void share(struct rank *r)
     comm_end(r, &c);
 }
 
+static double used_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* With a collective that has ended, and that nobody asks for meanwhile. */
+static void wait_in_split(struct rank *r)
+{
+    struct comm_rank c = {0};
+    const struct zero_coll barrier = {.kind = ZERO_BARRIER, .scale = 1, .user = 3};
+    struct zero_comm *other;
+    uint64_t user;
+    double before;
+
+    if (!comm_open(r, &c, "mem", &board->oob, SUM, NULL, 0)) {
+        comm_end(r, &c);
+        return;
+    }
+    want(r, !c.ops->post(c.world, &barrier, 1, NULL), "post: %s", zero_last_error());
+    turns(&c, 100);
+    if (r->rank == 1)
+        sleep_ms(600);
+    before = used_s();
+    want(r, !c.ops->split(c.ctx, c.world, 0, 0, &other), "split: %s", zero_last_error());
+    want(r, used_s() - before < 0.3, "split() used a processor for %.3f s", used_s() - before);
+    want(r, comm_wait(&c, &user) == 0 && user == 3, "the barrier is lost");
+    comm_end(r, &c);
+}
+
 int main(void)
 {
     comm_test_plugins();
@@ -100,5 +133,7 @@ int main(void)
         ranks_good(ranks_run(2, AS_THREADS, share, NULL), 2,
                    "a sum ends beside a copy that takes all turns, seed %" PRIu64, seed);
     }
+    memset(board, 0, sizeof *board);
+    ranks_good(ranks_run(2, AS_THREADS, wait_in_split, NULL), 2, "split() sleeps");
     done();
 }

@@ -19,6 +19,7 @@ const struct check_case check_comm_cases[] = {
     {"batches, and no room for more", 1, 0, 0, check_case_batches},
     {"a batch wakes who waits for its first", 2, 0, 0, check_case_batch_wakes},
     {"communicators are independent", 2, 0, GATHER, check_case_concurrent},
+    {"large collectives on several communicators", 2, 0, GATHER, check_case_crowd},
     {"some ranks stay out of a communicator", 2, 0, 0, check_case_leave_out},
     {"many communicators", 2, 0, GATHER, check_case_many},
     {"collectives are ordered in streams", 1, ZERO_COMM_STREAM, GATHER, check_case_streams},

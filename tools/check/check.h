@@ -130,6 +130,7 @@ void check_case_large(struct check_rank *r);
 void check_case_undeclared(struct check_rank *r);
 void check_case_wire_bytes(struct check_rank *r);
 void check_case_concurrent(struct check_rank *r);
+void check_case_crowd(struct check_rank *r);
 void check_case_leave_out(struct check_rank *r);
 void check_case_many(struct check_rank *r);
 void check_case_batches(struct check_rank *r);

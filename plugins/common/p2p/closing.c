@@ -126,40 +126,41 @@ void zero__p2p_sweep(struct zero_comm_ctx *ctx)
     }
 }
 
-/* Does a message read or write memory of the application? */
-static bool uses_memory(const struct zero_comm *comm)
+/* Does a message read or write this memory of the application? */
+static bool uses_memory(const struct zero_comm *comm, const struct zero_mr *mr)
 {
     for (uint32_t r = 0; r < P2P_RUNS; r++)
         for (int32_t p = 0; p < comm->ranks; p++) {
-            const struct p2p_part *part = &comm->runs[r].parts[p];
+            const struct p2p_run *run = &comm->runs[r];
+            const struct p2p_part *part = &run->parts[p];
             bool busy = part->in.busy || part->out.busy;
             for (uint32_t i = 0; i < P2P_DEPTH; i++)
                 busy |= part->chunk[i].busy;
-            if (busy)
+            if (busy && zero__p2p_coll_uses(run->coll, mr))
                 return true;
         }
-    return zero__p2p_steps_busy(comm, false);
+    return zero__p2p_steps_use(comm, mr);
 }
 
-static bool lists_use_memory(const struct zero_comm_ctx *ctx)
+static bool lists_use_memory(const struct zero_comm_ctx *ctx, const struct zero_mr *mr)
 {
     for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->err && uses_memory(comm))
+        if (comm->err && uses_memory(comm, mr))
             return true;
     for (const struct zero_comm *comm = ctx->closed; comm; comm = comm->next)
-        if (comm->err && uses_memory(comm))
+        if (comm->err && uses_memory(comm, mr))
             return true;
     return false;
 }
 
-void zero__p2p_let_go(struct zero_comm_ctx *ctx)
+void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
 {
     int64_t until = zero__until_ns(HURRY_NS);
     int err = 0;
 
     if (atomic_load(&ctx->aborted))
         zero__p2p_abort_all(ctx);
-    while (!ctx->broken && lists_use_memory(ctx)) {
+    while (!ctx->broken && lists_use_memory(ctx, mr)) {
         if (zero__clock_ns() >= until)
             err = -ECONNABORTED;
         else

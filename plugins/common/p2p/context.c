@@ -130,7 +130,7 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
 
 int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    zero__p2p_let_go(ctx);
+    zero__p2p_let_go(ctx, mr);
     if (mr->prev)
         mr->prev->next = mr->next;
     else

@@ -260,11 +260,11 @@ bool zero__p2p_say_last(struct zero_comm *comm);
 /* Frees closed communicators that nothing is under way for. */
 void zero__p2p_sweep(struct zero_comm_ctx *ctx);
 /*
- * After an error collectives end before their messages do. Waits for those that use memory of the
- * application, for a moment; if some still do, the transport is not moved any more, so that none of
- * them ever touches it.
+ * After an error collectives end before their messages do. Waits for those that use this memory of
+ * the application, for a moment; if some still do, the transport is not moved any more, so that
+ * none of them ever touches it.
  */
-void zero__p2p_let_go(struct zero_comm_ctx *ctx);
+void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr);
 /* The same as the sweep, waiting for a while. */
 void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed);
 
@@ -323,6 +323,8 @@ void zero__p2p_steps(struct zero_comm *comm, uint64_t *budget);
 bool zero__p2p_step_waits_for(const struct zero_comm *comm, const struct p2p_run *run, int32_t p);
 /* Is a leg of any step, or of those that receive, under way? */
 bool zero__p2p_steps_busy(const struct zero_comm *comm, bool receives);
+/* Is one under way for a collective of this memory? */
+bool zero__p2p_steps_use(const struct zero_comm *comm, const struct zero_mr *mr);
 void zero__p2p_steps_cancel(struct zero_comm *comm);
 
 /* leg.c: what leg x of a step carries; adds up what has come. */
@@ -360,6 +362,11 @@ static inline bool zero__p2p_is_late(const struct zero_comm *comm, uint64_t byte
 {
     uint64_t least = comm->ctx->t->late_bytes;
     return least != 0 && bytes >= least;
+}
+
+static inline bool zero__p2p_coll_uses(const struct p2p_coll *coll, const struct zero_mr *mr)
+{
+    return coll->c.src.mr == mr || coll->c.dst.mr == mr;
 }
 
 static inline bool zero__p2p_gathers(const struct zero_coll *c)

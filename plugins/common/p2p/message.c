@@ -50,7 +50,10 @@ bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p
         return true;
     if (comm->err)
         return false;
-    if (op->res >= 0 || op->res == -EMSGSIZE)
+    if (op->res == -EMSGSIZE)
+        zero__p2p_fail(comm, -EPROTO, "rank %d sent more than the %llu bytes of %s",
+                       comm->world[p], (unsigned long long)op->bytes, what);
+    else if (op->res >= 0)
         zero__p2p_fail(comm, -EPROTO, "rank %d sent %lld bytes of %s where %llu were expected",
                        comm->world[p], (long long)op->res, what, (unsigned long long)bytes);
     else /* a transport may call the end of its peer anything; the caller asks the job who ended */

@@ -27,19 +27,27 @@ static void move_on(struct zero_comm *comm, uint64_t *budget)
         zero__p2p_talk(comm);
 }
 
+/* Has the oldest collective ended, or will it never? */
+static bool may_collect(struct zero_comm *comm, bool *done)
+{
+    *done = false;
+    if (comm->completed == comm->posted)
+        return false;
+    *done = comm->completed < comm->started &&
+            zero__p2p_is_done(comm, zero__p2p_run_at(comm, comm->completed));
+    return *done || (comm->err &&
+                     (zero__p2p_is_quiet(comm) || zero__clock_ns() >= comm->quiet_ns));
+}
+
 static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t max)
 {
     uint32_t n = 0;
+    bool done;
 
-    while (n < max && comm->completed != comm->posted) {
+    while (n < max && may_collect(comm, &done)) {
         const struct zero_coll *c = &comm->colls[comm->completed % P2P_SLOTS].c;
         const struct p2p_run *run = zero__p2p_run_at(comm, comm->completed);
-        bool done = comm->completed < comm->started && zero__p2p_is_done(comm, run);
 
-        if (!done && !comm->err)
-            break;
-        if (!done && !zero__p2p_is_quiet(comm) && zero__clock_ns() < comm->quiet_ns)
-            break;
         cqes[n++] = (struct zero_cqe){c->user, done ? (int64_t)c->dst.len : comm->err};
         if (done)
             comm->wire += run->stepped ? run->wire : zero__coll_wire(c, comm->rank, comm->ranks);
@@ -88,6 +96,7 @@ uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
     struct zero__p2p *t = ctx->t;
     uint64_t budget = P2P_PIECE, before = t->n_ended;
     uint32_t n = 0;
+    bool done;
     int err = ctx->broken ? 0 : t->ops->progress(t);
 
     if (err < 0)
@@ -112,9 +121,9 @@ uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
             comm->stirred = true;
         if (max > n)
             n += collect(comm, cqes + n, max - n);
-        else
-            comm->stirred = true;
         *news |= comm->stirred && !comm->err;
+        if (n == max && may_collect(comm, &done)) /* by whoever has room; no news till then */
+            comm->stirred = true;
     }
     if (ctx->closed)
         zero__p2p_sweep(ctx);

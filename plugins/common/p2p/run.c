@@ -182,22 +182,23 @@ static uint64_t chunk_at(const struct zero_comm *comm, const struct p2p_run *run
     return at_most(count - done, run->chunk) * size;
 }
 
-/* Chunks that may go to rank p: those it has granted and, if they are late, that it may match. */
-static uint64_t may_go(const struct zero_comm *comm, const struct p2p_run *run, int32_t p)
+/* May chunk k go to rank p? It was granted and, if it is late, the word that lets p send is out. */
+static bool may_go(const struct zero_comm *comm, const struct p2p_run *run, int32_t p, uint64_t k,
+                   uint64_t bytes)
 {
     const struct p2p_part *part = &run->parts[p];
-    uint64_t granted = at_most(comm->peers[p].inbox[run->index % P2P_INBOX].granted, part->chunks);
 
-    if (!comm->ctx->t->late_bytes || (part->said && part->told == run->chunks))
-        return granted;
-    return part->said ? at_most(granted, part->told) : 0;
+    if (k >= comm->peers[p].inbox[run->index % P2P_INBOX].granted)
+        return false;
+    return !zero__p2p_is_late(comm, bytes) ||
+           (part->said && (part->told == run->chunks || k < part->told));
 }
 
 /* They end in any order, their places are used in turn. */
 static void put_chunks(struct zero_comm *comm, struct p2p_run *run, int32_t p)
 {
     struct p2p_part *part = &run->parts[p];
-    uint64_t off, bytes, most = may_go(comm, run, p);
+    uint64_t off, bytes;
 
     while (part->chunks_gone < part->chunks_sent &&
            !part->chunk[part->chunks_gone % P2P_DEPTH].busy) {
@@ -207,9 +208,11 @@ static void put_chunks(struct zero_comm *comm, struct p2p_run *run, int32_t p)
             return;
         part->chunks_gone++;
     }
-    while (part->chunks_sent < most && part->chunks_sent - part->chunks_gone < P2P_DEPTH) {
+    while (part->chunks_sent < part->chunks && part->chunks_sent - part->chunks_gone < P2P_DEPTH) {
         uint64_t k = part->chunks_sent;
         bytes = chunk_at(comm, run, p, k, &off);
+        if (!may_go(comm, run, p, k, bytes))
+            return;
         if (zero__p2p_send(comm, p, zero__p2p_data_tag(comm, comm->rank, run->index, k, true),
                            run->coll->src + off, bytes, run->coll->src_handle,
                            &part->chunk[k % P2P_DEPTH])) {

@@ -265,6 +265,24 @@ bool zero__p2p_steps_busy(const struct zero_comm *comm, bool receives)
     return false;
 }
 
+static bool step_is_busy(const struct zero_comm *comm, const struct p2p_step *step)
+{
+    for (int k = 0; k < P2P_LEG_KINDS; k++)
+        for (int32_t x = 0; x < comm->way.locals; x++)
+            if (step->legs[k][x].op.busy)
+                return true;
+    return false;
+}
+
+bool zero__p2p_steps_use(const struct zero_comm *comm, const struct zero_mr *mr)
+{
+    for (uint32_t i = 0; comm->legs && i < P2P_WINDOW; i++)
+        if (step_is_busy(comm, &comm->steps[i]) &&
+            zero__p2p_coll_uses(comm->steps[i].run->coll, mr))
+            return true;
+    return false;
+}
+
 void zero__p2p_steps_cancel(struct zero_comm *comm)
 {
     struct zero__p2p *t = comm->ctx->t;
