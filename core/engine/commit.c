@@ -107,6 +107,7 @@ static void recipe_make(struct zero_runtime *rt)
     r->early = zero__option_int(o, ZERO__OPT_UPDATE_AT) == ZERO__UPDATE_BACKWARD;
     /* An application's own optimizer is given fp32. */
     r->halves = rt->optimizer != ZERO__CALLBACK;
+    r->host_updates = rt->lanes[ZERO__Q_HOST].dev != NULL;
     r->state_dtype = zero__option_int(o, ZERO__OPT_STATE_DTYPE) ? ZERO_BF16 : ZERO_F32;
 }
 

@@ -190,7 +190,7 @@ static void dismantle(struct zero_runtime *rt, int clean)
     zero__storage_stop(rt);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].stream)
-            rt->dev_ops.stream_sync(rt->dev, rt->lanes[q].stream, rt->timeout_ns);
+            rt->lanes[q].ops->stream_sync(rt->lanes[q].dev, rt->lanes[q].stream, rt->timeout_ns);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].comm)
             rt->comm_ops.comm_close(rt->lanes[q].comm);
@@ -203,6 +203,8 @@ static void dismantle(struct zero_runtime *rt, int clean)
      * The device's workers and the job's thread may still call wake and abort, and an application's
      * stream may still work on the slabs: they end before the context does.
      */
+    if (rt->host)
+        zero__host_device_ops.close(rt->host);
     if (rt->dev)
         rt->dev_ops.close(rt->dev);
     zero__memory_release(rt, 0);

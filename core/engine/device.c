@@ -56,13 +56,39 @@ static int check(struct zero_runtime *rt)
     return zero__reach_open(rt);
 }
 
+/*
+ * States in the host's memory are the host's to update where the device has memory of its own: over
+ * a bus it would read and write 28 bytes a parameter, where gradients and parameters are 6.
+ */
+static int host_open(struct zero_runtime *rt, const struct zero_device_open *of_device)
+{
+    struct zero_device_open params = *of_device;
+
+    params.index = 0;
+    return zero__device_is_host(rt) ? 0 : zero__host_device_ops.open(&params, &rt->host);
+}
+
+/* NULL: none. */
+static struct zero_device *device_of(const struct zero_runtime *rt, uint32_t queue)
+{
+    if (queue != ZERO__Q_HOST && queue != ZERO__Q_RETURN)
+        return rt->dev;
+    if (rt->host)
+        return queue == ZERO__Q_HOST ? rt->host : rt->dev;
+    return rt->test_host_updates ? rt->dev : NULL;
+}
+
 static int streams_open(struct zero_runtime *rt)
 {
     int err = zero__track_create(rt);
 
-    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
-        if (zero__queue_is_stream(q))
-            err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++) {
+        struct lane *l = &rt->lanes[q];
+        l->ops = q == ZERO__Q_HOST ? &zero__host_device_ops : &rt->dev_ops;
+        l->dev = device_of(rt, q);
+        if (zero__queue_is_stream(q) && l->dev)
+            err = l->ops->stream_create(l->dev, zero__queue_name(q), &l->stream);
+    }
     return err;
 }
 
@@ -97,6 +123,8 @@ int zero__device_open(struct zero_runtime *rt)
     err = rt->dev_ops.open(&params, &rt->dev);
     if (!err)
         err = check(rt);
+    if (!err)
+        err = host_open(rt, &params);
     if (err)
         return zero__while(err, "device %s", text);
     return streams_open(rt);

@@ -157,7 +157,7 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
-    void *stream = rt->lanes[queue].stream;
+    const struct lane *l = &rt->lanes[queue];
     int err = rt->streamed ? zero__streams_wait(rt, queue, s) : 0;
 
     if (err)
@@ -167,7 +167,5 @@ int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     zero__track_start(rt, queue, s, rt->lanes[queue].started + 1);
     err = zero__queue_is_stream(queue) ? zero__execute_kernels(rt, &s->body->ops[s->op], s)
                                        : transport(rt, queue, s);
-    if (err || !stream)
-        return err;
-    return rt->dev_ops.event_record(rt->dev, s->event, stream);
+    return err || !l->stream ? err : l->ops->event_record(l->dev, s->event, l->stream);
 }

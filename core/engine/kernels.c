@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops of the cpu queue: launches of the device's kernels on its stream. */
+/* Ops of streams: launches of the device's kernels, or of the host's on what lies there. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -13,8 +13,9 @@
 static int launch(struct zero_runtime *rt, uint32_t queue, uint32_t kernel, const void *args,
                   uint64_t bytes)
 {
-    struct zero_launch l = {kernel, 0, args, bytes};
-    return rt->dev_ops.launch(rt->dev, &l, rt->lanes[queue].stream);
+    const struct lane *l = &rt->lanes[queue];
+    struct zero_launch what = {kernel, 0, args, bytes};
+    return l->ops->launch(l->dev, &what, l->stream);
 }
 
 static void *at(struct zero_runtime *rt, const struct slot *s, const struct zero__access *x)

@@ -28,11 +28,11 @@ int zero__lanes_create(struct zero_runtime *rt)
     return 0;
 }
 
-static void slots_free(struct zero_runtime *rt, struct lane *l)
+static void slots_free(struct lane *l)
 {
     for (uint32_t i = 0; i < l->capacity; i++)
         if (l->slots[i].event)
-            rt->dev_ops.event_destroy(rt->dev, l->slots[i].event);
+            l->ops->event_destroy(l->dev, l->slots[i].event);
     free(l->slots);
     l->slots = NULL;
     l->capacity = 0;
@@ -41,10 +41,11 @@ static void slots_free(struct zero_runtime *rt, struct lane *l)
 void zero__lanes_free(struct zero_runtime *rt)
 {
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
-        slots_free(rt, &rt->lanes[q]);
-        if (rt->lanes[q].stream)
-            rt->dev_ops.stream_destroy(rt->dev, rt->lanes[q].stream);
-        rt->lanes[q].stream = NULL;
+        struct lane *l = &rt->lanes[q];
+        slots_free(l);
+        if (l->stream)
+            l->ops->stream_destroy(l->dev, l->stream);
+        l->stream = NULL;
     }
 }
 
@@ -56,7 +57,7 @@ void zero__lanes_end(struct zero_runtime *rt)
 
 static int lane_size(struct zero_runtime *rt, uint32_t q, uint32_t want)
 {
-    struct lane *l = &rt->lanes[q], wide = {0};
+    struct lane *l = &rt->lanes[q], wide = {.ops = l->ops, .dev = l->dev};
     uint32_t n = 64;
     int err = 0;
 
@@ -69,12 +70,12 @@ static int lane_size(struct zero_runtime *rt, uint32_t q, uint32_t want)
         return zero__fail(-ENOMEM, "no memory for a queue of %u ops", n);
     wide.capacity = n;
     for (uint32_t i = 0; i < n && !err && (l->stream || q == ZERO__Q_COMPUTE); i++)
-        err = rt->dev_ops.event_create(rt->dev, &wide.slots[i].event);
+        err = l->ops->event_create(l->dev, &wide.slots[i].event);
     if (err) {
-        slots_free(rt, &wide);
+        slots_free(&wide);
         return err;
     }
-    slots_free(rt, l);
+    slots_free(l);
     l->slots = wide.slots;
     l->capacity = wide.capacity;
     return 0;

@@ -70,7 +70,7 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
         struct slot *s = zero__lane_slot(l, l->done + 1);
         if (q == ZERO__Q_COMPUTE && (!s->released || !s->on_stream))
             break; /* still held; on the host, release itself counts it */
-        int err = rt->dev_ops.event_query(rt->dev, s->event);
+        int err = l->ops->event_query(l->dev, s->event);
         if (err == -EINPROGRESS)
             break;
         if (err)

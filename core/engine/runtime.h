@@ -61,6 +61,8 @@ struct slot {
 };
 
 struct lane {
+    const struct zero_device_ops *ops; /* of the device that its stream and events are of */
+    struct zero_device *dev;
     struct slot *slots;
     uint32_t capacity; /* a power of two */
     uint64_t issued, started, done, base;
@@ -191,6 +193,7 @@ struct zero_runtime {
     struct {
         void *stream, *pinned;
     } reach; /* see reach.c; a device whose memory is the host's has none */
+    struct zero_device *host; /* which updates what lies there; NULL: the device does */
     struct zero__relay *relay; /* NULL: the transport takes the device's memory */
     struct zero_comm_ops comm_ops;
     struct zero_comm_ctx *ctx;
@@ -270,6 +273,7 @@ struct zero_runtime {
     struct zero__histories *history; /* NULL: the transport compares what ranks post */
 
     struct tracker *tracker; /* tests: see track.c */
+    uint32_t test_host_updates; /* tests: as if the device had memory of its own */
     uint32_t test_skip_wait; /* tests: number of the wait to leave out, 0: none; see track.c */
 };
 

@@ -33,6 +33,8 @@ static int is_recorded(struct zero_runtime *rt, uint32_t q, uint64_t ordinal)
 {
     struct lane *l = &rt->lanes[q];
 
+    if (l->dev != rt->dev) /* the device cannot wait for the host's */
+        return 0;
     if (q != ZERO__Q_COMPUTE)
         return l->stream && ordinal <= l->started;
     for (uint64_t o = l->done + 1; o <= ordinal; o++) {

@@ -52,8 +52,9 @@ static void work_note(struct zero_runtime *rt, const struct slot *s, const struc
         w->compute_ns += ns;
         w->backward_ns += s->body_kind == ZERO__LAST && op->pass == ZERO_BACKWARD ? ns : 0;
     } else if (s->body_kind == ZERO__UPDATE_BODY
-                   ? op->queue == ZERO__Q_CPU
-                   : op->queue == ZERO__Q_UPDATE && op->flags & ZERO__OP_TILE) {
+                   ? op->queue == ZERO__Q_CPU || op->queue == ZERO__Q_HOST
+                   : op->flags & ZERO__OP_TILE &&
+                         (op->queue == ZERO__Q_UPDATE || op->queue == ZERO__Q_HOST)) {
         w->update_ns += busy_ns(s, end_ns, &w->update_end_ns);
     }
 }

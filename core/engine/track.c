@@ -73,6 +73,7 @@ int zero__track_create(struct zero_runtime *rt)
     int err = zero__host_test_mode(rt->dev, seed * 64 + (uint64_t)rt->rank, delay_us);
     if (err)
         return err;
+    rt->test_host_updates = secure_getenv("ZERO_TEST_HOST_UPDATES") != NULL;
     skip = secure_getenv("ZERO_TEST_SKIP_WAIT");
     rt->test_skip_wait = skip ? (uint32_t)strtoul(skip, NULL, 10) : 0;
     struct tracker *t = rt->tracker = calloc(1, sizeof *t);

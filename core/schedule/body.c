@@ -89,7 +89,7 @@ const char *zero__queue_name(uint32_t queue)
 {
     static const char *const names[ZERO__N_QUEUES + 1] = {
         "compute", "gather", "reduce", "cpu", "fetch", "writeback", "load", "store",
-        "update", "-"};
+        "update", "host", "return", "-"};
     return queue <= ZERO__N_QUEUES ? names[queue] : "?";
 }
 

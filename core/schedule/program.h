@@ -45,6 +45,7 @@ struct zero__recipe {
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* parts of ZERO__PLACE_PARTS; all 0: device */
     uint32_t tile;  /* elements that an update of states elsewhere works on at a time */
     uint32_t tiles; /* of them that are under way: read, updated, written */
+    uint32_t host_updates; /* tiles are updated by the host, not by the device */
 };
 
 /* Bytes of an element of a moment. */
@@ -76,6 +77,8 @@ enum zero__queue {
     ZERO__Q_LOAD,  /* copies to the device, */
     ZERO__Q_STORE, /* and from it, which wait for others than those */
     ZERO__Q_UPDATE, /* kernels behind a reduction, for which no backward use has to wait */
+    ZERO__Q_HOST,   /* kernels of the host, on tiles, beside those of a device that has its own, */
+    ZERO__Q_RETURN, /* and copies of what they have updated to the device */
     ZERO__N_QUEUES,
     ZERO__Q_NONE = ZERO__N_QUEUES, /* markers: nothing runs */
 };
@@ -90,7 +93,7 @@ static inline int zero__queue_is_behind(uint32_t queue)
 static inline int zero__queue_is_stream(uint32_t queue)
 {
     return queue == ZERO__Q_CPU || queue == ZERO__Q_LOAD || queue == ZERO__Q_STORE ||
-           queue == ZERO__Q_UPDATE;
+           queue == ZERO__Q_UPDATE || queue == ZERO__Q_HOST || queue == ZERO__Q_RETURN;
 }
 
 /* Ops of the queue start in order, but several are under way; they are counted done in order. */

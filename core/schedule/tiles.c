@@ -8,6 +8,11 @@
  *   in the host's memory used where they are
  *   on the disk          fetched, and what has changed is written back
  *
+ * Where the device has memory of its own, tiles are updated by the host instead, in the memory that
+ * they lie in (ZeRO-Offload, USENIX ATC 2021, section 3: gradients down, 16-bit parameters up). The
+ * copies to the host then run some tiles ahead, and those back behind, each in a queue of its own,
+ * and the step's scalars are copied once.
+ *
  * Lives end at the marker behind the tile, so the plan gives the bytes to a tile further on, and
  * the link pass makes that one's fetch wait for this one's write.
  */
@@ -34,8 +39,10 @@ struct zero__tiles {
     const struct zero__states *s;
     const struct zero__brought *brought;
     struct tile *list;
-    uint32_t n, capacity, fetched, updated;
-    uint8_t queue; /* of copies and updates */
+    uint32_t n, capacity, fetched, downloaded, updated;
+    uint8_t queue, down, up; /* of updates, of copies to the host and back */
+    uint32_t ahead;          /* tiles that are copied to the host before they are updated */
+    uint32_t scalars;        /* that updates read; ZERO_NONE: not yet on the host */
 };
 
 static const struct {
@@ -132,8 +139,15 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
 
     if (!t)
         return zero__fail(-ENOMEM, "no memory for a step program");
-    *t = (struct zero__tiles){.m = m, .r = r, .s = s, .brought = brought};
-    t->queue = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
+    *t = (struct zero__tiles){.m = m, .r = r, .s = s, .brought = brought, .scalars = s->scalars};
+    t->queue = t->down = t->up = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
+    if (r->host_updates) {
+        t->queue = ZERO__Q_HOST;
+        t->down = ZERO__Q_STORE;
+        t->up = ZERO__Q_RETURN;
+        t->ahead = r->tiles;
+        t->scalars = ZERO_NONE;
+    }
     for (uint32_t k = 0; k < n_units && !err; k++) {
         uint32_t unit = units ? units[k] : k;
         const struct zero__unit *u = &m->units[unit];
@@ -240,7 +254,7 @@ static int update_op(const struct zero__tiles *t, const struct tile *x, struct z
     int err = zero__body_op(b, &op, NULL);
 
     if (!err)
-        err = zero__body_access(b, t->s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
+        err = zero__body_access(b, t->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
                                 sizeof(struct zero_scalars));
     for (uint32_t i = 0; i < N_OPERANDS && !err; i++) {
         uint32_t k = order[i];
@@ -281,7 +295,7 @@ static int copy(const struct zero__tiles *t, struct tile *x, int back, struct ze
     if (!err && copies_param && !back)
         err = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes, &x->host[PARAM]);
     if (!err)
-        err = move_op(b, ZERO__COPY, t->queue, x->unit);
+        err = move_op(b, ZERO__COPY, back ? t->up : t->down, x->unit);
     if (!err && copies_grad)
         err = move_pair(b, x->segment, grad.id, grad.off, x->host[GRAD], 0, grad.bytes);
     if (!err && copies_param && !back)
@@ -291,12 +305,53 @@ static int copy(const struct zero__tiles *t, struct tile *x, int back, struct ze
     return err;
 }
 
+/* The gradient is reduced, and what has to be brought to the device is there. */
+static int is_ready(const struct zero__tiles *t, const struct tile *x)
+{
+    const struct zero__brought *at = &t->brought[x->segment];
+
+    return at->param != ZERO__TO_BRING && at->grad != ZERO__TO_BRING;
+}
+
+static int download_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
+{
+    int err = 0;
+
+    while (t->downloaded < n && t->downloaded < t->n && !err &&
+           (t->downloaded == t->updated || is_ready(t, &t->list[t->downloaded])))
+        err = copy(t, &t->list[t->downloaded++], 0, b);
+    return err;
+}
+
+/* The step's scalars, which the device has made, where the host can read them. */
+static int scalars_open(struct zero__tiles *t, struct zero__body *b)
+{
+    int err;
+
+    if (t->scalars != ZERO_NONE)
+        return 0;
+    err = zero__host_buffer(b, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars),
+                            &t->scalars);
+    if (!err)
+        err = move_op(b, ZERO__COPY, t->down, ZERO_NONE);
+    return err ? err
+               : move_pair(b, ZERO_NONE, t->s->scalars, 0, t->scalars, 0,
+                           sizeof(struct zero_scalars));
+}
+
+static int scalars_close(const struct zero__tiles *t, struct zero__body *b)
+{
+    uint32_t marked = b->n_ops;
+
+    return t->scalars != t->s->scalars && t->updated == t->n
+               ? zero__body_end(b, &marked, ZERO_NONE, t->scalars)
+               : 0;
+}
+
 static int update(const struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
-    int err = copy(t, x, 0, b);
+    int err = update_op(t, x, b);
 
-    if (!err)
-        err = update_op(t, x, b);
     if (!err)
         err = copy(t, x, 1, b);
     if (!err)
@@ -314,10 +369,16 @@ int zero__tiles_update(struct zero__tiles *t, uint32_t unit, struct zero__body *
     int err = 0;
 
     while (t && t->updated < t->n && t->list[t->updated].unit == unit && !err) {
-        err = update(t, &t->list[t->updated], b);
+        err = scalars_open(t, b);
+        if (!err)
+            err = download_up_to(t, t->updated + 1 + t->ahead, b);
+        if (!err)
+            err = update(t, &t->list[t->updated], b);
         t->updated++;
         if (!err) /* into the place that has just become free */
             err = fetch_up_to(t, t->updated + t->r->tiles, b);
+        if (!err)
+            err = scalars_close(t, b);
     }
     return err;
 }

@@ -30,6 +30,7 @@ struct run {
 struct seen {
     struct fake_cuda_work before, after;
     int steps;
+    uint64_t on_device, on_host; /* updates, by whose kernels they are */
 };
 
 static void *reach(const void *p)
@@ -47,6 +48,14 @@ static void committed(struct zero_runtime *rt, int rank, void *arg)
     zero_barrier(rt);
 }
 
+static void count_updates(void *arg, const struct zero_op_time *op)
+{
+    struct seen *s = arg;
+
+    if (strcmp(op->kind, "update") == 0)
+        (*(strcmp(op->queue, "host") == 0 ? &s->on_host : &s->on_device))++;
+}
+
 static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg)
 {
@@ -56,6 +65,8 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
     if (step + 1 < s->steps)
         return;
     zero_barrier(rt);
+    if (rank == 0)
+        zero_op_times(rt, count_updates, s);
     if (rank == 0)
         fake_cuda_work(&s->after);
     zero_barrier(rt);
@@ -120,6 +131,19 @@ static bool nothing_left(void)
     return all == 0;
 }
 
+/* States outside the device are updated by the host, where they lie; others by the device. */
+static bool updated_where_they_lie(const struct run *run, const struct seen *seen)
+{
+    const char *offload = NULL;
+
+    for (int i = 0; i < 4 && run->more[i][0]; i++)
+        if (strcmp(run->more[i][0], "offload") == 0)
+            offload = strstr(run->more[i][1], "optimizer:");
+    if (!offload)
+        return seen->on_device && !seen->on_host;
+    return seen->on_host && (!seen->on_device || strstr(offload, "device") != NULL);
+}
+
 static void same_bits(const struct run *run)
 {
     struct fake_cuda_settings set = fake_cuda_defaults();
@@ -133,6 +157,7 @@ static void same_bits(const struct run *run)
     bool good = !train(run, "host", &seen, &host);
     if (!good)
         diag("host: %s", host.error);
+    seen.on_device = seen.on_host = 0;
     if (good && train(run, device, &seen, &cuda)) {
         diag("%s: %s", device, cuda.error);
         good = false;
@@ -152,6 +177,8 @@ static void same_bits(const struct run *run)
     uint64_t launches = seen.after.launches - seen.before.launches;
     good = launches > 0 && seen.after.illegal == seen.before.illegal && !pageable;
     ok(good && nothing_left(), "by kernels, with pinned copies, and nothing is left");
+    ok(updated_where_they_lie(run, &seen), "%" PRIu64 " updates by the device, %" PRIu64
+       " by the host", seen.on_device, seen.on_host);
     if (!good)
         diag("%" PRIu64 " launches, %" PRIu64 " pageable copies, %" PRIu64 " illegal ones",
              launches, pageable, seen.after.illegal);

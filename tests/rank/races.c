@@ -39,7 +39,8 @@
 
 static char folder[] = "races-test-XXXXXX", path[4096];
 #define SEED 12
-#define BACKWARD (1u << 31) /* beside the flags of the toy: updates beside the backward pass */
+#define BACKWARD (1u << 31) /* beside the flags of the toy: updates beside the backward pass, */
+#define BY_HOST (1u << 30)  /* by the host, as if the device had memory of its own */
 
 struct config {
     const char *stage, *accum, *reduce_at, *prefetch, *bucket;
@@ -121,7 +122,7 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                                {"nvme_engine", "threads"},
                                {"nvme_checksum", "0"}}; /* would see what is made to go wrong */
     struct toy t = {.ranks = RANKS, .layers = c->layers, .steps = c->steps, .dtype = ZERO_BF16,
-                    .flags = c->flags & ~BACKWARD, .width = c->width ? c->width : 700,
+                    .flags = c->flags & ~(BACKWARD | BY_HOST), .width = c->width ? c->width : 700,
                     .settings = s,
                     .n_settings = !c->offload                   ? 11
                                   : strstr(c->offload, "nvme") ? 16
@@ -129,6 +130,10 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                     .seed = 4,
                     .finished = finished, .arg = f};
 
+    if (c->flags & BY_HOST)
+        setenv("ZERO_TEST_HOST_UPDATES", "1", 1);
+    else
+        unsetenv("ZERO_TEST_HOST_UPDATES");
     memset(f, 0, sizeof *f);
     f->evaluates = (c->flags & TOY_EVAL) != 0;
     return toy_train(&t, r);
@@ -139,12 +144,13 @@ static const char *describe(const struct config *c)
     static char text[200];
 
     snprintf(text, sizeof text,
-             "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s%s",
+             "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s%s%s",
              c->stage, c->accum, c->reduce_at, c->prefetch, c->whole, c->width ? ", mapped" : "",
              c->flags & TOY_TIED ? ", tied" : "", c->flags & TOY_PERSISTENT ? ", persistent" : "",
              c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
              c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "", c->offload ? ", " : "",
-             c->offload ? c->offload : "", c->flags & BACKWARD ? ", early" : "");
+             c->offload ? c->offload : "", c->flags & BACKWARD ? ", early" : "",
+             c->flags & BY_HOST ? ", by the host" : "");
     return text;
 }
 
@@ -255,6 +261,12 @@ int main(void)
          "optimizer:device:0.4+nvme:0.6"}, /* mapped */
         {"1", "3", "micro", "128M", "64M", TOY_TIED | BACKWARD, "0", 0, 0, 40000,
          "optimizer:cpu,gradients:nvme"},
+        {"2", "1", "auto", "128M", "64M", TOY_EVAL | BY_HOST, "0", 0, 0, 90000, "optimizer:cpu"},
+        {"3", "3", "micro", "128M", "64M", TOY_TIED | BY_HOST, "0", 0, 0, 40000,
+         "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
+        {"3", "1", "auto", "128M", "4K", BACKWARD | BY_HOST, "0", 0, 0, 90000, "optimizer:cpu"},
+        {"1", "3", "micro", "128M", "64M", BACKWARD | BY_HOST, "0", 0, 0, 40000,
+         "optimizer:nvme,gradients:cpu,parameters:cpu"},
     };
     static const struct config odd[] = {
         {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},
@@ -271,6 +283,8 @@ int main(void)
          "optimizer:cpu"},
         {"2", "1", "auto", "128M", "64M", TOY_REORDER | TOY_UNUSED | BACKWARD, "0", 0, 0, 40000,
          "optimizer:cpu"},
+        {"2", "1", "auto", "128M", "64M", TOY_REORDER | TOY_UNUSED | BACKWARD | BY_HOST, "0", 0, 0,
+         40000, "optimizer:cpu"},
     };
 
     if (STREAMED)

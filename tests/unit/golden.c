@@ -22,6 +22,7 @@ enum {
     ACTIVATIONS = 1 << 6, /* the blocks' are activations, not buffers */
     HALVES = 1 << 7,      /* masters in two halves, moments in bf16 */
     EARLY = 1 << 8,       /* updates beside the backward pass */
+    BY_HOST = 1 << 9,     /* which updates states outside a device with memory of its own */
 };
 
 struct golden {
@@ -72,6 +73,15 @@ static const struct golden table[] = {
      {[ZERO__P_PARAMETERS] = {0, 1000, 0},
       [ZERO__P_GRADIENTS] = {0, 1000, 0},
       [ZERO__P_OPTIMIZER] = {300, 700, 0}}},
+    {"stage2-optimizer-cpu-by-host", 2, 2, 1, 1, 0, BY_HOST, {[ZERO__P_OPTIMIZER] = {0, 1000, 0}}},
+    {"stage3-update-backward-by-host",
+     3,
+     2,
+     1,
+     1,
+     0,
+     EARLY | BY_HOST | HALVES,
+     {[ZERO__P_OPTIMIZER] = {0, 500, 500}}},
     {"stage2-gradients-disk",
      2,
      2,
@@ -211,6 +221,7 @@ static char *program_text(const struct golden *g)
                              .boundary = g->boundary,
                              .n_moments = 2,
                              .early = (g->flags & EARLY) != 0,
+                            .host_updates = (g->flags & BY_HOST) != 0,
                              .halves = (g->flags & HALVES) != 0,
                              .state_dtype = g->flags & HALVES ? ZERO_BF16 : ZERO_F32,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,

@@ -135,6 +135,7 @@ static void recipe_make(struct made *x)
     x->r.tiles = 1 + draw(4);
     x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
     x->r.early = draw(3) == 0;
+    x->r.host_updates = draw(3) == 0;
     for (uint32_t what = 0; what < ZERO__P_ACTIVATIONS; what++) {
         if (draw(2))
             continue;
