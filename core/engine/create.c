@@ -271,6 +271,8 @@ void zero_destroy(struct zero_runtime *rt)
         char all[ZERO__JOB_MAX_RANKS], mine = 0;
         clean = zero__job_allgather(rt->job, &mine, 1, all) == 0;
     }
+    if (clean)
+        zero__past_note(rt);
     if (clean || !rt->ctx) {
         dismantle(rt, clean);
         return;

@@ -14,13 +14,18 @@
 #include "engine/runtime.h"
 
 /* Bytes both ways share the disk as they did when it was measured so. */
-static double disk_s(const struct speeds *s, const struct moved *m)
+double zero__disk_s(const struct speeds *s, double read, double written)
 {
-    double r = (double)m->read_bytes, w = (double)m->written_bytes, both = fmin(r, w);
+    double both = fmin(read, written);
 
     if (s->read <= 0)
         return 0;
-    return 2 * both / s->both + (r - both) / s->read + (w - both) / s->write;
+    return 2 * both / s->both + (read - both) / s->read + (written - both) / s->write;
+}
+
+static double disk_s(const struct speeds *s, const struct moved *m)
+{
+    return zero__disk_s(s, (double)m->read_bytes, (double)m->written_bytes);
 }
 
 static double step_s(const struct zero_runtime *rt, const struct zero_forecast *f)
@@ -46,16 +51,20 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
         return err;
     if (!forecast->size)
         return zero__fail(-EINVAL, "zero_forecast.size is 0: set it to sizeof *forecast");
-    if (!w->compute_ns)
+    if (!w->compute_ns && rt->past.compute_s <= 0)
         return zero__fail(-EAGAIN, "zero_forecast() works after the first step in the declared "
-                                   "order");
-    f.compute_s = (double)w->compute_ns / 1e9;
-    f.update_s = (double)w->update_ns / 1e9;
-    f.compute_disk_s = disk_s(&rt->speeds, &w->in_micro);
-    f.update_disk_s = disk_s(&rt->speeds, &w->in_update);
+                                   "order, or after a job of the same model");
+    if (w->compute_ns) {
+        f.compute_s = (double)w->compute_ns / 1e9;
+        f.update_s = (double)w->update_ns / 1e9;
+        f.compute_disk_s = disk_s(&rt->speeds, &w->in_micro);
+        f.update_disk_s = disk_s(&rt->speeds, &w->in_update);
+        f.step_s = step_s(rt, &f);
+    } else {
+        zero__past_forecast(rt, &rt->speeds, &rt->past.traffic, &f);
+    }
     f.disk_read_rate = rt->speeds.read;
     f.disk_write_rate = rt->speeds.write;
-    f.step_s = step_s(rt, &f);
     memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);
     return 0;
 }

@@ -125,6 +125,13 @@ struct speeds {
     double read, write, both; /* both: of reading and writing the same at once, together */
 };
 
+/* What a step of such a job took, in the last one of it; compute_s 0: nobody knows. */
+struct past {
+    double compute_s, update_s;
+    struct speeds speeds;         /* then */
+    struct zero__traffic traffic; /* of this job */
+};
+
 /* What a step has done. */
 struct work {
     struct moved {
@@ -208,6 +215,7 @@ struct zero_runtime {
     uint8_t spread[ZERO__N_PLACED]; /* without fractions: tiers, a bit each, that it fills */
     int is_auto;                    /* ZERO_OFFLOAD=auto: so is everything */
     struct speeds speeds;
+    struct past past; /* where something is spread over a disk */
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
 
@@ -365,13 +373,6 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 
 /* The plugins of ZERO_OFFLOAD, and what it places where. */
 int zero__tiers_load(struct zero_runtime *rt);
-/* Collective. With the layout known: fractions for what is to fill its tiers, in the recipe. */
-int zero__spread(struct zero_runtime *rt);
-
-/* Warns of fractions that units are too large for; after the states are laid out. */
-void zero__spread_tell(struct zero_runtime *rt);
-/* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
-int zero__speeds_find(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */
@@ -382,6 +383,29 @@ void zero__tiers_close(struct zero_runtime *rt);
 /* The program that is now the first one needs no more of the disk than was reserved. */
 int zero__tiers_fit(struct zero_runtime *rt);
 
+/* ---- speeds.c, forecast.c */
+
+/* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
+int zero__speeds_find(struct zero_runtime *rt);
+/* Seconds that so many bytes take; those both ways share the disk. */
+double zero__disk_s(const struct speeds *s, double read, double written);
+
+/* ---- past.c */
+
+/* Collective, with the layout known: sets `past`, but for its traffic. */
+int zero__past_find(struct zero_runtime *rt);
+/* At a good end: what the last step took. */
+void zero__past_note(const struct zero_runtime *rt);
+/* The figures of a step that computes as the last job did and moves what is given. */
+void zero__past_forecast(const struct zero_runtime *rt, const struct speeds *speeds,
+                         const struct zero__traffic *traffic, struct zero_forecast *f);
+
+/* ---- spread.c */
+
+/* Collective. With the layout known: fractions for what is to fill its tiers, in the recipe. */
+int zero__spread(struct zero_runtime *rt);
+/* Warns of fractions that units are too large for; after the states are laid out. */
+void zero__spread_tell(struct zero_runtime *rt);
 /* ---- storage.c */
 
 /* Where there is a disk; else these do nothing. */

@@ -2,24 +2,21 @@
 /*
  * How fast the disk is for this job: it is measured once, by all ranks of a host at the same time
  * and in requests of a tile, as they will use it, before anything lies there, for a few seconds at
- * most. The figures are kept in a file of the user, by a fingerprint of the machine, the folders
- * and the ranks that share them; whoever cannot read or write that file measures every time.
+ * most. The figures are kept (base/kept.h) by a fingerprint of the machine, the folders and the
+ * ranks that share them.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/kept.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 
@@ -29,10 +26,6 @@
 #define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
 #define MOST_CQES 16
 #define MOST_DEPTH 64
-#define KEPT 32u       /* lines, of so many jobs */
-#define MOST_LINES 256 /* that are read */
-#define LINE 160
-#define KEPT_S (30 * 24 * 3600) /* a line is believed for so long */
 #define POLL_NS (ZERO_SECOND / 4)
 
 /* How much of a store is measured. */
@@ -43,26 +36,7 @@ static uint64_t sample_bytes(uint64_t store)
     return zero__least(store, zero__least(share, MOST_BYTES));
 }
 
-/* ---- The file -------------------------------------------------------------------------------- */
-
-/* -ENOENT: there is no place for it. */
-static int file_path(char *path, size_t bytes, int makes)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int own = cache && *cache == '/';
-    int n = own ? snprintf(path, bytes, "%s", cache)
-                : snprintf(path, bytes, "%s/.cache", home && *home == '/' ? home : "");
-
-    if ((!own && (!home || *home != '/')) || n < 0 || (size_t)n + 16 > bytes)
-        return -ENOENT;
-    if (makes)
-        mkdir(path, 0700);
-    n += snprintf(path + n, bytes - (size_t)n, "/libzero");
-    if (makes)
-        mkdir(path, 0700);
-    snprintf(path + n, bytes - (size_t)n, "/speeds");
-    return 0;
-}
+/* ---- What is known --------------------------------------------------------------------------- */
 
 static uint64_t fingerprint(const struct zero_runtime *rt)
 {
@@ -85,69 +59,24 @@ static int is_speed(double x)
     return isfinite(x) && x > 1e3 && x < 1e15;
 }
 
-/* A fingerprint, bytes a second, and when that was, in whole numbers. */
-static int line_parse(const char *line, uint64_t *key, struct speeds *s)
+static int speeds_known(const struct zero_runtime *rt, struct speeds *s)
 {
-    int64_t when, now = (int64_t)time(NULL);
+    double x[3];
 
-    return sscanf(line, "%16" SCNx64 " %lf %lf %lf %" SCNd64, key, &s->read, &s->write, &s->both,
-                  &when) == 5 &&
-           is_speed(s->read) && is_speed(s->write) && is_speed(s->both) && when <= now &&
-           when > now - KEPT_S;
+    if (!zero__kept_find("speeds", fingerprint(rt), x, 3) || !is_speed(x[0]) || !is_speed(x[1]) ||
+        !is_speed(x[2]))
+        return 0;
+    *s = (struct speeds){x[0], x[1], x[2]};
+    return 1;
 }
 
-/* Lines of other jobs are copied to `others`, if it is not NULL. 1: found. */
-static int file_read(const char *path, uint64_t key, struct speeds *speeds, char *others)
+static void speeds_note(const struct zero_runtime *rt, const struct speeds *s)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), found = 0;
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    char line[LINE];
-    uint32_t n = 0;
+    int err = zero__kept_note("speeds", fingerprint(rt), (double[]){s->read, s->write, s->both}, 3);
 
-    for (int i = 0; f && i < MOST_LINES && fgets(line, sizeof line, f); i++) {
-        struct speeds s;
-        uint64_t k;
-        if (!strchr(line, '\n') || !line_parse(line, &k, &s))
-            continue;
-        if (k == key) {
-            *speeds = s;
-            found = 1;
-        } else if (others && n++ < KEPT - 1) {
-            others += sprintf(others, "%s", line);
-        }
-    }
-    if (f)
-        fclose(f);
-    else if (fd >= 0)
-        close(fd);
-    return found;
-}
-
-/* Replaced as a whole, so that nobody reads a part. */
-static int file_write(const char *path, uint64_t key, const struct speeds *s)
-{
-    char others[KEPT * LINE] = "", new[1100];
-    struct speeds old;
-    int err = 0;
-
-    file_read(path, key, &old, others);
-    snprintf(new, sizeof new, "%s.%d", path, (int)getpid());
-    int fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!f) {
-        err = -errno;
-        if (fd >= 0)
-            close(fd);
-        return err;
-    }
-    fprintf(f, "%016" PRIx64 " %.0f %.0f %.0f %" PRId64 "\n%s", key, s->read, s->write, s->both,
-            (int64_t)time(NULL), others);
-    err = fclose(f) ? -errno : 0;
-    if (!err && rename(new, path))
-        err = -errno;
     if (err)
-        unlink(new);
-    return err;
+        zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "the speed of %s cannot be kept: %s",
+                  rt->tiers[ZERO__T_DISK].name, strerror(-err));
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
@@ -300,24 +229,21 @@ static int least(struct zero_runtime *rt, struct speeds *s, int *have)
 int zero__speeds_find(struct zero_runtime *rt)
 {
     struct speeds s = {0};
-    char path[1024];
     int have = 0;
 
     if (!rt->tiers[ZERO__T_DISK].name)
         return 0;
-    int there = rt->tiers[ZERO__T_DISK].store && !file_path(path, sizeof path, 0);
+    int there = rt->tiers[ZERO__T_DISK].store != NULL;
     if (there)
-        file_read(path, fingerprint(rt), &s, NULL);
+        speeds_known(rt, &s);
     int err = least(rt, &s, &have);
     if (!err && !have) {
         s = (struct speeds){0};
         int own = rt->tiers[ZERO__T_DISK].store ? measure(rt, &s) : 0;
         err = least(rt, &s, &have);
         err = own ? own : err;
-        if (!err && have && there && zero__job_local_rank(rt->job) == 0 &&
-            !file_path(path, sizeof path, 1))
-            if (file_write(path, fingerprint(rt), &s))
-                zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "%s cannot be written", path);
+        if (!err && have && there && zero__job_local_rank(rt->job) == 0)
+            speeds_note(rt, &s);
     }
     rt->speeds = have && !err ? s : (struct speeds){0};
     return err;

@@ -8,6 +8,11 @@
  * by the update), activations and gradients (written and read in each micro-batch), and last the
  * optimizer's states (read and written once, by an update that may run where they are).
  *
+ * That is so while the disk is what a step waits for. Where the passes compute for longer than they
+ * move, what they move costs nothing, but nothing hides what the update moves; then the optimizer's
+ * states come first, and activations, which no update reads, last. Which of the two is faster is
+ * told by the forecast, as soon as a job of this kind has run (past.c).
+ *
  * How much fits is found by trying: the transients of a step depend on what lies where, so states
  * and program are laid out for each try, without waits and without a search for the last bytes.
  */
@@ -32,7 +37,10 @@ struct room {
 };
 
 static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
-                                                    ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER};
+                                                    ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER},
+                      by_update[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_OPTIMIZER,
+                                                   ZERO__P_GRADIENTS, ZERO__P_ACTIVATIONS};
+#define LEAST_GAIN 0.95 /* of a step, before another order is taken */
 
 static int own_room(struct zero_runtime *rt, struct room *own)
 {
@@ -193,6 +201,69 @@ static void placement_write(struct zero_runtime *rt, uint16_t placed[][ZERO__N_T
     }
 }
 
+static int order_fill(struct zero_runtime *rt, const uint32_t *order, const struct room *room)
+{
+    int err = 0;
+
+    for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
+        if (rt->spread[w]) {
+            memset(rt->recipe.placed[w], 0, sizeof rt->recipe.placed[w]);
+            rt->recipe.placed[w][slowest(rt->spread[w])] = ZERO__PLACE_PARTS;
+        }
+    for (uint32_t i = 0; i < ZERO__N_PLACED && !err; i++)
+        err = rt->spread[order[i]] ? what_fill(rt, order[i], room) : 0;
+    return err;
+}
+
+/* How long a step of rank 0 will take, with what it moves. */
+static int step_foretell(struct zero_runtime *rt, struct zero__traffic *traffic, double *seconds)
+{
+    struct zero_forecast f = {.size = sizeof f};
+    struct zero__recipe first = rt->recipe;
+    struct zero__states s;
+    int err;
+
+    first.rank = 0;
+    err = zero__states_build(&rt->model, &first, &s);
+    if (err)
+        return err;
+    err = zero__program_traffic(&rt->model, &first, &s, traffic);
+    zero__states_free(&s);
+    if (err)
+        return err;
+    zero__past_forecast(rt, &rt->past.speeds, traffic, &f);
+    *seconds = f.step_s;
+    return 0;
+}
+
+/* With what has filled the tiers by all of its traffic: is the other order faster? */
+static int order_choose(struct zero_runtime *rt, const struct room *room)
+{
+    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
+    struct zero__traffic other;
+    double seconds, others = 0;
+    int err = step_foretell(rt, &rt->past.traffic, &seconds);
+
+    if (err)
+        return err;
+    memcpy(placed, rt->recipe.placed, sizeof placed);
+    err = order_fill(rt, by_update, room);
+    if (!err)
+        err = step_foretell(rt, &other, &others);
+    if (err)
+        return err;
+    int better = others < LEAST_GAIN * seconds;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+              "computing as before a step takes %.3g s with all that moves least on the disk, %.3g "
+              "s with what the update moves: the %s it is",
+              seconds, others, better ? "latter" : "former");
+    if (better)
+        rt->past.traffic = other;
+    else
+        memcpy(rt->recipe.placed, placed, sizeof placed);
+    return 0;
+}
+
 int zero__spread(struct zero_runtime *rt)
 {
     struct room room;
@@ -200,13 +271,11 @@ int zero__spread(struct zero_runtime *rt)
 
     if (!err)
         tiers_share(rt, &room);
-    for (uint32_t w = 0; w < ZERO__N_PLACED && !err; w++) {
-        if (rt->spread[w])
-            rt->recipe.placed[w][slowest(rt->spread[w])] = ZERO__PLACE_PARTS;
-    }
-    for (uint32_t i = 0; i < ZERO__N_PLACED && !err; i++)
-        err = rt->spread[by_traffic[i]] ? what_fill(rt, by_traffic[i], &room) : 0;
-    return err;
+    if (!err)
+        err = zero__past_find(rt);
+    if (!err)
+        err = order_fill(rt, by_traffic, &room);
+    return err || rt->past.compute_s <= 0 ? err : order_choose(rt, &room);
 }
 
 /* Bytes of what is placed, by tier: the homes of its classes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin that somebody may have meant who asked for one that is not there. Only names are read. */
+/* The plugin that somebody may have meant who asked for one that is not there, by its name. */
 #include <dirent.h>
 #include <string.h>
 

@@ -294,6 +294,15 @@ void zero__program_free(struct zero__program *p);
 int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS]);
 
+/* Bytes that a step of a rank moves, in whole pages; `update`: tiles, wherever they stand, too. */
+struct zero__traffic {
+    struct zero__disk_bytes {
+        uint64_t read, written;
+    } passes, update;
+};
+int zero__program_traffic(const struct zero__model *m, const struct zero__recipe *r,
+                          const struct zero__states *s, struct zero__traffic *traffic);
+
 /* The passes, for tests; in this order. */
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
                      const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,

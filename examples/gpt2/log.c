@@ -225,6 +225,7 @@ static void say_tiers(struct gpt2_log *log, const struct zero_memory_report *m)
 void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
 {
     struct zero_memory_report m = {.size = sizeof m};
+    struct zero_forecast f = {.size = sizeof f};
     char text[256] = "";
     int n = 0;
 
@@ -239,6 +240,8 @@ void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
                           m.rows[i].tier, mib(bytes));
     }
     gpt2_log_say(log, "Outside the device: %s; of each rank: %s", zero_placement(s->rt), text);
+    if (*zero_placement(s->rt) && !zero_forecast(s->rt, &f))
+        gpt2_log_say(log, "By the last job of this kind a step should take %.3f s", f.step_s);
 }
 
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)

@@ -474,7 +474,8 @@ ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 /**
  * Seconds of a step like the last one on this rank: of micro-batches and update, each, the longer
  * one of computing and of moving to and from the disk (with ZERO_UPDATE_AT=backward the update
- * moves its bytes beside the last backward pass). Computing: as long as in the last step; moving:
+ * moves its bytes beside the last backward pass). Computing: as long as in the last step, before the
+ * first one as in the last job of its kind, if ZERO_OFFLOAD gave tiers without fractions; moving:
  * bytes at the speed that was measured before anything lay on the disk, or in an earlier job of
  * this kind.
  */
@@ -486,7 +487,7 @@ struct zero_forecast {
     double disk_read_rate, disk_write_rate; /**< bytes a second of a rank, all at work; or 0 */
 };
 
-/** -EAGAIN before the end of the first step in the declared order. */
+/** -EAGAIN before the end of the first step in the declared order, if no such job has run. */
 ZERO_API int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast);
 
 /** One op of the step program as it ran, for a timeline. */

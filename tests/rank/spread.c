@@ -151,7 +151,7 @@ static void remembered(void)
     snprintf(file, sizeof file, "%s/cache", path);
     setenv("XDG_CACHE_HOME", file, 1);
     int err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
-    ok(!err, "auto measures the disk");
+    ok(!err && found.early == -EAGAIN, "auto measures the disk, and foretells nothing");
     if (err)
         diag("%s", r.error);
     snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
@@ -180,12 +180,78 @@ static void remembered(void)
     text_write(file, text);
     err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
     ok(!err && found.rate == 1e9, "what is known is not measured again");
-    is_int(found.early, -EAGAIN, "before the first step nothing is foretold");
+    is_int(found.early, 0, "and the first step is foretold");
     remove(file);
-    snprintf(file, sizeof file, "%s/cache/libzero", path);
-    rmdir(file);
-    snprintf(file, sizeof file, "%s/cache", path);
-    rmdir(file);
+}
+
+/* The line of the job's kind, as if its last run had computed for so long. */
+static void past_write(const char *file, const char *line, double compute_s)
+{
+    char text[300];
+
+    snprintf(text, sizeof text, "%.16s %g 1e-6 1e6 1e6 1e6 %s", line, compute_s,
+             strrchr(line, ' ') + 1);
+    text_write(file, text);
+}
+
+/* Some of what is named so, the last of its kind in a placement. */
+static bool is_on_disk(const char *placement, const char *what)
+{
+    const char *at = strstr(placement, what);
+
+    return at && strstr(at, "nvme");
+}
+
+/*
+ * A job that computes for longer than it moves leaves activations on the disk rather than what the
+ * update reads and writes, and others do not.
+ */
+static void remembers_steps(void)
+{
+    static const char limit[] = "device:2500K,cpu:2M";
+    char file[4200], line[200] = "";
+    struct toy_result first, slow, quick;
+    struct found at_first, slowly, quickly;
+
+    snprintf(file, sizeof file, "%s/cache/libzero/steps", path);
+    remove(file);
+    int err = run("2", "1", "auto", limit, &first, &at_first);
+    FILE *f = fopen(file, "r");
+    ok(!err && at_first.early == -EAGAIN && f && fgets(line, sizeof line, f) && strchr(line, ' '),
+       "what a step took is noted");
+    diag("%s: %s%s", file, line, err ? first.error : "");
+    if (f)
+        fclose(f);
+    if (!strchr(line, ' '))
+        return;
+    past_write(file, line, 5);
+    err = run("2", "1", "auto", limit, &slow, &slowly);
+    past_write(file, line, 1e-6);
+    if (!err)
+        err = run("2", "1", "auto", limit, &quick, &quickly);
+    ok(!err && !strcmp(quickly.placement[0], at_first.placement[0]) &&
+           !strcmp(slowly.placement[0], slowly.placement[RANKS - 1]),
+       "who computes little, or nobody knows how much: as little on the disk as can be");
+    ok(!err && is_on_disk(slowly.placement[0], "activations:") &&
+           !is_on_disk(quickly.placement[0], "activations:") &&
+           strstr(quickly.placement[0], "optimizer:nvme,") &&
+           !strstr(slowly.placement[0], "optimizer:nvme,"),
+       "who computes much: what the passes move, and less of what the update does");
+    diag("%s; %s", quickly.placement[0], slowly.placement[0]);
+    ok(!err && quickly.early == 0 && slowly.early == 0, "either has its first step foretold");
+    ok(!err && slow.hash == first.hash && quick.hash == first.hash, "all with the same bits");
+    remove(file);
+}
+
+static void cache_remove(void)
+{
+    static const char *const parts[] = {"cache/libzero/speeds", "cache/libzero", "cache"};
+    char file[4200];
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, parts[i]);
+        remove(file);
+    }
 }
 
 int main(void)
@@ -195,6 +261,8 @@ int main(void)
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     remembered();
+    remembers_steps();
+    cache_remove();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     measured_badly();
     good("2", "1", "auto", "", all, none, "");

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEPT 32u       /* lines, of so many keys */
+#define MOST_LINES 256 /* that are read */
+#define LINE 200
+#define KEPT_S (30 * 24 * 3600) /* a line is believed for so long */
+
+/* -ENOENT: there is no place for it. */
+static int file_path(char *path, size_t bytes, const char *file, int makes)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int own = cache && *cache == '/';
+    int n = own ? snprintf(path, bytes, "%s", cache)
+                : snprintf(path, bytes, "%s/.cache", home && *home == '/' ? home : "");
+
+    if ((!own && (!home || *home != '/')) || n < 0 || (size_t)n + strlen(file) + 16 > bytes)
+        return -ENOENT;
+    if (makes)
+        mkdir(path, 0700);
+    n += snprintf(path + n, bytes - (size_t)n, "/libzero");
+    if (makes)
+        mkdir(path, 0700);
+    snprintf(path + n, bytes - (size_t)n, "/%s", file);
+    return 0;
+}
+
+static int line_parse(const char *line, uint64_t *key, double *figures, uint32_t n)
+{
+    int64_t when, now = (int64_t)time(NULL);
+    int used;
+
+    if (sscanf(line, "%16" SCNx64 "%n", key, &used) != 1)
+        return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        line += used;
+        if (sscanf(line, "%lf%n", &figures[i], &used) != 1 || !isfinite(figures[i]) ||
+            figures[i] <= 0)
+            return 0;
+    }
+    return sscanf(line + used, "%" SCNd64, &when) == 1 && when <= now && when > now - KEPT_S;
+}
+
+/* Lines of other keys are copied to `others`, if it is not NULL. 1: found. */
+static int file_read(const char *path, uint64_t key, double *figures, uint32_t n, char *others)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), found = 0;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    char line[LINE];
+    uint32_t n_others = 0;
+
+    for (int i = 0; f && i < MOST_LINES && fgets(line, sizeof line, f); i++) {
+        double x[ZERO__KEPT_FIGURES];
+        uint64_t k;
+        if (!strchr(line, '\n') || !line_parse(line, &k, x, n))
+            continue;
+        if (k == key && !found) {
+            memcpy(figures, x, n * sizeof *x);
+            found = 1;
+        } else if (k != key && others && n_others++ < KEPT - 1) {
+            others += sprintf(others, "%s", line);
+        }
+    }
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+int zero__kept_find(const char *file, uint64_t key, double *figures, uint32_t n)
+{
+    char path[1024];
+
+    return n <= ZERO__KEPT_FIGURES && !file_path(path, sizeof path, file, 0) &&
+           file_read(path, key, figures, n, NULL);
+}
+
+static int new_write(const char *new, uint64_t key, const double *figures, uint32_t n,
+                     const char *others)
+{
+    int fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err = -errno;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+    if (!f) {
+        err = fd < 0 ? err : -errno;
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
+    fprintf(f, "%016" PRIx64, key);
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(f, " %.9g", figures[i]);
+    fprintf(f, " %" PRId64 "\n%s", (int64_t)time(NULL), others);
+    return fclose(f) ? -errno : 0;
+}
+
+int zero__kept_note(const char *file, uint64_t key, const double *figures, uint32_t n)
+{
+    char path[1024], new[1100], others[KEPT * LINE] = "";
+    double old[ZERO__KEPT_FIGURES];
+    int err = n > ZERO__KEPT_FIGURES ? -EINVAL : file_path(path, sizeof path, file, 1);
+
+    if (err)
+        return err;
+    file_read(path, key, old, n, others);
+    snprintf(new, sizeof new, "%s.%d", path, (int)getpid());
+    err = new_write(new, key, figures, n, others);
+    if (!err && rename(new, path))
+        err = -errno;
+    if (err && err != -EEXIST)
+        unlink(new);
+    return err;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the last job of this kind has computed in a step (base/kept.h), which this one will, too: so
+ * it is known before the first step what of the disk's work is hidden behind computing.
+ *
+ * A kind of job: the model with its activations, and whatever makes a rank compute more or less.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <xxhash.h>
+
+#include "base/kept.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define N_FIGURES 5
+
+static uint64_t job_kind(const struct zero_runtime *rt)
+{
+    const struct zero__model *m = &rt->model;
+    const struct zero__recipe *r = &rt->recipe;
+    uint64_t elements = 0, declared = 0;
+    struct utsname u;
+    char text[600];
+
+    memset(&u, 0, sizeof u);
+    uname(&u);
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        elements += m->segments[i].padded;
+    for (uint32_t i = 0; i < m->n_buffers; i++)
+        declared += m->buffers[i].desc.bytes;
+    int n = snprintf(text, sizeof text,
+                     "%s %s %u %u %d %u %u %u %u %" PRIu64 " %" PRIu64 " %u %" PRId64, u.nodename,
+                     rt->device_name, r->stage, r->ranks, rt->local_ranks, r->accum,
+                     m->train_dtype, m->n_units, m->n_params, elements, declared,
+                     m->orders[ZERO_TRAIN].n, zero__option_int(rt->options, ZERO__OPT_THREADS));
+    return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* Something may lie on the disk or not. */
+static int is_open(const struct zero_runtime *rt)
+{
+    int any = 0;
+
+    for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
+        any |= rt->spread[w] >> ZERO__T_DISK & 1;
+    return any && rt->tiers[ZERO__T_DISK].name;
+}
+
+int zero__past_find(struct zero_runtime *rt)
+{
+    double own[N_FIGURES] = {0}, (*all)[N_FIGURES];
+    int err;
+
+    if (!is_open(rt)) /* on all ranks alike: options, and what they have agreed on */
+        return 0;
+    all = calloc((size_t)rt->ranks, sizeof *all);
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for the figures of %d ranks", rt->ranks);
+    zero__kept_find("steps", job_kind(rt), own, N_FIGURES);
+    err = zero__job_allgather(rt->job, own, sizeof own, all);
+    if (!err) { /* rank 0's, so that all decide alike */
+        const double *x = all[0];
+        rt->past = (struct past){.compute_s = x[0], .update_s = x[1], .speeds = {x[2], x[3], x[4]}};
+    }
+    free(all);
+    return err;
+}
+
+void zero__past_note(const struct zero_runtime *rt)
+{
+    const struct work *w = &rt->timed_work;
+    const double x[N_FIGURES] = {(double)w->compute_ns / 1e9, (double)w->update_ns / 1e9,
+                                 rt->speeds.read, rt->speeds.write, rt->speeds.both};
+    int err = 0;
+
+    if (is_open(rt) && rt->rank == 0 && w->compute_ns && w->update_ns && rt->speeds.read > 0)
+        err = zero__kept_note("steps", job_kind(rt), x, N_FIGURES);
+    if (err)
+        zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "what a step took cannot be kept: %s",
+                  strerror(-err));
+}
+
+void zero__past_forecast(const struct zero_runtime *rt, const struct speeds *speeds,
+                         const struct zero__traffic *t, struct zero_forecast *f)
+{
+    const struct past *p = &rt->past;
+
+    f->compute_s = p->compute_s;
+    f->update_s = p->update_s;
+    f->compute_disk_s =
+        zero__disk_s(speeds, (double)t->passes.read, (double)t->passes.written);
+    f->update_disk_s = zero__disk_s(speeds, (double)t->update.read, (double)t->update.written);
+    f->step_s = rt->recipe.early
+                    ? fmax(p->compute_s + p->update_s, f->compute_disk_s + f->update_disk_s)
+                    : fmax(p->compute_s, f->compute_disk_s) + fmax(p->update_s, f->update_disk_s);
+}
