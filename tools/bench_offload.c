@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -159,6 +160,25 @@ static bool on_disk(const struct bench *b, const struct offload_shape *shape,
                 "it is on disk (/proc/self/io), not %.0f: something keeps it in memory\n",
                 offload_op_name(shape), shape->block, b->store.name, 100 * f->on_disk,
                 100 * LEAST_ON_DISK);
+    return false;
+}
+
+/* Of what was asked for. */
+static bool fast_enough(const struct bench *b, const struct offload_shape *shape,
+                        const struct figures *f)
+{
+    double percent = f->limit ? 100 * f->time[f->limit].median / f->time[STORE].median : 0;
+
+    if (!b->o->least || percent >= b->o->least)
+        return true;
+    if (!f->limit)
+        fprintf(stderr, "zero bench offload: nothing ran beside it that --at-least could count "
+                        "from: install fio, and name a folder of a disk\n");
+    else
+        fprintf(stderr,
+                "zero bench offload: %s of %" PRIu64 " bytes: %.1f %% of what it ran beside "
+                "(%.1f to %.1f), and at least %u were wanted (--at-least)\n",
+                offload_op_name(shape), shape->block, percent, f->low, f->high, b->o->least);
     return false;
 }
 
@@ -328,7 +348,7 @@ static int run(struct bench *b)
                 if (err && err != -EBADMSG)
                     return 1;
                 (o->json ? json : row)(b, &shape, &f);
-                ok &= !err && on_disk(b, &shape, &f);
+                ok &= !err && on_disk(b, &shape, &f) && fast_enough(b, &shape, &f);
             }
     return ok ? 0 : 1;
 }
@@ -363,6 +383,8 @@ int bench_offload(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    if (o.fio) /* whose memory has none, and a disk reaches them in fewer pieces */
+        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     struct bench b = {.o = &o};
     if (bench_open(&b)) {
         fprintf(stderr, "zero bench offload: %s\n", zero__error_text());

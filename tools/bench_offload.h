@@ -39,7 +39,8 @@ struct offload_options {
     unsigned n_ops, n_sizes, n_depths;
     uint64_t bytes; /* of a store */
     unsigned reps, warmup;
-    int64_t ns; /* of a repetition */
+    unsigned least; /* percent of the limit that are wanted; 0: whatever it is */
+    int64_t ns;     /* of a repetition */
     bool check, spoil, json, fio, cache_allowed;
 };
 

@@ -39,6 +39,7 @@ static void help(void)
         "                     (nvme: nvme_checksum=0, what checksums cost); '' for none\n"
         "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
         "  --no-fio           not beside fio\n"
+        "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a failure\n"
         "  --cache            what goes through the page cache is no failure\n"
         "  --no-check         do not check what is read\n"
         "  --spoil            change a byte of what is expected, to see the check fail\n"
@@ -51,7 +52,8 @@ static void help(void)
         "\n"
         "Options of the plugin are ZERO_ variables: ZERO_NVME_PATH=/scratch zero bench offload.\n"
         "Exit status: 0; 1 if what is read is wrong, or if a disk's store is not past the page\n"
-        "cache or less than 95 % of its bytes are on disk; 2 for bad use.\n",
+        "cache or less than 95 % of its bytes are on disk, or for less than --at-least; 2 for bad\n"
+        "use.\n",
         stdout);
 }
 
@@ -176,7 +178,7 @@ static bool fits(struct offload_options *o)
 }
 
 enum { TIER = 256, OP, BYTES, FACTOR, DEPTH, SIZE, SECONDS, REPS, WARMUP, BESIDE, FOLDER, NO_FIO };
-enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON };
+enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON, AT_LEAST };
 
 struct words {
     const char *bytes, *depth;
@@ -207,6 +209,8 @@ static bool value(int c, const char *text, struct offload_options *o, struct wor
         return number("--reps", text, 1, 10000, &o->reps);
     case WARMUP:
         return number("--warmup", text, 0, 10000, &o->warmup);
+    case AT_LEAST:
+        return number("--at-least", text, 1, 1000, &o->least);
     case BESIDE:
         return parse_beside(text, &o->beside);
     case FOLDER:
@@ -239,6 +243,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         {"warmup", required_argument, NULL, WARMUP},
         {"beside", required_argument, NULL, BESIDE},
         {"folder", required_argument, NULL, FOLDER},
+        {"at-least", required_argument, NULL, AT_LEAST},
         {"no-fio", no_argument, NULL, NO_FIO},
         {"cache", no_argument, NULL, CACHE},
         {"check", no_argument, NULL, CHECK},

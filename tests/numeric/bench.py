@@ -270,6 +270,12 @@ def offload_cpu(few):
     job = bench("offload", "--tier", "cpu", *few)
     ok(job.status == 0 and re.findall(r"^(\w+) +4194304 +4 .* ok$", job.out, re.M) ==
        ["read", "write", "mixed"], "offload: a table", job.story())
+    job = bench("offload", "--tier", "cpu", "--op", "read", "--at-least", "1", "--json", *few)
+    ok(job.status == 0, "a bound that is kept", job.story())
+    job = bench("offload", "--tier", "cpu", "--op", "read", "--at-least", "1000", "--json", *few)
+    ok(job.status == 1 and len(records(job)) == 1
+       and re.search(r"[\d.]+ % of what it ran beside .* at least 1000 were wanted", job.err),
+       "offload: a bound that is missed", job.story())
     job = bench("offload", "--tier", "cpu", "--spoil", "--json", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"cpu: the 4096 bytes at \d+ are not what was written", job.err),
@@ -313,6 +319,8 @@ def offload_nvme(few):
     ok(job.status == 0 and not job.err
        and all("limit" not in r and "beside" not in r for r in records(job)),
        "offload: beside nothing", job.story())
+    job = bench("offload", "--no-fio", "--at-least", "50", "--op", "read", *shape, env=disk)
+    ok(job.status == 1 and "nothing ran beside it" in job.err, "nor a bound", job.story())
     job = bench("offload", "--beside", "nvme_chksum=0", *shape, env=disk)
     ok(job.status == 2 and "nearest option is nvme_checksum" in job.err,
        "offload: an option that nobody knows is refused", job.story())

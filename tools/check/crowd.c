@@ -99,8 +99,8 @@ static void lane_completed(struct crowd *w, const struct zero_cqe *cqe)
     want(r, k == l->completed++, "completions of a communicator come in order");
     want(r, cqe->res == (int64_t)q.dst.len, "result %" PRId64, cqe->res);
     for (uint64_t i = 0; i < q.dst.len / 4 && !r->n_bad; i++)
-        want(r, dst[i] == result(l, &q, which, i), "communicator %u, collective %u, element %" PRIu64,
-             which, k, i);
+        want(r, dst[i] == result(l, &q, which, i),
+             "communicator %u, collective %u, element %" PRIu64, which, k, i);
 }
 
 static bool lanes_make(struct crowd *w)
