@@ -152,6 +152,10 @@ int zero__placement_parse(const char *text, struct zero__placement *placement, c
         placement->is_auto = !err;
         return err;
     }
+    if (text[strcspn(text, " \t")]) {
+        snprintf(why, bytes, "there is a space in \"%.100s\": write it without", text);
+        return -EINVAL;
+    }
     while (*text) {
         size_t len = strcspn(text, ",");
         int err = entry_parse(text, len, &parsed, why, bytes);

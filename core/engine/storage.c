@@ -179,6 +179,8 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 
 static int deadlines_check(struct zero_runtime *rt)
 {
+    struct zero_store_info info = {.size = sizeof info};
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
     int64_t now = zero__now_ns();
     int err = 0;
 
@@ -186,12 +188,15 @@ static int deadlines_check(struct zero_runtime *rt)
     for (uint32_t i = 0; i < N_QUEUES && !err; i++) {
         struct lane *l = &rt->lanes[queues[i]];
         struct slot *s = l->done < l->issued ? zero__lane_slot(l, l->done + 1) : NULL;
-        if (s && s->start_ns && now >= s->deadline_ns)
-            err = zero__fail(-ETIMEDOUT,
-                             "%s of %s waited %g s (ZERO_TIMEOUT) for %s, which has not ended it: "
-                             "is the disk alive? A slow one needs a larger ZERO_TIMEOUT",
-                             zero__queue_name(queues[i]), subject(rt, s),
-                             (double)rt->timeout_ns / 1e9, rt->tiers[ZERO__T_DISK].name);
+        if (!s || !s->start_ns || now < s->deadline_ns)
+            continue;
+        if (t->ops.info(t->store, &info)) /* what it says of itself now */
+            info.note[0] = 0;
+        err = zero__fail(-ETIMEDOUT,
+                         "%s of %s waited %g s (ZERO_TIMEOUT) for %s, which has not ended it: is "
+                         "the disk alive? A slow one needs a larger ZERO_TIMEOUT (%s)",
+                         zero__queue_name(queues[i]), subject(rt, s), (double)rt->timeout_ns / 1e9,
+                         t->name, info.note);
     }
     pthread_mutex_unlock(&rt->lock);
     return err;

@@ -300,8 +300,12 @@ static void say_forecast(struct gpt2_log *log)
     if (!log->n_after)
         return;
     qsort(log->after_s, log->n_after, sizeof *log->after_s, by_size);
-    gpt2_log_say(log, "The %u steps after the forecast of %.3f s took %.3f s (median)",
-                 log->n_after, log->forecast_s, log->after_s[log->n_after / 2]);
+    if (log->n_after == 1)
+        gpt2_log_say(log, "The step after the forecast of %.3f s took %.3f s", log->forecast_s,
+                     log->after_s[0]);
+    else
+        gpt2_log_say(log, "The %u steps after the forecast of %.3f s took %.3f s (median)",
+                     log->n_after, log->forecast_s, log->after_s[log->n_after / 2]);
 }
 
 static json_t *memory_json(const struct zero_memory_report *m)

@@ -76,7 +76,7 @@ static int lock_refused(const struct zero__voice *voice, uint64_t bytes, int err
                      "Raise it with ulimit -l %llu or in /etc/security/limits.conf, or set "
                      "ZERO_CPU_LOCK=auto",
                      (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur,
-                     (unsigned long long)(bytes / 1024));
+                     (unsigned long long)(bytes / 1024 + 1));
 }
 
 /* Before it is filled: whoever may not lock so much should not wait for that. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One file of a store. It has no name from the start where the file system can do that, else from
- * the moment after it was made: whatever becomes of the process, nothing stays behind, and two jobs
- * with one folder cannot meet.
+ * the moment after it was made: two jobs with one folder cannot meet, and whatever becomes of the
+ * process, nothing stays behind but, of one that is killed in that moment, an empty file, which the
+ * next job there removes.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -30,13 +32,35 @@ static const struct {
     {0x19830326, "BeeGFS"},
 };
 
+#define SCRATCH ".zero-scratch-"
+
+/*
+ * What others of this user have left of a name that nobody else gives. If one of them is about to
+ * remove it itself, that makes no difference: it has it open.
+ */
+static void left_remove(const char *folder)
+{
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    struct stat s;
+
+    while (d && (e = readdir(d)))
+        if (!strncmp(e->d_name, SCRATCH, strlen(SCRATCH)) &&
+            !fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) && S_ISREG(s.st_mode) &&
+            !s.st_size && s.st_uid == geteuid())
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
 static int named_file(const char *folder)
 {
     char path[4096];
     int fd;
 
-    if (snprintf(path, sizeof path, "%s/zero-XXXXXX", folder) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/" SCRATCH "XXXXXX", folder) >= (int)sizeof path)
         return -ENAMETOOLONG;
+    left_remove(folder);
     fd = mkostemp(path, O_CLOEXEC); /* 0600 */
     if (fd < 0)
         return -errno;
@@ -79,6 +103,68 @@ static uint32_t direct_align(int fd)
     return align;
 }
 
+#define MOST_TRIES 64
+
+/* 0, or what the system says about a block; what it says for a moment it is asked again. */
+static int block_move(int fd, char *block, bool writes)
+{
+    ssize_t n = -1;
+
+    errno = EAGAIN;
+    for (int i = 0; i < MOST_TRIES && n < 0 && (errno == EAGAIN || errno == EINTR); i++)
+        n = writes ? pwrite(fd, block, NVME_BLOCK, 0) : pread(fd, block, NVME_BLOCK, 0);
+    return n < 0 ? -errno : 0;
+}
+
+/*
+ * A file system may take O_DIRECT and refuse what it is for: its blocks are larger, or what lies
+ * below it cannot. Only a transfer tells. Other errors are for who needs the file to tell.
+ */
+static bool refuses_blocks(int fd)
+{
+    char *block = aligned_alloc(NVME_BLOCK, NVME_BLOCK);
+    int err = 0;
+
+    if (!block)
+        return false;
+    memset(block, 0, NVME_BLOCK);
+    err = block_move(fd, block, true);
+    if (!err)
+        err = block_move(fd, block, false);
+    free(block);
+    return err == -EINVAL || err == -EOPNOTSUPP;
+}
+
+/* Chooses the way to the disk: past the page cache if it is wanted and can be had. */
+static void way_choose(const struct zero_store *store, struct nvme_file *f)
+{
+    uint32_t align = direct_align(f->fd);
+
+    if (!align) {
+        zero__tell(&store->voice, store->warns,
+                   "the file system of %s knows no way past the page cache: the tier takes "
+                   "memory of the machine, and its speed is not that of the disk",
+                   f->folder);
+        return;
+    }
+    if (align <= NVME_BLOCK && !refuses_blocks(f->fd)) {
+        f->align = align;
+        return;
+    }
+    if (align > NVME_BLOCK)
+        zero__tell(&store->voice, store->warns,
+                   "%s wants multiples of %u bytes past the page cache, more than %u: the page "
+                   "cache is used",
+                   f->folder, align, NVME_BLOCK);
+    else
+        zero__tell(&store->voice, store->warns,
+                   "the file system of %s promises a way past the page cache and refuses a "
+                   "transfer of %u bytes: the page cache is used, the tier takes memory of the "
+                   "machine, and its speed is not that of the disk",
+                   f->folder, NVME_BLOCK);
+    fcntl(f->fd, F_SETFL, fcntl(f->fd, F_GETFL) & ~O_DIRECT);
+}
+
 /* What a folder has to be for, and is not. */
 static void judge(const struct zero_store *store, const char *folder, unsigned long type)
 {
@@ -97,34 +183,18 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file)
 {
     struct nvme_file f = {.fd = nameless_file(folder), .folder = folder, .align = 1};
-    const struct zero__voice *voice = &store->voice;
     unsigned long type = 0;
     struct statfs fs;
 
     if (f.fd < 0)
-        return zero__say(voice, f.fd, "no file can be made in %s (ZERO_NVME_PATH): %s", folder,
-                         strerror(-f.fd));
+        return zero__say(&store->voice, f.fd, "no file can be made in %s (ZERO_NVME_PATH): %s",
+                         folder, strerror(-f.fd));
     zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
     if (!fstatfs(f.fd, &fs))
         type = (unsigned long)fs.f_type & 0xffffffffu;
     judge(store, folder, type);
-    if (store->settings.direct && !is_memory(type)) {
-        uint32_t align = direct_align(f.fd);
-        if (align > NVME_BLOCK) {
-            zero__tell(voice, store->warns,
-                       "%s wants multiples of %u bytes past the page cache, more than %u: the page "
-                       "cache is used",
-                       folder, align, NVME_BLOCK);
-            fcntl(f.fd, F_SETFL, fcntl(f.fd, F_GETFL) & ~O_DIRECT);
-        } else if (!align) {
-            zero__tell(voice, store->warns,
-                       "the file system of %s knows no way past the page cache: the tier takes "
-                       "memory of the machine, and its speed is not that of the disk",
-                       folder);
-        } else {
-            f.align = align;
-        }
-    }
+    if (store->settings.direct && !is_memory(type))
+        way_choose(store, &f);
     *file = f;
     return 0;
 }

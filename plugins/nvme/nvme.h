@@ -72,6 +72,7 @@ struct nvme_transfer {
     int registered; /* number of the registered buffer that it lies in, -1: none */
     uint64_t store_off, file_off;
     uint32_t bytes, done, n_stuck;
+    int64_t refused_ns; /* since when the system does nothing of it (EAGAIN, EINTR); 0: it does */
     int64_t result; /* of the threads */
     struct nvme_transfer *next, *next_unsummed;
 };
@@ -130,7 +131,11 @@ struct zero_store {
     struct nvme_transfer *again;    /* to be started once more */
     struct nvme_transfer *unsummed; /* started writes whose checksums are to be made */
     uint32_t running;               /* transfers */
+    uint32_t n_refused;             /* transfers with a refused_ns */
+    int refusal;                    /* the last one, an errno */
     bool stalled;                   /* the system has no room for what was started */
+    int64_t stalled_ns;             /* since when; 0: it has, or something has ended since */
+    int64_t patience_ns;            /* with both */
     int broken;                     /* the engine failed */
     uint64_t bytes_read, bytes_written;
 };

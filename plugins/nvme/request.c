@@ -5,8 +5,9 @@
  * much of takes its time instead of failing.
  *
  * A transfer that the system did a part of goes on where that ended, one that it refused for the
- * moment (EAGAIN, EINTR) is started again. One that failed ends its request when the others of that
- * request have ended, since the system may still write to their memory.
+ * moment (EAGAIN, EINTR) is started again, until it has been refused for too long. One that failed
+ * ends its request when the others of that request have ended, since the system may still write to
+ * their memory.
  *
  * Checksums take a processor a tenth of the disk's time or more, so nothing waits for them that the
  * disk could do meanwhile: what is written is summed when the system has been told to write it, and
@@ -16,6 +17,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,10 +144,30 @@ static void leave_waiting(struct zero_store *store, struct nvme_request *r)
         store->waiting_end = at;
 }
 
+/* Hands to the system what was started; it may have no room for some of it, for a while. */
+static void flush(struct zero_store *store)
+{
+    int err = store->engine->flush(store);
+
+    store->stalled = err == -EAGAIN;
+    if (!store->stalled)
+        store->stalled_ns = 0;
+    else if (!store->stalled_ns)
+        store->stalled_ns = zero__clock_ns();
+    if (store->broken || !err)
+        return;
+    if (!store->stalled)
+        store->broken =
+            zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
+    else if (zero__clock_ns() - store->stalled_ns > store->patience_ns)
+        store->broken = zero__say(&store->voice, -ETIMEDOUT,
+                                  "%s has taken no transfers for %.1f s and ended none "
+                                  "(ZERO_TIMEOUT)",
+                                  store->engine->name, (double)store->patience_ns / ZERO__SECOND);
+}
+
 static void start_more(struct zero_store *store)
 {
-    int err;
-
     while (store->again) {
         struct nvme_transfer *t = store->again;
         store->again = t->next;
@@ -156,11 +178,7 @@ static void start_more(struct zero_store *store)
         if (begin(store, r))
             leave_waiting(store, r);
     }
-    err = store->engine->flush(store);
-    store->stalled = err == -EAGAIN;
-    if (err && !store->stalled && !store->broken)
-        store->broken =
-            zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
+    flush(store);
     for (; store->unsummed; store->unsummed = store->unsummed->next_unsummed)
         zero__nvme_sums_write(store, store->unsummed->store_off, store->unsummed->buffer,
                               store->unsummed->bytes);
@@ -191,14 +209,34 @@ static int verify(struct zero_store *store, const struct nvme_transfer *t)
         (unsigned long long)(t->file_off + ((uint64_t)block * NVME_BLOCK - t->store_off)));
 }
 
+/* EAGAIN or EINTR: once more, but not for ever. */
+static int refused(struct zero_store *store, struct nvme_transfer *t, int err, bool *again)
+{
+    int64_t now = zero__clock_ns();
+    char why[160];
+
+    store->refusal = -err;
+    if (!t->refused_ns)
+        t->refused_ns = now;
+    *again = now - t->refused_ns <= store->patience_ns;
+    if (*again)
+        return 0;
+    snprintf(why, sizeof why,
+             "the system has refused it again and again for %.1f s (ZERO_TIMEOUT): %s",
+             (double)(now - t->refused_ns) / ZERO__SECOND, strerror(-err));
+    return fail(store, t, -ETIMEDOUT, why);
+}
+
 /* What the system says of a transfer: its error, or whether it is to go on. */
 static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t result, bool *again)
 {
     uint32_t left = t->bytes - t->done, align = store->files[t->file].align;
 
-    *again = result == -EAGAIN || result == -EINTR;
-    if (*again)
-        return 0;
+    *again = false;
+    if (result == -EAGAIN || result == -EINTR)
+        return refused(store, t, (int)result, again);
+    t->refused_ns = 0;
+    store->stalled_ns = 0;
     if (result < 0)
         return fail(store, t, (int)result, strerror((int)-result));
     if (t->op == ZERO_IO_SYNC)
@@ -250,10 +288,13 @@ static bool take_ended(struct zero_store *store)
         struct nvme_request *r = t.request;
         bool again;
         int err = judge(store, &t, result, &again);
+        store->n_refused -= ended->refused_ns != 0;
+        store->n_refused += again && !r->err && t.refused_ns != 0;
         if (again && !r->err) {
             later |= result < 0;
             ended->done = t.done;
             ended->n_stuck = t.n_stuck;
+            ended->refused_ns = t.refused_ns;
             ended->next = store->again;
             store->again = ended;
             continue;

@@ -12,6 +12,7 @@
 #include "../common/bell.h"
 #include "nvme.h"
 
+#define LONG_NS (600 * ZERO__SECOND)
 #define CLOSE_NS (30 * ZERO__SECOND) /* for a disk to end what it is at */
 
 static int files_open(struct zero_store *store)
@@ -67,10 +68,16 @@ static int engine_open(struct zero_store *store)
                    "processors (ZERO_NVME_ENGINE=threads says so without this warning)",
                    strerror(-err));
     }
+    uint32_t wanted = store->depth;
     store->engine = &zero__nvme_threads;
     err = store->engine->open(store);
     if (err)
         return zero__say(&store->voice, err, "threads that read and write: %s", strerror(-err));
+    if (store->depth < wanted)
+        zero__tell(&store->voice, store->warns,
+                   "%u transfers at a time in %d folder%s (ZERO_NVME_DEPTH) are %u, since threads "
+                   "do them: each does one",
+                   wanted, store->n_files, store->n_files > 1 ? "s" : "", store->depth);
     return 0;
 }
 
@@ -103,6 +110,8 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
         return zero__say(&voice, -ENOMEM, "no memory for a store");
     store->voice = voice;
     store->wake_fd = -1;
+    /* A little less than the library has: it cannot know what a request waits for. */
+    store->patience_ns = (params->timeout_ns > 0 ? params->timeout_ns : LONG_NS) / 8 * 7;
     store->warns = params->local_rank > 0 ? ZERO_LOG_INFO : ZERO_LOG_WARN;
     err = zero__nvme_settings(&voice, &store->settings);
     if (err)
@@ -113,9 +122,6 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
         goto fail;
     /* Ranks of one machine begin with a disk each. */
     store->first_file = params->local_rank > 0 ? params->local_rank % store->n_files : 0;
-    err = zero__nvme_requests_make(store);
-    if (err)
-        goto fail;
     store->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (store->wake_fd < 0) {
         err = zero__say(&voice, -errno, "eventfd: %s", strerror(errno));
@@ -125,6 +131,8 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
     if (err)
         goto fail;
     err = engine_open(store);
+    if (!err) /* as many transfers as the engine does at once */
+        err = zero__nvme_requests_make(store);
     if (err)
         goto fail;
     *out = store;
@@ -177,6 +185,10 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
              store->engine->name, store->direct ? "past" : "through",
              store->sums ? "checksums" : "no checksums", store->files[0].folder,
              major(st.st_dev), minor(st.st_dev), store->n_files > 1 ? " and other folders" : "");
+    if (store->n_refused)
+        snprintf(full.note, sizeof full.note,
+                 "the system refuses %u transfers again and again: %s; in %s", store->n_refused,
+                 strerror(store->refusal), store->files[0].folder);
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }

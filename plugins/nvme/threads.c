@@ -8,7 +8,7 @@
 
 #include "nvme.h"
 
-#define MOST_THREADS 16u
+#define MOST_THREADS 64u /* for all folders; more only wait for each other */
 
 struct threads {
     pthread_mutex_t lock;
@@ -80,6 +80,7 @@ static void threads_close(struct zero_store *store)
     pthread_cond_destroy(&e->more);
     pthread_mutex_destroy(&e->lock);
     free(e);
+    store->engine_data = NULL;
 }
 
 static int threads_open(struct zero_store *store)
@@ -104,8 +105,10 @@ static int threads_open(struct zero_store *store)
         err = -pthread_create(&e->thread[e->n], NULL, work, store);
         e->n += !err;
     }
-    if (e->n)
-        return 0; /* fewer than wanted are slower, no more */
+    if (e->n) { /* fewer than wanted are slower, no more */
+        store->depth = e->n;
+        return 0;
+    }
     threads_close(store);
     return err;
 }

@@ -78,8 +78,9 @@ static void warn(struct zero_store *store, uint64_t bytes, int err)
         &store->voice, ZERO_LOG_WARN,
         "%llu bytes cannot be registered with io_uring: %s; the kernel looks each of them up "
         "for every transfer, which takes more of a processor. The limit of locked memory is "
-        "%llu bytes (ulimit -l)",
-        (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur);
+        "%llu bytes; raise it with ulimit -l %llu",
+        (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur,
+        (unsigned long long)(bytes / 1024 + 1));
 }
 
 static void uring_reg(struct zero_store *store, struct zero_mr *mr)
@@ -151,15 +152,10 @@ static void uring_start(struct zero_store *store, struct nvme_transfer *t)
 /* What the kernel has no room for stays in the ring, and goes with a later call. */
 static int uring_flush(struct zero_store *store)
 {
-    int n;
+    int n = io_uring_sq_ready(&of(store)->ring) ? io_uring_submit(&of(store)->ring) : 0;
 
-    if (!io_uring_sq_ready(&of(store)->ring))
-        return 0;
-    do
-        n = io_uring_submit(&of(store)->ring);
-    while (n == -EINTR);
     if (n < 0)
-        return n == -EBUSY ? -EAGAIN : n;
+        return n == -EBUSY || n == -EINTR ? -EAGAIN : n;
     return io_uring_sq_ready(&of(store)->ring) ? -EAGAIN : 0;
 }
 

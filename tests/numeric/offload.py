@@ -20,6 +20,9 @@ MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3, "--eva
 DISK = os.path.abspath(support.path("disk"))
 os.mkdir(DISK)
 NVME = {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": DISK, "ZERO_TILE_BYTES": "64K"}
+SHAKY = {**NVME, "ZERO_OFFLOAD": "optimizer:shaky,gradients:shaky,parameters:shaky",  # see shaky.h
+         "ZERO_PLUGIN_PATH": ":".join(os.path.abspath(os.path.join(support.BUILD, f))
+                                      for f in (".libs", "tests/plugin/.libs"))}
 
 
 def run(env, options=(), ranks=2, **how):
@@ -53,6 +56,11 @@ def bad_input():
             {"ZERO_OFFLOAD": "weights:cpu"})
     refused("fractions that are no whole", ["add up to 0.9, not to 1"],
             {"ZERO_OFFLOAD": "optimizer:cpu:0.5+nvme:0.4"})
+    config = support.path("empty.conf")
+    with open(config, "w", encoding="ascii") as file:
+        file.write("nvme_path =\n")
+    refused("no folder", ["no place for the tier nvme: ZERO_NVME_PATH is empty"],
+            {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_CONFIG": config})
     refused("a relative path", ['names "scratch"', "beginning with '/'"],
             {**NVME, "ZERO_NVME_PATH": "scratch"})
     refused("a missing folder", ["/no/such/folder", "No such file"],
@@ -129,6 +137,20 @@ def device_limit(plain):
            helped.story())
 
 
+def deep():
+    """Threads do a transfer each: as many as are asked for, or it is told how many."""
+    job = started({**NVME, "ZERO_NVME_ENGINE": "threads", "ZERO_NVME_DEPTH": "40"}, 100000)
+    threads = [len(os.listdir(f"/proc/{pid}/task")) for pid in job.ranks()]
+    job.kill()
+    job.end(20)
+    ok(len(threads) == 1 and threads[0] > 40 and not warnings(job), "a depth of 40 by threads", threads,
+       job.story())
+    job = run({**NVME, "ZERO_NVME_ENGINE": "threads", "ZERO_NVME_DEPTH": "200"})
+    told = [w for w in warnings(job) if "200 transfers at a time in 1 folder (ZERO_NVME_DEPTH) are 64" in w]
+    ok(weights(job) and len(told) == 1, "a depth of 200 by threads: one warning for all ranks",
+       job.story())
+
+
 def deny_io_uring():
     """As the default seccomp profile of containers: io_uring_setup gives EPERM."""
     number = 425
@@ -156,6 +178,7 @@ def without_uring(plain):
 
 
 def little_locked_memory(plain):
+    """As a user who may lock 64 KiB: what he is told has the need, the limit and the remedy."""
     def limit():
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
         if os.geteuid() == 0:
@@ -164,11 +187,30 @@ def little_locked_memory(plain):
             os.setresgid(65534, 65534, 65534)
             os.setresuid(65534, 65534, 65534)  # ... and no user but root has it
     os.chmod(DISK, 0o777)
-    job = run({**NVME, "ZERO_NVME_PATH": "/var/tmp"}, ranks=1, preexec_fn=limit)
+    env = {**NVME, "ZERO_NVME_PATH": "/var/tmp"}
+    job = run(env, ranks=1, preexec_fn=limit)
     if "Permission denied" in job.err:
         skip("64 KiB of locked memory", "another user cannot run what this one has built")
         return
     ok(weights(job) == plain, "64 KiB of locked memory: the same bits", job.story())
+    told = re.search(r"nvme: (\d+) bytes cannot be registered with io_uring: .*The limit of locked "
+                     r"memory is 65536 bytes; raise it with ulimit -l (\d+)", job.err)
+    ok(len(warnings(job)) == 1 and ("io_uring: " in job.err or told  # or there is no io_uring at all
+       and int(told.group(2)) * 1024 >= int(told.group(1)) > 65536),
+       "64 KiB of locked memory: one warning, with the need, the limit and the remedy", *warnings(job))
+    job = run({**env, "ZERO_OFFLOAD": "optimizer:cpu", "ZERO_CPU_LOCK": "1"}, ranks=1,
+              preexec_fn=limit)
+    told = re.search(r"cpu: (\d+) bytes cannot be locked \(ZERO_CPU_LOCK=1\): .*the limit is 65536 "
+                     r"bytes. Raise it with ulimit -l (\d+) or in /etc/security/limits.conf, or set "
+                     r"ZERO_CPU_LOCK=auto", job.err)
+    ok(job.status not in (0, None) and told and weights(job) is None
+       and int(told.group(2)) * 1024 >= int(told.group(1)) > 65536,
+       "64 KiB of locked memory and ZERO_CPU_LOCK=1: refused, with the need, the limit and the remedy",
+       job.story())
+    job = run({"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_LOG": "info"}, ranks=1, preexec_fn=limit)
+    ok(weights(job) == plain and re.search(
+        r"cpu: \d+ bytes are not locked: .*the limit is 65536 bytes, ulimit -l", job.err),
+       "64 KiB of locked memory: without being locked, the same bits, and told of", job.story())
 
 
 # ---- Killed --------------------------------------------------------------------------------------
@@ -280,16 +322,32 @@ def injected(plain):
     ok(weights(job) == plain, "every transfer is cut short: the same bits", job.story())
     job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:times=50"}, ranks=1)
     ok(weights(job) == plain, "a disk that is busy: the same bits", job.story())
+    both = weights(run({}))  # of two ranks, which train on other data than one
     for engine in ("io_uring", "threads"):
-        job = run({**NVME, "ZERO_OFFLOAD": "optimizer:shaky,gradients:shaky,parameters:shaky",
-                   "ZERO_NVME_ENGINE": engine,
-                   "ZERO_PLUGIN_PATH": ":".join(os.path.abspath(os.path.join(support.BUILD, f))
-                                                for f in (".libs", "tests/plugin/.libs"))}, ranks=1)
+        job = run({**SHAKY, "ZERO_NVME_ENGINE": engine}, ranks=1)
         ok(weights(job) == plain, f"a system below {engine} that does a part, is interrupted and "
            "wants to be asked again: the same bits", job.story())
         ok(all(any(text in w for w in warnings(job)) for text in (
             "is no local disk (NFS)", "cannot reserve room")) and len(warnings(job)) == 2,
            "a folder of a file server without reserved room: a warning for each", *warnings(job))
+        job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_SHAKY_DIRECT": "1"}, ranks=2)
+        told = [w for w in warnings(job) if "past the page cache" in w]
+        ok(weights(job) and weights(job) == both and len(told) == 1, f"a file system that takes O_DIRECT and refuses "
+           f"{engine} the transfers: the page cache, one warning for all ranks, the same bits",
+           job.story())
+        for number, text in ((11, "Resource temporarily unavailable"), (4, "Interrupted system call")):
+            job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_TIMEOUT": "3",
+                       "ZERO_SHAKY_ENDS": f"-{number}", "ZERO_SHAKY_FROM": "200"}, ranks=1)
+            ok(job.status not in (0, None) and job.seconds < 20 and weights(job) is None and re.search(
+                r"shaky: (read|write) of \d+ bytes at \d+ of the file in " + re.escape(DISK) + ": the "
+                r"system has refused it again and again for [23]\.\d s \(ZERO_TIMEOUT\): " + text,
+                job.err), f"a system below {engine} that says \"{text}\" for ever: an error, in time",
+               job.story())
+    job = run({**fault, "ZERO_TIMEOUT": "2", "ZERO_FAULT_IO": "delay=60000:n=60"}, ranks=1)
+    ok(job.status not in (0, None) and re.search(
+        r"waited 2 s \(ZERO_TIMEOUT\) for fault, which has not ended it: .*\(fault over (io_uring|"
+        r"threads), past the page cache, .*\)", job.err),
+       "a request that does not end: the sentence says what the store is", job.story())
     for error, op, text in (("ENOSPC", "write", "No space left"), ("EIO", "read", "Input/output")):
         job = run({**fault, "ZERO_FAULT_IO": f"error={error}:op={op}:n=20"}, ranks=2)
         ok(job.status not in (0, None) and job.seconds < 30 and text in job.err
@@ -458,6 +516,7 @@ def main():
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())
     small_disk()
     folders()
+    deep()
     without_uring(plain)
     little_locked_memory(plain)
     killed()

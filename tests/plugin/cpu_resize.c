@@ -89,6 +89,39 @@ static void tier_load(const char *lock, struct tier *t)
     t->ops = zero__plugin_offload(plugin);
 }
 
+/* What the kernel was asked for the pages at an address: "hg", "lo"; 0: not that, -1: unknown. */
+static int has_flag(const void *at, const char *flag)
+{
+    FILE *f = fopen("/proc/self/smaps", "re");
+    unsigned long first, end;
+    char line[4096];
+    int here = 0, found = -1;
+
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%lx-%lx ", &first, &end) == 2)
+            here = first <= (uintptr_t)at && (uintptr_t)at < end;
+        else if (here && !strncmp(line, "VmFlags:", 8))
+            found = strstr(line, flag) != NULL;
+    }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Huge pages are asked for, at addresses where there can be some. */
+static void huge(const uint8_t *base, uint64_t bytes, const char *when)
+{
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK)) {
+        skip("huge pages", "the kernel has none");
+        return;
+    }
+    int first = has_flag(base, " hg"), last = has_flag(base + bytes - 1, " hg");
+    if (first < 0)
+        skip("huge pages", "the kernel does not say what it was asked for");
+    else
+        ok(first && last && (uintptr_t)base % (2 * MIB) == 0, "%s: huge pages are asked for", when);
+}
+
 static struct zero_store *store_open(const struct tier *t, uint8_t **base)
 {
     struct zero_store_open params = {.size = sizeof params, .bytes = before_bytes, .device = -1,
@@ -124,6 +157,7 @@ static void cycle(struct tier *t, const char *lock)
 {
     uint8_t *base;
     struct zero_store *store = store_open(t, &base);
+    huge(base, before_bytes, lock);
     bool known = peak_reset();
     long before = memory_of("VmRSS:");
     is_int(t->ops->resize(store, before_bytes + MORE), 0, "%s: a store grows", lock);
@@ -131,6 +165,7 @@ static void cycle(struct tier *t, const char *lock)
     base = mapped(t, store);
     ok(holds(base, before_bytes), "%s: it holds what it held", lock);
     ok(zeros(base + before_bytes, MORE), "%s: and zeros behind", lock);
+    huge(base, before_bytes + MORE, "grown");
     ok(!known || most - before < MORE / 1024 + 8 * 1024,
        "%s: growing by %d KiB took %ld KiB%s", lock, MORE / 1024, most - before,
        known ? "" : " (not known here)");
@@ -161,6 +196,8 @@ __attribute__((unused)) static void limited(struct tier *t)
 
     uint8_t *base;
     struct zero_store *store = store_open(&t[1], &base);
+    ok(has_flag(base, " lo") && has_flag(base + before_bytes - 1, " lo"),
+       "locked by all means: it is locked");
     int err = t[1].ops->resize(store, before_bytes + MORE);
     ok(err == -ENOMEM && strstr(zero__error_text(), "ulimit -l"),
        "locked by all means: refused: %s", zero__error_text());

@@ -44,6 +44,9 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     for engine in io_uring threads; do
         check "shaky (by $engine)" ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=$engine \
             ZERO_LOG=error ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
+        check "shaky (by $engine, refused past the page cache)" ZERO_NVME_PATH="$full/a" \
+            ZERO_NVME_ENGINE=$engine ZERO_SHAKY_DIRECT=1 ZERO_LOG=error \
+            ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     done
     check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error
 fi
@@ -66,6 +69,27 @@ for engine in io_uring threads; do
         failed=1
     fi
 done
+# Files and memory are registered with io_uring, and every transfer goes by that. An unprivileged user
+# may register as much as he may lock.
+n=$((n + 1))
+what="transfers by io_uring are of registered files and memory"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+elif [ "$(id -u)" != 0 ] && ! grep -q '^Max locked memory *unlimited' /proc/self/limits; then
+    echo "ok $n - $what # SKIP this user may not lock all of his memory"
+else
+    env ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=io_uring ZERO_LOG=error ZERO_SHAKY_SAYS=1 \
+        ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case random shaky > "$folder/tap" 2>&1
+    if [ "$(grep -c '^shaky: ' "$folder/tap")" = 1 ] &&
+        grep -q '^shaky: a registered file, registered memory' "$folder/tap"; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+fi
 # Errors of the system itself name the operation, the place and what it said.
 for engine in io_uring threads; do
     for ends in "-5 Input/output error" "-28 No space left on device" \
@@ -89,6 +113,27 @@ for engine in io_uring threads; do
         fi
     done
 done
+# What a job left that was killed between making a file and taking its name away goes; nothing else.
+n=$((n + 1))
+what="an empty file that a killed job has left is removed, no other"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+else
+    mkdir "$folder/d"
+    touch "$folder/d/.zero-scratch-aaaaaa" "$folder/d/zero-config"
+    echo text > "$folder/d/.zero-scratch-bbbbbb"
+    ln -s zero-config "$folder/d/.zero-scratch-cccccc"
+    env ZERO_NVME_PATH="$full/d" ZERO_LOG=error ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1
+    left=$(find "$folder/d" -mindepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')
+    if [ "$left" = ".zero-scratch-bbbbbb .zero-scratch-cccccc zero-config " ]; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what: $left"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+fi
 n=$((n + 1))
 if [ -z "$(find "$folder/a" "$folder/b" "$folder/c" -type f)" ]; then
     echo "ok $n - nothing stays in the folders"

@@ -4,8 +4,11 @@
  * time and seldom does: transfers that end before their end, at multiples of a block or in the
  * middle of one, and ones that were interrupted (EINTR) or are to be tried again (EAGAIN). Its
  * folders look like those of a file server that knows neither nameless files nor reserved room.
+ * ZERO_SHAKY_SAYS: it says what reaches the system: syncs, and, once each, transfers by io_uring of
+ * registered files and memory or others.
+ * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
- * something.
+ * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -29,13 +33,27 @@ __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
     return n % 4 == 0 || bytes <= 4096 ? bytes : n % 4 == 1 ? 4096 : bytes / 4096 / 2 * 4096 + 4096;
 }
 
+__attribute__((unused)) static int shaky_refuses(int fd)
+{
+    return getenv("ZERO_SHAKY_DIRECT") && fcntl(fd, F_GETFL) & O_DIRECT;
+}
+
+/* An operation that the kernel does not know ends as one that it refuses. */
+__attribute__((unused)) static void shaky_sqe(struct io_uring_sqe *sqe, int fd)
+{
+    if (shaky_refuses(fd))
+        sqe->opcode = 255;
+}
+
 /* What the caller is told: a tenth of the time something else than the result. */
 __attribute__((unused)) static int shaky_result(int result)
 {
     unsigned n = atomic_fetch_add(&shaky_calls, 1);
     const char *ends = result > 0 ? getenv("ZERO_SHAKY_ENDS") : NULL;
+    const char *from = getenv("ZERO_SHAKY_FROM");
+    unsigned k = ends ? atomic_fetch_add(&shaky_results, 1) : 0;
 
-    if (ends && atomic_fetch_add(&shaky_results, 1) % 10 == 9)
+    if (ends && (from ? k + 1 >= strtoul(from, NULL, 10) : k % 10 == 9))
         return (int)strtol(ends, NULL, 10);
     return result < 0 ? result : n % 20 == 3 ? -EAGAIN : n % 20 == 13 ? -EINTR
          : n % 20 == 17 && result > 4096 ? result - 100 : result;
@@ -52,7 +70,9 @@ __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_u
 
 __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t bytes, off_t off)
 {
-    ssize_t n = shaky_result((int)pread(fd, to, shaky_part((unsigned)bytes), off));
+    ssize_t n = pread(fd, to, shaky_part((unsigned)bytes), off);
+
+    n = shaky_refuses(fd) ? -EINVAL : shaky_result((int)n);
 
     if (n < 0 && n != -1)
         errno = (int)-n;
@@ -61,7 +81,9 @@ __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t byte
 
 __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
 {
-    ssize_t n = shaky_result((int)pwrite(fd, of, shaky_part((unsigned)bytes), off));
+    ssize_t n = pwrite(fd, of, shaky_part((unsigned)bytes), off);
+
+    n = shaky_refuses(fd) ? -EINVAL : shaky_result((int)n);
 
     if (n < 0 && n != -1)
         errno = (int)-n;
@@ -82,6 +104,24 @@ __attribute__((unused)) static int shaky_fallocate(void)
     return -1;
 }
 
+/* Says what a transfer by io_uring is like, when all of it is known; once for each kind. */
+__attribute__((unused)) static void shaky_say(const struct io_uring_sqe *sqe)
+{
+    static const char *const texts[2][2] = {{"shaky: another file, other memory\n",
+                                             "shaky: another file, registered memory\n"},
+                                            {"shaky: a registered file, other memory\n",
+                                             "shaky: a registered file, registered memory\n"}};
+    static atomic_int said[2][2];
+    int file = !!(sqe->flags & IOSQE_FIXED_FILE);
+    int memory = sqe->opcode == IORING_OP_READ_FIXED || sqe->opcode == IORING_OP_WRITE_FIXED;
+
+    if (!getenv("ZERO_SHAKY_SAYS") || sqe->opcode == IORING_OP_FSYNC ||
+        atomic_exchange(&said[file][memory], 1))
+        return;
+    if (write(2, texts[file][memory], strlen(texts[file][memory])) < 0)
+        return;
+}
+
 /* What the application asks for and a disk cannot be asked about: did a sync get this far? */
 __attribute__((unused)) static int shaky_sync(int fd)
 {
@@ -96,16 +136,20 @@ __attribute__((unused)) static int shaky_sync(int fd)
 #define O_TMPFILE 0
 #define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
 #define fallocate(...) shaky_fallocate()
+/* Numbers of registered files are no descriptors, by which a file is asked for its flags. */
+#define io_uring_register_files(...)                                                               \
+    (getenv("ZERO_SHAKY_DIRECT") ? -ENOMEM : io_uring_register_files(__VA_ARGS__))
 #define io_uring_prep_read_fixed(sqe, fd, at, n, ...)                                              \
-    io_uring_prep_read_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__)
+    (io_uring_prep_read_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__), shaky_sqe(sqe, fd))
 #define io_uring_prep_write_fixed(sqe, fd, at, n, ...)                                             \
-    io_uring_prep_write_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__)
+    (io_uring_prep_write_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__), shaky_sqe(sqe, fd))
 #define io_uring_prep_read(sqe, fd, at, n, off)                                                    \
-    io_uring_prep_read(sqe, fd, at, shaky_part(n), off)
+    (io_uring_prep_read(sqe, fd, at, shaky_part(n), off), shaky_sqe(sqe, fd))
 #define io_uring_prep_write(sqe, fd, at, n, off)                                                   \
-    io_uring_prep_write(sqe, fd, at, shaky_part(n), off)
+    (io_uring_prep_write(sqe, fd, at, shaky_part(n), off), shaky_sqe(sqe, fd))
 #define io_uring_prep_fsync(sqe, fd, flags)                                                        \
     (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
+#define io_uring_sqe_set_data(sqe, t) (shaky_say(sqe), io_uring_sqe_set_data(sqe, t))
 #define io_uring_peek_cqe shaky_peek
 #define fdatasync shaky_sync
 #define pread shaky_pread

@@ -67,6 +67,7 @@ int main(void)
          (struct zero__place[]){{ZERO__P_OPTIMIZER, 999, "cpu"}, {ZERO__P_OPTIMIZER, 1, "nvme"}});
     bad("optimizer:device:0.3333+cpu:0.3333+nvme:0.3333", "add up to 0.9999, not to 1");
     bad("auto,optimizer:cpu", "\"auto\" is not one of");
+    bad("optimizer:cpu, parameters:cpu", "there is a space in");
     bad("nvme", "parameters, gradients, optimizer");
     bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
     bad("optimizer", "a colon and a tier");
