@@ -474,10 +474,10 @@ ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 /**
  * Seconds of a step like the last one on this rank: of micro-batches and update, each, the longer
  * one of computing and of moving to and from the disk (with ZERO_UPDATE_AT=backward the update
- * moves its bytes beside the last backward pass). Computing: as long as in the last step, before the
- * first one as in the last job of its kind, if ZERO_OFFLOAD gave tiers without fractions; moving:
- * bytes at the speed that was measured before anything lay on the disk, or in an earlier job of
- * this kind.
+ * moves its bytes beside the last backward pass). Computing: as long as in the last step, before
+ * the first one as in the last job of its kind, if ZERO_OFFLOAD gave tiers without fractions;
+ * moving: bytes at the speed that was measured before anything lay on the disk, or in an earlier
+ * job of this kind.
  */
 struct zero_forecast {
     size_t size; /**< set by the caller */
