@@ -99,6 +99,14 @@ static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uin
                               info.free_bytes / rt->device_sharers, rt->device_sharers, 1);
 }
 
+uint64_t zero__checksum_bytes(const struct zero_runtime *rt)
+{
+    uint64_t on_disk =
+        rt->states.bytes[ZERO__T_DISK] + rt->programs[0]->transient_bytes[ZERO__T_DISK];
+
+    return zero__disk_beside(rt->tiers[ZERO__T_DISK].info.bytes_per_mib, on_disk);
+}
+
 /* device, extra: what is to be had in addition, of the device and of the host. */
 static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
 {
@@ -113,7 +121,7 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         return err;
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
-    zero__table_fill(&rt->states, rt->programs[0], &t);
+    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
     if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
         return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, "ZERO_MEMORY_LIMIT (device)",
                                   limit.device_bytes, sharers, 1);
@@ -133,7 +141,9 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         return err;
     extra += zero__device_is_host(rt) ? device : 0;
     extra += is_relayed(rt) && !rt->relay ? zero__relay_bytes(rt) : 0;
-    extra += on_disk && !disk->store ? on_disk / ZERO__SUMS_SHARE : 0;
+    const struct slab *taken = &rt->slabs[zero__slab(ZERO__T_DISK, 0)]; /* of nothing at first */
+    uint64_t have = zero__disk_beside(disk->info.bytes_per_mib, taken[0].bytes + taken[1].bytes);
+    extra += t.checksums > have ? t.checksums - have : 0;
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
@@ -253,10 +263,10 @@ int zero__memory_grow(struct zero_runtime *rt)
 {
     struct slab *s = &rt->slabs[SLAB_TRANSIENTS];
     uint64_t more = missing(rt, ZERO__T_DEVICE), more_host = missing(rt, ZERO__T_CPU);
-    int err = zero__tiers_fit(rt);
+    int err = more || more_host || missing(rt, ZERO__T_DISK) ? fits(rt, more, more_host) : 0;
 
-    if (!err && (more || more_host))
-        err = fits(rt, more, more_host);
+    if (!err) /* where another rank cannot, this one has some room to spare */
+        err = zero__disk_grow(rt);
     err = verdict(rt, err);
 
     if (err || !(more || more_host))

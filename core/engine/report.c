@@ -43,6 +43,23 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
     out->planned += t->share[c];
 }
 
+/* What the disk's store keeps in the host's memory: a row of its own, in the tier that bears it. */
+static void checksums_add(const struct zero_runtime *rt, uint64_t bytes,
+                          struct zero_memory_report *out)
+{
+    if (!bytes)
+        return;
+    out->rows[out->n_rows++] = (struct zero_memory_row){.memory_class = ZERO_CLASS_OTHER,
+                                                        .class_name = "checksums",
+                                                        .tier = rt->tiers[ZERO__T_CPU].name,
+                                                        .planned = bytes,
+                                                        .reserved = bytes,
+                                                        .peak = bytes};
+    out->planned += bytes;
+    out->reserved += bytes;
+    out->peak += bytes;
+}
+
 int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
 {
     struct zero_memory_report out = {.size = report->size};
@@ -53,10 +70,13 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
         return zero__fail(-EINVAL, "zero_memory_report() works after zero_commit()");
     if (!report->size)
         return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
-    zero__table_fill(&rt->states, rt->programs[0], &t);
-    for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
+    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
+    for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
         for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
             row_add(rt, &t.tiers[tier], tier, c, &out);
+        if (tier == ZERO__T_CPU)
+            checksums_add(rt, t.checksums, &out);
+    }
     for (uint32_t i = 0; i < N_SLABS; i++)
         out.reserved += rt->slabs[i].bytes;
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {

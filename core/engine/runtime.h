@@ -115,7 +115,6 @@ struct tier {
 };
 
 #define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
-#define ZERO__SUMS_SHARE 1000u /* of a disk's bytes its checksums take in memory: 4 in 4,096 */
 #define ZERO__MOST_IOS 16u /* requests of one op */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
@@ -380,8 +379,10 @@ int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
 /* Before the device closes. */
 void zero__tiers_unpin(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);
-/* The program that is now the first one needs no more of the disk than was reserved. */
-int zero__tiers_fit(struct zero_runtime *rt);
+/* Of the host's memory, that a store of so many bytes takes for itself: checksums. */
+uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes);
+/* Room on the disk for the program that is now the first one, while nothing is under way. */
+int zero__disk_grow(struct zero_runtime *rt);
 
 /* ---- speeds.c, forecast.c */
 
@@ -468,6 +469,8 @@ struct zero__memory_limit;
 /* ZERO_MEMORY_LIMIT. */
 int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit);
 int zero__memory_reserve(struct zero_runtime *rt);
+/* Of the host's memory, for what the program has on the disk. */
+uint64_t zero__checksum_bytes(const struct zero_runtime *rt);
 /* For a new program, while nothing is under way. */
 int zero__memory_grow(struct zero_runtime *rt);
 /* Collective: maps what the recipe says, before the progress thread runs. */

@@ -34,6 +34,7 @@ struct room {
     uint64_t tier[ZERO__N_TIERS];
     uint64_t machine; /* of the device and the host's memory together: it is one memory */
     uint64_t tiers;   /* that can be used, a bit each */
+    uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
 };
 
 static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
@@ -60,6 +61,7 @@ static int own_room(struct zero_runtime *rt, struct room *own)
         own->tier[ZERO__T_DEVICE] -= zero__least(
             zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit.device_bytes / 32);
     own->tier[ZERO__T_CPU] = limit.cpu_bytes;
+    own->bytes_per_mib = rt->tiers[ZERO__T_DISK].info.bytes_per_mib;
     own->tier[ZERO__T_DISK] = rt->tiers[ZERO__T_DISK].info.capacity / sharers;
     for (uint32_t t = ZERO__T_DEVICE + 1; t < ZERO__N_TIERS; t++)
         own->tiers |= rt->tiers[t].name ? 1u << t : 0;
@@ -80,6 +82,8 @@ static int room_find(struct zero_runtime *rt, struct room *room)
             room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);
         room->machine = zero__least(room->machine, all[i].machine);
         room->tiers &= all[i].tiers;
+        if (all[i].bytes_per_mib > room->bytes_per_mib)
+            room->bytes_per_mib = all[i].bytes_per_mib;
     }
     free(all);
     return err;
@@ -128,11 +132,11 @@ static int fits(struct zero_runtime *rt, uint32_t tier, int from_disk, const str
             bytes[t] += slack + bytes[t] / 128; /* the plan may be larger than what is measured */
     }
     zero__states_free(&s);
-    uint64_t sums = bytes[ZERO__T_DISK] / ZERO__SUMS_SHARE;
+    bytes[ZERO__T_CPU] += zero__disk_beside((uint32_t)room->bytes_per_mib, bytes[ZERO__T_DISK]);
     return err ? err
                : bytes[tier] <= room->tier[tier] &&
                      (!from_disk ||
-                      bytes[ZERO__T_DEVICE] + bytes[ZERO__T_CPU] + sums <= room->machine);
+                      bytes[ZERO__T_DEVICE] + bytes[ZERO__T_CPU] <= room->machine);
 }
 
 static uint32_t slowest(uint32_t tiers)

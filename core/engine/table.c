@@ -40,10 +40,13 @@ static void tier_fill(const struct zero__states *s, const struct zero__program *
 }
 
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
-                      struct zero__table *t)
+                      uint64_t checksums, struct zero__table *t)
 {
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
         tier_fill(s, p, tier, &t->tiers[tier]);
+    t->checksums = checksums;
+    t->tiers[ZERO__T_CPU].reserved += checksums;
+    t->tiers[ZERO__T_CPU].lower_bound += checksums;
 }
 
 static const char *human(uint64_t bytes, char *text, size_t n)
@@ -127,11 +130,18 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
         if (t->share[c] && n < room)
             n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", zero__class_name(c),
                           human(t->share[c], a, sizeof a));
+    if (tier == ZERO__T_CPU && table->checksums && n < room)
+        n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", "checksums",
+                      human(table->checksums, a, sizeof a));
     suggest(&help, r->stage < 3 ? "ZERO_STAGE=3" : NULL);
     /* On one machine more ranks need more memory together. */
     suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);
     suggest(&help, outside(r, tier, per_rank));
     suggest(&help, tier == ZERO__T_CPU && has_large_tiles(r) ? "a smaller ZERO_TILE_BYTES" : NULL);
+    /* A few bytes more or less are none of these. */
+    suggest(&help, tier == ZERO__T_CPU && table->checksums > t->reserved / 16
+                       ? "ZERO_NVME_CHECKSUM=0"
+                       : NULL);
     suggest(&help, tier == ZERO__T_DEVICE && r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0" : NULL);
     suggest(&help, tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);

@@ -11,10 +11,12 @@ struct zero__table {
         uint64_t share[ZERO_N_CLASSES];   /* bytes at the fullest point; adds up to reserved */
         uint64_t reserved, lower_bound;
     } tiers[ZERO__N_TIERS];
+    uint64_t checksums; /* in reserved and lower_bound of the tier cpu, in no class */
 };
 
+/* checksums: bytes of the host's memory that the disk's store takes for itself. */
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
-                      struct zero__table *t);
+                      uint64_t checksums, struct zero__table *t);
 
 /*
  * -ENOMEM, with the tier's table and what would help as the error's text. per_rank: what lacks is a

@@ -104,6 +104,13 @@ int zero__tiers_load(struct zero_runtime *rt)
     return err;
 }
 
+uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes)
+{
+    const uint64_t mib = UINT64_C(1) << 20;
+
+    return (bytes / mib + (bytes % mib != 0)) * bytes_per_mib;
+}
+
 static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
 {
     struct tier *t = &rt->tiers[tier];
@@ -178,6 +185,20 @@ static int cpu_open(struct zero_runtime *rt)
     return cpu_pin(rt);
 }
 
+/* Addresses that nothing lies at, by which the race detector knows the disk's bytes. */
+static int addresses_take(const struct zero_runtime *rt, uint64_t bytes, void **base)
+{
+    void *at = rt->tracker ? mmap(NULL, bytes, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                           : NULL;
+
+    if (at == MAP_FAILED)
+        return zero__fail(-errno, "no addresses for %llu bytes on the disk: %s",
+                          (unsigned long long)bytes, strerror(errno));
+    *base = at;
+    return 0;
+}
+
 static int disk_open(struct zero_runtime *rt)
 {
     struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
@@ -192,31 +213,55 @@ static int disk_open(struct zero_runtime *rt)
         err = t->ops.reg(t->store, host->base, host->bytes + host[1].bytes, ZERO_MEM_HOST, &t->mr);
     if (err)
         return err;
-    /* Addresses that nothing lies at, by which the race detector knows the disk's bytes. */
-    void *base = rt->tracker ? mmap(NULL, bytes, PROT_NONE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                             : NULL;
-    if (base == MAP_FAILED)
-        return zero__fail(-errno, "no addresses for %llu bytes on the disk: %s",
-                          (unsigned long long)bytes, strerror(errno));
+    void *base = NULL;
+    err = addresses_take(rt, bytes, &base);
+    if (err)
+        return err;
     rt->slabs[zero__slab(ZERO__T_DISK, 0)] = (struct slab){.base = base, .bytes = states};
     rt->slabs[zero__slab(ZERO__T_DISK, 1)] =
         (struct slab){.base = base ? (uint8_t *)base + states : NULL, .bytes = bytes - states};
     return 0;
 }
 
-int zero__tiers_fit(struct zero_runtime *rt)
+/* The transients lie behind the states, which stay where they are. */
+static int disk_resize(struct zero_runtime *rt, uint64_t transients)
+{
+    struct slab *disk = &rt->slabs[zero__slab(ZERO__T_DISK, 0)];
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+    void *base = NULL;
+    int err = addresses_take(rt, disk->bytes + transients, &base);
+
+    if (!err)
+        err = t->ops.resize(t->store, disk->bytes + transients);
+    if (err) {
+        if (base)
+            munmap(base, disk->bytes + transients);
+        return zero__while(err, "a new order of units, which has more in tier %s", t->name);
+    }
+    if (disk->base)
+        munmap(disk->base, disk[0].bytes + disk[1].bytes);
+    disk[0].base = base;
+    disk[1] = (struct slab){.base = base ? (uint8_t *)base + disk->bytes : NULL,
+                            .bytes = transients};
+    return 0;
+}
+
+int zero__disk_grow(struct zero_runtime *rt)
 {
     uint64_t wanted = zero__whole_pages(rt->programs[0]->transient_bytes[ZERO__T_DISK]);
-    uint64_t room = rt->slabs[zero__slab(ZERO__T_DISK, 1)].bytes;
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
 
-    if (wanted <= room)
+    if (wanted <= rt->slabs[zero__slab(ZERO__T_DISK, 1)].bytes)
         return 0;
-    return zero__fail(
-        -ENOMEM,
-        "the new order needs %llu bytes in tier %s, where %llu were reserved at "
-        "commit: declare an order that keeps as many activations before zero_commit()",
-        (unsigned long long)wanted, rt->tiers[ZERO__T_DISK].name, (unsigned long long)room);
+    if (!t->store)
+        return zero__fail(-ENOMEM,
+                          "the new order needs %llu bytes in tier %s, which was not needed at "
+                          "commit: declare an order that keeps activations before zero_commit()",
+                          (unsigned long long)wanted, t->name);
+    zero__storage_stop(rt); /* one thread at a time in a store */
+    int err = disk_resize(rt, wanted);
+    int lost = zero__storage_start(rt);
+    return err ? err : lost;
 }
 
 /* The store keeps its bytes, and may move them. */

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ZERO_OFFLOAD_MAJOR 0
-#define ZERO_OFFLOAD_MINOR 2
+#define ZERO_OFFLOAD_MINOR 3
 
 struct zero_store;
 
@@ -42,7 +42,8 @@ struct zero_store_info {
     uint32_t buffer_align; /**< of memory addresses; power of two */
     uint64_t max_io, best_io; /**< bytes of one request */
     uint32_t depth;           /**< requests in flight that pay */
-    uint32_t reserved;
+    /** Since minor 3: of host memory that it takes beside each MiB stored, for checksums say. */
+    uint32_t bytes_per_mib;
     char note[128]; /**< for people: paths, devices, fallbacks taken */
     uint64_t bytes_read, bytes_written; /**< since minor 2; of an open store, so far (wear) */
 };

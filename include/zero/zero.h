@@ -439,7 +439,11 @@ ZERO_API int zero_free(struct zero_runtime *rt, void *p);
 /** Bytes of one class in one tier, on this rank. */
 struct zero_memory_row {
     uint32_t memory_class;
-    const char *class_name, *tier; /**< static */
+    /**
+     * Static. "checksums": memory of the host that the tier on disks takes for itself, which the
+     * limit of the tier cpu counts; its memory_class is ZERO_CLASS_OTHER.
+     */
+    const char *class_name, *tier;
     uint64_t formula;  /**< of the paper for this stage and these ranks; 0 where it has none */
     uint64_t planned;  /**< formula plus padding; what the plan gives to the class */
     uint64_t reserved; /**< its share of the reservation */

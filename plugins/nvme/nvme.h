@@ -35,6 +35,7 @@
 #define NVME_REQUESTS 256u
 #define NVME_PATHS 16
 #define NVME_MAX_DEPTH 256u
+#define NVME_SUMS_PER_MIB ((uint32_t)((1u << 20) / NVME_BLOCK * sizeof(uint32_t)))
 #define NVME_REG_BYTES                                                        \
     (UINT64_C(1) << 30) /* of one registered buffer: the kernel takes no more \
                          */

@@ -49,6 +49,7 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
         return err;
     err = room(&voice, &s, &full.capacity);
     full.depth = s.depth * (uint32_t)s.n_paths;
+    full.bytes_per_mib = s.sums ? NVME_SUMS_PER_MIB : 0;
     uring = io_uring_queue_init(1, &ring, 0);
     if (!uring)
         io_uring_queue_exit(&ring);

@@ -175,6 +175,7 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
         .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
         .best_io = NVME_TRANSFER,
         .depth = store->depth,
+        .bytes_per_mib = store->settings.sums ? NVME_SUMS_PER_MIB : 0,
         .bytes_read = store->bytes_read,
         .bytes_written = store->bytes_written,
     };

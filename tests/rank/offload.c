@@ -7,6 +7,7 @@
 #include "../tap.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -155,6 +156,45 @@ static void reserved(void)
        "nothing else has changed on the device");
 }
 
+/* Memory that the disk takes for itself is shown, and counts where the host's is limited. */
+static void checksums(void)
+{
+    struct zero_setting s[] = {{"stage", "2"},
+                               {"timeout", "20"},
+                               {"offload", "optimizer:nvme"},
+                               {"nvme_path", path},
+                               {"tile_bytes", "64K"},
+                               {"memory_limit", ""},
+                               {"nvme_checksum", "1"}};
+    struct toy t = {.ranks = 2, .layers = 4, .steps = 1, .dtype = ZERO_BF16, .width = 200000,
+                    .settings = s, .n_settings = 7, .seed = 7};
+    char limit[64];
+    struct toy_result r;
+
+    int err = toy_train(&t, &r);
+    uint64_t disk = toy_planned(&r, "nvme", NULL), sums = toy_planned(&r, "cpu", "checksums");
+    uint64_t host = 0;
+    for (uint32_t i = 0; i < r.memory.n_rows; i++)
+        host += strcmp(r.memory.rows[i].tier, "cpu") ? 0 : r.memory.rows[i].reserved;
+    ok(!err && disk && sums >= disk / 4096 * 4 && sums < disk / 4096 * 4 + 1025,
+       "%" PRIu64 " bytes on a disk: %" PRIu64 " of checksums in memory are shown", disk, sums);
+    ok(r.memory.planned <= r.memory.reserved + 65536 && r.memory.planned > host,
+       "and are in the sums: %" PRIu64 " bytes planned, %" PRIu64 " reserved", r.memory.planned,
+       r.memory.reserved);
+
+    s[5].value = limit;
+    snprintf(limit, sizeof limit, "cpu:%" PRIu64, host);
+    ok(!toy_train(&t, &r), "it fits a limit with them: %s", limit);
+    snprintf(limit, sizeof limit, "cpu:%" PRIu64, host - 1);
+    err = toy_train(&t, &r);
+    ok(err == -ENOMEM && strstr(r.error, "ZERO_MEMORY_LIMIT (cpu)") &&
+           strstr(r.error, "\n  checksums "),
+       "one byte less is refused: %s", r.error);
+    s[6].value = "0";
+    ok(!toy_train(&t, &r) && !toy_planned(&r, "cpu", "checksums"),
+       "and is enough without checksums: %s", r.err ? r.error : "it trains");
+}
+
 /* What is not trained has a place, too; here it is the last segment. */
 static void frozen(void)
 {
@@ -265,6 +305,7 @@ int main(void)
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(&whats[i], i);
     reserved();
+    checksums();
     frozen();
     if (!getenv("ZERO_TEST_SHORT"))
         slow_ones();

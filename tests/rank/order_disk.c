@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An order that keeps more on the disk than the one at commit: the store grows, and keeps what it
+ * has.
+ */
+#include "../tap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <zero/zero.h>
+
+enum { UNITS = 8, ELEMENTS = 20000, RANKS = 2, KEPT = 100000 /* bytes */ };
+
+static char folder[] = "order-disk-test-XXXXXX", path[4096];
+
+struct rank {
+    pthread_t thread;
+    int rank, err, spoilt;
+    uint64_t on_disk[2], hash[2];
+    char error[1024];
+};
+
+#define TRY(call)        \
+    do {                 \
+        int e_ = (call); \
+        if (e_)          \
+            return e_;   \
+    } while (0)
+
+static int model(struct zero_runtime *rt)
+{
+    char name[16];
+    uint32_t id;
+
+    for (uint32_t u = 0; u < UNITS; u++) {
+        struct zero_param_desc w = {.size = sizeof w, .name = name, .dtype = ZERO_F32,
+                                    .n_dims = 1, .dims = {ELEMENTS}};
+        w.init = (struct zero_init){.kind = ZERO_INIT_NORMAL, .a = 1, .b = 0.1f, .seed = u};
+        snprintf(name, sizeof name, "unit%u", u);
+        TRY(zero_unit_add(rt, name, &id));
+        TRY(zero_param_add(rt, u, &w, &id));
+    }
+    for (uint32_t u = 0; u < UNITS; u++) {
+        struct zero_activation_desc a = {.size = sizeof a, .name = name, .bytes = KEPT,
+                                         .from_unit = u, .to_unit = u, .to_pass = ZERO_BACKWARD};
+        snprintf(name, sizeof name, "kept%u", u);
+        TRY(zero_activation_add(rt, &a, &id));
+    }
+    return 0;
+}
+
+/* One unit after the other, or forward and then backward. */
+static void order_make(struct zero_use *uses, int through)
+{
+    for (uint32_t u = 0; u < UNITS; u++) {
+        uses[through ? u : 2 * u] = (struct zero_use){u, ZERO_FORWARD};
+        uses[through ? 2 * UNITS - 1 - u : 2 * u + 1] = (struct zero_use){u, ZERO_BACKWARD};
+    }
+}
+
+static int step(struct rank *r, struct zero_runtime *rt, int through)
+{
+    struct zero_use uses[2 * UNITS];
+
+    order_make(uses, through);
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    for (int i = 0; i < 2 * UNITS; i++) {
+        uint32_t u = uses[i].unit;
+        TRY(zero_acquire(rt, u, uses[i].pass, NULL));
+        if (uses[i].pass == ZERO_FORWARD) {
+            uint8_t *to = zero_activation(rt, u);
+            for (int k = 0; k < KEPT; k++)
+                to[k] = (uint8_t)(u + (uint32_t)k % 251);
+            TRY(zero_activation_save(rt, u, NULL, KEPT, NULL));
+        } else {
+            void *p;
+            TRY(zero_activation_restore(rt, u, &p, NULL, NULL));
+            float *grad = zero_grad(rt, u, NULL);
+            for (int k = 0; k < KEPT; k++)
+                r->spoilt += ((uint8_t *)p)[k] != (uint8_t)(u + (uint32_t)k % 251);
+            for (int k = 0; k < ELEMENTS; k++)
+                grad[k] = ((uint8_t *)p)[k];
+        }
+        TRY(zero_release(rt, u, uses[i].pass, NULL));
+    }
+    return zero_update(rt, NULL);
+}
+
+static int declare(struct zero_runtime *rt, int through)
+{
+    struct zero_use uses[2 * UNITS];
+
+    order_make(uses, through);
+    return zero_set_order(rt, ZERO_TRAIN, uses, 2 * UNITS);
+}
+
+static uint64_t on_disk(struct zero_runtime *rt)
+{
+    struct zero_memory_report m = {.size = sizeof m};
+    uint64_t bytes = 0;
+
+    if (zero_memory_report(rt, &m))
+        return 0;
+    for (uint32_t i = 0; i < m.n_rows; i++)
+        bytes += strcmp(m.rows[i].tier, "nvme") ? 0 : m.rows[i].reserved;
+    return bytes;
+}
+
+/* Two steps in each of two orders; changes: the second is declared after two steps. */
+static int train(struct rank *r, struct zero_runtime *rt, int changes)
+{
+    TRY(model(rt));
+    TRY(declare(rt, !changes));
+    TRY(zero_commit(rt));
+    r->on_disk[0] = on_disk(rt);
+    for (int i = 0; i < 4; i++) {
+        if (changes && i == 2)
+            TRY(declare(rt, 1));
+        TRY(step(r, rt, !changes || i >= 2));
+    }
+    r->on_disk[1] = on_disk(rt);
+    return zero_weights_hash(rt, &r->hash[changes]);
+}
+
+static void *rank_main(void *arg)
+{
+    const struct zero_setting settings[] = {{"stage", "2"}, {"timeout", "20"},
+                                            {"offload", "optimizer:nvme,activations:nvme"},
+                                            {"nvme_path", path}, {"prefetch_bytes", "0"}};
+    struct rank *r = arg;
+    char job[64];
+
+    for (int changes = 0; changes < 2 && !r->err; changes++) {
+        struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
+                                     .ranks = RANKS, .rank = r->rank,
+                                     .job = job};
+        struct zero_runtime *rt = NULL;
+        snprintf(job, sizeof job, "order_disk-%d-%d", (int)getpid(), changes);
+        r->err = zero_create(&config, &rt);
+        if (!r->err)
+            r->err = train(r, rt, changes);
+        if (r->err)
+            snprintf(r->error, sizeof r->error, "%s", zero_last_error());
+        zero_destroy(rt);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}};
+
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    for (int i = 0; i < RANKS; i++)
+        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
+    for (int i = 0; i < RANKS; i++)
+        pthread_join(ranks[i].thread, NULL);
+    for (int i = 0; i < RANKS; i++) {
+        struct rank *r = &ranks[i];
+        is_str(r->error, "", "rank %d trains in both orders", i);
+        is_int(r->spoilt, 0, "rank %d: activations come back as they were", i);
+        ok(r->on_disk[1] >= r->on_disk[0] + 3 * KEPT,
+           "rank %d: %llu bytes on the disk at commit, %llu at the end", i,
+           (unsigned long long)r->on_disk[0], (unsigned long long)r->on_disk[1]);
+        ok(r->hash[0] && r->hash[0] == r->hash[1], "rank %d: the same weights", i);
+    }
+    ok(!rmdir(folder), "nothing stays on the disk");
+    done();
+}
