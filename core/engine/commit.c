@@ -306,6 +306,8 @@ int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
         return zero__fail(-EINVAL, "zero_sum() takes at most %u numbers, not %u", ZERO__SUM_MOST,
                           n);
     err = zero__job_allgather(rt->job, values, n * (uint32_t)sizeof *all, all);
+    if (err) /* the job's, of which this call may have heard first */
+        zero__runtime_fail(rt, -1, err, "", zero__error_text());
     for (uint32_t i = 0; i < n && !err; i++) {
         values[i] = all[i];
         for (int r = 1; r < rt->ranks; r++)

@@ -241,6 +241,7 @@ struct zero_runtime {
     uint32_t micro;      /* micro-batches of this step so far */
     uint8_t *contributed; /* by unit: do its accumulators or gradients hold this step's? */
     uint64_t update_base[ZERO__N_QUEUES]; /* where the lanes stood as the last update began */
+    int settled; /* all ranks have done all of the last body, and know it of each other */
     int has_updated; /* the program that runs has: parts of its update may be under way */
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;

@@ -32,6 +32,7 @@ static int advance(struct zero_runtime *rt)
 
 static void body_open(struct zero_runtime *rt, uint32_t kind)
 {
+    rt->settled = 0;
     rt->body_kind = kind;
     rt->body = &rt->programs[0]->bodies[kind];
     rt->pc = 0;

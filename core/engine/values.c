@@ -273,6 +273,20 @@ int zero__values_init(struct zero_runtime *rt)
     return err ? err : everyone(rt); /* peers read mapped shards without a gather */
 }
 
+/*
+ * Of the last step every rank has done everything, also what goes on behind an update: a rank whose
+ * own is done would read what another one has failed at. Between two steps it is asked once.
+ */
+static int settle(struct zero_runtime *rt)
+{
+    int err = zero__lanes_drain(rt);
+
+    if (!err && rt->ranks > 1 && !rt->settled)
+        err = zero_barrier(rt);
+    rt->settled = !err;
+    return err;
+}
+
 static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
                        const char *what)
 {
@@ -290,7 +304,7 @@ static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, 
         return zero__fail(-ERANGE, "parameter %s has %llu elements, not %llu … %llu", p->name,
                           (unsigned long long)p->count, (unsigned long long)first,
                           (unsigned long long)(first + count));
-    return zero__lanes_drain(rt);
+    return settle(rt);
 }
 
 /* One piece of one shard, from its owner to all; the staging buffer is where it travels. */

@@ -376,6 +376,12 @@ struct zero_step_info {
 /**
  * Ends a training step: norm, clipping, optimizer; parameters are fresh at their next acquire.
  * `info` may be NULL. Collective.
+ *
+ * Where a step fails for good (a disk that cannot be written to, a rank that dies), some ranks
+ * have updated some of their states and others have not. No rank shows that: every later call,
+ * also of what reads values, returns that error, with one sentence on all ranks. Part of an update
+ * may still be written when this returns; what reads values waits for it, on all ranks, so that
+ * they get those after a whole step, or the error.
  */
 ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
 
@@ -403,7 +409,8 @@ ZERO_API int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, v
 
 /**
  * Elements first … first + count - 1 of a parameter's fp32 master values, on every rank.
- * Collective, between steps; memory is bounded by the caller's buffer and a constant.
+ * Collective, between steps; memory is bounded by the caller's buffer and a constant. After an
+ * error what `values` has is undefined.
  */
 ZERO_API int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first,
                              uint64_t count, float *values);

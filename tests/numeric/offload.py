@@ -353,6 +353,13 @@ def injected(plain):
         ok(job.status not in (0, None) and job.seconds < 30 and text in job.err
            and weights(job) is None, f"{error} in the middle of a step: the job ends with it, no "
            "weights are shown", job.story())
+    alone = 'if [ "$RANK" = 1 ]; then export ZERO_FAULT_IO="$FAULT"; fi; exec "$0" "$@"'
+    for n in (4, 20):
+        job = Job(["sh", "-c", alone, GPT2, *MICRO], 2,
+                  {**fault, "FAULT": f"error=ENOSPC:op=write:n={n}"}).end(60)
+        ok(job.status not in (0, None) and "Weights" not in job.out and len(re.findall(
+            r"^\[[01]\] .*rank 1 failed: .*No space left on device", job.err, re.M)) >= 2,
+           f"ENOSPC on one rank, write {n}: both ranks say so, no weights are shown", job.story())
     ok(not os.listdir(DISK), "errors: nothing stays on the disk", os.listdir(DISK))
 
 

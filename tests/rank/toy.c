@@ -417,6 +417,8 @@ static void *rank_main(void *arg)
         snprintf(r->out.error, sizeof r->out.error, "%s", zero_last_error());
         if (r->t->failed)
             r->t->failed(r->rank, r->out.err, r->out.error, r->t->arg);
+        if (r->rt && r->t->lost)
+            r->t->lost(r->rt, r->rank, r->out.err, r->out.error, r->t->arg);
         if (r->rt)
             zero_abort(r->rt, r->out.error);
     }

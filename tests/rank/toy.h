@@ -45,6 +45,8 @@ struct toy {
     void (*committed)(struct zero_runtime *rt, int rank, void *arg);
     void (*finished)(struct zero_runtime *rt, int rank, void *arg);
     void (*failed)(int rank, int err, const char *error, void *arg); /* first of all */
+    /* Then; rt has failed, and may be NULL. */
+    void (*lost)(struct zero_runtime *rt, int rank, int err, const char *error, void *arg);
     void (*stepped)(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg);
     void *(*reach)(const void *p); /* where the host finds what lies at p; NULL: there */
