@@ -62,10 +62,11 @@ static void brief(void)
     struct faults_case c;
 
     for (unsigned seed = 0; seed < BRIEF; seed++) {
-        char what[160];
+        char what[192];
         faults_draw(seed, &c);
-        snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks: %s", seed,
-                 faults_comms[c.comm].name, c.stage, c.ranks, c.fault);
+        snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks%s: %s", seed,
+                 faults_comms[c.comm].name, c.stage, c.ranks, c.large ? ", large messages" : "",
+                 c.fault);
         if (!can_use(faults_comms[c.comm].plugin)) {
             skip(what, WHY_NOT);
             continue;

@@ -67,7 +67,8 @@ void faults_draw(unsigned seed, struct faults_case *c)
     /* A kind meets another transport each time that its turn comes. */
     *c = (struct faults_case){.seed = seed,
                               .comm = (int)((seed + seed / FAULTS_KINDS) % FAULTS_COMMS),
-                              .kind = (int)(seed % FAULTS_KINDS)};
+                              .kind = (int)(seed % FAULTS_KINDS),
+                              .large = seed % 3 == 2};
     k = &faults_kinds[c->kind];
     draw(&state, 2); /* the first ones are near each other */
     c->ranks = 2 + (int)draw(&state, FAULTS_RANKS - 1);

@@ -7,6 +7,8 @@
 
 #define POLL_MS 2
 #define LEAVE_MS 10000 /* for a rank that was stopped and may go on */
+/* Elements: a part of it for each rank of the most is more than what a sum has buffers for. */
+#define TABLE (UINT64_C(1) << 20)
 
 /* A rank's own account, in memory that all share. */
 struct seat {
@@ -72,6 +74,7 @@ static void rank_main(int rank, const struct faults_case *c, const struct faults
                     .steps = FAULTS_STEPS,
                     .dtype = ZERO_BF16,
                     .width = 3000,
+                    .table = c->large ? TABLE : 0,
                     .settings = settings,
                     .n_settings = times->heartbeat ? 6 : 5,
                     .seed = 1,
@@ -148,11 +151,11 @@ struct reference {
 };
 
 /* Of a job without a fault. Stage and transport make no difference, so they do not count. */
-static const struct reference *reference_of(int ranks)
+static const struct reference *reference_of(int ranks, bool large)
 {
-    static struct reference all[FAULTS_RANKS + 1];
-    struct reference *ref = &all[ranks];
-    struct faults_case c = {.ranks = ranks, .stage = "3"};
+    static struct reference all[2][FAULTS_RANKS + 1];
+    struct reference *ref = &all[large][ranks];
+    struct faults_case c = {.ranks = ranks, .large = large, .stage = "3"};
     const struct faults_times times = {60, NULL};
 
     if (ref->known)
@@ -238,7 +241,7 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
                 struct faults_verdict *v)
 {
     const struct faults_kind *k = &faults_kinds[c->kind];
-    const struct reference *ref = reference_of(c->ranks);
+    const struct reference *ref = reference_of(c->ranks, c->large);
     const int limit_ms = k->limit_ms ? k->limit_ms : times->timeout_s * 1000 + 1000;
     int64_t begin = now_ms(), since, end;
     const struct seat *other = NULL;

@@ -8,8 +8,8 @@
 /* What a seed means, as it stands in its line. */
 static void describe(const struct faults_case *c, char text[FAULTS_TEXT])
 {
-    snprintf(text, FAULTS_TEXT, "%s %s stage %s, %d ranks: ", faults_comms[c->comm].name, c->fault,
-             c->stage, c->ranks);
+    snprintf(text, FAULTS_TEXT, "%s %s stage %s, %d ranks%s: ", faults_comms[c->comm].name,
+             c->fault, c->stage, c->ranks, c->large ? ", large messages" : "");
 }
 
 void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v)
@@ -47,7 +47,7 @@ bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v
 }
 
 struct row {
-    unsigned n, detected, named, hung, wrong, late, missed, n_ms;
+    unsigned n, large, detected, named, hung, wrong, late, missed, n_ms;
     int *ms;
 };
 
@@ -62,9 +62,10 @@ static int quantile(const struct row *r, unsigned percent)
     return r->n_ms ? r->ms[(r->n_ms * percent + 99) / 100 - 1] : 0;
 }
 
-static void row_add(struct row *r, const struct faults_verdict *v)
+static void row_add(struct row *r, const struct faults_case *c, const struct faults_verdict *v)
 {
     r->n++;
+    r->large += c->large;
     r->detected += v->detected;
     r->named += v->named;
     r->hung += v->hung;
@@ -79,9 +80,9 @@ static void row_print(FILE *f, const char *comm, const char *action, const char 
                       struct row *r)
 {
     qsort(r->ms, r->n_ms, sizeof *r->ms, compare);
-    fprintf(f, "| %s | %s | %s | %u | %u | %u | %u | %u | %u | %d | %d | %d |\n", comm, action,
-            phase, r->n, r->detected, r->named, r->hung, r->wrong, r->late, quantile(r, 50),
-            quantile(r, 99), quantile(r, 100));
+    fprintf(f, "| %s | %s | %s | %u | %u | %u | %u | %u | %u | %u | %d | %d | %d |\n", comm,
+            action, phase, r->n, r->large, r->detected, r->named, r->hung, r->wrong, r->late,
+            quantile(r, 50), quantile(r, 99), quantile(r, 100));
     if (r->missed)
         fprintf(f, "| | | did not happen | %u |\n", r->missed);
 }
@@ -98,7 +99,7 @@ static void row_of(FILE *f, const struct faults_verdict *all, const bool *known,
         const struct faults_kind *k = &faults_kinds[c.kind];
         if (known[s] && (comm < 0 || c.comm == comm) &&
             (!action || (strcmp(k->action, action) == 0 && (int)k->phase == phase)))
-            row_add(&r, &all[s]);
+            row_add(&r, &c, &all[s]);
     }
     if (r.n)
         row_print(f, comm < 0 ? "all" : faults_comms[comm].name, action ? action : "all",
@@ -116,7 +117,7 @@ int faults_kill_ms(const struct faults_verdict *all, const bool *known, unsigned
         faults_draw(s, &c);
         const struct faults_kind *k = &faults_kinds[c.kind];
         if (known[s] && strcmp(k->action, "kill") == 0 && k->phase != FAULTS_SHUTDOWN)
-            row_add(&r, &all[s]);
+            row_add(&r, &c, &all[s]);
     }
     qsort(r.ms, r.n_ms, sizeof *r.ms, compare);
     int ms = quantile(&r, percent);
@@ -128,9 +129,9 @@ void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *k
 {
     static const char *const actions[] = {"kill", "stop", "skip", "size", "dtype", "order"};
 
-    fprintf(f, "| transport | fault | at | count | detected | named | hung | wrong numbers | late |"
+    fprintf(f, "| transport | fault | at | count | large messages | detected | named | hung | wrong numbers | late |"
                " p50 ms | p99 ms | max ms |\n"
-               "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+               "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (int comm = 0; comm < FAULTS_COMMS; comm++)
         for (unsigned a = 0; a < sizeof actions / sizeof *actions; a++)
             for (int phase = 0; phase < FAULTS_PHASES; phase++)

@@ -20,8 +20,8 @@ struct work {
     struct rank *r;
     uint64_t input;  /* first layer: seed of its input, else 0 */
     int spoil, loss; /* a gradient that is not finite; last layer */
-    const void *w, *b;
-    void *dw, *db;
+    const void *w, *b, *table;
+    void *dw, *db, *dtable;
     float beta, scale, *x, *y, *skip; /* skip: where y goes too */
     float *keep;                      /* where x goes too */
 };
@@ -36,6 +36,7 @@ struct rank {
     struct zero_runtime *rt;
     void *stream;
     uint32_t units[MAX_LAYERS], w[MAX_LAYERS], b[MAX_LAYERS], x[MAX_LAYERS + 2];
+    uint32_t tables[MAX_LAYERS];
     uint32_t kept[MAX_LAYERS]; /* activations: each layer's input */
     uint64_t n;
     int step, micro, accum;
@@ -107,6 +108,11 @@ static int left_out(const struct rank *r, int layer)
     return skips && r->step == 1 && layer == 1;
 }
 
+static int has_table(const struct rank *r, int u)
+{
+    return r->t->table && u % 2 == 1;
+}
+
 static void pretend(const struct rank *r)
 {
     struct timespec t = {r->t->compute_ms / 1000, r->t->compute_ms % 1000 * 1000000L};
@@ -125,6 +131,8 @@ static void layer_forward(void *arg)
         k->x[i] = noise(k->input - 1, i);
     for (uint64_t i = 0; i < r->n; i++)
         k->y[i] = get(k->w, i, r->t->dtype) * k->x[i] + get(k->b, i, r->t->dtype);
+    for (uint64_t i = 0; k->table && i < r->t->table; i++)
+        k->y[i % r->n] += get(k->table, i, r->t->dtype);
     if (k->keep)
         memcpy(k->keep, k->x, r->n * sizeof *k->x);
     if (k->skip)
@@ -143,6 +151,8 @@ static void layer_backward(void *arg)
         r->out.loss += d * d;
         dx[i] = 2 * d * k->scale / (float)r->n;
     }
+    for (uint64_t i = 0; k->dtable && i < r->t->table; i++)
+        put(k->dtable, i, r->t->dtype, k->beta, dx[i % r->n]);
     for (uint64_t i = 0; i < r->n; i++) {
         float g = k->spoil && i == 5 ? NAN : dx[i] * k->x[i];
         put(k->dw, i, r->t->dtype, k->beta, g);
@@ -177,6 +187,8 @@ static struct work *work_new(struct rank *r, int k, int u)
                        .b = reach(r, zero_param(r->rt, r->b[u])),
                        .x = reach(r, zero_buffer(r->rt, r->x[k])),
                        .y = reach(r, zero_buffer(r->rt, r->x[k + 1]))};
+    if (has_table(r, u))
+        w->table = reach(r, zero_param(r->rt, r->tables[u]));
     return w;
 }
 
@@ -228,6 +240,8 @@ static int use_backward(struct rank *r, int k, float scale)
     struct work *w = work_new(r, k, u);
     w->dw = reach(r, zero_grad(r->rt, r->w[u], &w->beta));
     w->db = reach(r, zero_grad(r->rt, r->b[u], &w->beta));
+    if (has_table(r, u))
+        w->dtable = reach(r, zero_grad(r->rt, r->tables[u], &w->beta));
     w->spoil = (r->t->flags & TOY_NAN) && r->step == 2 && r->rank == 1 && u == 1;
     w->loss = k == last_layer(r) - 1;
     w->scale = scale;
@@ -302,7 +316,15 @@ static int params_add(struct rank *r, int u)
     if ((r->t->flags & TOY_PERSISTENT) && u % 2 == 0)
         d.flags |= ZERO_PARAM_PERSISTENT;
     snprintf(name, sizeof name, "layer%d.b", u);
-    return zero_param_add(r->rt, r->units[u], &d, &r->b[u]);
+    TRY(zero_param_add(r->rt, r->units[u], &d, &r->b[u]));
+    if (!has_table(r, u))
+        return 0;
+    d.dims[0] = r->t->table;
+    d.init.b = 0.002f; /* each of y is a sum of many */
+    d.init.seed += 1000;
+    d.flags = 0;
+    snprintf(name, sizeof name, "layer%d.table", u);
+    return zero_param_add(r->rt, r->units[u], &d, &r->tables[u]);
 }
 
 static int model_add(struct rank *r)

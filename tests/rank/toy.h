@@ -33,6 +33,7 @@ struct toy {
     int ranks, layers, steps;
     uint32_t dtype, flags;
     uint64_t width; /* elements of the first layer's vectors; others differ a little */
+    uint64_t table; /* of a further parameter of every second unit, for large messages; 0: none */
     const struct zero_setting *settings;
     uint32_t n_settings;
     uint32_t n_other; /* of these, the last, which rank 0 does without */
