@@ -2,6 +2,8 @@
 /* The kinds of faults, and which one a seed means. */
 #include "faults.h"
 
+#include <string.h>
+
 #define KILL_MS 1000
 #define STOP_MS 5000
 #define SKIP_MS 0
@@ -63,6 +65,7 @@ void faults_draw(unsigned seed, struct faults_case *c)
 {
     uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     const struct faults_kind *k;
+    uint32_t most;
 
     /* A kind meets another transport each time that its turn comes. */
     *c = (struct faults_case){.seed = seed,
@@ -74,6 +77,9 @@ void faults_draw(unsigned seed, struct faults_case *c)
     c->ranks = 2 + (int)draw(&state, FAULTS_RANKS - 1);
     c->victim = (int)draw(&state, (uint32_t)c->ranks);
     c->stage[0] = k->stages[draw(&state, length(k->stages))];
+    most = k->most;
+    if (c->large && strcmp(k->where, "at=progress") == 0)
+        most *= 3; /* the first large message comes after the first calls, and is there for more */
     snprintf(c->fault, sizeof c->fault, "%s:rank=%d:%s:n=%u", k->action, c->victim, k->where,
-             1 + draw(&state, k->most));
+             1 + draw(&state, most));
 }
