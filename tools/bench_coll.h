@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "bench_args.h"
+#include "bench_bare.h"
 #include "bench_board.h"
 #include "bench_comm.h"
 #include "bench_stats.h"
@@ -22,6 +23,7 @@ enum coll_op {
     COLL_BARRIER,
     COLL_MAP,
     COLL_PING_PONG, /* broadcasts from rank 0 and back, half of the time of both */
+    COLL_EXCHANGE,  /* all_gather in place beside a bare exchange; a case of it is an all_gather */
     N_COLL_OPS
 };
 
@@ -45,6 +47,12 @@ struct coll_case {
     struct bench_comm *b;
     const struct coll_options *o;
     enum coll_op op;
+    const char *name;
+    bool in_place;
+    /* Beside it: has_bare is the same on all ranks, bare is rank 0's; why there is none, if so. */
+    bool is_beside, has_bare;
+    struct bench_bare *bare;
+    char *bare_why;
     uint64_t wanted;       /* bytes of the full message as the user wrote them, */
     uint64_t bytes, count; /* and as they are; elements as in struct zero_coll */
     unsigned batch;        /* operations of one repetition, */
@@ -99,6 +107,8 @@ unsigned coll_n_ways(const struct coll_case *c);
 /* A repetition: all ranks start together. */
 int coll_sample(struct coll_case *c, struct coll_moment *m);
 int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
+/* The bare exchange of as many bytes, as if rank 0 had done it; without one m is 0. */
+int coll_sample_bare(struct coll_case *c, struct coll_moment *m);
 
 /* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
 int coll_check(struct coll_case *c, bool *ok);

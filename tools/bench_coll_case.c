@@ -17,7 +17,8 @@
 const char *coll_name(enum coll_op op)
 {
     static const char *const names[N_COLL_OPS] = {
-        "all_gather", "reduce_scatter", "all_reduce", "broadcast", "barrier", "map", "ping_pong"};
+        "all_gather", "reduce_scatter", "all_reduce", "broadcast",
+        "barrier",    "map",            "ping_pong",  "exchange"};
     return names[op];
 }
 
@@ -113,6 +114,10 @@ int coll_case_open(struct coll_case *c)
 {
     uint64_t all = elements(c->o, c->wanted);
 
+    c->name = coll_name(c->op);
+    c->is_beside = c->op == COLL_EXCHANGE;
+    c->in_place = c->o->in_place || c->is_beside;
+    c->op = c->is_beside ? COLL_ALL_GATHER : c->op;
     c->bytes = coll_bytes(c->o, c->op, c->wanted);
     c->count = c->op == COLL_ALL_GATHER || c->op == COLL_REDUCE_SCATTER
                    ? all / (uint64_t)c->o->ranks
@@ -146,7 +151,7 @@ static void gather_fill(const struct coll_case *c, uint64_t slot, struct zero_co
     uint64_t shard = c->bytes / (uint64_t)c->o->ranks, own = shard * (uint64_t)c->b->rank;
 
     x->kind = ZERO_ALL_GATHER;
-    x->src = slice(c, c->o->in_place ? slot + c->half + own : slot, shard);
+    x->src = slice(c, c->in_place ? slot + c->half + own : slot, shard);
     x->dst = slice(c, slot + c->half, c->bytes);
 }
 
@@ -159,7 +164,7 @@ static void reduce_fill(const struct coll_case *c, uint64_t slot, struct zero_co
     x->scale = 1.0f / (float)c->o->ranks; /* averages stay in range when done in place for ever */
     x->src = slice(c, slot, c->bytes);
     x->dst =
-        slice(c, c->o->in_place ? slot + (all ? 0 : own) : slot + c->half, all ? c->bytes : shard);
+        slice(c, c->in_place ? slot + (all ? 0 : own) : slot + c->half, all ? c->bytes : shard);
 }
 
 static int broadcast_run(struct coll_case *c, uint64_t slot, int root)
@@ -183,7 +188,7 @@ int coll_case_run(struct coll_case *c)
     struct zero_coll x = {.count = c->count,
                           .src_dtype = c->o->dtype,
                           .dst_dtype = c->o->dtype,
-                          .flags = c->o->in_place ? ZERO_COLL_INPLACE : 0,
+                          .flags = c->in_place ? ZERO_COLL_INPLACE : 0,
                           .scale = 1};
     uint64_t slot = next_slot(c);
     int err;
@@ -213,7 +218,7 @@ char *coll_source(const struct coll_case *c)
 
     if (c->op == COLL_MAP)
         return c->map_region.base;
-    if (c->op == COLL_ALL_GATHER && c->o->in_place)
+    if (c->op == COLL_ALL_GATHER && c->in_place)
         return c->region->base + c->half + shard * (uint64_t)c->b->rank;
     return c->region->base;
 }
@@ -229,9 +234,9 @@ char *coll_result(const struct coll_case *c)
 {
     uint64_t shard = c->bytes / (uint64_t)c->o->ranks;
 
-    if (c->op == COLL_REDUCE_SCATTER && c->o->in_place)
+    if (c->op == COLL_REDUCE_SCATTER && c->in_place)
         return c->region->base + shard * (uint64_t)c->b->rank;
-    if (c->op == COLL_ALL_REDUCE && c->o->in_place)
+    if (c->op == COLL_ALL_REDUCE && c->in_place)
         return c->region->base;
     return c->region->base + c->half;
 }
@@ -260,7 +265,7 @@ static int limit_run(struct coll_case *c, enum bench_way way)
         return err;
     switch (c->op) {
     case COLL_ALL_GATHER:
-        bench_loop_copy(to, from, c->o->in_place ? others : c->bytes, way);
+        bench_loop_copy(to, from, c->in_place ? others : c->bytes, way);
         break;
     case COLL_ALL_REDUCE:
         bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, way);
@@ -328,4 +333,19 @@ int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_momen
         err = limit_run(c, way);
     m->end = zero__now_ns();
     return err;
+}
+
+/* The ranks wait for it on the control channel, asleep, so that it has their processors. */
+int coll_sample_bare(struct coll_case *c, struct coll_moment *m)
+{
+    char mine = 0, all[2];
+    double seconds = 0;
+    int err = bench_comm_gather(c->b, &mine, sizeof mine, all);
+
+    if (!err && c->bare && !*c->bare_why &&
+        bench_bare_run(c->bare, c->bytes / 2, c->batch, c->warm ? 1 : 0, c->b->timeout_ns, &seconds,
+                       c->bare_why))
+        seconds = 0;
+    *m = (struct coll_moment){0, (int64_t)(seconds * 1e9)};
+    return err ? err : bench_comm_gather(c->b, &mine, sizeof mine, all);
 }

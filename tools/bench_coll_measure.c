@@ -10,16 +10,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "bench_record.h"
 
-enum { OP, LIMIT, N_SERIES = LIMIT + N_BENCH_WAYS }; /* the limit in each way */
+/* The limit in each way; the bare exchange. */
+enum { OP, LIMIT, BARE = LIMIT + N_BENCH_WAYS, N_SERIES };
 
 struct measure {
     struct coll_moment *own[N_SERIES], *all;
-    double *seconds;
-    struct bench_stats stats[N_SERIES];
+    double *seconds, *ratios; /* of a series; of the bare exchange to the operation */
+    struct bench_stats stats[N_SERIES], ratio;
     uint64_t wire; /* bytes that this rank sent in one operation */
 };
 
@@ -29,6 +31,7 @@ static void measure_free(struct measure *m)
         free(m->own[s]);
     free(m->all);
     free(m->seconds);
+    free(m->ratios);
 }
 
 static int measure_alloc(struct measure *m, const struct coll_options *o)
@@ -40,7 +43,8 @@ static int measure_alloc(struct measure *m, const struct coll_options *o)
         none |= !(m->own[s] = calloc(o->reps, sizeof *m->own[s]));
     m->all = calloc((size_t)o->reps * (size_t)o->ranks, sizeof *m->all);
     m->seconds = calloc(o->reps, sizeof *m->seconds);
-    return none || !m->all || !m->seconds
+    m->ratios = calloc(o->reps, sizeof *m->ratios);
+    return none || !m->all || !m->seconds || !m->ratios
                ? zero__fail(-ENOMEM, "no memory for %u repetitions", o->reps)
                : 0;
 }
@@ -73,12 +77,18 @@ static int series_end(struct coll_case *c, struct measure *m, unsigned s)
         return err;
     for (unsigned i = 0; i < c->o->reps; i++)
         m->seconds[i] = duration(c, m->all, i);
+    for (unsigned i = 0; i < c->o->reps && s == BARE; i++)
+        m->ratios[i] = m->ratios[i] > 0 ? m->seconds[i] / m->ratios[i] : 0;
+    for (unsigned i = 0; i < c->o->reps && s == OP; i++)
+        m->ratios[i] = m->seconds[i];
     m->stats[s] = bench_stats_of(m->seconds, c->o->reps);
     return 0;
 }
 
 static int sample(struct coll_case *c, unsigned series, struct coll_moment *m)
 {
+    if (series == BARE)
+        return coll_sample_bare(c, m);
     return series == OP ? coll_sample(c, m)
                         : coll_sample_limit(c, (enum bench_way)(series - LIMIT), m);
 }
@@ -87,7 +97,7 @@ static int repeat(struct coll_case *c, struct measure *m)
 {
     struct coll_moment warm;
     uint64_t before = 0, after = 0;
-    unsigned n = LIMIT + coll_n_ways(c);
+    unsigned ways = LIMIT + coll_n_ways(c), n = ways + (c->has_bare ? 1 : 0);
     int err = 0;
 
     for (unsigned k = 0; !err && k < c->o->warmup + c->o->reps; k++) {
@@ -96,15 +106,18 @@ static int repeat(struct coll_case *c, struct measure *m)
         err = c->b->ops.wire_bytes(c->b->comm, &before);
         /* What comes first changes, since each leaves other caches behind for the next one. */
         for (unsigned j = 0; !err && j < n; j++) {
-            unsigned s = (k + j) % n;
+            unsigned s = (k + j) % n < ways ? (k + j) % n : BARE;
             err = sample(c, s, timed ? &m->own[s][i] : &warm);
         }
         if (!err)
             err = c->b->ops.wire_bytes(c->b->comm, &after);
     }
     m->wire = (after - before) / (c->batch + (c->warm ? 1 : 0));
-    for (unsigned s = 0; !err && s < n; s++)
+    for (unsigned s = 0; !err && s < ways; s++)
         err = series_end(c, m, s);
+    if (!err && c->has_bare)
+        err = series_end(c, m, BARE);
+    m->ratio = bench_stats_of(m->ratios, c->o->reps);
     return err;
 }
 
@@ -124,19 +137,29 @@ static double bus_factor(const struct coll_case *c)
     }
 }
 
+static bool has_exchange(const struct coll_options *o)
+{
+    bool has = false;
+
+    for (unsigned k = 0; k < o->n_ops; k++)
+        has |= o->ops[k] == COLL_EXCHANGE;
+    return has;
+}
+
 void coll_head(const struct coll_options *o)
 {
     if (o->json)
         return;
+    bool in_place = o->in_place || has_exchange(o);
     printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
            o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
-           bench_dtype_name(o->dtype), o->in_place ? "in place" : "out of place",
+           bench_dtype_name(o->dtype), in_place ? "in place" : "out of place",
            o->cold    ? "cold"
            : o->fresh ? "fresh"
                       : "the same",
            o->reps);
-    printf("%-14s %12s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "bytes", "us", "spread",
-           "GB/s", "bus GB/s", "limit", "of limit", "check");
+    printf("%-14s %12s %12s %7s %9s %9s %9s %9s%s  %s\n", "operation", "bytes", "us", "spread",
+           "GB/s", "bus GB/s", "limit", "of limit", has_exchange(o) ? "   of bare" : "", "check");
 }
 
 static void cell(double x, const char *format)
@@ -147,7 +170,8 @@ static void cell(double x, const char *format)
         printf(" %9s", "-");
 }
 
-static void row(const struct bench_record *r)
+/* `bare`: percents of the bare exchange, 0: none; < 0: the table has no such column. */
+static void row(const struct bench_record *r, double bare)
 {
     printf("%-14s %12" PRIu64 " %12.2f %6.1f%%", r->op, r->bytes, r->time.median * 1e6,
            r->time.spread * 100);
@@ -155,8 +179,39 @@ static void row(const struct bench_record *r)
     cell(r->bus_GBps, " %9.2f");
     cell(r->limit_GBps, " %9.2f");
     cell(bench_record_percent(r), " %8.1f%%");
+    if (bare >= 0)
+        cell(bare, " %8.1f%%");
     printf("  %s\n", r->check);
     fflush(stdout);
+}
+
+/* What is beside the operation, or why nothing is. */
+static void report_bare(const struct coll_case *c, const struct measure *m)
+{
+    char name[4200];
+    bool bare = c->has_bare && !*c->bare_why;
+
+    snprintf(name, sizeof name, "%s, bare", c->o->comm);
+    struct bench_record r = {.bench = c->o->bench,
+                             .op = c->name,
+                             .comm = name,
+                             .ranks = c->o->ranks,
+                             .bytes = c->bytes,
+                             .missing = bare ? NULL : c->bare_why,
+                             .time = m->stats[BARE],
+                             .n = c->o->reps,
+                             .check = "ok"}; /* by itself: it ends if something is wrong */
+    if (bare)
+        r.bandwidth_GBps = (double)c->bytes / r.time.median * 1e-9;
+    r.bus_GBps = r.bandwidth_GBps * bus_factor(c);
+    if (c->o->json)
+        bench_record_json(&r);
+    else if (!bare)
+        printf("%-14s %12" PRIu64 "  %s\n", "bare exchange", c->bytes, c->bare_why);
+    else {
+        r.op = "bare exchange";
+        row(&r, 0);
+    }
 }
 
 static void report(const struct coll_case *c, const struct measure *m, bool ok)
@@ -164,6 +219,8 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
     unsigned n_ways = coll_n_ways(c), way = 0;
     bool rounded = c->op != COLL_BARRIER && c->bytes != c->wanted;
     double bytes = c->op == COLL_MAP ? 0 : (double)c->bytes;
+    bool bare = c->has_bare && !*c->bare_why;
+    double ratio = bare ? m->stats[BARE].median / m->stats[OP].median : -1;
 
     for (unsigned w = 1; w < n_ways; w++)
         if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
@@ -175,13 +232,18 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"batch", c->batch, NULL},
         {"limit_spread", n_ways ? best->spread : -1, NULL},
         {"limit_loop", -1, n_ways > 1 ? bench_way_name((enum bench_way)way) : NULL},
-        {"in_place", c->o->in_place, NULL},
+        {"in_place", c->in_place, NULL},
         {"cold", c->o->cold, NULL},
         {"fresh", c->o->fresh, NULL},
         {"cores", c->o->cores, NULL},
+        {"bare_s", bare ? m->stats[BARE].median : -1, NULL},
+        {"bare_spread", bare ? m->stats[BARE].spread : -1, NULL},
+        {"ratio_to_bare", ratio, NULL},
+        {"ratio_low", bare ? m->ratio.p10 : -1, NULL},
+        {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
     };
     struct bench_record r = {.bench = c->o->bench,
-                             .op = coll_name(c->op),
+                             .op = c->name,
                              .comm = c->o->comm,
                              .ranks = c->o->ranks,
                              .bytes = c->bytes,
@@ -197,10 +259,12 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
                              .fields = fields,
                              .n_fields = sizeof fields / sizeof *fields};
     r.bus_GBps = r.bandwidth_GBps * bus_factor(c);
+    if (c->is_beside)
+        report_bare(c, m);
     if (c->o->json)
         bench_record_json(&r);
     else
-        row(&r);
+        row(&r, !has_exchange(c->o) ? -1 : bare ? 100 * ratio : 0);
 }
 
 int coll_measure(struct coll_case *c, bool *ok)
@@ -219,6 +283,8 @@ int coll_measure(struct coll_case *c, bool *ok)
         err = coll_check(c, &good);
     if (!err && c->b->rank == 0)
         report(c, &m, good);
+    if (c->is_beside && strncmp(c->bare_why, "failed", 6) == 0) /* only rank 0 knows */
+        good = false;
     *ok &= good;
     measure_free(&m);
     return err;

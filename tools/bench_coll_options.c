@@ -9,22 +9,29 @@
 #include "bench_coll.h"
 #include "bench_ranks.h"
 
+static bool is_p2p(const struct coll_options *o)
+{
+    return o->bench[0] == 'p';
+}
+
 static bool ops_read(const char *text, struct coll_options *o)
 {
     unsigned seen = 0;
 
+    bool p2p = is_p2p(o);
+    unsigned first = p2p ? COLL_PING_PONG : 0, end = p2p ? N_COLL_OPS : COLL_PING_PONG;
+
     o->n_ops = 0;
     for (const char *at = text;;) {
         size_t len = strcspn(at, ",");
-        unsigned op = 0;
-        while (op < COLL_PING_PONG &&
-               (strncmp(at, coll_name(op), len) || strlen(coll_name(op)) != len))
+        unsigned op = first;
+        while (op < end && (strncmp(at, coll_name(op), len) || strlen(coll_name(op)) != len))
             op++;
-        if (op == COLL_PING_PONG || seen & 1u << op) {
-            fprintf(stderr,
-                    "zero bench coll: --op is \"%s\": a list of all_gather, reduce_scatter, "
-                    "all_reduce, broadcast, barrier and map is wanted, each once\n",
-                    text);
+        if (op == end || seen & 1u << op) {
+            fprintf(stderr, "zero %s: --op is \"%s\": a list of %s is wanted, each once\n", o->tool,
+                    text,
+                    p2p ? "exchange and ping_pong"
+                        : "all_gather, reduce_scatter, all_reduce, broadcast, barrier and map");
             return false;
         }
         seen |= 1u << op;
@@ -38,11 +45,11 @@ static bool ops_read(const char *text, struct coll_options *o)
 enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
 enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, NO_LIMIT, SPOIL, JSON };
 
-#define N_OF_COLL 4 /* the first ones: of p2p the ranks and the operation are given */
+#define N_OF_COLL 2 /* the first ones: of p2p the ranks are given, and the place */
 
 static const struct option longs[] = {
-    {"op", required_argument, NULL, OP},       {"ops", required_argument, NULL, OP},
     {"ranks", required_argument, NULL, 'n'},   {"in-place", no_argument, NULL, IN_PLACE},
+    {"op", required_argument, NULL, OP},       {"ops", required_argument, NULL, OP},
     {"bytes", required_argument, NULL, BYTES}, {"factor", required_argument, NULL, FACTOR},
     {"reps", required_argument, NULL, REPS},   {"warmup", required_argument, NULL, WARMUP},
     {"comm", required_argument, NULL, COMM},   {"dtype", required_argument, NULL, DTYPE},
@@ -107,7 +114,7 @@ static bool value(int c, const char *text, struct coll_options *o)
 
 static const struct option *longs_of(const struct coll_options *o)
 {
-    return o->ops[0] == COLL_PING_PONG ? longs + N_OF_COLL : longs;
+    return is_p2p(o) ? longs + N_OF_COLL : longs;
 }
 
 /* What changes nothing would stand in the records as if it did. */

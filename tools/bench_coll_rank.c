@@ -5,6 +5,7 @@
 #include "bench_coll.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -48,7 +49,9 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     }
     for (unsigned i = 0; i < o->n_ops; i++) {
         bool map = o->ops[i] == COLL_MAP;
-        unsigned kind = o->ops[i] == COLL_PING_PONG ? ZERO_BROADCAST : (unsigned)o->ops[i];
+        unsigned kind = o->ops[i] == COLL_PING_PONG  ? ZERO_BROADCAST
+                        : o->ops[i] == COLL_EXCHANGE ? ZERO_ALL_GATHER
+                                                     : (unsigned)o->ops[i];
         if (map ? caps.flags & ZERO_COMM_MAP : caps.kinds & 1u << kind)
             continue;
         fprintf(stderr, "zero bench %s: comm plugin %s has no %s: leave it out of --op\n", o->bench,
@@ -81,7 +84,48 @@ struct work {
     struct bench_region region;
     char *plain;
     struct bench_board *board;
+    struct bench_bare *bare; /* of rank 0 */
+    char bare_why[BENCH_BARE_WHY];
+    bool has_bare;
 };
+
+/* The processor that this rank is bound to, -1: none. */
+static int bound_to(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) != 1)
+        return -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            return cpu;
+    return -1;
+}
+
+/* Rank 0 starts the bare exchange, whose ranks run where these do; all hear whether it is there. */
+static int bare_open(struct bench_comm *b, const struct coll_options *o, struct work *w)
+{
+    int mine = bound_to(), cpus[2];
+    char text[32], there, all[2];
+    bool wanted = false;
+    int err;
+
+    for (unsigned k = 0; k < o->n_ops; k++)
+        wanted |= o->ops[k] == COLL_EXCHANGE;
+    if (!wanted)
+        return 0;
+    err = bench_comm_gather(b, &mine, sizeof mine, cpus);
+    if (!err && b->rank == 0) {
+        bool bound = cpus[0] >= 0 && cpus[1] >= 0;
+        snprintf(text, sizeof text, "%d,%d", cpus[0], cpus[1]);
+        w->bare = bench_bare_start(b, o->comm, bound ? text : NULL, w->bare_why);
+    }
+    there = w->bare != NULL;
+    if (!err)
+        err = bench_comm_gather(b, &there, sizeof there, all);
+    w->has_bare = !err && all[0];
+    return err;
+}
 
 static int measure_all(struct bench_comm *b, const struct coll_options *o, struct work *work,
                        bool *ok)
@@ -98,7 +142,10 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o, struc
                                   .wanted = o->sizes[i],
                                   .region = &work->region,
                                   .plain = work->plain,
-                                  .board = work->board};
+                                  .board = work->board,
+                                  .has_bare = o->ops[k] == COLL_EXCHANGE && work->has_bare,
+                                  .bare = work->bare,
+                                  .bare_why = work->bare_why};
             err = coll_case_open(&c);
             if (!err)
                 err = coll_measure(&c, ok);
@@ -134,10 +181,13 @@ int coll_rank(const struct coll_options *given)
         err = zero__fail(-EINVAL, "%d ranks were started, not %d", b.ranks, o.ranks);
     if (!err)
         err = work_open(&b, &o, &work);
+    if (!err)
+        err = bare_open(&b, &o, &work);
     if (!err && b.rank == 0)
         coll_head(&o);
     if (!err)
         err = measure_all(&b, &o, &work, &ok);
+    bench_bare_end(work.bare);
     int status = bench_comm_close(&b, err);
     bench_memory_free(work.plain, work.bytes.plain);
     bench_board_close(work.board);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zero bench p2p: a message from one rank to another and back, and what bare memory does. */
+/* zero bench p2p: two ranks, beside what their transport does by itself and what memory does. */
 #include "config.h"
 
 #include <stdio.h>
@@ -11,16 +11,28 @@ static void help(FILE *f)
 {
     fputs(
         "usage: zero bench p2p [OPTION]...\n"
-        "Sends messages from rank 0 to rank 1 and back with a comm plugin, as broadcasts between\n"
-        "two ranks, and shows half of the time: latency where they are small, bandwidth where\n"
-        "they are large.\n"
+        "Times two ranks of this machine that use a comm plugin.\n"
+        "\n"
+        "exchange: each rank sends half of the bytes to the other one and gets the other half, as\n"
+        "the plugin's all_gather in place; and in turn with it, in the same run, a bare exchange\n"
+        "of the same halves, with nothing but the calls of the library that the plugin stands on,\n"
+        "polling, from private buffers. The ratio says how much of the transport's own speed the\n"
+        "plugin keeps. ucx and ofi have a bare exchange, over the transport that their settings\n"
+        "(UCX_TLS, ZERO_OFI_PROVIDER ...) name; where its program was not built, its line says so.\n"
+        "shm stands on no library: there the limit takes its place.\n"
+        "\n"
+        "ping_pong: a message from rank 0 to rank 1 and back, as broadcasts, half of the time:\n"
+        "latency where it is small.\n"
         "\n"
         "  --comm NAME        plugin, by name or path (ZERO_COMM, else shm)\n"
-        "  --bytes LOW:HIGH   sizes of a message (8:16M); also a list: 8,4K,1M\n"
-        "  --factor F         from one size to the next (8)\n"
+        "  --op LIST          of exchange and ping_pong (both)\n"
+        "  --bytes LOW:HIGH   sizes (8,64,512,4K:64M): of ping_pong the message, of exchange what\n"
+        "                     each rank has in the end, as in zero bench coll; also a list: 1M,64M\n"
+        "  --factor F         from one size to the next (4)\n"
         "  --dtype TYPE       f32, bf16 or f16 (bf16)\n"
-        "  --cold             every message in other memory than the last one\n"
-        "  --fresh            a message is written before it is sent, which is not timed\n"
+        "  --cold             every message in other memory than the last one (of the plugin: the\n"
+        "                     bare exchange always uses the same buffers)\n"
+        "  --fresh            a message is written before it is sent, which is not timed (likewise)\n"
         "  --reps N           repetitions (21)\n"
         "  --warmup N         repetitions before those (3)\n"
         "  --no-bind          do not bind ranks to cores of their own\n"
@@ -29,13 +41,17 @@ static void help(FILE *f)
         "  --spoil            change a byte of every result, to see the check fail\n"
         "  --json             records, an object a line, instead of the table\n"
         "\n"
-        "The limit is what the two processes reach in the same run with nothing but memory that\n"
-        "both have mapped: a flag, a copy by the one that gets the message, the same back. The\n"
-        "copy is tried in several ways, see zero bench coll --help; the best one counts. Small\n"
-        "messages are sent many times in a repetition, up to 16 MiB. Spread is (90 % - 10 %\n"
-        "quantile) / median.\n"
+        "The limit is what the two processes reach in the same run with nothing but memory. Of\n"
+        "ping_pong: in memory that both have mapped a flag, a copy by the one that gets the\n"
+        "message, the same back. Of exchange: a flag that both raise, and a copy by each of them at\n"
+        "once, of the half that it gets. The copy is tried in several ways, see zero bench coll\n"
+        "--help; the best one counts. Small messages are sent many times in a repetition, up to\n"
+        "16 MiB. Figures are medians; spread is (90 % - 10 % quantile) / median. A record has\n"
+        "ratio_to_bare, of the medians, and ratio_low and ratio_high, quantiles of the single\n"
+        "repetitions.\n"
         "\n"
-        "Exit status: 0; 1 if a result is wrong or a rank failed; 2 for bad use.\n",
+        "Exit status: 0, also where there is no bare exchange; 1 if a result is wrong, or a rank or\n"
+        "the bare exchange failed; 2 for bad use.\n",
         f);
 }
 
@@ -44,10 +60,10 @@ int bench_p2p(int argc, char **argv)
     struct coll_options o = {.bench = "p2p",
                              .tool = "bench p2p",
                              .ranks = 2,
-                             .ops = {COLL_PING_PONG},
-                             .n_ops = 1,
-                             .bytes = "8:16M",
-                             .factor = 8,
+                             .ops = {COLL_EXCHANGE, COLL_PING_PONG},
+                             .n_ops = 2,
+                             .bytes = "8,64,512,4K:64M",
+                             .factor = 4,
                              .dtype = ZERO_BF16,
                              .reps = 21,
                              .warmup = 3,

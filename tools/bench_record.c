@@ -63,6 +63,12 @@ void bench_record_json(const struct bench_record *r)
         put_name("bytes");
         printf("%" PRIu64, r->bytes);
     }
+    if (r->missing) {
+        put_text("missing", r->missing);
+        puts("}");
+        fflush(stdout);
+        return;
+    }
     put_text("dtype", r->dtype);
     put_real("median_s", r->time.median);
     if (r->n != 1) /* one time has none */

@@ -24,8 +24,9 @@ struct bench_record {
     struct bench_stats time; /* seconds */
     unsigned n;              /* repetitions */
     double bandwidth_GBps, bus_GBps, limit_GBps, limit_s;
-    bool no_percent;   /* the limit is none: the data are too small */
-    const char *check; /* "ok", "failed", "off" */
+    bool no_percent;     /* the limit is none: the data are too small */
+    const char *check;   /* "ok", "failed", "off" */
+    const char *missing; /* why there are no figures: then the record has nothing else */
     const struct bench_field *fields;
     unsigned n_fields;
 };

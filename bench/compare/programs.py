@@ -263,12 +263,13 @@ def collectives(scale):
 TRANSPORTS = {  # variables of libzero and the bare exchange; Open MPI's components
     "ucx-shm": ({"ZERO_COMM": "ucx", "UCX_TLS": "posix,cma,self"}, "ucp_ring", "self,vader"),
     "ucx-tcp": ({"ZERO_COMM": "ucx", "UCX_TLS": "tcp,self"}, "ucp_ring", "self,tcp"),
-    "ofi-shm": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "shm", "RING_PROVIDER": "shm"},
+    "ofi-shm": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "shm"},
                 "ofi_ring", "self,vader"),
-    "ofi-tcp": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "tcp", "RING_PROVIDER": "tcp;ofi_rxm"},
+    "ofi-tcp": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "tcp"},
                 "ofi_ring", "self,tcp"),
 }
 GATHERS = ("all_gather", "reduce_scatter")
+RINGS = {"ucp_ring": "zero-exchange-ucx", "ofi_ring": "zero-exchange-ofi"}
 
 
 def zero_over(scale, env):
@@ -281,7 +282,7 @@ def zero_over(scale, env):
 
 def bare_ring(scale, env, program):
     """Each rank sends and receives half of a message that two ranks gather or reduce."""
-    command = [OUT / program, scale.samples, *(size // 2 for size in scale.sizes)]
+    command = [BUILD / RINGS[program], scale.samples, *(size // 2 for size in scale.sizes)]
     found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
     return {f"{op} {2 * r['bytes']}": checked(r) for r in found for op in GATHERS}
 

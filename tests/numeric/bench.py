@@ -158,15 +158,118 @@ def coll():
 
 def p2p():
     job = bench("p2p", "--bytes", "8,4K", "--reps", "3", "--json")
-    ok(job.status == 0 and [r["bytes"] for r in records(job)] == [8, 4096]
-       and all(good(r, bench="p2p", op="ping_pong", ranks=2) and typed(r, FIELDS)
-               for r in records(job)), "p2p: a record for each size", job.story())
-    job = bench("p2p", "--bytes", "8,64K", "--reps", "3", "--json", "--fresh", "--cold")
+    all_ = records(job)
+    ok(job.status == 0 and [(r["op"], r["comm"], r["bytes"]) for r in all_] ==
+       [("exchange", "shm, bare", 8), ("exchange", "shm", 8), ("exchange", "shm, bare", 4096),
+        ("exchange", "shm", 4096), ("ping_pong", "shm", 8), ("ping_pong", "shm", 4096)]
+       and all(good(r, bench="p2p", ranks=2) and typed(r, FIELDS)
+               for r in all_ if r["comm"] == "shm"), "p2p: records for each size", job.story())
+    ok(all(r["missing"].startswith("none: shm stands on no library") and "median_s" not in r
+           for r in all_ if r["comm"] == "shm, bare")
+       and all(r["in_place"] == 1 and "ratio_to_bare" not in r for r in all_
+               if r["op"] == "exchange" and r["comm"] == "shm"),
+       "p2p: shm has no bare exchange, and a record says so", job.story())
+    job = bench("p2p", "--bytes", "8,64K", "--reps", "3", "--json", "--fresh", "--cold", "--op",
+                "ping_pong")
     ok(job.status == 0 and all(good(r, fresh=1, cold=1) for r in records(job)),
        "p2p --fresh --cold", job.story())
     job = bench("p2p", "--bytes", "4K", "--reps", "2", "--spoil")
     ok(job.status == 1 and "failed" in job.out, "p2p: a wrong message is found", job.story())
     refused("a third rank", "-n is not an option", "p2p", "-n", "3")
+    refused("an operation of coll", '"barrier": a list of exchange and ping_pong', "p2p", "--op",
+            "barrier")
+    refused("an operation of p2p", '"exchange": a list of all_gather', "coll", "--op", "exchange")
+    for name in ("ucx", "ofi"):
+        bare(name)
+    bare_fakes()
+
+
+def bare(name):
+    """The library's own exchange, in turn with the plugin's."""
+    what = f"p2p: the bare exchange of {name}"
+    program = os.path.join(support.BUILD, f"zero-exchange-{name}")
+    if not os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so")):
+        support.skip(what, "the plugin was not built: its library is missing")
+        return
+    if "thread" in os.environ.get("SANITIZE_CFLAGS", ""):
+        support.skip(what, "its library is not for the thread sanitizer")
+        return
+    few = ["--comm", name, "--op", "exchange", "--bytes", "64K,1M", "--reps", "3", "--warmup", "1"]
+    job = bench("p2p", "--json", *few)
+    pairs = list(zip(records(job)[::2], records(job)[1::2]))
+    ok(job.status == 0 and len(records(job)) == 4
+       and all(good(b, op="exchange", comm=f"{name}, bare", bytes=size, repetitions=3)
+               and good(p, op="exchange", comm=name, bytes=size, in_place=1)
+               for (b, p), size in zip(pairs, (65536, 1 << 20))),
+       f"{what} and the plugin's, for each size", job.story())
+    ok(pairs and all(p["bare_s"] == b["median_s"] and p["ratio_low"] <= p["ratio_high"]
+                     and abs(p["ratio_to_bare"] * p["median_s"] / b["median_s"] - 1) < 1e-6
+                     for b, p in pairs), f"{what}: the ratio is that of the medians", job.story())
+    job = bench("p2p", *few)
+    ok(job.status == 0 and re.search(r"^bare exchange +65536 .* ok\nexchange +65536 .*%  ok$", job.out,
+                                     re.M) and "of bare" in job.out, f"{what}: a table", job.story())
+    job = support.Job([program, "3", "4096", "65536"], 0, None).end(60)
+    ok(job.status == 0 and [(r["op"], r["bytes"]) for r in records(job)] ==
+       [("exchange", 4096), ("exchange", 65536)], f"{what} alone", job.story())
+    for words in (["0", "4096"], ["3"], ["--serve", "0"], ["--serve", "0,9999"]):
+        job = support.Job([program, *words], 0, None).end(60)
+        ok(job.status == 2 and job.err.startswith("usage: "), f"{what}: {words} are refused",
+           job.story())
+
+
+FAKE = """#!/usr/bin/env python3
+import sys
+said = {said}
+print("ready", flush=True)
+for line in sys.stdin:
+    with open({log!r}, "a") as file:
+        file.write(line)
+    print(said.pop(0) if len(said) > 1 else said[0], flush=True)
+    if said[0] == "end":
+        break
+"""
+
+
+def bare_fakes():
+    """Programs that say what they are told to, beside a copy of zero; for `fault`, which has none."""
+    folder = support.path("beside")
+    os.mkdir(folder)
+    log, program = f"{folder}/log", f"{folder}/zero-exchange-fault"
+    shutil.copy(support.ZERO, f"{folder}/zero")
+    command = [f"{folder}/zero", "bench", "p2p", "--comm", "fault", "--op", "exchange", "--bytes",
+               "64K,1M", "--reps", "3", "--warmup", "1", "--json"]
+
+    def run(said):
+        if said:
+            with open(program, "w", encoding="ascii") as file:
+                file.write(FAKE.format(said=said, log=log))
+            os.chmod(program, 0o755)
+        return support.Job(command, 0, {"ZERO_FAULT_COMM": "shm"}).end(60)
+
+    job = run(None)
+    ok(job.status == 0 and [r.get("missing", "")[:42] for r in records(job)] ==
+       ["not built: no program zero-exchange-fault ", ""] * 2
+       and all(good(r) for r in records(job)[1::2]),
+       "p2p: a program that was not built is named, and no failure", job.story())
+    job = run(["0.0256"])
+    with open(log, encoding="ascii") as file:
+        asked = file.read().split("\n")
+    ok(job.status == 0 and asked == ["32768 256 1"] * 4 + ["524288 16 1"] * 4 + [""],
+       "p2p: each repetition asks for half of the bytes, as often as the plugin moves them", asked)
+    ok([r["median_s"] for r in records(job)[::2]] == [0.0001, 0.0016]
+       and all(r["bare_s"] == b["median_s"] and r["ratio_low"] <= r["ratio_to_bare"] * 1.0001
+               for b, r in zip(records(job)[::2], records(job)[1::2])),
+       "p2p: and takes the time that it is told", job.story())
+    for what, said, why in (
+            ("fails", ["error the data: it is wrong"], "failed: the data: it is wrong"),
+            ("fails later", ["0.01", "0.01", "error memory: none"], "failed: memory: none"),
+            ("ends", ["0.01", "end"], "failed: it "),
+            ("talks nonsense", ["fast"], 'failed: it answered "fast"')):
+        job = run(said)
+        found = records(job)
+        ok(job.status == 1 and len(found) == 4 and found[2].get("missing", "").startswith(why)
+           and all(good(r) for r in found[1::2]), f"p2p: a bare exchange that {what}: status 1",
+           job.story())
 
 
 def optimizer():

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two ranks that send to each other and receive from each other at once, from private buffers, with
+ * nothing but a transport's own calls: what a plugin over the same transport can reach at most. The
+ * including file has the transport: transport_open(), transport_exchange(), transport_close() and
+ * EXCHANGE_NAME.
+ *
+ *     PROGRAM SAMPLES BYTES...        one JSON object per size
+ *     PROGRAM --serve                 for `zero bench p2p`: see serve() below
+ *     PROGRAM --serve CPU0,CPU1
+ *
+ * The program forks; addresses pass through a pair of sockets. Each rank is bound to a processor of
+ * its own of those that the program may use; served, to those that are named, else to none.
+ */
+#ifndef ZERO_TOOLS_EXCHANGE_H
+#define ZERO_TOOLS_EXCHANGE_H
+
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ADDRESS_MOST 8192
+#define SAMPLES_MOST 1001
+#define BYTES_MOST (UINT64_C(1) << 32)
+#define PATIENCE 1000u /* polls, before others may have the processor */
+
+static void transport_open(int rank, int peer_fd);
+static void transport_exchange(const char *out, char *in, size_t bytes);
+static void transport_close(void);
+
+/* A rank of the exchange. */
+struct side {
+    int rank, fd; /* fd: to the other one */
+    size_t bytes; /* of the buffers */
+    char *out, *in;
+};
+
+static bool is_serving;
+static int answers = -1; /* served: what libraries print goes elsewhere */
+
+/* Whoever asked hears it as an answer. */
+static void fail(const char *what, const char *why)
+{
+    if (is_serving)
+        dprintf(answers, "error %s: %s\n", what, why);
+    else
+        fprintf(stderr, EXCHANGE_NAME ": %s: %s\n", what, why);
+    _exit(1);
+}
+
+static void say(int fd, const void *data, size_t bytes)
+{
+    if (send(fd, data, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
+        fail("the other rank", "it does not listen");
+}
+
+static void hear(int fd, void *data, size_t bytes)
+{
+    if (recv(fd, data, bytes, MSG_WAITALL) != (ssize_t)bytes)
+        fail("the other rank", "it has ended");
+}
+
+/* Each side's address to the other; returns the length of the peer's. */
+static size_t swap_addresses(int fd, const void *mine, size_t bytes, void *theirs)
+{
+    uint64_t n = bytes, m;
+
+    if (bytes > ADDRESS_MOST)
+        fail("the address", "it is too long");
+    say(fd, &n, sizeof n);
+    say(fd, mine, bytes);
+    hear(fd, &m, sizeof m);
+    if (m > ADDRESS_MOST)
+        fail("the address", "it is too long");
+    hear(fd, theirs, m);
+    return m;
+}
+
+static void meet(int fd)
+{
+    char byte = 0;
+
+    say(fd, &byte, 1);
+    hear(fd, &byte, 1);
+}
+
+/* In a poll that has found nothing so often. Ranks may share a processor with others. */
+static void give_way(unsigned turn)
+{
+    if (turn >= PATIENCE)
+        sched_yield();
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* To that processor; < 0: one of its own of those that there are. */
+static void bind_to(int rank, int wanted)
+{
+    cpu_set_t may, one;
+    int seen = 0;
+
+    if (sched_getaffinity(0, sizeof may, &may))
+        return;
+    CPU_ZERO(&one);
+    for (int cpu = 0; wanted < 0 && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &may) && seen++ == rank % CPU_COUNT(&may))
+            wanted = cpu;
+    CPU_SET(wanted, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
+static char *buffer(size_t bytes)
+{
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                   -1, 0);
+    if (p == MAP_FAILED)
+        fail("memory", "there is not enough");
+    return p;
+}
+
+/* Buffers of that size; what the other side sends into them is right. */
+static void side_resize(struct side *s, size_t bytes)
+{
+    if (s->bytes) {
+        munmap(s->out, s->bytes);
+        munmap(s->in, s->bytes);
+    }
+    s->bytes = bytes;
+    s->out = buffer(bytes);
+    s->in = buffer(bytes);
+    memset(s->out, 'a' + s->rank, bytes);
+    for (int i = 0; i < 3; i++)
+        transport_exchange(s->out, s->in, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (s->in[i] != 'a' + !s->rank)
+            fail("the data", "it is wrong");
+}
+
+/* n exchanges that begin on both sides at once; on rank 0 the seconds of the slower side. */
+static double side_sample(const struct side *s, unsigned n)
+{
+    double start, mine, theirs;
+
+    meet(s->fd);
+    start = seconds();
+    for (unsigned k = 0; k < n; k++)
+        transport_exchange(s->out, s->in, s->bytes);
+    mine = theirs = seconds() - start;
+    if (s->rank)
+        say(s->fd, &mine, sizeof mine);
+    else
+        hear(s->fd, &theirs, sizeof theirs);
+    return mine > theirs ? mine : theirs;
+}
+
+/* A sample is as many exchanges as take about a tenth of a second, at most 1,000. */
+static void measure(struct side *s, size_t bytes, int samples)
+{
+    double times[SAMPLES_MOST];
+    unsigned n;
+
+    side_resize(s, bytes);
+    n = (unsigned)(0.1 / (side_sample(s, 1) + 1e-7) + 1);
+    n = n > 1000 ? 1000 : n;
+    if (s->rank == 0)
+        say(s->fd, &n, sizeof n); /* both do the same number */
+    else
+        hear(s->fd, &n, sizeof n);
+    for (int i = 0; i < samples; i++)
+        times[i] = side_sample(s, n) / n;
+    qsort(times, (size_t)samples, sizeof *times, by_size);
+    if (s->rank == 0) {
+        printf("{\"op\": \"exchange\", \"comm\": \"" EXCHANGE_NAME
+               "\", \"bytes\": %zu, \"median_s\": %.9g, \"check\": \"ok\"}\n",
+               bytes, times[samples / 2]);
+        fflush(stdout);
+    }
+}
+
+/* What is asked of both ranks. */
+struct request {
+    uint64_t bytes;
+    unsigned n, warm; /* exchanges that are timed, and before those */
+};
+
+/*
+ * Rank 0 reads lines "BYTES N WARM", and answers each with the seconds of N exchanges, or with
+ * "error …" and ends, as it does when there are no more lines. Who waits for one sleeps.
+ */
+static bool request_read(const struct side *s, struct request *r)
+{
+    unsigned long long bytes;
+    char line[128];
+
+    *r = (struct request){0};
+    if (s->rank) {
+        hear(s->fd, r, sizeof *r);
+        return r->n > 0;
+    }
+    if (fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "%llu %u %u", &bytes, &r->n, &r->warm) != 3 || r->n < 1 || bytes < 1 ||
+            bytes > BYTES_MOST)
+            fail("a request", "BYTES N WARM are wanted");
+        r->bytes = bytes;
+    }
+    say(s->fd, r, sizeof *r);
+    return r->n > 0;
+}
+
+static void serve(struct side *s)
+{
+    struct request r;
+
+    if (s->rank == 0)
+        dprintf(answers, "ready\n");
+    while (request_read(s, &r)) {
+        if (r.bytes != s->bytes)
+            side_resize(s, r.bytes);
+        for (unsigned i = 0; i < r.warm; i++)
+            transport_exchange(s->out, s->in, s->bytes);
+        double taken = side_sample(s, r.n);
+        if (s->rank == 0)
+            dprintf(answers, "%.9g\n", taken);
+    }
+}
+
+static int usage(const char *name)
+{
+    fprintf(stderr, "usage: %s SAMPLES BYTES...\n       %s --serve [CPU0,CPU1]\n", name, name);
+    return 2;
+}
+
+static bool cpus_read(const char *text, int cpus[2])
+{
+    return sscanf(text, "%d,%d", &cpus[0], &cpus[1]) == 2 && cpus[0] >= 0 &&
+           cpus[0] < CPU_SETSIZE && cpus[1] >= 0 && cpus[1] < CPU_SETSIZE;
+}
+
+int main(int argc, char **argv)
+{
+    int fds[2], status = 0, cpus[2] = {-1, -1}, samples = argc > 1 ? atoi(argv[1]) : 0;
+    struct side s = {0};
+    pid_t child;
+
+    is_serving = argc > 1 && strcmp(argv[1], "--serve") == 0;
+    if (!is_serving && (argc < 3 || samples < 1 || samples > SAMPLES_MOST))
+        return usage(argv[0]);
+    if (is_serving && (argc > 3 || (argc == 3 && !cpus_read(argv[2], cpus))))
+        return usage(argv[0]);
+    if (is_serving) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        answers = dup(STDOUT_FILENO);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
+        fail("a pair of sockets", "there is none");
+    child = fork();
+    if (child < 0)
+        fail("fork", "no process");
+    s.rank = child == 0;
+    s.fd = fds[s.rank];
+    if (s.rank)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(fds[!s.rank]);
+    if (!is_serving || argc == 3)
+        bind_to(s.rank, cpus[s.rank]);
+    transport_open(s.rank, s.fd);
+    if (is_serving)
+        serve(&s);
+    for (int i = 2; i < argc && !is_serving; i++) {
+        unsigned long long bytes = strtoull(argv[i], NULL, 10);
+        if (bytes < 1 || bytes > BYTES_MOST)
+            fail(argv[i], "no size from 1 to 4 GiB");
+        measure(&s, bytes, samples);
+    }
+    meet(s.fd);
+    transport_close();
+    if (s.rank)
+        _exit(0);
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
+#endif
