@@ -41,7 +41,7 @@ static void plain_name(const char *comm, char *name, size_t room)
     snprintf(name, room, "%.*s", (int)strcspn(from, "."), from);
 }
 
-/* Beside `zero`, as in a build tree; where it was to be installed; where it is, moved as a whole. */
+/* Beside `zero`, as in a build tree; where it was to be installed; there in a tree that moved. */
 static bool find(const char *name, char *path, size_t room)
 {
     char own[4096];

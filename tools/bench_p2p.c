@@ -18,7 +18,7 @@ static void help(FILE *f)
         "of the same halves, with nothing but the calls of the library that the plugin stands on,\n"
         "polling, from private buffers. The ratio says how much of the transport's own speed the\n"
         "plugin keeps. ucx and ofi have a bare exchange, over the transport that their settings\n"
-        "(UCX_TLS, ZERO_OFI_PROVIDER ...) name; where its program was not built, its line says so.\n"
+        "(UCX_TLS, ZERO_OFI_PROVIDER ...) name; where it was not built, its line says so.\n"
         "shm stands on no library: there the limit takes its place.\n"
         "\n"
         "ping_pong: a message from rank 0 to rank 1 and back, as broadcasts, half of the time:\n"
@@ -27,12 +27,12 @@ static void help(FILE *f)
         "  --comm NAME        plugin, by name or path (ZERO_COMM, else shm)\n"
         "  --op LIST          of exchange and ping_pong (both)\n"
         "  --bytes LOW:HIGH   sizes (8,64,512,4K:64M): of ping_pong the message, of exchange what\n"
-        "                     each rank has in the end, as in zero bench coll; also a list: 1M,64M\n"
+        "                     each rank has in the end, as in zero bench coll; or a list: 1M,64M\n"
         "  --factor F         from one size to the next (4)\n"
         "  --dtype TYPE       f32, bf16 or f16 (bf16)\n"
         "  --cold             every message in other memory than the last one (of the plugin: the\n"
         "                     bare exchange always uses the same buffers)\n"
-        "  --fresh            a message is written before it is sent, which is not timed (likewise)\n"
+        "  --fresh            a message is written before it is sent, not timed (likewise)\n"
         "  --reps N           repetitions (21)\n"
         "  --warmup N         repetitions before those (3)\n"
         "  --no-bind          do not bind ranks to cores of their own\n"
@@ -43,15 +43,15 @@ static void help(FILE *f)
         "\n"
         "The limit is what the two processes reach in the same run with nothing but memory. Of\n"
         "ping_pong: in memory that both have mapped a flag, a copy by the one that gets the\n"
-        "message, the same back. Of exchange: a flag that both raise, and a copy by each of them at\n"
-        "once, of the half that it gets. The copy is tried in several ways, see zero bench coll\n"
+        "message, the same back. Of exchange: a flag that both raise, and a copy by both at once\n"
+        "of the half that each gets. The copy is tried in several ways, see zero bench coll\n"
         "--help; the best one counts. Small messages are sent many times in a repetition, up to\n"
         "16 MiB. Figures are medians; spread is (90 % - 10 % quantile) / median. A record has\n"
         "ratio_to_bare, of the medians, and ratio_low and ratio_high, quantiles of the single\n"
         "repetitions.\n"
         "\n"
-        "Exit status: 0, also where there is no bare exchange; 1 if a result is wrong, or a rank or\n"
-        "the bare exchange failed; 2 for bad use.\n",
+        "Exit status: 0, also without a bare exchange; 1 if a result is wrong, or a rank or the\n"
+        "bare exchange failed; 2 for bad use.\n",
         f);
 }
 

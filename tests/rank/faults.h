@@ -81,8 +81,8 @@ bool faults_good(const struct faults_verdict *v);
 void faults_print_line(FILE *f, const struct faults_case *c, const struct faults_verdict *v);
 bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v);
 /*
- * Per transport and kind of fault: how many, how many of them among large messages, how many detected
- * and named, and how fast.
+ * Per transport and kind of fault: how many, how many of them among large messages, how many
+ * detected and named, and how fast.
  */
 void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *known, unsigned n);
 

@@ -129,8 +129,8 @@ void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *k
 {
     static const char *const actions[] = {"kill", "stop", "skip", "size", "dtype", "order"};
 
-    fprintf(f, "| transport | fault | at | count | large messages | detected | named | hung | wrong numbers | late |"
-               " p50 ms | p99 ms | max ms |\n"
+    fprintf(f, "| transport | fault | at | count | large messages | detected | named | hung |"
+               " wrong numbers | late | p50 ms | p99 ms | max ms |\n"
                "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (int comm = 0; comm < FAULTS_COMMS; comm++)
         for (unsigned a = 0; a < sizeof actions / sizeof *actions; a++)

@@ -62,7 +62,60 @@ ok 'without a server there is an error' sh -c "
 ok 'RANK goes before PMIx' sh -c "
     PMIX_RANK=3 PMIX_NAMESPACE=gone RANK=0 WORLD_SIZE=1 '$probe' | grep -x 'ranks 0'"
 
+# A launcher that is killed when rank 0 has asked it, and rank 1 has not come. The ranks write to
+# files, as nobody reads what they say.
+wait_for() {
+    for _ in $(seq 300); do
+        eval "$1" && return
+        sleep 0.1
+    done
+    return 1
+}
+# ended FILE...: each ends with a line "status N".
+ended() {
+    for file in "$@"; do
+        grep -q '^status' "$file" 2>/dev/null || return 1
+    done
+}
+# started COMMAND: two ranks run it in a shell, their words go to $scratch/rank.R; sets $launcher.
+started() {
+    rm -f "$scratch"/rank.*
+    env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$mpirun" --oversubscribe -n 2 \
+        sh -c "trap '' HUP TERM; exec > '$scratch'/rank.\$PMIX_RANK 2>&1; $1; echo status \$?" \
+        > "$scratch/out" 2> "$scratch/err" &
+    launcher=$!
+}
+lost() {
+    kill -KILL "$launcher"
+    wait "$launcher" 2>/dev/null
+}
+both="'$scratch/rank.0' '$scratch/rank.1'"
+touch "$scratch/held"
+started "echo here; n=0; while [ \$PMIX_RANK = 1 ] && [ -e '$scratch/held' ] && [ \$n -lt 300 ]; do
+    sleep 0.1; n=\$((n + 1)); done; export ZERO_JOIN_TIMEOUT=5 ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=lo; '$probe'"
+wait_for "[ -s '$scratch/rank.0' ] && [ -s '$scratch/rank.1' ]"
+sleep 1
+lost
+rm "$scratch/held"
+ok 'the launcher is gone while ranks meet: both end' wait_for "ended $both"
+for rank in 0 1; do
+    ok "rank $rank names it" sh -c "grep -E 'PMIx: .*(mpirun|launcher)' '$scratch/rank.$rank' &&
+        grep -x 'status [1-9][0-9]*' '$scratch/rank.$rank' || { cat '$scratch'/rank.*; exit 1; }"
+done
+
+# Who has met needs it no more.
 if [ -x "$ZERO_TEST_BUILD/zero-gpt2" ]; then
+    for rendezvous in auto tcp; do
+        started "ZERO_RENDEZVOUS=$rendezvous '$ZERO_TEST_BUILD/zero-gpt2' --preset micro --batch 2 \
+            --steps 400 --data '$ZERO_TEST_TOP/LICENSE'"
+        wait_for "grep -qE '^step +[1-9][0-9]*/400' '$scratch/rank.0' 2>/dev/null"
+        ok "$rendezvous: there were steps to go" sh -c "! grep -E 'step +400/400' '$scratch/rank.0'"
+        lost
+        ok "$rendezvous: the launcher is gone between steps: the ranks go on to the end" \
+            wait_for "ended $both"
+        ok "$rendezvous: without an error" sh -c "grep -E 'step +400/400' '$scratch/rank.0' &&
+            [ \$(cat $both | grep -cx 'status 0') = 2 ] || { cat '$scratch'/rank.*; exit 1; }"
+    done
     mpi 2 "$ZERO_TEST_BUILD/zero-gpt2" --preset micro --batch 2 --steps 3 \
         --data "$ZERO_TEST_TOP/LICENSE"
     ok 'zero-gpt2 trains' sh -c "grep -E 'step +3/3' '$scratch/out' || { cat '$scratch'/*; exit 1; }"
