@@ -56,7 +56,7 @@ struct coll_case {
     uint64_t wanted;       /* bytes of the full message as the user wrote them, */
     uint64_t bytes, count; /* and as they are; elements as in struct zero_coll */
     unsigned batch;        /* operations of one repetition, */
-    bool warm;             /* after one that is not timed */
+    unsigned n_warm;       /* after so many that are not timed */
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
     unsigned n_slots, turn;

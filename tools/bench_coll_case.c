@@ -12,6 +12,7 @@
 #include "bench_loops.h"
 
 #define BATCH_BYTES (UINT64_C(16) << 20) /* small operations are timed many at a time */
+#define WARM 4u
 #define BATCH_MOST 256u
 
 const char *coll_name(enum coll_op op)
@@ -127,7 +128,9 @@ int coll_case_open(struct coll_case *c)
     c->batch = c->o->fresh ? 1 : BATCH_MOST; /* what is written is for one operation */
     if (!c->o->fresh && c->bytes > BATCH_BYTES / BATCH_MOST)
         c->batch = c->bytes < BATCH_BYTES ? (unsigned)(BATCH_BYTES / c->bytes) : 1;
-    c->warm = c->batch > 1 || (!c->o->fresh && c->bytes <= bench_cache_bytes());
+    c->n_warm = c->batch > 1                                           ? 1
+                : !c->o->fresh && c->bytes <= 2 * bench_cache_bytes() ? WARM
+                                                                       : 0;
     return c->op == COLL_MAP ? map_open(c) : 0;
 }
 
@@ -299,14 +302,24 @@ static void source_write(struct coll_case *c, char *slots)
 }
 
 /*
- * What came before, another loop perhaps, leaves other caches behind: where they matter, one round
- * is not timed.
+ * What came before, another loop perhaps, leaves other caches behind, and lines that are yet to be
+ * written: where they matter, some rounds are not timed. One is too few for messages of half of the
+ * last level, since it always follows the same loop.
  */
+static int warm_up(struct coll_case *c)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < c->n_warm && !err; i++)
+        err = coll_case_run(c);
+    return err;
+}
+
 int coll_sample(struct coll_case *c, struct coll_moment *m)
 {
     if (c->o->fresh && c->op != COLL_BARRIER)
         source_write(c, coll_source(c));
-    int err = c->warm ? coll_case_run(c) : 0;
+    int err = warm_up(c);
 
     if (!err)
         err = bench_comm_barrier(c->b);
@@ -324,8 +337,10 @@ int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_momen
                c->bytes);
     else if (c->o->fresh && c->op != COLL_BARRIER && c->op != COLL_MAP)
         source_write(c, c->plain);
-    int err = c->warm ? limit_run(c, way) : 0;
+    int err = 0;
 
+    for (unsigned i = 0; i < c->n_warm && !err; i++)
+        err = limit_run(c, way);
     if (!err)
         err = bench_comm_barrier(c->b);
     m->start = zero__now_ns();
@@ -343,7 +358,7 @@ int coll_sample_bare(struct coll_case *c, struct coll_moment *m)
     int err = bench_comm_gather(c->b, &mine, sizeof mine, all);
 
     if (!err && c->bare && !*c->bare_why &&
-        bench_bare_run(c->bare, c->bytes / 2, c->batch, c->warm ? 1 : 0, c->b->timeout_ns, &seconds,
+        bench_bare_run(c->bare, c->bytes / 2, c->batch, c->n_warm, c->b->timeout_ns, &seconds,
                        c->bare_why))
         seconds = 0;
     *m = (struct coll_moment){0, (int64_t)(seconds * 1e9)};

@@ -112,7 +112,7 @@ static int repeat(struct coll_case *c, struct measure *m)
         if (!err)
             err = c->b->ops.wire_bytes(c->b->comm, &after);
     }
-    m->wire = (after - before) / (c->batch + (c->warm ? 1 : 0));
+    m->wire = (after - before) / (c->batch + c->n_warm);
     for (unsigned s = 0; !err && s < ways; s++)
         err = series_end(c, m, s);
     if (!err && c->has_bare)
