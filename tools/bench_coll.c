@@ -48,9 +48,10 @@ static void help(FILE *f)
         "as there are ranks; all_reduce: that, then a copy of the other parts; barrier and map,\n"
         "a gather of memory that all ranks have mapped side by side: the flags alone. A loop\n"
         "takes one vector a turn or four, with ordinary or non-temporal stores, or is memcpy();\n"
-        "all take turns with the operation, another one first in each repetition, and the best\n"
-        "median counts. More than 100 % means that the operation found a better way than these\n"
-        "loops, or found its data in nearer caches: the machine's own limit is higher still.\n"
+        "all take turns with the operation, another one first each time, where caches matter by\n"
+        "five repetitions, and the best median counts. More than 100 % means that the operation\n"
+        "found a better way than these loops, or its data in nearer caches: the machine's own\n"
+        "limit is higher still.\n"
         "\n"
         "Exit status: 0; 1 if a result is wrong or a rank failed; 2 for bad use.\n",
         f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Repetitions of a case and of its limit in turn, so that both see the same machine; a repetition
- * took as long as it took the slowest rank.
+ * Repetitions of a case and of its limit in turn, so that both see the same machine; where caches
+ * matter, some of each in a row, since each leaves others behind. A repetition took as long as it
+ * took the slowest rank.
  */
 #include "config.h"
 
@@ -17,6 +18,7 @@
 
 /* The limit in each way; the bare exchange. */
 enum { OP, LIMIT, BARE = LIMIT + N_BENCH_WAYS, N_SERIES };
+#define BLOCK 5u /* repetitions of a series in a row */
 
 struct measure {
     struct coll_moment *own[N_SERIES], *all;
@@ -93,26 +95,41 @@ static int sample(struct coll_case *c, unsigned series, struct coll_moment *m)
                         : coll_sample_limit(c, (enum bench_way)(series - LIMIT), m);
 }
 
-static int repeat(struct coll_case *c, struct measure *m)
+/* Repetitions from `first` on of all series, `block` of each in a row. */
+static int turn(struct coll_case *c, struct measure *m, unsigned first, unsigned block, bool timed)
 {
-    struct coll_moment warm;
-    uint64_t before = 0, after = 0;
     unsigned ways = LIMIT + coll_n_ways(c), n = ways + (c->has_bare ? 1 : 0);
+    struct coll_moment warm;
     int err = 0;
 
-    for (unsigned k = 0; !err && k < c->o->warmup + c->o->reps; k++) {
-        bool timed = k >= c->o->warmup;
-        unsigned i = timed ? k - c->o->warmup : 0;
-        err = c->b->ops.wire_bytes(c->b->comm, &before);
-        /* What comes first changes, since each leaves other caches behind for the next one. */
-        for (unsigned j = 0; !err && j < n; j++) {
-            unsigned s = (k + j) % n < ways ? (k + j) % n : BARE;
+    /* What comes first changes. */
+    for (unsigned j = 0; !err && j < n; j++) {
+        unsigned at = (first / block + j) % n, s = at < ways ? at : BARE;
+        for (unsigned i = first; !err && i < first + block; i++)
             err = sample(c, s, timed ? &m->own[s][i] : &warm);
-        }
-        if (!err)
-            err = c->b->ops.wire_bytes(c->b->comm, &after);
     }
-    m->wire = (after - before) / (c->batch + c->n_warm);
+    return err;
+}
+
+static int repeat(struct coll_case *c, struct measure *m)
+{
+    uint64_t before = 0, after = 0;
+    unsigned ways = LIMIT + coll_n_ways(c), most = c->n_warm ? BLOCK : 1, reps = c->o->reps;
+    int err = 0;
+
+    for (unsigned k = 0; !err && k < c->o->warmup; k++)
+        err = turn(c, m, k, 1, false);
+    for (unsigned i = 0, block; !err && i < reps; i += block) {
+        block = reps - i < most ? reps - i : most;
+        err = turn(c, m, i, block, true);
+    }
+    if (!err)
+        err = c->b->ops.wire_bytes(c->b->comm, &before);
+    if (!err)
+        err = coll_case_run(c);
+    if (!err)
+        err = c->b->ops.wire_bytes(c->b->comm, &after);
+    m->wire = after - before;
     for (unsigned s = 0; !err && s < ways; s++)
         err = series_end(c, m, s);
     if (!err && c->has_bare)
