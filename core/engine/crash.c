@@ -133,9 +133,12 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
 {
     const struct flight *fl = &rt->flight;
     int64_t now_ns = zero__now_ns();
-    char host[128] = "?";
+    char host[128] = "?", own[sizeof rt->err_text];
 
     gethostname(host, sizeof host - 1);
+    pthread_mutex_lock(&rt->lock); /* another thread may be failing, after the job did */
+    memcpy(own, rt->err_text, sizeof own);
+    pthread_mutex_unlock(&rt->lock);
     fprintf(f,
             "{\"type\": \"crash\", \"job\": \"%016" PRIx64 "\", \"joined\": %s, \"rank\": %d, "
             "\"ranks\": %d, \"pid\": %ld, \"err\": %d, \"culprit\": %d, \"reporter\": %d",
@@ -148,8 +151,8 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     put_text(f, "host", host);
     put_text(f, "comm", rt->comm_name ? rt->comm_name : "");
     put_text(f, "op", e->op);
-    put_text(f, "cause", *e->cause ? e->cause : rt->err_text);
-    put_text(f, "own", rt->err_text);
+    put_text(f, "cause", *e->cause ? e->cause : own);
+    put_text(f, "own", own);
     fputs("}\n", f);
     pthread_mutex_lock(&rt->lock);
     put_lanes(f, rt, now_ns);

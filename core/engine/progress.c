@@ -254,10 +254,9 @@ static int turn(struct zero_runtime *rt, int *culprit)
         moved += n;
         again = n > 0;
         int more = again ? lanes_start_all(rt) : 0;
-        if (more < 0) {
-            started = more;
+        started = more < 0 ? more : started + more;
+        if (more < 0)
             break;
-        }
     }
     if (rt->streamed) {
         zero__streams_arm(rt);
