@@ -197,10 +197,12 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks)
 {
     uint64_t bytes;
 
-    if (__builtin_add_overflow(c->src.len, c->dst.len, &bytes) ||
-        __builtin_mul_overflow(bytes, (uint64_t)ranks, &bytes))
+    /* In place the smaller of the two is a part of the larger one. */
+    if (c->flags & ZERO_COLL_INPLACE)
+        bytes = c->src.len > c->dst.len ? c->src.len : c->dst.len;
+    else if (__builtin_add_overflow(c->src.len, c->dst.len, &bytes))
         return UINT64_MAX;
-    return bytes;
+    return __builtin_mul_overflow(bytes, (uint64_t)ranks, &bytes) ? UINT64_MAX : bytes;
 }
 
 int zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
