@@ -32,7 +32,8 @@ program runs it is counted how much of a processor others take, and what the mac
 away; a round in which that is more than a quarter of a processor is done again, once.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
-named, only those have to be complete, and the others are listed as not measured.
+named, only those have to be complete, and the others stay as bench/ has them, each with the commit
+at which it was measured, if that was on the same processor with the same versions of the peers.
 """
 
 
@@ -48,7 +49,8 @@ def arguments():
     p.add_argument("--again", action="store_true", help="from the start, also what is done")
     p.add_argument("--minutes", type=float, default=1e9,
                    help="begin no round after that time; the next run goes on")
-    p.add_argument("--publish", action="store_true", help="only copy the results to bench/")
+    p.add_argument("--publish", action="store_true",
+                   help="only copy the results, or those of the parts named, to bench/")
     return p.parse_args()
 
 
@@ -219,12 +221,10 @@ def chosen(parts, what):
     return [p for p in parts if {"all", p.kind, p.name} & set(what)]
 
 
-def write_results(parts, settings, options, scale):
+def write_results(parts, settings, options, scale, old=None):
     done = [(p, State(p, settings).data) for p in parts]
     done = [(p, data) for p, data in done if data["rounds"]]
-    there = {p.name for p, _ in done}
-    results = report.results(done, settings["transports"], options.rounds, scale,
-                             [p for p in programs.all_parts(scale) if p.name not in there])
+    results = report.results(done, options.rounds, scale, old)
     name = "RESULTS-quick" if options.quick else "RESULTS"
     (programs.OUT / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
     (programs.OUT / f"{name}.md").write_text(report.markdown(results))
@@ -236,6 +236,13 @@ def complete(part, settings, options):
     return len(state.data["rounds"]) >= options.rounds and not state.failures(part.programs[0].name)
 
 
+def published():
+    try:
+        return json.loads((programs.TOP / "bench/RESULTS.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
 def publish(parts, settings, options, scale):
     missing = [p.name for p in parts if not complete(p, settings, options)]
     sources = settings["transports"]["measured"]  # all of them
@@ -244,8 +251,7 @@ def publish(parts, settings, options, scale):
         sys.exit("bench/compare/run: not published: wanted are all parts, at full size, with 7 "
                  "rounds in which libzero did not fail, of a commit without changes "
                  f"({sources}); to be run: {' '.join(missing) or 'nothing'}")
-    done = [p for p in programs.all_parts(scale) if complete(p, settings, options)]
-    write_results(done, settings, options, scale)
+    write_results(parts, settings, options, scale, published())
     for name in ("RESULTS.md", "RESULTS.json"):
         shutil.copyfile(programs.OUT / name, programs.TOP / "bench" / name)
         print(f"bench/{name} is written")

@@ -6,6 +6,7 @@ A time is the median over the rounds, its spread (90 % quantile - 10 % quantile)
 the peer's time to libzero's in the same round, so that what slows down both in one round cancels;
 above 1 libzero is faster.
 """
+import json
 import os
 import platform
 import subprocess
@@ -114,6 +115,7 @@ def summary(part, data, n_rounds):
     out = {"part": part.name, "kind": part.kind, "title": part.title,
            "others": [r["others"] for r in kept], "dates": sorted({r["date"] for r in kept}),
            "commits": sorted({r["commit"] for r in kept}),
+           "measured": data["settings"]["measured"],
            "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),
            "programs": [], "rows": {}}
     for p in part.programs:
@@ -136,17 +138,32 @@ def flags():
     return next((line[9:] for line in text.splitlines() if line.startswith("CFLAGS = ")), "unknown")
 
 
-def results(done, settings, n_rounds, scale, left_out=()):
-    """left_out: parts that were not run; they are named, so that nothing is missing silently."""
-    parts = [summary(p, d, n_rounds) for p, d in done]
-    dates = sorted({date for part in parts for date in part["dates"]}) or ["never"]
-    return {"date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-            "commit": ", ".join(sorted({c for part in parts for c in part["commits"]})),
-            "measured": settings["measured"], "quick": settings["quick"],
-            "rounds": n_rounds, "scale": vars(scale), "machine": machine(),
-            "versions": versions(), "parts": parts,
-            "not_measured": [{"part": p.name, "kind": p.kind, "title": p.title}
-                             for p in left_out]}
+def comparable(old, new):
+    """May parts of an older file stand beside new ones? Not if the machine or a peer is another."""
+    same = ("processor", "cores_used", "L2", "L3")
+    return (old["scale"] == new["scale"] and old["rounds"] >= new["rounds"]
+            and all(old["machine"][k] == new["machine"][k] for k in same)
+            and all(old["versions"].get(peer) == new["versions"][peer] for peer in programs.PEERS))
+
+
+def results(done, n_rounds, scale, old=None):
+    """Parts that were not run are those of `old`, if they are comparable, or named, so that nothing
+    is missing silently."""
+    found = {"rounds": n_rounds, "scale": json.loads(json.dumps(vars(scale))),  # as in a file
+             "machine": machine(), "versions": versions(),
+             "quick": any(d["settings"]["quick"] for _, d in done)}
+    parts = {part["part"]: part for part in old["parts"]} if old and comparable(old, found) else {}
+    for part in parts.values():
+        part.setdefault("measured", old.get("measured"))
+    parts |= {p.name: summary(p, d, n_rounds) for p, d in done}
+    everything = programs.all_parts(scale)
+    found["parts"] = [parts[p.name] for p in everything if p.name in parts]
+    dates = sorted({date for part in found["parts"] for date in part["dates"]}) or ["never"]
+    found["date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    found["commits"] = sorted({c for part in found["parts"] for c in part["commits"]})
+    found["not_measured"] = [{"part": p.name, "kind": p.kind, "title": p.title}
+                             for p in everything if p.name not in parts]
+    return found
 
 
 # ---- Markdown ------------------------------------------------------------------------------------
@@ -159,7 +176,8 @@ Written by `bench/compare/run`; the same figures, and the smallest and largest r
 JSON file beside this one. Times are medians of {rounds} rounds, in each of which libzero and every
 peer ran once, each round in another order; in brackets (90 % − 10 % quantile) / median. Ratios are
 a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Part by part
-it says how much of a processor others took, or the host of a virtual machine, while a program ran.
+it says at which commit it was measured, and how much of a processor others took, or the host of a
+virtual machine, while a program ran; the JSON file has a hash of the sources that each depends on.
 
 | | |
 |---|---|
@@ -265,10 +283,12 @@ def reasons(parts):
                    for text, where in found.items())
 
 
-def others_line(part):
+def origin_line(part):
+    """Which sources and when, and how quiet it was."""
     seen = [max(r.values()) for r in part["others"] if r]
-    return f"Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
-           f"{100 * median(seen):.0f} %.\n\n" if seen else ""
+    others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
+             f"{100 * median(seen):.0f} %." if seen else ""
+    return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
 
 def collectives_table(part):
@@ -277,7 +297,7 @@ def collectives_table(part):
     for key, row in part["rows"].items():
         dtype, size = key.split(" ")
         rows.append([dtype, size_text(int(size)), *(figure(row[name]) for name in names)])
-    return f"\n### {part['title']}\n\n{others_line(part)}" + table(
+    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(
         ["", "bytes", *(p["label"] for p in part["programs"])], rows)
 
 
@@ -294,7 +314,7 @@ def limits_table(part):
         else:
             rows.append([key, *found])
     header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
-    return f"\n### {part['title']}\n\n{others_line(part)}" + table(header, rows)
+    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(header, rows)
 
 
 def list_table(part, params):
@@ -313,7 +333,7 @@ def list_table(part, params):
         rows.append([p["label"], time_text(found["median_s"]), *per,
                      f"{100 * found['spread']:.0f} %", ratio])
     per = ["ns per parameter"] if params else []
-    return f"\n### {part['title']}\n\n{others_line(part)}" + table(
+    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(
         ["", "time", *per, "spread", "to libzero"], rows)
 
 
@@ -321,8 +341,7 @@ def markdown(found):
     m, scale = found["machine"], found["scale"]
     text = INTRODUCTION.format(**found)
     kind = "" if found["quick"] is False and found["rounds"] >= 7 else " — **not for publication**"
-    facts = [("date, commit", f"{found['date']}, {found['commit']}{kind}"),
-             ("sources that are measured", found["measured"]),
+    facts = [("date, commits", f"{found['date']}, {', '.join(found['commits'])}{kind}"),
              ("processor", f"{m['processor']}, {m['cores_used']} cores used of {m['processors']} "
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),

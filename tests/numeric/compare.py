@@ -3,6 +3,7 @@
 parts that were not measured. No peer is needed: the programs here are functions."""
 import io
 import contextlib
+import json
 import os
 import pathlib
 import subprocess
@@ -156,7 +157,7 @@ def unchecked():
 
 def left_out():
     part = part_of([])
-    found = {"date": "", "commit": "0", "measured": "0", "quick": False, "rounds": 7, "versions": {},
+    found = {"date": "", "commits": ["0"], "quick": False, "rounds": 7, "versions": {},
              "scale": vars(programs.Scale()),
              "machine": {k: "" for k in ("processor", "L2", "L3", "virtual", "kernel", "cores_used",
                                          "processors", "memory_GiB")} | {"instructions": []},
@@ -175,6 +176,34 @@ def left_out():
     row = report.limits_table(report.summary(limits, data, 3))
     ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** | 1.91e+03 |" in row,
        "beside its limit", row)
+
+
+def stay():
+    """What was measured earlier stays beside what is new, with its commit, on the same machine."""
+    scale = programs.Scale()
+    some = programs.all_parts(scale)[:2]
+
+    def data(commit):
+        return {"settings": {"measured": f"sources of {commit}", "quick": False}, "repeated": 0,
+                "seconds": 1, "rounds": [{"found": {}, "others": {}, "date": "2026-01-01",
+                                          "commit": commit}]}
+    report.versions = lambda: {peer: "1" for peer in programs.PEERS}
+    old = report.results([(p, data("first")) for p in some], 1, scale)
+    old = json.loads(json.dumps(old))
+    new = report.results([(some[1], data("second"))], 1, scale, old)
+    ok([p["commits"] for p in new["parts"]] == [["first"], ["second"]]
+       and [p["measured"] for p in new["parts"]] == ["sources of first", "sources of second"]
+       and len(new["not_measured"]) == len(programs.all_parts(scale)) - 2,
+       "parts of two commits, each with its own", new["parts"])
+    text = report.markdown(new)
+    ok("Commit first, 2026-01-01." in text and "Commit second, 2026-01-01." in text,
+       "the table says which", text)
+    for other in (old | {"machine": old["machine"] | {"processor": "another one"}},
+                  old | {"versions": old["versions"] | {programs.PEERS[0]: "2"}},
+                  old | {"rounds": 0}):
+        new = report.results([(some[1], data("second"))], 1, scale, other)
+        ok([p["commits"] for p in new["parts"]] == [["second"]],
+           "but for figures of another machine, of other peers, of fewer rounds", new["parts"])
 
 
 def real():
@@ -200,5 +229,6 @@ in_turn()
 paired()
 unchecked()
 left_out()
+stay()
 real()
 support.done()
