@@ -478,6 +478,7 @@ def offload(scale):
 # ---- Limits --------------------------------------------------------------------------------------
 
 EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
+IN_PLACE_MOST = 64 << 20
 
 
 class Measured:
@@ -509,17 +510,23 @@ def available_bytes():
 
 def limits_coll(scale, ranks):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
-    "map" is the gather that moves nothing."""
+    "map" is the gather that moves nothing. In place only what may fit into caches differs."""
     most, found = available_bytes() * 0.8, {}
-    sizes = [size for size in scale.limit_sizes if 4 * ranks * size < most]
-    ops = ("all_gather", "map", "reduce_scatter", "all_reduce")
-    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", ",".join(ops),
-               "--bytes", ",".join(map(str, sizes)), "--reps", scale.samples, "--json"]
-    for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
-        found[f"{r['op']} {r.get('wanted_bytes', r['bytes'])}"] = r
-    for op in ops:
-        for size in scale.limit_sizes:
-            found.setdefault(f"{op} {size}", f"{4 * ranks * size >> 30} GiB of memory are needed")
+    moving = ("all_gather", "reduce_scatter", "all_reduce")
+    for where, ops, largest in (("", ("all_gather", "map", "reduce_scatter", "all_reduce"),
+                                 max(scale.limit_sizes)),
+                                (" in place", moving, IN_PLACE_MOST)):
+        wanted = [size for size in scale.limit_sizes if size <= largest]
+        sizes = [size for size in wanted if 4 * ranks * size < most]
+        command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", ",".join(ops),
+                   "--bytes", ",".join(map(str, sizes)), "--reps", scale.samples, "--json",
+                   *(["--in-place"] if where else [])]
+        for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
+            found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
+        for op in ops:
+            for size in wanted:
+                found.setdefault(f"{op}{where} {size}",
+                                 f"{4 * ranks * size >> 30} GiB of memory are needed")
     return found
 
 
