@@ -16,13 +16,15 @@ import support
 from support import diag, ok
 
 PARTS = ("optimizer", "gradients", "parameters")
-# Ranks, stage, ZERO_OFFLOAD; of one number of ranks all are to end in the same bits.
-PLACES = [(1, 3, "optimizer:cpu"), (1, 1, "optimizer:nvme"),
-          (1, 2, "optimizer:device:0.3+cpu:0.3+nvme:0.4,parameters:cpu,gradients:cpu"),
-          (1, 3, "parameters:nvme,gradients:nvme,activations:nvme"),
-          (2, 1, ""), (2, 2, "optimizer:cpu,activations:cpu"), (2, 3, "optimizer:nvme"),
-          (2, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
-          (2, 1, "optimizer:nvme,gradients:cpu,activations:nvme")]
+# Ranks, micro-batches of a step, stage, ZERO_OFFLOAD; all of one number of ranks and micro-batches
+# are to end in the same bits.
+PLACES = [(1, 1, 3, "optimizer:cpu"), (1, 1, 1, "optimizer:nvme"),
+          (1, 1, 2, "optimizer:device:0.3+cpu:0.3+nvme:0.4,parameters:cpu,gradients:cpu"),
+          (1, 1, 3, "parameters:nvme,gradients:nvme,activations:nvme"),
+          (1, 2, 1, ""), (1, 2, 3, "optimizer:nvme,gradients:nvme,parameters:nvme"),
+          (2, 1, 1, ""), (2, 1, 2, "optimizer:cpu,activations:cpu"), (2, 1, 3, "optimizer:nvme"),
+          (2, 1, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
+          (2, 1, 1, "optimizer:nvme,gradients:cpu,activations:nvme")]
 
 
 def arguments():
@@ -34,6 +36,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=3)
     p.add_argument("--stage", type=int, default=3)
     p.add_argument("--seq", type=int, default=256)
+    p.add_argument("--accum", type=int, default=1, help="micro-batches of a step")
     p.add_argument("--dtype", default="bf16")
     p.add_argument("--program", type=float, default=0.25,
                    help="10^9 bytes of each rank that are not the library's to plan")
@@ -50,22 +53,22 @@ def train(o, env, group=None):
     if os.path.exists(log):
         os.unlink(log)
     job = support.Job([support.GPT2, "--json", log, "--preset", o.preset, "--dtype", o.dtype,
-                       "--stage", o.stage, "--seq", o.seq, "--batch", 1, "--steps", o.steps,
-                       "--val", 0, "--data", support.TEXT], o.ranks,
+                       "--stage", o.stage, "--seq", o.seq, "--batch", 1, "--accum", o.accum,
+                       "--steps", o.steps, "--val", 0, "--data", support.TEXT], o.ranks,
                       {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
     job.log = support.objects(log) if os.path.exists(log) else []
     return job
 
 
 def places(o, found):
-    """`found`: by number of ranks, the weights of a run in memory alone."""
-    for ranks, stage, offload in PLACES:
-        o.ranks, o.stage = ranks, stage
+    """`found`: by ranks and micro-batches, the weights of a run in memory alone."""
+    for ranks, accum, stage, offload in PLACES:
+        o.ranks, o.accum, o.stage = ranks, accum, stage
         job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder})
         weights = job.log[-1].get("weights_hash") if job.status == 0 and job.log else None
-        ok(weights and weights == found.setdefault(ranks, weights),
-           f"{o.preset}, {ranks} rank(s), stage {stage}, {offload or 'in memory'}: the same bits",
-           job.story())
+        ok(weights and weights == found.setdefault((ranks, accum), weights),
+           f"{o.preset}, {ranks} rank(s), {accum} micro-batch(es), stage {stage}, "
+           f"{offload or 'in memory'}: the same bits", job.story())
 
 
 def tiers(summary):
@@ -117,7 +120,7 @@ def main():
         ok(same, f"{what}: the weights of a run in memory", whole.story(), small.story())
         diag(*(f"in memory, step {s['step']}: {s['time_s']:.2f} s"
                for s in whole.log if s["type"] == "step"))
-        places(o, {o.ranks: last["weights_hash"]})
+        places(o, {(o.ranks, o.accum): last["weights_hash"]})
     support.done()
 
 
