@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `zero report crash DIR`: the reports of a job's ranks side by side, and who is to blame. What the
- * job agreed on while it died goes first; else a rank that left no report, else the ranks that have
- * posted fewer collectives than others wait for.
+ * job agreed on while it died goes first; where ranks posted different collectives, it is the rank
+ * that is alone with its own; else a rank that left no report, else one that has posted fewer
+ * collectives than at least two others wait for.
  */
 #include "config.h"
 
 #include "report.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +176,16 @@ static int behind(const struct job *job, const char *queue)
                 who = job->reports[i].head.rank;
             }
         }
-    return least < most && n == 1 ? who : -1;
+    return job->n_reports > 2 && least < most && n == 1 ? who : -1;
+}
+
+/* Did ranks post different collectives? Then who came how far tells nothing. */
+static bool is_mismatch(const struct job *job)
+{
+    for (int i = 0; i < job->n_reports; i++)
+        if (job->reports[i].err == -EPROTO)
+            return true;
+    return false;
 }
 
 static int blame(const struct job *job)
@@ -188,6 +199,8 @@ static int blame(const struct job *job)
         }
     if (culprit >= 0)
         return culprit;
+    if (is_mismatch(job))
+        return report_differ(job->reports, job->n_reports, job->ranks);
     if (n_missing == 1) {
         printf("only rank %d left no report\n", missing);
         return missing;
@@ -220,6 +233,8 @@ static int job_show(const struct report_folder *f, int which)
         else
             puts("culprit: the reports do not tell");
     }
+    for (int i = 0; job.reports && i < job.n_reports; i++)
+        report_rank_free(&job.reports[i]);
     free(job.reports);
     return culprit < 0;
 }

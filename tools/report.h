@@ -9,6 +9,7 @@
 
 #define REPORT_QUEUES 16u
 #define REPORT_TEXT 640u
+#define REPORT_COLLS_MOST 65536u /* of one rank */
 
 /* Whose report it is. */
 struct report_head {
@@ -29,6 +30,14 @@ struct report_queue {
     double since_s;     /* how long */
 };
 
+/* A collective that a rank posted, or was about to. */
+struct report_coll {
+    unsigned queue; /* index */
+    uint64_t sequence;
+    bool waiting;   /* not posted yet */
+    char text[192]; /* all that must be the same on all ranks */
+};
+
 struct report_rank {
     struct report_head head;
     int err, culprit, reporter; /* of the job's record; culprit -1: nobody in particular */
@@ -36,11 +45,25 @@ struct report_rank {
     struct report_queue queues[REPORT_QUEUES];
     unsigned n_queues;
     unsigned n_ops; /* that are over */
+    struct report_coll *colls; /* by queue, then by number */
+    unsigned n_colls;
 };
 
-/* Reads one file, or its first line; false: `why` says what is wrong with it, and where. */
+/*
+ * Reads one file, or its first line; false: `why` says what is wrong with it, and where. What
+ * report_read() gives is freed by report_rank_free().
+ */
 bool report_read(const char *path, struct report_rank *out, char *why, size_t room);
 bool report_read_head(const char *path, struct report_head *out, char *why, size_t room);
+void report_rank_free(struct report_rank *r);
+/* NULL: the report has none of that number. */
+const struct report_coll *report_coll_find(const struct report_rank *r, const char *queue,
+                                           uint64_t sequence);
+
+/* ---- report_differ.c */
+
+/* Says where the reports, by rank, first differ; the rank that is alone, -1: they do not tell. */
+int report_differ(const struct report_rank *all, int n, int ranks);
 
 /* ---- report_folder.c: a folder's reports, job by job */
 

@@ -132,6 +132,84 @@ static bool take_op(struct report_rank *r, const json_t *o)
     return true;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const struct report_coll *x = a, *y = b;
+
+    if (x->queue != y->queue)
+        return x->queue < y->queue ? -1 : 1;
+    return (x->sequence > y->sequence) - (x->sequence < y->sequence);
+}
+
+/* All that ranks must have in common, "all_gather of 640 bf16 of unit layer2, epoch 5". */
+static bool take_words(struct report_coll *c, const json_t *o)
+{
+    char kind[32], from[16], to[16], unit[48];
+    int64_t count, root, reduction, scale, flags, epoch;
+    uint32_t bits;
+    float factor;
+
+    if (!integer(o, "count", 0, INT64_MAX, &count) ||
+        !integer(o, "root", INT32_MIN, INT32_MAX, &root) ||
+        !integer(o, "reduction", 0, UINT32_MAX, &reduction) ||
+        !integer(o, "scale_bits", 0, UINT32_MAX, &scale) ||
+        !integer(o, "flags", 0, UINT32_MAX, &flags) || !integer(o, "epoch", 0, UINT32_MAX, &epoch))
+        return false;
+    text_of(o, "kind", kind, sizeof kind);
+    text_of(o, "from", from, sizeof from);
+    text_of(o, "to", to, sizeof to);
+    text_of(o, "unit", unit, sizeof unit);
+    bits = (uint32_t)scale;
+    memcpy(&factor, &bits, sizeof factor);
+    snprintf(c->text, sizeof c->text, "%s of %lld %s%s%s%s%s, root %d, reduction %u, scale %.9g, "
+             "flags %u, epoch %u", kind, (long long)count, from, strcmp(from, to) ? " to " : "",
+             strcmp(from, to) ? to : "", *unit ? " of unit " : "", unit, (int)root,
+             (unsigned)reduction, (double)factor, (unsigned)flags, (unsigned)epoch);
+    return true;
+}
+
+static bool take_coll(struct report_rank *r, const json_t *o)
+{
+    const struct report_queue *q = queue_of(r, o);
+    char state[16];
+    int64_t sequence;
+
+    if (!q || !integer(o, "sequence", 1, INT64_MAX, &sequence) || r->n_colls == REPORT_COLLS_MOST)
+        return false;
+    if ((r->n_colls & (r->n_colls - 1)) == 0) { /* at powers of two */
+        size_t room = r->n_colls ? 2 * (size_t)r->n_colls : 1;
+        struct report_coll *more = realloc(r->colls, room * sizeof *more);
+        if (!more)
+            return false;
+        r->colls = more;
+    }
+    struct report_coll *c = &r->colls[r->n_colls];
+    *c = (struct report_coll){.queue = (unsigned)(q - r->queues), .sequence = (uint64_t)sequence};
+    text_of(o, "state", state, sizeof state);
+    c->waiting = strcmp(state, "waiting") == 0;
+    if (!take_words(c, o))
+        return false;
+    r->n_colls++;
+    return true;
+}
+
+const struct report_coll *report_coll_find(const struct report_rank *r, const char *queue,
+                                           uint64_t sequence)
+{
+    struct report_coll key = {.sequence = sequence};
+
+    while (key.queue < r->n_queues && strcmp(r->queues[key.queue].name, queue) != 0)
+        key.queue++;
+    return r->n_colls ? bsearch(&key, r->colls, r->n_colls, sizeof *r->colls, by_number) : NULL;
+}
+
+void report_rank_free(struct report_rank *r)
+{
+    free(r->colls);
+    r->colls = NULL;
+    r->n_colls = 0;
+}
+
 static bool take_line(struct report_rank *r, const json_t *o, bool first)
 {
     const char *type = json_string_value(json_object_get(o, "type"));
@@ -142,6 +220,8 @@ static bool take_line(struct report_rank *r, const json_t *o, bool first)
         return take_crash(r, o);
     if (strcmp(type, "queue") == 0)
         return take_queue(r, o);
+    if (strcmp(type, "collective") == 0)
+        return take_coll(r, o);
     return strcmp(type, "op") != 0 || take_op(r, o); /* later versions may say more */
 }
 
@@ -167,8 +247,11 @@ static bool read_lines(const char *path, unsigned most, struct report_rank *out,
     fclose(f);
     if (!good || !line) {
         snprintf(why, room, "%s:%u: this is no report of a rank, or it is damaged", path, line);
+        report_rank_free(&r);
         return false;
     }
+    if (r.n_colls)
+        qsort(r.colls, r.n_colls, sizeof *r.colls, by_number);
     *out = r;
     return true;
 }

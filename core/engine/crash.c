@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The crash report: when the runtime fails, at any time from joining on, what is under way and the
- * last ops go to a file of ZERO_CRASH_DIR, one line of JSON each; `zero report crash` reads the
- * files of all ranks side by side. Collectives of a queue have the same numbers on every rank, so
- * the ranks that are behind can be told. Every runtime of every job has files of its own: they bear
- * the job's number, or, of a rank that rank 0 has not let in, one that nobody else has.
+ * The crash report: when the runtime fails, at any time from joining on, what is under way, the
+ * last ops and the last collectives go to a file of ZERO_CRASH_DIR, one line of JSON each; `zero
+ * report crash` reads the files of all ranks side by side. Collectives of a queue have the same
+ * numbers on every rank, so the ranks that are behind, and the one that posted something else, can
+ * be told. Every runtime of every job has files of its own: they bear the job's number, or, of a
+ * rank that rank 0 has not let in, one that nobody else has.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -23,6 +24,7 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
+#define LINGER_NS (ZERO_SECOND / 10)
 #define NAME_MOST 40 /* characters of the model's name in that of a file */
 
 /* Time of day. */
@@ -70,6 +72,14 @@ int zero__crash_check(struct zero_runtime *rt)
         dir, strerror(err));
 }
 
+void zero__crash_linger(const struct zero_runtime *rt)
+{
+    struct timespec t = {0, LINGER_NS};
+
+    if (*zero__option_text(rt->options, ZERO__OPT_CRASH_DIR))
+        nanosleep(&t, NULL);
+}
+
 /* Text as a JSON string; what is no printable ASCII becomes '?'. */
 static void put_text(FILE *f, const char *name, const char *text)
 {
@@ -106,6 +116,51 @@ static void put_op(FILE *f, struct zero_runtime *rt, const struct flight_op *x, 
     if (x->end_ns)
         put_seconds(f, "ended_s", x->end_ns - now_ns);
     fputs("}\n", f);
+}
+
+/* Numbers only, but for names: what is equal on two ranks is so letter by letter. */
+static void put_coll(FILE *f, struct zero_runtime *rt, const struct flight_coll *c,
+                     const char *state)
+{
+    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
+                                        "barrier"};
+    const struct zero__model *m = &rt->model;
+    int known = c->epoch && c->epoch <= m->n_segments;
+
+    fprintf(f,
+            "{\"type\": \"collective\", \"state\": \"%s\", \"queue\": \"%s\", "
+            "\"sequence\": %" PRIu64 ", \"kind\": \"%s\", \"count\": %" PRIu64
+            ", \"from\": \"%s\", \"to\": \"%s\", \"root\": %d, \"reduction\": %u, "
+            "\"scale_bits\": %u, \"flags\": %u, \"epoch\": %u",
+            state, zero__queue_name(c->queue), c->sequence,
+            c->kind < sizeof kinds / sizeof *kinds ? kinds[c->kind] : "?", c->count,
+            zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype), c->root, c->redop,
+            zero_bits_of_float(c->scale), c->flags, c->epoch);
+    put_text(f, "unit", known ? m->units[m->segments[c->epoch - 1].unit].name : "");
+    fputs("}\n", f);
+}
+
+/*
+ * Collectives that are issued and not posted, numbered as they would be. Of a relay it is not known
+ * in how many pieces they would go; those of the runtime itself are their caller's, who has left.
+ */
+static void put_next(FILE *f, struct zero_runtime *rt, uint32_t queue)
+{
+    struct lane *l = &rt->lanes[queue];
+    struct zero_coll colls[ZERO__MAX_COLLS];
+    uint64_t sequence = l->sequence;
+
+    for (uint64_t i = l->started + 1; l->comm && !rt->relay && i <= l->issued; i++) {
+        const struct slot *s = zero__lane_slot(l, i);
+        if (!s->body)
+            return;
+        uint32_t n = zero__collectives(rt, s, colls);
+        for (uint32_t k = 0; k < n; k++) {
+            colls[k].sequence = ++sequence;
+            struct flight_coll c = zero__flight_coll(queue, &colls[k]);
+            put_coll(f, rt, &c, "waiting");
+        }
+    }
 }
 
 static void put_lanes(FILE *f, struct zero_runtime *rt, int64_t now_ns)
@@ -159,6 +214,11 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     for (uint64_t i = fl->end > ZERO__FLIGHT_KEPT ? fl->end - ZERO__FLIGHT_KEPT : 0; i < fl->end;
          i++)
         put_op(f, rt, &fl->ring[i % ZERO__FLIGHT_KEPT], "done", now_ns);
+    for (uint64_t i = fl->n_colls > ZERO__FLIGHT_KEPT ? fl->n_colls - ZERO__FLIGHT_KEPT : 0;
+         i < fl->n_colls; i++)
+        put_coll(f, rt, &fl->colls[i % ZERO__FLIGHT_KEPT], "posted");
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        put_next(f, rt, q);
     pthread_mutex_unlock(&rt->lock);
 }
 

@@ -92,7 +92,7 @@ uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b
 }
 
 /* Sources and destinations come in pairs, segment by segment. */
-static uint32_t colls_fill(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls)
+uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls)
 {
     const struct zero__op *op = &s->body->ops[s->op];
     const struct zero__access *x = &s->body->accesses[op->first_access];
@@ -130,7 +130,7 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     uint32_t n;
 
     if (s->body) {
-        n = colls_fill(rt, s, own);
+        n = zero__collectives(rt, s, own);
     } else {
         colls = s->raw;
         n = s->n_raw;
@@ -149,8 +149,10 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     int err = rt->comm_ops.post(l->comm, colls, n, l->stream);
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */
         return zero__collective_failed(rt, s, err);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         zero__history_note(rt, queue, &colls[i]);
+        zero__flight_posted(rt, queue, &colls[i]);
+    }
     l->sequence += n;
     return 0;
 }

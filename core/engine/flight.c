@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder: the last ops of this rank, kept in a ring from the first step on. */
+/*
+ * The flight recorder: the last ops of this rank, and the last collectives that it posted, kept in
+ * rings from the first step on.
+ */
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -9,12 +12,15 @@ int zero__flight_create(struct zero_runtime *rt)
 {
     if (rt->flight.ring)
         return 0;
-    rt->flight.ring = calloc(ZERO__FLIGHT_KEPT, sizeof *rt->flight.ring);
+    rt->flight.colls = calloc(ZERO__FLIGHT_KEPT, sizeof *rt->flight.colls);
+    if (rt->flight.colls)
+        rt->flight.ring = calloc(ZERO__FLIGHT_KEPT, sizeof *rt->flight.ring);
     return rt->flight.ring ? 0 : zero__fail(-ENOMEM, "no memory for the flight recorder");
 }
 
 void zero__flight_free(struct zero_runtime *rt)
 {
+    free(rt->flight.colls);
     free(rt->flight.ring);
 }
 
@@ -40,4 +46,25 @@ void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t q
     if (rt->flight.ring)
         rt->flight.ring[rt->flight.end++ % ZERO__FLIGHT_KEPT] =
             zero__flight_op(s, queue, ordinal, end_ns);
+}
+
+struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c)
+{
+    return (struct flight_coll){.sequence = c->sequence,
+                                .count = c->count,
+                                .queue = queue,
+                                .kind = c->kind,
+                                .flags = c->flags,
+                                .src_dtype = c->src_dtype,
+                                .dst_dtype = c->dst_dtype,
+                                .redop = c->redop,
+                                .epoch = c->epoch,
+                                .root = c->root,
+                                .scale = c->scale};
+}
+
+void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c)
+{
+    if (rt->flight.ring)
+        rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = zero__flight_coll(queue, c);
 }

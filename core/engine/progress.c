@@ -335,6 +335,7 @@ static void *progress_main(void *arg)
             cause_await(rt);
         } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */
             culprit = -1;
+            zero__crash_linger(rt);
         }
         if (err)
             zero__runtime_fail(rt, culprit, err, "", zero__error_text());

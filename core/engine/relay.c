@@ -143,6 +143,7 @@ static int post(struct zero_runtime *rt, uint32_t queue, struct piece *p)
     if (err)
         return err;
     zero__history_note(rt, queue, &c);
+    zero__flight_posted(rt, queue, &c);
     lane->sequence++;
     p->state = POSTED;
     return 0;

@@ -270,6 +270,8 @@ struct zero_runtime {
     struct flight {
         struct flight_op *ring; /* NULL: before commit */
         uint64_t end;           /* ops, ever */
+        struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
+        uint64_t n_colls;          /* ever */
     } flight;
     struct {
         uint64_t number;          /* of the job, 0: this rank was not let in */
@@ -428,6 +430,8 @@ int zero__storage_move(struct zero_runtime *rt, uint64_t off, uint64_t bytes, vo
 /* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
+/* The collectives of an op of a body, but for what numbers them; how many. */
+uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls);
 /* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
 int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err);
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
@@ -511,6 +515,13 @@ struct flight_op {
     uint32_t n, kind, unit, body;
     uint32_t queue;
 };
+/* A collective as this rank posted it: what must be the same on all ranks. */
+struct flight_coll {
+    uint64_t sequence, count;
+    uint32_t queue, kind, flags, src_dtype, dst_dtype, redop, epoch;
+    int32_t root;
+    float scale;
+};
 int zero__flight_create(struct zero_runtime *rt);
 void zero__flight_free(struct zero_runtime *rt);
 struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t ordinal,
@@ -518,6 +529,9 @@ struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t 
 /* An op is over; lock held. */
 void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
                        uint64_t ordinal, int64_t end_ns);
+struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
+/* A collective was posted; lock held. */
+void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
 
 /* ---- crash.c */
 
@@ -526,6 +540,11 @@ void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p
 void zero__crash_number(struct zero_runtime *rt, uint64_t number);
 /* Could a report be written? */
 int zero__crash_check(struct zero_runtime *rt);
+/*
+ * The progress thread has heard that ranks posted different collectives. Where reports are wanted,
+ * the application's thread gets a moment to come to its own: who is alone is told by those of all.
+ */
+void zero__crash_linger(const struct zero_runtime *rt);
 /* After an error: a report goes to a file, once. Not with the lock held. */
 void zero__crash_report(struct zero_runtime *rt);
 

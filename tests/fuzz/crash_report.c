@@ -16,7 +16,11 @@ const struct fuzz_seed fuzz_seeds[] = {
               "{\"type\": \"queue\", \"queue\": \"gather\", \"issued\": 9, \"started\": 8, "
               "\"done\": 7, \"sequence\": 8}\n"
               "{\"type\": \"op\", \"state\": \"started\", \"queue\": \"gather\", \"number\": 8, "
-              "\"kind\": \"gather\", \"unit\": \"u\", \"started_s\": -0.5}\n"),
+              "\"kind\": \"gather\", \"unit\": \"u\", \"started_s\": -0.5}\n"
+              "{\"type\": \"collective\", \"state\": \"posted\", \"queue\": \"gather\", "
+              "\"sequence\": 8, \"kind\": \"all_gather\", \"count\": 64, \"from\": \"bf16\", "
+              "\"to\": \"bf16\", \"root\": 0, \"reduction\": 0, \"scale_bits\": 1065353216, "
+              "\"flags\": 0, \"epoch\": 3, \"unit\": \"u\"}\n"),
     {NULL, 0},
 };
 
@@ -29,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0)
         return 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (write(fd, data, size) == (ssize_t)size)
-        report_read(path, &r, why, sizeof why);
+    if (write(fd, data, size) == (ssize_t)size && report_read(path, &r, why, sizeof why))
+        report_rank_free(&r);
     close(fd);
     return 0;
 }

@@ -120,6 +120,27 @@ def early():
            job.story())
 
 
+def changed_below():
+    """The plugin `fault` changes what a rank posts below the library: all reports have the same
+    collectives, of which some ranks have more than others. Nobody is blamed for that."""
+    for ranks in (2, 3):
+        for how in ("size", "dtype", "order", "skip"):
+            folder = support.path(f"below-{ranks}-{how}")
+            os.mkdir(folder)
+            fault = f"{how}:rank={ranks - 1}:kind=all_gather:n=9"
+            job = Job([GPT2, *FOR_EVER, "--stage", 3], ranks,
+                      {"ZERO_COMM": "fault", "ZERO_FAULT": fault, "ZERO_FAULT_COMM": "shm",
+                       "ZERO_TIMEOUT": "5", "ZERO_CRASH_DIR": folder})
+            job.end(60)
+            status, text = report(folder)
+            mismatch = "posted different collectives" in text
+            ok(job.status != 0 and files_of(folder) and
+               (not mismatch or text.rstrip().endswith("culprit: the reports do not tell")) and
+               (mismatch or how in ("order", "skip")),
+               f"{ranks} ranks, {how} below the library: nobody is blamed without a reason",
+               f"status {status}", text, job.story())
+
+
 def damaged(good):
     with open(good, encoding="utf-8") as file:
         content = file.read()
@@ -151,5 +172,6 @@ for name in ("shm",) if os.environ.get("ZERO_TEST_SHORT") else ("shm", "ucx", "o
         seen.append((found, who))
 repeated(shared, seen)
 early()
+changed_below()
 damaged(last)
 support.done()
