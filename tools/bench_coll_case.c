@@ -125,9 +125,10 @@ int coll_case_open(struct coll_case *c)
                    : all;
     c->half = half_of(c->bytes, c->o->ranks);
     c->n_slots = slots_of(c->o, c->half);
+    uint64_t moved = c->op == COLL_MAP ? 0 : c->bytes;
     c->batch = c->o->fresh ? 1 : BATCH_MOST; /* what is written is for one operation */
-    if (!c->o->fresh && c->bytes > BATCH_BYTES / BATCH_MOST)
-        c->batch = c->bytes < BATCH_BYTES ? (unsigned)(BATCH_BYTES / c->bytes) : 1;
+    if (!c->o->fresh && moved > BATCH_BYTES / BATCH_MOST)
+        c->batch = moved < BATCH_BYTES ? (unsigned)(BATCH_BYTES / moved) : 1;
     c->n_warm = c->batch > 1                                           ? 1
                 : !c->o->fresh && c->bytes <= 2 * bench_cache_bytes() ? WARM
                                                                        : 0;
@@ -253,13 +254,32 @@ unsigned coll_n_ways(const struct coll_case *c)
     return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
 }
 
+/*
+ * The sum of as many parts as there are ranks, in place into this rank's own one; of an all_reduce
+ * then the other parts. In place they come from the sum, which is in this core's cache and not in
+ * another one's: the limit is rather too high than too low.
+ */
+static void limit_sum(const struct coll_case *c, char *from, char *to, enum bench_way way)
+{
+    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
+    uint64_t step = round_up(shard, 64);
+    char *sum = c->in_place ? from + own * step : to;
+
+    bench_loop_add(sum, from, shard, step, (unsigned)n, c->o->dtype == ZERO_F32, way);
+    if (c->op != COLL_ALL_REDUCE)
+        return;
+    if (!c->in_place)
+        bench_loop_copy(to + step, from, shard * (n - 1), way);
+    for (uint64_t p = 0; c->in_place && p < n; p++)
+        if (p != own)
+            bench_loop_copy(from + p * step, sum, shard, way);
+}
+
 /* All meet, as an operation cannot end before all have begun; then each moves its bytes once. */
 static int limit_run(struct coll_case *c, enum bench_way way)
 {
-    uint64_t slot = next_slot(c);
-    uint64_t n = (uint64_t)c->o->ranks, shard = c->bytes / n, others = shard * (n - 1);
+    uint64_t slot = next_slot(c), others = c->bytes - c->bytes / (uint64_t)c->o->ranks;
     char *from = c->plain + slot, *to = from + c->half;
-    bool wide = c->o->dtype == ZERO_F32;
 
     if (c->op == COLL_PING_PONG)
         return bench_board_ping(c->board, to, slot / 2, c->bytes, way, c->b->timeout_ns);
@@ -271,11 +291,8 @@ static int limit_run(struct coll_case *c, enum bench_way way)
         bench_loop_copy(to, from, c->in_place ? others : c->bytes, way);
         break;
     case COLL_ALL_REDUCE:
-        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, way);
-        bench_loop_copy(to + round_up(shard, 64), from, others, way);
-        break;
     case COLL_REDUCE_SCATTER:
-        bench_loop_add(to, from, shard, round_up(shard, 64), (unsigned)n, wide, way);
+        limit_sum(c, from, to, way);
         break;
     case COLL_BROADCAST:
         if (c->b->rank != 0)

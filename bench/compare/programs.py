@@ -37,7 +37,7 @@ class Scale:
     warmup: int = 2
     steps: int = 2
     limit_s: int = 300  # no program takes longer, or it has failed
-    limit_sizes: tuple = tuple(1 << shift for shift in range(20, 31, 2))
+    limit_sizes: tuple = (4 << 10, 64 << 10, *(1 << shift for shift in range(20, 31, 2)))
     limit_ranks: tuple = (2, 4, 8)
     limit_steps: int = 9
     arena: tuple = (100, 1000, 10_000, 100_000)
