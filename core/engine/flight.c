@@ -3,6 +3,8 @@
  * The flight recorder: the last ops of this rank, and the last collectives that it posted, kept in
  * rings from the first step on.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -67,4 +69,50 @@ void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct z
 {
     if (rt->flight.ring)
         rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = zero__flight_coll(queue, c);
+}
+
+/* Of the ops under way with the transport that are first in their lanes, the first of all. */
+static const struct slot *head(struct zero_runtime *rt)
+{
+    const struct slot *first = NULL;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        struct lane *l = &rt->lanes[q];
+        if (!l->comm || l->done == l->started)
+            continue;
+        const struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (s->armed && (!first || s->place < first->place))
+            first = s;
+    }
+    return first;
+}
+
+/* One word, so that another thread reads it whole: kind + 1, unit + 1, number of the collective. */
+#define NOW(kind, unit, sequence)                                           \
+    ((uint64_t)((kind) + 1) << 56 | (uint64_t)(((unit) + 1) & 0xffffff) << 32 | \
+     ((sequence) & UINT32_MAX))
+
+void zero__flight_waits(struct zero_runtime *rt)
+{
+    const struct slot *s = head(rt);
+    const struct zero__op *op = s && s->body ? &s->body->ops[s->op] : NULL;
+    uint64_t now = !s ? 0 : op ? NOW(op->kind, op->unit, s->sequence)
+                               : NOW(ZERO__N_OPS, ZERO_NONE, s->sequence);
+
+    if (atomic_load_explicit(&rt->flight.now, memory_order_relaxed) != now)
+        atomic_store_explicit(&rt->flight.now, now, memory_order_release);
+}
+
+/* Units do not change any more once one is under way. */
+void zero__flight_say(void *arg, char *text, size_t room)
+{
+    struct zero_runtime *rt = arg;
+    uint64_t now = atomic_load_explicit(&rt->flight.now, memory_order_acquire);
+    uint32_t kind = (uint32_t)(now >> 56) - 1, unit = (uint32_t)(now >> 32 & 0xffffff);
+
+    *text = 0;
+    if (now)
+        snprintf(text, room, "%s%s%.60s (#%" PRIu32 ")",
+                 kind == ZERO__N_OPS ? "a collective of the runtime" : zero__op_name(kind),
+                 unit ? " of " : "", unit ? rt->model.units[unit - 1].name : "", (uint32_t)now);
 }

@@ -263,6 +263,7 @@ static int turn(struct zero_runtime *rt, int *culprit)
         if (started > 0 && (err = wire_count(rt)))
             started = err;
     }
+    zero__flight_waits(rt);
     if (moved)
         pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);

@@ -272,6 +272,7 @@ struct zero_runtime {
         uint64_t end;           /* ops, ever */
         struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
         uint64_t n_colls;          /* ever */
+        atomic_uint_fast64_t now; /* what the transport is at, see flight.c; 0: nothing */
     } flight;
     struct {
         uint64_t number;          /* of the job, 0: this rank was not let in */
@@ -529,6 +530,10 @@ struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t 
 /* An op is over; lock held. */
 void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
                        uint64_t ordinal, int64_t end_ns);
+/* Notes what other ranks are waited for in; the progress thread, before it sleeps, lock held. */
+void zero__flight_waits(struct zero_runtime *rt);
+/* Says it, "gather of layer1 (#12)", or ""; any thread, never blocks. For zero__job_on_lost(). */
+void zero__flight_say(void *rt, char *text, size_t room);
 struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
 /* A collective was posted; lock held. */
 void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);

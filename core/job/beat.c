@@ -84,8 +84,7 @@ static void accuse(struct zero__job *job, int32_t rank)
              (double)job->params.heartbeat_ns / 1e9,
              job->n_hosts > 1 ? ", its machine hangs, or the network to it is cut"
                               : " or its machine hangs");
-    /* Without rank 0 every rank sees for itself; the records must still be equal. */
-    zero__error_make(&e, rank, -ETIMEDOUT, rank ? job->params.rank : -1, "", cause);
+    zero__error_lost(job, &e, rank, -ETIMEDOUT, cause);
     if (rank) {
         zero__error_propose(job, &e);
         return;

@@ -29,6 +29,22 @@ void zero__error_make(struct zero__job_error *e, int culprit, int err, int repor
     snprintf(e->cause, sizeof e->cause, "%s", cause ? cause : "no cause given");
 }
 
+void zero__error_lost(struct zero__job *job, struct zero__job_error *e, int32_t rank, int err,
+                      const char *cause)
+{
+    char doing[120] = "", text[sizeof e->cause];
+
+    if (rank && job->say_doing) {
+        job->say_doing(job->say_doing_arg, doing, sizeof doing);
+        if (!*doing && job->posted)
+            snprintf(doing, sizeof doing, "an exchange of the control channel");
+        snprintf(text, sizeof text, "%s; rank 0 waited in %s", cause,
+                 *doing ? doing : "no operation then");
+        cause = text;
+    }
+    zero__error_make(e, rank, err, rank ? job->params.rank : -1, "", cause);
+}
+
 void zero__error_decide(struct zero__job *job, const struct zero__job_error *e)
 {
     if (state_of(job) == ZERO__ERROR_DECIDED)
@@ -197,4 +213,13 @@ void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg)
         fn(arg);
     else if (job->threaded)
         zero__job_wake(job);
+}
+
+void zero__job_on_lost(struct zero__job *job, void (*say)(void *arg, char *text, size_t room),
+                       void *arg)
+{
+    pthread_mutex_lock(&job->lock);
+    job->say_doing = say;
+    job->say_doing_arg = arg;
+    pthread_mutex_unlock(&job->lock);
 }

@@ -137,6 +137,8 @@ struct zero__job {
     bool told; /* on_error was called */
     void (*on_error)(void *arg);
     void *on_error_arg;
+    void (*say_doing)(void *arg, char *text, size_t room); /* NULL: nothing is said of it */
+    void *say_doing_arg;
 };
 
 /* control.c: the thread. */
@@ -222,6 +224,13 @@ void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct z
 
 /* error.c; all with the lock held. */
 void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
+                      const char *cause);
+/*
+ * The error of a rank that has ended or fallen silent. Of it nobody hears what it was doing; rank 0
+ * says in what it waits itself, which in the end is what the lost rank has no part in. Without rank
+ * 0 every rank sees for itself, and the records must still be equal: they do not say it.
+ */
+void zero__error_lost(struct zero__job *job, struct zero__job_error *e, int32_t rank, int err,
                       const char *cause);
 /* This rank's view: decided at once by rank 0 or without it, else sent there. */
 void zero__error_propose(struct zero__job *job, const struct zero__job_error *e);

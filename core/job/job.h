@@ -12,6 +12,7 @@
 #define ZERO_JOB_JOB_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <zero/comm.h>
@@ -153,5 +154,13 @@ int zero__job_report_soon(struct zero__job *job);
  * thread that failed). If there is one already, soon.
  */
 void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg);
+
+/*
+ * For the sentence about a rank that is lost: `say` puts what this rank waits in now, "gather of
+ * layer1", or "". The control thread of rank 0 calls it with the job's lock held: it must not
+ * block.
+ */
+void zero__job_on_lost(struct zero__job *job, void (*say)(void *arg, char *text, size_t room),
+                       void *arg);
 
 #endif

@@ -37,8 +37,7 @@ void zero__peer_gone(struct zero__job *job, int32_t rank)
                          "at its output",
                          job->params.key, rank, cause);
     } else if (job->state == ZERO__JOB_OPEN) {
-        /* Without rank 0 every rank sees for itself; the records must still be equal. */
-        zero__error_make(&e, rank, -ECONNRESET, rank ? job->params.rank : -1, "", cause);
+        zero__error_lost(job, &e, rank, -ECONNRESET, cause);
         if (rank == 0)
             zero__error_decide(job, &e);
         else

@@ -62,8 +62,9 @@ def check(comm, number, victim, folder):
     others = [r for r in range(RANKS) if r != victim]
     status, text = report(folder)
     if not ok(len(new) == 1 and all(r in files[new[0]] for r in others) and status == 0 and
-              text.rstrip().endswith(f"culprit: rank {victim}") and f"job {new[0]}" in text,
-              f"{what}: the reports name it", f"files {files}, status {status}", text, job.story()):
+              text.rstrip().endswith(f"culprit: rank {victim}") and f"job {new[0]}" in text and
+              (not victim or "; rank 0 waited in " in text),
+              f"{what}: the reports name it, and what rank 0 waited in", f"files {files}, status {status}", text, job.story()):
         support.done()
     first = files[new[0]][others[0]]
     with open(first, encoding="utf-8") as file:

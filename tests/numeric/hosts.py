@@ -217,6 +217,9 @@ def cut_all(cuts):
         for i, job in enumerate(ended):
             lost = rf"rank {victim}\b" if i != victim else r"rank \d" if i == 0 else r"rank 0\b"
             good = good and re.search(lost + " failed", job.err)
+            if victim and i != victim:  # rank 0 decides, and says in what it waited
+                good = good and re.search(r"; rank 0 waited in (gather|reduce|publish|map) of \S+ \(#|"
+                                          r"; rank 0 waited in norm \(#", job.err)
         support.diag(f"all ranks had ended after {seconds:.1f} s")
         ok(good and seconds < 10,
            f"{what}, {hosts.n} hosts: host {victim} is cut off, all name the lost rank within 10 s",

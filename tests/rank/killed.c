@@ -111,6 +111,7 @@ struct round {
     enum moment moment, hit; /* meant, and the one it was */
     uint32_t delay_us;
     int64_t killed_ms, slowest_ms;
+    bool in_operation; /* the sentence says in what rank 0 waited */
     char why[800];
 };
 
@@ -124,6 +125,28 @@ static void blame(struct round *x, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(x->why, sizeof x->why, fmt, ap);
     va_end(ap);
+}
+
+/* From "rank 1 failed" on; before it may stand what the rank itself was about to do. */
+static const char *sentence(const struct round *x, int rank)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "rank %d failed", x->victim);
+    const char *at = strstr(seats[rank].error, name);
+    return at ? at : seats[rank].error;
+}
+
+/* Rank 0 decides of another rank: all say the same, and in what it waited. */
+static void sentences_check(struct round *x)
+{
+    for (int i = 1; i < x->ranks; i++)
+        if (i != x->victim && strcmp(sentence(x, 0), sentence(x, i)) != 0)
+            blame(x, "rank 0 says \"%s\", rank %d \"%s\"", seats[0].error, i, seats[i].error);
+    const char *at = strstr(seats[0].error, "; rank 0 waited in ");
+    if (!at)
+        blame(x, "\"%s\" does not say what rank 0 waited in", seats[0].error);
+    x->in_operation = at && strstr(at, " (#");
 }
 
 static void ends_check(struct round *x, const pid_t *pids)
@@ -150,6 +173,8 @@ static void ends_check(struct round *x, const pid_t *pids)
         if (s->failed_ms && x->hit > CREATING && ms > x->slowest_ms)
             x->slowest_ms = ms;
     }
+    if (x->victim && x->hit == STEPPING)
+        sentences_check(x);
     if (now_ms() - x->killed_ms > LIMIT_MS + limit)
         blame(x, "the last rank ended after %d ms", (int)(now_ms() - x->killed_ms));
 }
@@ -215,7 +240,7 @@ int main(void)
 {
     static const char *const stages[] = {"3", "1", "2", "0"};
     static const char *const names[] = {"", "zero_create", "zero_commit", "the steps"};
-    int bad = 0, hits[N_MOMENTS] = {0};
+    int bad = 0, hits[N_MOMENTS] = {0}, in_operation = 0;
     int64_t slowest = 0;
 
     seats = mmap(NULL, MAX_RANKS * sizeof *seats, PROT_READ | PROT_WRITE,
@@ -230,6 +255,7 @@ int main(void)
         x.delay_us = draw(x.moment == CREATING ? 6000 : x.moment == COMMITTING ? 3000 : 50000);
         one(&x, i);
         hits[x.hit]++;
+        in_operation += x.in_operation;
         slowest = x.slowest_ms > slowest ? x.slowest_ms : slowest;
         if (!x.why[0])
             continue;
@@ -238,6 +264,7 @@ int main(void)
              x.victim, x.ranks, x.delay_us, names[x.moment], x.stage, x.why);
     }
     is_int(bad, 0, "%d ranks killed: all others named them within %d ms", ROUNDS, LIMIT_MS);
+    ok(in_operation, "and of %d the operation in which rank 0 waited for them", in_operation);
     diag("%d in zero_create, %d in zero_commit, %d in the steps; the slowest error of those that "
          "had joined came after %d ms",
          hits[CREATING], hits[COMMITTING], hits[STEPPING], (int)slowest);

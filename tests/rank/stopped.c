@@ -107,6 +107,22 @@ static bool names(const struct seat *s, int rank)
     return s->err == -ETIMEDOUT && strstr(s->error, text) && strstr(s->error, "ZERO_HEARTBEAT");
 }
 
+/*
+ * Rank 0 decides of another rank, and says in what it waits for that one: long before the silence
+ * is too long it waits.
+ */
+static bool names_operation(const struct seat *s, int victim)
+{
+    static const char *const kinds[] = {"gather of ", "reduce of ", "publish of ", "map of ",
+                                        "norm"};
+    const char *at = strstr(s->error, "; rank 0 waited in ");
+
+    for (unsigned i = 0; at && i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(at + strlen("; rank 0 waited in "), kinds[i], strlen(kinds[i])) == 0)
+            return victim && strstr(at, " (#") != NULL;
+    return !victim && !at;
+}
+
 static void one_stopped(int ranks, int victim)
 {
     bool good;
@@ -121,6 +137,7 @@ static void one_stopped(int ranks, int victim)
         waitpid(pids[i], NULL, 0);
         worst = seats[i].failed_ms - t > worst ? seats[i].failed_ms - t : worst;
         good &= names(&seats[i], victim) && seats[i].failed_ms - t < LIMIT_MS;
+        good &= names_operation(&seats[i], victim);
         good &= !strcmp(seats[i].error, seats[victim ? 0 : 1].error);
     }
     ok(good, "rank %d of %d is stopped: all others name it within %d ms", victim, ranks, LIMIT_MS);
