@@ -3,7 +3,7 @@
  * Faults injected into jobs: killed, stopped, and straying ranks, at the start, in every kind of
  * operation, at the end. Nothing hangs, no number is wrong, and the others name the rank in time.
  *
- *     faults                          50 of them, as TAP (make check)
+ *     faults                          60 of them, as TAP (make check)
  *     faults --seeds A-B --state F    those; results go to F, and what is in F is not run again
  *     faults --seed N                 one, and what every rank said
  *
@@ -17,7 +17,7 @@
 #include "comm.h"
 #include "faults.h"
 
-#define BRIEF 50 /* every kind twice, with two transports */
+#define BRIEF (2 * FAULTS_KINDS) /* every kind twice, with two transports where it can be */
 #define MOST 100000
 #define KILL_P99_MS 250 /* from a rank's death to the last other rank's error */
 #define KILL_MOST_MS 1000

@@ -26,9 +26,10 @@ struct faults_kind {
     const char *stages; /* in which it can happen */
     uint32_t most;      /* it happens at the first to the most-th time */
     int limit_ms;       /* from the fault to the last rank's error, as promised; 0: the deadline */
+    bool maps;          /* only where shards are mapped: over shm, with units large enough */
 };
 
-#define FAULTS_KINDS 25
+#define FAULTS_KINDS 30
 #define FAULTS_COMMS 5
 
 /* A transport: a plugin, and a variable of the environment that says how it goes. */

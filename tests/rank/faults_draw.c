@@ -19,31 +19,36 @@ const struct faults_comm faults_comms[FAULTS_COMMS] = {
 const char *const faults_phase_names[FAULTS_PHASES] = {"init", "operation", "shutdown"};
 
 const struct faults_kind faults_kinds[FAULTS_KINDS] = {
-    {"kill", FAULTS_INIT, "at=open", "0123", 1, KILL_MS},
-    {"stop", FAULTS_INIT, "at=exchange", "0123", 1, STOP_MS},
-    {"skip", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
-    {"size", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
-    {"dtype", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
-    {"kill", FAULTS_OPERATION, "kind=all_gather", "123", 6, KILL_MS},
-    {"order", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
-    {"kill", FAULTS_INIT, "at=split", "0123", 1, KILL_MS},
-    {"stop", FAULTS_OPERATION, "at=post", "0123", 12, STOP_MS},
-    {"skip", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
-    {"size", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS},
-    {"dtype", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
-    {"kill", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, KILL_MS},
-    {"kill", FAULTS_INIT, "at=alloc", "0123", 1, KILL_MS},
-    {"skip", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
-    {"size", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
-    {"stop", FAULTS_OPERATION, "at=progress", "0123", 40, STOP_MS},
-    {"dtype", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS},
-    {"kill", FAULTS_OPERATION, "kind=broadcast", "3", 8, KILL_MS},
-    {"order", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS},
-    {"kill", FAULTS_INIT, "at=exchange", "0123", 1, KILL_MS},
-    {"kill", FAULTS_OPERATION, "at=progress", "0123", 40, KILL_MS},
-    {"kill", FAULTS_OPERATION, "at=done", "0123", 12, KILL_MS},
-    {"kill", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS},
-    {"stop", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS},
+    {"kill", FAULTS_INIT, "at=open", "0123", 1, KILL_MS, false},
+    {"stop", FAULTS_INIT, "at=exchange", "0123", 1, STOP_MS, false},
+    {"skip", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS, false},
+    {"size", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS, false},
+    {"dtype", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS, false},
+    {"kill", FAULTS_OPERATION, "kind=all_gather", "123", 6, KILL_MS, false},
+    {"order", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS, false},
+    {"kill", FAULTS_INIT, "at=split", "0123", 1, KILL_MS, false},
+    {"stop", FAULTS_OPERATION, "at=post", "0123", 12, STOP_MS, false},
+    {"skip", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS, false},
+    {"size", FAULTS_OPERATION, "kind=all_gather", "123", 6, SKIP_MS, false},
+    {"dtype", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS, false},
+    {"kill", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, KILL_MS, false},
+    {"kill", FAULTS_INIT, "at=alloc", "0123", 1, KILL_MS, false},
+    {"skip", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS, false},
+    {"size", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS, false},
+    {"stop", FAULTS_OPERATION, "at=progress", "0123", 40, STOP_MS, false},
+    {"dtype", FAULTS_OPERATION, "kind=broadcast", "3", 8, SKIP_MS, false},
+    {"kill", FAULTS_OPERATION, "kind=broadcast", "3", 8, KILL_MS, false},
+    {"order", FAULTS_OPERATION, "kind=reduce_scatter", "123", 12, SKIP_MS, false},
+    {"kill", FAULTS_INIT, "at=exchange", "0123", 1, KILL_MS, false},
+    {"kill", FAULTS_OPERATION, "at=progress", "0123", 40, KILL_MS, false},
+    {"kill", FAULTS_OPERATION, "at=done", "0123", 12, KILL_MS, false},
+    {"kill", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS, false},
+    {"stop", FAULTS_SHUTDOWN, "at=close", "0123", 1, END_MS, false},
+    {"kill", FAULTS_OPERATION, "kind=barrier", "3", 8, KILL_MS, true},
+    {"stop", FAULTS_OPERATION, "kind=barrier", "3", 8, STOP_MS, true},
+    {"skip", FAULTS_OPERATION, "kind=barrier", "3", 8, SKIP_MS, true},
+    {"order", FAULTS_OPERATION, "kind=barrier", "3", 8, SKIP_MS, true},
+    {"stop", FAULTS_OPERATION, "kind=broadcast", "3", 8, STOP_MS, false},
 };
 
 static uint32_t draw(uint64_t *state, uint32_t n)
@@ -73,6 +78,10 @@ void faults_draw(unsigned seed, struct faults_case *c)
                               .kind = (int)(seed % FAULTS_KINDS),
                               .large = seed % 3 == 2};
     k = &faults_kinds[c->kind];
+    if (k->maps) {
+        c->comm = 0;
+        c->large = true;
+    }
     draw(&state, 2); /* the first ones are near each other */
     c->ranks = 2 + (int)draw(&state, FAULTS_RANKS - 1);
     c->victim = (int)draw(&state, (uint32_t)c->ranks);
