@@ -16,7 +16,6 @@
 #include "ofi.h"
 
 #define NAME_MOST 256 /* of an endpoint's address */
-#define MESSAGE_MOST (UINT64_C(1) << 30)
 
 /* What a rank says before its address. */
 struct hello {
@@ -201,9 +200,7 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
              ofi->info->domain_attr->name ? ofi->info->domain_attr->name : "?");
     ofi->registers = ofi->info->domain_attr->mr_mode & FI_MR_LOCAL;
     ofi->p2p.late_bytes = ZERO__P2P_LATE;
-    ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size < MESSAGE_MOST
-                               ? ofi->info->ep_attr->max_msg_size
-                               : MESSAGE_MOST;
+    ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size;
     return connect_all(ofi, oob, until, &here);
 }
 

@@ -18,7 +18,6 @@
 #include "../common/open.h"
 #include "ucx.h"
 
-#define MESSAGE_MOST (UINT64_C(1) << 30)     /* well within what every transport takes */
 #define FLUSH_NS (INT64_C(2) * ZERO__SECOND) /* for what was sent to arrive, at the end */
 
 /* What a rank says before its UCX address. */
@@ -173,8 +172,7 @@ static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_co
 
     if (!ucx)
         return NULL;
-    ucx->p2p =
-        (struct zero__p2p){.ops = &ops, .max_message = MESSAGE_MOST, .late_bytes = ZERO__P2P_LATE};
+    ucx->p2p = (struct zero__p2p){.ops = &ops, .late_bytes = ZERO__P2P_LATE};
     ucx->voice = *voice;
     ucx->rank = params->oob->rank;
     ucx->ranks = params->oob->ranks;

@@ -3,8 +3,9 @@
  * A comm plugin for threads of one process whose messages go through queues in memory: what the
  * collectives over messages are tried with. Messages arrive late and in any order, and every now
  * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it; with even
- * seeds receives are late, and there is room for a few large messages only. ZERO_MEM_CUT is the
- * address of an atomic_int: the peers in these bits are lost to this rank.
+ * seeds receives are late, and there is room for a few large messages only. ZERO_MEM_MOST is how
+ * many bytes a message may have. ZERO_MEM_CUT is the address of an atomic_int: the peers in these
+ * bits are lost to this rank.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -105,6 +106,8 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
     struct message *msg;
 
     (void)handle;
+    if (t->max_message && bytes > t->max_message)
+        return -EMSGSIZE;
     if (roll(m) % 16 == 0 || (t->late_bytes && m->under_way >= ROOM))
         return -EAGAIN;
     msg = malloc(sizeof *msg + (eager ? bytes : 0));
@@ -147,8 +150,9 @@ static int mem_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data,
     struct wanted *w;
 
     (void)peer;
-    (void)bytes;
     (void)handle;
+    if (t->max_message && bytes > t->max_message)
+        return -EMSGSIZE;
     if (roll(m) % 16 == 0)
         return -EAGAIN;
     w = malloc(sizeof *w);
@@ -409,6 +413,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const struct zero__voice voice = {host, NAME};
     const struct zero_oob *oob = params->oob;
     const char *seed = host->param(host->ctx, NAME, "mem_seed", "1", "order of messages");
+    const char *most = host->param(host->ctx, NAME, "mem_most", "0", "bytes of a message");
     const char *cut = host->param(host->ctx, NAME, "mem_cut", "0", "address of the peers to lose");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
@@ -426,7 +431,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
         free(m);
         return err;
     }
-    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = 30000};
+    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = strtoull(most, NULL, 0)};
     m->hub = (struct hub *)(uintptr_t)all[0].hub;
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);

@@ -10,18 +10,18 @@
 
 static struct oob_board *board;
 static const struct check_case *current;
-static const char *plugin, *group;
+static const char *plugin, *group, *most = "0";
 static uint64_t seed = 1;
 
 static bool ready(struct rank *r, struct check_rank *k, struct comm_rank *c, const char *numerics)
 {
     char number[24];
     const struct zero_setting settings[] = {
-        {"numerics", numerics}, {"relaxed_group", group}, {"mem_seed", number}};
+        {"numerics", numerics}, {"relaxed_group", group}, {"mem_seed", number}, {"mem_most", most}};
     bool mem = strcmp(plugin, "mem") == 0;
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (!comm_load(r, c, plugin, board, settings, mem ? 3 : 2))
+    if (!comm_load(r, c, plugin, board, settings, mem ? 4 : 2))
         return false;
     *k = (struct check_rank){.ops = c->ops,
                              .host = zero__loader_host(c->loader),
@@ -60,8 +60,10 @@ static void run(const struct check_case *test, int n, enum ranks_how how)
 {
     current = test;
     memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, run_case, NULL), n, "%s, %s: %d %s, groups of %s, seed %" PRIu64,
-               plugin, test->name, n, ranks_how_name[how], group, seed);
+    ranks_good(ranks_run(n, how, run_case, NULL), n,
+               "%s, %s: %d %s, groups of %s, seed %" PRIu64 ", messages of %s bytes", plugin,
+               test->name, n, ranks_how_name[how], group, seed,
+               strcmp(most, "0") == 0 ? "all" : most);
 }
 
 /* Those about data have no least number of ranks; the others care little for who goes with whom. */
@@ -202,16 +204,21 @@ int main(void)
             run_real(i ? "ofi" : "ucx", folder);
     comm_test_plugins();
     plugin = "mem";
-    for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++, seed++) {
-        group = ways[i].group;
-        if (!brief || i == 2)
-            run_all(ways[i].ranks, AS_THREADS, i != 1 && i != 2);
-        run(&bytes, ways[i].ranks, AS_THREADS);
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++, seed++) {
+            group = ways[i].group;
+            most = k ? "4999" : "0";
+            if (!brief || i == 2)
+                run_all(ways[i].ranks, AS_THREADS, k == 1 || (i != 1 && i != 2));
+            run(&bytes, ways[i].ranks, AS_THREADS);
+        }
+        for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && !brief; i++, seed++) {
+            group = crowds[i].group;
+            most = k ? "1021" : "0";
+            run(&many, crowds[i].ranks, AS_THREADS);
+        }
     }
-    for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && !brief; i++, seed++) {
-        group = crowds[i].group;
-        run(&many, crowds[i].ranks, AS_THREADS);
-    }
+    most = "0";
     group = "0";
     run_disagree();
     done();

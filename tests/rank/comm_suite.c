@@ -12,18 +12,20 @@
 static struct oob_board *board;
 static const struct check_case *current;
 static uint64_t seed = 1;
+static const char *most = "0"; /* bytes of a message in mem, 0: any number */
 
 /* What the case complains about becomes what the rank complains about. */
 static void run_case(struct rank *r)
 {
     char number[24];
-    const struct zero_setting settings[] = {{"mem_seed", number}};
+    const struct zero_setting settings[] = {{"mem_seed", number}, {"mem_most", most}};
     struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
     const char *why;
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (k && comm_load(r, &c, COMM_PLUGIN, board, settings, strcmp(COMM_PLUGIN, "mem") == 0)) {
+    if (k &&
+        comm_load(r, &c, COMM_PLUGIN, board, settings, strcmp(COMM_PLUGIN, "mem") == 0 ? 2 : 0)) {
         *k = (struct check_rank){.ops = c.ops,
                                  .host = zero__loader_host(c.loader),
                                  .oob = &c.oob,
@@ -46,8 +48,9 @@ static void run(const struct check_case *test, int n, enum ranks_how how)
 {
     current = test;
     memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, run_case, NULL), n, "%s, %s: %d %s, seed %" PRIu64, COMM_PLUGIN,
-               test->name, n, ranks_how_name[how], seed);
+    ranks_good(ranks_run(n, how, run_case, NULL), n,
+               "%s, %s: %d %s, seed %" PRIu64 ", messages of %s bytes", COMM_PLUGIN, test->name, n,
+               ranks_how_name[how], seed, strcmp(most, "0") == 0 ? "all" : most);
 }
 
 static void run_all(int n, enum ranks_how how)
@@ -123,5 +126,13 @@ int main(void)
         run_all(threads[i], AS_THREADS); /* the parity of the seed says whether receives are late */
     for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && mem; i++, seed++)
         run(&many, crowds[i], AS_THREADS);
+    for (int k = 0; k < 2 && mem; k++, seed++) { /* in pieces; both parities again */
+        most = "4999";
+        run_all(threads[k], AS_THREADS);
+        run_all(threads[k + 1], AS_THREADS);
+        most = k ? "2039" : "999";
+        for (unsigned i = 0; i < sizeof crowds / sizeof *crowds; i++)
+            run(&many, crowds[i], AS_THREADS);
+    }
     done();
 }

@@ -69,14 +69,14 @@ static struct zero_comm *comm_new(struct zero_comm_ctx *ctx, int32_t ranks)
     return NULL;
 }
 
-/* Chunks for a sum of so many ranks: what the buffer has room for, within bounds. */
-static uint64_t chunk_bytes_of(int32_t ranks)
+uint64_t zero__p2p_chunk_bytes(const struct zero_comm *comm, uint64_t n)
 {
-    uint64_t bytes = P2P_BUFFER / P2P_DEPTH / (uint64_t)ranks;
+    uint64_t bytes = P2P_BUFFER / n;
+    uint64_t most = comm->piece < P2P_CHUNK_MOST ? comm->piece - comm->piece % 64 : P2P_CHUNK_MOST;
 
     bytes -= bytes % P2P_CHUNK_LEAST;
     bytes = bytes < P2P_CHUNK_LEAST ? P2P_CHUNK_LEAST : bytes;
-    return bytes < P2P_CHUNK_MOST ? bytes : P2P_CHUNK_MOST;
+    return bytes < most ? bytes : most;
 }
 
 static struct p2p_message *message_at(const struct zero_comm *comm, uint64_t i)
@@ -91,8 +91,8 @@ static int buffers_make(struct zero_comm *comm)
     uint64_t word_bytes = (words * sizeof(struct p2p_message) + 4095) / 4096 * 4096, n_chunks;
     struct zero__p2p *t = comm->ctx->t;
 
-    comm->chunk_bytes = chunk_bytes_of(comm->ranks);
-    n_chunks = comm->way.hosts ? zero__p2p_step_buffers(comm, &comm->chunk_bytes) : P2P_DEPTH * n;
+    n_chunks = comm->way.hosts ? zero__p2p_step_buffers(comm) : P2P_DEPTH * n;
+    comm->chunk_bytes = zero__p2p_chunk_bytes(comm, n_chunks);
     comm->buffer_bytes = (word_bytes + n_chunks * comm->chunk_bytes + 4095) / 4096 * 4096;
     comm->buffers = aligned_alloc(4096, comm->buffer_bytes);
     if (!comm->buffers)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../bell.h"
 #include "../copy.h"
 #include "../oob.h"
 #include "../reduce.h"
@@ -32,6 +33,18 @@ int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
     return 0;
 }
 
+/* Words go in one message each. */
+static int limit_check(const struct zero__voice *v, const struct zero__p2p *t)
+{
+    if (t->max_message == 0 || t->max_message >= sizeof(struct p2p_message))
+        return 0;
+    return zero__say(
+        v, -EMSGSIZE,
+        "the transport carries messages of at most %llu bytes%s, but ranks need %zu to "
+        "agree on collectives: use another device, or another ZERO_COMM",
+        (unsigned long long)t->max_message, t->way, sizeof(struct p2p_message));
+}
+
 int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
                    struct zero__p2p *t, struct zero_comm_ctx **out)
 {
@@ -42,6 +55,9 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
         err = zero__say(voice, -ENOMEM, "no memory for a context");
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
+    if (!err)
+        err = limit_check(voice, t);
+    err = zero__oob_agree(voice, params->oob, zero__until_ns(params->timeout_ns), "open", err);
     if (err) {
         free(ctx);
         t->ops->stop(t, true);
@@ -52,6 +68,8 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
     ctx->t = t;
     ctx->oob = params->oob;
     ctx->isa = isa;
+    ctx->most =
+        t->max_message && t->max_message < P2P_MESSAGE_MOST ? t->max_message : P2P_MESSAGE_MOST;
     ctx->cache_bytes = zero__cache_bytes();
     ctx->sums_cache_bytes = zero__cache_sums_bytes();
     ctx->rank = params->oob->rank;

@@ -113,7 +113,7 @@ int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
     n.relaxed = ctx->relaxed;
     n.group = (uint32_t)ctx->group;
     n.host = ctx->host;
-    n.max_message = ctx->t->max_message;
+    n.max_message = ctx->most;
     if (parent)
         err = among(parent, &n, all);
     else

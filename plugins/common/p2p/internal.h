@@ -21,6 +21,7 @@
 #define P2P_INBOX (2 * P2P_RUNS)
 #define P2P_DEPTH 3u /* chunks of sums that are received at the same time */
 #define P2P_WHY 400
+#define P2P_MESSAGE_MOST (UINT64_C(1) << 30) /* well within what every transport takes */
 #define P2P_CHUNK_LEAST (UINT64_C(4) << 10)
 #define P2P_CHUNK_MOST (UINT64_C(512) << 10)
 #define P2P_BUFFER (UINT64_C(4) << 20) /* for chunks of a communicator, if that is enough */
@@ -183,6 +184,7 @@ struct zero_comm {
     uint32_t id;
     int32_t rank, ranks;
     int32_t *world; /* ranks of the context */
+    uint64_t piece; /* bytes of the longest message, alike on all its ranks */
     uint64_t posted, started, completed;
     uint64_t seen; /* n_ended of the transport when all was looked at last */
     bool stirred;  /* there may be something to do although no message has ended since */
@@ -209,7 +211,6 @@ struct zero_comm {
     struct p2p_step steps[P2P_WINDOW];
     uint64_t steps_begun, steps_gone; /* those between are under way */
     uint64_t step_index, step_next;   /* the collective and step that come after them */
-    uint64_t piece;                   /* bytes of a message of a gather in steps */
 
     int err;          /* sticky */
     int64_t quiet_ns; /* then completions come even if receives have not ended */
@@ -234,6 +235,7 @@ struct zero_comm_ctx {
     int32_t group; /* of relaxed sums: 0: the ranks of a host */
     uint64_t host;
     int32_t rank, ranks;
+    uint64_t most; /* bytes of a message of this rank */
     int64_t timeout_ns;
     uint32_t next_id;
     atomic_bool aborted, woken;
@@ -245,7 +247,8 @@ struct zero_comm_ctx {
     struct zero_comm *closed; /* whose messages have not ended yet */
 };
 
-/* communicator.c */
+/* communicator.c: of one of n chunks: what the buffer has room for, within bounds. */
+uint64_t zero__p2p_chunk_bytes(const struct zero_comm *comm, uint64_t n);
 void zero__p2p_comm_free(struct zero_comm *comm);
 /* Ends the communicator; the first error stays. Returns err. */
 int zero__p2p_fail(struct zero_comm *comm, int err, const char *fmt, ...)
@@ -315,8 +318,8 @@ int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts);
 
 /* steps.c */
 int zero__p2p_steps_make(struct zero_comm *comm);
-/* Buffers of the steps: how many there are, and of how many bytes. */
-uint64_t zero__p2p_step_buffers(const struct zero_comm *comm, uint64_t *bytes);
+/* How many buffers the steps have. */
+uint64_t zero__p2p_step_buffers(const struct zero_comm *comm);
 bool zero__p2p_is_stepped(const struct zero_comm *comm, const struct zero_coll *c);
 void zero__p2p_steps_fill(struct zero_comm *comm, struct p2p_run *run);
 void zero__p2p_steps(struct zero_comm *comm, uint64_t *budget);

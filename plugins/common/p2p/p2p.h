@@ -12,7 +12,8 @@
  * belong to it, then sends its fingerprint of s to every peer. A peer's fingerprint that agrees
  * means that the peer is ready, so every message of data meets a receive that waits for it. Chunks
  * of a sum come when the receiver has granted them, in the fingerprint or in a credit after it.
- * Messages carry all that tells them apart in their tag, so none has to arrive in order.
+ * Messages carry all that tells them apart in their tag, so none has to arrive in order. No message
+ * is longer than the least of what the ranks' transports carry: what is, goes in pieces.
  *
  * Where the receiver copies a large message, inside progress(), a receive that waits for it makes
  * ranks take turns: who hears the peer's word and its message at once copies before its own message
@@ -78,7 +79,7 @@ struct zero__p2p_ops {
 /* First member of the transport's own structure. */
 struct zero__p2p {
     const struct zero__p2p_ops *ops;
-    uint64_t max_message; /* bytes of one send */
+    uint64_t max_message; /* bytes of the longest one that it carries, 0: no limit */
     uint64_t late_bytes;  /* receives of as many begin after own sends, 0: none; see above */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
     int32_t n_lost;       /* peers whose connection broke; lost() says which */
@@ -93,8 +94,8 @@ static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)
 }
 
 /*
- * The context of transport `t`, which it closes with the context, also when this fails. `voice` is
- * kept, with the strings in it.
+ * The context of transport `t`, which it closes with the context, also when this fails: on all
+ * ranks, when it does on one. `voice` is kept, with the strings in it.
  */
 int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
                    struct zero__p2p *t, struct zero_comm_ctx **ctx);

@@ -104,15 +104,14 @@ static uint64_t at_most(uint64_t bytes, uint64_t most)
 static int ask(struct zero_comm *comm, struct p2p_run *run, int32_t p)
 {
     struct p2p_part *part = &run->parts[p];
-    uint64_t most = comm->ctx->t->max_message,
-             bytes = at_most(part->in_bytes - part->in_asked, most);
+    uint64_t bytes = at_most(part->in_bytes - part->in_asked, comm->piece);
     int err;
 
     if (bytes == 0)
         return 0;
-    err = zero__p2p_recv(comm, p,
-                         zero__p2p_data_tag(comm, p, run->index, part->in_asked / most, false),
-                         part->in_at + part->in_asked, bytes, run->coll->dst_handle, &part->in);
+    err = zero__p2p_recv(
+        comm, p, zero__p2p_data_tag(comm, p, run->index, part->in_asked / comm->piece, false),
+        part->in_at + part->in_asked, bytes, run->coll->dst_handle, &part->in);
     if (!err)
         part->in_asked += bytes;
     return err;
@@ -147,7 +146,7 @@ static void take_in(struct zero_comm *comm, struct p2p_run *run, int32_t p)
 static void put_out(struct zero_comm *comm, struct p2p_run *run, int32_t p)
 {
     struct p2p_part *part = &run->parts[p];
-    uint64_t most = comm->ctx->t->max_message, bytes;
+    uint64_t bytes;
     void *handle = run->coll->src_handle;
 
     if (part->out.busy || part->out_gone == part->out_bytes)
@@ -158,14 +157,15 @@ static void put_out(struct zero_comm *comm, struct p2p_run *run, int32_t p)
         part->out_gone = part->out_sent;
         comm->stirred = true;
     }
-    bytes = at_most(part->out_bytes - part->out_sent, most);
+    bytes = at_most(part->out_bytes - part->out_sent, comm->piece);
     if (bytes == 0 || (zero__p2p_gathers(&run->coll->c) && run->summed < run->chunks) ||
         (zero__p2p_is_late(comm, part->out_bytes) && !part->said))
         return;
     if (zero__p2p_gathers(&run->coll->c))
         handle = run->coll->dst_handle;
     if (!zero__p2p_send(
-            comm, p, zero__p2p_data_tag(comm, comm->rank, run->index, part->out_sent / most, false),
+            comm, p,
+            zero__p2p_data_tag(comm, comm->rank, run->index, part->out_sent / comm->piece, false),
             part->out_at + part->out_sent, bytes, handle, &part->out))
         part->out_sent += bytes;
 }

@@ -20,7 +20,7 @@ _Static_assert(P2P_WINDOW > P2P_LANES, "a step waits for one P2P_LANES after it"
 int zero__p2p_steps_make(struct zero_comm *comm)
 {
     size_t locals = (size_t)comm->way.locals;
-    uint64_t bytes, n = zero__p2p_step_buffers(comm, &bytes) / P2P_WINDOW;
+    uint64_t n = zero__p2p_step_buffers(comm) / P2P_WINDOW;
 
     comm->legs = calloc(P2P_WINDOW * P2P_LEG_KINDS * locals, sizeof *comm->legs);
     if (!comm->legs)
@@ -31,23 +31,13 @@ int zero__p2p_steps_make(struct zero_comm *comm)
         for (unsigned k = 0; k < P2P_LEG_KINDS; k++)
             comm->steps[i].legs[k] = comm->legs + (i * P2P_LEG_KINDS + k) * locals;
     }
-    if (comm->piece > 2 * P2P_CHUNK_MOST)
-        comm->piece = 2 * P2P_CHUNK_MOST;
     return 0;
 }
 
 /* One for what each local sends, one for what comes round; a ring has its sum in another one. */
-uint64_t zero__p2p_step_buffers(const struct zero_comm *comm, uint64_t *bytes)
+uint64_t zero__p2p_step_buffers(const struct zero_comm *comm)
 {
-    uint64_t n = comm->way.locals > 1 ? (uint64_t)comm->way.locals : 2;
-    uint64_t most = comm->piece < P2P_CHUNK_MOST ? comm->piece : P2P_CHUNK_MOST;
-
-    *bytes = P2P_BUFFER / P2P_WINDOW / n;
-    *bytes -= *bytes % P2P_CHUNK_LEAST;
-    *bytes = *bytes < P2P_CHUNK_LEAST ? P2P_CHUNK_LEAST : *bytes;
-    *bytes = *bytes < most ? *bytes : most - most % 64;
-    *bytes = *bytes ? *bytes : 64; /* no transport carries less */
-    return P2P_WINDOW * n;
+    return P2P_WINDOW * (comm->way.locals > 1 ? (uint64_t)comm->way.locals : 2);
 }
 
 bool zero__p2p_is_stepped(const struct zero_comm *comm, const struct zero_coll *c)
@@ -60,10 +50,11 @@ void zero__p2p_steps_fill(struct zero_comm *comm, struct p2p_run *run)
 {
     const struct zero_coll *c = &run->coll->c;
     const struct p2p_way *w = &comm->way;
-    uint64_t first, count;
+    uint64_t first, count, piece = 2 * P2P_CHUNK_MOST; /* of a gather, needs no buffer */
 
+    piece = comm->piece < piece ? comm->piece : piece;
     run->chunk = zero__coll_reduces(c->kind) ? comm->chunk_bytes / zero__p2p_wide(c)
-                                             : comm->piece / zero_dtype_bytes(c->src_dtype);
+                                             : piece / zero_dtype_bytes(c->src_dtype);
     run->sums = zero__coll_reduces(c->kind) ? w->hosts : 1;
     run->gathers = c->kind == ZERO_REDUCE_SCATTER ? 0 : w->hosts;
     zero__p2p_shard(c, 0, comm->ranks, &first, &count); /* no other is longer */
