@@ -119,7 +119,8 @@ static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
                                      .bytes = bytes,
                                      .device = -1,
                                      .local_rank = zero__job_local_rank(rt->job),
-                                     .timeout_ns = rt->timeout_ns};
+                                     .timeout_ns = rt->timeout_ns,
+                                     .local_ranks = zero__job_local_ranks(rt->job)};
     int err = t->ops.open(&params, &t->store);
 
     if (err)

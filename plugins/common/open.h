@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <zero/comm.h>
+#include <zero/offload.h>
 
 /* NULL: not known. */
 static inline const char *zero__open_interface(const struct zero_comm_open *params)
@@ -23,6 +24,13 @@ static inline const struct zero_device_ops *zero__open_device(const struct zero_
 
     *dev = known ? params->device_handle : NULL;
     return known ? params->device_ops : NULL;
+}
+
+/* Ranks of this host that open such a store; 1: not known. */
+static inline int32_t zero__open_local_ranks(const struct zero_store_open *params)
+{
+    size_t end = offsetof(struct zero_store_open, local_ranks) + sizeof params->local_ranks;
+    return params->size >= end && params->local_ranks > 0 ? params->local_ranks : 1;
 }
 
 #endif

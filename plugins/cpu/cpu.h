@@ -29,6 +29,14 @@ struct cpu_memory {
     char *base;
     uint64_t bytes; /* whole pages */
     bool locked, near;
+    bool told; /* that it is not locked */
+};
+
+/* How the memory of a store should be. */
+struct cpu_wish {
+    enum cpu_lock lock;
+    int32_t ranks; /* of this host, which want about as much each */
+    int warns;     /* level of what the other ranks of the host would say, too */
 };
 
 struct zero_mr {
@@ -42,7 +50,7 @@ struct zero_store {
     struct zero__voice voice;
     struct cpu_memory memory;
     uint64_t bytes;
-    enum cpu_lock lock;
+    struct cpu_wish wish;
     struct zero_mr *mrs;
     struct zero_io queue[CPU_REQUESTS];
     uint64_t submitted, ended, done; /* requests; bytes of the oldest */
@@ -53,11 +61,11 @@ struct zero_store {
 
 /* memory.c. The sentence is recorded. */
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock);
-int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
-                          struct cpu_memory *memory);
+int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
+                          const struct cpu_wish *wish, struct cpu_memory *memory);
 /* May move; what fits into both sizes stays, and so does everything when it fails. */
-int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
-                            struct cpu_memory *memory);
+int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes,
+                            const struct cpu_wish *wish, struct cpu_memory *memory);
 void zero__cpu_memory_give(struct cpu_memory *memory);
 
 /* store.c */

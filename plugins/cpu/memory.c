@@ -6,15 +6,17 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <hwloc.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "../common/locked.h"
 #include "../common/memory.h"
 #include "cpu.h"
 
 #define HUGE (UINT64_C(2) << 20)
+#define LOCK_TEXT 640 /* bytes of a sentence */
 
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
 {
@@ -66,40 +68,51 @@ static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)
                      (unsigned long long)zero__memory_available());
 }
 
-static int lock_refused(const struct zero__voice *voice, uint64_t bytes, int err)
+/*
+ * What stands in the way, and how it goes. The limit is that of a process: ranks that are threads
+ * of one share it.
+ */
+static const char *lock_refusal(uint64_t bytes, int32_t ranks, int err, char text[LOCK_TEXT])
 {
-    struct rlimit limit = {0};
+    uint64_t limit = zero__locked_limit(), now = zero__locked_now();
+    char remedy[ZERO__LOCKED_REMEDY];
 
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    return zero__say(voice, err,
-                     "%llu bytes cannot be locked (ZERO_CPU_LOCK=1): %s; the limit is %llu bytes. "
-                     "Raise it with ulimit -l %llu or in /etc/security/limits.conf, or set "
-                     "ZERO_CPU_LOCK=auto",
-                     (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur,
-                     (unsigned long long)(bytes / 1024 + 1));
+    if (limit == UINT64_MAX) /* then it is not the limit */
+        snprintf(text, LOCK_TEXT, "%s", strerror(-err));
+    else
+        snprintf(text, LOCK_TEXT,
+                 "%s; the limit is %llu bytes for each process, of which this one has locked %llu, "
+                 "and this rank needs %llu more, as each of the host's %d does. Raise it: %s",
+                 strerror(-err), (unsigned long long)limit, (unsigned long long)now,
+                 (unsigned long long)bytes, (int)ranks, zero__locked_remedy(now + bytes, remedy));
+    return text;
 }
 
 /* Before it is filled: whoever may not lock so much should not wait for that. */
-static int lock_memory(const struct zero__voice *voice, enum cpu_lock lock, struct cpu_memory *m)
+static int lock_memory(const struct zero__voice *voice, const struct cpu_wish *wish,
+                       struct cpu_memory *m)
 {
-    struct rlimit limit = {0};
+    char why[LOCK_TEXT];
 
-    if (lock == CPU_LOCK_NO || !m->bytes)
+    if (wish->lock == CPU_LOCK_NO || !m->bytes)
         return 0;
     m->locked = !mlock2(m->base, m->bytes, MLOCK_ONFAULT);
     if (m->locked)
         return 0;
     int err = -errno;
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (lock == CPU_LOCK_IF_ALLOWED) {
-        zero__tell(voice, ZERO_LOG_INFO,
-                   "%llu bytes are not locked: %s (the limit is %llu bytes, ulimit -l); the system "
-                   "may swap them",
-                   (unsigned long long)m->bytes, strerror(-err),
-                   (unsigned long long)limit.rlim_cur);
-        return 0;
-    }
-    return lock_refused(voice, m->bytes, err);
+    lock_refusal(m->bytes, wish->ranks, err, why);
+    if (wish->lock == CPU_LOCK_YES)
+        return zero__say(voice, err,
+                         "%llu bytes cannot be locked (ZERO_CPU_LOCK=1): %s, or set "
+                         "ZERO_CPU_LOCK=auto",
+                         (unsigned long long)m->bytes, why);
+    bool swap = zero__swap_is_there();
+    zero__tell(voice, swap && !m->told ? wish->warns : ZERO_LOG_INFO,
+               "%llu bytes are not locked, %s: %s", (unsigned long long)m->bytes,
+               swap ? "the system may swap them" : "which is no matter while there is no swap",
+               why);
+    m->told = true;
+    return 0;
 }
 
 static int whole_pages(const struct zero__voice *voice, uint64_t bytes, uint64_t *whole)
@@ -128,8 +141,8 @@ static int addresses_find(uint64_t bytes, char **base)
     return 0;
 }
 
-int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
-                          struct cpu_memory *memory)
+int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
+                          const struct cpu_wish *wish, struct cpu_memory *memory)
 {
     struct cpu_memory m = {0};
     int err = whole_pages(voice, bytes, &m.bytes);
@@ -149,7 +162,7 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes, enum 
         err = no_room(voice, m.bytes, -errno);
     if (!err) {
         m.near = place(m.base, m.bytes);
-        err = lock_memory(voice, lock, &m);
+        err = lock_memory(voice, wish, &m);
     }
     if (!err) {
         err = zero__memory_fill(m.base, m.bytes, -1);
@@ -180,7 +193,7 @@ static int move(const struct zero__voice *voice, uint64_t bytes, struct cpu_memo
 }
 
 /* Not locked meanwhile: the system refuses to move what would then be above the limit. */
-static int grow(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
+static int grow(const struct zero__voice *voice, uint64_t bytes, const struct cpu_wish *wish,
                 struct cpu_memory *m)
 {
     struct cpu_memory before = *m;
@@ -194,7 +207,7 @@ static int grow(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock l
     if (!err)
         err = move(voice, bytes, m);
     if (!err)
-        err = lock_memory(voice, lock, m);
+        err = lock_memory(voice, wish, m);
     if (!err && zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1))
         err = no_room(voice, bytes - before.bytes, -ENOMEM);
     if (!err)
@@ -206,8 +219,8 @@ static int grow(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock l
     return err;
 }
 
-int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enum cpu_lock lock,
-                            struct cpu_memory *memory)
+int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes,
+                            const struct cpu_wish *wish, struct cpu_memory *memory)
 {
     uint64_t whole = 0;
     int err = whole_pages(voice, bytes, &whole);
@@ -215,9 +228,9 @@ int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes, enu
     if (err)
         return err;
     if (!memory->bytes)
-        return zero__cpu_memory_take(voice, bytes, lock, memory);
+        return zero__cpu_memory_take(voice, bytes, wish, memory);
     if (whole > memory->bytes)
-        return grow(voice, whole, lock, memory);
+        return grow(voice, whole, wish, memory);
     if (!whole) {
         zero__cpu_memory_give(memory);
         return 0;

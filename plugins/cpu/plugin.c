@@ -2,9 +2,8 @@
 /* The entry of the plugin `cpu`; see cpu.h for what it is. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "../common/locked.h"
 #include "../common/memory.h"
 #include "cpu.h"
 
@@ -12,19 +11,19 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
 {
     const struct zero__voice voice = {host, CPU_NAME};
     struct zero_store_info full = {.size = info->size, .capacity = zero__memory_available()};
-    struct rlimit limit = {0};
+    uint64_t limit;
     enum cpu_lock lock;
     int err = zero__cpu_lock(&voice, &lock);
 
     if (err)
         return err;
     zero__cpu_describe(&full);
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY || geteuid() == 0)
+    limit = zero__locked_limit();
+    if (limit == UINT64_MAX)
         snprintf(full.note, sizeof full.note, "host memory, all of it may be locked");
     else
         snprintf(full.note, sizeof full.note, "host memory, %llu bytes may be locked",
-                 (unsigned long long)limit.rlim_cur);
+                 (unsigned long long)limit);
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }

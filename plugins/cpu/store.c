@@ -10,6 +10,7 @@
 
 #include "../common/copy.h"
 #include "../common/io.h"
+#include "../common/open.h"
 #include "cpu.h"
 
 #define PIECE (UINT64_C(1) << 20) /* copied between two looks at the clock */
@@ -23,9 +24,11 @@ int zero__cpu_open(const struct zero_store_open *params, struct zero_store **out
     if (!store)
         return zero__say(&voice, -ENOMEM, "no memory for a store");
     store->voice = voice;
-    err = zero__cpu_lock(&voice, &store->lock);
+    store->wish.ranks = zero__open_local_ranks(params);
+    store->wish.warns = params->local_rank > 0 ? ZERO_LOG_INFO : ZERO_LOG_WARN;
+    err = zero__cpu_lock(&voice, &store->wish.lock);
     if (!err)
-        err = zero__cpu_memory_take(&voice, params->bytes, store->lock, &store->memory);
+        err = zero__cpu_memory_take(&voice, params->bytes, &store->wish, &store->memory);
     if (err) {
         free(store);
         return err;
@@ -49,7 +52,7 @@ int zero__cpu_close(struct zero_store *store)
 
 int zero__cpu_resize(struct zero_store *store, uint64_t bytes)
 {
-    int err = zero__cpu_memory_resize(&store->voice, bytes, store->lock, &store->memory);
+    int err = zero__cpu_memory_resize(&store->voice, bytes, &store->wish, &store->memory);
 
     if (!err)
         store->bytes = bytes;

@@ -114,6 +114,7 @@ struct zero_store {
     uint64_t bytes, capacity;
     bool direct;
     uint32_t depth; /* transfers, for all folders together */
+    int32_t ranks;  /* of this host, each with such a store */
     int warns;      /* level of what the other ranks of a machine would say, too */
     int wake_fd;
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../common/bell.h"
+#include "../common/open.h"
 #include "nvme.h"
 
 #define LONG_NS (600 * ZERO__SECOND)
@@ -112,6 +113,7 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
     store->wake_fd = -1;
     /* A little less than the library has: it cannot know what a request waits for. */
     store->patience_ns = (params->timeout_ns > 0 ? params->timeout_ns : LONG_NS) / 8 * 7;
+    store->ranks = zero__open_local_ranks(params);
     store->warns = params->local_rank > 0 ? ZERO_LOG_INFO : ZERO_LOG_WARN;
     err = zero__nvme_settings(&voice, &store->settings);
     if (err)

@@ -3,10 +3,12 @@
  */
 #include <errno.h>
 #include <liburing.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
+#include "../common/locked.h"
 #include "nvme.h"
 
 #define BUFFERS 64 /* of at most NVME_REG_BYTES */
@@ -14,13 +16,28 @@
 struct uring {
     struct io_uring ring;
     bool files, buffers; /* registered */
-    bool warned;
+    bool told; /* why some memory is not registered */
     bool used[BUFFERS];
+    uint64_t own_bytes; /* of the ring, which the limit of locked memory counts, too */
+    uint64_t bytes;     /* of memory that is registered */
 };
 
 static struct uring *of(const struct zero_store *store)
 {
     return store->engine_data;
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return (bytes + page - 1) / page * page;
+}
+
+static uint64_t own_bytes(const struct io_uring *ring)
+{
+    return whole_pages(ring->sq.ring_sz) + whole_pages(ring->cq.ring_sz) +
+           whole_pages(ring->sq.ring_entries * sizeof(struct io_uring_sqe));
 }
 
 static int uring_open(struct zero_store *store)
@@ -43,12 +60,15 @@ static int uring_open(struct zero_store *store)
         fds[i] = store->files[i].fd;
     u->files = !io_uring_register_files(&u->ring, fds, (unsigned)store->n_files);
     u->buffers = !io_uring_register_buffers_sparse(&u->ring, BUFFERS);
+    u->own_bytes = own_bytes(&u->ring);
     store->engine_data = u;
     return 0;
 }
 
 static void uring_close(struct zero_store *store)
 {
+    /* At once, where the kernel ends a ring in the background: what is locked counts until then. */
+    io_uring_unregister_buffers(&of(store)->ring);
     io_uring_queue_exit(&of(store)->ring);
     free(store->engine_data);
 }
@@ -66,21 +86,45 @@ static int find_places(const struct uring *u, int n)
     return BUFFERS;
 }
 
-static void warn(struct zero_store *store, uint64_t bytes, int err)
+/* With the ring, and as much for one that was closed a moment ago. */
+static uint64_t needed(const struct uring *u, uint64_t bytes)
 {
-    struct rlimit limit = {0};
+    return u->bytes + whole_pages(bytes) + 2 * u->own_bytes;
+}
 
-    if (of(store)->warned)
+static void tell(struct zero_store *store, int level, uint64_t bytes, const char *why)
+{
+    uint64_t limit = zero__locked_limit();
+    char remedy[ZERO__LOCKED_REMEDY], more[512] = "";
+
+    if (of(store)->told)
         return;
-    of(store)->warned = true;
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    zero__tell(
-        &store->voice, ZERO_LOG_WARN,
-        "%llu bytes cannot be registered with io_uring: %s; the kernel looks each of them up "
-        "for every transfer, which takes more of a processor. The limit of locked memory is "
-        "%llu bytes; raise it with ulimit -l %llu",
-        (unsigned long long)bytes, strerror(-err), (unsigned long long)limit.rlim_cur,
-        (unsigned long long)(bytes / 1024 + 1));
+    of(store)->told = true;
+    if (limit != UINT64_MAX)
+        snprintf(more, sizeof more,
+                 ". The limit of locked memory is %llu bytes for all that processes of this user "
+                 "register, and %d rank%s of this host share%s it. Raise it: %s",
+                 (unsigned long long)limit, (int)store->ranks, store->ranks == 1 ? "" : "s",
+                 store->ranks == 1 ? "s" : "",
+                 zero__locked_remedy(needed(of(store), bytes) * (uint64_t)store->ranks, remedy));
+    zero__tell(&store->voice, level,
+               "%llu bytes cannot be registered with io_uring: %s; the kernel looks each of their "
+               "pages up for every transfer, which takes more of a processor%s",
+               (unsigned long long)bytes, why, more);
+}
+
+/*
+ * A rank takes its part of the limit and no more, since it is the ranks' together: whether one of
+ * them registers does not depend on who comes first.
+ */
+static bool limit_allows(struct zero_store *store, uint64_t bytes)
+{
+    uint64_t limit = zero__locked_limit();
+
+    if (limit == UINT64_MAX || needed(of(store), bytes) <= limit / (uint64_t)store->ranks)
+        return true;
+    tell(store, store->warns, bytes, "it is more than a rank's part of the limit");
+    return false;
 }
 
 static void uring_reg(struct zero_store *store, struct zero_mr *mr)
@@ -90,7 +134,7 @@ static void uring_reg(struct zero_store *store, struct zero_mr *mr)
     struct iovec pieces[BUFFERS];
     int first = u->buffers && n <= BUFFERS ? find_places(u, (int)n) : BUFFERS, err;
 
-    if (first == BUFFERS || !n)
+    if (first == BUFFERS || !n || !limit_allows(store, mr->bytes))
         return;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = i * NVME_REG_BYTES, left = mr->bytes - at;
@@ -105,11 +149,12 @@ static void uring_reg(struct zero_store *store, struct zero_mr *mr)
         err = -ENOMEM;
     }
     if (err < 0) {
-        warn(store, mr->bytes, err);
+        tell(store, ZERO_LOG_WARN, mr->bytes, strerror(-err));
         return;
     }
     mr->first_buffer = first;
     mr->n_buffers = (int)n;
+    u->bytes += whole_pages(mr->bytes);
     memset(u->used + first, true, n);
 }
 
@@ -122,6 +167,7 @@ static void uring_unreg(struct zero_store *store, struct zero_mr *mr)
     io_uring_register_buffers_update_tag(&of(store)->ring, (unsigned)mr->first_buffer, none, NULL,
                                          (unsigned)mr->n_buffers);
     memset(of(store)->used + mr->first_buffer, false, (size_t)mr->n_buffers);
+    of(store)->bytes -= whole_pages(mr->bytes);
     mr->n_buffers = 0;
 }
 

@@ -177,40 +177,100 @@ def without_uring(plain):
        "io_uring is forbidden and asked for: refused, with the remedy", named.story())
 
 
-def little_locked_memory(plain):
-    """As a user who may lock 64 KiB: what he is told has the need, the limit and the remedy."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+def another_user(kib):
+    """To be a user of this test's own who may lock so many KiB: all he has registered counts as one."""
+    user = 1 << 16 | os.getpid() & 0xffff
+
+    def become():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (kib * 1024, kib * 1024))
         if os.geteuid() == 0:
             ctypes.CDLL(None).prctl(24, 14, 0, 0, 0)  # the bounding set loses CAP_IPC_LOCK ...
             os.setgroups([])
-            os.setresgid(65534, 65534, 65534)
-            os.setresuid(65534, 65534, 65534)  # ... and no user but root has it
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)  # ... and no user but root has it
+    return become
+
+
+REMEDY = r"Raise it: ulimit -l (?P<kib>\d+) in the shell, memlock (?P=kib) in " \
+         r"/etc/security/limits\.conf, LimitMEMLOCK=(?P=kib)K in a service of systemd"
+
+
+def little_locked_memory(plain):
+    """What a user is told who may not lock enough has the need, who shares it, the limit and the
+    remedy; the bits are the same."""
     os.chmod(DISK, 0o777)
     env = {**NVME, "ZERO_NVME_PATH": "/var/tmp"}
-    job = run(env, ranks=1, preexec_fn=limit)
+    job = run(env, ranks=1, preexec_fn=another_user(64))
     if "Permission denied" in job.err:
         skip("64 KiB of locked memory", "another user cannot run what this one has built")
         return
     ok(weights(job) == plain, "64 KiB of locked memory: the same bits", job.story())
-    told = re.search(r"nvme: (\d+) bytes cannot be registered with io_uring: .*The limit of locked "
-                     r"memory is 65536 bytes; raise it with ulimit -l (\d+)", job.err)
-    ok(len(warnings(job)) == 1 and ("io_uring: " in job.err or told  # or there is no io_uring at all
-       and int(told.group(2)) * 1024 >= int(told.group(1)) > 65536),
-       "64 KiB of locked memory: one warning, with the need, the limit and the remedy", *warnings(job))
-    job = run({**env, "ZERO_OFFLOAD": "optimizer:cpu", "ZERO_CPU_LOCK": "1"}, ranks=1,
-              preexec_fn=limit)
-    told = re.search(r"cpu: (\d+) bytes cannot be locked \(ZERO_CPU_LOCK=1\): .*the limit is 65536 "
-                     r"bytes. Raise it with ulimit -l (\d+) or in /etc/security/limits.conf, or set "
-                     r"ZERO_CPU_LOCK=auto", job.err)
+    if "threads read and write instead" in job.err:
+        skip("memory that is registered", "this system forbids io_uring")
+    else:
+        for ranks in (1, 2, 4):
+            registered(ranks, env)
+    locked(plain)
+
+
+def registered(ranks, env):
+    """The limit is for all ranks of the user."""
+    what = f"{ranks} ranks, 64 KiB of locked memory"
+    right = weights(run({}, ranks=ranks))
+    job = run(env, ranks=ranks, preexec_fn=another_user(64))
+    told = re.search(r"nvme: (?P<need>\d+) bytes cannot be registered with io_uring: it is more than a rank's "
+                     r"part .*The limit of locked memory is 65536 bytes for all that processes of this "
+                     rf"user register, and {ranks} ranks? of this host shares? it. " + REMEDY, job.err)
+    if not ok(weights(job) == right and len(warnings(job)) == 1 and told and
+              int(told["kib"]) * 1024 >= int(told["need"]) * ranks > 65536,
+              f"{what}: the same bits, one warning with the need, the limit and the remedy",
+              job.story()):
+        return
+    need, all_need = int(told["need"]), int(told["kib"])
+    if ranks > 1:
+        limit = need * 3 // 2 // 1024
+        job = run(env, ranks=ranks, preexec_fn=another_user(limit))
+        ok(weights(job) == right and len(warnings(job)) == 1 and
+           f"limit of locked memory is {limit * 1024} bytes" in job.err and
+           re.search(f"ulimit -l {all_need} ", job.err),
+           f"{ranks} ranks, locked memory for one of them: the same bits, one warning", job.story())
+    deadline = time.monotonic() + 20
+    while True:  # what the job before has registered is given back a moment after its end
+        job = run(env, ranks=ranks, preexec_fn=another_user(all_need))
+        if "Cannot allocate memory" not in job.err or time.monotonic() > deadline:
+            break
+    ok(weights(job) == right and not warnings(job), f"{ranks} ranks, as much as was said: no warning",
+       all_need, job.story())
+
+
+def locked(plain):
+    """The limit is for each process."""
+    env = {"ZERO_OFFLOAD": "optimizer:cpu"}
+    refusal = (r"the limit is 65536 bytes for each process, of which this one has locked \d+, and this "
+               r"rank needs \d+ more, as each of the host's (?P<ranks>\d) does\. " + REMEDY)
+    job = run({**env, "ZERO_CPU_LOCK": "1"}, ranks=1, preexec_fn=another_user(64))
+    told = re.search(r"cpu: (?P<need>\d+) bytes cannot be locked \(ZERO_CPU_LOCK=1\): .*" + refusal +
+                     ".*or set ZERO_CPU_LOCK=auto", job.err)
+    enough = int(told["kib"]) if told else 0
     ok(job.status not in (0, None) and told and weights(job) is None
-       and int(told.group(2)) * 1024 >= int(told.group(1)) > 65536,
+       and enough * 1024 >= int(told["need"]) > 65536,
        "64 KiB of locked memory and ZERO_CPU_LOCK=1: refused, with the need, the limit and the remedy",
        job.story())
-    job = run({"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_LOG": "info"}, ranks=1, preexec_fn=limit)
-    ok(weights(job) == plain and re.search(
-        r"cpu: \d+ bytes are not locked: .*the limit is 65536 bytes, ulimit -l", job.err),
+    job = run({**env, "ZERO_CPU_LOCK": "1"}, ranks=1, preexec_fn=another_user(enough))
+    ok(weights(job) == plain, "as much locked memory as was said, and ZERO_CPU_LOCK=1: it is enough",
+       enough, job.story())
+    job = run({**env, "ZERO_LOG": "info"}, ranks=1, preexec_fn=another_user(64))
+    ok(weights(job) == plain and re.search(r"cpu: \d+ bytes are not locked, .*" + refusal, job.err),
        "64 KiB of locked memory: without being locked, the same bits, and told of", job.story())
+    with open("/proc/meminfo", encoding="ascii") as file:
+        swap = re.search(r"^SwapTotal: +[1-9]", file.read(), re.M) is not None
+    for ranks in (2, 4):
+        job = run(env, ranks=ranks, preexec_fn=another_user(64))
+        told = [re.search(refusal, w) for w in warnings(job)]
+        ok(weights(job) == weights(run({}, ranks=ranks)) and len(told) == swap and
+           all(t and int(t["ranks"]) == ranks for t in told),
+           f"{ranks} ranks, 64 KiB of locked memory: one warning where there is swap, else none",
+           job.story())
 
 
 # ---- Killed --------------------------------------------------------------------------------------

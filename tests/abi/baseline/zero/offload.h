@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ZERO_OFFLOAD_MAJOR 0
-#define ZERO_OFFLOAD_MINOR 3
+#define ZERO_OFFLOAD_MINOR 4
 
 struct zero_store;
 
@@ -56,6 +56,8 @@ struct zero_store_open {
     int32_t device;     /**< the device it is near to, -1: none */
     int32_t local_rank; /**< of this process on the machine */
     int64_t timeout_ns;
+    int32_t local_ranks; /**< since minor 4; on the machine, which share its limits; 0: unknown */
+    int32_t reserved;
 };
 
 /** One request; offset and lengths are multiples of offset_align. */
