@@ -4,10 +4,10 @@
  * have begun, oldest first, as transfers are free: memory is fixed, and a store that is asked too
  * much of takes its time instead of failing.
  *
- * A transfer that the system did a part of goes on where that ended, one that it refused for the
- * moment (EAGAIN, EINTR) is started again, until it has been refused for too long. One that failed
- * ends its request when the others of that request have ended, since the system may still write to
- * their memory.
+ * A transfer that the system did a part of goes on where that ended. One that it did nothing of
+ * (0) is started again a few times, one that it refused for the moment (EAGAIN, EINTR) until it has
+ * been refused for too long. One that failed ends its request when the others of that request have
+ * ended, since the system may still write to their memory.
  *
  * Checksums take a processor a tenth of the disk's time or more, so nothing waits for them that the
  * disk could do meanwhile: what is written is summed when the system has been told to write it, and
@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../common/bell.h"
@@ -28,7 +29,7 @@
 
 #define STRIPE (UINT64_C(1) << 20)         /* on one of several paths, then the next */
 #define VERIFIED_BYTES (UINT64_C(1) << 20) /* in one go */
-#define MOST_STUCK 16 /* times that a transfer may end without having come further */
+#define MOST_STUCK 16 /* times in a row that a transfer may end without having come further */
 #define PAUSE_NS (INT64_C(1) << 20) /* before what the system had no room for is tried again */
 
 int zero__nvme_requests_make(struct zero_store *store)
@@ -227,10 +228,32 @@ static int refused(struct zero_store *store, struct nvme_transfer *t, int err, b
     return fail(store, t, -ETIMEDOUT, why);
 }
 
+/* Less than was asked: it goes on, unless the file is at its end or nothing comes of it. */
+static int partly(struct zero_store *store, struct nvme_transfer *t, uint32_t bytes, bool *again)
+{
+    const struct nvme_file *file = &store->files[t->file];
+    uint32_t more = bytes / file->align * file->align;
+    struct stat s;
+
+    if (!bytes && t->op == ZERO_IO_READ && !fstat(file->fd, &s) &&
+        (uint64_t)s.st_size <= t->file_off + t->done)
+        return fail(store, t, -EIO, "the file ends before; something has cut it");
+    t->n_stuck = more ? 0 : t->n_stuck + 1;
+    if (t->n_stuck == MOST_STUCK)
+        return fail(store, t, -EIO,
+                    bytes ? "the system does less than a block at a time, again and again; has "
+                            "something cut the file?"
+                          : "the system does nothing of it and names no error, again and again; "
+                            "look at dmesg for what its disk says");
+    t->done += more;
+    *again = true;
+    return 0;
+}
+
 /* What the system says of a transfer: its error, or whether it is to go on. */
 static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t result, bool *again)
 {
-    uint32_t left = t->bytes - t->done, align = store->files[t->file].align;
+    uint32_t left = t->bytes - t->done;
 
     *again = false;
     if (result == -EAGAIN || result == -EINTR)
@@ -243,26 +266,10 @@ static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t resu
         return 0;
     if (result > left)
         return fail(store, t, -EIO, "the system did more than was asked");
-    if (result == 0)
-        return fail(store, t, -EIO,
-                    t->op == ZERO_IO_READ ? "the file ends before; something has cut it"
-                                          : "the system wrote nothing");
-    if (result < left) {
-        uint32_t more = (uint32_t)result / align * align;
-        if (!more && ++t->n_stuck == MOST_STUCK)
-            return fail(store, t, -EIO,
-                        "the system does less than a block at a time, again and again; has "
-                        "something cut the file?");
-        t->done += more;
-        *again = true;
-        return 0;
-    }
+    if (result < left)
+        return partly(store, t, (uint32_t)result, again);
     t->done = t->bytes;
-    if (t->op == ZERO_IO_WRITE) {
-        store->bytes_written += t->bytes;
-        return 0;
-    }
-    store->bytes_read += t->bytes;
+    *(t->op == ZERO_IO_WRITE ? &store->bytes_written : &store->bytes_read) += t->bytes;
     return 0;
 }
 
@@ -291,7 +298,7 @@ static bool take_ended(struct zero_store *store)
         store->n_refused -= ended->refused_ns != 0;
         store->n_refused += again && !r->err && t.refused_ns != 0;
         if (again && !r->err) {
-            later |= result < 0;
+            later |= result <= 0;
             ended->done = t.done;
             ended->n_stuck = t.n_stuck;
             ended->refused_ns = t.refused_ns;
