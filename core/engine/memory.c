@@ -107,6 +107,14 @@ uint64_t zero__checksum_bytes(const struct zero_runtime *rt)
     return zero__disk_beside(rt->tiers[ZERO__T_DISK].info.bytes_per_mib, on_disk);
 }
 
+uint64_t zero__disk_room(const struct zero_runtime *rt)
+{
+    uint64_t room = rt->tiers[ZERO__T_DISK].info.capacity / (uint64_t)rt->local_ranks;
+
+    /* A file system that speaks of no room at all is no disk: opening the store says so. */
+    return room ? room - room / DISK_MARGIN : UINT64_MAX;
+}
+
 /* device, extra: what is to be had in addition, of the device and of the host. */
 static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
 {
@@ -129,11 +137,9 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT (cpu)",
                                   limit.cpu_bytes, sharers, 1);
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
-    uint64_t room = disk->info.capacity / sharers, on_disk = t.tiers[ZERO__T_DISK].reserved;
-    /* A file system that speaks of no room at all is no disk: opening the store says so. */
-    if (room && !disk->store && on_disk > room - room / DISK_MARGIN) {
+    if (!disk->store && t.tiers[ZERO__T_DISK].reserved > zero__disk_room(rt)) {
         snprintf(source, sizeof source, "tier %s (%s)", disk->name, disk->info.note);
-        return zero__table_refuse(&t, ZERO__T_DISK, &rt->recipe, source, room - room / DISK_MARGIN,
+        return zero__table_refuse(&t, ZERO__T_DISK, &rt->recipe, source, zero__disk_room(rt),
                                   sharers, 0);
     }
     err = fits_device(rt, &t, device);

@@ -21,21 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/memory_limit.h"
 #include "base/status.h"
+#include "engine/room.h"
 #include "engine/runtime.h"
-#include "memory/limits.h"
 
 #define OFF_TOLD 0.05 /* a fraction that is missed by more is told of */
-
-/* What every rank has. */
-struct room {
-    uint64_t tier[ZERO__N_TIERS];
-    uint64_t machine; /* of the device and the host's memory together: it is one memory */
-    uint64_t tiers;   /* that can be used, a bit each */
-    uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
-};
 
 static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
                                                     ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER},
@@ -43,54 +33,8 @@ static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_
                                                    ZERO__P_GRADIENTS, ZERO__P_ACTIVATIONS};
 #define LEAST_GAIN 0.95 /* of a step, before another order is taken */
 
-static int own_room(struct zero_runtime *rt, struct room *own)
-{
-    uint64_t left, sharers = (uint64_t)rt->local_ranks;
-    struct zero__memory_limit limit;
-    char text[256];
-    int err = zero__memory_limit(rt, &limit);
-
-    *own = (struct room){.tiers = 1u << ZERO__T_DEVICE};
-    if (err)
-        return err;
-    left = zero__memory_left(text, sizeof text);
-    left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
-    own->machine = left - left / 32; /* until it is reserved, others take of it, too */
-    own->tier[ZERO__T_DEVICE] = limit.device_bytes;
-    if (limit.device_bytes != ZERO__NO_LIMIT) /* something stays for zero_alloc() */
-        own->tier[ZERO__T_DEVICE] -= zero__least(
-            zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit.device_bytes / 32);
-    own->tier[ZERO__T_CPU] = limit.cpu_bytes;
-    own->bytes_per_mib = rt->tiers[ZERO__T_DISK].info.bytes_per_mib;
-    own->tier[ZERO__T_DISK] = rt->tiers[ZERO__T_DISK].info.capacity / sharers;
-    for (uint32_t t = ZERO__T_DEVICE + 1; t < ZERO__N_TIERS; t++)
-        own->tiers |= rt->tiers[t].name ? 1u << t : 0;
-    return 0;
-}
-
-/* Collective: the least of all ranks', so that they decide alike. */
-static int room_find(struct zero_runtime *rt, struct room *room)
-{
-    struct room *all = calloc((size_t)rt->ranks, sizeof *all);
-    int own = all ? own_room(rt, room) : 0, err;
-
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the room of %d ranks", rt->ranks);
-    err = own ? own : zero__job_allgather(rt->job, room, sizeof *room, all);
-    for (int i = 0; i < rt->ranks && !err; i++) {
-        for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
-            room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);
-        room->machine = zero__least(room->machine, all[i].machine);
-        room->tiers &= all[i].tiers;
-        if (all[i].bytes_per_mib > room->bytes_per_mib)
-            room->bytes_per_mib = all[i].bytes_per_mib;
-    }
-    free(all);
-    return err;
-}
-
 /* Of ZERO_OFFLOAD=auto: tiers that only some ranks can use are nobody's. */
-static void tiers_share(struct zero_runtime *rt, const struct room *room)
+static void tiers_share(struct zero_runtime *rt, const struct zero__room *room)
 {
     /* What moves between disk and device passes through the host's memory. */
     uint64_t usable = room->tiers >> ZERO__T_CPU & 1 ? room->tiers : 1u << ZERO__T_DEVICE;
@@ -108,37 +52,6 @@ static void tiers_share(struct zero_runtime *rt, const struct room *room)
     }
 }
 
-/*
- * Whether what is in a tier fits it, and, where it came from the disk, the machine; 1, 0, or an
- * error. What is left in the slowest tier is no business of the others: whether that has room is
- * found when it is reserved.
- */
-static int fits(struct zero_runtime *rt, uint32_t tier, int from_disk, const struct room *room)
-{
-    /* Where a rank's own part begins in a page depends on the rank, and all have to agree. */
-    uint64_t slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments;
-    uint64_t bytes[ZERO__N_TIERS];
-    struct zero__recipe first = rt->recipe;
-    struct zero__states s;
-
-    first.rank = 0;
-    int err = zero__states_build(&rt->model, &first, &s);
-    if (err)
-        return err;
-    err = zero__program_measure(&rt->model, &first, &s, bytes);
-    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        bytes[t] += s.bytes[t];
-        if (bytes[t])
-            bytes[t] += slack + bytes[t] / 128; /* the plan may be larger than what is measured */
-    }
-    zero__states_free(&s);
-    bytes[ZERO__T_CPU] += zero__disk_beside((uint32_t)room->bytes_per_mib, bytes[ZERO__T_DISK]);
-    return err ? err
-               : bytes[tier] <= room->tier[tier] &&
-                     (!from_disk ||
-                      bytes[ZERO__T_DEVICE] + bytes[ZERO__T_CPU] <= room->machine);
-}
-
 static uint32_t slowest(uint32_t tiers)
 {
     uint32_t t = ZERO__N_TIERS - 1;
@@ -148,19 +61,37 @@ static uint32_t slowest(uint32_t tiers)
     return t;
 }
 
-/* Moves as many parts of `what` as fit from its slowest tier to `tier`. */
-static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t tier, const struct room *room)
+/* Of rank 0, for all ranks alike. */
+static int measure(const struct zero_runtime *rt, const struct zero__room *room,
+                   struct zero__need *need)
 {
-    uint32_t from = slowest(rt->spread[what]);
+    struct zero__recipe first = rt->recipe;
+
+    first.rank = 0;
+    return zero__need_measure(rt, &first, room, need);
+}
+
+/*
+ * Moves as many parts of `what` as there is room for from its slowest tier to `tier`. No tier may
+ * come to lack room by that: what lies in one changes the transients of another.
+ */
+static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t from, uint32_t tier,
+                     const struct zero__room *room, struct zero__need *need)
+{
     uint16_t *placed = rt->recipe.placed[what], *last = &placed[from];
     uint32_t all = *last, good = 0, bad = all + 1, n = all;
+    const struct zero__need before = *need;
 
     while (good + 1 < bad) {
+        struct zero__need tried;
         *last = (uint16_t)(all - n);
         placed[tier] = (uint16_t)n;
-        int ok = fits(rt, tier, from == ZERO__T_DISK, room);
-        if (ok < 0)
-            return ok;
+        int err = measure(rt, room, &tried);
+        if (err)
+            return err;
+        int ok = zero__room_takes(room, &tried, &before);
+        if (ok)
+            *need = tried;
         *(ok ? &good : &bad) = n;
         n = (good + bad) / 2;
     }
@@ -169,14 +100,21 @@ static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t tier, cons
     return 0;
 }
 
-static int what_fill(struct zero_runtime *rt, uint32_t what, const struct room *room)
+/* `most`: tiers that may be used, a bit each, where there is one of them. */
+static uint32_t tiers_of(const struct zero_runtime *rt, uint32_t what, uint32_t most)
 {
-    uint32_t tiers = rt->spread[what];
+    return rt->spread[what] & most ? rt->spread[what] & most : rt->spread[what];
+}
+
+static int what_fill(struct zero_runtime *rt, uint32_t what, uint32_t most,
+                     const struct zero__room *room, struct zero__need *need)
+{
+    uint32_t tiers = tiers_of(rt, what, most), from = slowest(tiers);
     int err = 0;
 
-    for (uint32_t t = 0; t < slowest(tiers) && !err; t++)
-        if (tiers >> t & 1 && rt->recipe.placed[what][slowest(tiers)])
-            err = tier_fill(rt, what, t, room);
+    for (uint32_t t = 0; t < from && !err; t++)
+        if (tiers >> t & 1 && rt->recipe.placed[what][from])
+            err = tier_fill(rt, what, from, t, room, need);
     return err;
 }
 
@@ -205,17 +143,26 @@ static void placement_write(struct zero_runtime *rt, uint16_t placed[][ZERO__N_T
     }
 }
 
-static int order_fill(struct zero_runtime *rt, const uint32_t *order, const struct room *room)
+/* Everything in its slowest tier. */
+static void start(struct zero_runtime *rt, uint32_t most)
 {
-    int err = 0;
-
     for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
         if (rt->spread[w]) {
             memset(rt->recipe.placed[w], 0, sizeof rt->recipe.placed[w]);
-            rt->recipe.placed[w][slowest(rt->spread[w])] = ZERO__PLACE_PARTS;
+            rt->recipe.placed[w][slowest(tiers_of(rt, w, most))] = ZERO__PLACE_PARTS;
         }
+}
+
+static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t most,
+                      const struct zero__room *room)
+{
+    struct zero__need need;
+    int err;
+
+    start(rt, most);
+    err = measure(rt, room, &need);
     for (uint32_t i = 0; i < ZERO__N_PLACED && !err; i++)
-        err = rt->spread[order[i]] ? what_fill(rt, order[i], room) : 0;
+        err = rt->spread[order[i]] ? what_fill(rt, order[i], most, room, &need) : 0;
     return err;
 }
 
@@ -241,7 +188,7 @@ static int step_foretell(struct zero_runtime *rt, struct zero__traffic *traffic,
 }
 
 /* With what has filled the tiers by all of its traffic: is the other order faster? */
-static int order_choose(struct zero_runtime *rt, const struct room *room)
+static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
 {
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
     struct zero__traffic other;
@@ -251,7 +198,7 @@ static int order_choose(struct zero_runtime *rt, const struct room *room)
     if (err)
         return err;
     memcpy(placed, rt->recipe.placed, sizeof placed);
-    err = order_fill(rt, by_update, room);
+    err = order_fill(rt, by_update, most, room);
     if (!err)
         err = step_foretell(rt, &other, &others);
     if (err)
@@ -268,18 +215,85 @@ static int order_choose(struct zero_runtime *rt, const struct room *room)
     return 0;
 }
 
+/*
+ * Collective: whether every rank has room for its own plan. That is made only where what is
+ * measured may be too much.
+ */
+static int has_room(struct zero_runtime *rt, const struct zero__room *room, int *has)
+{
+    struct zero__need need;
+    int err = zero__need_measure(rt, &rt->recipe, room, &need);
+    int32_t lacks, *all = calloc((size_t)rt->ranks, sizeof *all);
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for what %d ranks lack", rt->ranks);
+    if (!err && !zero__room_takes(room, &need, NULL))
+        err = zero__need_plan(rt, &rt->recipe, room, &need);
+    lacks = !err && !zero__room_holds(room, &need);
+    if (!err)
+        err = zero__job_allgather(rt->job, &lacks, sizeof lacks, all);
+    *has = 1;
+    for (int i = 0; i < rt->ranks && !err; i++)
+        *has = *has && !all[i];
+    free(all);
+    return err;
+}
+
+#define ALL_TIERS ((1u << ZERO__N_TIERS) - 1)
+
+/*
+ * Where to begin, and whether to fill faster tiers from there, until there is room. Filling goes
+ * by what is measured, and a plan may need a little more; a disk needs memory of the host for what
+ * moves to and from it, and so does that for the device, so less may fit with it than without.
+ */
+static const struct {
+    uint32_t most, fills;
+} tries[] = {{ALL_TIERS, 1},
+             {ALL_TIERS, 0},
+             {1u << ZERO__T_DEVICE | 1u << ZERO__T_CPU, 1},
+             {1u << ZERO__T_DEVICE, 1}};
+
+static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills,
+                      const struct zero__room *room)
+{
+    double seconds;
+    int err = 0;
+
+    if (fills)
+        err = order_fill(rt, by_traffic, most, room);
+    else
+        start(rt, most);
+    if (err || rt->past.compute_s <= 0)
+        return err;
+    return fills ? order_choose(rt, most, room) : step_foretell(rt, &rt->past.traffic, &seconds);
+}
+
 int zero__spread(struct zero_runtime *rt)
 {
-    struct room room;
-    int err = room_find(rt, &room); /* also where nothing is spread: the ranks compare that later */
+    uint16_t first[ZERO__N_PLACED][ZERO__N_TIERS];
+    struct zero__traffic traffic;
+    struct zero__room room;
+    int err = zero__room_find(rt, &room); /* also where nothing is spread: others may have to */
+    int has = 0;
 
-    if (!err)
-        tiers_share(rt, &room);
-    if (!err)
-        err = zero__past_find(rt);
-    if (!err)
-        err = order_fill(rt, by_traffic, &room);
-    return err || rt->past.compute_s <= 0 ? err : order_choose(rt, &room);
+    if (err || room.spread == ZERO__APART) /* the ranks compare their options later */
+        return err;
+    tiers_share(rt, &room);
+    err = zero__past_find(rt);
+    for (uint32_t i = 0; room.spread && !has && !err && i < sizeof tries / sizeof *tries; i++) {
+        err = spread_try(rt, tries[i].most, tries[i].fills, &room);
+        if (!err && (i == 0 || memcmp(first, rt->recipe.placed, sizeof first) != 0))
+            err = has_room(rt, &room, &has);
+        if (i == 0) {
+            memcpy(first, rt->recipe.placed, sizeof first);
+            traffic = rt->past.traffic;
+        }
+    }
+    if (room.spread && !has && !err) { /* what it lacks is said when it is reserved */
+        memcpy(rt->recipe.placed, first, sizeof first);
+        rt->past.traffic = traffic;
+    }
+    return err;
 }
 
 /* Bytes of what is placed, by tier: the homes of its classes. */

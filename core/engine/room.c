@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/room.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/memory_limit.h"
+#include "base/status.h"
+#include "engine/relay.h"
+#include "engine/runtime.h"
+#include "memory/limits.h"
+
+/* A device of its own memory has what is free there. */
+static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__room *room)
+{
+    struct zero_device_info info = {.size = sizeof info};
+    int err = room->is_host ? 0 : rt->dev_ops.info(rt->dev, &info);
+
+    room->tier[ZERO__T_DEVICE] = limit;
+    if (limit != ZERO__NO_LIMIT)
+        room->spare =
+            zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit / 32);
+    if (!err && !room->is_host)
+        room->tier[ZERO__T_DEVICE] = zero__least(limit, info.free_bytes / rt->device_sharers);
+    return err;
+}
+
+int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
+{
+    const struct tier *disk = &rt->tiers[ZERO__T_DISK];
+    uint64_t left, relay, sharers = (uint64_t)rt->local_ranks;
+    struct zero__memory_limit limit;
+    char text[256];
+    int err = zero__memory_limit(rt, &limit);
+
+    *room = (struct zero__room){.tiers = 1u << ZERO__T_DEVICE,
+                                .is_host = zero__device_is_host(rt) != 0,
+                                .bytes_per_mib = disk->info.bytes_per_mib,
+                                .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
+    if (!err)
+        err = device_room(rt, limit.device_bytes, room);
+    if (err)
+        return err;
+    left = zero__memory_left(text, sizeof text);
+    left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
+    left -= left / 32; /* until it is reserved, others take of it, too */
+    relay = rt->caps.mem & rt->device_mem ? 0 : zero__relay_bytes(rt);
+    room->machine = left > relay ? left - relay : 0;
+    for (uint32_t w = 0; w < ZERO__N_PLACED; w++) /* of auto, tiers that some ranks lack are left */
+        room->spread = room->spread << ZERO__N_TIERS |
+                       (rt->is_auto ? (1u << ZERO__N_TIERS) - 1 : rt->spread[w]);
+    room->tier[ZERO__T_CPU] = limit.cpu_bytes;
+    room->tier[ZERO__T_DISK] = zero__disk_room(rt);
+    for (uint32_t t = ZERO__T_DEVICE + 1; t < ZERO__N_TIERS; t++)
+        room->tiers |= rt->tiers[t].name ? 1u << t : 0;
+    return 0;
+}
+
+int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
+{
+    struct zero__room *all = calloc((size_t)rt->ranks, sizeof *all);
+    int own = all ? zero__room_own(rt, room) : 0, err;
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for the room of %d ranks", rt->ranks);
+    err = own ? own : zero__job_allgather(rt->job, room, sizeof *room, all);
+    for (int i = 0; i < rt->ranks && !err; i++) {
+        for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+            room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);
+        room->machine = zero__least(room->machine, all[i].machine);
+        room->tiers &= all[i].tiers;
+        room->is_host &= all[i].is_host;
+        if (room->spread != all[i].spread)
+            room->spread = ZERO__APART;
+        if (all[i].spare > room->spare)
+            room->spare = all[i].spare;
+        if (all[i].bytes_per_mib > room->bytes_per_mib)
+            room->bytes_per_mib = all[i].bytes_per_mib;
+    }
+    free(all);
+    return err;
+}
+
+/* The states beside the transients, and what the disk takes. */
+static void need_add(const struct zero__states *s, const struct zero__room *room,
+                     struct zero__need *need)
+{
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        need->tier[t] += s->bytes[t];
+    need->tier[ZERO__T_CPU] +=
+        zero__disk_beside((uint32_t)room->bytes_per_mib, need->tier[ZERO__T_DISK]);
+}
+
+int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe *r,
+                       const struct zero__room *room, struct zero__need *need)
+{
+    struct zero__states s;
+    int err = zero__states_build(&rt->model, r, &s);
+
+    if (err)
+        return err;
+    err = zero__program_measure(&rt->model, r, &s, need->tier);
+    need_add(&s, room, need);
+    zero__states_free(&s);
+    return err;
+}
+
+int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
+                    const struct zero__room *room, struct zero__need *need)
+{
+    uint64_t nodes = zero__option_bytes(rt->options, ZERO__OPT_PLAN_NODES);
+    uint32_t threads = (uint32_t)zero__option_int(rt->options, ZERO__OPT_THREADS);
+    struct zero__program *p = NULL;
+    struct zero__states s;
+    int err = zero__states_build(&rt->model, r, &s);
+
+    if (err)
+        return err;
+    err = zero__program_compile(&rt->model, r, &s, nodes, threads, &p);
+    for (uint32_t t = 0; t < ZERO__N_TIERS && !err; t++)
+        need->tier[t] = p->transient_bytes[t];
+    need_add(&s, room, need);
+    zero__program_free(p);
+    zero__states_free(&s);
+    return err;
+}
+
+static uint64_t of_machine(const struct zero__room *room, const struct zero__need *need)
+{
+    return need->tier[ZERO__T_CPU] + (room->is_host ? need->tier[ZERO__T_DEVICE] : 0);
+}
+
+int zero__room_holds(const struct zero__room *room, const struct zero__need *need)
+{
+    int holds = of_machine(room, need) <= room->machine;
+
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        holds = holds && need->tier[t] <= room->tier[t];
+    return holds;
+}
+
+int zero__room_takes(const struct zero__room *room, const struct zero__need *need,
+                     const struct zero__need *before)
+{
+    struct zero__need most = *need; /* of any rank; a plan may be larger than what is measured */
+
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        if (most.tier[t])
+            most.tier[t] += room->slack + most.tier[t] / 128;
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
+        uint64_t spare = t == ZERO__T_DEVICE ? room->spare : 0;
+        int fits = spare <= room->tier[t] && most.tier[t] <= room->tier[t] - spare;
+        if (!fits && !(before && need->tier[t] <= before->tier[t]))
+            return 0;
+    }
+    return of_machine(room, &most) <= room->machine ||
+           (before && of_machine(room, need) <= of_machine(room, before));
+}

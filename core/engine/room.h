@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What room a rank has in each tier, and what a recipe needs of it: its states, the transients of
+ * its program, which depend on what lies where, and what a disk takes of the host's memory.
+ */
+#ifndef ZERO_ENGINE_ROOM_H
+#define ZERO_ENGINE_ROOM_H
+
+#include <stdint.h>
+
+#include "schedule/program.h"
+
+struct zero_runtime;
+
+struct zero__room {
+    uint64_t tier[ZERO__N_TIERS];
+    uint64_t machine;       /* for the host's memory, and the device's where that is the same */
+    uint64_t spare;         /* of the device, which is better left to zero_alloc() */
+    uint64_t slack;         /* of a tier: by so much a rank's need may differ from another's */
+    uint64_t tiers;         /* that can be used, a bit each */
+    uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
+    uint64_t is_host;       /* the device's memory is the host's */
+    uint64_t spread;        /* what has no fractions, and its tiers; 0: nothing; ZERO__APART */
+};
+#define ZERO__APART UINT64_MAX /* ranks differ in that */
+
+struct zero__need {
+    uint64_t tier[ZERO__N_TIERS];
+};
+
+/* Of this rank. */
+int zero__room_own(struct zero_runtime *rt, struct zero__room *room);
+/* Collective: the least of all ranks', so that they decide alike. */
+int zero__room_find(struct zero_runtime *rt, struct zero__room *room);
+
+/* What the recipe's rank needs, without waits and without a search for the last bytes. */
+int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe *r,
+                       const struct zero__room *room, struct zero__need *need);
+/* The same by the plan that a commit would make. */
+int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
+                    const struct zero__room *room, struct zero__need *need);
+
+/* What is needed has room, to the byte. */
+int zero__room_holds(const struct zero__room *room, const struct zero__need *need);
+/*
+ * What is measured has room on all ranks. A tier that lacked room before, too, may lack as much
+ * (before: NULL if nothing was).
+ */
+int zero__room_takes(const struct zero__room *room, const struct zero__need *need,
+                     const struct zero__need *before);
+
+#endif
