@@ -14,7 +14,8 @@ here=$top/tests/abi
 
 # anchor NAME FOLDER-WITH-zero/: the object of these headers.
 anchor() {
-    "${CC:-cc}" -std=c11 -g -O0 -fPIC -shared -fvisibility=hidden -I"$2" -o "$tmp/$1.so" \
+    # shellcheck disable=SC2086 # a compiler may be two words: ccache gcc
+    ${CC:-cc} -std=c11 -g -O0 -fPIC -shared -fvisibility=hidden -I"$2" -o "$tmp/$1.so" \
         "$here/anchor.c"
 }
 # same A B: no difference.
