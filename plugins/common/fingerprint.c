@@ -24,9 +24,11 @@ void zero__fingerprint_make(const struct zero_coll *c, uint64_t index, struct ze
     };
 }
 
-/* "all_gather of 64 bf16 to bf16" */
+/* "all_gather of 64 bf16 to bf16", "barrier" */
 static const char *describe(const struct zero__fingerprint *f, char *text, size_t room)
 {
+    if (f->kind == ZERO_BARRIER)
+        return zero__coll_name(f->kind);
     snprintf(text, room, "%s of %" PRIu64 " %s to %s", zero__coll_name(f->kind), f->count,
              zero_dtype_name(f->src_dtype), zero_dtype_name(f->dst_dtype));
     return text;
