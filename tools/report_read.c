@@ -144,7 +144,7 @@ static int by_number(const void *a, const void *b)
 /* All that ranks must have in common, "all_gather of 640 bf16 of unit layer2, epoch 5". */
 static bool take_words(struct report_coll *c, const json_t *o)
 {
-    char kind[32], from[16], to[16], unit[48];
+    char kind[32], from[16], to[16], unit[48], what[72] = "";
     int64_t count, root, reduction, scale, flags, epoch;
     uint32_t bits;
     float factor;
@@ -161,10 +161,13 @@ static bool take_words(struct report_coll *c, const json_t *o)
     text_of(o, "unit", unit, sizeof unit);
     bits = (uint32_t)scale;
     memcpy(&factor, &bits, sizeof factor);
-    snprintf(c->text, sizeof c->text, "%s of %lld %s%s%s%s%s, root %d, reduction %u, scale %.9g, "
-             "flags %u, epoch %u", kind, (long long)count, from, strcmp(from, to) ? " to " : "",
-             strcmp(from, to) ? to : "", *unit ? " of unit " : "", unit, (int)root,
-             (unsigned)reduction, (double)factor, (unsigned)flags, (unsigned)epoch);
+    if (strcmp(kind, "barrier") != 0) /* which moves nothing */
+        snprintf(what, sizeof what, " of %lld %s%s%s", (long long)count, from,
+                 strcmp(from, to) ? " to " : "", strcmp(from, to) ? to : "");
+    snprintf(c->text, sizeof c->text,
+             "%s%s%s%s, root %d, reduction %u, scale %.9g, flags %u, epoch %u", kind, what,
+             *unit ? " of unit " : "", unit, (int)root, (unsigned)reduction, (double)factor,
+             (unsigned)flags, (unsigned)epoch);
     return true;
 }
 

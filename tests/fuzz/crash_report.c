@@ -20,6 +20,10 @@ const struct fuzz_seed fuzz_seeds[] = {
               "{\"type\": \"collective\", \"state\": \"posted\", \"queue\": \"gather\", "
               "\"sequence\": 8, \"kind\": \"all_gather\", \"count\": 64, \"from\": \"bf16\", "
               "\"to\": \"bf16\", \"root\": 0, \"reduction\": 0, \"scale_bits\": 1065353216, "
+              "\"flags\": 0, \"epoch\": 3, \"unit\": \"u\"}\n"
+              "{\"type\": \"collective\", \"state\": \"waiting\", \"queue\": \"gather\", "
+              "\"sequence\": 9, \"kind\": \"barrier\", \"count\": 0, \"from\": \"?\", "
+              "\"to\": \"?\", \"root\": 0, \"reduction\": 0, \"scale_bits\": 1065353216, "
               "\"flags\": 0, \"epoch\": 3, \"unit\": \"u\"}\n"),
     {NULL, 0},
 };

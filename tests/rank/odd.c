@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One rank's step program is not that of the others: an operation is smaller, of another type,
- * earlier or missing. The crash reports of three ranks name it, whichever it is; those of two show
- * both collectives and blame nobody.
+ * earlier or missing; or it was given another learning rate. The crash reports of three ranks name
+ * it, whichever it is; those of two show both collectives and blame nobody.
  */
 #include "../tap.h"
 
@@ -15,8 +15,8 @@
 
 #define LATE_US 200000 /* the others have posted theirs by then */
 
-enum difference { SIZE, DTYPE, ORDER, SKIP, N_DIFFERENT };
-static const char *const names[] = {"size", "dtype", "order", "skip"};
+enum difference { SIZE, DTYPE, ORDER, SKIP, RATE, N_DIFFERENT };
+static const char *const names[] = {"size", "dtype", "order", "skip", "its learning rate"};
 
 struct odd {
     enum difference what;
@@ -96,7 +96,7 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
     while (!is_idle(rt))
         usleep(1000);
     usleep(LATE_US);
-    o->spoiled = spoil(rt, o->what);
+    o->spoiled = o->what == RATE ? !zero_set_lr(rt, 0, 0.5f) : spoil(rt, o->what);
 }
 
 /* What the command says about the folder, which is emptied; its status. */
