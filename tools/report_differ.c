@@ -145,7 +145,8 @@ int report_differ(const struct report_rank *all, int n, int ranks)
         culprit = alone >= 0 ? alone : culprit;
     }
     if (!found)
-        puts("no two reports have different collectives of one number");
+        puts("no two reports have different collectives of one number: that of a rank is not in "
+             "them, or was changed below the library");
     free(p.colls);
     if (culprit < 0 || several)
         return -1;
