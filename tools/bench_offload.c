@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -189,6 +188,13 @@ static const char *limit_name(const struct bench *b, const struct figures *f)
                         : bench_way_name((enum bench_way)(f->limit - LIMIT));
 }
 
+static const char *limit_pages(const struct bench *b, const struct figures *f)
+{
+    return !f->limit    ? NULL
+           : b->has_fio ? offload_pages_name(b->store.pages)
+                        : b->store.memory_pages;
+}
+
 static void json(const struct bench *b, const struct offload_shape *shape, const struct figures *f)
 {
     bool beside = b->has_beside;
@@ -201,6 +207,8 @@ static void json(const struct bench *b, const struct offload_shape *shape, const
         {"cpu_s_per_GB", f->cpu[STORE], NULL},
         {"on_disk_percent", is_memory(b) || f->on_disk < 0 ? -1 : 100 * f->on_disk, NULL},
         {"limit", -1, limit_name(b, f)},
+        {"pages", 0, b->store.memory_pages},
+        {"limit_pages", -1, limit_pages(b, f)},
         {"limit_cpu_s_per_GB", f->limit ? f->cpu[f->limit] : -1, NULL},
         {"percent_low", f->limit ? f->low : -1, NULL},
         {"percent_high", f->limit ? f->high : -1, NULL},
@@ -267,9 +275,13 @@ static void head(const struct bench *b)
         snprintf(name, sizeof name, "%s", b->fio.version);
     else if (is_memory(b))
         snprintf(name, sizeof name, "plain loops");
-    printf("%s: %s; %" PRIu64 " MiB; %u repetitions of %g s in turn with %s%s%s\n", b->store.name,
+    printf("%s: %s; %" PRIu64 " MiB; %u repetitions of %g s in turn with %s%s%s", b->store.name,
            b->store.info.note, o->bytes >> 20, o->reps, (double)o->ns * 1e-9, name,
            b->has_beside ? " and " : "", b->option);
+    printf("; blocks in %s pages", b->store.memory_pages);
+    if (b->has_fio)
+        printf(", fio's in %s ones", offload_pages_name(b->store.pages));
+    putchar('\n');
     printf("%-12s %9s %5s %8s %6s %8s %7s %10s %7s %7s", "operation", "block", "depth", "GB/s",
            "spread", b->has_fio ? "fio" : "limit", "of it", "", "s/GB", "its");
     if (b->has_beside)
@@ -326,6 +338,7 @@ static void fio_open(struct bench *b)
 
     if (o->fio && !is_memory(b) && folders && *folders)
         b->has_fio = offload_fio_open(&b->fio, o, folders);
+    b->fio.huge = b->store.pages == OFFLOAD_PAGES_HUGE;
 }
 
 static int run(struct bench *b)
@@ -383,8 +396,6 @@ int bench_offload(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (o.fio) /* whose memory has none, and a disk reaches them in fewer pieces */
-        prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     struct bench b = {.o = &o};
     if (bench_open(&b)) {
         fprintf(stderr, "zero bench offload: %s\n", zero__error_text());

@@ -30,6 +30,8 @@ struct offload_shape {
     unsigned depth; /* blocks under way */
 };
 
+enum offload_pages { OFFLOAD_PAGES_AUTO, OFFLOAD_PAGES_SMALL, OFFLOAD_PAGES_HUGE };
+
 struct offload_options {
     const char *tier;
     const char *folder; /* of fio's file; NULL: as the tier's */
@@ -41,6 +43,7 @@ struct offload_options {
     unsigned reps, warmup;
     unsigned least; /* percent of the limit that are wanted; 0: whatever it is */
     int64_t ns;     /* of a repetition */
+    enum offload_pages pages;
     bool check, spoil, json, fio, cache_allowed;
 };
 
@@ -71,6 +74,8 @@ struct offload_tier {
     struct zero_mr *mr;
     char *memory; /* first what is written, then what is read */
     uint64_t memory_bytes;
+    enum offload_pages pages;   /* that were asked for */
+    const char *memory_pages;   /* that memory has */
     uint64_t *written;  /* by page of the store: when, and (32 bits) which page of the memory */
     uint64_t n_written; /* blocks */
     bool *busy;         /* by block: under way */
@@ -95,6 +100,13 @@ int offload_open(struct offload_tier *t, const struct offload_options *o,
 void offload_close(struct offload_tier *t);
 uint64_t offload_memory_bytes(const struct offload_options *o);
 
+/* bench_offload_pages.c. `beside_fio`: that has to have the same. 0 or an error with a sentence. */
+int offload_pages_choose(const struct offload_options *o, bool beside_fio,
+                         enum offload_pages *pages);
+const char *offload_pages_name(enum offload_pages pages);
+/* What memory that was touched has: huge, small, mixed, unknown. */
+const char *offload_pages_of(const void *base);
+
 /* bench_offload_walk.c */
 int offload_walk(struct offload_tier *t, const struct offload_walk *w,
                  struct offload_sample *sample);
@@ -111,6 +123,7 @@ struct offload_fio {
     int fds[16];
     unsigned n;
     uint64_t bytes; /* of all files */
+    bool huge;      /* pages */
     char version[32];
 };
 /* False after a sentence when there is no fio that could be compared with. */

@@ -187,6 +187,8 @@ static unsigned arguments(const struct offload_fio *f, const struct offload_shap
         args[n++] = strdup("--fixedbufs");
         args[n++] = strdup("--registerfiles");
     }
+    if (f->huge)
+        args[n++] = strdup("--mem=mmaphuge");
     args[n] = NULL;
     for (unsigned i = 0; i < n; i++)
         ok &= args[i] != NULL;

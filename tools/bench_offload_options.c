@@ -39,6 +39,8 @@ static void help(void)
         "                     (nvme: nvme_checksum=0, what checksums cost); '' for none\n"
         "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
         "  --no-fio           not beside fio\n"
+        "  --pages KIND       of the memory of blocks, fio's as ours: small, huge, or auto: huge\n"
+        "                     where enough are reserved for fio (vm.nr_hugepages)\n"
         "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a failure\n"
         "  --cache            what goes through the page cache is no failure\n"
         "  --no-check         do not check what is read\n"
@@ -126,6 +128,20 @@ static bool parse_beside(const char *text, const char **beside)
     return false;
 }
 
+static bool parse_pages(const char *text, enum offload_pages *pages)
+{
+    static const char *const kinds[] = {"auto", "small", "huge"};
+
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(text, kinds[i])) {
+            *pages = (enum offload_pages)i;
+            return true;
+        }
+    fprintf(stderr, "zero bench " BENCH ": --pages is \"%s\": auto, small or huge is wanted\n",
+            text);
+    return false;
+}
+
 static bool number(const char *option, const char *text, uint64_t least, uint64_t most,
                    unsigned *out)
 {
@@ -178,7 +194,7 @@ static bool fits(struct offload_options *o)
 }
 
 enum { TIER = 256, OP, BYTES, FACTOR, DEPTH, SIZE, SECONDS, REPS, WARMUP, BESIDE, FOLDER, NO_FIO };
-enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON, AT_LEAST };
+enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON, AT_LEAST, PAGES };
 
 struct words {
     const char *bytes, *depth;
@@ -211,6 +227,8 @@ static bool value(int c, const char *text, struct offload_options *o, struct wor
         return number("--warmup", text, 0, 10000, &o->warmup);
     case AT_LEAST:
         return number("--at-least", text, 1, 1000, &o->least);
+    case PAGES:
+        return parse_pages(text, &o->pages);
     case BESIDE:
         return parse_beside(text, &o->beside);
     case FOLDER:
@@ -244,6 +262,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         {"beside", required_argument, NULL, BESIDE},
         {"folder", required_argument, NULL, FOLDER},
         {"at-least", required_argument, NULL, AT_LEAST},
+        {"pages", required_argument, NULL, PAGES},
         {"no-fio", no_argument, NULL, NO_FIO},
         {"cache", no_argument, NULL, CACHE},
         {"check", no_argument, NULL, CHECK},

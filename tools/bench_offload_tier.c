@@ -50,7 +50,9 @@ static int load(struct offload_tier *t, const struct zero_setting *setting)
     err = t->ops->probe(zero__loader_host(t->loader), &caps);
     if (!err && setting) /* a name that nobody knows is an error, variables may be for others */
         err = zero__options_finish(t->options, &silent);
-    return err ? zero__while(err, "offload plugin %s", t->o->tier) : 0;
+    if (err)
+        return zero__while(err, "offload plugin %s", t->o->tier);
+    return offload_pages_choose(t->o, t->o->fio && !(caps.flags & ZERO_STORE_MAPPED), &t->pages);
 }
 
 /* Random bytes, other ones on every page. */
@@ -79,6 +81,7 @@ static int memory_take(struct offload_tier *t)
         return zero__fail(-ENOMEM, "no memory for %llu bytes on their way",
                           (unsigned long long)t->memory_bytes);
     fill_memory(t->memory, half);
+    t->memory_pages = offload_pages_of(t->memory);
     return 0;
 }
 

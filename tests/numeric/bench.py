@@ -390,6 +390,7 @@ def offload_cpu(few):
     refused("a store without room", "less than twice the 64 blocks", "offload", "--depth", "64",
             "--size", "64M")
     refused("too deep", "at most 1024 is possible", "offload", "--depth", "4K")
+    refused("pages of no kind", '--pages is "gigantic"', "offload", "--pages", "gigantic")
     refused("an unknown operation", '--op is "append"', "offload", "--op", "append")
     refused("an operation twice", "each once", "offload", "--op", "read,read")
     refused("no time", '--seconds is "0"', "offload", "--seconds", "0")
@@ -415,7 +416,9 @@ def offload_nvme(few):
        "offload to a disk: what the plugin moved is on the disk", job.story())
     if shutil.which("fio"):
         ok(all(r.get("limit", "").startswith("fio") and r["limit_cpu_s_per_GB"] >= 0
-               for r in all_), "beside fio", job.story())
+               and r["pages"] == r["limit_pages"] for r in all_), "beside fio, with equal pages",
+           job.story())
+        pages(shape, disk)
     else:
         ok("fio is not installed" in job.err, "there is no fio: it says so", job.story())
     job = bench("offload", "--no-fio", "--beside", "", "--op", "read", *shape, env=disk)
@@ -436,6 +439,54 @@ def offload_nvme(few):
        "unless that is allowed; what was read from memory is not counted as on disk", job.story())
     memory_as_disk(shape)
     ok(not os.listdir(folder), "offload: nothing stays in the folder", os.listdir(folder))
+
+
+RESERVED = "/proc/sys/vm/nr_hugepages"
+
+
+def reserve(more):
+    """Changes how many huge pages the machine reserves; False: it does not."""
+    try:
+        with open(RESERVED, "r+", encoding="ascii") as file:
+            wanted = int(file.read()) + more
+            file.seek(0)
+            file.write(str(wanted))
+        with open(RESERVED, encoding="ascii") as file:
+            return int(file.read()) == wanted
+    except OSError:
+        return False
+
+
+def free_pages():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(re.search(r"HugePages_Free: +(\d+)", file.read()).group(1))
+
+
+def pages(shape, disk):
+    """fio has huge pages where they are reserved, and what is beside it has the same."""
+    def kinds(*more):
+        job = bench("offload", "--beside", "", "--op", "read", *shape, *more, env=disk)
+        return job, [(r["pages"], r["limit_pages"]) for r in records(job)]
+
+    job, seen = kinds("--pages", "small")
+    ok(seen == [("small", "small")], "small pages for both", job.story())
+    if not free_pages():
+        refused("huge pages that nobody reserves", r"fio needs \d+ of them, and 0 are free: .*"
+                r"vm.nr_hugepages=\d+", "offload", "--op", "read", "--pages", "huge", env=disk)
+        job, seen = kinds()
+        ok(seen == [("small", "small")], "small ones where none are reserved", job.story())
+    with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as file:
+        never = "[never]" in file.read()
+    if never or not reserve(8):
+        support.skip("huge pages for both", "no huge pages can be had here")
+        return
+    try:
+        for more in ([], ["--pages", "huge"]):
+            job, seen = kinds(*more)
+            ok(seen == [("huge", "huge")], f"huge pages for both, where they are reserved {more}",
+               job.story())
+    finally:
+        reserve(-8)
 
 
 def memory_as_disk(shape):
