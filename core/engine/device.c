@@ -50,6 +50,8 @@ static int check(struct zero_runtime *rt)
     if (info.mem != ZERO_MEM_HOST && info.mem != ZERO_MEM_CUDA)
         return zero__fail(-ENOTSUP, "its memory is of kind %u, which is unknown", info.mem);
     rt->device_mem = info.mem;
+    memcpy(rt->device_pci, info.pci, sizeof rt->device_pci);
+    rt->device_pci[sizeof rt->device_pci - 1] = 0;
     if (zero__device_is_host(rt))
         return 0;
     zero__log(&rt->log, ZERO_LOG_INFO, "engine", "device %s: %s", rt->device_name, info.note);

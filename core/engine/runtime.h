@@ -195,6 +195,7 @@ struct zero_runtime {
     struct zero_device *dev;
     char device_name[80];    /* as ZERO_DEVICE says it */
     uint32_t device_mem;     /* enum zero_mem: what its memory is */
+    char device_pci[16];     /* where it is plugged in; "": not known, or nowhere */
     uint32_t device_sharers; /* ranks that may have the same device */
     struct {
         void *stream, *pinned;

@@ -120,7 +120,8 @@ static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
                                      .device = -1,
                                      .local_rank = zero__job_local_rank(rt->job),
                                      .timeout_ns = rt->timeout_ns,
-                                     .local_ranks = zero__job_local_ranks(rt->job)};
+                                     .local_ranks = zero__job_local_ranks(rt->job),
+                                     .pci = *rt->device_pci ? rt->device_pci : NULL};
     int err = t->ops.open(&params, &t->store);
 
     if (err)

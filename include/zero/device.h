@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 4
+#define ZERO_DEVICE_MINOR 5
 
 struct zero_device;
 
@@ -193,6 +193,7 @@ struct zero_device_info {
     uint32_t reserved;
     char note[128];
     uint64_t copied; /**< since minor 3; bytes that copy() has been told to move so far */
+    char pci[16]; /**< since minor 5; of an open device: its address, "0000:3b:00.0"; "": none */
 };
 
 struct zero_device_open {

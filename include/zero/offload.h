@@ -58,6 +58,8 @@ struct zero_store_open {
     int64_t timeout_ns;
     int32_t local_ranks; /**< since minor 4; on the machine, which share its limits; 0: unknown */
     int32_t reserved;
+    /** Since minor 4: of the device that uses it, "0000:3b:00.0"; NULL: the host, or unknown. */
+    const char *pci;
 };
 
 /** One request; offset and lengths are multiples of offset_align. */

@@ -33,4 +33,11 @@ static inline int32_t zero__open_local_ranks(const struct zero_store_open *param
     return params->size >= end && params->local_ranks > 0 ? params->local_ranks : 1;
 }
 
+/* The address of the device that uses a store; NULL: not known, or the host does. */
+static inline const char *zero__open_pci(const struct zero_store_open *params)
+{
+    size_t end = offsetof(struct zero_store_open, pci) + sizeof params->pci;
+    return params->size >= end ? params->pci : NULL;
+}
+
 #endif

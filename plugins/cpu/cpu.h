@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The offload plugin `cpu`: a store is memory of the host, near the processors of its process, in
+ * The offload plugin `cpu`: a store is memory of the host, next to the device that uses it
+ * or to the processors of its process, in
  * huge pages where the machine gives them, locked where the limit of locked memory allows it.
  *
  *   plugin.c   the entry, probe, the table
- *   memory.c   the memory: taken, placed, locked, given back
+ *   memory.c   the memory: taken, locked, given back
+ *   place.c    where it lies
  *   store.c    stores and requests
  */
 #ifndef ZERO_PLUGINS_CPU_H
@@ -28,14 +30,16 @@ enum cpu_lock { CPU_LOCK_NO, CPU_LOCK_IF_ALLOWED, CPU_LOCK_YES };
 struct cpu_memory {
     char *base;
     uint64_t bytes; /* whole pages */
-    bool locked, near;
-    bool told; /* that it is not locked */
+    bool locked;
+    bool told;      /* that it is not locked */
+    char where[64]; /* for people; "": wherever the system likes */
 };
 
 /* How the memory of a store should be. */
 struct cpu_wish {
     enum cpu_lock lock;
     int32_t ranks; /* of this host, which want about as much each */
+    char pci[16];  /* of the device that it is next to; "": next to this process */
     int warns;     /* level of what the other ranks of the host would say, too */
 };
 
@@ -67,6 +71,9 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
 int zero__cpu_memory_resize(const struct zero__voice *voice, uint64_t bytes,
                             const struct cpu_wish *wish, struct cpu_memory *memory);
 void zero__cpu_memory_give(struct cpu_memory *memory);
+
+/* place.c. Asks for the nearest nodes; `where`: what came of it, "" on a machine of one node. */
+void zero__cpu_place(void *base, uint64_t bytes, const char *pci, char *where, size_t where_bytes);
 
 /* store.c */
 void zero__cpu_describe(struct zero_store_info *info);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory of a store. All of its pages are there when it is handed out, so that nothing fails
- * later; they come from the nodes of the processors that this process may use.
+ * later.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <hwloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,30 +32,6 @@ int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
     else
         return zero__say(voice, -EINVAL, "ZERO_CPU_LOCK is \"%s\"; it is auto, 0 or 1", text);
     return 0;
-}
-
-/* Asks for the nearest nodes; a machine with one node has nothing to choose. */
-static bool place(char *base, uint64_t bytes)
-{
-    hwloc_topology_t topology;
-    hwloc_bitmap_t cores, nodes;
-    bool near = false;
-
-    if (hwloc_topology_init(&topology))
-        return false;
-    cores = hwloc_bitmap_alloc();
-    nodes = hwloc_bitmap_alloc();
-    if (cores && nodes && !hwloc_topology_load(topology) &&
-        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) > 1 &&
-        !hwloc_get_cpubind(topology, cores, HWLOC_CPUBIND_PROCESS)) {
-        hwloc_cpuset_to_nodeset(topology, cores, nodes);
-        near = !hwloc_set_area_membind(topology, base, bytes, nodes, HWLOC_MEMBIND_BIND,
-                                       HWLOC_MEMBIND_BYNODESET);
-    }
-    hwloc_bitmap_free(cores);
-    hwloc_bitmap_free(nodes);
-    hwloc_topology_destroy(topology);
-    return near;
 }
 
 static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)
@@ -161,7 +136,7 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
     if (mprotect(m.base, m.bytes, PROT_READ | PROT_WRITE))
         err = no_room(voice, m.bytes, -errno);
     if (!err) {
-        m.near = place(m.base, m.bytes);
+        zero__cpu_place(m.base, m.bytes, wish->pci, m.where, sizeof m.where);
         err = lock_memory(voice, wish, &m);
     }
     if (!err) {

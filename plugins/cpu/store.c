@@ -19,12 +19,15 @@ int zero__cpu_open(const struct zero_store_open *params, struct zero_store **out
 {
     const struct zero__voice voice = {params->host, CPU_NAME};
     struct zero_store *store = calloc(1, sizeof *store);
+    const char *pci = zero__open_pci(params);
     int err;
 
     if (!store)
         return zero__say(&voice, -ENOMEM, "no memory for a store");
     store->voice = voice;
     store->wish.ranks = zero__open_local_ranks(params);
+    if (pci)
+        snprintf(store->wish.pci, sizeof store->wish.pci, "%s", pci);
     store->wish.warns = params->local_rank > 0 ? ZERO_LOG_INFO : ZERO_LOG_WARN;
     err = zero__cpu_lock(&voice, &store->wish.lock);
     if (!err)
@@ -78,8 +81,7 @@ int zero__cpu_info(struct zero_store *store, struct zero_store_info *info)
 
     zero__cpu_describe(&full);
     snprintf(full.note, sizeof full.note, "host memory, %slocked%s",
-             store->memory.locked ? "" : "not ",
-             store->memory.near ? ", on the nodes of this process" : "");
+             store->memory.locked ? "" : "not ", store->memory.where);
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
     return 0;
 }

@@ -12,6 +12,7 @@
 /* What the driver says of a device without a context. */
 struct facts {
     int device, major, minor, multiprocessors, has_virtual, shares, has_rdma;
+    int pci_domain, pci_bus, pci_device;
     size_t total;
     char name[96];
 };
@@ -34,7 +35,9 @@ static int facts_find(const struct zero__voice *voice, const struct cuda_driver 
     } wanted[] = {
         {&f->major, CUDA_CAPABILITY_MAJOR},          {&f->minor, CUDA_CAPABILITY_MINOR},
         {&f->multiprocessors, CUDA_MULTIPROCESSORS}, {&f->has_virtual, CUDA_VIRTUAL_MEMORY},
-        {&f->shares, CUDA_SHARES_BY_DESCRIPTOR},     {&f->has_rdma, CUDA_VIRTUAL_MEMORY_RDMA}};
+        {&f->shares, CUDA_SHARES_BY_DESCRIPTOR},     {&f->has_rdma, CUDA_VIRTUAL_MEMORY_RDMA},
+        {&f->pci_domain, CUDA_PCI_DOMAIN},           {&f->pci_bus, CUDA_PCI_BUS},
+        {&f->pci_device, CUDA_PCI_DEVICE}};
     int result = d->device_get(&f->device, index);
 
     if (!result)
@@ -87,6 +90,9 @@ static void describe(const struct cuda_driver *d, const struct facts *f, int n, 
              f->major, f->minor, d->version / 1000, d->version % 1000 / 10,
              f->has_virtual ? "" : "; memory cannot grow");
     snprintf(info->note, sizeof info->note, "%.127s", text);
+    if (index >= 0) /* a GPU is function 0 of its device */
+        snprintf(info->pci, sizeof info->pci, "%04x:%02x:%02x.0", f->pci_domain & 0xffffff,
+                 f->pci_bus & 0xff, f->pci_device & 0xff);
 }
 
 static void info_give(struct zero_device_info *out, const struct zero_device_info *full)

@@ -332,7 +332,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     const struct fake_cuda_settings *s = &fake.settings;
 
-    (void)device;
     CALL(cuDeviceGetAttribute);
     switch (attribute) {
     case CUDA_MULTIPROCESSORS:
@@ -354,7 +353,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
         *value = s->shares;
         return 0;
     case CUDA_VIRTUAL_MEMORY_RDMA:
+    case CUDA_PCI_DOMAIN:
+    case CUDA_PCI_DEVICE:
         *value = 0;
+        return 0;
+    case CUDA_PCI_BUS: /* as in tests/data/two_nodes.xml */
+        *value = 0x10 * (device + 1);
         return 0;
     default:
         return CUDA_INVALID_VALUE;

@@ -249,6 +249,52 @@ static void mixed_devices(void)
     ok(nothing_left(), "and leave nothing");
 }
 
+struct lines {
+    pthread_mutex_t lock;
+    int first, second; /* times that a tier was told to lie there */
+};
+
+static void look(void *arg, int level, const char *line)
+{
+    struct lines *l = arg;
+
+    (void)level;
+    pthread_mutex_lock(&l->lock);
+    l->first += strstr(line, "tier cpu: ") && strstr(line, "on node 0, next to 0000:10:00.0");
+    l->second += strstr(line, "tier cpu: ") && strstr(line, "on node 1, next to 0000:20:00.0");
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* The memory of the tier cpu is next to the GPU of its rank, on a machine of two nodes. */
+static void next_to_device(void)
+{
+    struct zero_setting s[] = {{"device", "cuda"},       {"offload", "optimizer:cpu"},
+                               {"timeout", "20"},        {"dynamic_bytes", "0"},
+                               {"threads", "1"},         {"log", "info"}};
+    struct lines l = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct toy t = {.ranks = 2,
+                    .layers = 2,
+                    .steps = 1,
+                    .dtype = ZERO_F32,
+                    .width = 100,
+                    .settings = s,
+                    .n_settings = 6,
+                    .log = look,
+                    .reach = reach,
+                    .arg = &l};
+    const char *top = getenv("ZERO_TEST_TOP");
+    struct toy_result r;
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/tests/data/two_nodes.xml", top ? top : ".");
+    setenv("HWLOC_XMLFILE", path, 1);
+    int err = toy_train(&t, &r);
+    unsetenv("HWLOC_XMLFILE");
+    ok(!err && l.first == 1 && l.second == 1, "the tier cpu of each rank is next to its GPU");
+    if (err || l.first != 1 || l.second != 1)
+        diag("%s; %d, %d", err ? r.error : "no error", l.first, l.second);
+}
+
 static void no_room(void)
 {
     struct fake_cuda_settings set = fake_cuda_defaults();
@@ -501,6 +547,7 @@ int main(void)
         same_bits(&runs[i]);
     by_messages();
     on_disk();
+    next_to_device();
     refused(
         &(struct run){
             "a GPU that is not there", "0", "1", "cuda:7", 2, ZERO_F32, 0, {{NULL}}, 0, 0},
