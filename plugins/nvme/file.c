@@ -179,6 +179,30 @@ static void judge(const struct zero_store *store, const char *folder, unsigned l
                        folder, networks[i].name);
 }
 
+int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err)
+{
+    const char *remedy = "look at what is mounted there";
+
+    switch (-err) {
+    case EROFS:
+        remedy = "its file system is read-only: mount it for writing (mount -o remount,rw)";
+        break;
+    case EACCES:
+    case EPERM:
+        remedy = "let the user of this process write there (chown, chmod)";
+        break;
+    case ENOENT:
+        remedy = "make it (mkdir -p), or mount what should be there";
+        break;
+    case ENOTDIR:
+        remedy = "it is not a folder";
+        break;
+    }
+    return zero__say(voice, err,
+                     "no file can be made in %s (ZERO_NVME_PATH): %s; %s, or name another folder",
+                     folder, strerror(-err), remedy);
+}
+
 int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file)
 {
@@ -187,8 +211,7 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
     struct statfs fs;
 
     if (f.fd < 0)
-        return zero__say(&store->voice, f.fd, "no file can be made in %s (ZERO_NVME_PATH): %s",
-                         folder, strerror(-f.fd));
+        return zero__nvme_folder_refuses(&store->voice, folder, f.fd);
     zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
     if (!fstatfs(f.fd, &fs))
         type = (unsigned long)fs.f_type & 0xffffffffu;

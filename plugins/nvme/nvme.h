@@ -153,6 +153,8 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
 int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes);
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
+/* Says that no file can be made there, why, and what to do; returns err. */
+int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err);
 
 /* disk.c. Which disk a file lies on, "" where that is not known. */
 void zero__nvme_disk_find(int fd, char *disk, size_t bytes);

@@ -18,12 +18,11 @@ static int room(const struct zero__voice *voice, const struct nvme_settings *s, 
     for (int i = 0; i < s->n_paths; i++) {
         int err = zero__nvme_folder_free(s->path[i], &here);
         if (err)
-            return zero__say(voice, err, "%s (ZERO_NVME_PATH): %s", s->path[i], strerror(-err));
+            return zero__nvme_folder_refuses(voice, s->path[i], err);
         if (stat(s->path[i], &st) || !S_ISDIR(st.st_mode))
-            return zero__say(voice, -ENOTDIR, "%s (ZERO_NVME_PATH) is not a folder", s->path[i]);
+            return zero__nvme_folder_refuses(voice, s->path[i], -ENOTDIR);
         if (access(s->path[i], W_OK | X_OK))
-            return zero__say(voice, -errno, "no files can be made in %s (ZERO_NVME_PATH): %s",
-                             s->path[i], strerror(errno));
+            return zero__nvme_folder_refuses(voice, s->path[i], -errno);
         least = here < least ? here : least;
     }
     *bytes = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;

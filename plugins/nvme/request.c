@@ -261,7 +261,10 @@ static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t resu
     t->refused_ns = 0;
     store->stalled_ns = 0;
     if (result < 0)
-        return fail(store, t, (int)result, strerror((int)-result));
+        return fail(store, t, (int)result,
+                    result == -EROFS ? "Read-only file system; it was mounted so meanwhile, or is "
+                                       "so since an error of its disk: look at dmesg"
+                                     : strerror((int)-result));
     if (t->op == ZERO_IO_SYNC)
         return 0;
     if (result > left)

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "../common/bell.h"
+#include "../common/locked.h"
 #include "../common/open.h"
 #include "nvme.h"
 
+#define REFUSAL 256 /* bytes of a sentence */
 #define LONG_NS (600 * ZERO__SECOND)
 #define CLOSE_NS (30 * ZERO__SECOND) /* for a disk to end what it is at */
 
@@ -49,9 +51,25 @@ static int reserve(struct zero_store *store, uint64_t bytes)
     return err;
 }
 
+/* Some kernels count the rings of io_uring as locked memory. */
+static const char *uring_refusal(int err, char text[REFUSAL])
+{
+    uint64_t limit = zero__locked_limit();
+
+    if (err == -ENOMEM && limit != UINT64_MAX)
+        snprintf(text, REFUSAL,
+                 "%s (the limit of locked memory is %llu bytes for all that the processes of this "
+                 "user have in rings: ulimit -l)",
+                 strerror(-err), (unsigned long long)limit);
+    else
+        snprintf(text, REFUSAL, "%s", strerror(-err));
+    return text;
+}
+
 static int engine_open(struct zero_store *store)
 {
     const struct nvme_settings *s = &store->settings;
+    char why[REFUSAL];
     int err = 0;
 
     if (s->uring) {
@@ -59,15 +77,16 @@ static int engine_open(struct zero_store *store)
         err = store->engine->open(store);
         if (!err)
             return 0;
+        uring_refusal(err, why);
         if (s->uring_wanted)
             return zero__say(&store->voice, err,
                              "io_uring (ZERO_NVME_ENGINE): %s; the system or its container forbids "
                              "it, ZERO_NVME_ENGINE=threads does without",
-                             strerror(-err));
+                             why);
         zero__tell(&store->voice, store->warns,
                    "io_uring: %s; threads read and write instead, which takes more of the "
                    "processors (ZERO_NVME_ENGINE=threads says so without this warning)",
-                   strerror(-err));
+                   why);
     }
     uint32_t wanted = store->depth;
     store->engine = &zero__nvme_threads;

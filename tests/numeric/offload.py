@@ -63,7 +63,7 @@ def bad_input():
             {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_CONFIG": config})
     refused("a relative path", ['names "scratch"', "beginning with '/'"],
             {**NVME, "ZERO_NVME_PATH": "scratch"})
-    refused("a missing folder", ["/no/such/folder", "No such file"],
+    refused("a missing folder", ["/no/such/folder .ZERO_NVME_PATH.: No such file or directory; make it"],
             {**NVME, "ZERO_NVME_PATH": "/no/such/folder"})
     refused("a file instead of a folder", [TEXT, "is not a folder"],
             {**NVME, "ZERO_NVME_PATH": TEXT})
@@ -77,6 +77,45 @@ def bad_input():
             {**NVME, "ZERO_NVME_ENGINE": "fast"})
     refused("too little memory of the host", [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: .*optimizer:nvme"],
             {"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_MEMORY_LIMIT": "cpu:64K"})
+
+
+class Mount:
+    """A file system in memory, where this user may mount one."""
+
+    def __init__(self, name, options):
+        self.folder = os.path.abspath(support.path(name))
+        os.mkdir(self.folder)
+        self.there = os.geteuid() == 0 and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "none", self.folder],
+            capture_output=True).returncode
+
+    def end(self):
+        while self.there and not subprocess.run(["umount", "-l", self.folder],
+                                                capture_output=True).returncode:
+            pass
+
+
+def not_writable():
+    """Read-only for everybody, or for this user."""
+    mount = Mount("read-only", "ro,size=1m")
+    if mount.there:
+        refused("a disk that is mounted read-only",
+                [re.escape(mount.folder) + r" \(ZERO_NVME_PATH\): Read-only file system; .*mount -o "
+                 "remount,rw.*, or name another folder"], {**NVME, "ZERO_NVME_PATH": mount.folder})
+    else:
+        skip("a disk that is mounted read-only", "this user may not mount a file system")
+    mount.end()
+    folder = os.path.abspath(support.path("others"))
+    os.mkdir(folder, 0o555)
+    os.chmod(support.FOLDER, 0o755)
+    how = {"preexec_fn": another_user(64)} if os.geteuid() == 0 else {}
+    job = run({**NVME, "ZERO_NVME_PATH": folder}, ranks=1, **how)
+    if "Permission denied" in job.err and folder not in job.err:
+        skip("a folder of somebody else", "another user cannot run what this one has built")
+        return
+    ok(job.status not in (0, None) and re.search(
+        re.escape(folder) + r" \(ZERO_NVME_PATH\): Permission denied; .*\(chown, chmod\), or name "
+        "another folder", job.err), "a folder of somebody else: refused, with the remedy", job.story())
 
 
 # ---- What a small disk, a small device and a system without io_uring do --------------------------
@@ -210,7 +249,16 @@ def little_locked_memory(plain):
     else:
         for ranks in (1, 2, 4):
             registered(ranks, env)
+    job = run(env, ranks=2, preexec_fn=another_user(0))
+    ok(weights(job) == weights(run({}, ranks=2)) and of_nvme(job) == 1 and
+       "limit of locked memory is 0 bytes" in job.err,
+       "no locked memory at all, not even for a ring: the same bits, one warning", job.story())
     locked(plain)
+
+
+def of_nvme(job):
+    """Warnings; where there is swap, cpu has one of its own."""
+    return len([w for w in warnings(job) if "nvme: " in w])
 
 
 def registered(ranks, env):
@@ -221,7 +269,7 @@ def registered(ranks, env):
     told = re.search(r"nvme: (?P<need>\d+) bytes cannot be registered with io_uring: it is more than a rank's "
                      r"part .*The limit of locked memory is 65536 bytes for all that processes of this "
                      rf"user register, and {ranks} ranks? of this host shares? it. " + REMEDY, job.err)
-    if not ok(weights(job) == right and len(warnings(job)) == 1 and told and
+    if not ok(weights(job) == right and of_nvme(job) == 1 and told and
               int(told["kib"]) * 1024 >= int(told["need"]) * ranks > 65536,
               f"{what}: the same bits, one warning with the need, the limit and the remedy",
               job.story()):
@@ -230,7 +278,7 @@ def registered(ranks, env):
     if ranks > 1:
         limit = need * 3 // 2 // 1024
         job = run(env, ranks=ranks, preexec_fn=another_user(limit))
-        ok(weights(job) == right and len(warnings(job)) == 1 and
+        ok(weights(job) == right and of_nvme(job) == 1 and
            f"limit of locked memory is {limit * 1024} bytes" in job.err and
            re.search(f"ulimit -l {all_need} ", job.err),
            f"{ranks} ranks, locked memory for one of them: the same bits, one warning", job.story())
@@ -541,6 +589,56 @@ def vanishing(steps, plain):
     os.mkdir(DISK)
 
 
+def unmounted(steps, plain):
+    """Likewise, where the whole file system leaves its place."""
+    what, mount = "the disk is taken from its place while a job runs: the same bits", \
+        Mount("unmounted", "size=64m")
+    if not mount.there:
+        skip(what, "this user may not mount a file system")
+        return
+    job = started({**NVME, "ZERO_NVME_PATH": mount.folder}, steps)
+    mount.end()
+    running = job.process.poll() is None
+    job.end(60)
+    ok(running and weights(job) == plain, what, running, job.story())
+    job = run({**NVME, "ZERO_NVME_PATH": mount.folder + "/gone"})
+    ok(job.status not in (0, None) and f"{mount.folder}/gone (ZERO_NVME_PATH): No such file" in job.err
+       and "mount what should be there" in job.err,
+       "and the next one, which looks for a folder there, is refused with the remedy", job.story())
+
+
+def turned_read_only(steps):
+    """As a file system does by itself after an error of its disk."""
+    what = "the disk becomes read-only while a job runs"
+    image, folder = support.path("image-ro"), os.path.abspath(support.path("turned"))
+    os.mkdir(folder)
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    if os.geteuid() or not shutil.which("mkfs.ext4") or subprocess.run(
+            ["sh", "-c", f"mkfs.ext4 -q {image} && mount -o loop,errors=remount-ro {image} {folder}"],
+            capture_output=True).returncode:
+        skip(what, "this user may not mount a file system")
+        return
+    try:
+        device = os.stat(folder).st_dev
+        name = os.path.basename(os.path.realpath(
+            f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+        job = started({**NVME, "ZERO_NVME_PATH": folder}, steps)
+        running = job.process.poll() is None
+        with open(f"/sys/fs/ext4/{name}/trigger_fs_error", "w", encoding="ascii") as file:
+            file.write("1")
+        job.end(60)
+        # What has its blocks may still be written, by some kernels.
+        ok(running and (weights(job) if job.status == 0 else weights(job) is None and re.search(
+            r"nvme: (read|write|sync) of \d+ bytes at \d+ of the file in " + re.escape(folder) + ": ",
+            job.err)), f"{what}: the job ends whole, or says where it was", running, job.story())
+        job = run({**NVME, "ZERO_NVME_PATH": folder}, ranks=1)
+        ok(job.status not in (0, None) and f"{folder} (ZERO_NVME_PATH): Read-only file system" in job.err
+           and "remount,rw" in job.err, "and the next one is refused with the remedy", job.story())
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False)
+
+
 def filling(steps, plain):
     """Somebody else fills the disk: what a tier needs is reserved."""
     what = "the disk is filled while a job runs: the same bits"
@@ -570,6 +668,7 @@ def filling(steps, plain):
 
 def main():
     bad_input()
+    not_writable()
     job = run({}, ranks=1)
     plain = weights(job)
     ok(plain, "the example trains on the device", job.story())
@@ -600,6 +699,8 @@ def main():
     long = 1000
     plain = weights(Job([GPT2, *MICRO[:-4], "--steps", long, "--eval-windows", 1], 1).end(60))
     vanishing(long, plain)
+    unmounted(long, plain)
+    turned_read_only(long)
     filling(long, plain)
 
 
