@@ -74,8 +74,8 @@ struct offload_tier {
     struct zero_mr *mr;
     char *memory; /* first what is written, then what is read */
     uint64_t memory_bytes;
-    enum offload_pages pages;   /* that were asked for */
-    const char *memory_pages;   /* that memory has */
+    enum offload_pages pages; /* that were asked for */
+    const char *memory_pages; /* that memory has */
     uint64_t *written;  /* by page of the store: when, and (32 bits) which page of the memory */
     uint64_t n_written; /* blocks */
     bool *busy;         /* by block: under way */

@@ -43,8 +43,8 @@ int main(void)
         {"no address", "nowhere", "on the nodes of this process (0-1)"},
         {"the host", NULL, "on the nodes of this process (0-1)"},
     };
-    struct zero_store_open params = {.size = sizeof params, .bytes = 1 << 20, .device = -1,
-                                     .timeout_ns = 1000000000};
+    struct zero_store_open params = {
+        .size = sizeof params, .bytes = 1 << 20, .device = -1, .timeout_ns = 1000000000};
     struct zero__options *options;
     struct zero__loader *loader;
     struct zero__plugin *plugin;

@@ -268,9 +268,9 @@ static void look(void *arg, int level, const char *line)
 /* The memory of the tier cpu is next to the GPU of its rank, on a machine of two nodes. */
 static void next_to_device(void)
 {
-    struct zero_setting s[] = {{"device", "cuda"},       {"offload", "optimizer:cpu"},
-                               {"timeout", "20"},        {"dynamic_bytes", "0"},
-                               {"threads", "1"},         {"log", "info"}};
+    struct zero_setting s[] = {{"device", "cuda"}, {"offload", "optimizer:cpu"},
+                               {"timeout", "20"},  {"dynamic_bytes", "0"},
+                               {"threads", "1"},   {"log", "info"}};
     struct lines l = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct toy t = {.ranks = 2,
                     .layers = 2,
