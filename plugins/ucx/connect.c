@@ -236,7 +236,8 @@ static void flush(struct ucx *ucx)
 
 /*
  * Messages to a peer that was cut off never end, and a worker that is destroyed before them kills
- * the process. Endpoints without error handling, to ranks of this machine, cannot be forced.
+ * the process. Endpoints without error handling, to ranks of this machine, cannot be forced. All
+ * begin to close before any is waited for: one peer that takes long leaves the others their time.
  */
 static void cut_off(struct ucx *ucx)
 {
@@ -248,9 +249,14 @@ static void cut_off(struct ucx *ucx)
         struct ucx_peer *peer = &ucx->peers[p];
         if (!peer->ep || peer->local)
             continue;
-        ucs_status_ptr_t request = ucp_ep_close_nbx(peer->ep, &param);
+        peer->closing = ucp_ep_close_nbx(peer->ep, &param);
         peer->ep = NULL;
-        if (!request || UCS_PTR_IS_ERR(request))
+        if (UCS_PTR_IS_ERR(peer->closing))
+            peer->closing = NULL;
+    }
+    for (int32_t p = 0; p < ucx->ranks; p++) {
+        ucs_status_ptr_t request = ucx->peers[p].closing;
+        if (!request)
             continue;
         while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
             ucp_worker_progress(ucx->worker);

@@ -16,6 +16,7 @@
 struct ucx_peer {
     struct ucx *ucx;
     ucp_ep_h ep; /* NULL for this rank */
+    ucs_status_ptr_t closing;
     int lost;   /* how the connection broke, 0: it did not */
     bool local; /* on this machine */
 };

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a context of ucx when several ranks of other hosts are lost: every endpoint begins to
+ * close before the first is waited for. UCX is the real one, over TCP; some of its functions are
+ * looked at on their way, and closing takes a while.
+ */
+#include "comm.h"
+
+#include "host.h"
+
+#include <dlfcn.h>
+#include <ucp/api/ucp.h>
+
+#define RANKS 5
+#define VISIBLE __attribute__((visibility("default"))) /* to plugins */
+#define BIG (UINT64_C(8) << 20)
+
+struct board {
+    struct oob_board oob;
+    atomic_int met, through; /* ranks after the barrier; rank 0 has closed its context */
+};
+
+static struct board *board;
+static bool killed;                /* the peers are gone, else they have stopped to take part */
+static int closed, waited, before; /* endpoints; turns after the first; those before the last */
+static char slow;                  /* stands for the request of an endpoint that closed at once */
+
+/* The library that the plugin brought along. */
+static void *ucx(const char *name)
+{
+    void *library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    return library ? dlsym(library, name) : NULL;
+}
+
+VISIBLE ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    static ucs_status_ptr_t (*real)(ucp_ep_h, const ucp_request_param_t *);
+
+    if (!real)
+        real = (ucs_status_ptr_t(*)(ucp_ep_h, const ucp_request_param_t *))ucx(__func__);
+    closed++;
+    before = waited;
+    ucs_status_ptr_t request = real(ep, param);
+    return request ? request : &slow;
+}
+
+VISIBLE ucs_status_t ucp_request_check_status(void *request)
+{
+    static ucs_status_t (*real)(void *);
+
+    if (request == &slow)
+        return waited < 20 ? UCS_INPROGRESS : UCS_OK;
+    if (!real)
+        real = (ucs_status_t(*)(void *))ucx(__func__);
+    return real(request);
+}
+
+VISIBLE void ucp_request_free(void *request)
+{
+    static void (*real)(void *);
+
+    if (request == &slow)
+        return;
+    if (!real)
+        real = (void (*)(void *))ucx(__func__);
+    real(request);
+}
+
+VISIBLE unsigned ucp_worker_progress(ucp_worker_h worker)
+{
+    static unsigned (*real)(ucp_worker_h);
+
+    if (!real)
+        real = (unsigned (*)(ucp_worker_h))ucx(__func__);
+    waited += closed > 0;
+    return real(worker);
+}
+
+/* A message to every peer begins, and nobody takes it. */
+static void lose_all(struct rank *r, struct comm_rank *c)
+{
+    const struct zero_coll q = {.kind = ZERO_ALL_GATHER,
+                                .src_dtype = ZERO_U8,
+                                .dst_dtype = ZERO_U8,
+                                .scale = 1,
+                                .count = BIG,
+                                .src = comm_slice(c, 0, BIG),
+                                .dst = comm_slice(c, BIG, BIG * RANKS)};
+    int64_t until = now_ms() + 10000;
+    struct zero_cqe cqe;
+
+    want(r, comm_barrier(c, c->world) == 0, "barrier: %s", zero_last_error());
+    atomic_fetch_add(&board->met, 1);
+    while (atomic_load(&board->met) < RANKS && now_ms() < until)
+        c->ops->progress(c->ctx, &cqe, 0, 0);
+    want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", zero_last_error());
+    for (int i = 0; i < (r->rank ? 100 : 3000); i++)
+        c->ops->progress(c->ctx, &cqe, 0, 0);
+    until = now_ms() + 10000;
+    if (r->rank && killed)
+        _exit(0);
+    while (r->rank && !atomic_load(&board->through) && now_ms() < until)
+        sleep_ms(5);
+    want(r, !c->ops->abort(c->ctx), "abort: %s", zero_last_error());
+}
+
+static void cut(struct rank *r)
+{
+    struct comm_rank c = {0};
+
+    host_seen = r->rank + 1;
+    if (comm_open(r, &c, "ucx", &board->oob, BIG * (RANKS + 1), NULL, 0))
+        lose_all(r, &c);
+    comm_end(r, &c);
+    if (r->rank == 0) {
+        want(r, closed == RANKS - 1, "%d endpoints were closed", closed);
+        want(r, before == 0, "%d turns before the last endpoint began to close", before);
+    }
+    atomic_store(&board->through, 1);
+}
+
+int main(void)
+{
+    comm_require("ucx");
+    setenv("UCX_TLS", "tcp,self", 1);
+    board = shared_memory(sizeof *board);
+    for (int i = 0; i < 2; i++) {
+        killed = i;
+        memset(board, 0, sizeof *board);
+        ranks_good(ranks_run(RANKS, AS_PROCESSES, cut, NULL), RANKS,
+                   "%d peers that %s are closed together", RANKS - 1,
+                   killed ? "have gone" : "take nothing");
+    }
+    done();
+}
