@@ -25,8 +25,8 @@ struct hello {
 
 static int broken(struct ofi *ofi, const char *what, int err)
 {
-    return zero__say(&ofi->voice, err < 0 ? err : -EIO, "libfabric's %s gives no %s: %s",
-                     ofi->info->fabric_attr->prov_name, what, fi_strerror(err < 0 ? -err : EIO));
+    return zero__say(&ofi->voice, zero__ofi_errno(err), "libfabric's %s gives no %s: %s",
+                     ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
 }
 
 /* With a descriptor to sleep at where the provider has one. */
@@ -126,10 +126,10 @@ static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
                              ofi->rank, p, ofi->info->fabric_attr->prov_name, h->provider);
         n = fi_av_insert(ofi->av, h + 1, 1, &ofi->peers[p], 0, NULL);
         if (n != 1)
-            return zero__say(&ofi->voice, n < 0 ? n : -EHOSTUNREACH,
+            return zero__say(&ofi->voice, n < 0 ? zero__ofi_errno(n) : -EHOSTUNREACH,
                              "libfabric's %s does not take the address of rank %d: %s",
                              ofi->info->fabric_attr->prov_name, p,
-                             fi_strerror(n < 0 ? -n : EHOSTUNREACH));
+                             zero__ofi_text(n < 0 ? n : EHOSTUNREACH));
     }
     return 0;
 }

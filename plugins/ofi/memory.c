@@ -21,11 +21,11 @@ int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem,
             fi_close(&mr->fid);
     }
     if (err)
-        return zero__say(&ofi->voice, err,
+        return zero__say(&ofi->voice, zero__ofi_errno(err),
                          "cannot register %llu bytes at %p with %s: %s; is the limit of locked "
                          "memory (ulimit -l) large enough?",
                          (unsigned long long)bytes, base, ofi->info->fabric_attr->prov_name,
-                         fi_strerror(-err));
+                         zero__ofi_text(err));
     *handle = mr;
     return 0;
 }

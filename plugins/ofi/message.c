@@ -31,12 +31,21 @@ static void *description(void *handle)
     return handle ? fi_mr_desc(handle) : NULL;
 }
 
+/* A message has begun, or not. */
+static int begun(struct ofi *ofi, ssize_t err)
+{
+    if (err == 0 || err == -FI_EAGAIN)
+        return err ? -EAGAIN : 0;
+    return zero__p2p_explain(&ofi->p2p, zero__ofi_errno(err), "%s", zero__ofi_text(err));
+}
+
 int zero__ofi_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
                    uint64_t bytes, void *handle, struct zero__p2p_op *op)
 {
     struct ofi *ofi = ofi_of(t);
 
-    return (int)fi_tsend(ofi->ep, data, bytes, description(handle), ofi->peers[peer], tag, op->own);
+    return begun(
+        ofi, fi_tsend(ofi->ep, data, bytes, description(handle), ofi->peers[peer], tag, op->own));
 }
 
 int zero__ofi_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, uint64_t bytes,
@@ -45,8 +54,8 @@ int zero__ofi_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, 
     struct ofi *ofi = ofi_of(t);
 
     (void)peer; /* the tag names it */
-    return (int)fi_trecv(ofi->ep, data, bytes, description(handle), FI_ADDR_UNSPEC, tag, 0,
-                         op->own);
+    return begun(
+        ofi, fi_trecv(ofi->ep, data, bytes, description(handle), FI_ADDR_UNSPEC, tag, 0, op->own));
 }
 
 void zero__ofi_cancel(struct zero__p2p *t, struct zero__p2p_op *op)
@@ -59,17 +68,20 @@ static int read_error(struct ofi *ofi)
 {
     struct fi_cq_err_entry e = {0};
     ssize_t n = fi_cq_readerr(ofi->cq, &e, 0);
+    const char *text;
 
     if (n == -FI_EAGAIN)
         return 0;
     if (n < 0)
-        return zero__say(&ofi->voice, (int)n, "libfabric's completion queue is broken: %s",
-                         fi_strerror((int)-n));
+        return zero__say(&ofi->voice, zero__ofi_errno(n),
+                         "libfabric's completion queue is broken: %s", zero__ofi_text(n));
+    text = fi_cq_strerror(ofi->cq, e.prov_errno, e.err_data, NULL, 0);
     if (!e.op_context)
-        return zero__say(&ofi->voice, e.err ? -e.err : -EIO, "libfabric reports: %s (%s)",
-                         fi_strerror(e.err),
-                         fi_cq_strerror(ofi->cq, e.prov_errno, e.err_data, NULL, 0));
-    zero__p2p_end(op_of(e.op_context), e.err == FI_ETRUNC ? -EMSGSIZE : e.err ? -e.err : -EIO);
+        return zero__say(&ofi->voice, zero__ofi_errno(e.err), "libfabric reports: %s (%s)",
+                         zero__ofi_text(e.err), text ? text : "?");
+    zero__p2p_end(op_of(e.op_context),
+                  zero__p2p_explain(&ofi->p2p, zero__ofi_errno(e.err), "%s (%s)",
+                                    zero__ofi_text(e.err), text ? text : "?"));
     return 0;
 }
 
@@ -86,8 +98,8 @@ int zero__ofi_progress(struct zero__p2p *t)
         if (n == -FI_EAGAIN)
             return 0;
         if (n < 0)
-            return zero__say(&ofi->voice, (int)n, "libfabric's completion queue is broken: %s",
-                             fi_strerror((int)-n));
+            return zero__say(&ofi->voice, zero__ofi_errno(n),
+                             "libfabric's completion queue is broken: %s", zero__ofi_text(n));
         for (ssize_t i = 0; i < n; i++) {
             struct zero__p2p_op *op = op_of(entries[i].op_context);
             zero__p2p_end(op, (int64_t)(op->receives ? entries[i].len : op->bytes));

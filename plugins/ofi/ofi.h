@@ -61,6 +61,11 @@ int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **c
 void zero__ofi_stop(struct zero__p2p *t, bool aborted);
 void zero__ofi_close(struct zero__p2p *t);
 
+/* status.c: the negative errno that comes closest to libfabric's error, of either sign. */
+int zero__ofi_errno(int64_t err);
+/* libfabric's words for it. */
+const char *zero__ofi_text(int64_t err);
+
 /* message.c */
 int zero__ofi_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
                    uint64_t bytes, void *handle, struct zero__p2p_op *op);

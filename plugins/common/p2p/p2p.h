@@ -25,7 +25,9 @@
 #ifndef ZERO_PLUGINS_COMMON_P2P_H
 #define ZERO_PLUGINS_COMMON_P2P_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "../coll.h"
 
@@ -83,8 +85,27 @@ struct zero__p2p {
     uint64_t late_bytes;  /* receives of as many begin after own sends, 0: none; see above */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
     int32_t n_lost;       /* peers whose connection broke; lost() says which */
+    int explained;        /* the error that `why` belongs to, 0: none */
+    char why[160];
     char way[96];         /* of the data, and what chooses another one; for people, may be empty */
 };
+
+/*
+ * For an error that errno names badly: the transport's own words, which are said in the place of
+ * errno's as long as no later error is explained. Returns err.
+ */
+__attribute__((format(printf, 3, 4))) static inline int zero__p2p_explain(struct zero__p2p *t,
+                                                                          int err, const char *fmt,
+                                                                          ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(t->why, sizeof t->why, fmt, ap);
+    va_end(ap);
+    t->explained = err;
+    return err;
+}
 
 static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)
 {
