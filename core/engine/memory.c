@@ -15,6 +15,7 @@
 #include "base/memory_limit.h"
 #include "base/status.h"
 #include "engine/relay.h"
+#include "engine/remedy.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
 #include "memory/limits.h"
@@ -85,6 +86,18 @@ int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit
     return 0;
 }
 
+static int refuse(struct zero_runtime *rt, const struct zero__table *t, uint32_t tier,
+                  const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
+{
+    int first = !rt->slabs[SLAB_STATES].bytes; /* nothing is reserved that a trial would need */
+    char tried[700] = "";
+
+    if (first && zero__remedies_find(rt, tried, sizeof tried))
+        *tried = 0;
+    return zero__table_refuse(t, tier, &rt->recipe, what_lacks, available, sharers, per_rank,
+                              first ? tried : NULL);
+}
+
 /* A device of its own memory has room for so much more. */
 static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uint64_t extra)
 {
@@ -95,8 +108,8 @@ static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uin
     if (err || zero__device_is_host(rt) || extra <= info.free_bytes / rt->device_sharers)
         return err;
     snprintf(source, sizeof source, "device %s (what is free)", rt->device_name);
-    return zero__table_refuse(t, ZERO__T_DEVICE, &rt->recipe, source,
-                              info.free_bytes / rt->device_sharers, rt->device_sharers, 1);
+    return refuse(rt, t, ZERO__T_DEVICE, source, info.free_bytes / rt->device_sharers,
+                  rt->device_sharers, 1);
 }
 
 uint64_t zero__checksum_bytes(const struct zero_runtime *rt)
@@ -131,16 +144,15 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         zero__pages_stats(rt->pages, &pages);
     zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
     if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
-        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, "ZERO_MEMORY_LIMIT (device)",
-                                  limit.device_bytes, sharers, 1);
+        return refuse(rt, &t, ZERO__T_DEVICE, "ZERO_MEMORY_LIMIT (device)", limit.device_bytes,
+                      sharers, 1);
     if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
-        return zero__table_refuse(&t, ZERO__T_CPU, &rt->recipe, "ZERO_MEMORY_LIMIT (cpu)",
-                                  limit.cpu_bytes, sharers, 1);
+        return refuse(rt, &t, ZERO__T_CPU, "ZERO_MEMORY_LIMIT (cpu)", limit.cpu_bytes, sharers,
+                      1);
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
     if (!disk->store && t.tiers[ZERO__T_DISK].reserved > zero__disk_room(rt)) {
         snprintf(source, sizeof source, "tier %s (%s)", disk->name, disk->info.note);
-        return zero__table_refuse(&t, ZERO__T_DISK, &rt->recipe, source, zero__disk_room(rt),
-                                  sharers, 0);
+        return refuse(rt, &t, ZERO__T_DISK, source, zero__disk_room(rt), sharers, 0);
     }
     err = fits_device(rt, &t, device);
     if (err)
@@ -153,7 +165,7 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
-        return zero__table_refuse(&t, ZERO__T_DEVICE, &rt->recipe, source, share, sharers, 0);
+        return refuse(rt, &t, ZERO__T_DEVICE, source, share, sharers, 0);
     return 0;
 }
 

@@ -377,6 +377,8 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 
 /* The plugins of ZERO_OFFLOAD, and what it places where. */
 int zero__tiers_load(struct zero_runtime *rt);
+/* Those of ZERO_OFFLOAD=auto: what cannot be used is left out. */
+void zero__tiers_try(struct zero_runtime *rt);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */

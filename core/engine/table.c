@@ -8,8 +8,6 @@
 #include "base/status.h"
 #include "engine/table.h"
 
-#define LEAST_TILE_BYTES (UINT64_C(64) << 10) /* that ZERO_TILE_BYTES takes */
-
 static void tier_fill(const struct zero__states *s, const struct zero__program *p, uint32_t tier,
                       struct zero__table_tier *t)
 {
@@ -74,51 +72,9 @@ static void suggest(struct remedies *r, const char *what)
                          what);
 }
 
-/*
- * Where states could go: the optimizer's first, which are most. A limit of the device does not
- * count the host's memory; in the host's memory lies only what was placed there.
- */
-static const char *outside(const struct zero__recipe *r, uint32_t tier, int per_rank)
-{
-    static const struct {
-        uint32_t what;
-        const char *to_host, *to_disk;
-    } steps[] = {
-        {ZERO__P_OPTIMIZER, "ZERO_OFFLOAD=auto, or optimizer:cpu or optimizer:nvme",
-         "ZERO_OFFLOAD=auto, or optimizer:nvme"},
-        {ZERO__P_GRADIENTS, "gradients:cpu or gradients:nvme in ZERO_OFFLOAD, too",
-         "gradients:nvme in ZERO_OFFLOAD, too"},
-        {ZERO__P_PARAMETERS, "parameters:cpu or parameters:nvme in ZERO_OFFLOAD, too",
-         "parameters:nvme in ZERO_OFFLOAD, too"},
-    };
-    int host = tier == ZERO__T_DEVICE && per_rank;
-
-    if (tier == ZERO__T_DISK)
-        return "another disk's folder beside it in ZERO_NVME_PATH, the memory filled first "
-               "(optimizer:cpu+nvme in ZERO_OFFLOAD)";
-
-    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
-        const uint16_t *parts = r->placed[steps[i].what];
-        int movable = tier == ZERO__T_CPU
-                          ? parts[ZERO__T_CPU] != 0
-                          : parts[ZERO__T_DISK] != ZERO__PLACE_PARTS &&
-                                !(parts[ZERO__T_CPU] == ZERO__PLACE_PARTS && host);
-        if (movable)
-            return host ? steps[i].to_host : steps[i].to_disk;
-    }
-    return NULL;
-}
-
-/* Tiles of an update pass through the host's memory; they may be smaller than these. */
-static int has_large_tiles(const struct zero__recipe *r)
-{
-    return (r->placed[ZERO__P_OPTIMIZER][ZERO__T_CPU] ||
-            r->placed[ZERO__P_OPTIMIZER][ZERO__T_DISK]) &&
-           r->tile * sizeof(float) > LEAST_TILE_BYTES;
-}
-
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
-                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
+                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank,
+                       const char *tried)
 {
     const struct zero__table_tier *t = &table->tiers[tier];
     int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
@@ -133,23 +89,21 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
     if (tier == ZERO__T_CPU && table->checksums && n < room)
         n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", "checksums",
                       human(table->checksums, a, sizeof a));
-    suggest(&help, r->stage < 3 ? "ZERO_STAGE=3" : NULL);
+    suggest(&help, !tried && r->stage < 3 ? "ZERO_STAGE=3" : NULL);
     /* On one machine more ranks need more memory together. */
     suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);
-    suggest(&help, outside(r, tier, per_rank));
-    suggest(&help, tier == ZERO__T_CPU && has_large_tiles(r) ? "a smaller ZERO_TILE_BYTES" : NULL);
-    /* A few bytes more or less are none of these. */
-    suggest(&help, tier == ZERO__T_CPU && table->checksums > t->reserved / 16
-                       ? "ZERO_NVME_CHECKSUM=0"
+    suggest(&help, tier == ZERO__T_DISK
+                       ? "another disk's folder beside it in ZERO_NVME_PATH"
                        : NULL);
-    suggest(&help, tier == ZERO__T_DEVICE && r->prefetch_bytes ? "ZERO_PREFETCH_BYTES=0" : NULL);
     suggest(&help, tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);
-    suggest(&help, tier == ZERO__T_CPU && per_rank ? "a larger limit" : NULL);
+    suggest(&help, !help.n && !(tried && *tried) ? "a larger limit" : NULL);
     human(t->reserved, a, sizeof a);
     human(available, b, sizeof b);
     return zero__fail(-ENOMEM,
                       "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
-                      "what would make it fit: %s",
-                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text, help.text);
+                      "what would make it fit: %s%s%s",
+                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
+                      tried ? tried : "", tried && *tried && help.n ? "\nwhat may help, too: " : "",
+                      help.text);
 }

@@ -47,8 +47,7 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
     return 0;
 }
 
-/* ZERO_OFFLOAD=auto: tiers that cannot be used are left out. */
-static void tiers_try(struct zero_runtime *rt)
+void zero__tiers_try(struct zero_runtime *rt)
 {
     static const char *const names[] = {"cpu", "nvme"};
     uint32_t tier;
@@ -83,7 +82,7 @@ int zero__tiers_load(struct zero_runtime *rt)
         return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
     rt->is_auto = p.is_auto;
     if (p.is_auto)
-        tiers_try(rt);
+        zero__tiers_try(rt);
     for (uint32_t i = 0; i < p.n && !err; i++) {
         const struct zero__place *place = &p.places[i];
         uint32_t tier = ZERO__T_DEVICE;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What would make a plan fit that does not: settings with which one was laid out that does. */
+#ifndef ZERO_ENGINE_REMEDY_H
+#define ZERO_ENGINE_REMEDY_H
+
+#include <stddef.h>
+
+struct zero_runtime;
+
+/*
+ * Writes settings as "NAME=VALUE; or NAME=VALUE NAME=VALUE", each of which is enough by itself, the
+ * cheapest first. Empty: nothing that was tried is. Not collective; before anything is reserved.
+ */
+int zero__remedies_find(struct zero_runtime *rt, char *text, size_t bytes);
+
+#endif
