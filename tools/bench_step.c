@@ -95,7 +95,9 @@ struct row {
     const char *name;
     struct bench_stats time;
     double of_step;
-    double bytes, limit_s; /* of the disk: what it moves, and how long that takes alone */
+    double beside;  /* part of it beside computing; < 0: does not apply */
+    double limit_s; /* 0: there is none */
+    double bytes;   /* of the disk: what it moves */
 };
 
 static const char *check_text(const struct step_options *o, const struct step_log *log)
@@ -112,6 +114,7 @@ static void row_print(const struct step_options *o, const struct step_log *log,
         {"parameters", (double)log->parameters, NULL},
         {"rank", log->rank, NULL},
         {"percent_of_step", 100 * row->of_step, NULL},
+        {"percent_beside_computing", row->beside < 0 ? -1 : 100 * row->beside, NULL},
         {"tokens_per_s", tokens, NULL},
     };
     struct bench_record r = {.bench = "step",
@@ -123,6 +126,7 @@ static void row_print(const struct step_options *o, const struct step_log *log,
                                                                     : log->dtype,
                              .time = row->time,
                              .bytes = (uint64_t)row->bytes,
+                             .limit_s = row->limit_s,
                              .n = log->n_steps,
                              .check = check_text(o, log),
                              .fields = fields,
@@ -138,28 +142,45 @@ static void row_print(const struct step_options *o, const struct step_log *log,
     }
     printf("%-20s %12.3f %6.1f%% %8.1f%%", row->name, row->time.median * 1e3,
            row->time.spread * 100, 100 * row->of_step);
+    if (row->limit_s > 0)
+        printf(" %12.3f %8.1f%%", row->limit_s * 1e3, bench_record_percent(&r));
+    else
+        printf(" %12s %9s", "-", "-");
+    if (row->beside >= 0)
+        printf("  %.0f %% of it beside computing", 100 * row->beside);
     if (row->bytes > 0)
-        printf("  %.1f MB, %.2f GB/s", row->bytes * 1e-6, r.bandwidth_GBps);
-    if (r.limit_GBps > 0)
-        printf("; alone, as measured before, %.2f", r.limit_GBps);
+        printf(", %.1f MB, %.2f GB/s", row->bytes * 1e-6, r.bandwidth_GBps);
     putchar('\n');
 }
 
-/* Beside all that: how long the disk had something to do. */
-static void disk_print(const struct step_options *o, const struct step_log *log, double whole,
+/*
+ * Beside all that: how long collectives were under way, and the disk had something to do, whose
+ * limit is what its bytes take when it has nothing else to do.
+ */
+static void busy_print(const struct step_options *o, const struct step_log *log, double whole,
                        double *x)
 {
-    struct row row = {.name = "disk", .limit_s = log->disk_limit_s};
+    static const char *const names[] = {"collectives", "disk"};
 
-    for (unsigned s = 0; s < log->n_steps; s++)
-        x[s] = log->steps[s].disk_bytes;
-    row.bytes = bench_stats_of(x, log->n_steps).median;
-    for (unsigned s = 0; s < log->n_steps; s++)
-        x[s] = log->steps[s].disk_s;
-    row.time = bench_stats_of(x, log->n_steps);
-    row.of_step = row.time.median / whole;
-    if (row.bytes > 0 && row.time.median > 0)
-        row_print(o, log, &row, -1);
+    for (unsigned sort = 0; sort < N_STEP_SORTS; sort++) {
+        struct row row = {.name = names[sort]};
+        for (unsigned s = 0; s < log->n_steps; s++)
+            x[s] = log->steps[s].busy[sort] > 0 ? log->steps[s].beside[sort] / log->steps[s].busy[sort]
+                                                : 0;
+        row.beside = bench_stats_of(x, log->n_steps).median;
+        for (unsigned s = 0; s < log->n_steps && sort == STEP_DISK; s++)
+            x[s] = log->steps[s].disk_bytes;
+        if (sort == STEP_DISK) {
+            row.bytes = bench_stats_of(x, log->n_steps).median;
+            row.limit_s = log->disk_limit_s;
+        }
+        for (unsigned s = 0; s < log->n_steps; s++)
+            x[s] = log->steps[s].busy[sort];
+        row.time = bench_stats_of(x, log->n_steps);
+        row.of_step = row.time.median / whole;
+        if (row.time.median > 0)
+            row_print(o, log, &row, -1);
+    }
 }
 
 /* The i-th figure of all steps: parts, then kinds of exposed waits, then tokens a second. */
@@ -172,6 +193,14 @@ static struct bench_stats figure(const struct step_log *log, unsigned i, double 
                                                : f->tokens_per_s;
     }
     return bench_stats_of(x, log->n_steps);
+}
+
+/* A step in which nothing was waited for. */
+static double without_waits(const struct step_log *log, double *x)
+{
+    for (unsigned s = 0; s < log->n_steps; s++)
+        x[s] = log->steps[s].parts[STEP_TIME] - log->steps[s].parts[STEP_EXPOSED];
+    return bench_stats_of(x, log->n_steps).median;
 }
 
 static int report(const struct step_options *o, const struct step_log *log)
@@ -189,22 +218,25 @@ static int report(const struct step_options *o, const struct step_log *log)
                log->n_steps, check_text(o, log));
         if (log->ranks > 1)
             printf("Rank %d, which waits longest.\n", log->rank);
-        printf("%-20s %12s %7s %9s\n", "part", "ms", "spread", "of step");
+        printf("%-20s %12s %7s %9s %12s %9s\n", "part", "ms", "spread", "of step", "limit, ms",
+               "of limit");
     }
     for (unsigned part = 0; part < N_STEP_PARTS; part++) {
-        struct row row = {.name = names[part], .time = figure(log, part, x)};
+        struct row row = {.name = names[part], .time = figure(log, part, x), .beside = -1};
         row.of_step = row.time.median / whole;
+        row.limit_s = part == STEP_TIME ? without_waits(log, x) : 0;
         row_print(o, log, &row, part == STEP_TIME ? tokens : -1);
         for (unsigned k = 0; part == STEP_EXPOSED && k < log->n_kinds; k++) {
             char name[40];
             snprintf(name, sizeof name, "exposed_%s", log->kinds[k]);
-            struct row kind = {.name = name, .time = figure(log, N_STEP_PARTS + k, x)};
+            struct row kind = {
+                .name = name, .time = figure(log, N_STEP_PARTS + k, x), .beside = -1};
             kind.of_step = kind.time.median / whole;
             if (kind.time.p90 > 0)
                 row_print(o, log, &kind, -1);
         }
     }
-    disk_print(o, log, whole, x);
+    busy_print(o, log, whole, x);
     if (!o->json)
         printf("%-20s %12.0f\n", "tokens/s", tokens);
     free(x);

@@ -26,11 +26,16 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value);
 /* The parts of a step, in seconds; STEP_TIME is the whole. */
 enum step_part { STEP_TIME, STEP_COMPUTE, STEP_EXPOSED, STEP_OPTIMIZER, STEP_OTHER, N_STEP_PARTS };
 
+/* What goes on beside computing. */
+enum step_sort { STEP_COLLECTIVES, STEP_DISK, N_STEP_SORTS };
+
 struct step_figures {
     double parts[N_STEP_PARTS];
     double tokens_per_s;
     double exposed[STEP_KINDS]; /* of parts[STEP_EXPOSED], by the kind of op that was waited for */
-    double disk_s, disk_bytes;  /* in which a request was under way; both ways */
+    double disk_bytes;          /* both ways */
+    /* In which an op of that sort was under way, and of that beside computing or kernels. */
+    double busy[N_STEP_SORTS], beside[N_STEP_SORTS];
 };
 
 struct step_log {

@@ -21,7 +21,8 @@
 struct op {
     int64_t step, body, start, end;
     unsigned kind;
-    bool compute, disk;
+    bool compute, works; /* the application's; or that, or kernels */
+    int sort;            /* enum step_sort; -1: none of them */
 };
 
 struct ops {
@@ -124,6 +125,13 @@ static int line_take(void *arg, const json_t *o)
     return whole(o, "step") > r->warmup ? step_add(r, o) : 0;
 }
 
+static int sort_of(const char *queue)
+{
+    if (!strcmp(queue, "gather") || !strcmp(queue, "reduce"))
+        return STEP_COLLECTIVES;
+    return !strcmp(queue, "fetch") || !strcmp(queue, "writeback") ? STEP_DISK : -1;
+}
+
 static int op_take(void *arg, const json_t *o)
 {
     struct reading *r = arg;
@@ -138,14 +146,16 @@ static int op_take(void *arg, const json_t *o)
         ops->all = more;
         ops->room = room;
     }
+    bool compute = !strcmp(queue, "compute");
     ops->all[ops->n++] = (struct op){.step = whole(o, "step"),
                                      .body = whole(o, "body"),
                                      .start = whole(o, "start_ns"),
                                      .end = whole(o, "end_ns"),
                                      .kind = kind_of(r->log, text_of(o, "kind")),
-                                     .compute = !strcmp(queue, "compute"),
-                                     .disk = !strcmp(queue, "fetch") ||
-                                             !strcmp(queue, "writeback")};
+                                     .compute = compute,
+                                     .works = compute || !strcmp(queue, "cpu") ||
+                                              !strcmp(queue, "host"),
+                                     .sort = sort_of(queue)};
     return 0;
 }
 
@@ -281,19 +291,41 @@ static void step_attribute(const struct ops *ops, int64_t step, struct step_figu
         s->exposed[before->kind] += all - sum;
 }
 
-/* Requests overlap: what counts is when there was any. */
-static void disk_add(const struct ops *ops, int64_t step, struct step_figures *s)
+/* Nanoseconds of an interval in which something was computed; `first` is the step's first op. */
+static int64_t worked(const struct ops *ops, size_t first, int64_t from, int64_t to)
 {
-    int64_t until = INT64_MIN, ns = 0;
+    int64_t until = from, ns = 0;
 
-    for (size_t i = step_first(ops, step); i < ops->n && ops->step[i]->step == step; i++) {
+    for (size_t i = first; i < ops->n && ops->step[i]->start < to; i++) {
         const struct op *op = ops->step[i];
-        if (!op->disk || op->end <= until)
+        int64_t end = op->end < to ? op->end : to;
+        if (op->step != ops->step[first]->step)
+            break;
+        if (!op->works || end <= until)
             continue;
-        ns += op->end - (op->start > until ? op->start : until);
+        ns += end - (op->start > until ? op->start : until);
+        until = end;
+    }
+    return ns;
+}
+
+/* Ops of a sort overlap: what counts is when there was any. */
+static void busy_add(const struct ops *ops, int64_t step, int sort, struct step_figures *s)
+{
+    int64_t until = INT64_MIN, ns = 0, beside = 0;
+    size_t first = step_first(ops, step);
+
+    for (size_t i = first; i < ops->n && ops->step[i]->step == step; i++) {
+        const struct op *op = ops->step[i];
+        if (op->sort != sort || op->end <= until)
+            continue;
+        int64_t from = op->start > until ? op->start : until;
+        ns += op->end - from;
+        beside += worked(ops, first, from, op->end);
         until = op->end;
     }
-    s->disk_s = (double)ns * 1e-9;
+    s->busy[sort] = (double)ns * 1e-9;
+    s->beside[sort] = (double)beside * 1e-9;
 }
 
 int step_log_read(const char *json, const char *ops, unsigned warmup, struct step_log *out)
@@ -310,7 +342,8 @@ int step_log_read(const char *json, const char *ops, unsigned warmup, struct ste
         err = ops_index(&r.ops);
     for (unsigned i = 0; !err && i < out->n_steps; i++) {
         step_attribute(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
-        disk_add(&r.ops, (int64_t)warmup + i + 1, &out->steps[i]);
+        for (int sort = 0; sort < N_STEP_SORTS; sort++)
+            busy_add(&r.ops, (int64_t)warmup + i + 1, sort, &out->steps[i]);
     }
     free(r.ops.all);
     free(r.ops.reach);

@@ -15,8 +15,9 @@ static void help(FILE *f)
     fputs(
         "usage: zero bench step [OPTION]... [-- ARG...]\n"
         "Trains GPT-2 with zero-gpt2 under zero run and shows where the time of a step goes, on\n"
-        "rank 0: compute, exposed waits (nothing to compute until another op has ended) by the\n"
-        "kind of that op, optimizer, other.\n"
+        "the rank that waits longest: compute, exposed waits (nothing to compute until another\n"
+        "op has ended) by the kind of that op, optimizer, other; and beside these, how long\n"
+        "collectives and the disk were at work, and how much of that beside computing.\n"
         "\n"
         "  --preset NAME     micro, tiny, 124M, 350M, 774M or 1.5B (tiny)\n"
         "  --stage 0-3       what is sharded (ZERO_STAGE)\n"
@@ -36,8 +37,10 @@ static void help(FILE *f)
         "\n"
         "Figures are medians of the steps, so parts need not add up; spread is (90 % - 10 %\n"
         "quantile) / median. A wait is put down to the op that ended last before compute went\n"
-        "on, and what is before that op's start to what it may have waited for itself. The check:\n"
-        "every loss and norm is a number and no norm is 0.\n"
+        "on, and what is before that op's start to what it may have waited for itself. Kinds are\n"
+        "those of zero-gpt2 --ops; zero(1) says what each is for. The limit of a step is the same\n"
+        "step without its waits; that of the disk, what its bytes take when it does nothing else.\n"
+        "The check: every loss and norm is a number and no norm is 0.\n"
         "\n"
         "Exit status: 0; 1 if the training is not sound; 2 for bad use, else that of zero run.\n",
         f);

@@ -323,8 +323,11 @@ def step():
     ok("exposed_reduce" in waits and sum(by[op]["min_s"] for op in waits)
        <= by["exposed"]["median_s"] * 1.001 + 1e-6,
        "step: waits for each kind of op are a part of all waits", job.story())
+    ok(0 < by["step"].get("limit_s", 0) <= by["step"]["median_s"]
+       and 0 <= by["collectives"]["percent_beside_computing"] <= 100,
+       "step: what it takes without waits; collectives beside computing", job.story())
     job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
-    ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+%$", job.out, re.M)
+    ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
        and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
     job = bench("step", "--json", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
     disk = {r["op"]: r for r in records(job)}.get("disk", {})

@@ -99,9 +99,17 @@ int main(void)
              of(&log, 5, "reduce"), of(&log, 5, "publish"));
     good = 0;
     for (unsigned i = 0; i < log.n_steps; i++)
-        good += near(log.steps[i].disk_s * 1e9, 190) && near(log.steps[i].disk_bytes, 120);
+        good += near(log.steps[i].busy[STEP_DISK] * 1e9, 190) && near(log.steps[i].disk_bytes, 120);
     if (!is_int(good, STEPS - 1, "the disk is at work while any request is"))
-        diag("%g ns, %g bytes", log.steps[5].disk_s * 1e9, log.steps[5].disk_bytes);
+        diag("%g ns, %g bytes", log.steps[5].busy[STEP_DISK] * 1e9, log.steps[5].disk_bytes);
+    good = 0;
+    for (unsigned i = 0; i < log.n_steps; i++)
+        good += near(log.steps[i].busy[STEP_COLLECTIVES] * 1e9, 660) &&
+                near(log.steps[i].beside[STEP_COLLECTIVES] * 1e9, 250) &&
+                near(log.steps[i].beside[STEP_DISK] * 1e9, 80);
+    if (!is_int(good, STEPS - 1, "what is beside computing and kernels counts once"))
+        diag("collectives %g of %g ns, disk %g", log.steps[5].beside[STEP_COLLECTIVES] * 1e9,
+             log.steps[5].busy[STEP_COLLECTIVES] * 1e9, log.steps[5].beside[STEP_DISK] * 1e9);
     step_log_free(&log);
     unlink(json);
     unlink(ops);
