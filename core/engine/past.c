@@ -20,26 +20,47 @@
 
 #define N_FIGURES 5
 
+static uint64_t add(uint64_t kind, uint64_t x)
+{
+    return XXH3_64bits_withSeed(&x, sizeof x, kind);
+}
+
+/* Unit by unit: a model of as many elements in other units computes and moves otherwise. */
+static uint64_t model_kind(const struct zero__model *m, uint64_t kind)
+{
+    for (uint32_t i = 0; i < m->n_segments; i++) {
+        const struct zero__segment *s = &m->segments[i];
+        kind = add(add(add(kind, s->unit), s->dtype), s->trainable << 1 | s->persistent);
+        kind = add(kind, s->padded);
+    }
+    for (uint32_t i = 0; i < m->n_buffers; i++)
+        kind = add(kind, m->buffers[i].desc.bytes);
+    for (uint32_t i = 0; i < m->orders[ZERO_TRAIN].n; i++)
+        kind =
+            add(add(kind, m->orders[ZERO_TRAIN].uses[i].unit), m->orders[ZERO_TRAIN].uses[i].pass);
+    return kind;
+}
+
+/* Options that change what is computed, or how fast; none of them says where states lie. */
 static uint64_t job_kind(const struct zero_runtime *rt)
 {
-    const struct zero__model *m = &rt->model;
+    static const uint32_t numbers[] = {ZERO__OPT_THREADS, ZERO__OPT_ISA,       ZERO__OPT_OPTIMIZER,
+                                       ZERO__OPT_MAP,     ZERO__OPT_NUMERICS,  ZERO__OPT_UPDATE_AT,
+                                       ZERO__OPT_REDUCE_AT, ZERO__OPT_STATE_DTYPE};
     const struct zero__recipe *r = &rt->recipe;
-    uint64_t elements = 0, declared = 0;
     struct utsname u;
     char text[600];
 
     memset(&u, 0, sizeof u);
     uname(&u);
-    for (uint32_t i = 0; i < m->n_segments; i++)
-        elements += m->segments[i].padded;
-    for (uint32_t i = 0; i < m->n_buffers; i++)
-        declared += m->buffers[i].desc.bytes;
-    int n = snprintf(text, sizeof text,
-                     "%s %s %u %u %d %u %u %u %u %" PRIu64 " %" PRIu64 " %u %" PRId64, u.nodename,
-                     rt->device_name, r->stage, r->ranks, rt->local_ranks, r->accum,
-                     m->train_dtype, m->n_units, m->n_params, elements, declared,
-                     m->orders[ZERO_TRAIN].n, zero__option_int(rt->options, ZERO__OPT_THREADS));
-    return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    int n = snprintf(text, sizeof text, "%s %s %s %u %u %d %u %u %u %u %" PRIu64 " %" PRIu64,
+                     u.nodename, rt->device_name, rt->comm_name, r->stage, r->ranks,
+                     rt->local_ranks, r->accum, rt->model.train_dtype, rt->model.n_units,
+                     rt->model.n_params, r->bucket_bytes, r->prefetch_bytes);
+    uint64_t kind = XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        kind = add(kind, (uint64_t)zero__option_int(rt->options, numbers[i]));
+    return model_kind(&rt->model, kind);
 }
 
 /* Something may lie on the disk or not. */

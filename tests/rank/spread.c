@@ -243,6 +243,74 @@ static void remembers_steps(void)
     remove(file);
 }
 
+static int lines_of(const char *file)
+{
+    FILE *f = fopen(file, "r");
+    int n = 0, c;
+
+    while (f && (c = getc(f)) != EOF)
+        n += c == '\n';
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* A job that differs in what changes its time is one of another kind: it has a line of its own. */
+static void told_apart(void)
+{
+    static const struct {
+        const char *stage, *accum, *name, *value;
+        uint64_t width;
+        int ranks, layers;
+        uint32_t dtype, flags;
+    } kinds[] = {
+        {"2", "1", "clip", "0", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"3", "1", "clip", "0", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "2", "clip", "0", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "clip", "0", 20000, 1, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "clip", "0", 20000, 2, 8, ZERO_F32, TOY_ACTIVATIONS},
+        {"2", "1", "clip", "0", 20000, 2, 9, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "clip", "0", 24000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "clip", "0", 20000, 2, 8, ZERO_BF16, 0},
+        {"2", "1", "optimizer", "adam", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "state_dtype", "bf16", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "isa", "scalar", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+        {"2", "1", "bucket_bytes", "32K", 20000, 2, 8, ZERO_BF16, TOY_ACTIVATIONS},
+    };
+    const int n = sizeof kinds / sizeof *kinds;
+    char file[4200];
+    int err = 0;
+
+    snprintf(file, sizeof file, "%s/cache/libzero/steps", path);
+    for (int i = 0; i <= n && !err; i++) { /* the first one twice */
+        struct zero_setting s[] = {{"stage", kinds[i % n].stage},
+                                   {"accum", kinds[i % n].accum},
+                                   {kinds[i % n].name, kinds[i % n].value},
+                                   {"offload", "optimizer:cpu+nvme"},
+                                   {"memory_limit", "cpu:900K"},
+                                   {"tile_bytes", "64K"},
+                                   {"timeout", "20"},
+                                   {"nvme_path", path}};
+        struct toy t = {.ranks = kinds[i % n].ranks,
+                        .layers = kinds[i % n].layers,
+                        .steps = 2,
+                        .dtype = kinds[i % n].dtype,
+                        .flags = kinds[i % n].flags,
+                        .width = kinds[i % n].width,
+                        .settings = s,
+                        .n_settings = sizeof s / sizeof *s,
+                        .seed = 7};
+        struct toy_result r;
+        err = toy_train(&t, &r);
+        if (err)
+            diag("%d: %s", i, r.error);
+        else if (lines_of(file) != (i < n ? i + 1 : n))
+            err = 1, diag("kind %d: %d lines", i, lines_of(file));
+    }
+    ok(!err, "%d kinds of jobs are kept apart, and one that comes again is known", n);
+    remove(file);
+}
+
 static void cache_remove(void)
 {
     static const char *const parts[] = {"cache/libzero/speeds", "cache/libzero", "cache"};
@@ -262,6 +330,7 @@ int main(void)
         bail("no folder for the tier nvme");
     remembered();
     remembers_steps();
+    told_apart();
     cache_remove();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     measured_badly();
