@@ -79,6 +79,9 @@ ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
              "the name of an offload plugin")
 ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "4M", "[64K,1G]", "Offload",
              "Bytes of each optimizer state that an update outside the device works on at a time")
+ZERO__OPTION(OFFLOAD_MEASURE, offload_measure, BOOL, "1", "", "Offload",
+             "Measure how fast a disk is before the first step, where no earlier job has; 0: take "
+             "what an earlier one has measured, and forecast nothing where none has")
 
 ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
              "Communication plugin, by name or absolute path; empty: self for one rank, shm for "

@@ -237,9 +237,14 @@ int zero__speeds_find(struct zero_runtime *rt)
     if (there)
         speeds_known(rt, &s);
     int err = least(rt, &s, &have);
-    if (!err && !have) {
+    int measures = zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE) != 0;
+    if (!err && !measures && rt->rank == 0)
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+                  "ZERO_OFFLOAD_MEASURE=0: how fast %s is %s", rt->tiers[ZERO__T_DISK].name,
+                  have ? "was measured before" : "is not known: nothing is forecast");
+    if (!err && !have) { /* also where this rank does not measure: another one may */
         s = (struct speeds){0};
-        int own = rt->tiers[ZERO__T_DISK].store ? measure(rt, &s) : 0;
+        int own = there && measures ? measure(rt, &s) : 0;
         err = least(rt, &s, &have);
         err = own ? own : err;
         if (!err && have && there && zero__job_local_rank(rt->job) == 0)

@@ -311,6 +311,26 @@ static void told_apart(void)
     remove(file);
 }
 
+/* Without measuring: nothing is known of a disk until a job that measures has run. */
+static void unmeasured(void)
+{
+    struct zero_setting s[] = {{"offload", "auto"},  {"nvme_path", path},
+                               {"timeout", "20"},    {"memory_limit", "device:1500K,cpu:1200K"},
+                               {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                               {"prefetch_bytes", "128K"}, {"offload_measure", "0"}};
+    struct toy t = {.ranks = RANKS, .layers = 8, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
+                    .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7};
+    char file[4200];
+    struct toy_result r;
+
+    snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
+    remove(file);
+    int err = toy_train(&t, &r);
+    ok(!err && access(file, F_OK) != 0, "ZERO_OFFLOAD_MEASURE=0 measures no disk");
+    if (err)
+        diag("%s", r.error);
+}
+
 static void cache_remove(void)
 {
     static const char *const parts[] = {"cache/libzero/speeds", "cache/libzero", "cache"};
@@ -331,6 +351,7 @@ int main(void)
     remembered();
     remembers_steps();
     told_apart();
+    unmeasured();
     cache_remove();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     measured_badly();
