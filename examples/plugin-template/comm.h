@@ -35,7 +35,9 @@
 
 #include <zero/comm.h>
 
-#define NAME "template" /* must be the NAME of the file zero-comm-NAME.so */
+#ifndef NAME /* must be that of the file zero-comm-NAME.so; "template" */
+#error "the Makefile says what the plugins are called: -DNAME"
+#endif
 #define RANKS_MOST 64
 #define SLOTS 16u          /* collectives posted and not completed, per communicator */
 #define STAGE (64u * 1024) /* bytes of a round; no buffer grows with the message */

@@ -29,7 +29,9 @@
 
 #include <zero/offload.h>
 
-#define NAME "template"
+#if !defined NAME || !defined FOLDER_VARIABLE /* "template", "ZERO_TEMPLATE_DIR" */
+#error "the Makefile says what the plugins are called: -DNAME, -DFOLDER_VARIABLE"
+#endif
 #define DEPTH 32u                   /* requests in flight */
 #define IO_MOST (UINT64_C(1) << 30) /* bytes of one request */
 #define IO_BEST (UINT64_C(1) << 20)
@@ -126,8 +128,8 @@ static void *worker_main(void *arg)
 /* The plugin's own option, ZERO_TEMPLATE_DIR; `zero info --options` shows it with this text. */
 static const char *folder(const struct zero_host *host)
 {
-    return host->param(host->ctx, NAME, "template_dir", "/var/tmp",
-                       "Folder of the files of the offload plugin template");
+    return host->param(host->ctx, NAME, NAME "_dir", "/var/tmp",
+                       "Folder of the files of the offload plugin " NAME);
 }
 
 /* Says what a store can, up to the size that the caller knows: it may be older than this plugin. */
@@ -153,9 +155,9 @@ static int template_probe(const struct zero_host *host, struct zero_store_info *
     struct statvfs st;
 
     if (dir[0] != '/')
-        return say(host, -EINVAL, "ZERO_TEMPLATE_DIR is \"%.200s\": give an absolute path", dir);
+        return say(host, -EINVAL, FOLDER_VARIABLE " is \"%.200s\": give an absolute path", dir);
     if (access(dir, W_OK | X_OK) || statvfs(dir, &st))
-        return say(host, -errno, "cannot make files in %s: %m; set ZERO_TEMPLATE_DIR", dir);
+        return say(host, -errno, "cannot make files in %s: %m; set " FOLDER_VARIABLE, dir);
     describe(info, (uint64_t)st.f_bavail * st.f_frsize, "files", dir);
     return 0;
 }
@@ -168,7 +170,7 @@ static int file_open(const struct zero_host *host, const char *dir)
 
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
         return fd >= 0 ? fd : say(host, -errno, "cannot make a file in %s: %m", dir);
-    if ((size_t)snprintf(path, sizeof path, "%s/zero-template-XXXXXX", dir) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, "%s/zero-" NAME "-XXXXXX", dir) >= sizeof path)
         return say(host, -ENAMETOOLONG, "the path %.200s is too long", dir);
     fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
@@ -201,7 +203,8 @@ static int file_fill(const struct zero_host *host, int fd, uint64_t from, uint64
             err = posix_fallocate(fd, (off_t)from, (off_t)more);
         while (err == EINTR);
     return err ? say(host, -err,
-                     "cannot make the store %llu bytes long: %s; set ZERO_TEMPLATE_DIR to a folder "
+                     "cannot make the store %llu bytes long: %s; set " FOLDER_VARIABLE
+                     " to a folder "
                      "with more room",
                      (unsigned long long)bytes, strerror(err))
                : 0;

@@ -82,7 +82,7 @@ int segment_create(const struct zero_host *host, uint64_t bytes, struct segment 
     int err;
 
     *s = (struct segment){.bytes = bytes};
-    s->fd = memfd_create("zero-template", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    s->fd = memfd_create("zero-" NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (s->fd < 0 || fallocate(s->fd, 0, 0, (off_t)bytes) ||
         fcntl(s->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) || fstat(s->fd, &st))
         err = say(host, -errno, "cannot make %llu bytes of shared memory: %m",

@@ -56,6 +56,20 @@ listing() {
         grep -qE '^  offload +template +version 1' list || { cat list; false; }
 }
 ok 'zero info finds and probes both' listing
+renamed() {
+    build name=pigeon all && exported ./zero-comm-pigeon.so && ls >files &&
+        build name=pigeon check-comm check-offload && ls | cmp - files &&
+        ZERO_PLUGIN_PATH=$here "$zero" info >list && grep -qE '^  comm +pigeon +version 1' list &&
+        grep -qE '^  offload +pigeon +version 1' list || { cat list; false; }
+}
+ok 'both are called something else with one word, and both checks accept them' renamed
+folder_named() {
+    ZERO_PIGEON_DIR=nowhere "$zero" check offload "$here/zero-offload-pigeon.so" >out 2>&1
+    grep -F 'ZERO_PIGEON_DIR is "nowhere"' out || { cat out; false; }
+}
+ok 'its option has the other name, too' folder_named
+ok 'make clean takes away what has that name' sh -c '
+    make name=pigeon clean >/dev/null && test ! -e zero-comm-pigeon.so && test -e zero-comm-template.so'
 ok 'make install puts them where it should' sh -c "
     make install DESTDIR='$tmp/root' plugindir=/plugins >/dev/null &&
         test -x '$tmp/root/plugins/zero-comm-template.so' &&
