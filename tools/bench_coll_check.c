@@ -115,9 +115,10 @@ static bool compare(const struct coll_case *c)
             continue;
         fprintf(stderr,
                 "zero bench %s: %s of %" PRIu64 " bytes: element %" PRIu64 " on rank %d is %.9g, "
-                "not %.9g: comm plugin %s is at fault, its figures mean nothing\n",
-                c->o->bench, coll_name(c->op), c->bytes, i, c->b->rank, (double)value(t, is),
-                (double)value(t, wanted), c->o->comm);
+                "not %.9g: %s%s is at fault, its figures mean nothing\n",
+                c->o->bench, c->name, c->bytes, i, c->b->rank, (double)value(t, is),
+                (double)value(t, wanted), c->o->spoil ? "--spoil" : "comm plugin ",
+                c->o->spoil ? "" : c->o->comm);
         return false;
     }
     return true;
@@ -136,7 +137,7 @@ static bool is_fresh(const struct coll_case *c)
             fprintf(stderr,
                     "zero bench %s: %s of %" PRIu64 " bytes: byte %" PRIu64 " on rank %d is not "
                     "what was written before the last repetition\n",
-                    c->o->bench, coll_name(c->op), c->bytes, i, c->b->rank);
+                    c->o->bench, c->name, c->bytes, i, c->b->rank);
             return false;
         }
     return true;

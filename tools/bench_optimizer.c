@@ -135,7 +135,7 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
     double bytes = pass_bytes(o, pass) * (double)o->params, n = (double)o->params;
     char percent[16] = "-";
     const struct bench_field fields[] = {
-        {"params", n, NULL},
+        {"parameters", n, NULL},
         {"grad_dtype", 0, bench_dtype_name(o->grad_dtype)},
         {"threads", o->threads, NULL},
         {"unit", (double)o->unit, NULL},

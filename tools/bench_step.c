@@ -164,9 +164,10 @@ static void busy_print(const struct step_options *o, const struct step_log *log,
 
     for (unsigned sort = 0; sort < N_STEP_SORTS; sort++) {
         struct row row = {.name = names[sort]};
-        for (unsigned s = 0; s < log->n_steps; s++)
-            x[s] = log->steps[s].busy[sort] > 0 ? log->steps[s].beside[sort] / log->steps[s].busy[sort]
-                                                : 0;
+        for (unsigned s = 0; s < log->n_steps; s++) {
+            const struct step_figures *f = &log->steps[s];
+            x[s] = f->busy[sort] > 0 ? f->beside[sort] / f->busy[sort] : 0;
+        }
         row.beside = bench_stats_of(x, log->n_steps).median;
         for (unsigned s = 0; s < log->n_steps && sort == STEP_DISK; s++)
             x[s] = log->steps[s].disk_bytes;

@@ -278,9 +278,10 @@ def reasons(parts):
                 if reason:
                     name = key.split(" ")[0]
                     text = f"{p['label']}{', ' + name if name else ''}: {reason}"
-                    found.setdefault(text, part["title"])
-    return "".join(f"- {text} ({where})\n" if "not installed" not in text else f"- {text}\n"
-                   for text, where in found.items())
+                    titles = found.setdefault(text, [])
+                    titles += [part["title"]] if part["title"] not in titles else []
+    return "".join(f"- {text} ({'; '.join(where)})\n" if "not installed" not in text else
+                   f"- {text}\n" for text, where in found.items())
 
 
 def origin_line(part):

@@ -27,6 +27,7 @@ enum zero__option_id {
 
 /* Indexes of the values of CHOICE options, in the order of the table. */
 enum zero__reduce_at { ZERO__REDUCE_AUTO, ZERO__REDUCE_MICRO, ZERO__REDUCE_BOUNDARY };
+enum zero__map { ZERO__MAP_AUTO, ZERO__MAP_NEVER, ZERO__MAP_ALWAYS };
 enum zero__update_at { ZERO__UPDATE_END, ZERO__UPDATE_BACKWARD };
 enum zero__optimizer { ZERO__ADAMW, ZERO__ADAM, ZERO__SGD, ZERO__CALLBACK };
 enum zero__rendezvous_how { ZERO__RENDEZVOUS_AUTO, ZERO__RENDEZVOUS_UNIX, ZERO__RENDEZVOUS_TCP };

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
+#include "memory/limits.h"
 
 /* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530 */
 #define MOST_MAPS 32768u
@@ -56,6 +57,12 @@ static const char *map_obstacle(const struct zero_runtime *rt)
         return "the device's memory is its own";
     if (!(rt->caps.flags & ZERO_COMM_MAP) || !rt->comm_ops.alloc || !rt->comm_ops.map)
         return "the comm plugin cannot map";
+    /*
+     * A product reads a peer's rows from the other node whenever they have left its caches, a copy
+     * once. Ranks of one host see the same number of nodes.
+     */
+    if (zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_AUTO && zero__memory_nodes() > 1)
+        return "the machine has several memory nodes; 1 maps all the same";
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         n += zero__recipe_maps(&rt->recipe, &rt->model.segments[i]);
     return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;
@@ -89,7 +96,7 @@ static void recipe_make(struct zero_runtime *rt)
         .bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES),
         .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
         .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
-    if (zero__option_int(o, ZERO__OPT_MAP))
+    if (zero__option_int(o, ZERO__OPT_MAP) != ZERO__MAP_NEVER)
         r->map_bytes = (uint64_t)sysconf(_SC_PAGESIZE); /* see map_decide() */
     memcpy(r->placed, rt->placed, sizeof r->placed); /* see zero__spread(), too */
     r->tiles = ZERO__TILES;

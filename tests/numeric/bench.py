@@ -275,7 +275,7 @@ def bare_fakes():
 def optimizer():
     few = ["--reps", "3", "--warmup", "1"]
     fields = {k: t for k, t in FIELDS.items() if k not in ("comm", "ranks")}
-    fields.update(ns_per_param=float, params=int, threads=int, grad_dtype=str)
+    fields.update(ns_per_param=float, parameters=int, threads=int, grad_dtype=str)
     for dtype, grad, params, threads in (("bf16", "bf16", "100001", 1), ("bf16", "f32", "1M", 2),
                                          ("f32", "f32", "70K", 2), ("f16", "bf16", "1", 1)):
         job = bench("optimizer", "--dtype", dtype, "--grad-dtype", grad, "--params", params,

@@ -208,11 +208,11 @@ int main(void)
         for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++, seed++) {
             group = ways[i].group;
             most = k ? "4999" : "0";
-            if (!brief || i == 2)
+            if (i == 2 || (!brief && k == 0))
                 run_all(ways[i].ranks, AS_THREADS, k == 1 || (i != 1 && i != 2));
             run(&bytes, ways[i].ranks, AS_THREADS);
         }
-        for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && !brief; i++, seed++) {
+        for (unsigned i = 0; i < (k ? 1 : sizeof crowds / sizeof *crowds) && !brief; i++, seed++) {
             group = crowds[i].group;
             most = k ? "1021" : "0";
             run(&many, crowds[i].ranks, AS_THREADS);
