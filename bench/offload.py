@@ -129,6 +129,7 @@ def train(o, offload):
                "ZERO_NVME_DEPTH": str(o.depth), "ZERO_STAGE": str(o.stage),
                "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")}
         env.pop("ZERO_NVME_PATH", None)
+        env["XDG_CACHE_HOME"] = o.cache  # what was measured on other days says nothing about this one
         if "nvme" in offload:
             env["ZERO_NVME_PATH"] = o.folder
         else:
@@ -217,6 +218,8 @@ def main():
     huge = before is not None
     print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} ranks, {o.dtype}, sequence {o.seq}, "
           f"tiles of {o.tile}, {o.folder}; fio's pages are {'huge' if huge else 'small'}")
+    cache = tempfile.TemporaryDirectory()
+    o.cache = cache.name
     try:
         while len(rounds) < o.rounds or (len(rounds) < o.most and not settled(rounds)):
             rounds.append(measure(o, fds, huge))
