@@ -178,6 +178,28 @@ const char *zero__option_find(const struct zero__options *o, const char *name)
     return p ? p->value : NULL;
 }
 
+int zero__option_is_programs(const struct zero__options *o, const char *name)
+{
+    for (uint32_t i = 0; i < o->sources.n_settings; i++)
+        if (o->sources.settings[i].source == ZERO__FROM_PROGRAM &&
+            strcmp(o->sources.settings[i].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+const char *zero__option_how(const struct zero__options *o, const char *name, const char *value,
+                             char *text, size_t bytes)
+{
+    if (zero__option_is_programs(o, name)) {
+        snprintf(text, bytes, "%s=%s (the program sets it)", name, value);
+        return text;
+    }
+    snprintf(text, bytes, "ZERO_%s=%s", name, value);
+    for (char *c = text; *c && *c != '='; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return text;
+}
+
 int zero__options_choose(struct zero__options *o, enum zero__option_id id, const char *text)
 {
     struct zero__option_value value;

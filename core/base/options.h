@@ -50,6 +50,15 @@ const char *zero__option_text(const struct zero__options *options, enum zero__op
 const char *zero__option_find(const struct zero__options *options, const char *name);
 
 /*
+ * What a user writes to give an option, by its lower-case name, a value: "ZERO_NAME=VALUE", or,
+ * since settings of the program are stronger, "name=value (the program sets it)". Returns text.
+ */
+const char *zero__option_how(const struct zero__options *options, const char *name,
+                             const char *value, char *text, size_t bytes);
+/* Does the program itself set it, so that no variable has an effect? */
+int zero__option_is_programs(const struct zero__options *options, const char *name);
+
+/*
  * Records what the runtime made of an option that leaves the choice to it (comm, threads …), for
  * listings; `text` must be a valid value. One thread, before others read the option.
  */

@@ -90,12 +90,13 @@ static int refuse(struct zero_runtime *rt, const struct zero__table *t, uint32_t
                   const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
 {
     int first = !rt->slabs[SLAB_STATES].bytes; /* nothing is reserved that a trial would need */
-    char tried[700] = "";
+    char tried[700] = "", stage[64];
 
     if (first && zero__remedies_find(rt, tried, sizeof tried))
         *tried = 0;
     return zero__table_refuse(t, tier, &rt->recipe, what_lacks, available, sharers, per_rank,
-                              first ? tried : NULL);
+                              first ? tried : NULL,
+                              zero__option_how(rt->options, "stage", "3", stage, sizeof stage));
 }
 
 /* A device of its own memory has room for so much more. */

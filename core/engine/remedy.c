@@ -15,6 +15,10 @@
 /* What can be set otherwise, in the order of what it costs a step. */
 enum knob { PREFETCH, BUCKET, TILE, STAGE, OFFLOAD, CHECKSUM, N_KNOBS };
 
+static const char *const names[N_KNOBS] = {
+    "prefetch_bytes", "bucket_bytes", "tile_bytes", "stage", "offload", "nvme_checksum",
+};
+
 /* What ZERO_OFFLOAD may be set to instead. */
 enum { AS_IT_IS, OPTIMIZER_CPU, OPTIMIZER_DISK, AUTO, N_OFFLOADS };
 
@@ -27,7 +31,8 @@ struct trial {
 struct search {
     struct zero_runtime *rt;
     struct zero__room room;
-    struct trial now, least; /* least: what each can be set to that needs the least room */
+    struct trial now, least;      /* least: what each can be set to that needs the least room */
+    uint8_t is_programs[N_KNOBS]; /* the program sets it: no variable has an effect */
     char *text;
     size_t bytes, n;
 };
@@ -134,35 +139,27 @@ static const char *bytes_text(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
+static void setting_say(struct search *s, const char *name, const char *value)
+{
+    char text[200];
+
+    say(s, zero__option_how(s->rt->options, name, value, text, sizeof text));
+}
+
 static void knob_say(struct search *s, enum knob k, uint64_t value)
 {
-    const char *cpu = s->rt->tiers[ZERO__T_CPU].name, *disk = s->rt->tiers[ZERO__T_DISK].name;
-    char number[32], text[120];
+    uint32_t tier = value == OPTIMIZER_CPU ? ZERO__T_CPU : ZERO__T_DISK;
+    char text[100];
 
-    bytes_text(value, number, sizeof number);
-    switch (k) {
-    case PREFETCH:
-        snprintf(text, sizeof text, "ZERO_PREFETCH_BYTES=%s", number);
-        break;
-    case BUCKET:
-        snprintf(text, sizeof text, "ZERO_BUCKET_BYTES=%s", number);
-        break;
-    case TILE:
-        snprintf(text, sizeof text, "ZERO_TILE_BYTES=%s", number);
-        break;
-    case STAGE:
-        snprintf(text, sizeof text, "ZERO_STAGE=%" PRIu64, value);
-        break;
-    case OFFLOAD:
-        snprintf(text, sizeof text, "ZERO_OFFLOAD=%s%s", value == AUTO ? "auto" : "optimizer:",
-                 value == OPTIMIZER_CPU    ? cpu
-                 : value == OPTIMIZER_DISK ? disk
-                                           : "");
-        break;
-    default:
-        snprintf(text, sizeof text, "ZERO_NVME_CHECKSUM=0");
-    }
-    say(s, text);
+    if (k == OFFLOAD && value == AUTO)
+        snprintf(text, sizeof text, "auto");
+    else if (k == OFFLOAD)
+        snprintf(text, sizeof text, "optimizer:%s", s->rt->tiers[tier].name);
+    else if (k == STAGE || k == CHECKSUM) /* the latter is left out or not there at all */
+        snprintf(text, sizeof text, "%" PRIu64, value);
+    else
+        bytes_text(value, text, sizeof text);
+    setting_say(s, names[k], text);
 }
 
 static void trial_say(struct search *s, const struct trial *t)
@@ -233,18 +230,25 @@ static int offloads_try(struct search *s)
     return err;
 }
 
-/* All of them, and then without those that are not needed, the dearest first. */
+/*
+ * All of them, and then without those that are not needed: first what a program would have to be
+ * changed for, then the dearest.
+ */
 static int all_try(struct search *s)
 {
     static const uint8_t back[] = {CHECKSUM, OFFLOAD, STAGE, TILE, BUCKET, PREFETCH};
+    const uint32_t n = sizeof back;
     struct trial t = s->least;
     int enough, err = is_enough(s, &t, &enough);
 
     if (err || !enough)
         return err;
-    for (uint32_t i = 0; i < sizeof back && !err; i++) {
+    for (uint32_t i = 0; i < 2 * n && !err; i++) {
+        enum knob k = back[i % n];
         struct trial less = t;
-        less.value[back[i]] = s->now.value[back[i]];
+        if (s->is_programs[k] != (i < n) || t.value[k] == s->now.value[k])
+            continue;
+        less.value[k] = s->now.value[k];
         err = is_enough(s, &less, &enough);
         if (!err && enough)
             t = less;
@@ -285,10 +289,30 @@ static int limit_try(struct search *s)
                           bytes_text(most > now ? most : now, number, sizeof number));
     }
     if (n) {
-        say(s, s->n ? "; or ZERO_MEMORY_LIMIT=" : "ZERO_MEMORY_LIMIT=");
-        say(s, text);
+        say(s, s->n ? "; or " : "");
+        setting_say(s, "memory_limit", text);
     }
     return 0;
+}
+
+/* With the variables alone, or with what the program sets as well. */
+static int knobs_try(struct search *s, int programs)
+{
+    const struct trial all = s->least;
+    int err = 0;
+
+    if (programs && !memchr(s->is_programs, 1, sizeof s->is_programs))
+        return 0;
+    for (uint32_t k = 0; k < N_KNOBS; k++)
+        if (s->is_programs[k] && !programs)
+            s->least.value[k] = s->now.value[k];
+    for (enum knob k = PREFETCH; k < N_KNOBS && !err; k++)
+        if (s->is_programs[k] == programs)
+            err = k == OFFLOAD ? offloads_try(s) : one_try(s, k);
+    if (!err && !s->n)
+        err = all_try(s);
+    s->least = all;
+    return err;
 }
 
 /* What each can be set to; where a setting would be refused for another reason, nothing else. */
@@ -311,6 +335,8 @@ static void ends_set(struct search *s)
     least[CHECKSUM] = disk && !strcmp(disk, "nvme") ? 0 : now[CHECKSUM];
     now[OFFLOAD] = AS_IT_IS;
     least[OFFLOAD] = rt->is_auto || !at_end || !pins ? AS_IT_IS : AUTO;
+    for (uint32_t k = 0; k < N_KNOBS; k++)
+        s->is_programs[k] = zero__option_is_programs(rt->options, names[k]) != 0;
 }
 
 int zero__remedies_find(struct zero_runtime *rt, char *text, size_t bytes)
@@ -324,10 +350,9 @@ int zero__remedies_find(struct zero_runtime *rt, char *text, size_t bytes)
     if (err)
         return err;
     ends_set(&s);
-    for (enum knob k = PREFETCH; k < N_KNOBS && !err; k++)
-        err = k == OFFLOAD ? offloads_try(&s) : one_try(&s, k);
-    if (!err && !s.n)
-        err = all_try(&s);
+    err = knobs_try(&s, 0);
+    if (!err)
+        err = knobs_try(&s, 1);
     if (!err)
         err = limit_try(&s);
     return err;

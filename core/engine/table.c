@@ -74,7 +74,7 @@ static void suggest(struct remedies *r, const char *what)
 
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
                        const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank,
-                       const char *tried)
+                       const char *tried, const char *stage)
 {
     const struct zero__table_tier *t = &table->tiers[tier];
     int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
@@ -89,7 +89,7 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
     if (tier == ZERO__T_CPU && table->checksums && n < room)
         n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", "checksums",
                       human(table->checksums, a, sizeof a));
-    suggest(&help, !tried && r->stage < 3 ? "ZERO_STAGE=3" : NULL);
+    suggest(&help, !tried && r->stage < 3 ? stage : NULL);
     /* On one machine more ranks need more memory together. */
     suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);
     suggest(&help, tier == ZERO__T_DISK

@@ -21,10 +21,10 @@ void zero__table_fill(const struct zero__states *s, const struct zero__program *
 /*
  * -ENOMEM, with the tier's table and what would help as the error's text. per_rank: what lacks is a
  * limit of each rank, not of the machine that they share. tried: settings that are enough
- * (remedy.h), which may be none; NULL where none were tried.
+ * (remedy.h), which may be none; NULL where none were tried. stage: how the last one is set.
  */
 int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
                        const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank,
-                       const char *tried);
+                       const char *tried, const char *stage);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "../tap.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,12 +14,15 @@
 #include "toy.h"
 
 #define MOST_OTHER 6
+#define PROGRAMS " (the program sets it)"
 
 static char folder[] = "remedy-test-XXXXXX", path[4096];
 
+/* Variables, but those that `programs` names, which the program sets. */
 struct job {
     const char *stage, *offload, *limit, *bucket, *prefetch;
     int ranks;
+    const char *programs;
 };
 
 struct said {
@@ -38,26 +42,51 @@ static void failed(int rank, int err, const char *error, void *arg)
     pthread_mutex_unlock(&said->lock);
 }
 
+static void variable_set(const char *name, const char *value)
+{
+    char variable[64];
+
+    snprintf(variable, sizeof variable, "ZERO_%s", name);
+    for (char *c = variable; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    if (value)
+        setenv(variable, value, 1);
+    else
+        unsetenv(variable);
+}
+
+/* other: set as well, or otherwise; a name with ZERO_ is a variable. */
 static int run(const struct job *j, const struct zero_setting *other, uint32_t n_other,
                struct said *said, struct toy_result *r)
 {
-    struct zero_setting s[8 + MOST_OTHER] = {
+    const struct zero_setting all[] = {
         {"stage", j->stage},         {"offload", j->offload},         {"memory_limit", j->limit},
-        {"bucket_bytes", j->bucket}, {"prefetch_bytes", j->prefetch}, {"timeout", "20"},
-        {"tile_bytes", "256K"},      {"dynamic_bytes", "0"}};
+        {"bucket_bytes", j->bucket}, {"prefetch_bytes", j->prefetch}, {"tile_bytes", "256K"},
+        {"nvme_checksum", NULL}};
+    struct zero_setting s[8 + MOST_OTHER] = {{"timeout", "20"}, {"dynamic_bytes", "0"}};
     struct toy t = {.ranks = j->ranks,
                     .layers = 6,
                     .steps = 2,
                     .dtype = ZERO_BF16,
                     .width = 20000,
                     .settings = s,
-                    .n_settings = 8,
+                    .n_settings = 2,
                     .failed = failed,
                     .arg = said,
                     .seed = 7};
 
+    for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) {
+        int programs = j->programs && strstr(j->programs, all[i].name);
+        variable_set(all[i].name, programs ? NULL : all[i].value);
+        if (programs)
+            s[t.n_settings++] = all[i];
+    }
     for (uint32_t i = 0; i < n_other; i++) {
         uint32_t at = 0;
+        if (!strncmp(other[i].name, "ZERO_", 5)) {
+            variable_set(other[i].name + 5, other[i].value);
+            continue;
+        }
         while (at < t.n_settings && strcmp(s[at].name, other[i].name) != 0)
             at++;
         s[at] = other[i];
@@ -66,20 +95,21 @@ static int run(const struct job *j, const struct zero_setting *other, uint32_t n
     return toy_train(&t, r);
 }
 
-/* "ZERO_NAME=VALUE ZERO_NAME=VALUE" as settings, in its own bytes. */
+/* "ZERO_NAME=VALUE name=value (the program sets it)" as settings, in its own bytes. */
 static uint32_t settings_read(char *text, struct zero_setting *s)
 {
     uint32_t n = 0;
-    char *rest, *word = strtok_r(text, " ", &rest);
+    char *rest, *word;
 
+    while ((word = strstr(text, PROGRAMS)))
+        memset(word, ' ', strlen(PROGRAMS));
+    word = strtok_r(text, " ", &rest);
     for (; word && n < MOST_OTHER; word = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(word, '=');
-        if (strncmp(word, "ZERO_", 5) != 0 || !value)
+        if (!value)
             return 0;
         *value = 0;
-        for (char *c = word; *c; c++)
-            *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
-        s[n++] = (struct zero_setting){word + 5, value + 1};
+        s[n++] = (struct zero_setting){word, value + 1};
     }
     return n;
 }
@@ -98,8 +128,9 @@ static void refused(const struct job *j, const char *words)
     is_int(err, 0, "without a limit there is room");
     err = run(j, NULL, 0, &said, &r);
     char *told = strstr(said.text, "what would make it fit: ");
-    ok(err == -ENOMEM && told && strstr(told, words), "%s in \"%s\" is refused, and \"%s\" helps",
-       j->limit, j->offload, words);
+    ok(err == -ENOMEM && told && strstr(told, words),
+       "%s in \"%s\" is refused, and \"%s\" helps%s%s", j->limit, j->offload, words,
+       j->programs ? "; the program sets " : "", j->programs ? j->programs : "");
     diag("%s", said.text);
     if (!told)
         return;
@@ -127,17 +158,31 @@ int main(void)
         bail("no folder for the tier nvme");
     setenv("ZERO_NVME_PATH", path, 1); /* a setting would be unknown where nothing lies there */
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
-    refused(&(struct job){"2", "", "device:2800K", "64M", "128M", 2}, "ZERO_OFFLOAD=optimizer:cpu");
-    refused(&(struct job){"0", "", "device:3600K", "64M", "128M", 2}, "ZERO_STAGE=");
-    refused(&(struct job){"3", "", "device:2300K", "64M", "128M", 2}, "ZERO_MEMORY_LIMIT=device:");
-    refused(&(struct job){"3", "", "device:3100K", "64M", "128M", 2}, "ZERO_PREFETCH_BYTES=");
-    refused(&(struct job){"0", "optimizer:cpu", "cpu:2M", "64M", "128M", 1}, "ZERO_OFFLOAD=");
-    refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1},
-            "ZERO_TILE_BYTES=");
-    refused(&(struct job){"2", "auto", "device:900K,cpu:1500K", "64M", "128M", 2}, "ZERO_");
-    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1M", "64M", "128M", 2}, "ZERO_");
-    refused(&(struct job){"2", "auto", "device:64K,cpu:64K", "64M", "128M", 1},
+    refused(&(struct job){"2", "", "device:2800K", "64M", "128M", 2, NULL},
+            "ZERO_OFFLOAD=optimizer:cpu");
+    refused(&(struct job){"0", "", "device:3600K", "64M", "128M", 2, NULL}, "ZERO_STAGE=");
+    refused(&(struct job){"3", "", "device:2300K", "64M", "128M", 2, NULL},
             "ZERO_MEMORY_LIMIT=device:");
+    refused(&(struct job){"3", "", "device:3100K", "64M", "128M", 2, NULL}, "ZERO_PREFETCH_BYTES=");
+    refused(&(struct job){"0", "optimizer:cpu", "cpu:2M", "64M", "128M", 1, NULL}, "ZERO_OFFLOAD=");
+    refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1, NULL},
+            "ZERO_TILE_BYTES=");
+    refused(&(struct job){"2", "auto", "device:900K,cpu:1500K", "64M", "128M", 2, NULL}, "ZERO_");
+    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1M", "64M", "128M", 2, NULL},
+            "ZERO_");
+    refused(&(struct job){"2", "auto", "device:64K,cpu:64K", "64M", "128M", 1, NULL},
+            "ZERO_MEMORY_LIMIT=device:");
+    /* What the program sets no variable changes. */
+    refused(&(struct job){"0", "", "device:3600K", "64M", "128M", 2, "stage"},
+            "; or stage=3" PROGRAMS "; or ZERO_MEMORY_LIMIT=");
+    refused(&(struct job){"3", "", "device:2300K", "64M", "128M", 2, "memory_limit offload"},
+            "memory_limit=device:");
+    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1M", "64M", "128M", 2,
+                          "stage offload bucket_bytes"},
+            PROGRAMS);
+    refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1,
+                          "stage offload memory_limit bucket_bytes prefetch_bytes tile_bytes"},
+            "tile_bytes=");
     rmdir(folder);
     done();
 }

@@ -73,6 +73,7 @@ static void sources(void)
     struct zero_setting typed[] = {{"accum", "4"}, {"stage", "1"}, {"accum", "5"}};
     struct zero__options *o;
     struct zero__option_row row;
+    char how[64];
 
     file_write("zero.conf", "# a comment\n\nstage = 0\n  lr=0.5   # half\nclip =\t2\naccum = 2\n",
                0644);
@@ -89,6 +90,11 @@ static void sources(void)
     is_str(row.source, "environment", "environment");
     zero__options_row(o, ZERO__OPT_STAGE, &row);
     is_str(row.source, "program", "program");
+    is_str(zero__option_how(o, "clip", "4", how, sizeof how), "ZERO_CLIP=4",
+           "a variable changes what a variable sets");
+    is_str(zero__option_how(o, "lr", "4", how, sizeof how), "ZERO_LR=4", "or a file");
+    is_str(zero__option_how(o, "stage", "3", how, sizeof how), "stage=3 (the program sets it)",
+           "and not what the program sets");
     zero__options_free(o);
     unsetenv("ZERO_CLIP");
     unsetenv("ZERO_ACCUM");
