@@ -98,6 +98,9 @@ struct nvme_engine {
 
 extern const struct nvme_engine zero__nvme_uring, zero__nvme_threads;
 
+/* uring.c. Does io_uring work here? 0, or why not, a negative errno. */
+int zero__nvme_uring_try(void);
+
 struct zero_mr {
     struct zero_store *store;
     char *base;

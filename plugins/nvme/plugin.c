@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry of the plugin `nvme`; see nvme.h for what it is. */
 #include <errno.h>
-#include <liburing.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,7 +40,6 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
         .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
         .best_io = NVME_TRANSFER,
     };
-    struct io_uring ring;
     int err = zero__nvme_settings(&voice, &s), uring;
 
     if (err)
@@ -49,11 +47,10 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
     err = room(&voice, &s, &full.capacity);
     full.depth = s.depth * (uint32_t)s.n_paths;
     full.bytes_per_mib = s.sums ? NVME_SUMS_PER_MIB : 0;
-    uring = io_uring_queue_init(1, &ring, 0);
-    if (!uring)
-        io_uring_queue_exit(&ring);
-    snprintf(full.note, sizeof full.note, "io_uring %s%s; %s%s", uring ? "not allowed: " : "works",
-             uring ? strerror(-uring) : "", s.path[0], s.n_paths > 1 ? " and more" : "");
+    uring = zero__nvme_uring_try();
+    snprintf(full.note, sizeof full.note, "io_uring %s%s; %s%s",
+             uring ? "cannot be used: " : "works", uring ? strerror(-uring) : "", s.path[0],
+             s.n_paths > 1 ? " and more" : "");
     zero__nvme_settings_free(&s);
     if (!err)
         memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);

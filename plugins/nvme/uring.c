@@ -3,20 +3,25 @@
  */
 #include <errno.h>
 #include <liburing.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../common/bell.h"
 #include "../common/locked.h"
 #include "nvme.h"
 
 #define BUFFERS 64 /* of at most NVME_REG_BYTES */
+#define TRY_NS (5 * ZERO__SECOND)
+#define TRY_MS 10 /* before what the system had no room for is tried again */
 
 struct uring {
     struct io_uring ring;
-    bool files, buffers; /* registered */
-    bool told; /* why some memory is not registered */
+    bool files;  /* registered */
+    int refusal; /* of places for memory, an errno */
+    bool told;   /* why some memory is not registered */
     bool used[BUFFERS];
     uint64_t own_bytes; /* of the ring, which the limit of locked memory counts, too */
     uint64_t bytes;     /* of memory that is registered */
@@ -40,6 +45,70 @@ static uint64_t own_bytes(const struct io_uring *ring)
            whole_pages(ring->sq.ring_entries * sizeof(struct io_uring_sqe));
 }
 
+/* Which operations there are is not told by kernels before 5.6, and where that is forbidden. */
+static int try_ops(struct io_uring *ring)
+{
+    static const uint8_t wanted[] = {IORING_OP_NOP,        IORING_OP_READ,        IORING_OP_WRITE,
+                                     IORING_OP_READ_FIXED, IORING_OP_WRITE_FIXED, IORING_OP_FSYNC};
+    struct io_uring_probe *known = io_uring_get_probe_ring(ring);
+    bool all = known || ring->features & IORING_FEAT_RW_CUR_POS; /* as old as plain reads */
+
+    for (size_t i = 0; i < sizeof wanted && known; i++)
+        all &= io_uring_opcode_supported(known, wanted[i]);
+    io_uring_free_probe(known);
+    return all ? 0 : -ENOSYS;
+}
+
+/* What does nothing goes there and back: a system may let rings be made and not be entered. */
+static int try_nothing(struct io_uring *ring, int64_t patience_ns)
+{
+    int64_t until = zero__until_ns(patience_ns < TRY_NS ? patience_ns : TRY_NS);
+    struct pollfd fd = {.fd = ring->ring_fd, .events = POLLIN};
+    struct io_uring_cqe *cqe;
+
+    io_uring_prep_nop(io_uring_get_sqe(ring));
+    for (;;) {
+        int n = io_uring_sq_ready(ring) ? io_uring_submit(ring) : 0;
+        if (n < 0 && n != -EAGAIN && n != -EBUSY && n != -EINTR)
+            return n;
+        if (!io_uring_peek_cqe(ring, &cqe))
+            break;
+        if (zero__clock_ns() > until)
+            return -ETIMEDOUT;
+        poll(&fd, 1, TRY_MS);
+    }
+    io_uring_cqe_seen(ring, cqe);
+    return 0;
+}
+
+/* A ring that works. */
+static int ring_open(struct io_uring *ring, uint32_t depth, int64_t patience_ns)
+{
+    /* One thread at a time works on a store, so the kernel need not interrupt it. */
+    int err = io_uring_queue_init(depth, ring, IORING_SETUP_COOP_TASKRUN);
+
+    if (err == -EINVAL) /* a kernel that does not know the flag */
+        err = io_uring_queue_init(depth, ring, 0);
+    if (err)
+        return err;
+    err = try_ops(ring);
+    if (!err)
+        err = try_nothing(ring, patience_ns);
+    if (err)
+        io_uring_queue_exit(ring);
+    return err;
+}
+
+int zero__nvme_uring_try(void)
+{
+    struct io_uring ring;
+    int err = ring_open(&ring, 1, TRY_NS);
+
+    if (!err)
+        io_uring_queue_exit(&ring);
+    return err;
+}
+
 static int uring_open(struct zero_store *store)
 {
     struct uring *u = calloc(1, sizeof *u);
@@ -48,10 +117,7 @@ static int uring_open(struct zero_store *store)
 
     if (!u)
         return -ENOMEM;
-    /* One thread at a time works on a store, so the kernel need not interrupt it. */
-    err = io_uring_queue_init(store->depth, &u->ring, IORING_SETUP_COOP_TASKRUN);
-    if (err == -EINVAL) /* a kernel that does not know the flag */
-        err = io_uring_queue_init(store->depth, &u->ring, 0);
+    err = ring_open(&u->ring, store->depth, store->patience_ns);
     if (err) {
         free(u);
         return err;
@@ -59,7 +125,7 @@ static int uring_open(struct zero_store *store)
     for (int i = 0; i < store->n_files; i++)
         fds[i] = store->files[i].fd;
     u->files = !io_uring_register_files(&u->ring, fds, (unsigned)store->n_files);
-    u->buffers = !io_uring_register_buffers_sparse(&u->ring, BUFFERS);
+    u->refusal = -io_uring_register_buffers_sparse(&u->ring, BUFFERS);
     u->own_bytes = own_bytes(&u->ring);
     store->engine_data = u;
     return 0;
@@ -92,9 +158,10 @@ static uint64_t needed(const struct uring *u, uint64_t bytes)
     return u->bytes + whole_pages(bytes) + 2 * u->own_bytes;
 }
 
-static void tell(struct zero_store *store, int level, uint64_t bytes, const char *why)
+/* limit: of locked memory; UINT64_MAX: it has no part in it. */
+static void tell(struct zero_store *store, int level, uint64_t bytes, const char *why,
+                 uint64_t limit)
 {
-    uint64_t limit = zero__locked_limit();
     char remedy[ZERO__LOCKED_REMEDY], more[512] = "";
 
     if (of(store)->told)
@@ -117,13 +184,19 @@ static void tell(struct zero_store *store, int level, uint64_t bytes, const char
  * A rank takes its part of the limit and no more, since it is the ranks' together: whether one of
  * them registers does not depend on who comes first.
  */
-static bool limit_allows(struct zero_store *store, uint64_t bytes)
+static bool is_allowed(struct zero_store *store, uint64_t bytes)
 {
     uint64_t limit = zero__locked_limit();
+    int refusal = of(store)->refusal;
 
+    if (refusal) { /* EINVAL: the kernel is older than 5.19 */
+        tell(store, refusal == EINVAL ? ZERO_LOG_INFO : store->warns, bytes, strerror(refusal),
+             refusal == ENOMEM ? limit : UINT64_MAX);
+        return false;
+    }
     if (limit == UINT64_MAX || needed(of(store), bytes) <= limit / (uint64_t)store->ranks)
         return true;
-    tell(store, store->warns, bytes, "it is more than a rank's part of the limit");
+    tell(store, store->warns, bytes, "it is more than a rank's part of the limit", limit);
     return false;
 }
 
@@ -132,9 +205,9 @@ static void uring_reg(struct zero_store *store, struct zero_mr *mr)
     uint64_t n = (mr->bytes + NVME_REG_BYTES - 1) / NVME_REG_BYTES;
     struct uring *u = of(store);
     struct iovec pieces[BUFFERS];
-    int first = u->buffers && n <= BUFFERS ? find_places(u, (int)n) : BUFFERS, err;
+    int first = n <= BUFFERS ? find_places(u, (int)n) : BUFFERS, err;
 
-    if (first == BUFFERS || !n || !limit_allows(store, mr->bytes))
+    if (first == BUFFERS || !n || !is_allowed(store, mr->bytes))
         return;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = i * NVME_REG_BYTES, left = mr->bytes - at;
@@ -149,7 +222,7 @@ static void uring_reg(struct zero_store *store, struct zero_mr *mr)
         err = -ENOMEM;
     }
     if (err < 0) {
-        tell(store, ZERO_LOG_WARN, mr->bytes, strerror(-err));
+        tell(store, ZERO_LOG_WARN, mr->bytes, strerror(-err), zero__locked_limit());
         return;
     }
     mr->first_buffer = first;

@@ -202,30 +202,47 @@ def deep():
        job.story())
 
 
-def deny_io_uring():
-    """As the default seccomp profile of containers: io_uring_setup gives EPERM."""
-    number = 425
+SETUP, ENTER, REGISTER = 425, 426, 427
+
+
+def deny(number):
+    """As seccomp profiles of containers do: a call of io_uring, by its number, gives EPERM."""
     # load the number of the call; equal: EPERM, else allow
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001),
             (0x06, 0, 0, 0x7fff0000)]
-    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
-    program = struct.pack("HL", len(code), ctypes.addressof(filters))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
-        os._exit(99)
+
+    def deny_it():
+        filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+        program = struct.pack("HL", len(code), ctypes.addressof(filters))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
+            os._exit(99)
+    return deny_it
 
 
 def without_uring(plain):
-    job = run(NVME, ranks=1, preexec_fn=deny_io_uring)
-    if job.status == 99:
-        skip("io_uring is forbidden", "seccomp cannot be used here")
-        return
-    ok(weights(job) == plain, "io_uring is forbidden: the same bits", job.story())
-    ok(len([w for w in warnings(job) if "io_uring" in w]) == 1,
-       "io_uring is forbidden: one warning", *warnings(job))
-    named = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=1, preexec_fn=deny_io_uring)
-    ok(named.status not in (0, None) and "ZERO_NVME_ENGINE=threads" in named.err,
-       "io_uring is forbidden and asked for: refused, with the remedy", named.story())
+    for number, what in ((SETUP, "io_uring is forbidden"), (ENTER, "io_uring may be set up and not be entered")):
+        job = run(NVME, ranks=1, preexec_fn=deny(number))
+        if job.status == 99:
+            skip("io_uring is forbidden", "seccomp cannot be used here")
+            return
+        ok(weights(job) == plain and len(warnings(job)) == 1 and
+           "io_uring: Operation not permitted; threads read and write instead" in warnings(job)[0],
+           f"{what}: the same bits, one warning", job.story())
+        named = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=1, preexec_fn=deny(number))
+        ok(named.status not in (0, None) and "ZERO_NVME_ENGINE=threads" in named.err,
+           f"{what}, and asked for: refused, with the remedy", named.story())
+    job = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=2, preexec_fn=deny(REGISTER))
+    ok(weights(job) == weights(run({})) and len(warnings(job)) == 1 and
+       re.search(r"bytes cannot be registered with io_uring: Operation not permitted; the kernel looks "
+                 r"each of their pages up for every transfer, which takes more of a processor$",
+                 warnings(job)[0]),
+       "io_uring may be used and nothing be registered: the same bits, one warning for all ranks",
+       job.story())
+    job = run({**SHAKY, "ZERO_SHAKY_OLD": "1"}, ranks=1)
+    ok(weights(job) == plain and len([w for w in warnings(job) if "io_uring: Function not implemented; "
+                                      "threads read and write instead" in w]) == 1,
+       "an io_uring that does not know reads and writes: the same bits, one warning", job.story())
 
 
 def another_user(kib):

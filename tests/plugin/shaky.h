@@ -9,6 +9,7 @@
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
+ * ZERO_SHAKY_OLD: its io_uring knows none of the operations.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -151,6 +152,8 @@ __attribute__((unused)) static int shaky_sync(int fd)
     (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
 #define io_uring_sqe_set_data(sqe, t) (shaky_say(sqe), io_uring_sqe_set_data(sqe, t))
 #define io_uring_peek_cqe shaky_peek
+#define io_uring_opcode_supported(known, op)                                                       \
+    (!getenv("ZERO_SHAKY_OLD") && io_uring_opcode_supported(known, op))
 #define fdatasync shaky_sync
 #define pread shaky_pread
 #define pwrite shaky_pwrite
