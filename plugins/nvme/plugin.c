@@ -8,21 +8,40 @@
 
 #include "nvme.h"
 
-/* What could be had: the least free folder bounds a striped store. */
+/* What is free in a folder that a store can have a file in. */
+static int folder_room(const struct zero__voice *voice, const char *folder, struct stat *st,
+                       uint64_t *bytes)
+{
+    int err = zero__nvme_folder_free(folder, bytes);
+
+    if (err)
+        return zero__nvme_folder_refuses(voice, folder, err);
+    if (stat(folder, st) || !S_ISDIR(st->st_mode))
+        return zero__nvme_folder_refuses(voice, folder, -ENOTDIR);
+    if (access(folder, W_OK | X_OK))
+        return zero__nvme_folder_refuses(voice, folder, -errno);
+    return 0;
+}
+
+/*
+ * What could be had: the folder with the least for itself bounds a striped store. Folders of one
+ * file system share what is free there; partitions of one disk have each their own.
+ */
 static int room(const struct zero__voice *voice, const struct nvme_settings *s, uint64_t *bytes)
 {
-    uint64_t least = UINT64_MAX, here;
-    struct stat st;
+    struct stat st[NVME_PATHS];
+    uint64_t here[NVME_PATHS], least = UINT64_MAX;
+    int err = 0;
 
+    for (int i = 0; i < s->n_paths && !err; i++)
+        err = folder_room(voice, s->path[i], &st[i], &here[i]);
+    if (err)
+        return err;
     for (int i = 0; i < s->n_paths; i++) {
-        int err = zero__nvme_folder_free(s->path[i], &here);
-        if (err)
-            return zero__nvme_folder_refuses(voice, s->path[i], err);
-        if (stat(s->path[i], &st) || !S_ISDIR(st.st_mode))
-            return zero__nvme_folder_refuses(voice, s->path[i], -ENOTDIR);
-        if (access(s->path[i], W_OK | X_OK))
-            return zero__nvme_folder_refuses(voice, s->path[i], -errno);
-        least = here < least ? here : least;
+        uint64_t sharers = 0;
+        for (int k = 0; k < s->n_paths; k++)
+            sharers += st[k].st_dev == st[i].st_dev;
+        least = here[i] / sharers < least ? here[i] / sharers : least;
     }
     *bytes = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;
     return 0;

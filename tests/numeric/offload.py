@@ -160,6 +160,33 @@ def folders():
        "two folders of one disk: one warning for all ranks", job.story())
 
 
+def shared():
+    """Two folders of one file system have no more room than it has."""
+    what, mount = "two folders of one disk that is too small", Mount("shared", "size=64k")
+    if not mount.there:
+        skip(what, "this user may not mount a file system")
+        return
+    two = [os.path.join(mount.folder, name) for name in ("a", "b")]
+    for folder in two:
+        os.mkdir(folder)
+    env = {**NVME, "ZERO_NVME_PATH": ":".join(two)}
+    needs = re.compile(r"the plan needs ([\d.]+) ([KM])iB on each of 2 ranks here, but tier nvme \([^)]*" +
+                       re.escape(two[0]) + r" and more\) has ([\d.]+) ([KM])iB:\n\[0\] +\w+ ")
+    job = run(env)
+    need = needs.search(job.err)
+    kib = int(float(need[1]) * (1024 if need[2] == "M" else 1)) if need else 0
+    # Enough for one of the ranks, or if it were there twice.
+    subprocess.run(["mount", "-o", f"remount,size={kib * 3 // 2}k", mount.folder], check=kib > 0)
+    job = run(env)
+    ok(kib and job.status not in (0, None) and needs.search(job.err), f"{what}: who needs what, and how "
+       "much there is", job.story())
+    subprocess.run(["mount", "-o", "remount,size=64m", mount.folder], check=True)
+    job = run(env)
+    ok(weights(job) and weights(job) == weights(run({})), "two folders of one disk with room: the same bits",
+       job.story())
+    mount.end()
+
+
 def coarse():
     """What a unit has lies in one tier: a model of few units does not reach every fraction."""
     job = run({**NVME, "ZERO_OFFLOAD": "optimizer:cpu:0.3+nvme:0.7"})
@@ -713,6 +740,7 @@ def main():
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())
     small_disk()
     folders()
+    shared()
     deep()
     without_uring(plain)
     little_locked_memory(plain)
