@@ -36,9 +36,9 @@
 #define NVME_PATHS 16
 #define NVME_MAX_DEPTH 256u
 #define NVME_SUMS_PER_MIB ((uint32_t)((1u << 20) / NVME_BLOCK * sizeof(uint32_t)))
-#define NVME_REG_BYTES                                                        \
-    (UINT64_C(1) << 30) /* of one registered buffer: the kernel takes no more \
-                         */
+#ifndef NVME_REG_BYTES /* a test has smaller ones */
+#define NVME_REG_BYTES (UINT64_C(1) << 30) /* of a registered buffer: the kernel takes no more */
+#endif
 
 struct nvme_settings {
     char *paths; /* the folders, each ended by 0 */
@@ -105,7 +105,9 @@ struct zero_mr {
     struct zero_store *store;
     char *base;
     uint64_t bytes;
-    int first_buffer, n_buffers; /* registered with the engine; -1, 0: not */
+    /* What is registered with the engine: pieces of NVME_REG_BYTES to the end, each a buffer. */
+    uint64_t first_piece;
+    int first_buffer, n_buffers; /* n_buffers is 0: nothing */
     struct zero_mr *next;
 };
 

@@ -106,10 +106,11 @@ static bool begin(struct zero_store *store, struct nvme_request *r)
         t->store_off = r->io.store_off + r->begun;
         bytes = least(bytes, locate(store, t->store_off, &t->file, &t->file_off));
         bytes = least(bytes, NVME_TRANSFER);
-        if (mr->n_buffers) {
+        uint64_t piece = in_mr / NVME_REG_BYTES;
+        if (mr->n_buffers)
             bytes = least(bytes, NVME_REG_BYTES - in_mr % NVME_REG_BYTES);
-            t->registered = mr->first_buffer + (int)(in_mr / NVME_REG_BYTES);
-        }
+        if (mr->n_buffers && piece >= mr->first_piece)
+            t->registered = mr->first_buffer + (int)(piece - mr->first_piece);
         t->buffer = mr->base + in_mr;
         t->bytes = (uint32_t)bytes;
         if (t->op == ZERO_IO_WRITE) {

@@ -22,6 +22,7 @@ struct uring {
     bool files;  /* registered */
     int refusal; /* of places for memory, an errno */
     bool told;   /* why some memory is not registered */
+    bool told_full;
     bool used[BUFFERS];
     uint64_t own_bytes; /* of the ring, which the limit of locked memory counts, too */
     uint64_t bytes;     /* of memory that is registered */
@@ -139,17 +140,19 @@ static void uring_close(struct zero_store *store)
     free(store->engine_data);
 }
 
-/* So many free places in a row; BUFFERS: there are none. */
-static int find_places(const struct uring *u, int n)
+/* The longest row of free places, of n at most: how many, and where it begins. */
+static int find_places(const struct uring *u, uint64_t n, int *first)
 {
-    int run = 0;
+    int most = 0, run = 0;
 
-    for (int i = 0; i < BUFFERS; i++) {
+    for (int i = 0; i < BUFFERS && (uint64_t)most < n; i++) {
         run = u->used[i] ? 0 : run + 1;
-        if (run == n)
-            return i + 1 - n;
+        if (run > most) {
+            most = run;
+            *first = i + 1 - run;
+        }
     }
-    return BUFFERS;
+    return most;
 }
 
 /* With the ring, and as much for one that was closed a moment ago. */
@@ -200,35 +203,63 @@ static bool is_allowed(struct zero_store *store, uint64_t bytes)
     return false;
 }
 
+static int pieces_register(struct uring *u, int first, char *base, uint64_t bytes, int n)
+{
+    struct iovec pieces[BUFFERS];
+    int done;
+
+    for (int i = 0; i < n; i++) {
+        uint64_t at = (uint64_t)i * NVME_REG_BYTES, left = bytes - at;
+        pieces[i] = (struct iovec){base + at, left < NVME_REG_BYTES ? left : NVME_REG_BYTES};
+    }
+    done =
+        io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL, (unsigned)n);
+    if (done < 0 || done == n)
+        return done < 0 ? done : 0;
+    memset(pieces, 0, sizeof pieces); /* some of them: none */
+    io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL, (unsigned)done);
+    return -ENOMEM;
+}
+
+static void tell_full(struct zero_store *store, uint64_t bytes, uint64_t all)
+{
+    if (!of(store)->told_full)
+        zero__tell(&store->voice, ZERO_LOG_INFO,
+                   "%llu of %llu bytes are not registered with io_uring: there are %d places, for "
+                   "%llu bytes each; the kernel looks their pages up for every transfer",
+                   (unsigned long long)bytes, (unsigned long long)all, BUFFERS,
+                   (unsigned long long)NVME_REG_BYTES);
+    of(store)->told_full = true;
+}
+
+/*
+ * Where there are too few places, the end of the memory gets them: libzero's buffers lie there,
+ * behind states that no disk moves.
+ */
 static void uring_reg(struct zero_store *store, struct zero_mr *mr)
 {
     uint64_t n = (mr->bytes + NVME_REG_BYTES - 1) / NVME_REG_BYTES;
     struct uring *u = of(store);
-    struct iovec pieces[BUFFERS];
-    int first = n <= BUFFERS ? find_places(u, (int)n) : BUFFERS, err;
+    int first = 0, places = find_places(u, n, &first), err;
+    uint64_t begin = places ? (n - (uint64_t)places) * NVME_REG_BYTES : mr->bytes;
+    uint64_t bytes = mr->bytes - begin;
 
-    if (first == BUFFERS || !n || !is_allowed(store, mr->bytes))
+    if (places && !is_allowed(store, bytes))
         return;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t at = i * NVME_REG_BYTES, left = mr->bytes - at;
-        pieces[i] = (struct iovec){mr->base + at, left < NVME_REG_BYTES ? left : NVME_REG_BYTES};
-    }
-    err =
-        io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL, (unsigned)n);
-    if (err >= 0 && err < (int)n) { /* some of them: none */
-        memset(pieces, 0, sizeof pieces);
-        io_uring_register_buffers_update_tag(&u->ring, (unsigned)first, pieces, NULL,
-                                             (unsigned)err);
-        err = -ENOMEM;
-    }
-    if (err < 0) {
-        tell(store, ZERO_LOG_WARN, mr->bytes, strerror(-err), zero__locked_limit());
+    if ((uint64_t)places < n)
+        tell_full(store, begin, mr->bytes);
+    if (!places)
+        return;
+    err = pieces_register(u, first, mr->base + begin, bytes, places);
+    if (err) {
+        tell(store, ZERO_LOG_WARN, bytes, strerror(-err), zero__locked_limit());
         return;
     }
+    mr->first_piece = n - (uint64_t)places;
     mr->first_buffer = first;
-    mr->n_buffers = (int)n;
-    u->bytes += whole_pages(mr->bytes);
-    memset(u->used + first, true, n);
+    mr->n_buffers = places;
+    u->bytes += whole_pages(bytes);
+    memset(u->used + first, true, (size_t)places);
 }
 
 static void uring_unreg(struct zero_store *store, struct zero_mr *mr)
@@ -240,7 +271,7 @@ static void uring_unreg(struct zero_store *store, struct zero_mr *mr)
     io_uring_register_buffers_update_tag(&of(store)->ring, (unsigned)mr->first_buffer, none, NULL,
                                          (unsigned)mr->n_buffers);
     memset(of(store)->used + mr->first_buffer, false, (size_t)mr->n_buffers);
-    of(store)->bytes -= whole_pages(mr->bytes);
+    of(store)->bytes -= whole_pages(mr->bytes - mr->first_piece * NVME_REG_BYTES);
     mr->n_buffers = 0;
 }
 

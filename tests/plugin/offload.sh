@@ -90,6 +90,29 @@ else
         failed=1
     fi
 fi
+# There are places for 64 pieces of memory: what is more goes without, and is told of once.
+n=$((n + 1))
+what="memory of more pieces than there are places: the last ones are registered"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+elif [ "$(id -u)" != 0 ] && ! grep -q '^Max locked memory *unlimited' /proc/self/limits; then
+    echo "ok $n - $what # SKIP this user may not lock all of his memory"
+else
+    env ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=io_uring ZERO_LOG=info ZERO_SHAKY_SAYS=1 \
+        ZERO_SHAKY_PIECE=65536 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case random shaky > "$folder/tap" 2>&1
+    if [ "$(grep -c '^shaky: a registered file' "$folder/tap")" = 2 ] &&
+        [ "$(grep -c ' bytes are not registered with io_uring: there are 64 places' "$folder/tap")" = 1 ] &&
+        grep -q '^ok 1 ' "$folder/tap"; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+    check "shaky (by io_uring, memory in many pieces)" ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=error \
+        ZERO_NVME_ENGINE=io_uring ZERO_SHAKY_PIECE=65536 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
+fi
 # Errors of the system itself name the operation, the place and what it said.
 for engine in io_uring threads; do
     for ends in "-5 Input/output error" "-28 No space left on device" \

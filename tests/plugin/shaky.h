@@ -9,7 +9,8 @@
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
- * ZERO_SHAKY_OLD: its io_uring knows none of the operations.
+ * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
+ * most that can be registered with it as one.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -17,12 +18,22 @@
 #include <liburing.h>
 #include <linux/magic.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
 #define NVME_NAME "shaky"
+
+#define NVME_REG_BYTES shaky_piece()
+
+__attribute__((unused)) static uint64_t shaky_piece(void)
+{
+    const char *text = getenv("ZERO_SHAKY_PIECE");
+
+    return text ? strtoull(text, NULL, 10) : UINT64_C(1) << 30;
+}
 
 static atomic_uint shaky_calls, shaky_results; /* of each file's own */
 
