@@ -9,10 +9,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -31,6 +33,15 @@ static const struct {
     {0x65735546, "FUSE"},       {0x7461636f, "OCFS2"},      {0x01161970, "GFS2"},
     {0x19830326, "BeeGFS"},
 };
+
+/*
+ * Those that write a block to a new place each time (copy on write). Room that is reserved is used
+ * up by the first writes; later ones need room that nobody has reserved.
+ */
+static const struct {
+    unsigned long type;
+    const char *name;
+} copies[] = {{BTRFS_SUPER_MAGIC, "btrfs"}, {0x2fc12fc1, "ZFS"}, {0xca451a4e, "bcachefs"}};
 
 #define SCRATCH ".zero-scratch-"
 
@@ -179,6 +190,37 @@ static void judge(const struct zero_store *store, const char *folder, unsigned l
                        folder, networks[i].name);
 }
 
+/* btrfs can do without for a file that is empty yet; its checksums are then ours alone. */
+static bool writes_in_place(int fd, unsigned long type)
+{
+    int flags = 0;
+
+    if (type != BTRFS_SUPER_MAGIC || ioctl(fd, FS_IOC_GETFLAGS, &flags))
+        return false;
+    flags |= FS_NOCOW_FL;
+    return !ioctl(fd, FS_IOC_SETFLAGS, &flags) && !ioctl(fd, FS_IOC_GETFLAGS, &flags) &&
+           flags & FS_NOCOW_FL;
+}
+
+/* What is reserved has to stay so for every write; tells where it does not. */
+static bool keeps_room(const struct zero_store *store, int fd, const char *folder,
+                       unsigned long type)
+{
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        if (type != copies[i].type || writes_in_place(fd, type))
+            continue;
+        zero__tell(
+            &store->voice, store->warns,
+            "the file system of %s (ZERO_NVME_PATH) is %s, which writes every block to a new "
+            "place: no room stays reserved there; if somebody else fills it, a write fails "
+            "and the job ends. Leave as much free as the tier has, or name a folder on ext4 "
+            "or XFS",
+            folder, copies[i].name);
+        return false;
+    }
+    return true;
+}
+
 int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err)
 {
     const char *remedy = "look at what is mounted there";
@@ -216,6 +258,7 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
     if (!fstatfs(f.fd, &fs))
         type = (unsigned long)fs.f_type & 0xffffffffu;
     judge(store, folder, type);
+    f.keeps_room = keeps_room(store, f.fd, folder, type);
     if (store->settings.direct && !is_memory(type))
         way_choose(store, &f);
     *file = f;
@@ -255,10 +298,11 @@ int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_fi
             break;
         }
         /* The C library would write a byte to every block instead: hours, on a network. */
-        zero__tell(voice, store->warns,
-                   "the file system of %s cannot reserve room: if somebody else fills it, a write "
-                   "fails and the job ends",
-                   file->folder);
+        if (file->keeps_room) /* else that is told */
+            zero__tell(voice, store->warns,
+                       "the file system of %s cannot reserve room: if somebody else fills it, a "
+                       "write fails and the job ends",
+                       file->folder);
         return 0;
     }
     if (!err)

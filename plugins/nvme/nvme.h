@@ -54,6 +54,7 @@ struct nvme_file {
     const char *folder;
     char disk[64]; /* the whole one that it lies on, as the kernel calls it */
     uint32_t align; /* of offsets and lengths past the page cache; 1: not past it */
+    bool keeps_room; /* what is reserved stays so, as far as its file system is known for it */
 };
 
 struct nvme_request {
@@ -154,7 +155,7 @@ void zero__nvme_settings_free(struct nvme_settings *settings);
 /* file.c. A nameless file in the folder, gone with its descriptor. */
 int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file);
-/* So many bytes lie on the disk: writes never fail for lack of room. */
+/* So many bytes lie on the disk: writes never fail for lack of room, where that is not told. */
 int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes);
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);

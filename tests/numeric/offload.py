@@ -527,6 +527,18 @@ def injected(plain):
     ok(not os.listdir(DISK), "errors: nothing stays on the disk", os.listdir(DISK))
 
 
+def copies_on_write(plain):
+    """File systems on which room does not stay reserved; that of the folder is none of them, and
+    cannot be asked to write in place."""
+    for name, number in (("btrfs", "9123683e"), ("ZFS", "2fc12fc1"), ("bcachefs", "ca451a4e")):
+        job = run({**SHAKY, "ZERO_SHAKY_TYPE": number}, ranks=1)
+        told = [w for w in warnings(job) if "shaky: " in w]
+        ok(weights(job) == plain and len(told) == 1 and re.search(
+            re.escape(DISK) + rf" \(ZERO_NVME_PATH\) is {name}, which writes every block to a new place: no "
+            "room stays reserved there; .*Leave as much free as the tier has", told[0]),
+           f"a folder of {name}: the same bits, one warning", job.story())
+
+
 def bytes_moved():
     """What a job says it moved is what the kernel counted for its processes."""
     what = "the bytes of a job are on the disk"
@@ -695,15 +707,18 @@ def turned_read_only(steps):
         subprocess.run(["umount", "-l", folder], check=False)
 
 
-def filling(steps, plain):
-    """Somebody else fills the disk: what a tier needs is reserved."""
-    what = "the disk is filled while a job runs: the same bits"
-    image, folder = support.path("image"), support.path("filled")
+def filling(steps, plain, kind, mib):
+    """Somebody else fills the disk: what a tier needs is reserved, for all of its writes."""
+    what = f"a disk of {kind} is filled while a job runs: the same bits"
+    image, folder = support.path(f"image-{kind}"), support.path(f"filled-{kind}")
     os.mkdir(folder)
     with open(image, "wb") as file:
-        file.truncate(32 << 20)
-    if os.geteuid() or not shutil.which("mkfs.ext4") or subprocess.run(
-            ["sh", "-c", f"mkfs.ext4 -q {image} && mount -o loop {image} {folder}"],
+        file.truncate(mib << 20)
+    if not shutil.which(f"mkfs.{kind}"):
+        skip(what, f"mkfs.{kind} is not installed")
+        return
+    if os.geteuid() or subprocess.run(
+            ["sh", "-c", f"mkfs.{kind} -q {image} && mount -o loop {image} {folder}"],
             capture_output=True).returncode:
         skip(what, "this user may not mount a file system")
         return
@@ -717,7 +732,8 @@ def filling(steps, plain):
                 full = error.errno == errno.ENOSPC
         running = job.process.poll() is None
         job.end(60)
-        ok(full and running and weights(job) == plain, what, full, running, job.story())
+        ok(full and running and weights(job) == plain and not warnings(job), what, full, running,
+           job.story())
     finally:
         subprocess.run(["umount", "-l", folder], check=False)
 
@@ -747,6 +763,7 @@ def main():
     killed()
     killed_alone()
     injected(plain)
+    copies_on_write(plain)
     two_jobs(plain)
     slow_disk(plain)
     bytes_moved()
@@ -758,7 +775,8 @@ def main():
     vanishing(long, plain)
     unmounted(long, plain)
     turned_read_only(long)
-    filling(long, plain)
+    filling(long, plain, "ext4", 32)
+    filling(long, plain, "btrfs", 128)
 
 
 main()

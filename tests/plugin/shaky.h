@@ -11,6 +11,7 @@
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
+ * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -105,8 +106,9 @@ __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size
 __attribute__((unused)) static int shaky_fstatfs(int fd, struct statfs *fs)
 {
     int err = fstatfs(fd, fs);
+    const char *type = getenv("ZERO_SHAKY_TYPE");
 
-    fs->f_type = NFS_SUPER_MAGIC;
+    fs->f_type = type ? (__typeof__(fs->f_type))strtoul(type, NULL, 16) : NFS_SUPER_MAGIC;
     return err;
 }
 
