@@ -4,7 +4,9 @@
  * could, and all come to the same verdict.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../bell.h"
@@ -29,6 +31,33 @@ static const char *numerics_name(const struct p2p_notice *n)
     return n->relaxed ? "relaxed" : "ordered";
 }
 
+/*
+ * No rank of this version says such a thing. A key may be any number, and a host is only compared.
+ * This rank's own notice is looked at, too, so that all come to the same verdict.
+ */
+static int check(struct zero_comm_ctx *ctx, int32_t rank, const struct p2p_notice *n)
+{
+    const char *what = NULL;
+    char value[24] = "";
+
+    if (n->max_message < sizeof(struct p2p_message) || n->max_message > P2P_MESSAGE_MOST) {
+        what = "max_message";
+        snprintf(value, sizeof value, "%" PRIu64, n->max_message);
+    } else if (n->next_id > P2P_IDS) {
+        what = "next_id";
+        snprintf(value, sizeof value, "%" PRIu32, n->next_id);
+    } else if (n->color < -1 && !n->status) {
+        what = "color";
+        snprintf(value, sizeof value, "%" PRId32, n->color);
+    }
+    if (!what)
+        return 0;
+    return zero__say(&ctx->voice, -EPROTO,
+                     "rank %d broke the protocol: in a %s it says that its %s is %s; do all ranks "
+                     "use the same version of the plugin?",
+                     rank, call_name(n->call), what, value);
+}
+
 static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
                  const struct p2p_notice *all, int32_t rank, int32_t ranks)
 {
@@ -46,6 +75,9 @@ static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
                              "%u on rank %d: give all ranks the same",
                              numerics_name(&all[0]), all[0].group, world_rank(parent, 0),
                              numerics_name(&all[p]), all[p].group, world_rank(parent, p));
+    for (int32_t p = 0; p < ranks; p++)
+        if (check(ctx, world_rank(parent, p), &all[p]))
+            return -EPROTO;
     for (int32_t p = 0; p < ranks; p++)
         if (all[p].status && p != rank)
             return zero__say(&ctx->voice, all[p].status < 0 ? all[p].status : -EPROTO,
