@@ -11,7 +11,7 @@ build=${ZERO_TEST_BUILD:?}
 out=$build/tests/fuzz
 command -v clang >/dev/null || { echo 'check-fuzz: clang is needed: scripts/setup tests' >&2; exit 1; }
 [ -e "$build/config.h" ] || { echo "check-fuzz: $build is not configured" >&2; exit 1; }
-targets='options config_file environment link words crash_report rank_zero rank_other secret
+targets='options config_file environment link words notices crash_report rank_zero rank_other secret
     pmix_notice fault blobs'
 if [ $# -gt 0 ]; then
     targets=$1
