@@ -93,7 +93,7 @@ int zero__oob_agree(const struct zero__voice *v, const struct zero_oob *oob, int
 
     for (int32_t p = 0; p < oob->ranks && !err && !status; p++)
         if (all[p])
-            err = zero__say(v, all[p] < 0 ? all[p] : -EPROTO, "%s failed on rank %d", doing, p);
+            err = zero__say(v, zero__errno_heard(all[p]), "%s failed on rank %d", doing, p);
     free(all);
     return status ? status : err;
 }

@@ -3,6 +3,8 @@
 #ifndef ZERO_PLUGINS_COMMON_VOICE_H
 #define ZERO_PLUGINS_COMMON_VOICE_H
 
+#include <errno.h>
+
 #include <zero/plugin.h>
 
 /* For host->fail: who speaks. */
@@ -16,5 +18,13 @@ struct zero__voice {
 
 #define zero__tell(voice, level, ...) \
     ((voice)->host->log((voice)->host->ctx, (voice)->plugin, (level), __VA_ARGS__))
+
+#define ZERO__ERRNO_MOST 4095 /* of every Linux */
+
+/* What another rank gives as the reason of its failure; -EPROTO where that is no negative errno. */
+static inline int zero__errno_heard(int err)
+{
+    return err < 0 && err >= -ZERO__ERRNO_MOST ? err : -EPROTO;
+}
 
 #endif

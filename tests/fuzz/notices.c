@@ -75,10 +75,10 @@ nothing = {0,
 static const struct {
     unsigned char relaxed, bytes;
     struct p2p_notice notice;
-} __attribute__((packed))
-failed = {0,
-          sizeof(struct p2p_notice) / 2,
-          {.call = P2P_CALL_SPLIT, .status = -ENOMEM, .color = 0, .host = 9, .max_message = 1000}};
+} __attribute__((packed)) failed = {
+    0,
+    sizeof(struct p2p_notice) / 2,
+    {.call = P2P_CALL_SPLIT, .status = INT32_MIN, .color = 0, .host = 9, .max_message = 1000}};
 
 const struct fuzz_seed fuzz_seeds[] = {
     {&agreed, sizeof agreed},   {&in_a_ring, sizeof in_a_ring}, {&another, sizeof another},
@@ -99,6 +99,7 @@ static void use(struct fake *f, struct fake_rank *r, struct zero_comm *comm)
     fake_turn(r->ctx);
     while (fake_say(f))
         fake_turn(r->ctx);
+    fake_check(zero__p2p_error(comm));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -112,15 +113,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake.relaxed = data[0] & 1;
     fake.data = data + 1;
     fake.size = size - 1;
-    if (fake_open(&fake, MOST, &r) && !zero__p2p_split(r.ctx, NULL, 0, 0, &world) &&
-        !zero__p2p_exchange(r.ctx, r.mr)) {
+    int err = fake_open(&fake, MOST, &r) ? 0 : -EINVAL;
+    if (!err)
+        err = zero__p2p_split(r.ctx, NULL, 0, 0, &world);
+    if (!err)
+        err = zero__p2p_exchange(r.ctx, r.mr);
+    if (!err) {
         fake.flows = true;
-        if (!zero__p2p_split(r.ctx, world, 0, 0, &part)) {
-            fake.flows = false;
-            use(&fake, &r, part);
-        }
+        err = zero__p2p_split(r.ctx, world, 0, 0, &part);
         fake.flows = false;
     }
+    if (!err)
+        use(&fake, &r, part);
+    fake_check(err);
     fake_end(&r);
     return 0;
 }

@@ -29,6 +29,7 @@ static const struct {
 const struct fuzz_seed fuzz_seeds[] = {
     {&good, sizeof good},
     FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason for an end"),
+    FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason, and no error"),
     FUZZ_TEXT("\x38\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0"),
     {NULL, 0},
 };
@@ -46,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fake_collective(comm, r.mr, ZERO_BARRIER);
         while (fake_say(&fake))
             fake_turn(r.ctx);
+        fake_check(zero__p2p_error(comm));
     }
     fake_end(&r);
     return 0;

@@ -11,7 +11,7 @@
 #define RANKS 3
 #define LIAR 1
 
-enum field { MAX_MESSAGE, NEXT_ID, COLOR };
+enum field { MAX_MESSAGE, NEXT_ID, COLOR, STATUS };
 
 struct lie {
     enum field field;
@@ -31,9 +31,12 @@ static const struct lie lies[] = {
     {NEXT_ID, UINT32_MAX, false},
     {COLOR, -2, true},
     {COLOR, INT32_MIN, true},
+    {STATUS, 5, true},
+    {STATUS, -4096, true},
+    {STATUS, INT32_MIN, true},
 };
 
-static const char *const names[] = {"max_message", "next_id", "color"};
+static const char *const names[] = {"max_message", "next_id", "color", "status"};
 
 static struct oob_board *board;
 static _Thread_local const struct lie *lie; /* of this rank, NULL: it says the truth */
@@ -49,8 +52,10 @@ static int post(void *ctx, const void *src, uint32_t len)
         n.max_message = (uint64_t)lie->value;
     else if (lie->field == NEXT_ID)
         n.next_id = (uint32_t)lie->value;
-    else
+    else if (lie->field == COLOR)
         n.color = (int32_t)lie->value;
+    else
+        n.status = (int32_t)lie->value;
     return oob_post(ctx, &n, sizeof n);
 }
 

@@ -40,7 +40,10 @@ static int check(struct zero_comm_ctx *ctx, int32_t rank, const struct p2p_notic
     const char *what = NULL;
     char value[24] = "";
 
-    if (n->max_message < sizeof(struct p2p_message) || n->max_message > P2P_MESSAGE_MOST) {
+    if (n->status && n->status != zero__errno_heard(n->status)) {
+        what = "status";
+        snprintf(value, sizeof value, "%" PRId32, n->status);
+    } else if (n->max_message < sizeof(struct p2p_message) || n->max_message > P2P_MESSAGE_MOST) {
         what = "max_message";
         snprintf(value, sizeof value, "%" PRIu64, n->max_message);
     } else if (n->next_id > P2P_IDS) {
@@ -80,10 +83,9 @@ static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
             return -EPROTO;
     for (int32_t p = 0; p < ranks; p++)
         if (all[p].status && p != rank)
-            return zero__say(&ctx->voice, all[p].status < 0 ? all[p].status : -EPROTO,
-                             "%s failed on rank %d: %s", call_name(all[p].call),
-                             world_rank(parent, p),
-                             strerror(all[p].status < 0 ? -all[p].status : EPROTO));
+            return zero__say(&ctx->voice, all[p].status, "%s failed on rank %d: %s",
+                             call_name(all[p].call), world_rank(parent, p),
+                             strerror(-all[p].status));
     return all[rank].status; /* said where it failed */
 }
 

@@ -111,7 +111,7 @@ static void hear_fail(struct zero_comm *comm, struct p2p_message *m)
     for (char *c = m->why; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
-    zero__p2p_fail(comm, m->err < 0 ? m->err : -EPROTO, "%s", m->why);
+    zero__p2p_fail(comm, zero__errno_heard(m->err), "%s", m->why);
 }
 
 static void hear(struct zero_comm *comm, int32_t p, struct p2p_message *m, uint64_t bytes)
