@@ -5,7 +5,9 @@
  * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it; with even
  * seeds receives are late, and there is room for a few large messages only. ZERO_MEM_MOST is how
  * many bytes a message may have. ZERO_MEM_CUT is the address of an atomic_int: the peers in these
- * bits are lost to this rank.
+ * bits are lost to this rank. ZERO_MEM_HOLD is that of another one: large messages that have met
+ * their receive are counted there, cannot be cancelled, and come when the transport is stopped, as
+ * those of a transport that has to be moved for that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -56,6 +58,7 @@ struct wanted {
     uint64_t tag;
     void *data;
     struct zero__p2p_op *op;
+    struct message *held; /* what it has met */
 };
 
 struct mailbox {
@@ -79,7 +82,9 @@ struct mem {
     uint64_t random;
     int under_way;         /* large messages */
     const atomic_int *cut; /* NULL: nobody */
-    struct message *here;  /* arrived, not yet matched */
+    atomic_int *hold;      /* NULL: nothing is held */
+    struct wanted *held;
+    struct message *here; /* arrived, not yet matched */
     struct wanted *wanted;
 };
 
@@ -158,7 +163,7 @@ static int mem_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data,
     w = malloc(sizeof *w);
     if (!w)
         return -ENOMEM;
-    *w = (struct wanted){m->wanted, tag, data, op};
+    *w = (struct wanted){m->wanted, tag, data, op, NULL};
     m->wanted = w;
     return 0;
 }
@@ -212,18 +217,32 @@ static int64_t fetch(struct mem *m, const struct message *msg, const struct want
     return (int64_t)msg->bytes;
 }
 
-static bool match(struct mem *m, struct message *msg)
+/* The message, which is not arrived any more, meets its receive. */
+static void meet(struct mem *m, struct message *msg, struct wanted *w)
+{
+    if (m->hold && msg->op) {
+        w->held = msg;
+        w->next = m->held;
+        m->held = w;
+        atomic_fetch_add(m->hold, 1);
+        return;
+    }
+    zero__p2p_end(w->op, fetch(m, msg, w));
+    free(w);
+    message_end(m, msg);
+}
+
+/* The receive that the message is for; NULL: there is none yet. */
+static struct wanted *match(struct mem *m, const struct message *msg)
 {
     for (struct wanted **link = &m->wanted; *link; link = &(*link)->next) {
         struct wanted *w = *link;
         if (w->tag != msg->tag)
             continue;
         *link = w->next;
-        zero__p2p_end(w->op, fetch(m, msg, w));
-        free(w);
-        return true;
+        return w;
     }
-    return false;
+    return NULL;
 }
 
 static int mem_progress(struct zero__p2p *t)
@@ -255,11 +274,10 @@ static int mem_progress(struct zero__p2p *t)
     }
     for (struct message **link = &m->here; *link;) {
         struct message *msg = *link;
-        if (msg->late && --msg->late) {
-            link = &msg->next;
-        } else if (match(m, msg)) {
+        struct wanted *w = msg->late && --msg->late ? NULL : match(m, msg);
+        if (w) {
             *link = msg->next;
-            message_end(m, msg);
+            meet(m, msg, w);
         } else {
             link = &msg->next;
         }
@@ -334,6 +352,12 @@ static void mem_stop(struct zero__p2p *t, bool aborted)
     struct message *news, *back;
 
     (void)aborted; /* what was sent is in the peers' hands */
+    m->hold = NULL;
+    while (m->held) {
+        struct wanted *w = m->held;
+        m->held = w->next;
+        meet(m, w->held, w);
+    }
     pthread_mutex_lock(&box->lock);
     box->closed = true;
     news = box->arrived;
@@ -415,6 +439,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const char *seed = host->param(host->ctx, NAME, "mem_seed", "1", "order of messages");
     const char *most = host->param(host->ctx, NAME, "mem_most", "0", "bytes of a message");
     const char *cut = host->param(host->ctx, NAME, "mem_cut", "0", "address of the peers to lose");
+    const char *hold = host->param(host->ctx, NAME, "mem_hold", "0", "address of messages held");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
     int err;
@@ -435,6 +460,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->hub = (struct hub *)(uintptr_t)all[0].hub;
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
+    m->hold = (atomic_int *)(uintptr_t)strtoull(hold, NULL, 0);
     m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
     return zero__p2p_open(&voice, params, &m->p2p, ctx);

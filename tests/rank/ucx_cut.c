@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of a context of ucx when several ranks of other hosts are lost: every endpoint begins to
- * close before the first is waited for. UCX is the real one, over TCP; some of its functions are
- * looked at on their way, and closing takes a while.
+ * close before the first is waited for, and the worker is not moved any more when memory that
+ * messages use has been given back. UCX is the real one, over TCP; some of its functions are looked
+ * at on their way, and closing takes a while.
  */
 #include "comm.h"
 
@@ -17,12 +18,14 @@
 
 struct board {
     struct oob_board oob;
-    atomic_int met, through; /* ranks after the barrier; rank 0 has closed its context */
+    /* Ranks after the barrier; those whose messages wait; rank 0 has closed its context. */
+    atomic_int met, posted, through;
 };
 
 static struct board *board;
 static bool killed;                /* the peers are gone, else they have stopped to take part */
 static int closed, waited, before; /* endpoints; turns after the first; those before the last */
+static int given_back, after;      /* memory that messages use; turns after that */
 static char slow;                  /* stands for the request of an endpoint that closed at once */
 
 /* The library that the plugin brought along. */
@@ -73,10 +76,19 @@ VISIBLE unsigned ucp_worker_progress(ucp_worker_h worker)
     if (!real)
         real = (unsigned (*)(ucp_worker_h))ucx(__func__);
     waited += closed > 0;
+    after += given_back;
     return real(worker);
 }
 
-/* A message to every peer begins, and nobody takes it. */
+static void wait_for(atomic_int *counter, int n)
+{
+    int64_t until = now_ms() + 10000;
+
+    while (atomic_load(counter) < n && now_ms() < until)
+        sleep_ms(1);
+}
+
+/* A message to every peer begins, and nobody takes it: those who stop to take part do so first. */
 static void lose_all(struct rank *r, struct comm_rank *c)
 {
     const struct zero_coll q = {.kind = ZERO_ALL_GATHER,
@@ -93,15 +105,26 @@ static void lose_all(struct rank *r, struct comm_rank *c)
     atomic_fetch_add(&board->met, 1);
     while (atomic_load(&board->met) < RANKS && now_ms() < until)
         c->ops->progress(c->ctx, &cqe, 0, 0);
+    if (r->rank == 0 && !killed)
+        wait_for(&board->posted, RANKS - 1);
     want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", zero_last_error());
     for (int i = 0; i < (r->rank ? 100 : 3000); i++)
         c->ops->progress(c->ctx, &cqe, 0, 0);
-    until = now_ms() + 10000;
+    atomic_fetch_add(&board->posted, 1);
     if (r->rank && killed)
         _exit(0);
-    while (r->rank && !atomic_load(&board->through) && now_ms() < until)
-        sleep_ms(5);
+    if (r->rank)
+        wait_for(&board->through, 1);
     want(r, !c->ops->abort(c->ctx), "abort: %s", zero_last_error());
+}
+
+/* As libzero does, before the context is closed. */
+static void give_back(struct rank *r, struct comm_rank *c)
+{
+    want(r, !c->ops->unreg(c->ctx, c->mr), "unreg: %s", zero_last_error());
+    munmap(c->memory, c->bytes);
+    c->memory = NULL;
+    given_back = 1;
 }
 
 static void cut(struct rank *r)
@@ -111,8 +134,11 @@ static void cut(struct rank *r)
     host_seen = r->rank + 1;
     if (comm_open(r, &c, "ucx", &board->oob, BIG * (RANKS + 1), NULL, 0))
         lose_all(r, &c);
+    if (r->rank == 0 && !killed && c.memory)
+        give_back(r, &c);
     comm_end(r, &c);
     if (r->rank == 0) {
+        want(r, after == 0, "%d turns after the memory was given back", after);
         want(r, closed == RANKS - 1, "%d endpoints were closed", closed);
         want(r, before == 0, "%d turns before the last endpoint began to close", before);
     }

@@ -74,14 +74,10 @@ static bool all_left(const struct zero_comm *comm)
 /* Receives that nobody will meet any more. */
 static void cancel_all(struct zero_comm *comm)
 {
-    struct zero__p2p *t = comm->ctx->t;
-
     for (int32_t p = 0; p < comm->ranks; p++) {
-        if (comm->peers[p].word_in.busy)
-            t->ops->cancel(t, &comm->peers[p].word_in);
+        zero__p2p_cancel(comm, &comm->peers[p].word_in);
         for (uint32_t i = 0; i < P2P_DEPTH; i++)
-            if (comm->slots[i].ops[p].busy)
-                t->ops->cancel(t, &comm->slots[i].ops[p]);
+            zero__p2p_cancel(comm, &comm->slots[i].ops[p]);
     }
     zero__p2p_steps_cancel(comm);
 }
@@ -110,6 +106,8 @@ int zero__p2p_comm_close(struct zero_comm *comm)
 
 void zero__p2p_sweep(struct zero_comm_ctx *ctx)
 {
+    if (ctx->broken) /* they go with the context */
+        return;
     for (struct zero_comm **link = &ctx->closed; *link;) {
         struct zero_comm *comm = *link;
         bool failed = comm->err != 0;
@@ -169,6 +167,8 @@ void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
             ctx->broken = err;
         sched_yield();
     }
+    if (ctx->broken)
+        zero__p2p_stop(ctx, true);
 }
 
 void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed)

@@ -232,7 +232,6 @@ end:
 int zero__p2p_fail(struct zero_comm *comm, int err, const char *fmt, ...)
 {
     const struct zero_comm_ctx *ctx = comm->ctx;
-    struct zero__p2p *t = ctx->t;
     va_list ap;
 
     if (comm->err)
@@ -253,8 +252,7 @@ int zero__p2p_fail(struct zero_comm *comm, int err, const char *fmt, ...)
     for (int32_t p = 0; p < comm->ranks; p++) {
         comm->peers[p].say_last = p != comm->rank;
         for (uint32_t r = 0; r < P2P_RUNS; r++)
-            if (comm->runs[r].parts[p].in.busy)
-                t->ops->cancel(t, &comm->runs[r].parts[p].in);
+            zero__p2p_cancel(comm, &comm->runs[r].parts[p].in);
     }
     zero__p2p_steps_cancel(comm);
     comm->stirred = true;
@@ -271,6 +269,8 @@ void zero__p2p_abort_all(struct zero_comm_ctx *ctx)
 
 bool zero__p2p_is_quiet(const struct zero_comm *comm)
 {
+    if (comm->ctx->stopped)
+        return true;
     for (uint32_t r = 0; r < P2P_RUNS; r++)
         for (int32_t p = 0; p < comm->ranks; p++)
             if (comm->runs[r].parts[p].in.busy)

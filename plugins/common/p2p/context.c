@@ -93,6 +93,13 @@ int zero__p2p_usable(struct zero_comm_ctx *ctx)
     return 0;
 }
 
+void zero__p2p_stop(struct zero_comm_ctx *ctx, bool aborted)
+{
+    if (!ctx->stopped)
+        ctx->t->ops->stop(ctx->t, aborted);
+    ctx->stopped = true;
+}
+
 int zero__p2p_close(struct zero_comm_ctx *ctx)
 {
     struct zero__p2p *t = ctx->t;
@@ -103,7 +110,7 @@ int zero__p2p_close(struct zero_comm_ctx *ctx)
     while (ctx->comms)
         zero__p2p_comm_close(ctx->comms);
     zero__p2p_linger(ctx, failed);
-    t->ops->stop(t, failed);
+    zero__p2p_stop(ctx, failed);
     while (ctx->closed) {
         struct zero_comm *comm = ctx->closed;
         ctx->closed = comm->next;
@@ -128,6 +135,8 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
     if (!base || bytes == 0 || bytes > INT64_MAX || (uintptr_t)base > UINTPTR_MAX - bytes)
         return zero__say(&ctx->voice, -EINVAL, "reg: %llu bytes at %p", (unsigned long long)bytes,
                          base);
+    if (ctx->stopped)
+        return zero__p2p_usable(ctx);
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");

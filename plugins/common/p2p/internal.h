@@ -242,6 +242,7 @@ struct zero_comm_ctx {
     struct zero__idle idle; /* of progress */
     int32_t left;           /* a rank that aborted, -1: none */
     int broken;             /* an error of the transport */
+    bool stopped;           /* it was: no message is under way, whatever its op says */
     struct zero_mr *mrs;
     struct zero_comm *comms;  /* the first one gets the next turn */
     struct zero_comm *closed; /* whose messages have not ended yet */
@@ -264,14 +265,16 @@ bool zero__p2p_say_last(struct zero_comm *comm);
 void zero__p2p_sweep(struct zero_comm_ctx *ctx);
 /*
  * After an error collectives end before their messages do. Waits for those that use this memory of
- * the application, for a moment; if some still do, the transport is not moved any more, so that
- * none of them ever touches it.
+ * the application, for a moment; if some still do, or if the transport is broken, it is stopped
+ * while the memory is there: nothing that moves it later may touch what is gone.
  */
 void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr);
 /* The same as the sweep, waiting for a while. */
 void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed);
 
-/* context.c: 0, or the error that keeps the context from doing anything new, and its sentence. */
+/* context.c: stops the transport, once. */
+void zero__p2p_stop(struct zero_comm_ctx *ctx, bool aborted);
+/* 0, or the error that keeps the context from doing anything new, and its sentence. */
 int zero__p2p_usable(struct zero_comm_ctx *ctx);
 
 /* gather.c: all-gathers notices of the parent, NULL: of the context, and judges them. */
@@ -295,6 +298,8 @@ int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *
                    uint64_t bytes, void *handle, struct zero__p2p_op *op);
 int zero__p2p_recv(struct zero_comm *comm, int32_t p, uint64_t tag, void *data, uint64_t bytes,
                    void *handle, struct zero__p2p_op *op);
+/* Asks for a receive to end, if it is under way. */
+void zero__p2p_cancel(struct zero_comm *comm, struct zero__p2p_op *op);
 /* Did the message that has ended do so with `bytes` bytes? Else the communicator is over. */
 bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p_op *op,
                        uint64_t bytes, const char *what);

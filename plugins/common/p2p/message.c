@@ -48,6 +48,14 @@ int zero__p2p_recv(struct zero_comm *comm, int32_t p, uint64_t tag, void *data, 
     return begin_failed(comm, p, err, "receive from");
 }
 
+void zero__p2p_cancel(struct zero_comm *comm, struct zero__p2p_op *op)
+{
+    struct zero__p2p *t = comm->ctx->t;
+
+    if (op->busy && !comm->ctx->stopped)
+        t->ops->cancel(t, op);
+}
+
 bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p_op *op,
                        uint64_t bytes, const char *what)
 {

@@ -71,8 +71,9 @@ struct zero__p2p_ops {
     int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
     void (*unreg)(struct zero__p2p *t, void *handle);
     /*
-     * After it no message touches memory any more. Not aborted: what was sent still arrives; peers
-     * that are gone are not waited for.
+     * After it no message touches memory any more; only wake(), lost(), unreg() and close() follow.
+     * Not aborted: what was sent still arrives; peers that are gone are not waited for. Aborted: it
+     * may come with messages under way, and long before close().
      */
     void (*stop)(struct zero__p2p *t, bool aborted);
     void (*close)(struct zero__p2p *t); /* after stop() and unreg() of everything */

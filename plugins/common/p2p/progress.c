@@ -164,7 +164,7 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
         if (ctx->broken && is_over(ctx))
             return ctx->broken;
-        if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, false))
+        if (timeout_ns <= 0 || ctx->stopped || atomic_exchange(&ctx->woken, false))
             return 0;
         if (zero__idle_spins(&ctx->idle, news))
             continue;

@@ -276,9 +276,7 @@ bool zero__p2p_steps_use(const struct zero_comm *comm, const struct zero_mr *mr)
 
 void zero__p2p_steps_cancel(struct zero_comm *comm)
 {
-    struct zero__p2p *t = comm->ctx->t;
-
     for (uint64_t i = 0; i < n_legs(comm); i++)
-        if (comm->legs[i].op.busy && comm->legs[i].op.receives)
-            t->ops->cancel(t, &comm->legs[i].op);
+        if (comm->legs[i].op.receives)
+            zero__p2p_cancel(comm, &comm->legs[i].op);
 }
