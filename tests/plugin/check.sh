@@ -44,4 +44,10 @@ ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zer
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
 ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
 ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
+export ZERO_PLUGIN_PATH="$ZERO_PLUGIN_PATH:$ZERO_TEST_BUILD/tests/plugin/.libs"
+check -n 2 --case 'post different things' shm
+ok 'what both ranks posted is named' gives 0 out 'ok 1 - ranks that post different things'
+check -n 2 --case 'post different things' terse
+ok 'a plugin that names what one of them posted' gives 1 out 'not ok 1 - ranks that post different'
+ok 'lacks a value' gives 1 out 'lacks the value'
 done_testing
