@@ -51,7 +51,8 @@ bool bench_ranks_may_start(const char *tool)
 
 int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv)
 {
-    struct run_options o = {.n = n, .bind = bind, .prefix = 0, .grace_s = 5, .terse = true};
+    struct run_options o = {
+        .n = n, .bind = bind, .prefix = 0, .grace_s = RUN_GRACE_S, .terse = true};
     char **args = calloc((size_t)argc + 3, sizeof *args), given[64];
 
     ssize_t len = readlink("/proc/self/exe", o.path, sizeof o.path - 1);

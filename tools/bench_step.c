@@ -69,7 +69,7 @@ static void show_output(const char *path)
 static int train(struct step_options *o, const char *out)
 {
     struct run_options run = {
-        .n = (int)o->ranks, .bind = o->bind, .prefix = 0, .grace_s = 5, .argv = o->args};
+        .n = (int)o->ranks, .bind = o->bind, .prefix = 0, .grace_s = RUN_GRACE_S, .argv = o->args};
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), status = 2;
 

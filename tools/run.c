@@ -17,7 +17,7 @@
 #include "job/job.h"
 #include "tool.h"
 
-_Static_assert(ZERO__JOB_MAX_RANKS == 4096, "the texts below say so");
+_Static_assert(ZERO__JOB_MAX_RANKS == 4096 && RUN_GRACE_S == 15, "the texts below say so");
 
 static void help(FILE *f)
 {
@@ -29,12 +29,13 @@ static void help(FILE *f)
           "      --prefix     put the rank in front of every line of output\n"
           "      --no-prefix  do not; ranks write as they like\n"
           "                   (default: prefix, except rank 0 on a terminal and a single rank)\n"
-          "      --grace S    seconds until ranks that ignore Ctrl-C are killed (default 5)\n"
+          "      --grace S    seconds that ranks have to end by themselves after Ctrl-C, or when\n"
+          "                   another rank has failed (default 15)\n"
           "\n"
           "PROG is looked for in PATH and beside this program. Every rank finds RANK, WORLD_SIZE,\n"
           "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, and\n"
           "OMP_NUM_THREADS=1 if it was not set. Rank 0 has the standard input. Signals are passed\n"
-          "on. When a rank fails the others are ended within a second.\n"
+          "on. When a rank fails, the others say what they know and end, or are ended.\n"
           "\n"
           "Exit status: that of the rank that failed first (128 + N if killed by signal N); 130\n"
           "after Ctrl-C; 2 if the job could not be started.\n",
@@ -134,7 +135,8 @@ static int prepare(struct run_job *job, const struct run_options *o)
                             .failed = -1,
                             .term_ns = ZERO_NEVER,
                             .kill_ns = ZERO_NEVER,
-                            .give_up_ns = ZERO_NEVER};
+                            .give_up_ns = ZERO_NEVER,
+                            .notice_ns = ZERO_NEVER};
     job->ranks = calloc((size_t)o->n, sizeof *job->ranks);
     if (!job->ranks) {
         fputs("zero run: no memory\n", stderr);
@@ -199,7 +201,7 @@ int run_ranks(const struct run_options *o)
 
 int zero__tool_run(int argc, char **argv)
 {
-    static struct run_options o = {.prefix = -1, .grace_s = 5};
+    static struct run_options o = {.prefix = -1, .grace_s = RUN_GRACE_S};
     int status = parse(argc, argv, &o);
 
     if (status)

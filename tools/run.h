@@ -10,13 +10,20 @@
 
 #include "relay.h"
 
+/*
+ * What a rank of libzero may need when another one has failed: to hear of it (1 s), to let rank 0
+ * decide whose fault it was (2 s), to write its report, and to end with a transport that does not
+ * return (10 s); see core/job/internal.h and core/engine/create.c.
+ */
+#define RUN_GRACE_S 15
+
 struct run_options {
     int n;
     bool bind;
-    int prefix; /* 1, 0, or -1: as the terminal suggests */
-    double grace_s;
-    bool terse; /* a rank that exits with a status has said why itself */
-    char **argv; /* PROG and its arguments, NULL at the end */
+    int prefix;     /* 1, 0, or -1: as the terminal suggests */
+    double grace_s; /* for ranks to end by themselves */
+    bool terse;     /* a rank that exits with a status has said why itself */
+    char **argv;    /* PROG and its arguments, NULL at the end */
     char path[4096];
 };
 
@@ -40,8 +47,10 @@ struct run_job {
     int signal;               /* that ended the job from outside, 0: none */
     int64_t term_ns, kill_ns; /* when the ranks are told again; ZERO_NEVER: not */
     int64_t give_up_ns;       /* the kernel does not end what was killed */
+    int64_t notice_ns;        /* when people are told that others have not ended */
     int64_t verdict_ns;       /* until then a later failure may be the cause of an earlier one */
     bool ending, orphans;
+    bool said;  /* who failed */
     bool quiet; /* it could not be started; that was said */
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches the ranks: passes signals and output on, and when one fails ends the others within a
- * second. They get a moment to notice by themselves and to say what they know, then SIGTERM, then
- * SIGKILL. A signal from outside is given `grace` seconds; the same again means now.
+ * Watches the ranks: passes signals and output on, and ends what is left of a job when a rank has
+ * failed. The others have `grace` seconds to notice by themselves, to say what they know, to write
+ * their reports and to end; then SIGTERM, then SIGKILL. A signal from outside is given as long; one
+ * that comes when a rank has failed, and the second one, mean now.
  */
 #include "config.h"
 
@@ -20,9 +21,9 @@
 #include "base/clock.h"
 
 #define MS INT64_C(1000000)
-#define VERDICT_NS (50 * MS) /* failures within it are one event */
-#define TERM_NS (250 * MS)
-#define KILL_NS (850 * MS)
+#define VERDICT_NS (50 * MS)  /* failures within it are one event */
+#define NOTICE_NS (1000 * MS) /* then whoever looks on learns what is waited for */
+#define KILL_NS (600 * MS)    /* after SIGTERM */
 #define ORPHAN_NS (500 * MS)
 #define GIVE_UP_NS (10 * ZERO_SECOND)
 #define DRAIN_MS 200
@@ -30,6 +31,11 @@
 static int64_t after(int64_t ns)
 {
     return zero__deadline_ns(ns);
+}
+
+static int64_t after_grace(const struct run_job *job)
+{
+    return after((int64_t)(job->options->grace_s * 1e9));
 }
 
 static void tell_ranks(struct run_job *job, int sig)
@@ -76,8 +82,9 @@ static void take_signal(struct run_job *job, const struct signalfd_siginfo *s)
         pass_on(job, s);
         job->signal = sig;
         job->ending = true;
-        if (job->kill_ns == ZERO_NEVER)
-            job->kill_ns = after((int64_t)(job->options->grace_s * 1e9));
+        int64_t end = job->failed < 0 ? after_grace(job) : after(KILL_NS);
+        if (end < job->kill_ns)
+            job->kill_ns = end;
     }
 }
 
@@ -101,8 +108,11 @@ static void take_failure(struct run_job *job, int rank, pid_t pid, int status)
         return;
     job->ending = true;
     job->verdict_ns = after(VERDICT_NS);
-    job->term_ns = after(TERM_NS);
-    job->kill_ns = after(KILL_NS);
+    job->notice_ns = after(NOTICE_NS);
+    job->term_ns = after_grace(job);
+    if (job->term_ns < job->verdict_ns) /* what we end ourselves is not to blame */
+        job->term_ns = job->verdict_ns;
+    job->kill_ns = zero__deadline_after(job->term_ns, KILL_NS);
 }
 
 /* True when no child is left at all. */
@@ -133,10 +143,43 @@ static bool read_signals(struct run_job *job)
     return reap(job);
 }
 
+static const char *line_start(void)
+{
+    return isatty(STDERR_FILENO) ? "\r\033[K" : "";
+}
+
+/* Who failed and how, once: at the end, or before it when others have not ended. */
+static void say_failure(struct run_job *job, bool waiting)
+{
+    char others[100] = "";
+    int s = job->failed_status;
+
+    if (job->said || (job->options->terse && !WIFSIGNALED(s)))
+        return;
+    job->said = true;
+    if (waiting)
+        snprintf(others, sizeof others,
+                 "; the others have %.3g s to end by themselves, Ctrl-C ends them now",
+                 job->options->grace_s);
+    if (WIFSIGNALED(s))
+        fprintf(stderr, "%szero run: rank %d (process %d) was killed by signal %d (%s)%s%s\n",
+                line_start(), job->failed, (int)job->failed_pid, WTERMSIG(s),
+                strsignal(WTERMSIG(s)),
+                WTERMSIG(s) == SIGKILL ? ", by a person or for lack of memory" : "", others);
+    else
+        fprintf(stderr, "%szero run: rank %d (process %d) exited with status %d%s\n", line_start(),
+                job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
+}
+
 static void escalate(struct run_job *job)
 {
     int64_t now = zero__now_ns();
 
+    if (now >= job->notice_ns) {
+        job->notice_ns = job->sinks[1].len ? after(100 * MS) : ZERO_NEVER; /* not within a line */
+        if (job->alive && !job->signal && !job->sinks[1].len)
+            say_failure(job, true);
+    }
     if (now >= job->kill_ns) {
         tell_ranks(job, SIGKILL);
         run_signal_children(SIGKILL);
@@ -199,6 +242,7 @@ static int turn(struct run_job *job, struct pollfd *polls, struct relay_stream *
 static int sleep_ms(const struct run_job *job)
 {
     int64_t t = job->term_ns < job->kill_ns ? job->term_ns : job->kill_ns;
+    t = job->notice_ns < t ? job->notice_ns : t;
     int64_t left = t == ZERO_NEVER ? ZERO_NEVER : t - zero__now_ns();
 
     return left == ZERO_NEVER ? -1 : left <= 0 ? 0 : (int)(left / MS) + 1;
@@ -227,24 +271,16 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int verdict(const struct run_job *job)
+static int verdict(struct run_job *job)
 {
-    const char *others = job->options->n > 1 ? "; the other ranks were ended" : "";
-    const char *line = isatty(STDERR_FILENO) ? "\r\033[K" : "";
     int s = job->failed_status;
 
     if (job->quiet)
         return 2;
-
-    if (job->failed >= 0 && WIFSIGNALED(s))
-        fprintf(stderr, "%szero run: rank %d (process %d) was killed by signal %d (%s)%s%s\n", line,
-                job->failed, (int)job->failed_pid, WTERMSIG(s), strsignal(WTERMSIG(s)),
-                WTERMSIG(s) == SIGKILL ? ", by a person or for lack of memory" : "", others);
-    else if (job->failed >= 0 && !job->options->terse)
-        fprintf(stderr, "%szero run: rank %d (process %d) exited with status %d%s\n", line,
-                job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
-    else if (job->failed < 0 && job->signal)
-        fprintf(stderr, "%szero run: ended by signal %d (%s)\n", line, job->signal,
+    if (job->failed >= 0)
+        say_failure(job, false);
+    else if (job->signal)
+        fprintf(stderr, "%szero run: ended by signal %d (%s)\n", line_start(), job->signal,
                 strsignal(job->signal));
     return job->failed >= 0 ? exit_status(s) : job->signal ? 128 + job->signal : 0;
 }

@@ -113,28 +113,34 @@ else
 fi
 
 # --- exit status
-run -n 3 -- sh -c 'if [ $RANK = 1 ]; then exit 7; fi; exec sleep 50'
+run -n 3 --grace 0 -- sh -c 'if [ $RANK = 1 ]; then exit 7; fi; exec sleep 50'
 check "the status of the rank that failed" is "$status" 7
 check "one line says which and how" \
     grep -qE '^zero run: rank 1 \(process [0-9]+\) exited with status 7' err
 check "one line only" is "$(wc -l <err)" 1
 : >pids
 t=$(now_ms)
-run -n 3 -- sh -c "$say; if [ \$RANK = 2 ]; then kill -SEGV \$\$; fi; exec sleep 60"
+run -n 3 --grace 0.2 -- sh -c "$say; if [ \$RANK = 2 ]; then kill -SEGV \$\$; fi; exec sleep 60"
 t=$(($(now_ms) - t))
 check "killed by a signal: 128 + 11" is "$status" 139
 check "named" grep -qE '^zero run: rank 2 \(process [0-9]+\) was killed by signal 11' err
-check "the others are ended within a second ($t ms)" [ "$t" -lt 1300 ]
+check "the others are ended soon after the grace time ($t ms)" [ "$t" -lt 1300 ]
 check "and gone" gone
 : >pids
 t=$(now_ms)
-run -n 2 -- sh -c "$say; trap '' TERM INT; sleep 60 & echo \$! >>pids
+run -n 2 --grace 0.2 -- sh -c "$say; trap '' TERM INT; sleep 60 & echo \$! >>pids
     if [ \$RANK = 1 ]; then kill -KILL \$\$; fi; wait; sleep 60"
 t=$(($(now_ms) - t))
 check "also those that ignore SIGTERM ($t ms)" [ "$t" -lt 1800 ]
 check "with what they left in the background" gone
 run -n 2 -- sh -c 'if [ $RANK = 0 ]; then sleep 0.02; exit 9; fi; kill -KILL $$'
 check "an exit that answers a kill is not to blame" is "$status" 137
+run -n 3 -- sh -c 'case $RANK in
+    0) trap "echo told" TERM; sleep 1.5 & wait; echo slowly ;; 1) exit 7 ;; esac'
+check "who ends by itself has the time for it" is "$(cat out)" "[0] slowly"
+check "the status is that of the first all the same" is "$status" 7
+check "and who looks on is told, once" is \
+    "$(grep -c 'rank 1 .*status 7; the others have 15 s' err) $(wc -l <err)" "1 1"
 
 # --- signals
 signalled() { # signal processes options...: starts, waits for pids, signals, waits for the end
@@ -166,6 +172,15 @@ signalled INT 2 -n 2 --grace 0.3 -- sh -c "trap '' INT TERM; $say; sleep 60; sle
 t=$(($(now_ms) - t))
 check "those that do not end are killed ($t ms)" [ "$t" -lt 4000 ]
 check "for good" gone
+: >pids
+t=$(now_ms)
+signalled INT 3 -n 2 -- sh -c "if [ \$RANK = 1 ]; then $say; exit 7; fi
+    trap '' TERM INT; $say; while ! grep -q 'rank 1' err; do sleep 0.1; done; $say
+    sleep 60; sleep 60"
+t=$(($(now_ms) - t))
+check "Ctrl-C when a rank has failed ends the others now ($t ms)" [ "$t" -lt 5000 ]
+check "with the status of that rank" is "$status" 7
+check "and all of them" gone
 : >pids
 signalled USR1 2 -n 2 -- sh -c "trap 'kill \$!; echo usr; exit 0' USR1; $say; sleep 60 & wait"
 check "SIGUSR1 is passed on" is "$(sort out | tr '\n' ,)" "[0] usr,[1] usr,"
