@@ -2,7 +2,7 @@
 /*
  * The comm plugin `fault` over shm: each fault happens to the rank and at the time that were asked
  * for, the ranks whose collectives differ are named by all, and text that is no fault is refused.
- * (Whole jobs whose ranks die or stand still: tests/rank/fault.sh.)
+ * (Whole jobs whose ranks die or stand still: tests/rank/fault_jobs.sh.)
  */
 #include "comm.h"
 
