@@ -99,10 +99,8 @@ int zero__interface_address(const char *name, int family, uint16_t port, struct 
     if (best)
         return 0;
     return zero__fail(-ENODEV,
-                      *name ? "ZERO_INTERFACE is \"%.40s\", but there is no such interface with "
-                              "an address on this machine: it has %s"
-                            : "job: %sno network interface but the loopback is up: name one in "
-                              "ZERO_INTERFACE (there is %s)",
+                      "ZERO_INTERFACE is \"%.40s\", but there is no such interface with an address "
+                      "on this machine: it has %s",
                       name, names);
 }
 
@@ -186,7 +184,8 @@ int zero__interface_outward(uint16_t port, struct zero__address *out, char *why,
                           "leads through none of them: name the one by which the other hosts come "
                           "in ZERO_INTERFACE: %s",
                           names)
-             : zero__fail(-ENODEV, "job: no network interface but the loopback leads anywhere");
+             : zero__fail(-ENODEV, "job: no network interface but the loopback leads anywhere: "
+                                   "connect one, or name one in ZERO_INTERFACE");
 }
 
 bool zero__interface_of(const struct zero__address *a, char name[static ZERO__INTERFACE_NAME])

@@ -9,16 +9,14 @@
 
 #define ZERO__INTERFACE_NAME 16 /* bytes, as the kernel has it */
 
-/*
- * The address of the interface of that name; of this family if it has one, AF_UNSPEC: IPv4 before
- * IPv6. An empty name: of the first interface that is up and not the loopback.
- */
+/* The address of the interface of that name; of this family if it has one, AF_UNSPEC: IPv4 before
+ * IPv6. */
 int zero__interface_address(const char *name, int family, uint16_t port, struct zero__address *out);
 
 /*
- * The address by which other hosts come, as far as a machine can tell: of its only interface but
- * the loopback, else of the one with the default route; `why` says which. -ENODEV: there is none;
- * -ENOTUNIQ: there are several, and the sentence names them.
+ * The address by which other hosts come, as far as a machine can tell: of the only interface that
+ * runs but the loopback, else of the one with the default route; `why` says which. -ENODEV: there
+ * is none; -ENOTUNIQ: there are several, and the sentence names them.
  */
 int zero__interface_outward(uint16_t port, struct zero__address *out, char *why, size_t room);
 

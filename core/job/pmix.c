@@ -198,14 +198,14 @@ static int get_notice(const struct inquiry *s, bool at_once, struct zero__notice
     return 0;
 }
 
-/* Where other hosts come; the first interface where that is not plain. */
+/* Where other hosts come. -ENOTUNIQ: they may come by several, and nothing is guessed. */
 static int own_address(const struct zero__job_params *p, struct zero__address *a)
 {
     char way[80];
 
-    if (!p->interface[0] && !zero__interface_outward(p->port, a, way, sizeof way))
-        return 0;
-    return zero__interface_address(p->interface, AF_UNSPEC, p->port, a);
+    if (p->interface[0])
+        return zero__interface_address(p->interface, AF_UNSPEC, p->port, a);
+    return zero__interface_outward(p->port, a, way, sizeof way);
 }
 
 /* Rank 0: where it will listen. A secret that was given is shared too: one is enough. */

@@ -55,6 +55,48 @@ ok 'by Unix sockets too' so_often 4 'ranks 0 1'
 mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=none7 "$probe"
 ok 'an interface that is not there is named' sh -c "grep -F 'ZERO_INTERFACE is \"none7\"' '$scratch/err'"
 
+# A machine with two networks and no route to others, and an interface to which nothing is connected.
+space=zero-p-$$
+end_space() {
+    ip netns del "$space" 2>/dev/null
+    rm -rf "$scratch"
+}
+make_space() {
+    ip netns add "$space" && trap end_space EXIT && ip -n "$space" link set lo up &&
+        ip -n "$space" link add idle0 type veth peer name off0 && ip -n "$space" link set idle0 up &&
+        ip -n "$space" addr add 172.17.0.1/16 dev idle0 || return 1
+    for way in 1 2; do
+        ip -n "$space" link add way$way type veth peer name end$way &&
+            ip -n "$space" addr add 10.78.$way.1/24 dev way$way &&
+            ip -n "$space" link set way$way up && ip -n "$space" link set end$way up || return 1
+    done
+    for _ in $(seq 50); do # the kernel takes its time to say so
+        ip -n "$space" link show idle0 | grep -q 'state [A-Z]*DOWN' && break
+        sleep 0.1
+    done
+}
+if [ "$(id -u)" != 0 ]; then
+    skip 'a machine with several networks' 'not root'
+elif ! make_space 2>/dev/null; then
+    skip 'a machine with several networks' 'no network namespace can be made here'
+else
+    launcher=$mpirun
+    printf '#!/bin/sh\nexec ip netns exec %s %s "$@"\n' "$space" "$launcher" > "$scratch/there"
+    chmod +x "$scratch/there"
+    mpirun=$scratch/there
+    mpi 2 env ZERO_RENDEZVOUS=tcp "$probe"
+    ok 'several networks and no default route: nothing is guessed, they are listed' \
+        sh -c "grep -F 'ZERO_INTERFACE: way1 (10.78.1.1), way2 (10.78.2.1)' '$scratch/err' ||
+            { cat '$scratch/out' '$scratch/err'; exit 1; }"
+    mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=way2 "$probe"
+    ok 'which works' so_often 2 'ranks 0 1'
+    ip -n "$space" link set way2 down
+    mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_LOG=info "$probe"
+    ok 'the only one that runs is taken' sh -c "grep -F 'listens at 10.78.1.1:' '$scratch/err' ||
+        { cat '$scratch/out' '$scratch/err'; exit 1; }"
+    mpirun=$launcher
+fi
+
 # A launcher that is gone.
 ok 'without a server there is an error' sh -c "
     PMIX_RANK=0 PMIX_NAMESPACE=gone timeout -k 5 100 '$probe' 2> '$scratch/err' && exit 1
