@@ -3,7 +3,7 @@
  * Signs of life, and of work. The end of a connection tells of a rank that died, not of one that
  * was stopped or hangs with its machine: it only falls silent. So every control thread sends an
  * empty frame several times within ZERO_HEARTBEAT seconds, rank 0 listens to all and all listen to
- * rank 0.
+ * rank 0. While the ranks join only rank 0 speaks; see join.c for who listens.
  *
  * The frame says how many pieces of work with a deadline of their own the sender has ended, rank
  * 0's how many all others than the receiver have. While these go on, who waits for a rank is
@@ -20,18 +20,24 @@
 #include "base/clock.h"
 #include "job/internal.h"
 
-#define BEATS 8 /* within the time after which silence is an error */
-
+/* Rank 0 is heard from the moment it has let a rank in. */
 static bool is_on(struct zero__job *job)
 {
-    return job->params.heartbeat_ns > 0 && job->state == ZERO__JOB_OPEN &&
+    return job->params.heartbeat_ns > 0 &&
+           (job->state == ZERO__JOB_OPEN || job->state == ZERO__JOB_JOINING) &&
            atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_NONE;
 }
 
 static int64_t period_ns(const struct zero__job *job)
 {
-    int64_t ns = job->params.heartbeat_ns / BEATS;
+    int64_t ns = job->params.heartbeat_ns / ZERO__JOB_BEATS;
     return ns > ZERO_SECOND / 1000 ? ns : ZERO_SECOND / 1000;
+}
+
+uint32_t zero__beat_ms(const struct zero__job *job)
+{
+    int64_t ms = job->params.heartbeat_ns / (ZERO_SECOND / 1000);
+    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
 int64_t zero__beat_deadline(struct zero__job *job)
@@ -102,7 +108,8 @@ void zero__beat(struct zero__job *job, int64_t now_ns)
         return;
     gap_ns = gap_ns < period ? gap_ns : period;
     job->looked_ns = now_ns;
-    for (int32_t r = 0; r < job->n_peers; r++) {
+    /* Ranks that wait for others to join have no thread that could speak. */
+    for (int32_t r = 0; r < job->n_peers && job->state == ZERO__JOB_OPEN; r++) {
         struct zero__peer *p = &job->peers[r];
         if (p->state != ZERO__PEER_HERE || p->mute)
             continue;

@@ -28,6 +28,7 @@
 #define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
 #define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */
 #define ZERO__JOB_PIECE_BYTES (UINT64_C(256) << 10) /* of a broadcast, one round each */
+#define ZERO__JOB_BEATS 8                           /* signs of life in ZERO_HEARTBEAT */
 
 enum zero__peer_state { ZERO__PEER_ABSENT = 0, ZERO__PEER_HERE, ZERO__PEER_LEFT, ZERO__PEER_LOST };
 
@@ -151,6 +152,8 @@ void zero__beat_heard(struct zero__peer *peer);
 /* What it said of work; what this rank says of it to a peer. */
 void zero__beat_message(struct zero__job *job, struct zero__peer *peer, uint64_t work);
 uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to);
+/* How much silence is an error, as JOINED says it; 0: none is. */
+uint32_t zero__beat_ms(const struct zero__job *job);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
 

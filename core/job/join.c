@@ -18,6 +18,8 @@
 
 #define GRACE_NS (2 * ZERO_SECOND)       /* for rank 0 to say who is missing */
 #define LONGEST_NS (86400 * ZERO_SECOND) /* what is believed of its announcement */
+#define UNANSWERED 3                     /* times ZERO_HEARTBEAT: for rank 0 to answer HELLO, */
+#define UNANSWERED_NS (5 * ZERO_SECOND)  /* at least */
 
 /* The search for rank 0; one attempt after the other. */
 struct search {
@@ -74,9 +76,46 @@ static int take_welcome(struct search *s, const struct zero__wire_welcome *w)
     return 0;
 }
 
+/*
+ * Receives a frame that is no sign of life. -ETIME: nothing has come for silence_ns (0: that is no
+ * error). Silence is counted in looks, as in beat.c: a rank that was stopped itself has not
+ * listened.
+ */
+static int listen_to(struct zero__link *link, void *body, uint32_t room, int64_t silence_ns,
+                     int64_t deadline_ns)
+{
+    int looks = 0;
+
+    while (!silence_ns || looks < ZERO__JOB_BEATS) {
+        int64_t until = silence_ns ? zero__deadline_ns(silence_ns / ZERO__JOB_BEATS) : deadline_ns;
+        until = until < deadline_ns ? until : deadline_ns;
+        int e = zero__link_receive(link, body, room, until);
+        bool beat = !e && link->in.type == ZERO__WIRE_BEAT && !link->in.bytes;
+        if (!beat && e != -ETIMEDOUT)
+            return e;
+        if (zero__now_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+        looks = beat ? 0 : looks + 1;
+    }
+    return -ETIME;
+}
+
+/* Rank 0 has answered HELLO with JOINED, or not yet; how long may it be silent? */
+static int64_t silence_of(const struct zero__job *job, const struct zero__wire_header *joined)
+{
+    int64_t ns = job->params.heartbeat_ns;
+
+    if (joined)
+        return joined->seq * (ZERO_SECOND / 1000);
+    if (!ns || ns > LONGEST_NS)
+        return 0;
+    return UNANSWERED * ns > UNANSWERED_NS ? UNANSWERED * ns : UNANSWERED_NS;
+}
+
 /* Waits for WELCOME. -EAGAIN: come again. */
 static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadline_ns)
 {
+    int64_t silence_ns = silence_of(s->job, NULL);
     const struct zero__job *job = s->job;
     const char *key = job->params.key;
     union {
@@ -86,7 +125,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
     bool joined = false;
 
     for (;;) {
-        int e = zero__link_receive(link, &body, sizeof body, deadline_ns);
+        int e = listen_to(link, &body, sizeof body, silence_ns, deadline_ns);
         const struct zero__wire_header *h = &link->in;
         if (e == -EPIPE && !joined) /* it went before it looked at us, or had too many guests */
             return again(s, "it hung up");
@@ -95,6 +134,14 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
                               "job %s: rank 0 (%s) has ended while the ranks were joining, or the "
                               "network to it was cut: look at its output",
                               key, s->where);
+        if (e == -ETIME)
+            return zero__fail(
+                -ETIMEDOUT,
+                "job %s: rank 0 (%s) does not answer rank %d while the ranks are "
+                "joining: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped%s",
+                key, s->where, job->params.rank, (double)silence_ns / 1e9,
+                s->by == ZERO__TCP ? ", its machine hangs, or the network is cut"
+                                   : " or its machine hangs");
         if (e == -ETIMEDOUT)
             return zero__fail(e, "job %s: rank 0 (%s) does not answer rank %d: is it stopped?", key,
                               s->where, job->params.rank);
@@ -105,6 +152,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
             return take_welcome(s, &body.yes);
         if (!e && h->type == ZERO__WIRE_JOINED && !h->bytes) {
             joined = true;
+            silence_ns = silence_of(job, h);
             s->job->params.number = h->offset;
             deadline_ns =
                 zero__deadline_ns((h->len < LONGEST_NS ? (int64_t)h->len : LONGEST_NS) + GRACE_NS);

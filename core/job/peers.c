@@ -173,6 +173,7 @@ static void next(struct zero__job *job, struct zero__peer *peer)
         h.type = ZERO__WIRE_JOINED;
         h.len = left_ns > 0 ? (uint64_t)left_ns : 0;
         h.offset = job->params.number;
+        h.seq = zero__beat_ms(job);
         peer->say_joined = false;
     } else if (peer->say_welcome) {
         h.type = ZERO__WIRE_WELCOME;

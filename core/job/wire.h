@@ -14,14 +14,15 @@
 #include "job/auth.h"
 #include "job/job.h"
 
-#define ZERO__WIRE_MAGIC 0x345a4a7eu
+#define ZERO__WIRE_MAGIC 0x355a4a7eu
 #define ZERO__WIRE_BODY_BYTES 65536u
 
 enum zero__wire_type {
     ZERO__WIRE_HELLO = 1, /* to rank 0, first: struct zero__wire_hello */
     ZERO__WIRE_REFUSED,   /* from rank 0: struct zero__wire_refused */
     ZERO__WIRE_JOINED,    /* from rank 0: known; len: nanoseconds until it gives up waiting, offset:
-                             the job's number */
+                             the job's number, seq: milliseconds of silence that are an error, 0:
+                             none are; BEATs follow until WELCOME */
     ZERO__WIRE_WELCOME,   /* from rank 0: all ranks are there; struct zero__wire_welcome */
     ZERO__WIRE_PART,      /* to rank 0: this rank's part of round `seq` */
     ZERO__WIRE_RESULT,    /* from rank 0: a piece of the result at `offset` */

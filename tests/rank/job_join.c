@@ -158,6 +158,86 @@ static void dies_joining(struct rank *r)
     want(r, strstr(text(), "rank 2: its process"), "\"%s\"", text());
 }
 
+/*
+ * Processes only: rank 0 is stopped while it waits for rank 3. Rank 1 has joined, rank 2 connects
+ * to a process that does not answer.
+ */
+static void zero_stops_joining(struct rank *r)
+{
+    struct plan *plan = r->arg;
+    struct zero__job_params p = job_params(r->rank, 4, plan->name, 60000, 60000);
+    struct zero__job *job;
+
+    p.heartbeat_ns = 500 * MS;
+    if (r->rank == 3) {
+        sleep_ms(500);
+        kill(r[-3].pid, SIGSTOP);
+        wait_for(&plan->done, 2);
+        kill(r[-3].pid, SIGKILL);
+        return;
+    }
+    if (r->rank == 2)
+        sleep_ms(1000);
+    int64_t t = now_ms();
+    int e = zero__job_open(&p, &job);
+    t = now_ms() - t;
+    atomic_fetch_add(&plan->done, 1);
+    want(r, e == -ETIMEDOUT, "error %d", e);
+    want(r,
+         strstr(text(), r->rank == 1 ? "no sign of life for 0.5 s (ZERO_HEARTBEAT)"
+                                     : "no sign of life for 5 s (ZERO_HEARTBEAT)"),
+         "\"%s\"", text());
+    want(r, t < 30000, "after %d ms", (int)t);
+}
+
+/* Processes only: the last rank comes after four times ZERO_HEARTBEAT, in which rank 1 was stopped
+ * itself. */
+static void long_wait(struct rank *r)
+{
+    struct zero__job_params p = job_params(r->rank, 3, r->arg, 60000, 60000);
+    struct zero__job *job;
+
+    p.heartbeat_ns = 500 * MS;
+    if (r->rank == 2) {
+        sleep_ms(500);
+        kill(r[-1].pid, SIGSTOP);
+        sleep_ms(1000);
+        kill(r[-1].pid, SIGCONT);
+        sleep_ms(500);
+    }
+    int e = zero__job_open(&p, &job);
+    if (want(r, !e, "open: %s", text()))
+        want(r, zero__job_close(job, 1) == 0, "close: %s", text());
+}
+
+/* Processes only: rank 1 is stopped when it has joined, and rank 2 comes after that. */
+static void stops_joining(struct rank *r)
+{
+    struct plan *plan = r->arg;
+    struct zero__job_params p = job_params(r->rank, 3, plan->name, 60000, 60000);
+    struct zero__job *job;
+    int64_t x = r->rank, all[3];
+
+    p.heartbeat_ns = 500 * MS;
+    if (r->rank == 2) {
+        sleep_ms(500);
+        kill(r[-1].pid, SIGSTOP);
+    }
+    int e = zero__job_open(&p, &job);
+    if (want(r, !e, "open: %s", text())) {
+        e = zero__job_allgather(job, &x, sizeof x, all);
+        want(r, e == -ETIMEDOUT, "error %d", e);
+        want(r, strstr(text(), "rank 1 failed") && strstr(text(), "no sign of life"), "\"%s\"",
+             text());
+        zero__job_close(job, 0);
+    }
+    atomic_fetch_add(&plan->done, 1);
+    if (r->rank == 2) {
+        wait_for(&plan->done, 2);
+        kill(r[-1].pid, SIGKILL);
+    }
+}
+
 /* Strangers of the same user: silent ones, early leavers, garbage, hostile lengths. */
 static void strangers(struct rank *r)
 {
@@ -218,5 +298,15 @@ int main(void)
     is_int(WTERMSIG(all[2].status), SIGKILL, "rank 2 was killed");
     all[2].status = 0;
     ranks_good(all, 4, "a rank that dies while others join is named");
+    all = ranks_run(4, AS_PROCESSES, zero_stops_joining, PLAN);
+    is_int(WTERMSIG(all[0].status), SIGKILL, "rank 0 was stopped");
+    all[0].status = 0;
+    ranks_good(all, 4, "a rank 0 that is stopped while others join is named by them");
+    ranks_good(ranks_run(3, AS_PROCESSES, long_wait, NAME), 3,
+               "one that waits, and a rank that was stopped meanwhile, are not");
+    all = ranks_run(3, AS_PROCESSES, stops_joining, PLAN);
+    is_int(WTERMSIG(all[1].status), SIGKILL, "rank 1 was stopped");
+    all[1].status = 0;
+    ranks_good(all, 3, "a rank that is stopped after it has joined is named when all are there");
     done();
 }
