@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strangers at the TCP port of rank 0, a thousand of them, or as many as are asked for: they
- * connect and leave, keep silent, drip bytes, send garbage, replay and reflect proofs, guess
- * secrets. None gets in, and the ranks start at most a second later than without them.
+ * connect and leave, keep silent, drip bytes, send garbage and lengths that no frame has, replay
+ * and reflect proofs, guess secrets. None gets in, whoever sends what nobody may send is hung up
+ * on, and the ranks start at most a second later than without them.
  */
 #include "tcp.h"
 
@@ -17,6 +18,7 @@
 #define RANKS 3
 #define MOST_MS 1000
 #define WAIT_MS 300 /* for an answer that must not come */
+#define END_MS 3000 /* for the end of a connection: less than a guest may keep silent */
 
 enum kind {
     LEAVES,
@@ -35,20 +37,23 @@ enum kind {
 struct flood {
     struct tcp_job *job;
     int connections;
-    atomic_int n_open, n_accepted, n_denied, stop;
+    atomic_int n_open, n_accepted, n_denied, n_kept, n_huge, stop;
     struct zero__wire_proof old; /* a right answer to an earlier challenge */
     bool few;                    /* rank 0 may have few descriptors */
     bool with;                   /* strangers, or none: how long does it take without them? */
 };
 
-static int receive_all(int fd, void *p, size_t n)
+/* 0; -1: the connection has ended; -ETIMEDOUT: it has not, nor has all come. */
+static int receive_within(int fd, void *p, size_t n, int ms)
 {
     char *to = p;
 
-    for (int64_t end = now_ms() + WAIT_MS; n;) {
+    for (int64_t end = now_ms() + ms; n;) {
         ssize_t k = recv(fd, to, n, MSG_DONTWAIT);
-        if (k == 0 || (k < 0 && errno != EAGAIN) || now_ms() > end)
+        if (k == 0 || (k < 0 && errno != EAGAIN))
             return -1;
+        if (k < 0 && now_ms() > end)
+            return -ETIMEDOUT;
         if (k < 0) {
             sleep_ms(1);
             continue;
@@ -57,6 +62,11 @@ static int receive_all(int fd, void *p, size_t n)
         n -= (size_t)k;
     }
     return 0;
+}
+
+static int receive_all(int fd, void *p, size_t n)
+{
+    return receive_within(fd, p, n, WAIT_MS);
 }
 
 /* A right proof, and then everything that is wrong with it. */
@@ -91,6 +101,21 @@ static void judge(struct flood *f, int fd)
         atomic_fetch_add(&f->n_accepted, 1);
 }
 
+/* After what no rank would send nothing but the challenge and the end may come. */
+static void judge_end(struct flood *f, int fd)
+{
+    struct zero__wire_header h;
+    unsigned char nonce[ZERO__AUTH_BYTES];
+    int e = receive_within(fd, &h, sizeof h, END_MS);
+
+    if (!e && h.type == ZERO__WIRE_CHALLENGE && !receive_within(fd, nonce, sizeof nonce, END_MS))
+        e = receive_within(fd, &h, sizeof h, END_MS);
+    if (!e)
+        atomic_fetch_add(&f->n_accepted, 1);
+    else if (e == -ETIMEDOUT)
+        atomic_fetch_add(&f->n_kept, 1);
+}
+
 /* One stranger; the descriptor if it stays connected. */
 static int attack(struct flood *f, const struct zero__address *a, enum kind kind)
 {
@@ -98,6 +123,8 @@ static int attack(struct flood *f, const struct zero__address *a, enum kind kind
         struct zero__wire_header h;
         unsigned char body[256];
     } m = {.h = {.magic = ZERO__WIRE_MAGIC}};
+    static const uint32_t huge[] = {ZERO__WIRE_BODY_BYTES, ZERO__WIRE_BODY_BYTES + 1, INT32_MAX,
+                                    UINT32_MAX};
     struct zero__wire_proof proof;
     int fd;
 
@@ -116,6 +143,7 @@ static int attack(struct flood *f, const struct zero__address *a, enum kind kind
     case GARBAGE:
         memset(m.body, 0x5a, sizeof m.body);
         send(fd, m.body, sizeof m.body, MSG_NOSIGNAL);
+        judge_end(f, fd);
         break;
     case HELLO_AT_ONCE:
         m.h.type = ZERO__WIRE_HELLO;
@@ -126,8 +154,9 @@ static int attack(struct flood *f, const struct zero__address *a, enum kind kind
         break;
     case HUGE_LENGTH:
         m.h.type = ZERO__WIRE_PROOF;
-        m.h.bytes = 65536;
+        m.h.bytes = huge[atomic_fetch_add(&f->n_huge, 1) % 4];
         send(fd, &m, sizeof m, MSG_NOSIGNAL);
+        judge_end(f, fd);
         break;
     default:
         if (receive_all(fd, &m, sizeof m.h + ZERO__AUTH_BYTES)) {
@@ -245,10 +274,11 @@ static void compare(struct flood *f, enum ranks_how how, int n)
     diag("ranks 1 and 2 are in after %d ms alone, after %d ms among %d strangers", (int)quiet,
          (int)loud, atomic_load(&f->n_open));
     ok(loud <= quiet + MOST_MS, "at most %d ms later", MOST_MS);
-    ok(atomic_load(&f->n_open) >= n * 9 / 10, "strangers did connect: %d",
-       atomic_load(&f->n_open));
+    ok(atomic_load(&f->n_open) >= n * 9 / 10, "strangers did connect: %d", atomic_load(&f->n_open));
     ok(f->few || atomic_load(&f->n_denied) >= n / 8, "proofs were refused: %d",
        atomic_load(&f->n_denied));
+    ok(atomic_load(&f->n_huge) >= 4, "impossible lengths were sent: %d", atomic_load(&f->n_huge));
+    is_int(atomic_load(&f->n_kept), 0, "who sent what no rank sends was hung up on");
     is_int(atomic_load(&f->n_accepted), 0, "no stranger was believed");
 }
 
