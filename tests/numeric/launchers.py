@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same program, the same bits, whoever starts the ranks: zero run, variables set by hand, with
-addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun; 2, 3 and 4
-ranks, over shm and the networks that are built. Slurm's srun has a test of its own."""
+addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun. Each of them
+starts 2, 3 and 4 ranks in stages 0 to 3, over shm and the networks that are built, so that any two
+of these meet. Slurm's srun has a test of its own."""
 import contextlib
 import os
 import secrets
@@ -23,6 +24,11 @@ def weights(jobs):
     found = [line.split("Weights ")[1].split()[0] for job in jobs
              for line in job.out.splitlines() if "Weights " in line]
     return found[0] if found and all(job.status == 0 for job in jobs) else None
+
+
+def in_stage(stage, jobs):
+    """Has rank 0 trained in that stage?"""
+    return any(f", stage {stage}, " in job.out for job in jobs)
 
 
 def free_port():
@@ -91,9 +97,10 @@ def main():
     wanted = {ranks: weights([Job(TRAIN, ranks)]) for ranks in (2, 3, 4)}
     ok(all(wanted.values()), "zero run trains")
 
-    def same(what, jobs, ranks=2):
+    def same(what, jobs, ranks=2, stage=None):
         got = weights(jobs)
-        ok(got == wanted[ranks], f"{what}: the same bits", got, *(job.story() for job in jobs))
+        ok(got == wanted[ranks] and (stage is None or in_stage(stage, jobs)),
+           f"{what}: the same bits", got, *(job.story() for job in jobs))
 
     same("variables set by hand", by_hand(2))
     same("by TCP", by_tcp(2))
@@ -102,25 +109,25 @@ def main():
         same("by TCP, IPv6 in brackets", by_tcp(2, address="[::1]"))
     else:
         skip("by TCP, IPv6", "this machine has no IPv6")
-    same("as torchrun starts them", as_torchrun(2))
+    starts = [("by hand", by_hand), ("by TCP", by_tcp), ("as torchrun starts them", as_torchrun)]
     if shutil.which("torchrun"):
-        same("torchrun", torchrun(2))
+        starts.append(("torchrun", torchrun))
     else:
         skip("torchrun: the same bits", "torchrun is not installed")
-    others = [("by hand", by_hand), ("by TCP", by_tcp), ("as torchrun", as_torchrun)]
     if not shutil.which("mpirun.openmpi"):
         skip("mpirun: the same bits", "Open MPI is not installed")
     elif not has_pmix():
         skip("mpirun: the same bits", "built without PMIx")
     else:
-        same("mpirun", mpirun(2))
-        others.append(("mpirun", mpirun))
+        starts.append(("mpirun", mpirun))
     built = [name for name in ("shm", "ucx", "ofi")
              if os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))]
-    for i, (what, start) in enumerate(others):
-        for ranks in (3, 4):
-            comm = built[(i + ranks) % len(built)]
-            same(f"{what}, {ranks} ranks over {comm}", start(ranks, {"ZERO_COMM": comm}), ranks)
+    for i, (what, start) in enumerate(starts):
+        for stage in range(4):
+            ranks, comm = 2 + (i + stage) % 3, built[(i + 2 * stage) % len(built)]
+            env = {"ZERO_COMM": comm, "ZERO_STAGE": str(stage)}
+            same(f"{what}, {ranks} ranks over {comm} in stage {stage}", start(ranks, env), ranks,
+                 stage)
     support.done()
 
 
