@@ -259,29 +259,38 @@ int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     return err;
 }
 
+void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what)
+{
+    int err = fid ? fi_close(fid) : 0;
+
+    if (err && !ofi->kept) /* what it stands on stays, too */
+        zero__tell(&ofi->voice, ZERO_LOG_INFO, "libfabric's %s does not close %s: %s",
+                   ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
+    ofi->kept |= err != 0;
+}
+
 /* A completed send is in the hands of the provider or the kernel, which deliver it. */
 void zero__ofi_stop(struct zero__p2p *t, bool aborted)
 {
     struct ofi *ofi = (struct ofi *)(void *)t;
 
     (void)aborted;
-    if (ofi->ep)
-        fi_close(&ofi->ep->fid);
+    if (!ofi->ep)
+        return;
+    zero__ofi_regions_close(ofi);
+    zero__ofi_shut(ofi, &ofi->ep->fid, "the endpoint");
     ofi->ep = NULL;
+    zero__ofi_regions_close(ofi);
 }
 
 void zero__ofi_close(struct zero__p2p *t)
 {
     struct ofi *ofi = (struct ofi *)(void *)t;
 
-    if (ofi->cq)
-        fi_close(&ofi->cq->fid);
-    if (ofi->av)
-        fi_close(&ofi->av->fid);
-    if (ofi->domain)
-        fi_close(&ofi->domain->fid);
-    if (ofi->fabric)
-        fi_close(&ofi->fabric->fid);
+    zero__ofi_shut(ofi, ofi->cq ? &ofi->cq->fid : NULL, "the completion queue");
+    zero__ofi_shut(ofi, ofi->av ? &ofi->av->fid : NULL, "the address table");
+    zero__ofi_shut(ofi, ofi->domain ? &ofi->domain->fid : NULL, "the domain");
+    zero__ofi_shut(ofi, ofi->fabric ? &ofi->fabric->fid : NULL, "the fabric");
     if (ofi->info)
         fi_freeinfo(ofi->info);
     if (ofi->wake_fd >= 0)

@@ -28,7 +28,7 @@ static struct zero__p2p_op *op_of(void *context)
 
 static void *description(void *handle)
 {
-    return handle ? fi_mr_desc(handle) : NULL;
+    return handle ? fi_mr_desc(((struct ofi_region *)handle)->mr) : NULL;
 }
 
 /* A message has begun, or not. */

@@ -20,6 +20,13 @@
 #define OFI_NAME "ofi"
 #define OFI_API FI_VERSION(1, 11)
 
+/* Memory that was registered. */
+struct ofi_region {
+    struct ofi_region *prev, *next;
+    struct fid_mr *mr; /* NULL: closed already */
+    bool over;         /* unregistered, but the endpoint has to close first */
+};
+
 struct ofi {
     struct zero__p2p p2p; /* first */
     struct zero__voice voice;
@@ -37,6 +44,8 @@ struct ofi {
     int wake_fd;
     bool registers; /* the provider wants memory to be registered */
     uint64_t next_key;
+    struct ofi_region *regions;
+    bool kept; /* the provider did not close something, which was said */
 };
 
 /* provider.c */
@@ -60,6 +69,8 @@ int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bo
 int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
 void zero__ofi_stop(struct zero__p2p *t, bool aborted);
 void zero__ofi_close(struct zero__p2p *t);
+/* Closes it unless it is NULL; a line in the log for the first that stays. */
+void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what);
 
 /* status.c: the negative errno that comes closest to libfabric's error, of either sign. */
 int zero__ofi_errno(int64_t err);
@@ -76,8 +87,10 @@ int zero__ofi_progress(struct zero__p2p *t);
 void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns);
 void zero__ofi_wake(struct zero__p2p *t);
 
-/* memory.c */
+/* memory.c: a handle is a struct ofi_region, NULL where nothing is registered. */
 int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
 void zero__ofi_unreg(struct zero__p2p *t, void *handle);
+/* Before and after the endpoint closes: closes what is bound to it, as far as the provider does. */
+void zero__ofi_regions_close(struct ofi *ofi);
 
 #endif
