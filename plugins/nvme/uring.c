@@ -13,6 +13,20 @@
 #include "../common/locked.h"
 #include "nvme.h"
 
+/*
+ * liburing maps and unmaps by calls of its own, of which the thread sanitizer knows nothing: that
+ * one ring's memory was given back before another thread's ring got it has to be said.
+ */
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+static char rings;
+#define RING_NEW() __tsan_acquire(&rings)
+#define RING_GOES() __tsan_release(&rings)
+#else
+#define RING_NEW() (void)0
+#define RING_GOES() (void)0
+#endif
+
 #define BUFFERS 64 /* of at most NVME_REG_BYTES */
 #define TRY_NS (5 * ZERO__SECOND)
 #define TRY_MS 10 /* before what the system had no room for is tried again */
@@ -82,6 +96,12 @@ static int try_nothing(struct io_uring *ring, int64_t patience_ns)
     return 0;
 }
 
+static void ring_close(struct io_uring *ring)
+{
+    RING_GOES();
+    io_uring_queue_exit(ring);
+}
+
 /* A ring that works. */
 static int ring_open(struct io_uring *ring, uint32_t depth, int64_t patience_ns)
 {
@@ -92,11 +112,12 @@ static int ring_open(struct io_uring *ring, uint32_t depth, int64_t patience_ns)
         err = io_uring_queue_init(depth, ring, 0);
     if (err)
         return err;
+    RING_NEW();
     err = try_ops(ring);
     if (!err)
         err = try_nothing(ring, patience_ns);
     if (err)
-        io_uring_queue_exit(ring);
+        ring_close(ring);
     return err;
 }
 
@@ -106,7 +127,7 @@ int zero__nvme_uring_try(void)
     int err = ring_open(&ring, 1, TRY_NS);
 
     if (!err)
-        io_uring_queue_exit(&ring);
+        ring_close(&ring);
     return err;
 }
 
@@ -136,7 +157,7 @@ static void uring_close(struct zero_store *store)
 {
     /* At once, where the kernel ends a ring in the background: what is locked counts until then. */
     io_uring_unregister_buffers(&of(store)->ring);
-    io_uring_queue_exit(&of(store)->ring);
+    ring_close(&of(store)->ring);
     free(store->engine_data);
 }
 
