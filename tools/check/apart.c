@@ -74,7 +74,7 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Has the sentence the value, as a word of its own? */
+/* Has the sentence the value, as a word of its own? Numbers may be hexadecimal, 0x1. */
 static bool has_value(const char *sentence, const char *value)
 {
     size_t n = strlen(value);
@@ -83,7 +83,8 @@ static bool has_value(const char *sentence, const char *value)
     snprintf(text, sizeof text, "%s", sentence);
     blank_ranks(text);
     for (const char *at = text; (at = strstr(at, value)); at += n) {
-        bool begins = at == text || !(in_word(at[-1]) || at[-1] == '.');
+        const char *from = at >= text + 2 && strncmp(at - 2, "0x", 2) == 0 ? at - 2 : at;
+        bool begins = from == text || !(in_word(from[-1]) || from[-1] == '.');
         bool ends = !(in_word(at[n]) || (at[n] == '.' && isdigit((unsigned char)at[n + 1])));
         if (begins && ends)
             return true;
