@@ -138,10 +138,14 @@ def flags():
     return next((line[9:] for line in text.splitlines() if line.startswith("CFLAGS = ")), "unknown")
 
 
+IN_ROWS = ("sizes", "limit_sizes", "limit_ranks")  # of a scale: the rows say which
+
+
 def comparable(old, new):
     """May parts of an older file stand beside new ones? Not if the machine or a peer is another."""
     same = ("processor", "cores_used", "L2", "L3")
-    return (old["scale"] == new["scale"] and old["rounds"] >= new["rounds"]
+    scales = [{k: v for k, v in found["scale"].items() if k not in IN_ROWS} for found in (old, new)]
+    return (scales[0] == scales[1] and old["rounds"] >= new["rounds"]
             and all(old["machine"][k] == new["machine"][k] for k in same)
             and all(old["versions"].get(peer) == new["versions"][peer] for peer in programs.PEERS))
 
