@@ -9,8 +9,10 @@
 
 #define ZERO__INTERFACE_NAME 16 /* bytes, as the kernel has it */
 
-/* The address of the interface of that name; of this family if it has one, AF_UNSPEC: IPv4 before
- * IPv6. */
+/*
+ * The address of the interface of that name; of this family if it has one, AF_UNSPEC: IPv4 before
+ * IPv6.
+ */
 int zero__interface_address(const char *name, int family, uint16_t port, struct zero__address *out);
 
 /*
