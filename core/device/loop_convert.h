@@ -131,7 +131,7 @@ LOOP void sumsq_loop(const struct zero_sumsq_args *a, uint64_t i, uint64_t end, 
             memcpy(rest, (const char *)a->x + i * width_of(dtype), (stop - i) * width_of(dtype));
             lanes_add(&sum, rest, 0, dtype);
         }
-        a->partial[block] = lanes_total(&sum);
+        a->partial[block] = lanes_total(&sum, dtype);
     }
 }
 
