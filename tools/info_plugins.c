@@ -49,11 +49,12 @@ static void note(const char *text)
 
 static void show_comm(const struct zero_comm_caps *c)
 {
-    static const char *const flags[] = {"stream", "ordered", "map", "accumulate", "fingerprint",
-                                        "network"};
-    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                        "barrier"};
+    static const char *const flags[] = {"stream",     "ordered",     "map",
+                                        "accumulate", "fingerprint", "network"};
+    const char *kinds[ZERO_BARRIER + 1];
 
+    for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++)
+        kinds[kind] = zero_coll_name(kind);
     note(c->note);
     bits("collective", c->kinds, kinds, 5);
     dtypes(c->dtypes);

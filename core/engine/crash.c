@@ -122,8 +122,6 @@ static void put_op(FILE *f, struct zero_runtime *rt, const struct flight_op *x, 
 static void put_coll(FILE *f, struct zero_runtime *rt, const struct flight_coll *c,
                      const char *state)
 {
-    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                        "barrier"};
     const struct zero__model *m = &rt->model;
     int known = c->epoch && c->epoch <= m->n_segments;
 
@@ -132,8 +130,7 @@ static void put_coll(FILE *f, struct zero_runtime *rt, const struct flight_coll 
             "\"sequence\": %" PRIu64 ", \"kind\": \"%s\", \"count\": %" PRIu64
             ", \"from\": \"%s\", \"to\": \"%s\", \"root\": %d, \"reduction\": %u, "
             "\"scale_bits\": %u, \"flags\": %u, \"epoch\": %u",
-            state, zero__queue_name(c->queue), c->sequence,
-            c->kind < sizeof kinds / sizeof *kinds ? kinds[c->kind] : "?", c->count,
+            state, zero__queue_name(c->queue), c->sequence, zero_coll_name(c->kind), c->count,
             zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype), c->root, c->redop,
             zero_bits_of_float(c->scale), c->flags, c->epoch);
     put_text(f, "unit", known ? m->units[m->segments[c->epoch - 1].unit].name : "");

@@ -82,9 +82,7 @@ void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct ze
 /* "all_gather of 640 bf16 of unit layer2", or that there was none. */
 static const char *describe(const struct zero_runtime *rt, const struct posted *p, char text[160])
 {
-    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                        "barrier"};
-    const char *kind = p && p->kind < sizeof kinds / sizeof *kinds ? kinds[p->kind] : "?";
+    const char *kind = p ? zero_coll_name(p->kind) : "";
 
     if (!p)
         snprintf(text, 160, "nothing");

@@ -31,17 +31,12 @@ struct finding {
 /* What a step needs and the plugin does not have; NULL: nothing. `mem`: of the device. */
 static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32_t mem)
 {
-    static const struct {
-        uint32_t kind;
-        const char *name;
-    } kinds[] = {{ZERO_ALL_GATHER, "all_gather"},
-                 {ZERO_REDUCE_SCATTER, "reduce_scatter"},
-                 {ZERO_BROADCAST, "broadcast"},
-                 {ZERO_BARRIER, "barrier"}};
+    static const uint32_t kinds[] = {ZERO_ALL_GATHER, ZERO_REDUCE_SCATTER, ZERO_BROADCAST,
+                                     ZERO_BARRIER};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!(caps->kinds & 1u << kinds[i].kind))
-            return kinds[i].name;
+        if (!(caps->kinds & 1u << kinds[i]))
+            return zero_coll_name(kinds[i]);
     if (!relaxed && !(caps->flags & ZERO_COMM_ORDERED))
         return "sums in the order of the ranks (ORDERED; ZERO_NUMERICS=relaxed does without)";
     if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))

@@ -73,16 +73,12 @@ int template_error(struct zero_comm *comm)
 
 static void describe(const struct print *f, char *text, size_t room)
 {
-    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                        "barrier"};
-
     snprintf(text, room,
              "%s of %" PRIu64 " %s to %s, reduction %u, scale %.9g, root %d, group %u epoch %u "
              "sequence %" PRIu64 " flags 0x%x",
-             f->kind <= ZERO_BARRIER ? kinds[f->kind] : "?", f->count,
-             zero_dtype_name(f->src_dtype), zero_dtype_name(f->dst_dtype), f->redop,
-             (double)zero_float_of_bits(f->scale_bits), f->root, f->group, f->epoch, f->sequence,
-             f->flags);
+             zero_coll_name(f->kind), f->count, zero_dtype_name(f->src_dtype),
+             zero_dtype_name(f->dst_dtype), f->redop, (double)zero_float_of_bits(f->scale_bits),
+             f->root, f->group, f->epoch, f->sequence, f->flags);
 }
 
 /* Names both sides, the lower rank first: the same sentence whoever finds the difference. */

@@ -41,6 +41,25 @@ enum zero_coll_kind {
     ZERO_BARRIER = 4,        /**< no data */
 };
 
+/** Name of a kind of collective as reports and messages write it, "?" for an unknown one. */
+static inline const char *zero_coll_name(uint32_t kind)
+{
+    switch (kind) {
+    case ZERO_ALL_GATHER:
+        return "all_gather";
+    case ZERO_REDUCE_SCATTER:
+        return "reduce_scatter";
+    case ZERO_ALL_REDUCE:
+        return "all_reduce";
+    case ZERO_BROADCAST:
+        return "broadcast";
+    case ZERO_BARRIER:
+        return "barrier";
+    default:
+        return "?";
+    }
+}
+
 /** Reductions; capability masks use bit (1 << op). */
 enum zero_redop {
     ZERO_SUM = 0, /**< fp32 sums of bf16 and fp16, ranks added in the order 0 … N-1 */

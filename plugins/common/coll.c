@@ -6,24 +6,6 @@
 
 #define PART_BLOCK 64u
 
-const char *zero__coll_name(uint32_t kind)
-{
-    switch (kind) {
-    case ZERO_ALL_GATHER:
-        return "all_gather";
-    case ZERO_REDUCE_SCATTER:
-        return "reduce_scatter";
-    case ZERO_ALL_REDUCE:
-        return "all_reduce";
-    case ZERO_BROADCAST:
-        return "broadcast";
-    case ZERO_BARRIER:
-        return "barrier";
-    default:
-        return "?";
-    }
-}
-
 static int is_float(uint32_t dtype)
 {
     return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
@@ -107,7 +89,7 @@ static int check_slice(const struct zero__voice *v, const struct zero_slice *s, 
 int zero__coll_check(const struct zero__voice *v, const struct zero_coll *c, int32_t rank,
                      int32_t ranks)
 {
-    const char *name = zero__coll_name(c->kind);
+    const char *name = zero_coll_name(c->kind);
     uint64_t src, dst;
     int err;
 
@@ -140,7 +122,7 @@ int zero__coll_check(const struct zero__voice *v, const struct zero_coll *c, int
 int zero__coll_check_overlap(const struct zero__voice *v, const struct zero_coll *c, int32_t rank,
                              const void *src, const void *dst)
 {
-    const char *name = zero__coll_name(c->kind);
+    const char *name = zero_coll_name(c->kind);
     uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
 
     if (c->src.len == 0 || c->dst.len == 0)

@@ -17,9 +17,6 @@
     (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32 | 1u << ZERO_I64 | \
      1u << ZERO_U8 | 1u << ZERO_F64)
 
-/* "all_gather" and so on, "?" for an unknown kind. */
-const char *zero__coll_name(uint32_t kind);
-
 static inline int zero__coll_reduces(uint32_t kind)
 {
     return kind == ZERO_REDUCE_SCATTER || kind == ZERO_ALL_REDUCE;

@@ -28,8 +28,8 @@ void zero__fingerprint_make(const struct zero_coll *c, uint64_t index, struct ze
 static const char *describe(const struct zero__fingerprint *f, char *text, size_t room)
 {
     if (f->kind == ZERO_BARRIER)
-        return zero__coll_name(f->kind);
-    snprintf(text, room, "%s of %" PRIu64 " %s to %s", zero__coll_name(f->kind), f->count,
+        return zero_coll_name(f->kind);
+    snprintf(text, room, "%s of %" PRIu64 " %s to %s", zero_coll_name(f->kind), f->count,
              zero_dtype_name(f->src_dtype), zero_dtype_name(f->dst_dtype));
     return text;
 }
@@ -68,8 +68,8 @@ bool zero__fingerprint_differs(int32_t x, const struct zero__fingerprint *a, int
         return zero__fingerprint_differs(y, b, x, a, why, room);
     if (a->kind != b->kind) {
         what = "the kind";
-        p = zero__coll_name(a->kind);
-        q = zero__coll_name(b->kind);
+        p = zero_coll_name(a->kind);
+        q = zero_coll_name(b->kind);
     } else if (a->src_dtype != b->src_dtype) {
         what = "the source type";
         p = zero_dtype_name(a->src_dtype);

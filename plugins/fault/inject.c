@@ -52,8 +52,8 @@ void zero__fault_note(struct zero_comm_ctx *ctx, struct fault *f, uint64_t numbe
     if (coll)
         host->log(host->ctx, FAULT_NAME, ZERO_LOG_WARN,
                   "%s, at %s number %" PRIu64 ": %s of %" PRIu64 " %s to %s", f->text,
-                  zero__fault_place_name(f->place), number, zero__coll_name(coll->kind),
-                  coll->count, zero_dtype_name(coll->src_dtype), zero_dtype_name(coll->dst_dtype));
+                  zero__fault_place_name(f->place), number, zero_coll_name(coll->kind), coll->count,
+                  zero_dtype_name(coll->src_dtype), zero_dtype_name(coll->dst_dtype));
     else
         host->log(host->ctx, FAULT_NAME, ZERO_LOG_WARN, "%s, at %s number %" PRIu64, f->text,
                   zero__fault_place_name(f->place), number);

@@ -99,7 +99,7 @@ static bool read_range(const char *text, uint64_t *first, uint64_t *last)
 static bool read_kind(const char *text, uint32_t *kinds)
 {
     for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++)
-        if (strcmp(text, zero__coll_name(kind)) == 0) {
+        if (strcmp(text, zero_coll_name(kind)) == 0) {
             *kinds = 1u << kind;
             return true;
         }

@@ -245,7 +245,7 @@ static struct zero_cqe finish(struct zero_comm_ctx *ctx, const struct zero_cqe *
         snprintf(comm->why, sizeof comm->why,
                  "%s number %" PRIu64
                  " of a communicator fails on rank %d, as ZERO_FAULT wants: %m",
-                 zero__coll_name(r->coll.kind), r->place, ctx->rank);
+                 zero_coll_name(r->coll.kind), r->place, ctx->rank);
     }
     return zero__wrap_complete(r, comm->err ? zero__wrap_error(comm) : cqe->res);
 }

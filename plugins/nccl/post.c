@@ -17,10 +17,10 @@ static int slice_check(struct zero_comm *comm, const struct zero_coll *c,
     if (s->len == 0)
         return 0;
     if (!s->mr->exchanged)
-        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero__coll_name(c->kind));
+        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero_coll_name(c->kind));
     if (s->off > s->mr->bytes || s->len > s->mr->bytes - s->off)
         return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero__coll_name(c->kind), (unsigned long long)s->off,
+                         zero_coll_name(c->kind), (unsigned long long)s->off,
                          (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
     return 0;
 }
@@ -33,7 +33,7 @@ static int coll_check(struct zero_comm *comm, const struct zero_coll *c)
     if (!err && zero__coll_reduces(c->kind) && c->redop != ZERO_SUM)
         err =
             zero__say(v, -ENOTSUP, "%s: NCCL passes over NaNs in a maximum: only sums are offered",
-                      zero__coll_name(c->kind));
+                      zero_coll_name(c->kind));
     if (!err)
         err = slice_check(comm, c, &c->src);
     if (!err)
@@ -104,7 +104,7 @@ static int launch_run(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
     struct nccl_work *w = &comm->work;
-    const char *doing = zero__coll_name(w->colls[w->at].kind);
+    const char *doing = zero_coll_name(w->colls[w->at].kind);
     int r = ctx->nccl.GroupStart(), end;
 
     if (r != NCCL_OK)

@@ -138,7 +138,7 @@ static int add(struct zero_comm *comm, const struct zero_coll *c, uint64_t first
         r = ctx->nccl.AllReduce(src, dst, n, NCCL_F32, op, comm->nccl, comm->work.stream);
     else if (r == NCCL_OK)
         r = ctx->nccl.ReduceScatter(src, dst, n, NCCL_F32, op, comm->nccl, comm->work.stream);
-    return nccl_called(comm, r, zero__coll_name(c->kind));
+    return nccl_called(comm, r, zero_coll_name(c->kind));
 }
 
 static int narrow(struct zero_comm *comm, const struct zero_coll *c, uint64_t first, uint64_t n)

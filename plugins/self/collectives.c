@@ -22,9 +22,9 @@ static int check_slice(struct zero_comm_ctx *ctx, const struct zero_coll *c,
         return 0;
     if (!s->mr->exchanged)
         return zero__say(&ctx->voice, -EINVAL, "%s: the memory was not exchanged",
-                         zero__coll_name(c->kind));
+                         zero_coll_name(c->kind));
     return zero__say(&ctx->voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                     zero__coll_name(c->kind), (unsigned long long)s->off,
+                     zero_coll_name(c->kind), (unsigned long long)s->off,
                      (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
 }
 

@@ -50,7 +50,7 @@ static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_
         return zero__comm_fail(comm, -EPROTO,
                                "%s: rank %d posted memory that this rank does not know: it was not "
                                "exchanged, or freed here",
-                               zero__coll_name(c->kind), world);
+                               zero_coll_name(c->kind), world);
     return 0;
 }
 

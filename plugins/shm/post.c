@@ -15,11 +15,11 @@ static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const str
         return 0;
     if (s->mr->region == SHM_NO_REGION)
         return zero__say(&ctx->voice, -EINVAL, "%s: the memory was not exchanged",
-                         zero__coll_name(c->kind));
+                         zero_coll_name(c->kind));
     *at = zero__region_at(ctx, s->mr->region, ctx->rank, s->off, s->len);
     if (!*at)
         return zero__say(&ctx->voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero__coll_name(c->kind), (unsigned long long)s->off,
+                         zero_coll_name(c->kind), (unsigned long long)s->off,
                          (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
     return 0;
 }

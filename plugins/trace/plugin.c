@@ -67,7 +67,7 @@ static void note_post(struct zero_comm *comm, const struct zero_coll *c, uint64_
     say(comm->ctx, err ? ZERO_LOG_DEBUG : ZERO_LOG_TRACE,
         "post of %s %" PRIu64 " on communicator %u = %d: %" PRIu64
         " %s to %s, flags 0x%x, group %u epoch %u sequence %" PRIu64,
-        zero__coll_name(c->kind), place, comm->number, err, c->count,
+        zero_coll_name(c->kind), place, comm->number, err, c->count,
         moves ? zero_dtype_name(c->src_dtype) : "-", moves ? zero_dtype_name(c->dst_dtype) : "-",
         c->flags, c->group, c->epoch, c->sequence);
 }
@@ -107,7 +107,7 @@ static void note_completion(struct zero_comm_ctx *ctx, const struct zero__wrap_r
         zero__trace_count(&t->colls[c->kind], res, bytes, ns);
     say(ctx, ZERO_LOG_TRACE,
         "%s %" PRIu64 " on communicator %u = %" PRId64 " after %.3f ms, %" PRIu64 " bytes",
-        zero__coll_name(c->kind), r->place, r->comm->number, res, (double)ns / 1e6, bytes);
+        zero_coll_name(c->kind), r->place, r->comm->number, res, (double)ns / 1e6, bytes);
 }
 
 static int trace_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,

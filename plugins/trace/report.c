@@ -32,7 +32,7 @@ void zero__trace_report(struct zero_comm_ctx *ctx)
     host->log(host->ctx, TRACE_NAME, ZERO_LOG_INFO, "%-14s %10s %8s %16s %12s %10s %10s", "what",
               "count", "failed", "bytes", "total ms", "mean ms", "most ms");
     for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++)
-        line(ctx, zero__coll_name(kind), &t->colls[kind]);
+        line(ctx, zero_coll_name(kind), &t->colls[kind]);
     line(ctx, "progress", &t->progress);
     for (unsigned call = 0; call < ZERO__N_CALLS; call++)
         line(ctx, zero__wrap_call_name(call), &t->calls[call]);

@@ -32,14 +32,12 @@ static const char *word_of(enum difference what)
 static const char *value_of(enum difference what, const struct zero_coll *q, char *text,
                             size_t room)
 {
-    static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "broadcast",
-                                        "barrier"};
     const uint64_t numbers[N_DIFFERENT] = {
         [COUNT] = q->count, [REDOP] = q->redop,         [FLAGS] = q->flags,      [GROUP] = q->group,
         [EPOCH] = q->epoch, [ROOT] = (uint64_t)q->root, [SEQUENCE] = q->sequence};
 
     if (what == KIND)
-        return kinds[q->kind];
+        return zero_coll_name(q->kind);
     if (what == TYPE)
         return zero_dtype_name(q->src_dtype);
     if (what == SCALE)

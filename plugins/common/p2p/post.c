@@ -15,10 +15,10 @@ static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const str
     if (s->len == 0)
         return 0;
     if (!s->mr->exchanged)
-        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero__coll_name(c->kind));
+        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero_coll_name(c->kind));
     if (s->off > s->mr->bytes || s->len > s->mr->bytes - s->off)
         return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero__coll_name(c->kind), (unsigned long long)s->off,
+                         zero_coll_name(c->kind), (unsigned long long)s->off,
                          (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
     *at = s->mr->base + s->off;
     *handle = s->mr->handle;

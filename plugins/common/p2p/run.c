@@ -232,7 +232,7 @@ static void agree(struct zero_comm *comm, struct p2p_run *run, int32_t p)
         if (zero__p2p_has_left(&comm->peers[p]))
             zero__p2p_fail(comm, -EPIPE,
                            "rank %d has closed the communicator, on which this rank posted %s",
-                           comm->world[p], zero__coll_name(run->coll->c.kind));
+                           comm->world[p], zero_coll_name(run->coll->c.kind));
         return;
     }
     if (box->print.index != run->index) {
