@@ -174,7 +174,7 @@ static void arrays_free(struct zero_runtime *rt)
     zero__flight_free(rt);
     zero__history_free(rt);
     free(rt->sum_parts);
-    free(rt->times.ring);
+    zero__times_free(rt);
     free(rt->contributed);
     free(rt->activations);
     free(rt->scratch);

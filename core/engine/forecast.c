@@ -1,50 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a step takes: the longer one of what it computes and what it moves to and from the disk,
- * for the micro-batches and for the update apart. An update beside the last backward pass begins
- * with that, shares the disk with what the passes need, and ends with the units whose gradients are
- * reduced last. What is computed is known from the last step, what is moved from the program, and
- * how fast from before the first step (speeds.c).
+ * How long a step takes: the program is run on paper (schedule/simulate.h), with the times that its
+ * ops took in the last step, and for what it moves to and from the disk with the speeds measured
+ * before the first step (speeds.c). Before the first step its ops share what a job of this kind has
+ * computed (past.c), by what they work on.
  */
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "engine/runtime.h"
 
 /* Bytes both ways share the disk as they did when it was measured so. */
-double zero__disk_s(const struct speeds *s, double read, double written)
+static double disk_s(const struct speeds *s, const struct zero__disk_bytes *m)
 {
-    double both = fmin(read, written);
+    double read = (double)m->read, written = (double)m->written;
+    double both = read < written ? read : written;
 
     if (s->read <= 0)
         return 0;
     return 2 * both / s->both + (read - both) / s->read + (written - both) / s->write;
 }
 
-static double disk_s(const struct speeds *s, const struct moved *m)
+static void speeds_set(struct zero__costs *c, const struct speeds *s)
 {
-    return zero__disk_s(s, (double)m->read_bytes, (double)m->written_bytes);
+    c->read = s->read;
+    c->write = s->write;
+    c->both = s->both;
 }
 
-static double step_s(const struct zero_runtime *rt, const struct zero_forecast *f)
-{
-    const struct work *w = &rt->timed_work;
-    double passes = fmax(f->compute_s, f->compute_disk_s), beside, tail;
+/* ---- Before the first step ------------------------------------------------------------------- */
 
-    if (!rt->recipe.early)
-        return passes + fmax(f->update_s, f->update_disk_s);
-    passes = fmax(passes, f->compute_disk_s + f->update_disk_s);
-    beside = f->compute_s - (double)w->backward_ns / 1e9 + fmax(f->update_s, f->update_disk_s);
-    tail = f->compute_s + disk_s(&rt->speeds, &w->in_tail);
-    return fmax(passes, fmax(beside, tail));
+/* Of an op of this kind, what its part of a sum of times goes by; *of: which sum. */
+enum sum { COMPUTING, UPDATING, COPYING, NO_SUM };
+
+static uint64_t bytes_of(const struct zero__body *b, const struct zero__op *op)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        bytes += b->accesses[a].bytes;
+    return bytes;
+}
+
+static double weight_of(const struct zero__model *m, const struct zero__body *b, uint32_t body,
+                        const struct zero__op *op, enum sum *of)
+{
+    uint64_t elements = 0;
+
+    *of = NO_SUM;
+    if (op->kind == ZERO__COMPUTE && body != ZERO__EVALUATION) { /* two products for one */
+        const struct zero__unit *u = &m->units[op->unit];
+        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+            elements += m->segments[i].padded;
+        *of = COMPUTING;
+        return (double)elements * (op->pass == ZERO_BACKWARD ? 2 : 1);
+    }
+    if (op->kind == ZERO__COPY || op->kind == ZERO__SAVE || op->kind == ZERO__RESTORE) {
+        *of = COPYING;
+        return (double)bytes_of(b, op) / 2; /* of the source and the destination */
+    }
+    if (zero__queue_is_stream(op->queue) &&
+        (body == ZERO__UPDATE_BODY || op->flags & ZERO__OP_TILE)) {
+        *of = UPDATING;
+        return (double)bytes_of(b, op);
+    }
+    return 0;
+}
+
+int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
+                      const struct zero__program *p, const struct guess *g, struct zero__costs *c)
+{
+    double sums[NO_SUM] = {0};
+    const double seconds[NO_SUM] = {g->compute_s, g->update_s, 0};
+    enum sum of;
+    int err = zero__costs_make(p, NULL, c);
+
+    if (err)
+        return err;
+    for (int fills = 0; fills < 2; fills++)
+        for (uint32_t k = 0; k < ZERO__EVALUATION; k++)
+            for (uint32_t i = 0; i < p->bodies[k].n_ops; i++) {
+                const struct zero__body *b = &p->bodies[k];
+                double weight = weight_of(m, b, k, &b->ops[i], &of);
+                if (of == NO_SUM || weight <= 0)
+                    continue;
+                if (!fills)
+                    sums[of] += weight * (k == ZERO__MICRO ? r->accum - 1 : 1);
+                else if (of != COPYING)
+                    c->op_s[k][i] = seconds[of] * weight / sums[of];
+                else if (g->copy > 0)
+                    c->op_s[k][i] = weight / g->copy;
+            }
+    speeds_set(c, &g->speeds);
+    return 0;
+}
+
+/* ---- What the application hears -------------------------------------------------------------- */
+
+/* As it was in the last step, or, before the first one, may be. */
+static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
+{
+    struct zero__simulated s;
+    struct zero__costs c = rt->times.costs;
+    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->speeds};
+    int measured = rt->timed_work.compute_ns != 0;
+    int err = measured ? 0
+                       : zero__costs_guess(&rt->model, &rt->recipe, rt->programs[0], &guess, &c);
+
+    if (err)
+        return err;
+    speeds_set(&c, &rt->speeds);
+    pthread_mutex_lock(&rt->lock); /* something of the last step may end just now */
+    err = zero__simulate(rt->programs[0], &rt->recipe, &c, &s);
+    pthread_mutex_unlock(&rt->lock);
+    if (!measured)
+        zero__costs_free(&c);
+    if (!err)
+        f->step_s = s.step_s;
+    return err;
 }
 
 int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
     const struct work *w = &rt->timed_work;
     struct zero_forecast f = {.size = forecast->size};
+    struct zero__traffic t;
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
 
     if (err)
@@ -54,15 +135,15 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
     if (!w->compute_ns && rt->past.compute_s <= 0)
         return zero__fail(-EAGAIN, "zero_forecast() works after the first step in the declared "
                                    "order, or after a job of the same model");
-    if (w->compute_ns) {
-        f.compute_s = (double)w->compute_ns / 1e9;
-        f.update_s = (double)w->update_ns / 1e9;
-        f.compute_disk_s = disk_s(&rt->speeds, &w->in_micro);
-        f.update_disk_s = disk_s(&rt->speeds, &w->in_update);
-        f.step_s = step_s(rt, &f);
-    } else {
-        zero__past_forecast(rt, &rt->speeds, &rt->past.traffic, &f);
-    }
+    f.compute_s = w->compute_ns ? (double)w->compute_ns / 1e9 : rt->past.compute_s;
+    f.update_s = w->compute_ns ? (double)w->update_ns / 1e9 : rt->past.update_s;
+    err = zero__program_traffic(&rt->model, &rt->recipe, &rt->states, &t);
+    if (!err)
+        err = foretell(rt, &f);
+    if (err)
+        return err;
+    f.compute_disk_s = disk_s(&rt->speeds, &t.passes);
+    f.update_disk_s = disk_s(&rt->speeds, &t.update);
     f.disk_read_rate = rt->speeds.read;
     f.disk_write_rate = rt->speeds.write;
     memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,19 +104,4 @@ void zero__past_note(const struct zero_runtime *rt)
     if (err)
         zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "what a step took cannot be kept: %s",
                   strerror(-err));
-}
-
-void zero__past_forecast(const struct zero_runtime *rt, const struct speeds *speeds,
-                         const struct zero__traffic *t, struct zero_forecast *f)
-{
-    const struct past *p = &rt->past;
-
-    f->compute_s = p->compute_s;
-    f->update_s = p->update_s;
-    f->compute_disk_s =
-        zero__disk_s(speeds, (double)t->passes.read, (double)t->passes.written);
-    f->update_disk_s = zero__disk_s(speeds, (double)t->update.read, (double)t->update.written);
-    f->step_s = rt->recipe.early
-                    ? fmax(p->compute_s + p->update_s, f->compute_disk_s + f->update_disk_s)
-                    : fmax(p->compute_s, f->compute_disk_s) + fmax(p->update_s, f->update_disk_s);
 }

@@ -28,6 +28,7 @@
 #include "memory/pages.h"
 #include "plugin/loader.h"
 #include "schedule/program.h"
+#include "schedule/simulate.h"
 
 #define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
 /* Others wait a little longer than the progress thread, which knows the culprit. */
@@ -127,8 +128,14 @@ struct speeds {
 /* What a step of such a job took, in the last one of it; compute_s 0: nobody knows. */
 struct past {
     double compute_s, update_s;
-    struct speeds speeds;         /* then */
-    struct zero__traffic traffic; /* of this job */
+    struct speeds speeds; /* then */
+};
+
+/* What is known of a program's costs before it has run. */
+struct guess {
+    double compute_s, update_s; /* of a step: in uses of units, in kernels of the update */
+    double copy;                /* bytes a second between device and host; 0: not known */
+    struct speeds speeds;
 };
 
 /* What a step has done. */
@@ -136,9 +143,7 @@ struct work {
     struct moved {
         uint64_t read_bytes, written_bytes; /* on the disk */
     } in_micro, in_update;                 /* for the uses of units, for the update */
-    struct moved in_tail;                  /* of in_update: beside no pass, but behind the last */
     uint64_t compute_ns, update_ns;         /* in uses of units, in kernels of the update */
-    uint64_t backward_ns;                   /* of compute_ns: in the last backward pass */
     int64_t compute_end_ns, update_end_ns; /* of the last one so far */
     int unknown; /* uses were out of order, which nobody times */
 };
@@ -262,6 +267,9 @@ struct zero_runtime {
     struct op_times {
         struct zero_op_time *ring;
         uint64_t capacity, first, end; /* capacity: a power of two */
+        struct zero__costs costs;      /* what each op took when it ran last */
+        int64_t end_ns[ZERO__N_QUEUES]; /* of each queue's last op */
+        int64_t left_ns;               /* when the application was given back its thread */
     } times;
     struct {
         uint64_t most[ZERO_N_CLASSES], all;
@@ -395,18 +403,17 @@ int zero__disk_grow(struct zero_runtime *rt);
 
 /* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
 int zero__speeds_find(struct zero_runtime *rt);
-/* Seconds that so many bytes take; those both ways share the disk. */
-double zero__disk_s(const struct speeds *s, double read, double written);
+/* What the program's ops will take, by what they work on; free them. */
+int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
+                      const struct zero__program *p, const struct guess *g,
+                      struct zero__costs *c);
 
 /* ---- past.c */
 
-/* Collective, with the layout known: sets `past`, but for its traffic. */
+/* Collective, with the layout known: sets `past`. */
 int zero__past_find(struct zero_runtime *rt);
 /* At a good end: what the last step took. */
 void zero__past_note(const struct zero_runtime *rt);
-/* The figures of a step that computes as the last job did and moves what is given. */
-void zero__past_forecast(const struct zero_runtime *rt, const struct speeds *speeds,
-                         const struct zero__traffic *traffic, struct zero_forecast *f);
 
 /* ---- spread.c */
 
@@ -509,6 +516,10 @@ uint32_t zero__hyper_epoch(const struct zero_runtime *rt);
 /* ---- times.c */
 
 int zero__times_size(struct zero_runtime *rt);
+void zero__times_free(struct zero_runtime *rt);
+/* The application's thread goes; it comes again, and asks for an op of the body or the update. */
+void zero__times_leave(struct zero_runtime *rt);
+void zero__times_come(struct zero_runtime *rt, const struct zero__op *op);
 /* An op is over; lock held. */
 void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns);
 

@@ -166,11 +166,14 @@ static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t m
     return err;
 }
 
-/* How long a step of rank 0 will take, with what it moves. */
-static int step_foretell(struct zero_runtime *rt, struct zero__traffic *traffic, double *seconds)
+/* How long a step of rank 0 will take. */
+static int step_foretell(struct zero_runtime *rt, double *seconds)
 {
-    struct zero_forecast f = {.size = sizeof f};
+    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->past.speeds};
     struct zero__recipe first = rt->recipe;
+    struct zero__program *p = NULL;
+    struct zero__simulated found;
+    struct zero__costs c = {.read = 0};
     struct zero__states s;
     int err;
 
@@ -178,29 +181,32 @@ static int step_foretell(struct zero_runtime *rt, struct zero__traffic *traffic,
     err = zero__states_build(&rt->model, &first, &s);
     if (err)
         return err;
-    err = zero__program_traffic(&rt->model, &first, &s, traffic);
+    err = zero__program_compile(&rt->model, &first, &s, 0, 1, &p);
+    if (!err)
+        err = zero__costs_guess(&rt->model, &first, p, &guess, &c);
+    if (!err)
+        err = zero__simulate(p, &first, &c, &found);
+    zero__costs_free(&c);
+    zero__program_free(p);
     zero__states_free(&s);
-    if (err)
-        return err;
-    zero__past_forecast(rt, &rt->past.speeds, traffic, &f);
-    *seconds = f.step_s;
-    return 0;
+    if (!err)
+        *seconds = found.step_s;
+    return err;
 }
 
 /* With what has filled the tiers by all of its traffic: is the other order faster? */
 static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
 {
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
-    struct zero__traffic other;
     double seconds, others = 0;
-    int err = step_foretell(rt, &rt->past.traffic, &seconds);
+    int err = step_foretell(rt, &seconds);
 
     if (err)
         return err;
     memcpy(placed, rt->recipe.placed, sizeof placed);
     err = order_fill(rt, by_update, most, room);
     if (!err)
-        err = step_foretell(rt, &other, &others);
+        err = step_foretell(rt, &others);
     if (err)
         return err;
     int better = others < LEAST_GAIN * seconds;
@@ -208,9 +214,7 @@ static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zer
               "computing as before a step takes %.3g s with all that moves least on the disk, %.3g "
               "s with what the update moves: the %s it is",
               seconds, others, better ? "latter" : "former");
-    if (better)
-        rt->past.traffic = other;
-    else
+    if (!better)
         memcpy(rt->recipe.placed, placed, sizeof placed);
     return 0;
 }
@@ -256,22 +260,20 @@ static const struct {
 static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills,
                       const struct zero__room *room)
 {
-    double seconds;
     int err = 0;
 
     if (fills)
         err = order_fill(rt, by_traffic, most, room);
     else
         start(rt, most);
-    if (err || rt->past.compute_s <= 0)
+    if (err || rt->past.compute_s <= 0 || !fills)
         return err;
-    return fills ? order_choose(rt, most, room) : step_foretell(rt, &rt->past.traffic, &seconds);
+    return order_choose(rt, most, room);
 }
 
 int zero__spread(struct zero_runtime *rt)
 {
     uint16_t first[ZERO__N_PLACED][ZERO__N_TIERS];
-    struct zero__traffic traffic;
     struct zero__room room;
     int err = zero__room_find(rt, &room); /* also where nothing is spread: others may have to */
     int has = 0;
@@ -284,15 +286,11 @@ int zero__spread(struct zero_runtime *rt)
         err = spread_try(rt, tries[i].most, tries[i].fills, &room);
         if (!err && (i == 0 || memcmp(first, rt->recipe.placed, sizeof first) != 0))
             err = has_room(rt, &room, &has);
-        if (i == 0) {
+        if (i == 0)
             memcpy(first, rt->recipe.placed, sizeof first);
-            traffic = rt->past.traffic;
-        }
     }
-    if (room.spread && !has && !err) { /* what it lacks is said when it is reserved */
+    if (room.spread && !has && !err) /* what it lacks is said when it is reserved */
         memcpy(rt->recipe.placed, first, sizeof first);
-        rt->past.traffic = traffic;
-    }
     return err;
 }
 

@@ -157,7 +157,9 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
         rt->micro++;
     rt->phase = kind == ZERO_EVAL ? PHASE_EVAL : PHASE_MICRO;
     rt->dev_step.n_recorded = 0;
-    return advance(rt);
+    err = advance(rt);
+    zero__times_leave(rt);
+    return err;
 }
 
 static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -181,6 +183,7 @@ static int acquire_planned(struct zero_runtime *rt)
     struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
     uint64_t waits[ZERO__N_QUEUES];
 
+    zero__times_come(rt, op);
     pthread_mutex_lock(&rt->lock);
     int err = zero__lane_issue(rt, rt->pc);
     rt->use_ordinal = l->issued;
@@ -275,6 +278,7 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
         err = advance(rt);
     if (op->flags & ZERO__OP_LAST)
         rt->contributed[unit] = rt->body_kind == ZERO__LAST ? ALL : SOME;
+    zero__times_leave(rt);
     return err;
 }
 
@@ -374,6 +378,7 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
     if (rt->micro != rt->recipe.accum)
         return zero__fail(-EINVAL, "zero_update() after %u of %u micro-batches (ZERO_ACCUM)",
                           rt->micro, rt->recipe.accum);
+    zero__times_come(rt, NULL);
     uint64_t exposed = rt->exposed_ns;
     err = zero__body_close(rt);
     began += (int64_t)(rt->exposed_ns - exposed); /* the last reductions: counted once */

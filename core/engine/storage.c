@@ -76,15 +76,11 @@ void zero__storage_count(struct zero_runtime *rt)
         int reads = op->kind == ZERO__FETCH;
         if (op->flags & ZERO__OP_SUMS && !rt->contributed[op->unit])
             continue;
-        if (op->kind == ZERO__COMPUTE)
-            w->in_tail = (struct moved){0};
         for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2;
              k++) {
             uint64_t bytes = zero__whole_pages(x[2 * k + !reads].bytes);
             moved_add(op->flags & ZERO__OP_TILE || at_end ? &w->in_update : &w->in_micro, reads,
                       bytes);
-            if (!at_end && op->flags & ZERO__OP_TILE)
-                moved_add(&w->in_tail, reads, bytes);
         }
     }
 }

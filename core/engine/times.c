@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When ops ran: a ring that whoever sees an op end writes to, with the lock held, and that
- * zero_op_times() empties. Ops in flight come with a later call; nobody waits for them.
+ * zero_op_times() empties. Ops in flight come with a later call; nobody waits for them. What each
+ * op of the program took when it ran last is kept beside it, for the forecast.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 
@@ -14,6 +16,13 @@
 int zero__times_size(struct zero_runtime *rt)
 {
     const struct zero__body *b = rt->programs[0]->bodies;
+    struct zero__costs costs;
+    int err = zero__costs_make(rt->programs[0], rt->programs[1], &costs);
+    if (err)
+        return err;
+    zero__costs_free(&rt->times.costs);
+    rt->times.costs = costs;
+    rt->timed_work = (struct work){.unknown = 0}; /* of another program */
     const uint64_t want = 2 * ((uint64_t)b[ZERO__MICRO].n_ops * (rt->recipe.accum - 1) +
                                b[ZERO__LAST].n_ops + b[ZERO__UPDATE_BODY].n_ops) +
                           64 * (uint64_t)b[ZERO__EVALUATION].n_ops;
@@ -27,10 +36,45 @@ int zero__times_size(struct zero_runtime *rt)
     if (!ring)
         return zero__fail(-ENOMEM, "no memory for the times of %u ops", (unsigned)n);
     free(rt->times.ring);
-    memset(&rt->times, 0, sizeof rt->times);
     rt->times.ring = ring;
     rt->times.capacity = n;
+    rt->times.first = rt->times.end = 0;
     return 0;
+}
+
+void zero__times_free(struct zero_runtime *rt)
+{
+    zero__costs_free(&rt->times.costs);
+    free(rt->times.ring);
+    rt->times.ring = NULL;
+}
+
+void zero__times_leave(struct zero_runtime *rt)
+{
+    rt->times.left_ns = zero__now_ns();
+}
+
+void zero__times_come(struct zero_runtime *rt, const struct zero__op *op)
+{
+    const double gap_s = (double)(zero__now_ns() - rt->times.left_ns) / 1e9;
+
+    if (!op)
+        rt->times.costs.end_s = gap_s;
+    else
+        rt->times.costs.gap_s[rt->body_kind][op - rt->body->ops] = gap_s;
+}
+
+/* Of ops of one queue, that are served one behind the other. */
+static void cost_note(struct zero_runtime *rt, const struct slot *s, const struct zero__op *op,
+                      int64_t end_ns)
+{
+    struct op_times *t = &rt->times;
+    const int64_t last_ns = t->end_ns[op->queue];
+
+    t->costs.op_s[s->body_kind][s->op] =
+        (double)(end_ns - (s->start_ns > last_ns ? s->start_ns : last_ns)) / 1e9;
+    t->costs.streamed |= op->kind == ZERO__COMPUTE && s->on_stream;
+    t->end_ns[op->queue] = end_ns;
 }
 
 /* Of ops that are started one behind the other, what counts is when one of them ran. */
@@ -48,9 +92,7 @@ static void work_note(struct zero_runtime *rt, const struct slot *s, const struc
     struct work *w = &rt->work;
 
     if (op->kind == ZERO__COMPUTE && s->body_kind != ZERO__EVALUATION) {
-        uint64_t ns = busy_ns(s, end_ns, &w->compute_end_ns);
-        w->compute_ns += ns;
-        w->backward_ns += s->body_kind == ZERO__LAST && op->pass == ZERO_BACKWARD ? ns : 0;
+        w->compute_ns += busy_ns(s, end_ns, &w->compute_end_ns);
     } else if (s->body_kind == ZERO__UPDATE_BODY
                    ? op->queue == ZERO__Q_CPU || op->queue == ZERO__Q_HOST
                    : op->flags & ZERO__OP_TILE &&
@@ -68,6 +110,7 @@ void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end
     const struct zero__op *op = &s->body->ops[s->op];
     uint64_t bytes = 0;
     work_note(rt, s, op, end_ns);
+    cost_note(rt, s, op, end_ns);
     for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
         if (s->body->accesses[a].write)
             bytes += s->body->accesses[a].bytes;

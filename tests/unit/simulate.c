@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step on paper: a disk that a step waits for, and one that works beside computing; a fetch that
+ * has to wait for its buffer; reads and writes that share the disk.
+ */
+#include "../tap.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "schedule/simulate.h"
+
+#define UNITS 4
+#define MIB (UINT64_C(1) << 20)
+
+struct made {
+    struct zero__model m;
+    struct zero__states s;
+    struct zero__recipe r;
+    struct zero__program *p;
+    struct zero__costs c;
+};
+
+/* Units of 8 MiB of bf16, of which `what` lies on the disk; no moments, nothing else is moved. */
+static void make(struct made *x, uint32_t what, uint64_t prefetch, uint32_t early)
+{
+    struct zero_group_desc g = {
+        .size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f, .eps = 1e-8f};
+    struct zero__layout_params l = {1, 0, MIB};
+    uint32_t id;
+
+    *x = (struct made){.r = {.stage = 3, .ranks = 1, .accum = 1, .bucket_bytes = 64 * MIB,
+                             .prefetch_bytes = prefetch, .retain_bytes = 0, .tile = 1 << 20,
+                             .tiles = 4, .early = early, .halves = 1}};
+    x->r.placed[what][ZERO__T_DISK] = ZERO__PLACE_PARTS;
+    zero__model_add_group(&x->m, &g, &id);
+    for (uint32_t u = 0; u < UNITS; u++) {
+        char name[16];
+        struct zero_param_desc d = {.size = sizeof d, .dtype = ZERO_BF16, .n_dims = 1,
+                                    .dims = {4 * MIB}, .name = name};
+        snprintf(name, sizeof name, "u%u", u);
+        if (zero__model_add_unit(&x->m, name, &id) || zero__model_add_param(&x->m, u, &d, &id))
+            bail(zero__error_text());
+    }
+    zero__model_default_order(&x->m, ZERO_TRAIN);
+    zero__model_default_order(&x->m, ZERO_EVAL);
+    if (zero__layout_build(&x->m, &l) || zero__states_build(&x->m, &x->r, &x->s) ||
+        zero__program_compile(&x->m, &x->r, &x->s, 0, 1, &x->p) ||
+        zero__costs_make(x->p, NULL, &x->c))
+        bail(zero__error_text());
+}
+
+/*
+ * Every use computes for so long, kernels take no time, the disk moves so many bytes a second, or
+ * so many each way.
+ */
+static struct zero__simulated run(struct made *x, double use_s, double speed, int duplex)
+{
+    const struct zero__body *b = &x->p->bodies[ZERO__LAST];
+    struct zero__simulated s;
+
+    for (uint32_t i = 0; i < b->n_ops; i++)
+        x->c.op_s[ZERO__LAST][i] = b->ops[i].kind == ZERO__COMPUTE ? use_s : 0;
+    x->c.read = x->c.write = speed;
+    x->c.both = duplex ? 2 * speed : speed;
+    if (zero__simulate(x->p, &x->r, &x->c, &s))
+        bail(zero__error_text());
+    return s;
+}
+
+static void end(struct made *x)
+{
+    zero__costs_free(&x->c);
+    zero__program_free(x->p);
+    zero__states_free(&x->s);
+    zero__model_free(&x->m);
+}
+
+static int near(double x, double y)
+{
+    return fabs(x - y) <= 0.02 * y + 1e-9;
+}
+
+static void parameters(void)
+{
+    const double unit_s = 1; /* to fetch one, with 8 MiB a second */
+    struct made x;
+    struct zero__simulated s;
+
+    /* The first fetch has to wait for what the update has written of its unit, too. */
+    make(&x, ZERO__P_PARAMETERS, 0, 0);
+    s = run(&x, 1, 8.0 * MIB, 1);
+    const double fetches = x.p->bodies[ZERO__LAST].in_queue[ZERO__Q_FETCH];
+    ok(fetches >= 2 * UNITS - 1 && near(s.passes_s, 2 * UNITS + (fetches + 1) * unit_s) &&
+           near(s.waits_s, (fetches + 1) * unit_s),
+       "without prefetching %g fetches are waited for: %g s, of them %g", fetches, s.passes_s,
+       s.waits_s);
+    s = run(&x, 1, 0, 1);
+    ok(near(s.passes_s, 2 * UNITS), "a disk of unknown speed takes no time: %g s", s.passes_s);
+    end(&x);
+
+    make(&x, ZERO__P_PARAMETERS, 64 * MIB, 0);
+    s = run(&x, 1, 16.0 * MIB, 1);
+    ok(s.passes_s < 2 * UNITS + 2 * unit_s && s.passes_s >= 2 * UNITS,
+       "with room to prefetch a faster disk works beside computing: %g s", s.passes_s);
+    s = run(&x, 0.001, 8.0 * MIB, 1);
+    ok(s.step_s > (2 * UNITS - 1) * unit_s, "a slow one is what a step waits for: %g s", s.step_s);
+    end(&x);
+}
+
+static void update(void)
+{
+    struct made x;
+    struct zero__simulated s;
+
+    make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 0);
+    s = run(&x, 1, 8.0 * MIB, 0);
+    double moved = 0;
+    const struct zero__body *b = &x.p->bodies[ZERO__UPDATE_BODY];
+    for (uint32_t i = 0; i < b->n_ops; i++)
+        if (b->ops[i].kind == ZERO__FETCH)
+            for (uint32_t k = 0; k < b->ops[i].n_accesses / 2; k++)
+                moved += 2 * (double)b->accesses[b->ops[i].first_access + 2 * k].bytes;
+    ok(moved > 0 && near(s.passes_s, 2 * UNITS), "what an update moves is not in the passes: %g",
+       s.passes_s);
+    ok(s.update_s < moved / (8.0 * MIB) && s.update_s > 0.7 * moved / (8.0 * MIB),
+       "an update takes what it moves, but for the last tiles, written behind it: %g of %g s",
+       s.update_s, moved / (8.0 * MIB));
+    x.c.end_s = 3;
+    struct zero__simulated later = run(&x, 1, 8.0 * MIB, 0);
+    ok(near(later.step_s, s.step_s + 3), "what the application does before it asks counts: %g s",
+       later.step_s);
+    end(&x);
+
+    make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 1);
+    struct zero__simulated early = run(&x, 4, 8.0 * MIB, 0);
+    ok(near(early.passes_s + early.update_s, early.step_s) && early.step_s > 8 * UNITS &&
+           early.step_s < 8 * UNITS + s.update_s / 2,
+       "beside the backward pass it costs what the last units need: %g s instead of %g",
+       early.step_s, 8 * UNITS + s.update_s);
+    end(&x);
+}
+
+int main(void)
+{
+    parameters();
+    update();
+    done();
+}
