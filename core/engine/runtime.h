@@ -391,6 +391,8 @@ void zero__tiers_try(struct zero_runtime *rt);
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */
 int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* A store of the tier's plugin. */
+int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes);
 /* Before the device closes. */
 void zero__tiers_unpin(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);
@@ -403,10 +405,23 @@ int zero__disk_grow(struct zero_runtime *rt);
 
 /* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
 int zero__speeds_find(struct zero_runtime *rt);
+/* Of memory, that measuring before anything has a place takes for a while. */
+uint64_t zero__speeds_room(const struct zero_runtime *rt);
+/* Collective, before anything has a place: the same, of a store of so many bytes. */
+int zero__speeds_foresee(struct zero_runtime *rt, uint64_t bytes);
 /* What the program's ops will take, by what they work on; free them. */
 int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__program *p, const struct guess *g,
                       struct zero__costs *c);
+
+/* ---- copies.c */
+
+#define ZERO__COPIES_BYTES (UINT64_C(16) << 20) /* on the device, and in the host's memory */
+/*
+ * Collective: bytes a second that a rank copies between the host's memory and the device, while all
+ * of its host do; 0: not measured.
+ */
+int zero__copies_find(struct zero_runtime *rt, double *rate);
 
 /* ---- past.c */
 
@@ -419,8 +434,12 @@ void zero__past_note(const struct zero_runtime *rt);
 
 /* Collective. With the layout known: fractions for what is to fill its tiers, in the recipe. */
 int zero__spread(struct zero_runtime *rt);
+
+/* ---- placed.c */
+
 /* Warns of fractions that units are too large for; after the states are laid out. */
 void zero__spread_tell(struct zero_runtime *rt);
+
 /* ---- storage.c */
 
 /* Where there is a disk; else these do nothing. */

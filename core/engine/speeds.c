@@ -2,8 +2,8 @@
 /*
  * How fast the disk is for this job: it is measured once, by all ranks of a host at the same time
  * and in requests of a tile, as they will use it, before anything lies there, for a few seconds at
- * most. The figures are kept (base/kept.h) by a fingerprint of the machine, the folders and the
- * ranks that share them.
+ * most; where that decides what will lie there, in a store of its own. The figures are kept
+ * (base/kept.h) by a fingerprint of the machine, the folders and the ranks that share them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,6 +26,7 @@
 #define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
 #define MOST_CQES 16
 #define MOST_DEPTH 64
+#define FIRST_BLOCKS 16 /* of memory, before there is any other */
 #define POLL_NS (ZERO_SECOND / 4)
 
 /* How much of a store is measured. */
@@ -38,7 +39,7 @@ static uint64_t sample_bytes(uint64_t store)
 
 /* ---- What is known --------------------------------------------------------------------------- */
 
-static uint64_t fingerprint(const struct zero_runtime *rt)
+static uint64_t fingerprint(const struct zero_runtime *rt, uint64_t store)
 {
     const struct zero_store_info *info = &rt->tiers[ZERO__T_DISK].info;
     const char *folders = zero__option_find(rt->options, "nvme_path"); /* NULL: another plugin */
@@ -50,7 +51,7 @@ static uint64_t fingerprint(const struct zero_runtime *rt)
     int n = snprintf(text, sizeof text, "%s %s %s %s %s %" PRIu64 " %u %d %u %" PRIu64, u.nodename,
                      u.machine, rt->tiers[ZERO__T_DISK].name, info->note, folders ? folders : "",
                      info->best_io, info->depth, rt->local_ranks, rt->recipe.tile,
-                     sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes) >> 20);
+                     sample_bytes(store) >> 20);
     return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
@@ -59,20 +60,21 @@ static int is_speed(double x)
     return isfinite(x) && x > 1e3 && x < 1e15;
 }
 
-static int speeds_known(const struct zero_runtime *rt, struct speeds *s)
+static int speeds_known(const struct zero_runtime *rt, uint64_t store, struct speeds *s)
 {
     double x[3];
 
-    if (!zero__kept_find("speeds", fingerprint(rt), x, 3) || !is_speed(x[0]) || !is_speed(x[1]) ||
-        !is_speed(x[2]))
+    if (!zero__kept_find("speeds", fingerprint(rt, store), x, 3) || !is_speed(x[0]) ||
+        !is_speed(x[1]) || !is_speed(x[2]))
         return 0;
     *s = (struct speeds){x[0], x[1], x[2]};
     return 1;
 }
 
-static void speeds_note(const struct zero_runtime *rt, const struct speeds *s)
+static void speeds_note(const struct zero_runtime *rt, uint64_t store, const struct speeds *s)
 {
-    int err = zero__kept_note("speeds", fingerprint(rt), (double[]){s->read, s->write, s->both}, 3);
+    int err = zero__kept_note("speeds", fingerprint(rt, store),
+                              (double[]){s->read, s->write, s->both}, 3);
 
     if (err)
         zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "the speed of %s cannot be kept: %s",
@@ -168,16 +170,14 @@ static void memory_fill(const struct walk *w)
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
  * and last all is zero again, as a store is at first.
  */
-static int measure(struct zero_runtime *rt, struct speeds *s)
+static int measure(struct zero_runtime *rt, struct tier *t, uint64_t store, void *memory,
+                   uint64_t span, struct speeds *s)
 {
-    const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
-    uint64_t bytes = sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes);
-    uint64_t n = 0, half = 0, k = 0;
+    uint64_t bytes = sample_bytes(store), n = 0, half = 0, k = 0;
     struct walk w = {.job = rt->job,
-                     .t = &rt->tiers[ZERO__T_DISK],
-                     .memory = host[0].base,
+                     .t = t,
+                     .memory = memory,
                      .block = (uint64_t)rt->recipe.tile * sizeof(float)};
-    uint64_t span = host[0].bytes + host[1].bytes;
     double written = 0, read = 0, both = 0, zeroed;
 
     if (w.block > span)
@@ -226,30 +226,93 @@ static int least(struct zero_runtime *rt, struct speeds *s, int *have)
     return err;
 }
 
-int zero__speeds_find(struct zero_runtime *rt)
+/*
+ * What is known or was measured, of a store of so many bytes; `measure_it` is asked where not all
+ * ranks know (NULL: this rank has no part in the disk). `before`: nothing has a place yet.
+ */
+static int speeds_settle(struct zero_runtime *rt, uint64_t store,
+                         int (*measure_it)(struct zero_runtime *rt, uint64_t store,
+                                           struct speeds *s),
+                         int before)
 {
+    const char *name = rt->tiers[ZERO__T_DISK].name;
     struct speeds s = {0};
     int have = 0;
 
-    if (!rt->tiers[ZERO__T_DISK].name)
-        return 0;
-    int there = rt->tiers[ZERO__T_DISK].store != NULL;
-    if (there)
-        speeds_known(rt, &s);
+    if (measure_it)
+        speeds_known(rt, store, &s);
     int err = least(rt, &s, &have);
     int measures = zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE) != 0;
-    if (!err && !measures && rt->rank == 0)
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine",
-                  "ZERO_OFFLOAD_MEASURE=0: how fast %s is %s", rt->tiers[ZERO__T_DISK].name,
-                  have ? "was measured before" : "is not known: nothing is forecast");
+    int again = !have && before; /* it is asked for once more */
+    if (!err && !measures && !again && rt->rank == 0)
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD_MEASURE=0: how fast %s is %s",
+                  name, have ? "was measured before" : "is not known: nothing is forecast");
     if (!err && !have) { /* also where this rank does not measure: another one may */
         s = (struct speeds){0};
-        int own = there && measures ? measure(rt, &s) : 0;
+        int own = measure_it && measures ? measure_it(rt, store, &s) : 0;
         err = least(rt, &s, &have);
         err = own ? own : err;
-        if (!err && have && there && zero__job_local_rank(rt->job) == 0)
-            speeds_note(rt, &s);
+        if (!err && have && measure_it && zero__job_local_rank(rt->job) == 0)
+            speeds_note(rt, store, &s);
     }
     rt->speeds = have && !err ? s : (struct speeds){0};
     return err;
+}
+
+/* With the job's own store and memory. */
+static int measure_own(struct zero_runtime *rt, uint64_t store, struct speeds *s)
+{
+    const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+
+    return measure(rt, &rt->tiers[ZERO__T_DISK], store, host[0].base,
+                   host[0].bytes + host[1].bytes, s);
+}
+
+int zero__speeds_find(struct zero_runtime *rt)
+{
+    if (!rt->tiers[ZERO__T_DISK].name || rt->speeds.read > 0) /* on all ranks alike */
+        return 0;
+    return speeds_settle(rt, rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes,
+                         rt->tiers[ZERO__T_DISK].store ? measure_own : NULL, 0);
+}
+
+static uint64_t first_span(const struct zero_runtime *rt)
+{
+    return FIRST_BLOCKS * (uint64_t)rt->recipe.tile * sizeof(float);
+}
+
+uint64_t zero__speeds_room(const struct zero_runtime *rt)
+{
+    return first_span(rt) + 2 * ZERO__COPIES_BYTES;
+}
+
+/* With a store and memory that are there for so long. */
+static int measure_first(struct zero_runtime *rt, uint64_t store, struct speeds *s)
+{
+    const uint32_t mem = zero__device_is_host(rt) ? rt->device_mem : ZERO_MEM_PINNED;
+    const uint64_t span = first_span(rt);
+    struct tier t = rt->tiers[ZERO__T_DISK];
+    void *memory = NULL;
+    int err = rt->dev_ops.alloc(rt->dev, span, mem, &memory);
+
+    if (err)
+        return err;
+    err = zero__store_open(rt, &t, sample_bytes(store));
+    if (!err)
+        err = t.ops.reg(t.store, memory, span, ZERO_MEM_HOST, &t.mr);
+    if (!err)
+        err = measure(rt, &t, store, memory, span, s);
+    if (t.mr && t.ops.unreg(t.store, t.mr) && !err)
+        err = zero__fail(-EIO, "%s does not let go of memory", t.name);
+    if (t.store && t.ops.close(t.store)) /* what it still does may end in the memory */
+        return err ? err : zero__fail(-EIO, "%s does not close", t.name);
+    rt->dev_ops.release(rt->dev, memory, span, mem);
+    return err;
+}
+
+int zero__speeds_foresee(struct zero_runtime *rt, uint64_t bytes)
+{
+    if (rt->speeds.read > 0)
+        return 0;
+    return speeds_settle(rt, bytes, measure_first, 1);
 }

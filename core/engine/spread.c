@@ -9,15 +9,17 @@
  * optimizer's states (read and written once, by an update that may run where they are).
  *
  * That is so while the disk is what a step waits for. Where the passes compute for longer than they
- * move, what they move costs nothing, but nothing hides what the update moves; then the optimizer's
- * states come first, and activations, which no update reads, last. Which of the two is faster is
- * told by the forecast, as soon as a job of this kind has run (past.c).
+ * move, what they move costs nothing, but nothing hides what the update moves; and units that are
+ * larger than what may be prefetched are waited for, however much is computed. So where something
+ * is left for the disk, several orders are tried, and the program of each is run on paper
+ * (schedule/simulate.h) with the speeds of the disk and of the host's copies, which are measured
+ * before, and with what the last job of this kind has computed (past.c); the first job computes
+ * nothing on paper, so whatever moves least wins.
  *
  * How much fits is found by trying: the transients of a step depend on what lies where, so states
  * and program are laid out for each try, without waits and without a search for the last bytes.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +27,21 @@
 #include "engine/room.h"
 #include "engine/runtime.h"
 
-#define OFF_TOLD 0.05 /* a fraction that is missed by more is told of */
-
-static const uint32_t by_traffic[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_ACTIVATIONS,
-                                                    ZERO__P_GRADIENTS, ZERO__P_OPTIMIZER},
-                      by_update[ZERO__N_PLACED] = {ZERO__P_PARAMETERS, ZERO__P_OPTIMIZER,
-                                                   ZERO__P_GRADIENTS, ZERO__P_ACTIVATIONS};
+#define P ZERO__P_PARAMETERS
+#define A ZERO__P_ACTIVATIONS
+#define G ZERO__P_GRADIENTS
+#define O ZERO__P_OPTIMIZER
+static const uint32_t orders[][ZERO__N_PLACED] = {
+    {P, A, G, O}, /* by all of their traffic: the one that is left only for a faster one */
+    {P, O, G, A}, /* by the update's */
+    {P, G, A, O}, {A, P, G, O}, {P, G, O, A}, {O, P, G, A},
+};
+#undef P
+#undef A
+#undef G
+#undef O
+#define N_ORDERS (sizeof orders / sizeof *orders)
+#define ALL_TIERS ((1u << ZERO__N_TIERS) - 1)
 #define LEAST_GAIN 0.95 /* of a step, before another order is taken */
 
 /* Of ZERO_OFFLOAD=auto: tiers that only some ranks can use are nobody's. */
@@ -118,31 +129,6 @@ static int what_fill(struct zero_runtime *rt, uint32_t what, uint32_t most,
     return err;
 }
 
-/* What came to be, as ZERO_OFFLOAD would say it, without what is on the device alone. */
-static void placement_write(struct zero_runtime *rt, uint16_t placed[][ZERO__N_TIERS])
-{
-    char *text = rt->placement;
-    size_t room = sizeof rt->placement;
-    int n = 0;
-
-    *text = 0;
-    for (uint32_t w = 0; w < ZERO__N_PLACED; w++) {
-        const uint16_t *parts = placed[w];
-        uint32_t elsewhere = parts[ZERO__T_CPU] + parts[ZERO__T_DISK], is_first = 1;
-        if (elsewhere)
-            n += snprintf(text + n, room - (size_t)n, "%s%s", n ? "," : "", zero__placed_name(w));
-        for (uint32_t t = 0; elsewhere && t < ZERO__N_TIERS; t++) {
-            if (!parts[t])
-                continue;
-            n += snprintf(text + n, room - (size_t)n, "%c%s", is_first ? ':' : '+',
-                          t == ZERO__T_DEVICE ? "device" : rt->tiers[t].name);
-            is_first = 0;
-            if (parts[t] != ZERO__PLACE_PARTS)
-                n += snprintf(text + n, room - (size_t)n, ":0.%03u", parts[t]);
-        }
-    }
-}
-
 /* Everything in its slowest tier. */
 static void start(struct zero_runtime *rt, uint32_t most)
 {
@@ -167,9 +153,10 @@ static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t m
 }
 
 /* How long a step of rank 0 will take. */
-static int step_foretell(struct zero_runtime *rt, double *seconds)
+static int step_foretell(struct zero_runtime *rt, double copies, double *seconds)
 {
-    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->past.speeds};
+    const struct guess guess = {rt->past.compute_s, rt->past.update_s, copies,
+                                rt->past.compute_s > 0 ? rt->past.speeds : rt->speeds};
     struct zero__recipe first = rt->recipe;
     struct zero__program *p = NULL;
     struct zero__simulated found;
@@ -194,28 +181,73 @@ static int step_foretell(struct zero_runtime *rt, double *seconds)
     return err;
 }
 
-/* With what has filled the tiers by all of its traffic: is the other order faster? */
-static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
+/* Some of what fills its tiers lies on the disk. */
+static int uses_disk(const struct zero_runtime *rt)
+{
+    int any = 0;
+
+    for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
+        any |= rt->spread[w] && rt->recipe.placed[w][ZERO__T_DISK];
+    return any;
+}
+
+/*
+ * Collective: the disk's speed, of as much as may come to lie there, and the host's copies. The
+ * same for every try, so that a job is told by its figures, and not by what they led to.
+ */
+static int tiers_measure(struct zero_runtime *rt, const struct zero__room *room, double *copies)
 {
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
-    double seconds, others = 0;
-    int err = step_foretell(rt, &seconds);
+    struct zero__need need;
 
-    if (err)
-        return err;
+    if (room->machine / 4 < zero__speeds_room(rt)) /* it is needed for something else */
+        return 0;
     memcpy(placed, rt->recipe.placed, sizeof placed);
-    err = order_fill(rt, by_update, most, room);
+    start(rt, ALL_TIERS);
+    int err = measure(rt, room, &need);
+    memcpy(rt->recipe.placed, placed, sizeof placed);
     if (!err)
-        err = step_foretell(rt, &others);
+        err = zero__speeds_foresee(rt, need.tier[ZERO__T_DISK]);
+    return err ? err : zero__copies_find(rt, copies);
+}
+
+/* With the first order in place: is another one faster? */
+static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
+{
+    uint16_t best[ZERO__N_PLACED][ZERO__N_TIERS];
+    double copies = 0, first, least, seconds = 0;
+    uint32_t chosen = 0;
+    int err = tiers_measure(rt, room, &copies);
+
+    if (err || (rt->speeds.read <= 0 && rt->past.compute_s <= 0))
+        return err;
+    err = step_foretell(rt, copies, &first);
+    least = first;
+    memcpy(best, rt->recipe.placed, sizeof best);
+    for (uint32_t i = 1; i < N_ORDERS && !err; i++) {
+        err = order_fill(rt, orders[i], most, room);
+        if (!err && memcmp(best, rt->recipe.placed, sizeof best) != 0)
+            err = step_foretell(rt, copies, &seconds);
+        else
+            continue;
+        zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "order %u of placement: a step of %.3g s", i,
+                  seconds);
+        if (err || seconds >= LEAST_GAIN * least)
+            continue;
+        chosen = i;
+        least = seconds;
+        memcpy(best, rt->recipe.placed, sizeof best);
+    }
     if (err)
         return err;
-    int better = others < LEAST_GAIN * seconds;
+    memcpy(rt->recipe.placed, best, sizeof best);
+    const uint32_t *o = orders[chosen];
     zero__log(&rt->log, ZERO_LOG_INFO, "engine",
-              "computing as before a step takes %.3g s with all that moves least on the disk, %.3g "
-              "s with what the update moves: the %s it is",
-              seconds, others, better ? "latter" : "former");
-    if (!better)
-        memcpy(rt->recipe.placed, placed, sizeof placed);
+              "%s a step takes %.3g s with room given by all traffic, and %.3g s with %s first, "
+              "then %s, %s, %s, which %s",
+              rt->past.compute_s > 0 ? "computing as before" : "but for computing", first, least,
+              zero__placed_name(o[0]), zero__placed_name(o[1]), zero__placed_name(o[2]),
+              zero__placed_name(o[3]), chosen ? "it is" : "is the same");
     return 0;
 }
 
@@ -243,8 +275,6 @@ static int has_room(struct zero_runtime *rt, const struct zero__room *room, int 
     return err;
 }
 
-#define ALL_TIERS ((1u << ZERO__N_TIERS) - 1)
-
 /*
  * Where to begin, and whether to fill faster tiers from there, until there is room. Filling goes
  * by what is measured, and a plan may need a little more; a disk needs memory of the host for what
@@ -263,12 +293,10 @@ static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills,
     int err = 0;
 
     if (fills)
-        err = order_fill(rt, by_traffic, most, room);
+        err = order_fill(rt, orders[0], most, room);
     else
         start(rt, most);
-    if (err || rt->past.compute_s <= 0 || !fills)
-        return err;
-    return order_choose(rt, most, room);
+    return !err && fills && uses_disk(rt) ? order_choose(rt, most, room) : err;
 }
 
 int zero__spread(struct zero_runtime *rt)
@@ -292,75 +320,4 @@ int zero__spread(struct zero_runtime *rt)
     if (room.spread && !has && !err) /* what it lacks is said when it is reserved */
         memcpy(rt->recipe.placed, first, sizeof first);
     return err;
-}
-
-/* Bytes of what is placed, by tier: the homes of its classes. */
-static uint64_t bytes_find(const struct zero_runtime *rt, uint32_t what, uint64_t *bytes)
-{
-    uint64_t all = 0;
-
-    memset(bytes, 0, ZERO__N_TIERS * sizeof *bytes);
-    for (uint32_t i = 0; i < rt->states.n_buffers; i++) {
-        const struct zero__buffer *b = &rt->states.buffers[i];
-        if (b->memory_class == ZERO_CLASS_OTHER || zero__placed_of(b->memory_class) != what)
-            continue;
-        bytes[b->tier] += b->bytes;
-        all += b->bytes;
-    }
-    return all;
-}
-
-/* Fractions that were asked for and missed by far. */
-static void missed_tell(struct zero_runtime *rt, uint32_t what, const uint64_t *bytes, uint64_t all)
-{
-    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        double asked = rt->recipe.placed[what][t] / (double)ZERO__PLACE_PARTS;
-        double is = (double)bytes[t] / (double)all;
-        if (asked == 0 || (is > asked - OFF_TOLD && is < asked + OFF_TOLD))
-            continue;
-        zero__log(&rt->log, ZERO_LOG_WARN, "engine",
-                  "%.3f of the bytes of \"%s\" lie in %s where %.3f were asked for: what a "
-                  "unit has of them lies in one tier. Smaller units come closer",
-                  is, zero__placed_name(what), t ? rt->tiers[t].name : "device", asked);
-        break; /* what one has too much, another lacks */
-    }
-}
-
-/* Bytes as parts of a whole. */
-static void parts_find(const uint64_t *bytes, uint64_t all, uint16_t *parts)
-{
-    uint32_t left = ZERO__PLACE_PARTS, most = 0;
-
-    for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        parts[t] = (uint16_t)((double)bytes[t] / (double)all * ZERO__PLACE_PARTS);
-        left -= parts[t];
-        most = bytes[t] > bytes[most] ? t : most;
-    }
-    parts[most] = (uint16_t)(parts[most] + left);
-}
-
-void zero__spread_tell(struct zero_runtime *rt)
-{
-    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
-    uint32_t any = 0;
-
-    memcpy(placed, rt->recipe.placed, sizeof placed);
-    for (uint32_t w = 0; w < ZERO__N_PLACED; w++) {
-        uint64_t bytes[ZERO__N_TIERS], all = bytes_find(rt, w, bytes);
-        any |= rt->spread[w];
-        if (all && rt->spread[w])
-            parts_find(bytes, all, placed[w]);
-        else if (all && rt->rank == 0)
-            missed_tell(rt, w, bytes, all);
-    }
-    placement_write(rt, placed);
-    if (any)
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=%s is %s",
-                  zero__option_text(rt->options, ZERO__OPT_OFFLOAD),
-                  rt->placement[0] ? rt->placement : "the device alone");
-}
-
-const char *zero_placement(const struct zero_runtime *rt)
-{
-    return rt->placement;
 }

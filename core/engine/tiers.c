@@ -110,9 +110,8 @@ uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes)
     return (bytes / mib + (bytes % mib != 0)) * bytes_per_mib;
 }
 
-static int store_open(struct zero_runtime *rt, uint32_t tier, uint64_t bytes)
+int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes)
 {
-    struct tier *t = &rt->tiers[tier];
     struct zero_store_open params = {.size = sizeof params,
                                      .host = zero__loader_host(rt->loader),
                                      .bytes = bytes,
@@ -175,7 +174,7 @@ static int cpu_open(struct zero_runtime *rt)
 
     if (!rt->tiers[ZERO__T_CPU].name || !(states + transients))
         return 0;
-    int err = store_open(rt, ZERO__T_CPU, states + transients);
+    int err = zero__store_open(rt, &rt->tiers[ZERO__T_CPU], states + transients);
     if (!err)
         err = rt->tiers[ZERO__T_CPU].ops.map(rt->tiers[ZERO__T_CPU].store, &base);
     if (err)
@@ -209,7 +208,7 @@ static int disk_open(struct zero_runtime *rt)
 
     if (!t->name || !bytes)
         return 0;
-    int err = store_open(rt, ZERO__T_DISK, bytes);
+    int err = zero__store_open(rt, t, bytes);
     if (!err)
         err = t->ops.reg(t->store, host->base, host->bytes + host[1].bytes, ZERO_MEM_HOST, &t->mr);
     if (err)

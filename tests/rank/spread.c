@@ -141,7 +141,7 @@ static void text_write(const char *file, const char *text)
 /* What auto has measured is kept, and used again; what is no measurement is not. */
 static void remembered(void)
 {
-    char file[4200], text[400], line[200] = "", again[200] = "";
+    char file[4200], other[4200], text[400], line[200] = "", again[200] = "";
     struct toy_result r;
     struct found found;
     uint64_t key = 0;
@@ -160,6 +160,13 @@ static void remembered(void)
            sscanf(line, "%16" SCNx64 " %lf %lf %lf %lld", &key, &x[0], &x[1], &x[2], &when) == 5,
        "and notes it");
     diag("%s: %s", file, line);
+    if (f)
+        fclose(f);
+    snprintf(other, sizeof other, "%s/cache/libzero/copies", path);
+    f = fopen(other, "r");
+    ok(f && fgets(again, sizeof again, f) && sscanf(again, "%*x %lf", &x[0]) == 1 && x[0] > 1e6,
+       "before it has placed anything, and the host's copies with it");
+    diag("%s: %s", other, again);
     if (f)
         fclose(f);
     snprintf(text, sizeof text,
@@ -181,6 +188,31 @@ static void remembered(void)
     err = run("2", "1", "auto", "device:1500K,cpu:1200K", &r, &found);
     ok(!err && found.rate == 1e9, "what is known is not measured again");
     is_int(found.early, 0, "and the first step is foretold");
+    remove(file);
+}
+
+/*
+ * What a disk is measured with is what may lie there at most, so jobs of one model that place it
+ * otherwise, under other limits, find it known.
+ */
+static void measured_once(void)
+{
+    static const char *const limits[] = {"device:1500K,cpu:1200K", "device:2500K,cpu:2M"};
+    char file[4200], line[2][200] = {"", ""};
+    struct toy_result r;
+    struct found found;
+    int err = 0;
+
+    snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
+    remove(file);
+    for (int i = 0; i < 2 && !err; i++) {
+        err = run("2", "1", "auto", limits[i], &r, &found);
+        FILE *f = err ? NULL : fopen(file, "r");
+        err = err ? err : !f || !fgets(line[i], sizeof line[i], f) || fgets(line[i], 2, f);
+        if (f)
+            fclose(f);
+    }
+    ok(!err && *line[0] && !strcmp(line[0], line[1]), "a disk is measured for all placements");
     remove(file);
 }
 
@@ -320,20 +352,25 @@ static void unmeasured(void)
                                {"prefetch_bytes", "128K"}, {"offload_measure", "0"}};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
                     .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7};
-    char file[4200];
+    char file[4200], other[4200];
     struct toy_result r;
 
+    snprintf(file, sizeof file, "%s/cache/libzero/copies", path);
+    remove(file);
     snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
     remove(file);
     int err = toy_train(&t, &r);
-    ok(!err && access(file, F_OK) != 0, "ZERO_OFFLOAD_MEASURE=0 measures no disk");
+    snprintf(other, sizeof other, "%s/cache/libzero/copies", path);
+    ok(!err && access(file, F_OK) != 0 && access(other, F_OK) != 0,
+       "ZERO_OFFLOAD_MEASURE=0 measures no disk, and no copies");
     if (err)
         diag("%s", r.error);
 }
 
 static void cache_remove(void)
 {
-    static const char *const parts[] = {"cache/libzero/speeds", "cache/libzero", "cache"};
+    static const char *const parts[] = {"cache/libzero/speeds", "cache/libzero/copies",
+                                        "cache/libzero", "cache"};
     char file[4200];
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -349,6 +386,7 @@ int main(void)
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     remembered();
+    measured_once();
     remembers_steps();
     told_apart();
     unmeasured();
