@@ -92,6 +92,7 @@ static int comm_open(struct zero_runtime *rt)
     /* From here on ranks wait for each other in the transport: a death must end that. */
     zero__job_on_error(rt->job, job_failed, rt);
     zero__job_on_lost(rt->job, zero__flight_say, rt);
+    zero__doubt_begin(rt);
     for (int q = 0; !err && q < 2; q++)
         err = rt->comm_ops.split(rt->ctx, NULL, 0, rt->rank,
                                  &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER].comm);

@@ -287,6 +287,7 @@ static int turn(struct zero_runtime *rt, int *culprit)
     } else if (in_flight(rt)) {
         err = deadlines_check(rt, culprit);
     }
+    zero__doubt(rt, n > 0 || moved);
     return err;
 }
 

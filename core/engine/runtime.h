@@ -276,6 +276,11 @@ struct zero_runtime {
     } peak; /* transient bytes of the device, of the bodies that ran */
     uint64_t disk_read, disk_written; /* as the store counts them */
 
+    struct {
+        int64_t after_ns, again_ns; /* how long an op waits before; when it is looked at next */
+        int told;                   /* the job was told that something waits */
+    } doubt;
+
     struct flight {
         struct flight_op *ring; /* NULL: before commit */
         uint64_t end;           /* ops, ever */
@@ -567,6 +572,10 @@ void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t q
                        uint64_t ordinal, int64_t end_ns);
 /* Notes what other ranks are waited for in; the progress thread, before it sleeps, lock held. */
 void zero__flight_waits(struct zero_runtime *rt);
+
+/* doubt.c, by the progress thread; moved: an op may just have ended. */
+void zero__doubt_begin(struct zero_runtime *rt);
+void zero__doubt(struct zero_runtime *rt, int moved);
 /* Says it, "gather of layer1 (#12)", or ""; any thread, never blocks. For zero__job_on_lost(). */
 void zero__flight_say(void *rt, char *text, size_t room);
 struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);

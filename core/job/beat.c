@@ -124,4 +124,6 @@ void zero__beat(struct zero__job *job, int64_t now_ns)
     for (int32_t r = 0; r < job->n_peers; r++)
         job->peers[r].say_beat = job->peers[r].state == ZERO__PEER_HERE;
     job->beat_ns = now_ns + period;
+    if (job->state == ZERO__JOB_OPEN)
+        zero__probe(job, now_ns, period);
 }

@@ -34,6 +34,13 @@ int zero__tcp_listen(const struct zero__address *address, int64_t deadline_ns, i
  */
 int zero__tcp_connect(const struct zero__address *address, int64_t deadline_ns, int *fd);
 
+/*
+ * The same without waiting, from an address of this machine, to see whether anything answers: 0
+ * when the attempt is under way. Then 0: connected, -EINPROGRESS: no answer yet, else why not.
+ */
+int zero__tcp_begin(const struct zero__address *own, const struct zero__address *address, int *fd);
+int zero__tcp_begun(int fd);
+
 /* One waiting connection of anybody. -EAGAIN: none (no sentence). */
 int zero__tcp_accept(int listen_fd, int *fd);
 

@@ -168,6 +168,33 @@ int zero__tcp_connect(const struct zero__address *a, int64_t deadline_ns, int *f
     return e;
 }
 
+int zero__tcp_begin(const struct zero__address *own, const struct zero__address *a, int *fd)
+{
+    const struct linger at_once = {.l_onoff = 1}; /* nothing is sent: the end need not be kept */
+    int s = -1, e = stream_socket(a, &s);
+
+    if (e)
+        return e;
+    setsockopt(s, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    set(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    if (bind(s, (const struct sockaddr *)&own->s, own->bytes) ||
+        (connect(s, (const struct sockaddr *)&a->s, a->bytes) && errno != EINPROGRESS &&
+         errno != EINTR))
+        e = -errno;
+    if (e)
+        close(s);
+    else
+        *fd = s;
+    return e;
+}
+
+int zero__tcp_begun(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, 0) > 0 ? wait_connected(fd, 0) : -EINPROGRESS;
+}
+
 /* Errors of the connection that waited, not of the listening socket. */
 static bool is_passing(int e)
 {

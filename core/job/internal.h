@@ -44,6 +44,9 @@ struct zero__peer {
     int64_t silent_ns; /* since its last sign of life, see beat.c */
     uint64_t work;     /* pieces that it has said were ended, see beat.c */
     uint32_t part_seq; /* rank 0: the last round it contributed to */
+    uint32_t no_way;   /* rank 0: 1 + the rank to which it says there is no way; 0: none */
+    uint32_t claims;   /* rank 0: how often it has said that again */
+    uint32_t waits;    /* rank 0: its last signs of life that said it waits */
     uint32_t result_seq;
     uint64_t result_sent;
     struct zero__job_error heard; /* body of FAIL or ERROR */
@@ -69,6 +72,40 @@ struct zero__rendezvous {
     bool tcp;                  /* rank 0: it listens by TCP too */
     struct zero__addresses at; /* TCP: of rank 0; its own one address on rank 0 */
     char why[320];             /* it is so, for people */
+};
+
+/* Where the first rank of a host listens, see probe.c; family 0: nowhere. */
+struct zero__place {
+    uint16_t family, port;
+    uint32_t host;
+    unsigned char ip[16];
+};
+
+#define ZERO__JOB_WHOM 8 /* ranks that a rank says it waits for */
+
+/* Whether there is a way to other hosts, see probe.c. */
+struct zero__probe {
+    bool on;
+    int listen_fd;
+    int32_t *host_of;          /* by rank */
+    struct zero__place *hosts; /* by host */
+    bool *reached;             /* likewise: it has answered */
+
+    /* As the engine says. */
+    bool waits;
+    int n_whom;
+    int32_t whom[ZERO__JOB_WHOM];
+
+    /* The host that is asked now, and the rank for which; -1: none. */
+    int fd;
+    int32_t host, rank;
+    int64_t silent_ns;
+    bool cut; /* it has been silent for too long */
+
+    int32_t n_visited;
+    bool visited_last;
+    uint32_t turn;
+    int64_t next_ns; /* no doubt is looked at before */
 };
 
 enum zero__round_kind { ZERO__ROUND_GATHER = 1, ZERO__ROUND_BROADCAST = 2 };
@@ -127,6 +164,8 @@ struct zero__job {
     struct zero__wire_refused refusal; /* rank 0: why nobody may join */
     struct zero__wire_hello hello;
 
+    struct zero__probe probe;
+
     struct zero__round rounds[2];
     uint32_t seq; /* the round this rank posted last */
     bool posted;  /* and has not collected */
@@ -156,6 +195,15 @@ uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to);
 uint32_t zero__beat_ms(const struct zero__job *job);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
+
+/* probe.c: whether hosts still reach each other. Collective, when the control thread runs. */
+int zero__probe_open(struct zero__job *job);
+void zero__probe_close(struct zero__job *job);
+/* Once in every period of the signs of life. */
+void zero__probe(struct zero__job *job, int64_t now_ns, int64_t period_ns);
+/* What a sign of life says of it; rank 0: what one has said. */
+void zero__probe_say(const struct zero__job *job, struct zero__wire_header *h);
+void zero__probe_heard(struct zero__job *job, int32_t rank, const struct zero__wire_header *h);
 
 /* guests.c: those who knock at rank 0. */
 void zero__guests_accept(struct zero__job *job, enum zero__endpoint by);

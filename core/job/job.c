@@ -73,6 +73,7 @@ static void destroy(struct zero__job *job)
             close(job->listen_fds[i]);
     if (job->wake_fd >= 0)
         close(job->wake_fd);
+    zero__probe_close(job);
     free(job->rounds[0].data);
     free(job->rounds[1].data);
     free(job->guests);
@@ -114,7 +115,8 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&job->changed, &attr);
     pthread_condattr_destroy(&attr);
-    job->wake_fd = -1;
+    job->wake_fd = job->probe.listen_fd = job->probe.fd = -1;
+    job->probe.host = job->probe.rank = -1;
     for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
         job->listen_fds[i] = -1;
     *out = job;
@@ -312,7 +314,8 @@ static int meet(struct zero__job *job)
     if (job->params.rank == 0) {
         if ((e = listen_to_all(job)) || (e = start_thread(job)))
             return e;
-        return wait_for_all(job);
+        e = wait_for_all(job);
+        return e ? e : zero__probe_open(job);
     }
     e = zero__job_join(job);
     zero__secret_drop(job->secret); /* rank 0 keeps it for those who come late */
@@ -320,7 +323,8 @@ static int meet(struct zero__job *job)
     if (e)
         return e;
     job->state = ZERO__JOB_OPEN;
-    return start_thread(job);
+    e = start_thread(job);
+    return e ? e : zero__probe_open(job);
 }
 
 static int check_rank(const struct zero__job_params *params)

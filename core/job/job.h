@@ -121,6 +121,15 @@ void zero__job_worked(struct zero__job *job);
  */
 int64_t zero__job_patience(struct zero__job *job, int64_t deadline_ns);
 
+/*
+ * This rank has waited in a collective for zero__job_doubt_ns() or longer, for these ranks as far
+ * as the transport knows: their hosts are asked for an answer (probe.c), and one that gives none
+ * any more is an error of the job. To be said again now and then; n -1: it goes on. Never blocks,
+ * any thread.
+ */
+void zero__job_waits(struct zero__job *job, const int32_t *ranks, int n);
+int64_t zero__job_doubt_ns(const struct zero__job *job); /* ZERO_NEVER: nobody wants to know */
+
 /* Copies buf from rank 0 to all; any size, the same on all ranks. Blocks. */
 int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
 

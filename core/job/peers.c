@@ -118,6 +118,8 @@ static void message(struct zero__job *job, int32_t rank)
         break;
     case ZERO__WIRE_BEAT:
         zero__beat_message(job, peer, h->len);
+        if (job->params.rank == 0)
+            zero__probe_heard(job, rank, h);
         break;
     default:
         break;
@@ -197,6 +199,7 @@ static void next(struct zero__job *job, struct zero__peer *peer)
     } else {
         h.type = ZERO__WIRE_BEAT;
         h.len = zero__beat_work(job, peer);
+        zero__probe_say(job, &h);
         peer->say_beat = false;
     }
     zero__link_put(&peer->link, &h, body);

@@ -29,7 +29,9 @@ enum zero__wire_type {
     ZERO__WIRE_FAIL,      /* to rank 0: struct zero__job_error as this rank sees it */
     ZERO__WIRE_ERROR,     /* from rank 0: struct zero__job_error, decided */
     ZERO__WIRE_BYE,       /* the sender leaves in peace */
-    ZERO__WIRE_BEAT,      /* the sender lives; len: work that was ended, see beat.c */
+    ZERO__WIRE_BEAT,      /* the sender lives; len: work that was ended, see beat.c; to rank 0, see
+                             probe.c: kind: 1, it waits for others; seq: 1 + the rank to which
+                             there is no way any more, 0: none */
     ZERO__WIRE_CHALLENGE, /* from rank 0, first: its nonce; kind: 1, or 0 when it has no secret */
     ZERO__WIRE_PROOF,     /* struct zero__wire_proof of the guest, then of rank 0 */
     ZERO__WIRE_DENIED, /* from rank 0: the guest's proof is wrong; to it: not with this challenge,

@@ -75,6 +75,12 @@ class Hosts:
         """Nothing that host i sends or is sent arrives any more, and nobody is told."""
         ip("-n", self.spaces[-1], "link", "set", f"port{i}", "nomaster")
 
+    def cut_between(self, i, j):
+        """The same for what these two send each other; both keep their ways to all others."""
+        for a, b in ((i, j), (j, i)):
+            ip("-n", self.spaces[a], "neigh", "replace", f"{NET}.{1 + b}", "lladdr",
+               "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+
     def sent(self, i):
         """Bytes that left host i so far."""
         read = subprocess.run(["ip", "netns", "exec", self.spaces[i], "cat",
@@ -226,6 +232,27 @@ def cut_all(cuts):
            *stories(ended))
 
 
+def cut_between(name, env):
+    """Hosts 1 and 2 of three lose each other; the control channel, a star around rank 0, is whole."""
+    with Hosts(3) as hosts:
+        jobs = hosts.start([*MICRO, "--steps", 1000000], env)
+        until_it_trains(jobs[0])
+        time.sleep(3)  # for a way to be lost it must have been known
+        trained = all(job.process.poll() is None for job in jobs)
+        hosts.cut_between(1, 2)
+        start = time.monotonic()
+        ended = [job.end(40) for job in jobs]
+        seconds = time.monotonic() - start
+        said = re.compile(r"(gather|reduce|publish|map|norm)( of \S+)? \(#\d+\): the network between "
+                          r"rank (1|2) \(process \d+ on \S+\) and rank (2|1) \(process \d+ on \S+\) "
+                          r"is cut")
+        support.diag(f"{name}: all ranks had ended after {seconds:.1f} s")
+        ok(trained and seconds < 10 and all(job.status == 1 and said.search(job.err)
+                                            for job in ended),
+           f"{name}, 3 hosts: the network between hosts 1 and 2 is cut, all name both within 10 s",
+           *stories(ended))
+
+
 def speeds(hosts, built):
     """`zero info` names the speed that the system gives a device; a veth has 10 Gb/s."""
     out = subprocess.run(["ip", "netns", "exec", hosts.spaces[0],
@@ -261,6 +288,7 @@ def main():
         if not SHORT:
             with Hosts(4) as net:
                 trains(net, name, TRANSPORTS[name])
+        cut_between(name, TRANSPORTS[name])
         with contextlib.ExitStack() as stack:
             cut_all([(name, stack.enter_context(Hosts(n)), TRANSPORTS[name], victim)
                      for n, victim in cuts])

@@ -5,9 +5,10 @@
  * and then there is no room for one, as the seed of the option ZERO_MEM_SEED has it; with even
  * seeds receives are late, and there is room for a few large messages only. ZERO_MEM_MOST is how
  * many bytes a message may have. ZERO_MEM_CUT is the address of an atomic_int: the peers in these
- * bits are lost to this rank. ZERO_MEM_HOLD is that of another one: large messages that have met
- * their receive are counted there, cannot be cancelled, and come when the transport is stopped, as
- * those of a transport that has to be moved for that.
+ * bits are lost to this rank. ZERO_MEM_DROP is that of another one: what is sent to the peers in
+ * these bits never arrives, and nobody is told. ZERO_MEM_HOLD is that of a third: large messages
+ * that have met their receive are counted there, cannot be cancelled, and come when the transport
+ * is stopped, as those of a transport that has to be moved for that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -82,7 +83,8 @@ struct mem {
     uint64_t random;
     int under_way;         /* large messages */
     const atomic_int *cut; /* NULL: nobody */
-    atomic_int *hold;      /* NULL: nothing is held */
+    const atomic_int *drop; /* NULL: nothing is dropped */
+    atomic_int *hold;       /* NULL: nothing is held */
     struct wanted *held;
     struct message *here; /* arrived, not yet matched */
     struct wanted *wanted;
@@ -128,8 +130,9 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
         memcpy(msg->copy, data, bytes);
         msg->data = msg->copy;
     }
+    bool dropped = m->drop && (atomic_load(m->drop) & 1 << peer);
     pthread_mutex_lock(&box->lock);
-    bool gone = box->closed;
+    bool gone = box->closed || dropped;
     if (!gone) {
         msg->next = box->arrived;
         box->arrived = msg;
@@ -440,6 +443,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const char *most = host->param(host->ctx, NAME, "mem_most", "0", "bytes of a message");
     const char *cut = host->param(host->ctx, NAME, "mem_cut", "0", "address of the peers to lose");
     const char *hold = host->param(host->ctx, NAME, "mem_hold", "0", "address of messages held");
+    const char *lose = host->param(host->ctx, NAME, "mem_drop", "0", "address of deaf peers");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
     int err;
@@ -461,6 +465,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
     m->hold = (atomic_int *)(uintptr_t)strtoull(hold, NULL, 0);
+    m->drop = (const atomic_int *)(uintptr_t)strtoull(lose, NULL, 0);
     m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
     return zero__p2p_open(&voice, params, &m->p2p, ctx);

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Links between hosts of which none is that of rank 0. The control channel does not use them, so
+ * nothing falls silent there when one is cut; and a collective that does not move proves nothing: a
+ * rank may compute, a large one may be slow. So where there is a doubt the link itself is asked.
+ *
+ * - Listening: the first rank of every host has a port at the interface that data goes by; it takes
+ *   connections and ends them, and reads nothing. An all-gather as the job opens tells all places.
+ * - Visits: every rank connects to every other host once, one after the other. Where it does not
+ *   come through (a firewall, an address that is translated) nothing is ever concluded.
+ * - Doubts: who has waited in a collective for a moment connects to the hosts of those that it
+ *   waits for, in turn. It is the kernel that answers, also for a rank that computes, starves or is
+ *   stopped; a refusal is an answer, too. That ends the doubt.
+ * - Claims: where no answer comes for ZERO_HEARTBEAT, LEAST_NS at least, the signs of life of the
+ *   rank that asked say to whom there is no way any more, until there is one or it waits no longer.
+ * - The verdict is that of rank 0. It hears both ranks several times after that, and both wait: in
+ *   a collective, or in an exchange. So who still computes is not accused, and a host that is cut
+ *   off from all falls silent and is named for that (beat.c).
+ *
+ * Time is counted in looks, one in every period of the heartbeat, as there: who was stopped has not
+ * waited for an answer. Jobs on one host or without a heartbeat do none of this.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "job/internal.h"
+
+#define LEAST_NS (7 * ZERO_SECOND / 2) /* the kernel tries at 0, 1 and 3 s: any may be lost */
+#define DOUBT_NS (ZERO_SECOND / 4)     /* at least */
+#define GUESTS 1024                    /* taken in one look */
+#define AGAIN 2                        /* signs of life after the first that makes a claim */
+
+static bool is_on(const struct zero__job *job)
+{
+    return job->n_hosts > 1 && job->params.heartbeat_ns > 0;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+static void place_make(struct zero__place *place, const struct zero__address *a)
+{
+    place->family = (uint16_t)a->s.ss_family;
+    place->port = zero__address_port(a);
+    if (place->family == AF_INET)
+        memcpy(place->ip, &((const struct sockaddr_in *)(const void *)&a->s)->sin_addr, 4);
+    else
+        memcpy(place->ip, &((const struct sockaddr_in6 *)(const void *)&a->s)->sin6_addr, 16);
+}
+
+/* false: there is none, or what came is no address. */
+static bool place_address(const struct zero__place *place, uint16_t port, struct zero__address *a)
+{
+    memset(a, 0, sizeof *a);
+    if (place->family == AF_INET) {
+        struct sockaddr_in *in = (void *)&a->s;
+        in->sin_port = htons(port);
+        memcpy(&in->sin_addr, place->ip, 4);
+        a->bytes = sizeof *in;
+    } else if (place->family == AF_INET6) {
+        struct sockaddr_in6 *in = (void *)&a->s;
+        in->sin6_port = htons(port);
+        memcpy(&in->sin6_addr, place->ip, 16);
+        a->bytes = sizeof *in;
+    } else {
+        return false;
+    }
+    a->s.ss_family = place->family;
+    return true;
+}
+
+/* Of the interface that data goes by. */
+static bool own_address(struct zero__job *job, struct zero__address *a)
+{
+    const struct zero__job_params *p = &job->params;
+
+    *a = (struct zero__address){.bytes = sizeof a->s};
+    if (p->rank == 0)
+        *a = job->meet.at.at[0];
+    else if (getsockname(job->peers[0].link.fd, (struct sockaddr *)&a->s, &a->bytes))
+        return false;
+    if (a->s.ss_family != AF_INET && a->s.ss_family != AF_INET6)
+        return false;
+    if (p->rank && p->interface[0])
+        return !zero__interface_address(p->interface, a->s.ss_family, 0, a);
+    return true;
+}
+
+/* Where it cannot listen, others do not come, and nothing is concluded. */
+static int listen_here(struct zero__job *job, struct zero__place *place)
+{
+    struct zero__address a;
+    int fd;
+
+    if (!own_address(job, &a))
+        return -1;
+    place_make(place, &a);
+    if (!place_address(place, 0, &a) || zero__tcp_listen(&a, 0, &fd)) {
+        place->family = 0;
+        return -1;
+    }
+    if (getsockname(fd, (struct sockaddr *)&a.s, &a.bytes))
+        a.bytes = 0;
+    place->port = a.bytes ? zero__address_port(&a) : 0;
+    return fd;
+}
+
+/* Which rank is on which host, and where its first one listens. */
+static void places_keep(struct zero__job *job, const struct zero__place *all)
+{
+    struct zero__probe *probe = &job->probe;
+
+    for (int32_t r = job->params.ranks - 1; r >= 0; r--) {
+        uint32_t host = all[r].host;
+        probe->host_of[r] = host < (uint32_t)job->n_hosts ? (int32_t)host : job->host;
+        if (all[r].family)
+            probe->hosts[probe->host_of[r]] = all[r];
+    }
+}
+
+int zero__probe_open(struct zero__job *job)
+{
+    struct zero__place mine = {.host = (uint32_t)job->host}, *all;
+    struct zero__probe *probe = &job->probe;
+
+    if (!is_on(job))
+        return 0;
+    all = calloc((size_t)job->params.ranks, sizeof *all);
+    probe->hosts = calloc((size_t)job->n_hosts, sizeof *probe->hosts);
+    probe->reached = calloc((size_t)job->n_hosts, sizeof *probe->reached);
+    probe->host_of = calloc((size_t)job->params.ranks, sizeof *probe->host_of);
+    int e =
+        all && probe->hosts && probe->reached && probe->host_of
+            ? 0
+            : zero__fail(-ENOMEM, "job: no memory for the places of %d ranks", job->params.ranks);
+    if (!e && job->params.local_rank == 0)
+        probe->listen_fd = listen_here(job, &mine);
+    if (!e)
+        e = zero__job_allgather(job, &mine, sizeof mine, all);
+    if (!e) {
+        pthread_mutex_lock(&job->lock);
+        places_keep(job, all);
+        probe->on = true; /* the control thread looks at the rest from now on */
+        pthread_mutex_unlock(&job->lock);
+    }
+    free(all);
+    return e;
+}
+
+void zero__probe_close(struct zero__job *job)
+{
+    struct zero__probe *probe = &job->probe;
+
+    if (probe->listen_fd >= 0)
+        close(probe->listen_fd);
+    if (probe->fd >= 0)
+        close(probe->fd);
+    free(probe->hosts);
+    free(probe->reached);
+    free(probe->host_of);
+}
+
+/* ---- Doubts ---------------------------------------------------------------------------------- */
+
+int64_t zero__job_doubt_ns(const struct zero__job *job)
+{
+    int64_t ns = 2 * job->params.heartbeat_ns / ZERO__JOB_BEATS;
+
+    if (!is_on(job))
+        return ZERO_NEVER;
+    return ns > DOUBT_NS ? ns : DOUBT_NS;
+}
+
+void zero__job_waits(struct zero__job *job, const int32_t *ranks, int n)
+{
+    struct zero__probe *probe = &job->probe;
+
+    pthread_mutex_lock(&job->lock);
+    probe->waits = n >= 0;
+    probe->n_whom = 0;
+    for (int i = 0; i < n && i < ZERO__JOB_WHOM; i++)
+        if (ranks[i] >= 0 && ranks[i] < job->params.ranks)
+            probe->whom[probe->n_whom++] = ranks[i];
+    pthread_mutex_unlock(&job->lock);
+}
+
+static bool waits_for(const struct zero__probe *probe, int32_t rank)
+{
+    for (int i = 0; i < probe->n_whom; i++)
+        if (probe->whom[i] == rank)
+            return true;
+    return false;
+}
+
+static void stop(struct zero__probe *probe)
+{
+    if (probe->fd >= 0)
+        close(probe->fd);
+    probe->fd = probe->host = probe->rank = -1;
+    probe->cut = false;
+}
+
+/* rank -1: only to know whether there is a way. */
+static bool begin(struct zero__job *job, int32_t host, int32_t rank)
+{
+    struct zero__probe *probe = &job->probe;
+
+    if (host == job->host || !probe->hosts[host].port)
+        return false;
+    probe->host = host;
+    probe->rank = rank;
+    probe->silent_ns = 0;
+    return true;
+}
+
+/* Whose turn is it? Doubts and first visits take turns; after all who are waited for, a pause. */
+static bool choose(struct zero__job *job, int64_t now_ns)
+{
+    struct zero__probe *probe = &job->probe;
+    bool doubt = probe->n_whom && now_ns >= probe->next_ns;
+
+    if (probe->n_visited + 1 < job->n_hosts && !(doubt && probe->visited_last)) {
+        probe->visited_last = true; /* from the next host on: not all go to one at a time */
+        return begin(job, (job->host + ++probe->n_visited) % job->n_hosts, -1);
+    } else if (doubt) {
+        int32_t rank = probe->whom[probe->turn % (uint32_t)probe->n_whom];
+        probe->visited_last = false;
+        if (++probe->turn % (uint32_t)probe->n_whom == 0)
+            probe->next_ns = now_ns + job->params.heartbeat_ns / 2;
+        return begin(job, probe->host_of[rank], rank);
+    }
+    return false;
+}
+
+static int connect_to(struct zero__job *job)
+{
+    struct zero__probe *probe = &job->probe;
+    const struct zero__place *to = &probe->hosts[probe->host];
+    struct zero__address a, own;
+
+    if (!place_address(&probe->hosts[job->host], 0, &own) || !place_address(to, to->port, &a))
+        return -EINVAL;
+    int e = zero__tcp_begin(&own, &a, &probe->fd);
+    return e ? e : zero__tcp_begun(probe->fd);
+}
+
+/* The host that is looked at: does anything come from there? */
+static void ask(struct zero__job *job, int64_t period_ns)
+{
+    struct zero__probe *probe = &job->probe;
+    int64_t most = job->params.heartbeat_ns > LEAST_NS ? job->params.heartbeat_ns : LEAST_NS;
+    int e = probe->fd >= 0 ? zero__tcp_begun(probe->fd) : connect_to(job);
+
+    switch (e) {
+    case 0:
+    case -ECONNREFUSED:
+    case -ECONNRESET:
+        probe->reached[probe->host] = true;
+        stop(probe);
+        return;
+    case -EINPROGRESS:
+        break;
+    case -ETIMEDOUT:
+    case -EHOSTUNREACH:
+    case -ENETUNREACH:
+    case -EHOSTDOWN:
+    case -ENETDOWN: /* what the own machine says of a host that is silent */
+        if (probe->fd >= 0)
+            close(probe->fd);
+        probe->fd = -1;
+        break;
+    default: /* no port or descriptor is left here: that says nothing about the link */
+        stop(probe);
+        return;
+    }
+    if (probe->silent_ns >= most && (probe->rank < 0 || !probe->reached[probe->host]))
+        stop(probe);
+    else
+        probe->cut = probe->silent_ns >= most;
+    probe->silent_ns += period_ns;
+}
+
+static void welcome(const struct zero__probe *probe)
+{
+    int fd;
+
+    for (int n = 0; probe->listen_fd >= 0 && n < GUESTS; n++) {
+        if (zero__tcp_accept(probe->listen_fd, &fd))
+            return;
+        close(fd);
+    }
+}
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
+void zero__probe_say(const struct zero__job *job, struct zero__wire_header *h)
+{
+    const struct zero__probe *probe = &job->probe;
+
+    h->kind = probe->on && (probe->waits || job->posted);
+    h->seq = probe->on && probe->cut ? (uint32_t)probe->rank + 1 : 0;
+}
+
+void zero__probe_heard(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
+{
+    struct zero__peer *peer = &job->peers[rank];
+    uint32_t to = h->seq <= (uint32_t)job->params.ranks ? h->seq : 0;
+
+    peer->waits = h->kind ? peer->waits + 1 : 0;
+    if (to == peer->no_way) {
+        peer->claims += to != 0;
+        return;
+    }
+    peer->no_way = to;
+    peer->claims = 0;
+    if (to)
+        job->peers[to - 1].waits = 0; /* what it said before does not count */
+}
+
+/* Rank 0: two ranks without a way between them, which both answer and wait. */
+static bool find_cut(const struct zero__job *job, int32_t *a, int32_t *b)
+{
+    for (int32_t r = 0; r < job->n_peers; r++) {
+        const struct zero__peer *p = &job->peers[r];
+        if (!p->no_way || p->claims < AGAIN || !p->waits)
+            continue;
+        *a = r;
+        *b = (int32_t)p->no_way - 1;
+        if (job->peers[*b].waits > AGAIN)
+            return true;
+    }
+    return false;
+}
+
+static void judge(struct zero__job *job)
+{
+    struct zero__wire_header own = {0};
+    struct zero__job_error e;
+    char who[2][100], cause[sizeof e.cause], doing[sizeof e.op] = "";
+    int32_t a, b;
+
+    zero__probe_say(job, &own);
+    zero__probe_heard(job, 0, &own);
+    if (!find_cut(job, &a, &b))
+        return;
+    zero__process_text(job, &job->peers[a].process, who[0], sizeof who[0]);
+    zero__process_text(job, &job->peers[b].process, who[1], sizeof who[1]);
+    if (job->say_doing)
+        job->say_doing(job->say_doing_arg, doing, sizeof doing);
+    snprintf(
+        cause, sizeof cause,
+        "the network between rank %d (%s) and rank %d (%s) is cut: both answer rank 0 and wait, "
+        "and rank %d, which waits for rank %d, gets no answer from its host any more",
+        a, who[0], b, who[1], a, b);
+    zero__error_make(&e, -1, -EHOSTUNREACH, 0, doing, cause);
+    zero__error_propose(job, &e);
+}
+
+void zero__probe(struct zero__job *job, int64_t now_ns, int64_t period_ns)
+{
+    struct zero__probe *probe = &job->probe;
+
+    if (!probe->on)
+        return;
+    welcome(probe);
+    if (probe->host >= 0 && probe->rank >= 0 && !waits_for(probe, probe->rank))
+        stop(probe);
+    if (probe->host >= 0)
+        ask(job, period_ns);
+    if (probe->host < 0 && choose(job, now_ns))
+        ask(job, period_ns);
+    if (job->params.rank == 0)
+        judge(job);
+}
