@@ -112,7 +112,8 @@ struct tier {
     struct zero_offload_ops ops;
     struct zero_store *store;
     struct zero_store_info info;
-    struct zero_mr *mr; /* disk: the memory of the tier cpu */
+    struct zero_mr *mr; /* disk: the memory of the tier cpu from here on: states before it */
+    uint64_t mr_first;  /* are what no request moves */
 };
 
 #define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */

@@ -263,9 +263,10 @@ static int speeds_settle(struct zero_runtime *rt, uint64_t store,
 static int measure_own(struct zero_runtime *rt, uint64_t store, struct speeds *s)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
 
-    return measure(rt, &rt->tiers[ZERO__T_DISK], store, host[0].base,
-                   host[0].bytes + host[1].bytes, s);
+    return measure(rt, t, store, host[0].base + t->mr_first,
+                   host[0].bytes + host[1].bytes - t->mr_first, s);
 }
 
 int zero__speeds_find(struct zero_runtime *rt)

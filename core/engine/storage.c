@@ -22,7 +22,8 @@ static const uint32_t queues[] = {ZERO__Q_FETCH, ZERO__Q_WRITEBACK};
 /* Place of a buffer of the tier cpu in the memory that is registered with the disk. */
 static uint64_t place_in_memory(const struct zero_runtime *rt, const struct zero__buffer *f)
 {
-    return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_CPU, 0)].bytes : 0);
+    return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_CPU, 0)].bytes : 0) -
+           rt->tiers[ZERO__T_DISK].mr_first;
 }
 
 static uint64_t place_on_disk(const struct zero_runtime *rt, const struct zero__buffer *f)
@@ -292,7 +293,9 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
 {
     const struct zero__buffer *f = &rt->states.buffers[rt->states.bounce];
     struct zero_io io = {
-        .op = op, .store_off = store_off, .buf = {rt->tiers[ZERO__T_DISK].mr, f->offset, bytes}};
+        .op = op,
+        .store_off = store_off,
+        .buf = {rt->tiers[ZERO__T_DISK].mr, place_in_memory(rt, f), bytes}};
     struct lane *l = &rt->lanes[ZERO__Q_FETCH];
     uint64_t ordinals[ZERO__N_QUEUES] = {0};
 

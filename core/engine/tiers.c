@@ -199,9 +199,23 @@ static int addresses_take(const struct zero_runtime *rt, uint64_t bytes, void **
     return 0;
 }
 
+/*
+ * What requests move is transients, and the bounce buffer, which is the last of the states: those
+ * that stay in the host's memory need no part of what may be locked.
+ */
+static int disk_register(struct zero_runtime *rt)
+{
+    const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+
+    t->mr_first = rt->states.bounce == ZERO_NONE ? host->bytes
+                                                 : rt->states.buffers[rt->states.bounce].offset;
+    return t->ops.reg(t->store, host->base + t->mr_first,
+                      host[0].bytes + host[1].bytes - t->mr_first, ZERO_MEM_HOST, &t->mr);
+}
+
 static int disk_open(struct zero_runtime *rt)
 {
-    struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
     uint64_t states = rt->states.bytes[ZERO__T_DISK];
     uint64_t bytes = states + zero__whole_pages(rt->programs[0]->transient_bytes[ZERO__T_DISK]);
     struct tier *t = &rt->tiers[ZERO__T_DISK];
@@ -210,7 +224,7 @@ static int disk_open(struct zero_runtime *rt)
         return 0;
     int err = zero__store_open(rt, t, bytes);
     if (!err)
-        err = t->ops.reg(t->store, host->base, host->bytes + host[1].bytes, ZERO_MEM_HOST, &t->mr);
+        err = disk_register(rt);
     if (err)
         return err;
     void *base = NULL;
@@ -291,9 +305,7 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     err = cpu_pin(rt);
     if (err)
         return err;
-    return disk->store ? disk->ops.reg(disk->store, base, states->bytes + transients, ZERO_MEM_HOST,
-                                       &disk->mr)
-                       : 0;
+    return disk->store ? disk_register(rt) : 0;
 }
 
 int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes)

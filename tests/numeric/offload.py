@@ -305,11 +305,24 @@ def little_locked_memory(plain):
     else:
         for ranks in (1, 2, 4):
             registered(ranks, env)
+        states_beside(env)
     job = run(env, ranks=2, preexec_fn=another_user(0))
     ok(weights(job) == weights(run({}, ranks=2)) and of_nvme(job) == 1 and
        "limit of locked memory is 0 bytes" in job.err,
        "no locked memory at all, not even for a ring: the same bits, one warning", job.story())
     locked(plain)
+
+
+def states_beside(env):
+    """Of the host's memory, what the disk moves is registered, and not the states that stay there."""
+    need = {}
+    for offload in ("optimizer:nvme", "optimizer:cpu:0.5+nvme:0.5"):
+        job = run({**env, "ZERO_OFFLOAD": offload}, ranks=1, preexec_fn=another_user(64))
+        told = re.search(r"nvme: (\d+) bytes cannot be registered", job.err)
+        need[offload] = int(told[1]) if told else None
+    whole, part = need.values()
+    ok(whole and part and part <= whole * 1.05,
+       "states in the host's memory need no locked memory for the disk", need)
 
 
 def of_nvme(job):
