@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Striping over two disks: loop devices with file systems of their own, which only root may make.
+Data lies on both and comes back as it was written, and only what is on one disk is warned about:
+two folders of it, or two of its partitions.
+
+    make bench-striping    two disks of 100 MB/s each, in a control group that says so: moved is
+                           1.8 times what one of them moves, or more
+"""
+import argparse
+import json
+import os
+import re
+import stat
+import subprocess
+
+import support
+from support import GPT2, TEXT, Job, diag, ok, skip
+
+MIB = 1 << 20
+GROUPS = "/sys/fs/cgroup/blkio"
+SPEED = 100 * 10 ** 6  # bytes a second of a disk, each way
+
+
+def done(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+class Disk:
+    """An image as a loop device; file systems on it, or on partitions of it. `why`: it is not there."""
+
+    def __init__(self, name, size, partitions=0):
+        self.mounts, self.device, self.why, self.parts = [], None, None, partitions
+        self.image = support.path(f"{name}.img")
+        with open(self.image, "wb") as f:
+            f.truncate(size)
+        if os.geteuid():
+            self.why = "only root may make a loop device"
+            return
+        made = done("losetup", "-f", "--show", self.image)
+        if made.returncode:
+            self.why = f"no loop device: {made.stderr.strip()}"
+            return
+        self.device = made.stdout.strip()
+        self.number = self.number_of(os.path.basename(self.device))
+        for i in range(max(partitions, 1)):
+            self.mount(f"{name}{i}", self.partition(i, size // partitions // 512) if partitions else
+                       self.device)
+
+    @staticmethod
+    def number_of(name):
+        with open(f"/sys/class/block/{name}/dev", encoding="ascii") as f:
+            return f.read().strip()
+
+    def partition(self, i, sectors):
+        """Told to the kernel, which may know no tables; with a node where nothing makes them."""
+        name = f"{os.path.basename(self.device)}p{i + 1}"
+        if done("addpart", self.device, str(i + 1), str(i * sectors), str(sectors)).returncode:
+            return None
+        major, minor = self.number_of(name).split(":")
+        os.mknod(support.path(name), 0o600 | stat.S_IFBLK, os.makedev(int(major), int(minor)))
+        return support.path(name)
+
+    def mount(self, name, node):
+        folder = support.path(name)
+        os.mkdir(folder)
+        if not node:
+            self.why = "this kernel has no partitions of a loop device"
+            return
+        for command in (("mkfs.ext4", "-q", "-F", node), ("mount", "-t", "ext4", node, folder)):
+            try:
+                made = done(*command)
+            except FileNotFoundError:
+                self.why = f"{command[0]} is not installed"
+                return
+            if made.returncode:
+                self.why = f"{command[0]}: {made.stderr.strip()}"
+                return
+        self.mounts.append(folder)
+
+    def written(self):
+        """Bytes, since it is there."""
+        with open(f"/sys/dev/block/{self.number}/stat", encoding="ascii") as f:
+            return 512 * int(f.read().split()[6])
+
+    def end(self):
+        for i, folder in enumerate(self.mounts):
+            done("umount", folder)
+            if self.parts:
+                done("delpart", self.device, str(i + 1))
+        if self.device:
+            done("losetup", "-d", self.device)
+
+
+def train(offload, paths):
+    job = Job([GPT2, "--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3, "--eval-windows",
+               1], 1, {"ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": "64K",
+                       **({"ZERO_NVME_PATH": ":".join(paths)} if paths else {})})
+    return job.end(60)
+
+
+def weights(job):
+    found = re.search(r"^Weights ([0-9a-f]{16})", job.out, re.M)
+    return found.group(1) if job.status == 0 and found else None
+
+
+def is_told(job):
+    return "lie on one disk" in job.err
+
+
+def one_disk(plain, paths, what):
+    job = train("optimizer:nvme", paths)
+    ok(weights(job) == plain and job.err.count("lie on one disk") == 1, f"{what}: one warning",
+       job.story())
+
+
+def two_disks(a, b):
+    plain = weights(train("", []))
+    before = [d.written() for d in (a, b)]
+    job = train("optimizer:nvme,gradients:nvme,parameters:nvme", [a.mounts[0], b.mounts[0]])
+    os.sync()
+    moved = [d.written() - n for d, n in zip((a, b), before)]
+    ok(plain and weights(job) == plain and "zero: " not in job.err,
+       "two disks: the same bits, no warning", job.story())
+    ok(min(moved) > MIB and max(moved) < 2 * min(moved), "both disks have been written to", moved)
+    job = Job([os.path.join(support.BUILD, "zero"), "check", "offload", "--seed", 7, "nvme"], 0,
+              {"ZERO_NVME_PATH": f"{a.mounts[0]}:{b.mounts[0]}"}).end(120)
+    ok(job.status == 0 and "\nok 16 " in job.out and "not ok" not in job.out and not is_told(job),
+       "what is striped comes back as it was written", job.story())
+    folders = [os.path.join(a.mounts[0], name) for name in ("x", "y")]
+    for folder in folders:
+        os.mkdir(folder)
+    one_disk(plain, folders, "two folders of one of them")
+    return plain
+
+
+def check():
+    a, b = Disk("a", 128 * MIB), Disk("b", 128 * MIB)
+    parts = Disk("parts", 256 * MIB, 2)
+    try:
+        if a.why or b.why:
+            support.skip_all(a.why or b.why)
+        plain = two_disks(a, b)
+        if parts.why:
+            skip("two partitions of one disk", parts.why)
+        else:
+            one_disk(plain, parts.mounts, "two partitions of one disk")
+    finally:
+        for disk in (a, b, parts):
+            disk.end()
+
+
+# ---- How fast ------------------------------------------------------------------------------------
+
+class Throttle:
+    """A control group that gives its processes so many bytes a second of each disk."""
+
+    def __init__(self, disks):
+        self.folder, self.why = os.path.join(GROUPS, f"zero-striping-{os.getpid()}"), None
+        try:
+            os.mkdir(self.folder)
+            for way in ("read", "write"):
+                for disk in disks:
+                    with open(f"{self.folder}/blkio.throttle.{way}_bps_device", "w",
+                              encoding="ascii") as f:
+                        f.write(f"{disk.number} {SPEED}")
+        except OSError as error:
+            self.why = f"no control group for disks: {error}"
+
+    def enter(self):
+        with open(f"{self.folder}/cgroup.procs", "w", encoding="ascii") as f:
+            f.write(str(os.getpid()))
+
+    def end(self):
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            pass
+
+
+def rates(group, paths):
+    """Bytes a second of reading and writing, of the store alone, checked."""
+    job = Job([os.path.join(support.BUILD, "zero"), "bench", "offload", "--no-fio", "--beside", "",
+               "--bytes", "4M", "--depth", 8, "--size", "256M", "--seconds", 3, "--reps", 3,
+               "--op", "read,write", "--json"], 0,
+              {"ZERO_NVME_PATH": ":".join(paths)}, preexec_fn=group.enter).end(300)
+    if job.status != 0:
+        support.bail(job.story())
+    return {r["op"]: r for r in map(json.loads, job.out.splitlines())}
+
+
+def measure():
+    a, b = Disk("a", 512 * MIB), Disk("b", 512 * MIB)
+    group = Throttle([a, b]) if not (a.why or b.why) else None
+    try:
+        why = a.why or b.why or group.why
+        if why:
+            support.skip_all(why)
+        one, two = rates(group, a.mounts), rates(group, a.mounts + b.mounts)
+        for op in ("read", "write"):
+            x, y = (1e9 * r[op]["bandwidth_GBps"] for r in (one, two))
+            diag(f"{op}: one disk {x / 1e6:.1f} MB/s, two {y / 1e6:.1f}")
+            ok(y >= 1.8 * x, f"{op}: two disks are {y / x:.2f} times as fast as one")
+    finally:
+        if group:
+            group.end()
+        a.end()
+        b.end()
+
+
+p = argparse.ArgumentParser(description=__doc__,
+                            formatter_class=argparse.RawDescriptionHelpFormatter)
+p.add_argument("--speed", action="store_true", help="measure")
+if p.parse_args().speed:
+    measure()
+else:
+    check()
+support.done()
