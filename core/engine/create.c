@@ -11,10 +11,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "device/host.h"
+#include "engine/inside.h"
 #include "engine/runtime.h"
 #include "job/patient.h"
 
-#define END_S 10      /* for a runtime to end after an error */
+#define END_S 10      /* for a runtime to end after an error, where nothing spins */
 #define END_DISK_S 30 /* more for a disk, which may be slow */
 
 static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
@@ -82,6 +83,11 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     return rt->sum_parts ? 0 : zero__fail(-ENOMEM, "no memory for the sums of %d ranks", rt->ranks);
 }
 
+static int lane_split(struct zero_runtime *rt, void *lane)
+{
+    return rt->comm_ops.split(rt->ctx, NULL, 0, rt->rank, &((struct lane *)lane)->comm);
+}
+
 /* The device is open: the transport may work in its streams. */
 static int comm_open(struct zero_runtime *rt)
 {
@@ -94,8 +100,7 @@ static int comm_open(struct zero_runtime *rt)
     zero__job_on_lost(rt->job, zero__flight_say, rt);
     zero__doubt_begin(rt);
     for (int q = 0; !err && q < 2; q++)
-        err = rt->comm_ops.split(rt->ctx, NULL, 0, rt->rank,
-                                 &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER].comm);
+        err = zero__inside_call(rt, lane_split, &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER]);
     return err;
 }
 
@@ -123,9 +128,14 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     struct zero_runtime *rt = calloc(1, sizeof *rt);
     int err;
 
-    if (!rt)
+    if (rt)
+        rt->inside = calloc(1, sizeof *rt->inside);
+    if (!rt || !rt->inside) {
+        free(rt);
         return zero__fail(-ENOMEM, "no memory for a runtime");
+    }
     if (config && config->size != sizeof *config) {
+        free(rt->inside);
         free(rt);
         return zero__fail(-EINVAL, "zero_config.size is %zu, not %zu: use ZERO_CONFIG_INIT",
                           config->size, sizeof *config);
@@ -193,10 +203,12 @@ static void dismantle(struct zero_runtime *rt, int clean)
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].stream)
             rt->lanes[q].ops->stream_sync(rt->lanes[q].dev, rt->lanes[q].stream, rt->timeout_ns);
+    zero__inside_begin(rt->inside, 0);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].comm)
             rt->comm_ops.comm_close(rt->lanes[q].comm);
     zero__memory_release(rt, 1);
+    zero__inside_end(rt->inside);
     if (rt->dev)
         zero__reach_close(rt);
     zero__track_free(rt);
@@ -213,8 +225,10 @@ static void dismantle(struct zero_runtime *rt, int clean)
     if (rt->job)
         zero__job_close(rt->job, clean);
     zero__lanes_end(rt);
+    zero__inside_begin(rt->inside, 0);
     if (rt->ctx)
         rt->comm_ops.close(rt->ctx);
+    zero__inside_end(rt->inside);
     zero__callback_free(rt);
     zero__deviate_free(rt);
     zero__loader_free(rt->loader);
@@ -227,35 +241,46 @@ static void dismantle(struct zero_runtime *rt, int clean)
     free(rt);
 }
 
-static int dismantle_failed(void *arg)
-{
-    struct zero_runtime **rt = arg;
+struct ending {
+    struct zero_runtime *rt;
+    int clean;
+};
 
-    dismantle(*rt, 0);
+static int dismantle_run(void *arg)
+{
+    struct ending *e = arg;
+
+    dismantle(e->rt, e->clean);
     return 0;
 }
 
 /*
- * After an error the transport's library may never return: a rank that was killed or stopped inside
- * of libfabric's shared memory takes a lock with it. So another thread ends the runtime, and nobody
- * waits for it for long; what it cannot end stays until the process ends.
+ * The transport's library may never return, see inside.c; after an error, nor may what sleeps in
+ * it. So another thread ends the runtime; what it cannot end stays until the process ends.
  */
-static void dismantle_in_time(struct zero_runtime *rt)
+static void dismantle_in_time(struct zero_runtime *rt, int clean)
 {
     const struct zero__log log = rt->log;
     const char *disk = rt->tiers[ZERO__T_DISK].store ? rt->tiers[ZERO__T_DISK].name : NULL;
     int seconds = END_S + (disk ? END_DISK_S : 0);
-    int err = zero__call_within(zero__deadline_ns(seconds * ZERO_SECOND), dismantle_failed, &rt,
-                                sizeof rt);
+    struct zero__inside *inside = rt->inside;
+    struct zero__inside_watch watch;
+    struct ending e = {rt, clean};
 
-    if (err && err != -ETIMEDOUT) /* no thread to be had */
-        dismantle(rt, 0);
-    if (err != -ETIMEDOUT)
+    zero__inside_watch(&watch, inside, clean);
+    int err = zero__call_unless(clean ? INT64_MAX : zero__deadline_ns(seconds * ZERO_SECOND),
+                                zero__inside_is_stuck, &watch, dismantle_run, &e, sizeof e);
+    if (err && err != -ETIMEDOUT) { /* no thread to be had */
+        dismantle(rt, clean);
+        err = 0;
+    }
+    if (!err) {
+        free(inside);
         return;
+    }
     zero__log(&log, ZERO_LOG_WARN, "engine",
-              "the transport%s%s does not end within %d s after an error; what it holds is left to "
-              "the end of the process",
-              disk ? " or the tier " : "", disk ? disk : "", seconds);
+              "the transport%s%s does not end%s; what it holds is left to the end of the process",
+              disk ? " or the tier " : "", disk ? disk : "", clean ? "" : " after an error");
 }
 
 void zero_destroy(struct zero_runtime *rt)
@@ -275,10 +300,15 @@ void zero_destroy(struct zero_runtime *rt)
     }
     if (clean)
         zero__past_note(rt);
-    if (clean || !rt->ctx) {
+    if (rt->left) /* a thread that may come back still uses it */
+        return;
+    if (!rt->ctx || (clean && rt->ranks == 1)) {
+        struct zero__inside *inside = rt->inside;
         dismantle(rt, clean);
+        free(inside);
         return;
     }
-    rt->comm_ops.abort(rt->ctx);
-    dismantle_in_time(rt);
+    if (!clean)
+        rt->comm_ops.abort(rt->ctx);
+    dismantle_in_time(rt, clean);
 }

@@ -14,6 +14,7 @@
 
 #include "base/memory_limit.h"
 #include "base/status.h"
+#include "engine/inside.h"
 #include "engine/relay.h"
 #include "engine/remedy.h"
 #include "engine/runtime.h"
@@ -190,13 +191,20 @@ static int verdict(struct zero_runtime *rt, int mine)
     return mine ? zero__fail(mine, "%s", own) : err;
 }
 
+static int exchange(struct zero_runtime *rt, void *mr)
+{
+    return rt->comm_ops.exchange(rt->ctx, mr);
+}
+
 /* Collective. A rank that has no memory says so before the others wait for it in the exchange. */
 static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 {
     int err = verdict(rt, slab_alloc(rt, s, bytes));
     if (err || is_relayed(rt))
         return err;
-    err = rt->comm_ops.exchange(rt->ctx, s->mr);
+    err = zero__inside_call(rt, exchange, s->mr);
+    if (rt->left)
+        return err;
     /* Those that it has waited for would be waited for once more. */
     return err == -ETIMEDOUT ? err : verdict(rt, err);
 }
@@ -226,8 +234,8 @@ static int relay_open(struct zero_runtime *rt)
 
     if (err)
         return err;
-    err = zero__relay_exchange(rt);
-    return err == -ETIMEDOUT ? err : verdict(rt, err);
+    err = zero__inside_call(rt, exchange, zero__relay_mr(rt));
+    return err == -ETIMEDOUT || rt->left ? err : verdict(rt, err);
 }
 
 int zero__memory_reserve(struct zero_runtime *rt)
@@ -274,6 +282,14 @@ static int slab_grow(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
     return slab_open(rt, s, bytes);
 }
 
+/* One thread at a time in the transport. */
+static int device_grow(struct zero_runtime *rt, void *slab)
+{
+    zero__progress_stop(rt);
+    int err = slab_grow(rt, slab, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
+    return err ? err : zero__progress_start(rt);
+}
+
 /*
  * What a rank needs of the host's memory and of the disk differs by pages, since its own parts
  * begin at other places of a page: it may be one rank alone that grows, or cannot.
@@ -290,12 +306,8 @@ int zero__memory_grow(struct zero_runtime *rt)
 
     if (err || !(more || more_host))
         return err;
-    if (more) {
-        zero__progress_stop(rt); /* one thread at a time in the transport */
-        err = slab_grow(rt, s, rt->programs[0]->transient_bytes[ZERO__T_DEVICE]);
-        if (!err)
-            err = zero__progress_start(rt);
-    }
+    if (more)
+        err = zero__inside_call(rt, device_grow, s);
     if (!err && more_host)
         err = zero__tiers_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
     if (err) /* the old region is gone */

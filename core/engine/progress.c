@@ -3,13 +3,16 @@
  * The progress thread: starts ops whose waits are over, moves the transport on, notes what is done.
  * It sleeps in the transport's progress(), from which zero__progress_wake() calls it back.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/inside.h"
 #include "engine/relay.h"
 #include "engine/runtime.h"
 
@@ -316,7 +319,9 @@ static void *progress_main(void *arg)
 {
     struct zero_runtime *rt = arg;
 
+    atomic_store(&rt->progress_thread, (int)gettid());
     for (;;) {
+        atomic_fetch_add_explicit(&rt->inside->n, 2, memory_order_relaxed); /* it is not stuck */
         pthread_mutex_lock(&rt->lock);
         int stop = rt->stop, failed = rt->err != 0;
         while (!stop && failed) { /* nothing more to do than to be joined */
@@ -372,6 +377,8 @@ void zero__progress_stop(struct zero_runtime *rt)
     pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);
     zero__progress_wake(rt);
+    zero__inside_begin(rt->inside, atomic_load(&rt->progress_thread));
     pthread_join(rt->progress, NULL);
+    zero__inside_end(rt->inside);
     rt->progress_runs = 0;
 }

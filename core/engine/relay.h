@@ -14,7 +14,7 @@ struct zero_slice;
 uint64_t zero__relay_bytes(const struct zero_runtime *rt);
 /* Local; then collective. What was opened is closed by zero__relay_close(), also after an error. */
 int zero__relay_open(struct zero_runtime *rt);
-int zero__relay_exchange(struct zero_runtime *rt);
+struct zero_mr *zero__relay_mr(struct zero_runtime *rt);
 /* Before the device closes; then before the context does. */
 void zero__relay_close(struct zero_runtime *rt, int of_device);
 

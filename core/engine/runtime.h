@@ -228,12 +228,15 @@ struct zero_runtime {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     pthread_t progress;
+    atomic_int progress_thread; /* its number with the kernel, 0: it has not begun */
     int progress_runs, stop;
     pthread_t storage;
     atomic_int storage_runs; /* the device's workers look, too */
     int storage_stop;
     atomic_int storage_waits; /* the storage thread wants to hear when something is done */
     struct lane lanes[ZERO__N_QUEUES];
+    struct zero__inside *inside; /* the transport */
+    int left; /* a call into the transport does not return: nothing is freed */
     atomic_int job_failed;
     atomic_int err; /* of the runtime; sticky; err_text is written before it */
     char err_text[1024];

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "engine/inside.h"
 #include "engine/runtime.h"
 
 #define NAME_BYTES 64
@@ -175,8 +176,9 @@ static int examine_network(struct zero_runtime *rt, const char *name, struct zer
                       name, rt->caps.note);
 }
 
-static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
+static int context_open(struct zero_runtime *rt, void *arg)
 {
+    struct zero__plugin *plugin = arg;
     const struct zero_comm_open params = {.size = sizeof params,
                                           .host = zero__loader_host(rt->loader),
                                           .oob = zero__job_oob(rt->job),
@@ -188,6 +190,19 @@ static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
 
     rt->comm_ops = *zero__plugin_comm(plugin);
     return rt->comm_ops.open(&params, &rt->ctx);
+}
+
+static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
+{
+    return zero__inside_call(rt, context_open, plugin);
+}
+
+static int close_context(struct zero_runtime *rt, void *arg)
+{
+    (void)arg;
+    rt->comm_ops.close(rt->ctx);
+    rt->ctx = NULL;
+    return 0;
 }
 
 /*
@@ -202,14 +217,10 @@ static int try_network(struct zero_runtime *rt, const char *name, int *who, char
     if (err || *who >= 0)
         return err;
     err = open_context(rt, plugin);
-    if (err == -ETIMEDOUT) /* they do not answer, and would not answer now */
+    if (err == -ETIMEDOUT || rt->left) /* they do not answer, and would not answer now */
         return err;
     err = ask_all(rt, err, who, why);
-    if (!err && *who >= 0 && rt->ctx) {
-        rt->comm_ops.close(rt->ctx);
-        rt->ctx = NULL;
-    }
-    return err;
+    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, close_context, NULL) : err;
 }
 
 /* The first network that works on all ranks. */

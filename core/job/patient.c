@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+
+#define LOOK_NS (ZERO_SECOND / 50) /* between two questions whether it is over */
 
 struct call {
     pthread_mutex_t lock;
@@ -81,9 +82,24 @@ static int call_start(struct call *c, pthread_t *thread)
     return e ? zero__fail(-e, "job: cannot start a thread: %s", strerror(e)) : 0;
 }
 
-int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size_t bytes)
+/* Waits for the call, with its lock held; false: it is too late. */
+static bool call_wait(struct call *c, int64_t deadline_ns, bool (*over)(void *ask), void *ask)
 {
-    struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
+    while (!c->done) {
+        int64_t until = over ? zero__deadline_ns(LOOK_NS) : deadline_ns;
+        until = until < deadline_ns ? until : deadline_ns;
+        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
+        if (pthread_cond_timedwait(&c->changed, &c->lock, &t) != ETIMEDOUT || c->done)
+            continue;
+        if (until == deadline_ns || over(ask))
+            return false;
+    }
+    return true;
+}
+
+int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
+                      int (*fn)(void *arg), void *arg, size_t bytes)
+{
     struct call *c = call_create(fn, arg, bytes);
     pthread_t thread;
 
@@ -95,10 +111,7 @@ int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size
         return e;
     }
     pthread_mutex_lock(&c->lock);
-    while (!c->done)
-        if (pthread_cond_timedwait(&c->changed, &c->lock, &t) == ETIMEDOUT)
-            break;
-    bool done = c->done;
+    bool done = call_wait(c, deadline_ns, over, ask);
     c->left = !done;
     pthread_mutex_unlock(&c->lock);
     if (!done) {
@@ -110,4 +123,9 @@ int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size
     e = c->result ? zero__fail(c->result, "%s", c->sentence) : 0;
     call_free(c);
     return e;
+}
+
+int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size_t bytes)
+{
+    return zero__call_unless(deadline_ns, NULL, NULL, fn, arg, bytes);
 }

@@ -6,6 +6,7 @@
 #ifndef ZERO_JOB_PATIENT_H
 #define ZERO_JOB_PATIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,5 +16,8 @@
  * is wiped and freed when the call returns after all. fn must not use other memory of the caller.
  */
 int zero__call_within(int64_t deadline_ns, int (*fn)(void *arg), void *arg, size_t bytes);
+/* The same, too late also when over(ask) says so; it is asked again and again. */
+int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
+                      int (*fn)(void *arg), void *arg, size_t bytes);
 
 #endif

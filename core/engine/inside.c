@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls into a transport that may never return. A rank that is killed or stopped while it holds a
+ * lock in memory that ranks share, as libfabric has them, leaves its peers spinning inside of their
+ * library, which knows no deadline. So the application's thread makes no call itself that may touch
+ * other ranks: it waits for a thread that does, and leaves that to itself when the job has failed
+ * and the call goes on computing without an end. Time that a thread computes tells it from one that
+ * gets little of the machine, or gives much memory back, which is the kernel's time.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/inside.h"
+#include "engine/runtime.h"
+#include "job/patient.h"
+
+#define SPIN_NS (3 * ZERO_SECOND / 10) /* after an error plugins wait for a tenth of a second */
+#define SPIN_CLEAN_NS (3 * ZERO_SECOND) /* and else for two, for their peers' end */
+#define END_S 10                        /* for what sleeps */
+
+void zero__inside_begin(struct zero__inside *in, int thread)
+{
+    atomic_store(&in->thread, thread ? thread : (int)gettid());
+    atomic_fetch_or(&in->n, 1);
+    atomic_fetch_add(&in->n, 2);
+}
+
+void zero__inside_end(struct zero__inside *in)
+{
+    atomic_fetch_and(&in->n, ~1u);
+}
+
+/* For how long a thread of this process has computed, in its own code; -1: not known. */
+static int64_t computed_ns(int thread)
+{
+    unsigned long long ticks;
+    char path[64], text[512];
+    long per_second = sysconf(_SC_CLK_TCK);
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    const char *at = strrchr(text, ')'); /* a name may hold anything */
+    if (!at || per_second <= 0 ||
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu", &ticks) != 1)
+        return -1;
+    return (int64_t)(ticks * (unsigned long long)(ZERO_SECOND / per_second));
+}
+
+void zero__inside_watch(struct zero__inside_watch *w, struct zero__inside *in, bool clean)
+{
+    *w = (struct zero__inside_watch){
+        .in = in, .spin_ns = clean ? SPIN_CLEAN_NS : SPIN_NS, .computed_ns = -1};
+}
+
+bool zero__inside_is_stuck(void *watch)
+{
+    struct zero__inside_watch *w = watch;
+    unsigned n = atomic_load(&w->in->n);
+    int64_t computed = n % 2 ? computed_ns(atomic_load(&w->in->thread)) : -1;
+
+    if (computed >= 0 && n == w->n && w->computed_ns >= 0)
+        return computed - w->computed_ns > w->spin_ns;
+    w->n = n;
+    w->computed_ns = computed;
+    return false;
+}
+
+/* ---- Calls while the job may still fail ------------------------------------------------------ */
+
+struct asked {
+    struct zero_runtime *rt;
+    struct zero__inside_watch watch;
+    int64_t until_ns; /* 0: the job has not failed */
+};
+
+static bool is_over(void *ask)
+{
+    struct asked *a = ask;
+
+    if (!zero__job_error(a->rt->job, NULL))
+        return false;
+    if (!a->until_ns)
+        a->until_ns = zero__deadline_ns(END_S * ZERO_SECOND);
+    return zero__inside_is_stuck(&a->watch) || zero__now_ns() >= a->until_ns;
+}
+
+struct call {
+    struct zero_runtime *rt;
+    int (*fn)(struct zero_runtime *rt, void *arg);
+    void *arg;
+    int returned;
+};
+
+static int call_run(void *arg)
+{
+    struct call *c = arg;
+
+    zero__inside_begin(c->rt->inside, 0);
+    int err = c->fn(c->rt, c->arg);
+    zero__inside_end(c->rt->inside);
+    c->returned = 1;
+    return err;
+}
+
+int zero__inside_call(struct zero_runtime *rt, int (*fn)(struct zero_runtime *rt, void *arg),
+                      void *arg)
+{
+    struct call c = {rt, fn, arg, 0};
+    struct asked a = {.rt = rt};
+
+    if (rt->ranks == 1)
+        return fn(rt, arg);
+    zero__inside_watch(&a.watch, rt->inside, false);
+    int err = zero__call_unless(INT64_MAX, is_over, &a, call_run, &c, sizeof c);
+    if (c.returned)
+        return err;
+    if (err != -ETIMEDOUT) /* no thread to be had */
+        return fn(rt, arg);
+    rt->left = 1;
+    err = zero__job_report(rt->job);
+    zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+              "the transport does not return after an error; what it holds is left to the end of "
+              "the process");
+    return err;
+}

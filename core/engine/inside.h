@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which thread is inside of the transport, and whether it will ever come back; see inside.c. */
+#ifndef ZERO_ENGINE_INSIDE_H
+#define ZERO_ENGINE_INSIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Of its own memory: who watches the end of a runtime looks at it when that is gone. */
+struct zero__inside {
+    atomic_int thread; /* its number with the kernel */
+    atomic_uint n;     /* odd: it is inside; another number: it has been out since */
+};
+
+/* A call begins (thread 0: of this thread; else that one is waited for), and has ended. */
+void zero__inside_begin(struct zero__inside *in, int thread);
+void zero__inside_end(struct zero__inside *in);
+
+struct zero__inside_watch {
+    struct zero__inside *in;
+    int64_t spin_ns, computed_ns;
+    unsigned n;
+};
+
+/* clean: nothing has failed, so plugins may wait for their peers for some time. */
+void zero__inside_watch(struct zero__inside_watch *w, struct zero__inside *in, bool clean);
+/* To be asked again and again: has the thread been computing in one call for too long? */
+bool zero__inside_is_stuck(void *watch);
+
+struct zero_runtime;
+
+/*
+ * fn(rt, arg) in a thread of its own: its result and sentence. When the job has failed and it does
+ * not return: the job's error; then nobody may enter the transport again, and nothing that it may
+ * use is freed (`left` of the runtime). arg has to live as long as the runtime.
+ */
+int zero__inside_call(struct zero_runtime *rt, int (*fn)(struct zero_runtime *rt, void *arg),
+                      void *arg);
+
+#endif

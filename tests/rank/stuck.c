@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank that dies with a lock which its peers spin for inside of their transport's library, where
+ * nothing knows a deadline: libfabric's shared memory has one that is met by chance. Here UCX is
+ * the library, and some of its functions never return once a rank was killed: while endpoints are
+ * made, in zero_commit(), during steps, and when all have done their work. The others say at once
+ * who is lost, end soon after without their transport, and the process can exit.
+ */
+#include "ranks.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <ucp/api/ucp.h>
+
+#include "comm.h"
+#include "toy.h"
+
+#define RANKS 3
+#define VICTIM 1
+#define VISIBLE __attribute__((visibility("default"))) /* to plugins */
+#define ERROR_MS 1000 /* from the death to the others' error */
+#define END_MS 4000   /* to the end of their processes; other work may have the cores */
+#define LATE_END_MS 8000 /* when nothing has failed: peers are waited for, before all is done */
+
+enum when { MEETING, COMMITTING, STEPPING, ENDING, N_WHEN };
+
+static const char *const names[] = {"in zero_create()", "in zero_commit()",
+                                    "during steps", "when all is done"};
+
+struct board {
+    atomic_int spin;       /* from now on nothing returns */
+    _Atomic int64_t since; /* ms */
+};
+
+static struct board *board;
+static enum when when;    /* of the death */
+static atomic_int now;    /* what this rank is at */
+static struct rank *self; /* this rank; NULL: the test */
+static pthread_t worker;  /* that moves the transport during steps */
+
+/* At the end the worker may still look around, and nobody waits for anybody. */
+static bool is_moment(void)
+{
+    return self->rank == VICTIM && atomic_load(&now) == (int)when &&
+           (when != ENDING || !pthread_equal(worker, pthread_self()));
+}
+
+/* The library that the plugin brought along. */
+static void *ucx(const char *name)
+{
+    void *library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    return library ? dlsym(library, name) : NULL;
+}
+
+static void die_or_spin(void)
+{
+    if (is_moment()) {
+        atomic_store(&board->since, now_ms());
+        atomic_store(&board->spin, 1);
+        raise(SIGKILL);
+    }
+    while (atomic_load_explicit(&board->spin, memory_order_relaxed))
+        ;
+}
+
+VISIBLE ucs_status_t ucp_ep_create(ucp_worker_h w, const ucp_ep_params_t *params, ucp_ep_h *ep)
+{
+    ucs_status_t (*real)(ucp_worker_h, const ucp_ep_params_t *, ucp_ep_h *) =
+        (ucs_status_t(*)(ucp_worker_h, const ucp_ep_params_t *, ucp_ep_h *))ucx(__func__);
+
+    if (self->rank != VICTIM && when == MEETING) /* until it is dead */
+        while (!atomic_load(&board->spin))
+            sleep_ms(1);
+    die_or_spin();
+    return real(w, params, ep);
+}
+
+VISIBLE unsigned ucp_worker_progress(ucp_worker_h w)
+{
+    static unsigned (*real)(ucp_worker_h);
+
+    if (!real)
+        real = (unsigned (*)(ucp_worker_h))ucx(__func__);
+    die_or_spin();
+    if (atomic_load(&now) == STEPPING)
+        worker = pthread_self();
+    return real(w);
+}
+
+static void registered(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rt, (void)rank, (void)arg;
+    atomic_store(&now, COMMITTING);
+}
+
+static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                    void *arg)
+{
+    (void)rt, (void)rank, (void)step, (void)info, (void)arg;
+    atomic_store(&now, STEPPING);
+}
+
+static void finished(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rt, (void)rank, (void)arg;
+    atomic_store(&now, ENDING);
+}
+
+static int age_ms(void)
+{
+    return (int)(now_ms() - atomic_load(&board->since));
+}
+
+static void failed(int rank, int err, const char *error, void *arg)
+{
+    char name[32];
+
+    (void)rank, (void)arg;
+    self->value = 1;
+    snprintf(name, sizeof name, "rank %d failed", VICTIM);
+    want(self, strstr(error, name), "error %d: \"%s\"", err, error);
+    want(self, age_ms() < ERROR_MS, "its error came after %d ms", age_ms());
+}
+
+static void train(struct rank *r)
+{
+    const struct zero_setting s[] = {
+        {"comm", "ucx"}, {"stage", "3"}, {"threads", "1"}, {"dynamic_bytes", "0"}};
+    struct toy t = {.ranks = RANKS, .layers = 2, .steps = when == ENDING ? 4 : INT_MAX,
+                    .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 4, .seed = 1,
+                    .registered = registered, .stepped = stepped, .finished = finished,
+                    .failed = failed};
+    struct toy_result result;
+
+    self = r;
+    toy_rank(&t, r->rank, r->arg, &result);
+    want(r, r->value || when == ENDING, "it ended without an error");
+    want(r, age_ms() < (when == ENDING ? LATE_END_MS : END_MS), "it ended after %d ms", age_ms());
+#ifndef __SANITIZE_ADDRESS__ /* which looks for what was left */
+    fflush(NULL);
+    exit(0); /* as a program does: libraries have a last word */
+#endif
+}
+
+int main(void)
+{
+    comm_require("ucx");
+    board = shared_memory(sizeof *board);
+    for (when = MEETING; when < N_WHEN; when++) {
+        char job[64];
+        memset(board, 0, sizeof *board);
+        snprintf(job, sizeof job, "stuck-%d-%d", (int)getpid(), (int)when);
+        struct rank *all = ranks_run(RANKS, AS_PROCESSES, train, job);
+        bool died = WIFSIGNALED(all[VICTIM].status) && WTERMSIG(all[VICTIM].status) == SIGKILL;
+        all[VICTIM].status = 0;
+        ok(died, "a rank dies %s", names[when]);
+        ranks_good(all, RANKS, "its peers spin, and end");
+    }
+    done();
+}
