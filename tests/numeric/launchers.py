@@ -70,8 +70,9 @@ def as_torchrun(ranks, env=None):
 
 
 def torchrun(ranks, env=None):
-    return [Job(["torchrun", "--no-python", "--nproc-per-node", ranks, "--master-port", free_port(),
-                 *TRAIN], 0, env)]
+    """Its options in the spelling that all versions know."""
+    return [Job(["torchrun", "--no_python", f"--nproc_per_node={ranks}",
+                 f"--master_port={free_port()}", *TRAIN], 0, env)]
 
 
 def mpirun(ranks, env=None):
