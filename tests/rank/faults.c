@@ -3,7 +3,7 @@
  * Faults injected into jobs: killed, stopped, and straying ranks, at the start, in every kind of
  * operation, at the end. Nothing hangs, no number is wrong, and the others name the rank in time.
  *
- *     faults                          60 of them, as TAP (make check)
+ *     faults                          60 of them and 12 from outside, as TAP (make check)
  *     faults --seeds A-B --state F    those; results go to F, and what is in F is not run again
  *     faults --seed N                 one, and what every rank said
  *
@@ -18,7 +18,8 @@
 #include "faults.h"
 
 #define BRIEF (2 * FAULTS_KINDS) /* every kind twice, with two transports where it can be */
-#define MOST 100000
+#define BRIEF_OUTSIDE 12           /* every kind, mostly during steps */
+#define MOST (2 * FAULTS_OUTSIDE)
 #define KILL_P99_MS 250 /* from a rank's death to the last other rank's error */
 #define KILL_MOST_MS 1000
 #define ENOUGH 200 /* faults, for a quantile */
@@ -61,7 +62,8 @@ static void brief(void)
     struct faults_verdict v;
     struct faults_case c;
 
-    for (unsigned seed = 0; seed < BRIEF; seed++) {
+    for (unsigned i = 0; i < BRIEF + BRIEF_OUTSIDE; i++) {
+        unsigned seed = i < BRIEF ? i : FAULTS_OUTSIDE + i - BRIEF;
         char what[192];
         faults_draw(seed, &c);
         snprintf(what, sizeof what, "seed %u: %s, stage %s, %d ranks%s: %s", seed,

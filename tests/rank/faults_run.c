@@ -2,6 +2,8 @@
 /* One job with one fault, and what its ranks make of it. */
 #include "ranks.h"
 
+#include <limits.h>
+
 #include "faults.h"
 #include "toy.h"
 
@@ -13,7 +15,7 @@
 /* A rank's own account, in memory that all share. */
 struct seat {
     _Atomic int64_t injected_ms, failed_ms;
-    atomic_int n_steps, ended;
+    atomic_int n_steps, finished, ended;
     int err;
     char error[512];
     double norms[FAULTS_STEPS];
@@ -43,8 +45,15 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
     struct seat *s = arg;
 
     (void)rt, (void)rank;
-    s->norms[step] = info->grad_norm;
+    if (step < FAULTS_STEPS)
+        s->norms[step] = info->grad_norm;
     atomic_store(&s->n_steps, step + 1);
+}
+
+static void finished(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rt, (void)rank;
+    atomic_store(&((struct seat *)arg)->finished, 1);
 }
 
 static void failed(int rank, int err, const char *error, void *arg)
@@ -57,41 +66,60 @@ static void failed(int rank, int err, const char *error, void *arg)
     atomic_store(&s->failed_ms, now_ms());
 }
 
+/* As a program does: libraries have a last word in exit(). The sanitizer of leaks would, too. */
+static void leave(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    fflush(NULL);
+    exit(0);
+#endif
+}
+
 static void rank_main(int rank, const struct faults_case *c, const struct faults_times *times,
                       const char *job)
 {
-    char timeout[16];
+    const struct faults_kind *k = &faults_kinds[c->kind];
+    bool outside = faults_signal(c) != 0, endless = outside && k->phase != FAULTS_SHUTDOWN;
+    char timeout[16], join[16] = "auto";
     const struct zero_setting settings[] = {
-        {"comm", *c->fault ? "fault" : "shm"},
+        {"comm", outside ? faults_comms[c->comm].plugin : *c->fault ? "fault" : "shm"},
         {"stage", c->stage},
         {"timeout", timeout},
         {"threads", "1"},
         {"dynamic_bytes", "0"},
+        {"join_timeout", join},
         {"heartbeat", times->heartbeat},
     };
     struct toy t = {.ranks = c->ranks,
                     .layers = 4,
-                    .steps = FAULTS_STEPS,
+                    .steps = endless ? INT_MAX : FAULTS_STEPS,
                     .dtype = ZERO_BF16,
                     .width = 3000,
                     .table = c->large ? TABLE : 0,
                     .settings = settings,
-                    .n_settings = times->heartbeat ? 6 : 5,
+                    .n_settings = times->heartbeat ? 7 : 6,
                     .seed = 1,
                     .stepped = stepped,
+                    .finished = finished,
                     .failed = failed,
                     .log = log_line,
                     .arg = &seats[rank]};
     struct toy_result r;
 
-    setenv("ZERO_FAULT", c->fault, 1); /* a program cannot know what plugins are asked for */
-    setenv("ZERO_FAULT_COMM", faults_comms[c->comm].plugin, 1);
+    if (!outside) { /* a program cannot know what plugins are asked for */
+        setenv("ZERO_FAULT", c->fault, 1);
+        setenv("ZERO_FAULT_COMM", faults_comms[c->comm].plugin, 1);
+    }
     if (faults_comms[c->comm].variable)
         setenv(faults_comms[c->comm].variable, faults_comms[c->comm].value, 1);
     snprintf(timeout, sizeof timeout, "%d", times->timeout_s);
+    if (outside)
+        snprintf(join, sizeof join, "%d", FAULTS_JOIN_S);
     toy_rank(&t, rank, job, &r);
     seats[rank].hash = r.hash;
     atomic_store(&seats[rank].ended, 1);
+    if (outside)
+        leave();
     _exit(0);
 }
 
@@ -132,6 +160,23 @@ static bool job_wait(const struct faults_case *c, int but, int64_t until)
             return all;
         sleep_ms(POLL_MS);
     }
+}
+
+/* The signal from outside, when the victim is so far. */
+static void job_strike(const struct faults_case *c)
+{
+    const struct faults_kind *k = &faults_kinds[c->kind];
+    const struct timespec moment = {0, (long)c->delay_us * 1000}, look = {0, 100000};
+    struct seat *s = &seats[c->victim];
+    int64_t until = now_ms() + FAULTS_HANG_MS / 2;
+
+    while (now_ms() < until && !atomic_load(&s->failed_ms) &&
+           !(k->phase == FAULTS_INIT || atomic_load(k->phase == FAULTS_OPERATION ? &s->n_steps
+                                                                               : &s->finished)))
+        nanosleep(&look, NULL);
+    nanosleep(&moment, NULL);
+    if (now_ms() < until && !atomic_load(&s->failed_ms) && !kill(s->pid, faults_signal(c)))
+        atomic_store(&s->injected_ms, now_ms());
 }
 
 static void job_kill(const struct faults_case *c)
@@ -175,7 +220,7 @@ static const struct reference *reference_of(int ranks, bool large)
 
 static bool is_right(const struct seat *s, const struct reference *ref)
 {
-    int n = atomic_load(&s->n_steps);
+    int n = atomic_load(&s->n_steps) < FAULTS_STEPS ? atomic_load(&s->n_steps) : FAULTS_STEPS;
 
     return memcmp(s->norms, ref->norms, (size_t)n * sizeof *s->norms) == 0 &&
            (!s->hash || s->hash == ref->hash);
@@ -248,6 +293,8 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
 
     *v = (struct faults_verdict){.detected = true, .named = true};
     job_start(c, times);
+    if (faults_signal(c))
+        job_strike(c);
     v->hung = !job_wait(c, c->victim, begin + FAULTS_HANG_MS);
     end = now_ms();
     /* More than once: it may be about to be stopped when the others have already ended. */
@@ -268,8 +315,9 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
     if (!v->happened)
         complain(v, "%s did not happen: rank %d says \"%s\"", c->fault, c->victim,
                  seats[c->victim].error);
-    if (k->phase == FAULTS_SHUTDOWN && since)
-        v->ms = end > since ? (int)(end - since) : 0;
+    v->end_ms = since && end > since ? (int)(end - since) : 0;
+    if (k->phase == FAULTS_SHUTDOWN)
+        v->ms = v->end_ms;
     for (int i = 0; i < c->ranks; i++) {
         if (WIFSIGNALED(seats[i].status) && (i != c->victim || strcmp(k->action, "kill") != 0)) {
             v->detected = false;
@@ -280,9 +328,10 @@ void faults_run(const struct faults_case *c, const struct faults_times *times,
         judge_rank(c, i, ref, since, v);
         other = &seats[i];
     }
-    v->late = v->ms > limit_ms;
+    v->late = v->ms > limit_ms || (faults_signal(c) && v->end_ms > limit_ms + FAULTS_END_MS);
     if (v->late)
-        complain(v, "%d ms are more than %d", v->ms, limit_ms);
+        complain(v, "%d ms are more than %d, or %d ms to the end too many", v->ms, limit_ms,
+                 v->end_ms);
     complain(v, "%s", other->error);
 }
 

@@ -17,8 +17,8 @@ void faults_print_line(FILE *f, const struct faults_case *c, const struct faults
     char text[FAULTS_TEXT];
 
     describe(c, text);
-    fprintf(f, "%u %d %d %d %d %d %d %d %s%s\n", c->seed, v->happened, v->detected, v->named,
-            v->hung, v->wrong, v->late, v->ms, text, v->why);
+    fprintf(f, "%u %d %d %d %d %d %d %d %d %s%s\n", c->seed, v->happened, v->detected, v->named,
+            v->hung, v->wrong, v->late, v->ms, v->end_ms, text, v->why);
     fflush(f);
 }
 
@@ -26,10 +26,10 @@ bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v
 {
     char text[FAULTS_TEXT];
     struct faults_case c;
-    int b[6], ms, at = 0;
+    int b[6], ms, end_ms, at = 0;
 
-    if (sscanf(line, "%u %d %d %d %d %d %d %d %n", seed, &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
-               &ms, &at) != 8 ||
+    if (sscanf(line, "%u %d %d %d %d %d %d %d %d %n", seed, &b[0], &b[1], &b[2], &b[3], &b[4],
+               &b[5], &ms, &end_ms, &at) != 9 ||
         !strchr(line, '\n'))
         return false;
     faults_draw(*seed, &c);
@@ -42,13 +42,14 @@ bool faults_read_line(const char *line, unsigned *seed, struct faults_verdict *v
                                  .hung = b[3],
                                  .wrong = b[4],
                                  .late = b[5],
-                                 .ms = ms};
+                                 .ms = ms,
+                                 .end_ms = end_ms};
     return true;
 }
 
 struct row {
     unsigned n, large, detected, named, hung, wrong, late, missed, n_ms;
-    int *ms;
+    int *ms, end_ms;
 };
 
 static int compare(const void *a, const void *b)
@@ -72,6 +73,7 @@ static void row_add(struct row *r, const struct faults_case *c, const struct fau
     r->wrong += v->wrong;
     r->late += v->late;
     r->missed += !v->happened;
+    r->end_ms = v->end_ms > r->end_ms ? v->end_ms : r->end_ms;
     if (v->happened && v->detected)
         r->ms[r->n_ms++] = v->ms;
 }
@@ -80,9 +82,9 @@ static void row_print(FILE *f, const char *comm, const char *action, const char 
                       struct row *r)
 {
     qsort(r->ms, r->n_ms, sizeof *r->ms, compare);
-    fprintf(f, "| %s | %s | %s | %u | %u | %u | %u | %u | %u | %u | %d | %d | %d |\n", comm,
+    fprintf(f, "| %s | %s | %s | %u | %u | %u | %u | %u | %u | %u | %d | %d | %d | %d |\n", comm,
             action, phase, r->n, r->large, r->detected, r->named, r->hung, r->wrong, r->late,
-            quantile(r, 50), quantile(r, 99), quantile(r, 100));
+            quantile(r, 50), quantile(r, 99), quantile(r, 100), r->end_ms);
     if (r->missed)
         fprintf(f, "| | | did not happen | %u |\n", r->missed);
 }
@@ -95,9 +97,11 @@ static void row_of(FILE *f, const struct faults_verdict *all, const bool *known,
 
     for (unsigned s = 0; s < n && r.ms; s++) {
         struct faults_case c;
+        if (!known[s])
+            continue;
         faults_draw(s, &c);
         const struct faults_kind *k = &faults_kinds[c.kind];
-        if (known[s] && (comm < 0 || c.comm == comm) &&
+        if ((comm < 0 || c.comm == comm) &&
             (!action || (strcmp(k->action, action) == 0 && (int)k->phase == phase)))
             row_add(&r, &c, &all[s]);
     }
@@ -114,9 +118,12 @@ int faults_kill_ms(const struct faults_verdict *all, const bool *known, unsigned
 
     for (unsigned s = 0; s < n && r.ms; s++) {
         struct faults_case c;
+        if (!known[s])
+            continue;
         faults_draw(s, &c);
         const struct faults_kind *k = &faults_kinds[c.kind];
-        if (known[s] && strcmp(k->action, "kill") == 0 && k->phase != FAULTS_SHUTDOWN)
+        if (strcmp(k->action, "kill") == 0 && k->phase != FAULTS_SHUTDOWN &&
+            (!faults_signal(&c) || k->phase != FAULTS_INIT))
             row_add(&r, &c, &all[s]);
     }
     qsort(r.ms, r.n_ms, sizeof *r.ms, compare);
@@ -130,8 +137,8 @@ void faults_print_table(FILE *f, const struct faults_verdict *all, const bool *k
     static const char *const actions[] = {"kill", "stop", "skip", "size", "dtype", "order"};
 
     fprintf(f, "| transport | fault | at | count | large messages | detected | named | hung |"
-               " wrong numbers | late | p50 ms | p99 ms | max ms |\n"
-               "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+               " wrong numbers | late | p50 ms | p99 ms | max ms |"
+               " ended ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (int comm = 0; comm < FAULTS_COMMS; comm++)
         for (unsigned a = 0; a < sizeof actions / sizeof *actions; a++)
             for (int phase = 0; phase < FAULTS_PHASES; phase++)
