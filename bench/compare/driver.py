@@ -15,8 +15,7 @@ import programs
 import report
 
 KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
-MOST_AGAIN = 1      # repetitions of a round that was disturbed
-MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
+MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
 MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "bench/compare",
@@ -29,7 +28,7 @@ Every whole round is kept in bench/compare/state/ of the build folder, by a hash
 it depends on, so that a run that was ended goes on with the next round: a part that is done is not
 run again unless --again says so or these sources, the settings or a peer have changed. While a
 program runs it is counted how much of a processor others take, and what the machine's host takes
-away; a round in which that is more than a quarter of a processor is done again, once.
+away; a round in which that is more than a quarter of a processor is done again, up to three times.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
@@ -183,7 +182,7 @@ def run_round(state, part):
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)
     data["seconds"] += time.monotonic() - start
-    if max(others.values()) > MOST_OTHERS and data["tries"] < MOST_AGAIN:
+    if max(others.values()) > report.MOST_OTHERS and data["tries"] < MOST_AGAIN:
         data["tries"] += 1
         data["repeated"] += 1
         print(f"  round {number + 1}  was disturbed: once more", flush=True)

@@ -2,32 +2,35 @@
 /*
  * Collectives of an MPI library, one JSON record per size, dtype and placement on rank 0:
  *
- *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES
- *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3 2
+ *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY
+ *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3 2 again
  *
  * A message is the full unsharded one; a reduce_scatter is called in all ways that there are, the
  * user takes the fastest one. Samples are taken as `zero bench coll` takes them: small
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
  * samples, shorter rows and then fewer samples (but three) where they would take longer than
- * SECONDS. Both placements are measured: a user takes the faster one.
+ * SECONDS. Both placements are measured: a user takes the faster one. MEMORY is `again`, for the same
+ * bytes again and again, or `fresh`: each rank writes its part before each operation, which is not
+ * timed. Buffers lie in huge pages where the system has them.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_REPS = 1000, MOST_IN_A_ROW = 256, BYTES_IN_A_ROW = 16 << 20 };
+enum { MAX_REPS = 1000, MOST_IN_A_ROW = 256, BYTES_IN_A_ROW = 16 << 20, HUGE_PAGE = 2 << 20 };
 
 /* An all_reduce has everybody's shard, too. */
 enum call { BLOCK, LENGTHS, ALL, N_CALLS };
 
 struct run {
     const char *name, *op, *dtype;
-    int ranks, rank, in_place, cores;
+    int ranks, rank, in_place, cores, fresh;
     enum call call; /* of a reduce_scatter */
     int *lengths;
     size_t bytes; /* of the full message */
@@ -140,10 +143,23 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* What this rank contributes. Zeros stay zeros however often they are summed up. */
+static void refresh(struct run *r)
+{
+    const size_t shard = (size_t)(count(r) / r->ranks) * r->width;
+
+    if (strcmp(r->op, "all_gather") == 0)
+        memset(r->full + (size_t)r->rank * shard, 0, shard);
+    else
+        memset(r->full, 0, r->bytes);
+}
+
 static struct moments sample(struct run *r, int in_a_row)
 {
     struct moments m;
 
+    if (r->fresh)
+        refresh(r);
     MPI_Barrier(MPI_COMM_WORLD);
     m.start = now();
     for (int i = 0; i < in_a_row; i++)
@@ -180,7 +196,6 @@ static void measure(struct run *r, int reps, double seconds)
     static double all[MAX_REPS];
     const int good = correct(r);
 
-    /* Zeros stay zeros however often they are summed up. */
     memset(r->full, 0, r->bytes);
     memset(r->other, 0, r->bytes);
     sample(r, 2);
@@ -190,7 +205,7 @@ static void measure(struct run *r, int reps, double seconds)
     int in_a_row = BYTES_IN_A_ROW / r->bytes < MOST_IN_A_ROW ? (int)(BYTES_IN_A_ROW / r->bytes)
                                                               : MOST_IN_A_ROW;
     in_a_row = in_a_row > most ? (int)most : in_a_row;
-    in_a_row = in_a_row < 1 ? 1 : in_a_row;
+    in_a_row = in_a_row < 1 || r->fresh ? 1 : in_a_row;
     int n = reps * in_a_row > rows ? (int)(rows / in_a_row) : reps;
     n = n < 3 ? 3 : n;
     for (int i = 0; i < n; i++)
@@ -224,6 +239,18 @@ static int choose_type(struct run *r)
     return strcmp(r->op, "all_gather") == 0;
 }
 
+/* NULL where there is none. */
+static void *memory(size_t bytes)
+{
+    const size_t whole = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *at;
+
+    if (posix_memalign(&at, HUGE_PAGE, whole))
+        return NULL;
+    madvise(at, whole, MADV_HUGEPAGE); /* small pages do, too */
+    return at;
+}
+
 static void measure_sizes(struct run *r, const char *sizes, int reps, double seconds)
 {
     for (const char *at = sizes; *at;) {
@@ -232,9 +259,9 @@ static void measure_sizes(struct run *r, const char *sizes, int reps, double sec
         at = *end == ',' ? end + 1 : end;
         if (r->bytes < r->width * (size_t)r->ranks || (*end && *end != ','))
             return;
-        r->full = r->other = NULL;
-        if (posix_memalign((void **)&r->full, 4096, r->bytes) ||
-            posix_memalign((void **)&r->other, 4096, r->bytes))
+        r->full = memory(r->bytes);
+        r->other = memory(r->bytes);
+        if (!r->full || !r->other)
             MPI_Abort(MPI_COMM_WORLD, 1);
         for (int k = 0; k < r->ranks; k++)
             r->lengths[k] = count(r) / r->ranks;
@@ -257,13 +284,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &r.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r.ranks);
     r.lengths = calloc((size_t)r.ranks, sizeof *r.lengths);
-    if (argc != 8 || !r.lengths) {
+    if (argc != 9 || !r.lengths) {
         if (r.rank == 0)
-            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES\n");
+            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY\n");
         MPI_Finalize();
         return 2;
     }
     r.cores = atoi(argv[7]);
+    r.fresh = strcmp(argv[8], "fresh") == 0;
     int reps = atoi(argv[5]);
     reps = reps < 3 ? 3 : reps > MAX_REPS ? MAX_REPS : reps;
     r.name = argv[1];

@@ -175,6 +175,9 @@ class Part:
 # ---- Collectives ---------------------------------------------------------------------------------
 
 
+DTYPES = {"again": ("f32", "bf16"), "fresh": ("f32",)}  # by what is in the memory
+
+
 def fastest(scale, found):
     """Of both placements the faster one, by size and dtype; where there is none, the reason."""
     best = {}
@@ -188,24 +191,25 @@ def fastest(scale, found):
     return best
 
 
-def zero_coll(scale, op, ranks):
+def zero_coll(scale, op, ranks, memory):
     found = []
-    for dtype in ("f32", "bf16"):
+    for dtype in DTYPES[memory]:
         for place in ([], ["--in-place"]):
             command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", op,
                        "--bytes", f"{scale.sizes[0]}:{scale.sizes[-1]}", "--factor",
                        scale.sizes[1] // scale.sizes[0], "--dtype", dtype, "--reps",
-                       scale.samples, "--no-limit", "--json", *place]
+                       scale.samples, "--no-limit", "--json", *place,
+                       *(["--fresh"] if memory == "fresh" else [])]
             found += records(run([(pinned(cores(), command), environment())], scale.limit_s))
     return fastest(scale, found)
 
 
-def peer_arguments(scale, op):
-    return [op, "f32,bf16", ",".join(map(str, scale.sizes)), scale.samples, scale.sample_s,
-            len(cores())]
+def peer_arguments(scale, op, memory):
+    return [op, ",".join(DTYPES[memory]), ",".join(map(str, scale.sizes)), scale.samples,
+            scale.sample_s, len(cores())]
 
 
-def mpi_coll(scale, op, ranks, name, mca=()):
+def mpi_coll(scale, op, ranks, memory, name, mca=()):
     shared = ranks > len(cores())
     if name == "openmpi":
         how = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
@@ -213,7 +217,7 @@ def mpi_coll(scale, op, ranks, name, mca=()):
         start += [word for pair in mca for word in ("--mca", *pair)]
     else:
         start = ["mpirun.mpich", "-n", ranks, *([] if shared else ["-bind-to", "core"])]
-    command = [*start, OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op)]
+    command = [*start, OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op, memory), memory]
     env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     return fastest(scale, records(run([(pinned(cores(), command), env)], scale.limit_s)))
 
@@ -235,27 +239,31 @@ def torch_ranks(scale, ranks, arguments):
                 for rank in range(ranks)], scale.limit_s)
 
 
-def gloo_coll(scale, op, ranks):
-    arguments = [HERE / "gloo_coll.py", *peer_arguments(scale, op)]
+def gloo_coll(scale, op, ranks, memory):
+    arguments = [HERE / "gloo_coll.py", *peer_arguments(scale, op, memory)]
     return fastest(scale, records(torch_ranks(scale, ranks, arguments)))
 
 
 def collectives(scale):
     """Four ranks share two cores where there are no more: MPICH's poll there and do not yield, gloo
     takes half a minute to a minute a round."""
-    for ranks, ops in ((2, ("all_gather", "reduce_scatter", "all_reduce")),
-                       (4, ("all_gather", "reduce_scatter"))):
+    three = ("all_gather", "reduce_scatter", "all_reduce")
+    for ranks, memory, ops in ((2, "again", three), (2, "fresh", three), (4, "again", three[:2])):
         for op in ops:
-            work = (scale, op, ranks)
-            part = Part(f"{op}-{ranks}", "collectives", f"{op}, {ranks} ranks", [
+            work = (scale, op, ranks, memory)
+            name, title = f"{op}-{ranks}", f"{op}, {ranks} ranks"
+            if memory == "fresh":
+                name, title = f"{name}-fresh", f"{title}, what is sent was just written"
+            part = Part(name, "collectives", title, [
                 Program("zero", "libzero shm", run=lambda w=work: zero_coll(*w)),
                 Program("openmpi", "Open MPI", "openmpi", lambda w=work: mpi_coll(*w, "openmpi")),
             ])
             if ranks == 2:
-                part.programs += [
-                    Program("mpich", "MPICH", "mpich", lambda w=work: mpi_coll(*w, "mpich")),
-                    Program("gloo", "PyTorch gloo", "pytorch", lambda w=work: gloo_coll(*w)),
-                ]
+                part.programs.append(
+                    Program("mpich", "MPICH", "mpich", lambda w=work: mpi_coll(*w, "mpich")))
+            if ranks == 2 and memory == "again":
+                part.programs.append(
+                    Program("gloo", "PyTorch gloo", "pytorch", lambda w=work: gloo_coll(*w)))
             yield part
 
 
@@ -291,7 +299,7 @@ def bare_ring(scale, env, program):
 def mpi_over(scale, btl):
     found = {}
     for op in GATHERS:
-        times = mpi_coll(scale, op, 2, "openmpi", (("pml", "ob1"), ("btl", btl)))
+        times = mpi_coll(scale, op, 2, "again", "openmpi", (("pml", "ob1"), ("btl", btl)))
         found |= {f"{op} {key.split()[1]}": v for key, v in times.items() if key.startswith("f32")}
     return found
 

@@ -13,6 +13,8 @@ import subprocess
 
 import programs
 
+MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
+
 
 def quantile(values, q):
     """Between two values where it has to be."""
@@ -194,9 +196,13 @@ counts, for every program; for a reduce_scatter of MPI's the fastest one of
 `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Ranks are bound to a core each
 where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's are not
 bound and yield (`mpi_yield_when_idle`); MPICH, which polls without yielding, and gloo, which takes
-half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`: the same buffers again and again, small
-operations in a row, so that what fits into the caches comes from there. MPI and gloo take any
-memory, libzero's buffers lie in memory that its plugin has allocated.
+half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`:
+the same buffers again and again, small operations in a row, so that what fits into the caches comes
+from there, for libzero also what the other rank has not written since. In the tables in which what
+is sent was just written, each rank writes its part before each operation, as a product writes
+gradients, one operation is a sample, and the meeting of the ranks before it is in small ones (gloo
+is left out). MPI and gloo take any memory, libzero's buffers lie in memory that its plugin has
+allocated; all have huge pages where they are large enough.
 """,
     "transports": """\
 Two ranks on this machine, the messages through UCX or libfabric, in place, fp32. The bare exchange
@@ -292,8 +298,10 @@ def reasons(parts):
 def origin_line(part):
     """Which sources and when, and how quiet it was."""
     seen = [max(r.values()) for r in part["others"] if r]
+    bad = sum(x > MOST_OTHERS for x in seen)
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
+    others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
 
