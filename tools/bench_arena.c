@@ -64,7 +64,7 @@ struct bench {
     struct zero__plan_params params;
     struct list step, cut;
     uint64_t seed;
-    bool json, check;
+    bool json, check, has_head; /* that of the table, printed with the first line */
 };
 
 /* Plans a task, as often as RUNS and ENOUGH_NS allow. */
@@ -96,6 +96,14 @@ static void time_text(double s, char text[32])
     double x = s < 1e-3 ? s * 1e6 : s < 1 ? s * 1e3 : s;
 
     snprintf(text, 32, "%.*f %s", x < 10 ? 2 : x < 100 ? 1 : 0, x, unit);
+}
+
+static void head(struct bench *b)
+{
+    if (!b->json && !b->has_head)
+        printf("%-28s %8s %16s %16s %9s %9s %7s  %s\n", "task", "buffers", "lower bound",
+               "planned peak", "ratio", "time", "spread", "method");
+    b->has_head = true;
 }
 
 static void report(const struct bench *b, const char *name, const struct zero__lifetimes *l,
@@ -149,6 +157,7 @@ static int task_bench(struct bench *b, const char *name, struct zero__lifetimes 
         return 2;
     }
     bool fits = r.height <= (l->capacity > 0 ? l->capacity : r.lower_bound);
+    head(b);
     report(b, name, l, &r, &time, n, fits);
     return fits ? 0 : 1;
 }
@@ -263,9 +272,6 @@ static int larger(int a, int b)
 
 static int run(struct bench *b, int argc, char **argv)
 {
-    if (!b->json)
-        printf("%-28s %8s %16s %16s %9s %9s %7s  %s\n", "task", "buffers", "lower bound",
-               "planned peak", "ratio", "time", "spread", "method");
     int status = made_bench(b, "step", &b->step);
     if (status < 2)
         status = larger(status, made_bench(b, "cut", &b->cut));
