@@ -337,7 +337,8 @@ static void *progress_main(void *arg)
             continue;
         }
         int culprit = rt->rank, err = turn(rt, &culprit);
-        if (is_consequence(err)) {
+        /* A deadline of this runtime passed for another rank; else a connection is given up. */
+        if (is_consequence(err) || (err == -ETIMEDOUT && culprit == rt->rank)) {
             culprit = -1;
             cause_await(rt);
         } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */

@@ -4,7 +4,9 @@
  * nothing knows a deadline: libfabric's shared memory has one that is met by chance. Here UCX is
  * the library, and some of its functions never return once a rank was killed: while endpoints are
  * made, in zero_commit(), during steps, and when all have done their work. The others say at once
- * who is lost, end soon after without their transport, and the process can exit.
+ * who is lost, end soon after without their transport, and the process can exit. And where UCX
+ * hears first that a rank is gone, and says that time is up, it is not the rank that hears who is
+ * to blame.
  */
 #include "ranks.h"
 
@@ -22,10 +24,13 @@
 #define END_MS 4000   /* to the end of their processes; other work may have the cores */
 #define LATE_END_MS 8000 /* when nothing has failed: peers are waited for, before all is done */
 
-enum when { MEETING, COMMITTING, STEPPING, ENDING, N_WHEN };
+enum when { MEETING, COMMITTING, STEPPING, ENDING, HEARING, N_WHEN };
+
+#define FIRST_MS 350 /* that UCX hears of the end before it comes */
 
 static const char *const names[] = {"in zero_create()", "in zero_commit()",
-                                    "during steps", "when all is done"};
+                                    "during steps", "when all is done",
+                                    "which UCX hears first"};
 
 struct board {
     atomic_int spin;       /* from now on nothing returns */
@@ -59,7 +64,7 @@ static void die_or_spin(void)
         atomic_store(&board->spin, 1);
         raise(SIGKILL);
     }
-    while (atomic_load_explicit(&board->spin, memory_order_relaxed))
+    while (when != HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed))
         ;
 }
 
@@ -87,6 +92,20 @@ VISIBLE unsigned ucp_worker_progress(ucp_worker_h w)
     return real(w);
 }
 
+VISIBLE ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *data, size_t n, ucp_tag_t tag,
+                                          const ucp_request_param_t *param)
+{
+    static ucs_status_ptr_t (*real)(ucp_ep_h, const void *, size_t, ucp_tag_t,
+                                    const ucp_request_param_t *);
+
+    if (!real)
+        real = (ucs_status_ptr_t(*)(ucp_ep_h, const void *, size_t, ucp_tag_t,
+                                    const ucp_request_param_t *))ucx(__func__);
+    if (when == HEARING && atomic_load(&board->spin))
+        return UCS_STATUS_PTR(UCS_ERR_ENDPOINT_TIMEOUT);
+    return real(ep, data, n, tag, param);
+}
+
 static void registered(struct zero_runtime *rt, int rank, void *arg)
 {
     (void)rt, (void)rank, (void)arg;
@@ -96,8 +115,14 @@ static void registered(struct zero_runtime *rt, int rank, void *arg)
 static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg)
 {
-    (void)rt, (void)rank, (void)step, (void)info, (void)arg;
+    (void)rt, (void)info, (void)arg;
     atomic_store(&now, STEPPING);
+    if (when == HEARING && rank == VICTIM && step == 3) { /* the others go on to the next one */
+        atomic_store(&board->since, now_ms() + FIRST_MS);
+        atomic_store(&board->spin, 1);
+        sleep_ms(FIRST_MS);
+        raise(SIGKILL);
+    }
 }
 
 static void finished(struct zero_runtime *rt, int rank, void *arg)
@@ -154,7 +179,7 @@ int main(void)
         bool died = WIFSIGNALED(all[VICTIM].status) && WTERMSIG(all[VICTIM].status) == SIGKILL;
         all[VICTIM].status = 0;
         ok(died, "a rank dies %s", names[when]);
-        ranks_good(all, RANKS, "its peers spin, and end");
+        ranks_good(all, RANKS, when == HEARING ? "its peers name it" : "its peers spin, and end");
     }
     done();
 }
