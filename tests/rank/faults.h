@@ -4,7 +4,7 @@
  * that a thousand of them can be run in parts, and each of them again. The ranks are processes that
  * train the toy model through the comm plugin `fault`; this program stands outside and kills what
  * does not end. With seeds from FAULTS_OUTSIDE on it also does the deed, by a signal at a moment
- * that nobody in the job knows, so that it may meet a rank anywhere inside of a transport's library.
+ * that nobody in the job knows, so that it may meet a rank anywhere inside of its transport.
  */
 #ifndef ZERO_TESTS_FAULTS_H
 #define ZERO_TESTS_FAULTS_H

@@ -220,8 +220,9 @@ static const struct reference *reference_of(int ranks, bool large)
 
 static bool is_right(const struct seat *s, const struct reference *ref)
 {
-    int n = atomic_load(&s->n_steps) < FAULTS_STEPS ? atomic_load(&s->n_steps) : FAULTS_STEPS;
+    int n = atomic_load(&s->n_steps);
 
+    n = n < FAULTS_STEPS ? n : FAULTS_STEPS;
     return memcmp(s->norms, ref->norms, (size_t)n * sizeof *s->norms) == 0 &&
            (!s->hash || s->hash == ref->hash);
 }
