@@ -14,6 +14,7 @@
  */
 #define CORE_MOST (UINT64_C(16) << 20)
 #define CORE_BYTES (UINT64_C(8) << 20)
+#define CORE_OWN_BYTES (UINT64_C(1) << 20)
 
 /*
  * Bytes ahead of the loads that the source is asked for: the next page of it, where the processor's
@@ -127,4 +128,11 @@ uint64_t zero__cache_sums_bytes(void)
     uint64_t most, own = cache_up_to(2) * n_cores(), all = zero__cache_bytes();
 
     return last_is_own(&most) || !own || own > all ? all : own;
+}
+
+uint64_t zero__cache_core_bytes(void)
+{
+    uint64_t own = cache_up_to(2);
+
+    return own ? own : CORE_OWN_BYTES;
 }

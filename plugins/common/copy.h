@@ -18,4 +18,7 @@ void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
 uint64_t zero__cache_bytes(void);
 uint64_t zero__cache_sums_bytes(void);
 
+/* Of a core's own caches, the largest; a guess where the kernel does not say. */
+uint64_t zero__cache_core_bytes(void);
+
 #endif

@@ -157,6 +157,7 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     ctx->isa = isa;
     ctx->cache_bytes = zero__cache_bytes();
     ctx->sums_cache_bytes = zero__cache_sums_bytes();
+    ctx->core_cache_bytes = zero__cache_core_bytes();
     ctx->timeout_ns = params->timeout_ns;
     ctx->rank = ctx->table.rank = oob->rank;
     ctx->ranks = ctx->table.ranks = oob->ranks;

@@ -95,8 +95,9 @@ static bool check_peers(struct zero_comm *comm)
 /*
  * An all_reduce in which every rank sums everything for itself. With two ranks as many bytes travel
  * as when each sums a half and copies the other's, but nobody waits in the middle, and nobody reads
- * what a peer's cache has just written. Past the caches the halves win: less is read and written
- * altogether. In place the sums would overwrite what the peer still reads.
+ * what a peer's cache has just written. Where both sources do not fit into a core's own cache the
+ * halves win: less is read and written altogether. In place the sums would overwrite what the peer
+ * still reads.
  */
 static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
 {
@@ -107,7 +108,7 @@ static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
     if (c->flags & ZERO_COLL_ACCUMULATE) /* nobody could hand out unrounded sums */
         return true;
     return comm->ranks == 2 && c->src_dtype == c->dst_dtype && !op->stream &&
-           !(c->flags & ZERO_COLL_INPLACE);
+           c->src.len <= comm->ctx->core_cache_bytes / 2 && !(c->flags & ZERO_COLL_INPLACE);
 }
 
 /* The next rank to copy from; -1 when none is ready. */

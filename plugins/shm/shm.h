@@ -147,7 +147,7 @@ struct shm_table {
 struct zero_comm_ctx {
     struct zero__voice voice;
     int isa;
-    uint64_t cache_bytes, sums_cache_bytes;
+    uint64_t cache_bytes, sums_cache_bytes, core_cache_bytes;
     int32_t rank, ranks;
     int64_t timeout_ns;
     struct shm_segment *control;
