@@ -12,68 +12,83 @@
 #include <sys/utsname.h>
 #include <xxhash.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/kept.h"
 #include "base/status.h"
+#include "engine/room.h"
 #include "engine/runtime.h"
 
-#define BYTES ZERO__COPIES_BYTES
+#define MOST_BYTES (UINT64_C(16) << 20) /* of a copy, on the device and in the host's memory */
+#define LEAST_BYTES (UINT64_C(1) << 20) /* less of them tells of something else */
 #define LEAST_COPIES 3
 #define LEAST_NS (ZERO_SECOND / 50)
 
-static uint64_t fingerprint(const struct zero_runtime *rt)
+/* Of a copy: a power of two, so that jobs under other limits find what was measured. */
+static uint64_t piece_bytes(uint64_t room)
+{
+    uint64_t bytes = MOST_BYTES;
+
+    while (bytes > room && bytes > LEAST_BYTES)
+        bytes /= 2;
+    return bytes;
+}
+
+static uint64_t fingerprint(const struct zero_runtime *rt, uint64_t bytes)
 {
     struct utsname u;
     char text[300];
 
     memset(&u, 0, sizeof u);
     uname(&u);
-    int n = snprintf(text, sizeof text, "%s %s %s %d %u", u.nodename, u.machine, rt->device_name,
-                     rt->local_ranks, (unsigned)zero__option_int(rt->options, ZERO__OPT_THREADS));
+    int n = snprintf(text, sizeof text, "%s %s %s %d %u %u", u.nodename, u.machine,
+                     rt->device_name, rt->local_ranks,
+                     (unsigned)zero__option_int(rt->options, ZERO__OPT_THREADS), (unsigned)bytes);
     return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-static int copy(struct zero_runtime *rt, void *to, const void *from)
+static int copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes)
 {
     void *stream = rt->lanes[ZERO__Q_LOAD].stream;
-    int err = rt->dev_ops.copy(rt->dev, to, from, BYTES, stream);
+    int err = rt->dev_ops.copy(rt->dev, to, from, bytes, stream);
 
     return err ? err : rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
 }
 
 /* There and back in turn. */
-static int copies_time(struct zero_runtime *rt, void *device, void *host, double *rate)
+static int copies_time(struct zero_runtime *rt, void *device, void *host, uint64_t bytes,
+                       double *rate)
 {
-    int err = copy(rt, device, host); /* the first one finds no pages */
+    int err = copy(rt, device, host, bytes); /* the first one finds no pages */
     int64_t began = zero__now_ns(), took = 0;
     uint32_t n = 0;
 
     while (!err && (n < LEAST_COPIES || took < LEAST_NS)) {
-        err = n % 2 ? copy(rt, device, host) : copy(rt, host, device);
+        err = n % 2 ? copy(rt, device, host, bytes) : copy(rt, host, device, bytes);
         took = zero__now_ns() - began;
         n++;
     }
     if (!err)
-        *rate = (double)n * (double)BYTES / ((double)took / 1e9);
+        *rate = (double)n * (double)bytes / ((double)took / 1e9);
     return err;
 }
 
-static int measure(struct zero_runtime *rt, double *rate)
+static int measure(struct zero_runtime *rt, uint64_t bytes, double *rate)
 {
     const uint32_t mem = zero__device_is_host(rt) ? rt->device_mem : ZERO_MEM_PINNED;
     void *device = NULL, *host = NULL;
-    int err = rt->dev_ops.alloc(rt->dev, BYTES, rt->device_mem, &device);
+    int err = rt->dev_ops.alloc(rt->dev, bytes, rt->device_mem, &device);
 
     if (!err)
-        err = rt->dev_ops.alloc(rt->dev, BYTES, mem, &host);
+        err = rt->dev_ops.alloc(rt->dev, bytes, mem, &host);
     if (!err && zero__device_is_host(rt))
-        memset(host, 1, BYTES);
+        memset(host, 1, bytes);
     if (!err)
-        err = copies_time(rt, device, host, rate);
+        err = copies_time(rt, device, host, bytes, rate);
     if (host)
-        rt->dev_ops.release(rt->dev, host, BYTES, mem);
+        rt->dev_ops.release(rt->dev, host, bytes, mem);
     if (device)
-        rt->dev_ops.release(rt->dev, device, BYTES, rt->device_mem);
+        rt->dev_ops.release(rt->dev, device, bytes, rt->device_mem);
     return err;
 }
 
@@ -90,15 +105,18 @@ static int least(struct zero_runtime *rt, double *rate)
     return err;
 }
 
-int zero__copies_find(struct zero_runtime *rt, double *rate)
+int zero__copies_find(struct zero_runtime *rt, const struct zero__room *room, double *rate)
 {
-    const uint64_t key = fingerprint(rt);
+    const uint64_t lent = zero__least(zero__room_lends(room, ZERO__T_CPU),
+                                      zero__room_lends(room, ZERO__T_DEVICE));
+    const uint64_t bytes = piece_bytes(lent), key = fingerprint(rt, bytes);
     double x = 0;
 
     zero__kept_find("copies", key, &x, 1);
     int err = least(rt, &x);
     if (!err && x <= 0 && zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE)) {
-        int own = measure(rt, &x);
+        int own = bytes <= lent ? measure(rt, bytes, &x)
+                                : zero__fail(-ENOMEM, "there is no memory to spare for it");
         if (own) /* no room for it: a choice can be made without */
             zero__log(&rt->log, ZERO_LOG_INFO, "engine", "copies of the host are not measured: %s",
                       zero__error_text());

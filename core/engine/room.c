@@ -82,6 +82,13 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
     return err;
 }
 
+uint64_t zero__room_lends(const struct zero__room *room, uint32_t tier)
+{
+    int is_machines = tier == ZERO__T_CPU || room->is_host;
+
+    return zero__least(room->tier[tier], is_machines ? room->machine / 8 : UINT64_MAX);
+}
+
 /* The states beside the transients, and what the disk takes. */
 static void need_add(const struct zero__states *s, const struct zero__room *room,
                      struct zero__need *need)

@@ -33,6 +33,9 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room);
 /* Collective: the least of all ranks', so that they decide alike. */
 int zero__room_find(struct zero_runtime *rt, struct zero__room *room);
 
+/* Of a tier in memory, what may be taken for a while before anything has a place. */
+uint64_t zero__room_lends(const struct zero__room *room, uint32_t tier);
+
 /* What the recipe's rank needs, without waits and without a search for the last bytes. */
 int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe *r,
                        const struct zero__room *room, struct zero__need *need);

@@ -414,10 +414,12 @@ int zero__disk_grow(struct zero_runtime *rt);
 
 /* Collective, after zero__tiers_open() and before zero__storage_start(): sets `speeds`. */
 int zero__speeds_find(struct zero_runtime *rt);
-/* Of memory, that measuring before anything has a place takes for a while. */
-uint64_t zero__speeds_room(const struct zero_runtime *rt);
-/* Collective, before anything has a place: the same, of a store of so many bytes. */
-int zero__speeds_foresee(struct zero_runtime *rt, uint64_t bytes);
+/*
+ * Collective, before anything has a place: the same, of a store of so many bytes, within the room
+ * that there is. Where that cannot be, nothing is known.
+ */
+struct zero__room;
+int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room, uint64_t bytes);
 /* What the program's ops will take, by what they work on; free them. */
 int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__program *p, const struct guess *g,
@@ -425,12 +427,11 @@ int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
 
 /* ---- copies.c */
 
-#define ZERO__COPIES_BYTES (UINT64_C(16) << 20) /* on the device, and in the host's memory */
 /*
  * Collective: bytes a second that a rank copies between the host's memory and the device, while all
  * of its host do; 0: not measured.
  */
-int zero__copies_find(struct zero_runtime *rt, double *rate);
+int zero__copies_find(struct zero_runtime *rt, const struct zero__room *room, double *rate);
 
 /* ---- past.c */
 

@@ -2,8 +2,9 @@
 /*
  * How fast the disk is for this job: it is measured once, by all ranks of a host at the same time
  * and in requests of a tile, as they will use it, before anything lies there, for a few seconds at
- * most; where that decides what will lie there, in a store of its own. The figures are kept
- * (base/kept.h) by a fingerprint of the machine, the folders and the ranks that share them.
+ * most; where that decides what will lie there, in a store of its own, within what the disk and the
+ * limits of memory leave. The figures are kept (base/kept.h) by a fingerprint of the machine, the
+ * folders and the ranks that share them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 #include "base/clock.h"
 #include "base/kept.h"
 #include "base/status.h"
+#include "engine/room.h"
 #include "engine/runtime.h"
 
 /* Of a rank, in each direction: a sixteenth of its store within these; disks have caches, too. */
@@ -26,10 +28,15 @@
 #define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
 #define MOST_CQES 16
 #define MOST_DEPTH 64
-#define FIRST_BLOCKS 16 /* of memory, before there is any other */
+#define FIRST_BLOCKS 16 /* of memory at most, before there is any other */
+#define FIRST_LEAST 2
 #define POLL_NS (ZERO_SECOND / 4)
 
-/* How much of a store is measured. */
+/* Of a rank: what is measured of its store, and with how much memory. */
+struct sample {
+    uint64_t bytes, memory;
+};
+
 static uint64_t sample_bytes(uint64_t store)
 {
     uint64_t share = store / 16 > LEAST_BYTES ? store / 16 : LEAST_BYTES;
@@ -39,7 +46,7 @@ static uint64_t sample_bytes(uint64_t store)
 
 /* ---- What is known --------------------------------------------------------------------------- */
 
-static uint64_t fingerprint(const struct zero_runtime *rt, uint64_t store)
+static uint64_t fingerprint(const struct zero_runtime *rt, const struct sample *x)
 {
     const struct zero_store_info *info = &rt->tiers[ZERO__T_DISK].info;
     const char *folders = zero__option_find(rt->options, "nvme_path"); /* NULL: another plugin */
@@ -51,7 +58,7 @@ static uint64_t fingerprint(const struct zero_runtime *rt, uint64_t store)
     int n = snprintf(text, sizeof text, "%s %s %s %s %s %" PRIu64 " %u %d %u %" PRIu64, u.nodename,
                      u.machine, rt->tiers[ZERO__T_DISK].name, info->note, folders ? folders : "",
                      info->best_io, info->depth, rt->local_ranks, rt->recipe.tile,
-                     sample_bytes(store) >> 20);
+                     x->bytes >> 20);
     return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
@@ -60,20 +67,21 @@ static int is_speed(double x)
     return isfinite(x) && x > 1e3 && x < 1e15;
 }
 
-static int speeds_known(const struct zero_runtime *rt, uint64_t store, struct speeds *s)
+static int speeds_known(const struct zero_runtime *rt, const struct sample *x, struct speeds *s)
 {
-    double x[3];
+    double kept[3];
 
-    if (!zero__kept_find("speeds", fingerprint(rt, store), x, 3) || !is_speed(x[0]) ||
-        !is_speed(x[1]) || !is_speed(x[2]))
+    if (!zero__kept_find("speeds", fingerprint(rt, x), kept, 3) || !is_speed(kept[0]) ||
+        !is_speed(kept[1]) || !is_speed(kept[2]))
         return 0;
-    *s = (struct speeds){x[0], x[1], x[2]};
+    *s = (struct speeds){kept[0], kept[1], kept[2]};
     return 1;
 }
 
-static void speeds_note(const struct zero_runtime *rt, uint64_t store, const struct speeds *s)
+static void speeds_note(const struct zero_runtime *rt, const struct sample *x,
+                        const struct speeds *s)
 {
-    int err = zero__kept_note("speeds", fingerprint(rt, store),
+    int err = zero__kept_note("speeds", fingerprint(rt, x),
                               (double[]){s->read, s->write, s->both}, 3);
 
     if (err)
@@ -166,26 +174,32 @@ static void memory_fill(const struct walk *w)
     }
 }
 
+/* A tile, or as much of one as the disk does at once. */
+static uint64_t block_bytes(const struct zero_runtime *rt, const struct tier *t)
+{
+    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
+    uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+
+    return best ? zero__least(tile, best) : tile;
+}
+
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
  * and last all is zero again, as a store is at first.
  */
-static int measure(struct zero_runtime *rt, struct tier *t, uint64_t store, void *memory,
-                   uint64_t span, struct speeds *s)
+static int measure(struct zero_runtime *rt, struct tier *t, const struct sample *x, void *memory,
+                   struct speeds *s)
 {
-    uint64_t bytes = sample_bytes(store), n = 0, half = 0, k = 0;
-    struct walk w = {.job = rt->job,
-                     .t = t,
-                     .memory = memory,
-                     .block = (uint64_t)rt->recipe.tile * sizeof(float)};
+    struct walk w = {.job = rt->job, .t = t, .memory = memory, .block = block_bytes(rt, t)};
     double written = 0, read = 0, both = 0, zeroed;
+    uint64_t n = 0, half = 0, k = 0;
 
-    if (w.block > span)
-        w.block = span / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-    w.blocks = w.block ? bytes / w.block : 0;
+    if (w.block > x->memory)
+        w.block = x->memory / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+    w.blocks = w.block ? x->bytes / w.block : 0;
     if (w.blocks < 2) /* so little that it does not matter */
         return 0;
-    w.depth = (uint32_t)zero__least(zero__least(span / w.block, MOST_DEPTH),
+    w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
                                     w.t->info.depth ? w.t->info.depth : 1);
     zero__log(&rt->log, ZERO_LOG_INFO, "engine", "measuring how fast %s is", w.t->name);
     memory_fill(&w);
@@ -227,11 +241,10 @@ static int least(struct zero_runtime *rt, struct speeds *s, int *have)
 }
 
 /*
- * What is known or was measured, of a store of so many bytes; `measure_it` is asked where not all
- * ranks know (NULL: this rank has no part in the disk). `before`: nothing has a place yet.
+ * What is known or was measured, to that extent; `measure_it` is asked where not all ranks know (NULL: this rank has no part in the disk). `before`: nothing has a place yet.
  */
-static int speeds_settle(struct zero_runtime *rt, uint64_t store,
-                         int (*measure_it)(struct zero_runtime *rt, uint64_t store,
+static int speeds_settle(struct zero_runtime *rt, const struct sample *x,
+                         int (*measure_it)(struct zero_runtime *rt, const struct sample *x,
                                            struct speeds *s),
                          int before)
 {
@@ -240,7 +253,7 @@ static int speeds_settle(struct zero_runtime *rt, uint64_t store,
     int have = 0;
 
     if (measure_it)
-        speeds_known(rt, store, &s);
+        speeds_known(rt, x, &s);
     int err = least(rt, &s, &have);
     int measures = zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE) != 0;
     int again = !have && before; /* it is asked for once more */
@@ -249,71 +262,83 @@ static int speeds_settle(struct zero_runtime *rt, uint64_t store,
                   name, have ? "was measured before" : "is not known: nothing is forecast");
     if (!err && !have) { /* also where this rank does not measure: another one may */
         s = (struct speeds){0};
-        int own = measure_it && measures ? measure_it(rt, store, &s) : 0;
+        int own = measure_it && measures ? measure_it(rt, x, &s) : 0;
         err = least(rt, &s, &have);
         err = own ? own : err;
         if (!err && have && measure_it && zero__job_local_rank(rt->job) == 0)
-            speeds_note(rt, store, &s);
+            speeds_note(rt, x, &s);
     }
     rt->speeds = have && !err ? s : (struct speeds){0};
     return err;
 }
 
 /* With the job's own store and memory. */
-static int measure_own(struct zero_runtime *rt, uint64_t store, struct speeds *s)
+static int measure_own(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
     struct tier *t = &rt->tiers[ZERO__T_DISK];
 
-    return measure(rt, t, store, host[0].base + t->mr_first,
-                   host[0].bytes + host[1].bytes - t->mr_first, s);
+    return measure(rt, t, x, host->base + t->mr_first, s);
 }
 
 int zero__speeds_find(struct zero_runtime *rt)
 {
-    if (!rt->tiers[ZERO__T_DISK].name || rt->speeds.read > 0) /* on all ranks alike */
+    const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    const struct tier *t = &rt->tiers[ZERO__T_DISK];
+    struct sample x = {sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes),
+                       host[0].bytes + host[1].bytes - t->mr_first};
+
+    if (!t->name || rt->speeds.read > 0) /* on all ranks alike */
         return 0;
-    return speeds_settle(rt, rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes,
-                         rt->tiers[ZERO__T_DISK].store ? measure_own : NULL, 0);
-}
-
-static uint64_t first_span(const struct zero_runtime *rt)
-{
-    return FIRST_BLOCKS * (uint64_t)rt->recipe.tile * sizeof(float);
-}
-
-uint64_t zero__speeds_room(const struct zero_runtime *rt)
-{
-    return first_span(rt) + 2 * ZERO__COPIES_BYTES;
+    return speeds_settle(rt, &x, t->store ? measure_own : NULL, 0);
 }
 
 /* With a store and memory that are there for so long. */
-static int measure_first(struct zero_runtime *rt, uint64_t store, struct speeds *s)
+static int first_try(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
 {
     const uint32_t mem = zero__device_is_host(rt) ? rt->device_mem : ZERO_MEM_PINNED;
-    const uint64_t span = first_span(rt);
     struct tier t = rt->tiers[ZERO__T_DISK];
     void *memory = NULL;
-    int err = rt->dev_ops.alloc(rt->dev, span, mem, &memory);
+    int err, stays;
 
+    if (x->memory < FIRST_LEAST * block_bytes(rt, &t))
+        return zero__fail(-ENOMEM, "the limits leave no memory for it");
+    err = rt->dev_ops.alloc(rt->dev, x->memory, mem, &memory);
     if (err)
         return err;
-    err = zero__store_open(rt, &t, sample_bytes(store));
+    err = zero__store_open(rt, &t, x->bytes);
     if (!err)
-        err = t.ops.reg(t.store, memory, span, ZERO_MEM_HOST, &t.mr);
+        err = t.ops.reg(t.store, memory, x->memory, ZERO_MEM_HOST, &t.mr);
     if (!err)
-        err = measure(rt, &t, store, memory, span, s);
-    if (t.mr && t.ops.unreg(t.store, t.mr) && !err)
+        err = measure(rt, &t, x, memory, s);
+    if (!err && t.ops.unreg(t.store, t.mr))
         err = zero__fail(-EIO, "%s does not let go of memory", t.name);
-    if (t.store && t.ops.close(t.store)) /* what it still does may end in the memory */
+    stays = t.store && t.ops.close(t.store);
+    if (stays) /* what it still does may end in the memory */
         return err ? err : zero__fail(-EIO, "%s does not close", t.name);
-    rt->dev_ops.release(rt->dev, memory, span, mem);
+    rt->dev_ops.release(rt->dev, memory, x->memory, mem);
     return err;
 }
 
-int zero__speeds_foresee(struct zero_runtime *rt, uint64_t bytes)
+static int measure_first(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
 {
+    if (!first_try(rt, x, s))
+        return 0;
+    *s = (struct speeds){0}; /* a choice can be made without; a disk that fails will do so again */
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "%s is not measured before it is chosen: %s",
+              rt->tiers[ZERO__T_DISK].name, zero__error_text());
+    return 0;
+}
+
+int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room, uint64_t bytes)
+{
+    const struct tier *t = &rt->tiers[ZERO__T_DISK];
+    struct sample x = {zero__least(sample_bytes(bytes), room->tier[ZERO__T_DISK] / 2), 0};
+    uint64_t beside = zero__disk_beside((uint32_t)room->bytes_per_mib, x.bytes);
+    uint64_t lent = zero__room_lends(room, ZERO__T_CPU), block = block_bytes(rt, t);
+
+    x.memory = zero__least(lent > beside ? (lent - beside) / block : 0, FIRST_BLOCKS) * block;
     if (rt->speeds.read > 0)
         return 0;
-    return speeds_settle(rt, bytes, measure_first, 1);
+    return speeds_settle(rt, &x, measure_first, 1);
 }

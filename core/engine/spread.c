@@ -200,15 +200,13 @@ static int tiers_measure(struct zero_runtime *rt, const struct zero__room *room,
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
     struct zero__need need;
 
-    if (room->machine / 4 < zero__speeds_room(rt)) /* it is needed for something else */
-        return 0;
     memcpy(placed, rt->recipe.placed, sizeof placed);
     start(rt, ALL_TIERS);
     int err = measure(rt, room, &need);
     memcpy(rt->recipe.placed, placed, sizeof placed);
     if (!err)
-        err = zero__speeds_foresee(rt, need.tier[ZERO__T_DISK]);
-    return err ? err : zero__copies_find(rt, copies);
+        err = zero__speeds_foresee(rt, room, need.tier[ZERO__T_DISK]);
+    return err ? err : zero__copies_find(rt, room, copies);
 }
 
 /* With the first order in place: is another one faster? */

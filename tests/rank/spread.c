@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "toy.h"
@@ -343,6 +345,35 @@ static void told_apart(void)
     remove(file);
 }
 
+/* The most memory that a job in a process of its own has at a time. */
+static long peak_kib(const char *measures)
+{
+    struct zero_setting s[] = {{"offload", "auto"},  {"nvme_path", path},
+                               {"timeout", "20"},    {"memory_limit", "device:1500K,cpu:1200K"},
+                               {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                               {"prefetch_bytes", "128K"}, {"offload_measure", measures}};
+    struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16, .width = 40000,
+                    .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7};
+    struct rusage used;
+    struct toy_result r;
+    int status = -1;
+
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(toy_train(&t, &r) != 0);
+    return child > 0 && wait4(child, &status, 0, &used) == child && !status ? used.ru_maxrss : -1;
+}
+
+/* What is measured before anything has a place takes no memory beside the limits. */
+static void within_limits(void)
+{
+    long without = peak_kib("0"), with = peak_kib("1");
+
+    ok(without > 0 && with > 0 && with < without + 24 * 1024,
+       "measuring stays within limits of memory: %ld KiB, and %ld without it", with, without);
+}
+
 /* Without measuring: nothing is known of a disk until a job that measures has run. */
 static void unmeasured(void)
 {
@@ -385,6 +416,8 @@ int main(void)
 
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
+    setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
+    within_limits();
     remembered();
     measured_once();
     remembers_steps();
