@@ -400,8 +400,8 @@ void zero__tiers_try(struct zero_runtime *rt);
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */
 int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
-/* A store of the tier's plugin. */
-int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes);
+/* A store of the tier's plugin; a trial is another one than the job's, and warns of nothing. */
+int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, int is_trial);
 /* Before the device closes. */
 void zero__tiers_unpin(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);

@@ -306,7 +306,7 @@ static int first_try(struct zero_runtime *rt, const struct sample *x, struct spe
     err = rt->dev_ops.alloc(rt->dev, x->memory, mem, &memory);
     if (err)
         return err;
-    err = zero__store_open(rt, &t, x->bytes);
+    err = zero__store_open(rt, &t, x->bytes, 1);
     if (!err)
         err = t.ops.reg(t.store, memory, x->memory, ZERO_MEM_HOST, &t.mr);
     if (!err)

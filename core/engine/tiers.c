@@ -110,10 +110,11 @@ uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes)
     return (bytes / mib + (bytes % mib != 0)) * bytes_per_mib;
 }
 
-int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes)
+int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, int is_trial)
 {
     struct zero_store_open params = {.size = sizeof params,
-                                     .host = zero__loader_host(rt->loader),
+                                     .host = is_trial ? zero__loader_quiet(rt->loader)
+                                                      : zero__loader_host(rt->loader),
                                      .bytes = bytes,
                                      .device = -1,
                                      .local_rank = zero__job_local_rank(rt->job),
@@ -127,8 +128,8 @@ int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes)
     t->info.size = sizeof t->info;
     err = t->ops.info(t->store, &t->info);
     if (!err)
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "tier %s: %llu bytes: %s", t->name,
-                  (unsigned long long)bytes, t->info.note);
+        zero__log(&rt->log, is_trial ? ZERO_LOG_DEBUG : ZERO_LOG_INFO, "engine",
+                  "tier %s: %llu bytes: %s", t->name, (unsigned long long)bytes, t->info.note);
     return err;
 }
 
@@ -174,7 +175,7 @@ static int cpu_open(struct zero_runtime *rt)
 
     if (!rt->tiers[ZERO__T_CPU].name || !(states + transients))
         return 0;
-    int err = zero__store_open(rt, &rt->tiers[ZERO__T_CPU], states + transients);
+    int err = zero__store_open(rt, &rt->tiers[ZERO__T_CPU], states + transients, 0);
     if (!err)
         err = rt->tiers[ZERO__T_CPU].ops.map(rt->tiers[ZERO__T_CPU].store, &base);
     if (err)
@@ -222,7 +223,7 @@ static int disk_open(struct zero_runtime *rt)
 
     if (!t->name || !bytes)
         return 0;
-    int err = zero__store_open(rt, t, bytes);
+    int err = zero__store_open(rt, t, bytes, 0);
     if (!err)
         err = disk_register(rt);
     if (err)

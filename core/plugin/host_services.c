@@ -5,20 +5,35 @@
 
 #include "plugin/internal.h"
 
-static void service_log(void *ctx, const char *plugin, int level, const char *fmt, ...)
+static void log_list(const struct zero__loader *loader, const char *plugin, int level,
+                     const char *fmt, va_list ap)
 {
-    const struct zero__loader *loader = ctx;
     char text[ZERO_ERROR_BYTES];
-    va_list ap;
 
     if (level < ZERO_LOG_ERROR || level > ZERO_LOG_TRACE)
         level = ZERO_LOG_TRACE;
     if (!zero__log_shows(loader->log, level, plugin))
         return;
-    va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     zero__log(loader->log, level, plugin, "%s", text);
+}
+
+static void service_log(void *ctx, const char *plugin, int level, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_list(ctx, plugin, level, fmt, ap);
+    va_end(ap);
+}
+
+static void service_log_quiet(void *ctx, const char *plugin, int level, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    log_list(ctx, plugin, level < ZERO_LOG_DEBUG ? ZERO_LOG_DEBUG : level, fmt, ap);
+    va_end(ap);
 }
 
 static int service_fail(void *ctx, const char *plugin, int err, const char *fmt, ...)
@@ -54,4 +69,6 @@ void zero__host_fill(struct zero__loader *loader)
         .fail = service_fail,
         .param = service_param,
     };
+    loader->quiet = loader->host;
+    loader->quiet.log = service_log_quiet;
 }

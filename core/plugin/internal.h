@@ -31,7 +31,7 @@ struct zero__plugin {
 };
 
 struct zero__loader {
-    struct zero_host host;
+    struct zero_host host, quiet;
     struct zero__options *options;
     const struct zero__log *log;
     const struct zero_plugin *const *builtins;
@@ -40,7 +40,7 @@ struct zero__loader {
     struct zero__plugin *plugins;
 };
 
-/* host_services.c: fills the table; its ctx is the loader. */
+/* host_services.c: fills the tables; their ctx is the loader. */
 void zero__host_fill(struct zero__loader *loader);
 
 /* builtin.c: the static plugin of that kind and name, or NULL. */

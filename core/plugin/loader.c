@@ -221,6 +221,11 @@ const struct zero_host *zero__loader_host(const struct zero__loader *loader)
     return &loader->host;
 }
 
+const struct zero_host *zero__loader_quiet(const struct zero__loader *loader)
+{
+    return &loader->quiet;
+}
+
 const struct zero_comm_ops *zero__plugin_comm(const struct zero__plugin *p)
 {
     return p->kind == ZERO_IFACE_COMM ? &p->ops.comm : NULL;

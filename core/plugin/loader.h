@@ -39,6 +39,8 @@ const char *zero__loader_dir(const struct zero__loader *loader, uint32_t i);
 
 /* The services, for probe and open entries; valid as long as the loader. */
 const struct zero_host *zero__loader_host(const struct zero__loader *loader);
+/* The same for what is only tried: it warns of nothing, what is opened for good does. */
+const struct zero_host *zero__loader_quiet(const struct zero__loader *loader);
 
 /* The table for its kind, full size, missing tail entries NULL; NULL for another kind. */
 const struct zero_comm_ops *zero__plugin_comm(const struct zero__plugin *plugin);
