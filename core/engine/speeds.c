@@ -4,7 +4,7 @@
  * and in requests of a tile, as they will use it, before anything lies there, for a few seconds at
  * most; where that decides what will lie there, in a store of its own, within what the disk and the
  * limits of memory leave. The figures are kept (base/kept.h) by a fingerprint of the machine, the
- * folders and the ranks that share them.
+ * disks, the way to them as an open store tells it, and the ranks that share them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <xxhash.h>
 
@@ -44,21 +45,59 @@ static uint64_t sample_bytes(uint64_t store)
     return zero__least(store, zero__least(share, MOST_BYTES));
 }
 
+/* A tile, or as much of one as the disk does at once. */
+static uint64_t block_bytes(const struct zero_runtime *rt, const struct tier *t)
+{
+    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
+    uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+
+    return best ? zero__least(tile, best) : tile;
+}
+
 /* ---- What is known --------------------------------------------------------------------------- */
 
-static uint64_t fingerprint(const struct zero_runtime *rt, const struct sample *x)
+/* Large samples tell the same, small ones not: disks have caches. */
+static uint32_t sample_kind(uint64_t bytes)
 {
-    const struct zero_store_info *info = &rt->tiers[ZERO__T_DISK].info;
-    const char *folders = zero__option_find(rt->options, "nvme_path"); /* NULL: another plugin */
+    uint32_t kind = 0;
+
+    for (bytes = zero__least(bytes, LEAST_BYTES) >> 24; bytes; bytes /= 2)
+        kind++;
+    return kind;
+}
+
+/* Each folder and its file system: another disk may be mounted there tomorrow. */
+static uint64_t folders_hash(const struct zero_runtime *rt)
+{
+    const char *at = zero__option_find(rt->options, "nvme_path"); /* NULL: another plugin */
+    uint64_t hash = 0;
+
+    while (at && *at) {
+        size_t n = strcspn(at, ":");
+        char folder[4096];
+        struct stat st = {0};
+        snprintf(folder, sizeof folder, "%.*s", (int)zero__least(n, sizeof folder - 1), at);
+        uint64_t device = stat(folder, &st) ? 0 : (uint64_t)st.st_dev;
+        hash = XXH3_64bits_withSeed(&device, sizeof device, XXH3_64bits_withSeed(at, n, hash));
+        at += n + (at[n] == ':');
+    }
+    return hash;
+}
+
+/* t: with what its open store says of itself, whichever that is. */
+static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
+                            const struct sample *x)
+{
+    int is_little = x->memory < FIRST_BLOCKS / 2 * block_bytes(rt, t);
     struct utsname u;
-    char text[5000];
+    char text[1000];
 
     memset(&u, 0, sizeof u);
     uname(&u);
-    int n = snprintf(text, sizeof text, "%s %s %s %s %s %" PRIu64 " %u %d %u %" PRIu64, u.nodename,
-                     u.machine, rt->tiers[ZERO__T_DISK].name, info->note, folders ? folders : "",
-                     info->best_io, info->depth, rt->local_ranks, rt->recipe.tile,
-                     x->bytes >> 20);
+    int n = snprintf(text, sizeof text, "%s %s %s %s %x %" PRIx64 " %" PRIu64 " %u %d %u %u %d",
+                     u.nodename, u.machine, t->name, t->info.note, t->info.flags, folders_hash(rt),
+                     t->info.best_io, t->info.depth, rt->local_ranks, rt->recipe.tile,
+                     sample_kind(x->bytes), is_little);
     return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
@@ -67,26 +106,27 @@ static int is_speed(double x)
     return isfinite(x) && x > 1e3 && x < 1e15;
 }
 
-static int speeds_known(const struct zero_runtime *rt, const struct sample *x, struct speeds *s)
+static int speeds_known(const struct zero_runtime *rt, const struct tier *t,
+                        const struct sample *x, struct speeds *s)
 {
     double kept[3];
 
-    if (!zero__kept_find("speeds", fingerprint(rt, x), kept, 3) || !is_speed(kept[0]) ||
+    if (!zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3) || !is_speed(kept[0]) ||
         !is_speed(kept[1]) || !is_speed(kept[2]))
         return 0;
     *s = (struct speeds){kept[0], kept[1], kept[2]};
     return 1;
 }
 
-static void speeds_note(const struct zero_runtime *rt, const struct sample *x,
-                        const struct speeds *s)
+static void speeds_note(const struct zero_runtime *rt, const struct tier *t,
+                        const struct sample *x, const struct speeds *s)
 {
-    int err = zero__kept_note("speeds", fingerprint(rt, x),
+    int err = zero__kept_note("speeds", fingerprint(rt, t, x),
                               (double[]){s->read, s->write, s->both}, 3);
 
     if (err)
         zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "the speed of %s cannot be kept: %s",
-                  rt->tiers[ZERO__T_DISK].name, strerror(-err));
+                  t->name, strerror(-err));
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
@@ -174,15 +214,6 @@ static void memory_fill(const struct walk *w)
     }
 }
 
-/* A tile, or as much of one as the disk does at once. */
-static uint64_t block_bytes(const struct zero_runtime *rt, const struct tier *t)
-{
-    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
-    uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-
-    return best ? zero__least(tile, best) : tile;
-}
-
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
  * and last all is zero again, as a store is at first.
@@ -241,42 +272,41 @@ static int least(struct zero_runtime *rt, struct speeds *s, int *have)
 }
 
 /*
- * What is known or was measured, to that extent; `measure_it` is asked where not all ranks know (NULL: this rank has no part in the disk). `before`: nothing has a place yet.
+ * What is known or was measured, to that extent; `measure_it` is asked where not all ranks know (NULL: this rank has no store). `before`: nothing has a place yet.
  */
-static int speeds_settle(struct zero_runtime *rt, const struct sample *x,
-                         int (*measure_it)(struct zero_runtime *rt, const struct sample *x,
-                                           struct speeds *s),
+static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+                         int (*measure_it)(struct zero_runtime *rt, struct tier *t,
+                                           const struct sample *x, struct speeds *s),
                          int before)
 {
-    const char *name = rt->tiers[ZERO__T_DISK].name;
     struct speeds s = {0};
     int have = 0;
 
     if (measure_it)
-        speeds_known(rt, x, &s);
+        speeds_known(rt, t, x, &s);
     int err = least(rt, &s, &have);
     int measures = zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE) != 0;
     int again = !have && before; /* it is asked for once more */
     if (!err && !measures && !again && rt->rank == 0)
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD_MEASURE=0: how fast %s is %s",
-                  name, have ? "was measured before" : "is not known: nothing is forecast");
+                  t->name, have ? "was measured before" : "is not known: nothing is forecast");
     if (!err && !have) { /* also where this rank does not measure: another one may */
         s = (struct speeds){0};
-        int own = measure_it && measures ? measure_it(rt, x, &s) : 0;
+        int own = measure_it && measures ? measure_it(rt, t, x, &s) : 0;
         err = least(rt, &s, &have);
         err = own ? own : err;
         if (!err && have && measure_it && zero__job_local_rank(rt->job) == 0)
-            speeds_note(rt, x, &s);
+            speeds_note(rt, t, x, &s);
     }
     rt->speeds = have && !err ? s : (struct speeds){0};
     return err;
 }
 
 /* With the job's own store and memory. */
-static int measure_own(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
+static int measure_own(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+                       struct speeds *s)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
-    struct tier *t = &rt->tiers[ZERO__T_DISK];
 
     return measure(rt, t, x, host->base + t->mr_first, s);
 }
@@ -284,61 +314,84 @@ static int measure_own(struct zero_runtime *rt, const struct sample *x, struct s
 int zero__speeds_find(struct zero_runtime *rt)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
-    const struct tier *t = &rt->tiers[ZERO__T_DISK];
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct sample x = {sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes),
                        host[0].bytes + host[1].bytes - t->mr_first};
 
     if (!t->name || rt->speeds.read > 0) /* on all ranks alike */
         return 0;
-    return speeds_settle(rt, &x, t->store ? measure_own : NULL, 0);
+    return speeds_settle(rt, t, &x, t->store ? measure_own : NULL, 0);
+}
+
+/* A choice can be made without; a disk that fails will do so again. */
+static void trial_failed(struct zero_runtime *rt, const struct tier *t)
+{
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "%s is not measured before it is chosen: %s",
+              t->name, zero__error_text());
+}
+
+/* Where it does not close, what it still does may end in memory that it knows. */
+static int trial_close(struct tier *t)
+{
+    int stays = t->store && t->ops.close(t->store);
+
+    t->store = NULL;
+    return stays ? zero__fail(-EIO, "%s does not close", t->name) : 0;
 }
 
 /* With a store and memory that are there for so long. */
-static int first_try(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
+static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+                     struct speeds *s)
 {
     const uint32_t mem = zero__device_is_host(rt) ? rt->device_mem : ZERO_MEM_PINNED;
-    struct tier t = rt->tiers[ZERO__T_DISK];
     void *memory = NULL;
     int err, stays;
 
-    if (x->memory < FIRST_LEAST * block_bytes(rt, &t))
+    if (x->memory < FIRST_LEAST * block_bytes(rt, t))
         return zero__fail(-ENOMEM, "the limits leave no memory for it");
     err = rt->dev_ops.alloc(rt->dev, x->memory, mem, &memory);
     if (err)
         return err;
-    err = zero__store_open(rt, &t, x->bytes, 1);
+    err = t->ops.resize(t->store, x->bytes);
     if (!err)
-        err = t.ops.reg(t.store, memory, x->memory, ZERO_MEM_HOST, &t.mr);
+        err = t->ops.reg(t->store, memory, x->memory, ZERO_MEM_HOST, &t->mr);
     if (!err)
-        err = measure(rt, &t, x, memory, s);
-    if (!err && t.ops.unreg(t.store, t.mr))
-        err = zero__fail(-EIO, "%s does not let go of memory", t.name);
-    stays = t.store && t.ops.close(t.store);
-    if (stays) /* what it still does may end in the memory */
-        return err ? err : zero__fail(-EIO, "%s does not close", t.name);
-    rt->dev_ops.release(rt->dev, memory, x->memory, mem);
-    return err;
+        err = measure(rt, t, x, memory, s);
+    if (!err && t->ops.unreg(t->store, t->mr))
+        err = zero__fail(-EIO, "%s does not let go of memory", t->name);
+    stays = trial_close(t);
+    if (!stays)
+        rt->dev_ops.release(rt->dev, memory, x->memory, mem);
+    return err ? err : stays;
 }
 
-static int measure_first(struct zero_runtime *rt, const struct sample *x, struct speeds *s)
+static int measure_first(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+                         struct speeds *s)
 {
-    if (!first_try(rt, x, s))
+    if (!trial_run(rt, t, x, s))
         return 0;
-    *s = (struct speeds){0}; /* a choice can be made without; a disk that fails will do so again */
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "%s is not measured before it is chosen: %s",
-              rt->tiers[ZERO__T_DISK].name, zero__error_text());
+    *s = (struct speeds){0};
+    trial_failed(rt, t);
     return 0;
 }
 
 int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room, uint64_t bytes)
 {
-    const struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct sample x = {zero__least(sample_bytes(bytes), room->tier[ZERO__T_DISK] / 2), 0};
     uint64_t beside = zero__disk_beside((uint32_t)room->bytes_per_mib, x.bytes);
-    uint64_t lent = zero__room_lends(room, ZERO__T_CPU), block = block_bytes(rt, t);
+    uint64_t lent = zero__room_lends(room, ZERO__T_CPU);
+    struct tier t = rt->tiers[ZERO__T_DISK];
 
-    x.memory = zero__least(lent > beside ? (lent - beside) / block : 0, FIRST_BLOCKS) * block;
     if (rt->speeds.read > 0)
         return 0;
-    return speeds_settle(rt, &x, measure_first, 1);
+    if (zero__store_open(rt, &t, ZERO_BUFFER_ALIGN, 1)) { /* it tells what has to be known of it */
+        trial_failed(rt, &t);
+        trial_close(&t);
+    }
+    x.memory = zero__least(lent > beside ? (lent - beside) / block_bytes(rt, &t) : 0,
+                           FIRST_BLOCKS) * block_bytes(rt, &t);
+    int err = speeds_settle(rt, &t, &x, t.store ? measure_first : NULL, 1);
+    if (trial_close(&t))
+        trial_failed(rt, &t);
+    return err;
 }

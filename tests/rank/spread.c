@@ -218,6 +218,55 @@ static void measured_once(void)
     remove(file);
 }
 
+static int lines_of(const char *file)
+{
+    FILE *f = fopen(file, "r");
+    int n = 0, c;
+
+    while (f && (c = getc(f)) != EOF)
+        n += c == '\n';
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* A disk has a line for each way to it, whoever has chosen what lies there. */
+static void disks_told_apart(void)
+{
+    static const struct {
+        const char *offload, *name, *value;
+        int lines;
+    } jobs[] = {{"auto", "nvme_depth", "16", 1},
+                {"optimizer:nvme", "nvme_depth", "16", 1},
+                {"optimizer:nvme", "nvme_checksum", "0", 2},
+                {"auto", "nvme_checksum", "0", 2},
+                {"auto", "nvme_engine", "threads", 3},
+                {"optimizer:cpu+nvme", "nvme_engine", "threads", 3},
+                {"auto", "nvme_depth", "8", 4},
+                {"auto", "nvme_path", "/dev/shm", 5}};
+    char file[4200];
+
+    snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        struct zero_setting s[] = {{"offload", jobs[i].offload}, {"nvme_path", path},
+                                   {"timeout", "20"},
+                                   {"memory_limit", jobs[i].offload[0] == 'a'
+                                                        ? "device:1500K,cpu:1200K" : ""},
+                                   {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                                   {"prefetch_bytes", "128K"}, {jobs[i].name, jobs[i].value}};
+        struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
+                        .flags = TOY_ACTIVATIONS, .width = 40000, .settings = s, .n_settings = 8,
+                        .seed = 7};
+        struct toy_result r;
+        int err = toy_train(&t, &r);
+        ok(!err && lines_of(file) == jobs[i].lines, "%s with %s=%s: %d speeds of disks are known",
+           jobs[i].offload, jobs[i].name, jobs[i].value, jobs[i].lines);
+        if (err || lines_of(file) != jobs[i].lines)
+            diag("%d: %s", lines_of(file), err ? r.error : "");
+    }
+    remove(file);
+}
+
 /* The line of the job's kind, as if its last run had computed for so long. */
 static void past_write(const char *file, const char *line, double compute_s)
 {
@@ -275,18 +324,6 @@ static void remembers_steps(void)
     ok(!err && quickly.early == 0 && slowly.early == 0, "either has its first step foretold");
     ok(!err && slow.hash == first.hash && quick.hash == first.hash, "all with the same bits");
     remove(file);
-}
-
-static int lines_of(const char *file)
-{
-    FILE *f = fopen(file, "r");
-    int n = 0, c;
-
-    while (f && (c = getc(f)) != EOF)
-        n += c == '\n';
-    if (f)
-        fclose(f);
-    return n;
 }
 
 /* A job that differs in what changes its time is one of another kind: it has a line of its own. */
@@ -420,6 +457,7 @@ int main(void)
     within_limits();
     remembered();
     measured_once();
+    disks_told_apart();
     remembers_steps();
     told_apart();
     unmeasured();
