@@ -78,15 +78,8 @@ uint32_t zero__hyper_epoch(const struct zero_runtime *rt)
     return (uint32_t)(h ^ h >> 32);
 }
 
-static void contract_fill(const struct zero_runtime *rt, struct contract *c)
+static void options_fill(const struct zero_runtime *rt, struct contract *c)
 {
-    memset(c, 0, sizeof *c);
-    c->program = rt->programs[0]->hash;
-    c->parameters = parameters_hash(&rt->model);
-    c->groups = groups_hash(&rt->model);
-    c->optimizer = rt->optimizer;
-    c->device_mem = rt->device_mem;
-    snprintf(c->device, sizeof c->device, "%.31s", rt->device_name);
     for (uint32_t i = 0; i < ZERO__N_OPTIONS; i++) {
         enum zero__option_id id = (enum zero__option_id)i;
         if (!is_shared(rt->options, i))
@@ -98,6 +91,32 @@ static void contract_fill(const struct zero_runtime *rt, struct contract *c)
         strncpy(c->options[i].text, zero__option_text(rt->options, id),
                 sizeof c->options[i].text - 1);
     }
+}
+
+uint64_t zero__options_hash(const struct zero_runtime *rt)
+{
+    struct contract c = {0};
+    uint64_t h = 0;
+
+    options_fill(rt, &c);
+    for (uint32_t i = 0; i < ZERO__N_OPTIONS; i++) { /* but for the text: values have several */
+        h = XXH3_64bits_withSeed(&c.options[i].real, sizeof c.options[i].real, h);
+        h = XXH3_64bits_withSeed(&c.options[i].integer, sizeof c.options[i].integer, h);
+        h = XXH3_64bits_withSeed(&c.options[i].hash, sizeof c.options[i].hash, h);
+    }
+    return h;
+}
+
+static void contract_fill(const struct zero_runtime *rt, struct contract *c)
+{
+    memset(c, 0, sizeof *c);
+    c->program = rt->programs[0]->hash;
+    c->parameters = parameters_hash(&rt->model);
+    c->groups = groups_hash(&rt->model);
+    c->optimizer = rt->optimizer;
+    c->device_mem = rt->device_mem;
+    snprintf(c->device, sizeof c->device, "%.31s", rt->device_name);
+    options_fill(rt, c);
 }
 
 /* How rank i differs from rank 0, if it does. The most telling difference first. */

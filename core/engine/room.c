@@ -37,6 +37,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
     *room = (struct zero__room){.tiers = 1u << ZERO__T_DEVICE,
                                 .is_host = zero__device_is_host(rt) != 0,
                                 .bytes_per_mib = disk->info.bytes_per_mib,
+                                .options = zero__options_hash(rt),
                                 .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
     if (!err)
         err = device_room(rt, limit.device_bytes, room);
@@ -71,7 +72,7 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
         room->machine = zero__least(room->machine, all[i].machine);
         room->tiers &= all[i].tiers;
         room->is_host &= all[i].is_host;
-        if (room->spread != all[i].spread)
+        if (room->spread != all[i].spread || room->options != all[i].options)
             room->spread = ZERO__APART;
         if (all[i].spare > room->spare)
             room->spare = all[i].spare;

@@ -21,8 +21,9 @@ struct zero__room {
     uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
     uint64_t is_host;       /* the device's memory is the host's */
     uint64_t spread;        /* what has no fractions, and its tiers; 0: nothing; ZERO__APART */
+    uint64_t options;       /* a hash of those that ranks must have in common */
 };
-#define ZERO__APART UINT64_MAX /* ranks differ in that */
+#define ZERO__APART UINT64_MAX /* ranks differ in that, or in options */
 
 struct zero__need {
     uint64_t tier[ZERO__N_TIERS];

@@ -539,6 +539,8 @@ int zero__orders_forget(struct zero_runtime *rt);
 
 /* Collective: the first program's hash, the model and the options are the same on all ranks. */
 int zero__ranks_agree(struct zero_runtime *rt);
+/* Of the options that it compares. */
+uint64_t zero__options_hash(const struct zero_runtime *rt);
 /* The groups' hyperparameters as a number that ranks compare with every norm. */
 uint32_t zero__hyper_epoch(const struct zero_runtime *rt);
 

@@ -234,24 +234,22 @@ static int lines_of(const char *file)
 static void disks_told_apart(void)
 {
     static const struct {
-        const char *offload, *name, *value;
+        const char *offload, *limit, *folder, *name, *value;
         int lines;
-    } jobs[] = {{"auto", "nvme_depth", "16", 1},
-                {"optimizer:nvme", "nvme_depth", "16", 1},
-                {"optimizer:nvme", "nvme_checksum", "0", 2},
-                {"auto", "nvme_checksum", "0", 2},
-                {"auto", "nvme_engine", "threads", 3},
-                {"optimizer:cpu+nvme", "nvme_engine", "threads", 3},
-                {"auto", "nvme_depth", "8", 4},
-                {"auto", "nvme_path", "/dev/shm", 5}};
+    } jobs[] = {{"auto", "device:1500K,cpu:1200K", path, "nvme_depth", "16", 1},
+                {"optimizer:nvme", "", path, "nvme_depth", "16", 1},
+                {"optimizer:nvme", "", path, "nvme_checksum", "0", 2},
+                {"auto", "device:1500K,cpu:1200K", path, "nvme_checksum", "0", 2},
+                {"auto", "device:1500K,cpu:1200K", path, "nvme_engine", "threads", 3},
+                {"optimizer:cpu+nvme", "cpu:2M", path, "nvme_engine", "threads", 3},
+                {"auto", "device:1500K,cpu:1200K", path, "nvme_depth", "8", 4},
+                {"auto", "device:1500K,cpu:1200K", "/dev/shm", "nvme_depth", "16", 5}};
     char file[4200];
 
     snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
-        struct zero_setting s[] = {{"offload", jobs[i].offload}, {"nvme_path", path},
-                                   {"timeout", "20"},
-                                   {"memory_limit", jobs[i].offload[0] == 'a'
-                                                        ? "device:1500K,cpu:1200K" : ""},
+        struct zero_setting s[] = {{"offload", jobs[i].offload}, {"nvme_path", jobs[i].folder},
+                                   {"timeout", "20"}, {"memory_limit", jobs[i].limit},
                                    {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
                                    {"prefetch_bytes", "128K"}, {jobs[i].name, jobs[i].value}};
         struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
@@ -411,6 +409,33 @@ static void within_limits(void)
        "measuring stays within limits of memory: %ld KiB, and %ld without it", with, without);
 }
 
+/* Where ranks' options differ, that is told, whatever they would have measured together. */
+static void options_apart(void)
+{
+    static const struct {
+        const char *name, *value;
+    } options[] = {{"offload_measure", "0"}, {"tile_bytes", "128K"}, {"bucket_bytes", "32K"}};
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct zero_setting s[] = {{"offload", "auto"}, {"nvme_path", path}, {"timeout", "20"},
+                                   {"memory_limit", "device:1500K,cpu:1200K"},
+                                   {"prefetch_bytes", "128K"},
+                                   {i == 1 ? "bucket_bytes" : "tile_bytes", "64K"},
+                                   {options[i].name, options[i].value}};
+        struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
+                        .flags = TOY_ACTIVATIONS, .width = 40000, .settings = s, .n_settings = 7,
+                        .n_other = 1, .seed = 7};
+        struct toy_result r;
+        char words[64];
+        int err = toy_train(&t, &r);
+        snprintf(words, sizeof words, "option %s is %s on rank 1", options[i].name,
+                 options[i].value);
+        ok(err == -EPROTO && strstr(r.error, words), "%s on one rank alone: that is told",
+           options[i].name);
+        diag("%s", r.error);
+    }
+}
+
 /* Without measuring: nothing is known of a disk until a job that measures has run. */
 static void unmeasured(void)
 {
@@ -455,6 +480,7 @@ int main(void)
         bail("no folder for the tier nvme");
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     within_limits();
+    options_apart();
     remembered();
     measured_once();
     disks_told_apart();
