@@ -39,12 +39,18 @@ int zero__runtime_error(struct zero_runtime *rt)
     return err;
 }
 
+int zero__runtime_follows(int err)
+{
+    return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
+           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ECONNREFUSED ||
+           err == -EHOSTDOWN || err == -ENETDOWN;
+}
+
 int zero__runtime_cause(struct zero_runtime *rt, int err)
 {
     int cause = 0;
 
-    /* The transport may hear of another rank's end or failure before the job does. */
-    if (rt->job && (err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET))
+    if (rt->job && zero__runtime_follows(err))
         cause = zero__job_report_soon(rt->job);
     /* A rank that has waited too long for the others hears whose part is missing. */
     if (rt->job && rt->ranks > 1 && err == -ETIMEDOUT) {

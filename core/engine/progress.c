@@ -294,17 +294,6 @@ static int turn(struct zero_runtime *rt, int *culprit)
     return err;
 }
 
-/*
- * Another rank gave up, or has ended: the job knows why and who, or soon will. A transport may hear
- * of it first, and is not to blame for a connection that broke.
- */
-static int is_consequence(int err)
-{
-    return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
-           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ECONNREFUSED ||
-           err == -EHOSTDOWN || err == -ENETDOWN;
-}
-
 static void cause_await(struct zero_runtime *rt)
 {
     int64_t deadline = zero__deadline_ns(CAUSE_NS);
@@ -337,8 +326,7 @@ static void *progress_main(void *arg)
             continue;
         }
         int culprit = rt->rank, err = turn(rt, &culprit);
-        /* A deadline of this runtime passed for another rank; else a connection is given up. */
-        if (is_consequence(err) || (err == -ETIMEDOUT && culprit == rt->rank)) {
+        if (zero__runtime_follows(err)) {
             culprit = -1;
             cause_await(rt);
         } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */

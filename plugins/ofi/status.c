@@ -11,9 +11,11 @@ int zero__ofi_errno(int64_t err)
 {
     int e = (int)(err < 0 ? -err : err);
 
-    if (e < FI_ERRNO_OFFSET)
+    if (e < FI_ERRNO_OFFSET && e != ETIMEDOUT)
         return e ? -e : -EIO;
     switch (e) {
+    case ETIMEDOUT: /* a connection was given up; -ETIMEDOUT are libzero's own deadlines */
+        return -EHOSTUNREACH;
     case FI_ETOOSMALL:
     case FI_ETRUNC:
         return -EMSGSIZE;

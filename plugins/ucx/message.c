@@ -33,6 +33,12 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
     ucp_request_free(request);
 }
 
+/* It does not begin: in UCX's words. */
+static int refused(struct zero__p2p *t, ucs_status_t status)
+{
+    return zero__p2p_explain(t, zero__ucx_errno(status), "%s", ucs_status_string(status));
+}
+
 int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
                    uint64_t bytes, void *handle, struct zero__p2p_op *op)
 {
@@ -46,7 +52,7 @@ int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *
     (void)handle; /* UCX finds the registration by the address */
     request = ucp_tag_send_nbx(ucx_of(t)->peers[peer].ep, data, bytes, tag, &param);
     if (UCS_PTR_IS_ERR(request))
-        return zero__ucx_errno(UCS_PTR_STATUS(request));
+        return refused(t, UCS_PTR_STATUS(request));
     if (request)
         op->own[0] = request;
     else
@@ -73,7 +79,7 @@ int zero__ucx_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, 
     (void)handle;
     request = ucp_tag_recv_nbx(ucx_of(t)->worker, data, bytes, tag, UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(request))
-        return zero__ucx_errno(UCS_PTR_STATUS(request));
+        return refused(t, UCS_PTR_STATUS(request));
     if (op->busy)
         op->own[0] = request;
     return 0;

@@ -18,6 +18,8 @@ int zero__ucx_errno(ucs_status_t status)
     case UCS_ERR_INVALID_ADDR:
         return -EINVAL;
     case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_TIMED_OUT: /* a connection was given up; -ETIMEDOUT are libzero's own deadlines */
+    case UCS_ERR_ENDPOINT_TIMEOUT:
         return -EHOSTUNREACH;
     case UCS_ERR_NO_DEVICE:
     case UCS_ERR_NO_ELEM:
@@ -30,9 +32,6 @@ int zero__ucx_errno(ucs_status_t status)
         return -EMSGSIZE;
     case UCS_ERR_CANCELED:
         return -ECANCELED;
-    case UCS_ERR_TIMED_OUT:
-    case UCS_ERR_ENDPOINT_TIMEOUT:
-        return -ETIMEDOUT;
     case UCS_ERR_REJECTED:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_CONNECTION_RESET:
