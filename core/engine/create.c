@@ -31,22 +31,23 @@ static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
 }
 
 /*
- * Waiters leave although the progress thread may be stuck in the transport's progress(). One that
- * is stuck in post() holds the lock; the job's thread has heartbeats to send and does not wait for
- * that.
+ * Waiters leave although the progress thread may be stuck in the transport's progress(). Whoever
+ * holds the lock may be stuck, too, or get little of the machine, and the job's thread has
+ * heartbeats to send: it does not wait for the lock for long. One who is just about to sleep does
+ * not hear it then, but looks for himself, see zero__lanes_wait().
  */
 static void waiters_wake(struct zero_runtime *rt)
 {
     const struct timespec pause = {0, 1000000};
+    int held = !pthread_mutex_trylock(&rt->lock);
 
-    for (int i = 0; i < 10; i++) {
-        if (!pthread_mutex_trylock(&rt->lock)) {
-            pthread_cond_broadcast(&rt->moved);
-            pthread_mutex_unlock(&rt->lock);
-            return;
-        }
+    for (int i = 0; i < 10 && !held; i++) {
         nanosleep(&pause, NULL);
+        held = !pthread_mutex_trylock(&rt->lock);
     }
+    pthread_cond_broadcast(&rt->moved);
+    if (held)
+        pthread_mutex_unlock(&rt->lock);
 }
 
 static void job_failed(void *arg)

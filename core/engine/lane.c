@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
+#define LOOK_NS (ZERO_SECOND / 4) /* who waits looks whether the job has failed, see create.c */
+
 struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal)
 {
     return &l->slots[ordinal & (l->capacity - 1)];
@@ -193,16 +195,15 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
 
     pthread_mutex_lock(&rt->lock);
     while (!reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
-        struct timespec t;
         if (!began || seen != ended(rt)) {
             began = began ? began : zero__now_ns();
             deadline = zero__deadline_ns(rt->timeout_ns + ZERO__GRACE_NS);
             seen = ended(rt);
         }
-        t.tv_sec = deadline / ZERO_SECOND;
-        t.tv_nsec = deadline % ZERO_SECOND;
+        int64_t look = zero__deadline_ns(LOOK_NS), until = look < deadline ? look : deadline;
+        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
         late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
-               !reached(rt, ordinals) && seen == ended(rt);
+               until == deadline && !reached(rt, ordinals) && seen == ended(rt);
         if (late) { /* later than the op, whose own deadline says more */
             int64_t later = zero__job_patience(rt->job, deadline - ZERO__GRACE_NS);
             later = zero__deadline_after(later, ZERO__GRACE_NS);

@@ -17,6 +17,8 @@
 #include "comm.h"
 #include "toy.h"
 
+#include "engine/runtime.h"
+
 #define RANKS 3
 #define VICTIM 1
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
@@ -24,16 +26,17 @@
 #define END_MS 4000   /* to the end of their processes; other work may have the cores */
 #define LATE_END_MS 8000 /* when nothing has failed: peers are waited for, before all is done */
 
-enum when { MEETING, COMMITTING, STEPPING, ENDING, HEARING, SUMMING, N_WHEN };
+enum when { MEETING, COMMITTING, STEPPING, ENDING, HOLDING, HEARING, SUMMING, N_WHEN };
 
+#define HOLD_MS 200  /* of the lock, from the death on */
 #define FIRST_MS 350 /* that UCX hears of the end before it comes */
 
 static const char *const names[] = {"in zero_create()", "in zero_commit()",
                                     "during steps", "when all is done",
-                                    "which UCX hears first", ""};
+                                    "while the runtime's lock is held", "which UCX hears first", ""};
 static const char *const then[] = {"its peers spin, and end", "its peers spin, and end",
                                    "its peers spin, and end", "its peers spin, and end",
-                                   "its peers name it",
+                                   "its peers spin, and end", "its peers name it",
                                    "UCX says that time is up, and nobody is named"};
 
 struct board {
@@ -45,12 +48,13 @@ static struct board *board;
 static enum when when;    /* of the death */
 static atomic_int now;    /* what this rank is at */
 static struct rank *self; /* this rank; NULL: the test */
+static struct zero_runtime *runtime;
 static pthread_t worker;  /* that moves the transport during steps */
 
 /* At the end the worker may still look around, and nobody waits for anybody. */
 static bool is_moment(void)
 {
-    return self->rank == VICTIM && atomic_load(&now) == (int)when &&
+    return self->rank == VICTIM && atomic_load(&now) == (int)(when == HOLDING ? STEPPING : when) &&
            (when != ENDING || !pthread_equal(worker, pthread_self()));
 }
 
@@ -67,6 +71,11 @@ static void die_or_spin(void)
         atomic_store(&board->since, now_ms());
         atomic_store(&board->spin, 1);
         raise(SIGKILL);
+    }
+    if (when == HOLDING && atomic_load(&board->spin)) { /* as one who gets nothing of the machine */
+        pthread_mutex_lock(&runtime->lock);
+        sleep_ms(HOLD_MS);
+        pthread_mutex_unlock(&runtime->lock);
     }
     while (when < HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed))
         ;
@@ -112,7 +121,8 @@ VISIBLE ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *data, size_t 
 
 static void registered(struct zero_runtime *rt, int rank, void *arg)
 {
-    (void)rt, (void)rank, (void)arg;
+    (void)rank, (void)arg;
+    runtime = rt;
     atomic_store(&now, COMMITTING);
 }
 
