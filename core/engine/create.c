@@ -204,10 +204,13 @@ static void dismantle(struct zero_runtime *rt, int clean)
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].stream)
             rt->lanes[q].ops->stream_sync(rt->lanes[q].dev, rt->lanes[q].stream, rt->timeout_ns);
-    zero__inside_begin(rt->inside, 0);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].comm)
+        if (rt->lanes[q].comm) {
+            zero__inside_begin(rt->inside, 0);
             rt->comm_ops.comm_close(rt->lanes[q].comm);
+            zero__inside_end(rt->inside);
+        }
+    zero__inside_begin(rt->inside, 0);
     zero__memory_release(rt, 1);
     zero__inside_end(rt->inside);
     if (rt->dev)

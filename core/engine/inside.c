@@ -20,8 +20,8 @@
 #include "engine/runtime.h"
 #include "job/patient.h"
 
-#define SPIN_NS (3 * ZERO_SECOND / 10) /* after an error plugins wait for a tenth of a second */
-#define SPIN_CLEAN_NS (3 * ZERO_SECOND) /* and else for two, for their peers' end */
+#define SPIN_NS (3 * ZERO_SECOND / 10)  /* plugins sleep while they wait at an end, */
+#define SPIN_CLEAN_NS (3 * ZERO_SECOND) /* or compute for much less than this */
 #define END_S 10                        /* for what sleeps */
 
 void zero__inside_begin(struct zero__inside *in, int thread)

@@ -19,6 +19,7 @@
 #include "ucx.h"
 
 #define FLUSH_NS (INT64_C(2) * ZERO__SECOND) /* for what was sent to arrive, at the end */
+#define NAP_NS (INT64_C(1000) * 1000)            /* what comes ends it */
 
 /* What a rank says before its UCX address. */
 struct hello {
@@ -219,6 +220,15 @@ fail:
     return err;
 }
 
+/* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */
+static void finish(struct ucx *ucx, ucs_status_ptr_t request, int64_t until)
+{
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
+        if (!ucp_worker_progress(ucx->worker))
+            zero__ucx_wait(&ucx->p2p, NAP_NS);
+    ucp_request_free(request);
+}
+
 /* Until everything that was sent is on its way; a peer that is gone does not hold it up for long.
  */
 static void flush(struct ucx *ucx)
@@ -229,9 +239,7 @@ static void flush(struct ucx *ucx)
 
     if (!request || UCS_PTR_IS_ERR(request))
         return;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
-        ucp_worker_progress(ucx->worker);
-    ucp_request_free(request);
+    finish(ucx, request, until);
 }
 
 /*
@@ -254,14 +262,9 @@ static void cut_off(struct ucx *ucx)
         if (UCS_PTR_IS_ERR(peer->closing))
             peer->closing = NULL;
     }
-    for (int32_t p = 0; p < ucx->ranks; p++) {
-        ucs_status_ptr_t request = ucx->peers[p].closing;
-        if (!request)
-            continue;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
-            ucp_worker_progress(ucx->worker);
-        ucp_request_free(request);
-    }
+    for (int32_t p = 0; p < ucx->ranks; p++)
+        if (ucx->peers[p].closing)
+            finish(ucx, ucx->peers[p].closing, until);
 }
 
 /* The worker takes its endpoints with it. */

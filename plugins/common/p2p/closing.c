@@ -6,13 +6,24 @@
  * the close of the context, and there not for long.
  */
 #include <errno.h>
-#include <sched.h>
 
 #include "../bell.h"
 #include "internal.h"
 
 #define LINGER_NS (2 * ZERO__SECOND) /* for peers that end the same collective later */
 #define HURRY_NS (ZERO__SECOND / 10) /* after an error */
+#define NAP_NS (INT64_C(1000) * 1000) /* what comes ends it */
+
+/* A turn of the transport, and a nap if it moved nothing: libzero counts the time computed here. */
+static int turn(struct zero__p2p *t)
+{
+    uint64_t before = t->n_ended;
+    int err = t->ops->progress(t);
+
+    if (!err && t->n_ended == before)
+        t->ops->wait(t, NAP_NS);
+    return err;
+}
 
 bool zero__p2p_say_last(struct zero_comm *comm)
 {
@@ -162,10 +173,9 @@ void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
         if (zero__clock_ns() >= until)
             err = -ECONNABORTED;
         else
-            err = ctx->t->ops->progress(ctx->t);
+            err = turn(ctx->t);
         if (err < 0)
             ctx->broken = err;
-        sched_yield();
     }
     if (ctx->broken)
         zero__p2p_stop(ctx, true);
@@ -176,9 +186,8 @@ void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed)
     int64_t until = zero__until_ns(failed ? HURRY_NS : LINGER_NS);
 
     while (ctx->closed && !ctx->broken && zero__clock_ns() < until) {
-        if (ctx->t->ops->progress(ctx->t) < 0)
+        if (turn(ctx->t) < 0)
             return;
         zero__p2p_sweep(ctx);
-        sched_yield();
     }
 }
