@@ -208,11 +208,11 @@ static void dismantle(struct zero_runtime *rt, int clean)
         if (rt->lanes[q].comm) {
             zero__inside_begin(rt->inside, 0);
             rt->comm_ops.comm_close(rt->lanes[q].comm);
-            zero__inside_end(rt->inside);
+            zero__inside_end(rt->inside, 0);
         }
     zero__inside_begin(rt->inside, 0);
     zero__memory_release(rt, 1);
-    zero__inside_end(rt->inside);
+    zero__inside_end(rt->inside, 0);
     if (rt->dev)
         zero__reach_close(rt);
     zero__track_free(rt);
@@ -232,7 +232,7 @@ static void dismantle(struct zero_runtime *rt, int clean)
     zero__inside_begin(rt->inside, 0);
     if (rt->ctx)
         rt->comm_ops.close(rt->ctx);
-    zero__inside_end(rt->inside);
+    zero__inside_end(rt->inside, 0);
     zero__callback_free(rt);
     zero__deviate_free(rt);
     zero__loader_free(rt->loader);

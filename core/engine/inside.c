@@ -24,16 +24,19 @@
 #define SPIN_CLEAN_NS (3 * ZERO_SECOND) /* or compute for much less than this */
 #define END_S 10                        /* for what sleeps */
 
-void zero__inside_begin(struct zero__inside *in, int thread)
+/* The number last, and read first: two threads are never compared. */
+int zero__inside_begin(struct zero__inside *in, int thread)
 {
-    atomic_store(&in->thread, thread ? thread : (int)gettid());
-    atomic_fetch_or(&in->n, 1);
-    atomic_fetch_add(&in->n, 2);
+    int before = atomic_exchange(&in->thread, thread ? thread : (int)gettid());
+
+    atomic_fetch_add(&in->n, 1);
+    return before;
 }
 
-void zero__inside_end(struct zero__inside *in)
+void zero__inside_end(struct zero__inside *in, int before)
 {
-    atomic_fetch_and(&in->n, ~1u);
+    atomic_store(&in->thread, before);
+    atomic_fetch_add(&in->n, 1);
 }
 
 /* For how long a thread of this process has computed, in its own code; -1: not known. */
@@ -66,7 +69,8 @@ bool zero__inside_is_stuck(void *watch)
 {
     struct zero__inside_watch *w = watch;
     unsigned n = atomic_load(&w->in->n);
-    int64_t computed = n % 2 ? computed_ns(atomic_load(&w->in->thread)) : -1;
+    int thread = atomic_load(&w->in->thread);
+    int64_t computed = thread ? computed_ns(thread) : -1;
 
     if (computed >= 0 && n == w->n && w->computed_ns >= 0)
         return computed - w->computed_ns > w->spin_ns;
@@ -105,9 +109,9 @@ static int call_run(void *arg)
 {
     struct call *c = arg;
 
-    zero__inside_begin(c->rt->inside, 0);
+    int before = zero__inside_begin(c->rt->inside, 0);
     int err = c->fn(c->rt, c->arg);
-    zero__inside_end(c->rt->inside);
+    zero__inside_end(c->rt->inside, before);
     c->returned = 1;
     return err;
 }

@@ -9,13 +9,16 @@
 
 /* Of its own memory: who watches the end of a runtime looks at it when that is gone. */
 struct zero__inside {
-    atomic_int thread; /* its number with the kernel */
-    atomic_uint n;     /* odd: it is inside; another number: it has been out since */
+    atomic_int thread; /* its number with the kernel, 0: nobody is inside */
+    atomic_uint n;     /* another number: something has begun or ended since */
 };
 
-/* A call begins (thread 0: of this thread; else that one is waited for), and has ended. */
-void zero__inside_begin(struct zero__inside *in, int thread);
-void zero__inside_end(struct zero__inside *in);
+/*
+ * A call begins (thread 0: of this thread; else that one is waited for), and has ended. Calls nest:
+ * the end wants to know who was inside before, as the beginning said.
+ */
+int zero__inside_begin(struct zero__inside *in, int thread);
+void zero__inside_end(struct zero__inside *in, int before);
 
 struct zero__inside_watch {
     struct zero__inside *in;

@@ -310,7 +310,7 @@ static void *progress_main(void *arg)
 
     atomic_store(&rt->progress_thread, (int)gettid());
     for (;;) {
-        atomic_fetch_add_explicit(&rt->inside->n, 2, memory_order_relaxed); /* it is not stuck */
+        atomic_fetch_add_explicit(&rt->inside->n, 1, memory_order_relaxed); /* it is not stuck */
         pthread_mutex_lock(&rt->lock);
         int stop = rt->stop, failed = rt->err != 0;
         while (!stop && failed) { /* nothing more to do than to be joined */
@@ -366,8 +366,8 @@ void zero__progress_stop(struct zero_runtime *rt)
     pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);
     zero__progress_wake(rt);
-    zero__inside_begin(rt->inside, atomic_load(&rt->progress_thread));
+    int before = zero__inside_begin(rt->inside, atomic_load(&rt->progress_thread));
     pthread_join(rt->progress, NULL);
-    zero__inside_end(rt->inside);
+    zero__inside_end(rt->inside, before);
     rt->progress_runs = 0;
 }

@@ -236,7 +236,7 @@ struct zero_runtime {
     atomic_int storage_waits; /* the storage thread wants to hear when something is done */
     struct lane lanes[ZERO__N_QUEUES];
     struct zero__inside *inside; /* the transport */
-    int left; /* a call into the transport does not return: nothing is freed */
+    atomic_int left; /* a call into the transport does not return: nothing is freed */
     atomic_int job_failed;
     atomic_int err; /* of the runtime; sticky; err_text is written before it */
     char err_text[1024];
