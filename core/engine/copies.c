@@ -92,28 +92,15 @@ static int measure(struct zero_runtime *rt, uint64_t bytes, double *rate)
     return err;
 }
 
-/* The least of all ranks'; 0 where one has none. */
-static int least(struct zero_runtime *rt, double *rate)
-{
-    double *all = calloc((size_t)rt->ranks, sizeof *all);
-    int err = all ? zero__job_allgather(rt->job, rate, sizeof *rate, all)
-                  : zero__fail(-ENOMEM, "no memory for the speeds of %d ranks", rt->ranks);
-
-    for (int i = 0; i < rt->ranks && !err; i++)
-        *rate = fmin(*rate, all[i]);
-    free(all);
-    return err;
-}
-
 int zero__copies_find(struct zero_runtime *rt, const struct zero__room *room, double *rate)
 {
     const uint64_t lent = zero__least(zero__room_lends(room, ZERO__T_CPU),
                                       zero__room_lends(room, ZERO__T_DEVICE));
     const uint64_t bytes = piece_bytes(lent), key = fingerprint(rt, bytes);
-    double x = 0;
+    double x = 0, hosts;
 
     zero__kept_find("copies", key, &x, 1);
-    int err = least(rt, &x);
+    int err = zero__figures_least(rt, 1, &x, &hosts);
     if (!err && x <= 0 && zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE)) {
         int own = bytes <= lent ? measure(rt, bytes, &x)
                                 : zero__fail(-ENOMEM, "there is no memory to spare for it");
@@ -121,9 +108,9 @@ int zero__copies_find(struct zero_runtime *rt, const struct zero__room *room, do
             zero__log(&rt->log, ZERO_LOG_INFO, "engine", "copies of the host are not measured: %s",
                       zero__error_text());
         x = own ? 0 : x;
-        err = least(rt, &x);
-        if (!err && x > 0 && zero__job_local_rank(rt->job) == 0)
-            zero__kept_note("copies", key, &x, 1);
+        err = zero__figures_least(rt, 1, &x, &hosts);
+        if (!err && hosts > 0 && zero__job_local_rank(rt->job) == 0)
+            zero__kept_note("copies", key, &hosts, 1);
         if (!err && x > 0 && rt->rank == 0)
             zero__log(&rt->log, ZERO_LOG_INFO, "engine",
                       "copies between device and host: %.3g GB/s a rank", x / 1e9);

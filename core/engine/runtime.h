@@ -425,6 +425,12 @@ int zero__speeds_find(struct zero_runtime *rt);
  */
 struct zero__room;
 int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room, uint64_t bytes);
+/*
+ * Collective: each of n figures of this rank becomes the least of all ranks', 0 where one has none;
+ * hosts: the same of this host's ranks.
+ */
+#define ZERO__FIGURES 3
+int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double *hosts);
 /* What the program's ops will take, by what they work on; free them. */
 int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__program *p, const struct guess *g,

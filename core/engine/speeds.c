@@ -253,21 +253,36 @@ static int measure(struct zero_runtime *rt, struct tier *t, const struct sample 
     return err;
 }
 
-/* Collective: what the slowest rank has is every rank's. `have`: whether all have something. */
-static int least(struct zero_runtime *rt, struct speeds *s, int *have)
+int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double *hosts)
 {
-    struct speeds *all = calloc((size_t)rt->ranks, sizeof *all);
-    int err = all ? zero__job_allgather(rt->job, s, sizeof *s, all)
-                  : zero__fail(-ENOMEM, "no memory for the speeds of %d ranks", rt->ranks);
+    struct {
+        double x[ZERO__FIGURES];
+        int64_t host;
+    } mine = {.host = zero__job_host(rt->job)}, *all = calloc((size_t)rt->ranks, sizeof *all);
+    int err;
 
-    *have = 1;
-    for (int i = 0; i < rt->ranks && !err; i++) {
-        *have = *have && all[i].read > 0;
-        s->read = fmin(s->read, all[i].read);
-        s->write = fmin(s->write, all[i].write);
-        s->both = fmin(s->both, all[i].both);
-    }
+    memcpy(mine.x, own, n * sizeof *own);
+    memcpy(hosts, own, n * sizeof *own);
+    err = all ? zero__job_allgather(rt->job, &mine, sizeof mine, all)
+              : zero__fail(-ENOMEM, "no memory for the speeds of %d ranks", rt->ranks);
+    for (int i = 0; i < rt->ranks && !err; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            own[k] = fmin(own[k], all[i].x[k]);
+            if (all[i].host == mine.host)
+                hosts[k] = fmin(hosts[k], all[i].x[k]);
+        }
     free(all);
+    return err;
+}
+
+/* What the slowest rank has is every rank's; `hosts`: what that of this host has. */
+static int least(struct zero_runtime *rt, struct speeds *s, struct speeds *hosts)
+{
+    double own[ZERO__FIGURES] = {s->read, s->write, s->both}, here[ZERO__FIGURES];
+    int err = zero__figures_least(rt, ZERO__FIGURES, own, here);
+
+    *s = (struct speeds){own[0], own[1], own[2]};
+    *hosts = (struct speeds){here[0], here[1], here[2]};
     return err;
 }
 
@@ -279,12 +294,11 @@ static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct s
                                            const struct sample *x, struct speeds *s),
                          int before)
 {
-    struct speeds s = {0};
-    int have = 0;
+    struct speeds s = {0}, hosts;
 
     if (measure_it)
         speeds_known(rt, t, x, &s);
-    int err = least(rt, &s, &have);
+    int err = least(rt, &s, &hosts), have = s.read > 0;
     int measures = zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE) != 0;
     int again = !have && before; /* it is asked for once more */
     if (!err && !measures && !again && rt->rank == 0)
@@ -293,10 +307,11 @@ static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct s
     if (!err && !have) { /* also where this rank does not measure: another one may */
         s = (struct speeds){0};
         int own = measure_it && measures ? measure_it(rt, t, x, &s) : 0;
-        err = least(rt, &s, &have);
+        err = least(rt, &s, &hosts);
         err = own ? own : err;
-        if (!err && have && measure_it && zero__job_local_rank(rt->job) == 0)
-            speeds_note(rt, t, x, &s);
+        have = s.read > 0;
+        if (!err && hosts.read > 0 && measure_it && zero__job_local_rank(rt->job) == 0)
+            speeds_note(rt, t, x, &hosts); /* another host's job may be without a slower one */
     }
     rt->speeds = have && !err ? s : (struct speeds){0};
     return err;

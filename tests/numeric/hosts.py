@@ -50,6 +50,26 @@ def until_it_trains(job):
         time.sleep(0.02)
 
 
+def disks(hosts, env):
+    """The last host's disk is slow: what the others remember is theirs, not its."""
+    disk = os.path.abspath(support.path("disk"))
+    caches = [os.path.abspath(support.path(f"cache-{i}")) for i in range(hosts.n)]
+    os.mkdir(disk)
+    jobs = hosts.run([*MICRO, "--steps", 2],
+                     {**env, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_TILE_BYTES": "64K",
+                      "ZERO_NVME_PATH": disk},
+                     [{"XDG_CACHE_HOME": cache,
+                       "ZERO_FAULT_IO": "delay=50:times=0" if cache == caches[-1] else ""}
+                      for cache in caches])
+    reads = []
+    for cache in caches:
+        with contextlib.suppress(OSError, IndexError), \
+                open(f"{cache}/libzero/speeds", encoding="ascii") as file:
+            reads.append(float(file.read().split()[1]))
+    ok(len(reads) == hosts.n and all(read > 2 * reads[-1] for read in reads[:-1]),
+       "each host remembers how fast its own disk is", reads, *stories(jobs))
+
+
 def listens(hosts, name, env):
     """On one host at the loopback only, also by tcp; on several at one interface of each."""
     tcp = {"ucx": {"UCX_TLS": "tcp,self"}, "ofi": {"ZERO_OFI_PROVIDER": "tcp"}}[name]
@@ -164,6 +184,7 @@ def main():
     with Hosts(2) as net:
         chooses(net, built)
         speeds(net, built)
+        disks(net, TRANSPORTS[built[0]])
         for name in built:
             trains(net, name, TRANSPORTS[name])
             listens(net, name, TRANSPORTS[name])

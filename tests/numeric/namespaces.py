@@ -106,8 +106,8 @@ class Hosts:
                           if len(address) == 8 else address)
         return found
 
-    def start(self, options, env=None):
-        """One rank per host."""
+    def start(self, options, env=None, own=()):
+        """One rank per host; own: of each host, what its environment alone has."""
         jobs = []
         for i in range(self.n):
             where = {"RANK": str(i), "WORLD_SIZE": str(self.n), "LOCAL_RANK": "0",
@@ -117,14 +117,14 @@ class Hosts:
             if os.path.exists(log):
                 os.unlink(log)
             jobs.append(Job([*self.on(i), GPT2, "--json", log, *options], 0,
-                            {**where, **(env or {})}))
+                            {**where, **(env or {}), **(own[i] if own else {})}))
         return jobs
 
     def log(self, i):
         return support.path(f"log-{self.spaces[i]}.json")
 
-    def run(self, options, env=None):
-        return [job.end(120) for job in self.start(options, env)]
+    def run(self, options, env=None, own=()):
+        return [job.end(120) for job in self.start(options, env, own)]
 
 
 def stories(jobs):
