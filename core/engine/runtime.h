@@ -278,7 +278,10 @@ struct zero_runtime {
     struct {
         uint64_t most[ZERO_N_CLASSES], all;
     } peak; /* transient bytes of the device, of the bodies that ran */
-    uint64_t disk_read, disk_written; /* as the store counts them */
+    uint64_t disk_read, disk_written; /* as the store counts them, and the one of a trial before */
+    struct {
+        uint64_t read, written;
+    } trial;
 
     struct {
         int64_t after_ns, again_ns; /* how long an op waits before; when it is looked at next */

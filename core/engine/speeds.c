@@ -216,7 +216,7 @@ static void memory_fill(const struct walk *w)
 
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
- * and last all is zero again, as a store is at first.
+ * and last all is zero again, as a store is at first, where it is not that of a trial.
  */
 static int measure(struct zero_runtime *rt, struct tier *t, const struct sample *x, void *memory,
                    struct speeds *s)
@@ -246,7 +246,7 @@ static int measure(struct zero_runtime *rt, struct tier *t, const struct sample 
         s->both = (double)(k * w.block) / both;
     }
     memset(w.memory, 0, w.depth * w.block);
-    if (!err)
+    if (!err && t == &rt->tiers[ZERO__T_DISK])
         err = walk_run(&w, &(struct mix){0, n, 0, 0}, rt->timeout_ns, &k, &zeroed);
     if (err || !is_speed(s->read) || !is_speed(s->write) || !is_speed(s->both))
         *s = (struct speeds){0};
@@ -354,6 +354,17 @@ static int trial_close(struct tier *t)
     return stays ? zero__fail(-EIO, "%s does not close", t->name) : 0;
 }
 
+/* It wears the disk, too. */
+static void trial_count(struct zero_runtime *rt, const struct tier *t)
+{
+    struct zero_store_info info = {.size = sizeof info};
+
+    if (t->ops.info(t->store, &info))
+        return;
+    rt->disk_read = rt->trial.read = info.bytes_read;
+    rt->disk_written = rt->trial.written = info.bytes_written;
+}
+
 /* With a store and memory that are there for so long. */
 static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                      struct speeds *s)
@@ -374,6 +385,7 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
         err = measure(rt, t, x, memory, s);
     if (!err && t->ops.unreg(t->store, t->mr))
         err = zero__fail(-EIO, "%s does not let go of memory", t->name);
+    trial_count(rt, t);
     stays = trial_close(t);
     if (!stays)
         rt->dev_ops.release(rt->dev, memory, x->memory, mem);

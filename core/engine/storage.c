@@ -227,8 +227,8 @@ static int turn(struct zero_runtime *rt)
     if (t->ops.info(t->store, &info))
         info = (struct zero_store_info){.bytes_read = 0};
     pthread_mutex_lock(&rt->lock);
-    rt->disk_read = info.bytes_read;
-    rt->disk_written = info.bytes_written;
+    rt->disk_read = rt->trial.read + info.bytes_read;
+    rt->disk_written = rt->trial.written + info.bytes_written;
     for (int i = 0; i < n && !err; i++)
         err = completion(rt, &cqes[i]);
     pthread_cond_broadcast(&rt->moved);

@@ -15,6 +15,7 @@
 #include "toy.h"
 
 #define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
 #define RANKS 2
 
 static char folder[] = "spread-test-XXXXXX", path[4096];
@@ -121,9 +122,10 @@ static void refused(const char *offload, const char *limit, const char *words)
 static void measured_badly(void)
 {
     struct zero_setting s[] = {{"offload", "optimizer:fault"}, {"nvme_path", path},
-                               {"timeout", "20"}, {"fault_io", "error=EIO:op=read:n=2"}};
+                               {"timeout", "20"}, {"tile_bytes", "64K"},
+                               {"fault_io", "error=EIO:op=read:n=2"}};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 3, .dtype = ZERO_BF16, .width = 40000,
-                    .settings = s, .n_settings = 4, .seed = 7};
+                    .settings = s, .n_settings = 5, .seed = 7};
     struct toy_result r;
 
     ok(toy_train(&t, &r) == -EIO && strstr(r.error, "ZERO_FAULT_IO"),
@@ -409,6 +411,33 @@ static void within_limits(void)
        "measuring stays within limits of memory: %ld KiB, and %ld without it", with, without);
 }
 
+/* What a disk is measured with wears it; nothing is written there that nobody reads. */
+static void counts_wear(void)
+{
+    static const char *const classes[] = {"master", "momentum", "variance"};
+    uint64_t sample = 0, written[2] = {0, 0};
+    struct toy_result r;
+    int err = 0;
+
+    for (int i = 0; i < 2 && !err; i++) {
+        struct zero_setting s[] = {{"offload", "optimizer:cpu+nvme"}, {"nvme_path", path},
+                                   {"timeout", "20"}, {"memory_limit", "cpu:2M"},
+                                   {"tile_bytes", "64K"}, {"offload_measure", i ? "1" : "0"}};
+        struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
+                        .width = 40000, .settings = s, .n_settings = 6, .seed = 7};
+        err = toy_train(&t, &r);
+        written[i] = r.memory.disk_written;
+    }
+    for (int i = 0; i < 3 && !err; i++)
+        sample += toy_planned(&r, "cpu", classes[i]) + toy_planned(&r, "nvme", classes[i]);
+    ok(!err && sample > MIB && written[1] - written[0] > sample &&
+           written[1] - written[0] < 2 * sample,
+       "%" PRIu64 " bytes written, %" PRIu64 " without measuring: of %" PRIu64 ", one and a half",
+       written[1], written[0], sample);
+    if (err)
+        diag("%s", r.error);
+}
+
 /* Where ranks' options differ, that is told, whatever they would have measured together. */
 static void options_apart(void)
 {
@@ -481,6 +510,7 @@ int main(void)
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     within_limits();
     options_apart();
+    counts_wear();
     remembered();
     measured_once();
     disks_told_apart();
