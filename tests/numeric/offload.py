@@ -20,6 +20,8 @@ MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3, "--eva
 DISK = os.path.abspath(support.path("disk"))
 os.mkdir(DISK)
 NVME = {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": DISK, "ZERO_TILE_BYTES": "64K"}
+# Of one rank, some of what fills tiers comes to lie on the disk, which is measured before.
+FILLS = {**NVME, "ZERO_OFFLOAD": "optimizer:cpu+nvme", "ZERO_MEMORY_LIMIT": "cpu:1M"}
 SHAKY = {**NVME, "ZERO_OFFLOAD": "optimizer:shaky,gradients:shaky,parameters:shaky",  # see shaky.h
          "ZERO_PLUGIN_PATH": ":".join(os.path.abspath(os.path.join(support.BUILD, f))
                                       for f in (".libs", "tests/plugin/.libs"))}
@@ -158,6 +160,23 @@ def folders():
     job = run({**NVME, "ZERO_NVME_PATH": f"{DISK}:{os.path.abspath(second)}"})
     ok(weights(job) and [("lie on one disk" in w) for w in warnings(job)] == [True],
        "two folders of one disk: one warning for all ranks", job.story())
+    job = run({**FILLS, "ZERO_NVME_PATH": f"{DISK}:{os.path.abspath(second)}"}, ranks=1)
+    ok(weights(job) and [("lie on one disk" in w) for w in warnings(job)] == [True],
+       "and one where they are measured before anything lies there", job.story())
+
+
+def tight_disk(plain):
+    """With room for what comes to lie there, and not for everything that might."""
+    what, mount = "a disk with room for a part: it is measured by a part", Mount("tight", "size=1200k")
+    if not mount.there:
+        skip(what, "this user may not mount a file system")
+        return
+    job = run({**FILLS, "ZERO_NVME_PATH": mount.folder, "ZERO_LOG": "info", "ZERO_OFFLOAD":
+               "optimizer:cpu+nvme,gradients:device+nvme,parameters:device+nvme,activations:device+nvme"},
+              ranks=1)
+    ok(weights(job) == plain and "measuring how fast nvme is" in job.err and "+nvme" in job.out,
+       what, job.story())
+    mount.end()
 
 
 def shared():
@@ -248,15 +267,17 @@ def deny(number):
 
 
 def without_uring(plain):
-    for number, what in ((SETUP, "io_uring is forbidden"), (ENTER, "io_uring may be set up and not be entered")):
-        job = run(NVME, ranks=1, preexec_fn=deny(number))
+    for number, what, env in ((SETUP, "io_uring is forbidden", NVME),
+                              (SETUP, "io_uring is forbidden where a disk is measured first", FILLS),
+                              (ENTER, "io_uring may be set up and not be entered", NVME)):
+        job = run(env, ranks=1, preexec_fn=deny(number))
         if job.status == 99:
             skip("io_uring is forbidden", "seccomp cannot be used here")
             return
         ok(weights(job) == plain and len(warnings(job)) == 1 and
            "io_uring: Operation not permitted; threads read and write instead" in warnings(job)[0],
            f"{what}: the same bits, one warning", job.story())
-        named = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=1, preexec_fn=deny(number))
+        named = run({**env, "ZERO_NVME_ENGINE": "io_uring"}, ranks=1, preexec_fn=deny(number))
         ok(named.status not in (0, None) and "ZERO_NVME_ENGINE=threads" in named.err,
            f"{what}, and asked for: refused, with the remedy", named.story())
     job = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=2, preexec_fn=deny(REGISTER))
@@ -305,6 +326,7 @@ def little_locked_memory(plain):
     else:
         for ranks in (1, 2, 4):
             registered(ranks, env)
+        registered(1, {**FILLS, "ZERO_NVME_PATH": "/var/tmp"})
         states_beside(env)
     job = run(env, ranks=2, preexec_fn=another_user(0))
     ok(weights(job) == weights(run({}, ranks=2)) and of_nvme(job) == 1 and
@@ -332,7 +354,7 @@ def of_nvme(job):
 
 def registered(ranks, env):
     """The limit is for all ranks of the user."""
-    what = f"{ranks} ranks, 64 KiB of locked memory"
+    what = f"{env['ZERO_OFFLOAD']}, {ranks} ranks, 64 KiB of locked memory"
     right = weights(run({}, ranks=ranks))
     job = run(env, ranks=ranks, preexec_fn=another_user(64))
     told = re.search(r"nvme: (?P<need>\d+) bytes cannot be registered with io_uring: it is more than a rank's "
@@ -769,6 +791,7 @@ def main():
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())
     small_disk()
     folders()
+    tight_disk(plain)
     shared()
     deep()
     without_uring(plain)
