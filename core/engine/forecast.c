@@ -98,24 +98,34 @@ int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
 
 /* ---- What the application hears -------------------------------------------------------------- */
 
-/* As it was in the last step, or, before the first one, may be. */
-static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
+/* Something of it may end just now. */
+static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
 {
-    struct zero__simulated s;
-    struct zero__costs c = rt->times.costs;
-    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->speeds};
-    int measured = rt->timed_work.compute_ns != 0;
-    int err = measured ? 0
-                       : zero__costs_guess(&rt->model, &rt->recipe, rt->programs[0], &guess, &c);
+    int err = zero__costs_make(rt->programs[0], NULL, c);
 
     if (err)
         return err;
-    speeds_set(&c, &rt->speeds);
-    pthread_mutex_lock(&rt->lock); /* something of the last step may end just now */
-    err = zero__simulate(rt->programs[0], &rt->recipe, &c, &s);
+    pthread_mutex_lock(&rt->lock);
+    zero__costs_copy(rt->programs[0], &rt->times.costs, c);
     pthread_mutex_unlock(&rt->lock);
-    if (!measured)
-        zero__costs_free(&c);
+    speeds_set(c, &rt->speeds);
+    return 0;
+}
+
+/* As it was in the last step, or, before the first one, may be. */
+static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
+{
+    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->speeds};
+    struct zero__simulated s;
+    struct zero__costs c;
+    int err = rt->timed_work.compute_ns
+                  ? costs_of_last_step(rt, &c)
+                  : zero__costs_guess(&rt->model, &rt->recipe, rt->programs[0], &guess, &c);
+
+    if (err)
+        return err;
+    err = zero__simulate(rt->programs[0], &rt->recipe, &c, &s);
+    zero__costs_free(&c);
     if (!err)
         f->step_s = s.step_s;
     return err;

@@ -273,6 +273,19 @@ int zero__costs_make(const struct zero__program *p, const struct zero__program *
     return 0;
 }
 
+void zero__costs_copy(const struct zero__program *p, const struct zero__costs *from,
+                      struct zero__costs *to)
+{
+    struct zero__costs c = *from;
+
+    for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
+        size_t bytes = p->bodies[i].n_ops * sizeof(double);
+        c.op_s[i] = memcpy(to->op_s[i], from->op_s[i], bytes);
+        c.gap_s[i] = memcpy(to->gap_s[i], from->gap_s[i], bytes);
+    }
+    *to = c;
+}
+
 void zero__costs_free(struct zero__costs *c)
 {
     for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {

@@ -32,6 +32,9 @@ struct zero__simulated {
 int zero__costs_make(const struct zero__program *p, const struct zero__program *other,
                      struct zero__costs *c);
 void zero__costs_free(struct zero__costs *c);
+/* Of the program's ops, to what was made for it. */
+void zero__costs_copy(const struct zero__program *p, const struct zero__costs *from,
+                      struct zero__costs *to);
 
 /* A step like those before and behind it. */
 int zero__simulate(const struct zero__program *p, const struct zero__recipe *r,

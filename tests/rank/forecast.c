@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a forecast says after each step, while the disk still works for it.
+ */
+#include "../tap.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+#define STEPS 4
+
+static char folder[] = "forecast-test-XXXXXX", path[4096];
+
+static void foretell(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                     void *arg)
+{
+    struct zero_forecast f = {.size = sizeof f};
+
+    (void)info;
+    if (rank == 0 && zero_forecast(rt, &f))
+        diag("step %d: %s", step, zero_last_error());
+    else if (rank == 0)
+        ((double *)arg)[step] = f.step_s;
+}
+
+static void each_step(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:nvme,parameters:nvme"}, {"stage", "3"},
+                               {"nvme_path", path}, {"timeout", "20"}, {"tile_bytes", "64K"}};
+    double said[STEPS] = {0};
+    struct toy t = {.ranks = 2, .layers = 4, .steps = STEPS, .dtype = ZERO_BF16, .width = 40000,
+                    .settings = s, .n_settings = 5, .seed = 7, .stepped = foretell, .arg = said};
+    struct toy_result r;
+    int good = !toy_train(&t, &r);
+
+    for (int i = 0; i < STEPS; i++)
+        good = good && said[i] > 0;
+    ok(good, "a forecast after each step, while its update is still written: %g s", said[STEPS - 1]);
+    if (r.err)
+        diag("%s", r.error);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    each_step();
+    rmdir(folder);
+    done();
+}
