@@ -274,6 +274,7 @@ struct zero_runtime {
         struct zero__costs costs;      /* what each op took when it ran last */
         int64_t end_ns[ZERO__N_QUEUES]; /* of each queue's last op */
         int64_t left_ns;               /* when the application was given back its thread */
+        double end_s;                  /* of this step, as in the costs */
     } times;
     struct {
         uint64_t most[ZERO_N_CLASSES], all;
@@ -565,6 +566,8 @@ void zero__times_free(struct zero_runtime *rt);
 /* The application's thread goes; it comes again, and asks for an op of the body or the update. */
 void zero__times_leave(struct zero_runtime *rt);
 void zero__times_come(struct zero_runtime *rt, const struct zero__op *op);
+/* A step is over: what it took is what the next one will take, if it kept to the declared order. */
+void zero__times_keep(struct zero_runtime *rt);
 /* An op is over; lock held. */
 void zero__times_note(struct zero_runtime *rt, const struct slot *s, int64_t end_ns);
 

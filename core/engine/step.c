@@ -268,7 +268,10 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     if (rt->dev_step.on) {
         if (stream)
             err = rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
-        return err ? err : zero__deviate_release(rt, unit, pass);
+        if (!err)
+            err = zero__deviate_release(rt, unit, pass);
+        zero__times_leave(rt);
+        return err;
     }
     const struct zero__op *op = &rt->body->ops[rt->pc - 1];
     zero__activations_end(rt);
@@ -386,10 +389,7 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
         err = update_body(rt);
     if (err)
         return err;
-    pthread_mutex_lock(&rt->lock); /* kernels of the update are done, and noted */
-    if (!rt->work.unknown)
-        rt->timed_work = rt->work;
-    pthread_mutex_unlock(&rt->lock);
+    zero__times_keep(rt);
     err = info_fill(rt, began, &rt->last_info);
     rt->micro = 0;
     memset(rt->contributed, 0, rt->model.n_units);

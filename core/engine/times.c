@@ -59,9 +59,19 @@ void zero__times_come(struct zero_runtime *rt, const struct zero__op *op)
     const double gap_s = (double)(zero__now_ns() - rt->times.left_ns) / 1e9;
 
     if (!op)
-        rt->times.costs.end_s = gap_s;
+        rt->times.end_s = gap_s;
     else
         rt->times.costs.gap_s[rt->body_kind][op - rt->body->ops] = gap_s;
+}
+
+void zero__times_keep(struct zero_runtime *rt)
+{
+    pthread_mutex_lock(&rt->lock); /* kernels of the update are done, and noted */
+    if (!rt->work.unknown) {
+        rt->timed_work = rt->work;
+        rt->times.costs.end_s = rt->times.end_s;
+    }
+    pthread_mutex_unlock(&rt->lock);
 }
 
 /* Of ops of one queue, that are served one behind the other. */

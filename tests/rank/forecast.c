@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a forecast says after each step, while the disk still works for it.
+ * What a forecast says after each step: while the disk still works for it, and after one that left
+ * the declared order.
  */
 #include "../tap.h"
 
@@ -42,11 +43,29 @@ static void each_step(void)
         diag("%s", r.error);
 }
 
+/* Of a step that nobody times, nothing is taken for what the application does between its uses. */
+static void out_of_order(void)
+{
+    struct zero_setting s[] = {{"timeout", "20"}};
+    double said[2] = {0};
+    struct toy t = {.ranks = 1, .layers = 6, .steps = 2, .dtype = ZERO_F32, .width = 1000,
+                    .flags = TOY_SKIP, .compute_ms = 20, .settings = s, .n_settings = 1, .seed = 7,
+                    .stepped = foretell, .arg = said};
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    ok(!err && said[0] > 0.2 && said[1] > 0.7 * said[0] && said[1] < 1.3 * said[0],
+       "after a step out of order it is that of the one before: %g s, not %g", said[0], said[1]);
+    if (err)
+        diag("%s", r.error);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     each_step();
+    out_of_order();
     rmdir(folder);
     done();
 }
