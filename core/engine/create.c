@@ -226,8 +226,11 @@ static void dismantle(struct zero_runtime *rt, int clean)
     if (rt->dev)
         rt->dev_ops.close(rt->dev);
     zero__memory_release(rt, 0);
-    if (rt->job)
+    if (rt->job) {
+        if (atomic_exchange(&rt->inside->job_ends, 1)) /* too late: zero_destroy() has returned */
+            return;
         zero__job_close(rt->job, clean);
+    }
     zero__lanes_end(rt);
     zero__inside_begin(rt->inside, 0);
     if (rt->ctx)
@@ -258,6 +261,13 @@ static int dismantle_run(void *arg)
     return 0;
 }
 
+/* Of a runtime whose memory stays: another job may take its place. */
+static void job_quit(struct zero__inside *inside, struct zero__job *job, int clean)
+{
+    if (job && !atomic_exchange(&inside->job_ends, 1))
+        zero__job_quit(job, clean);
+}
+
 /*
  * The transport's library may never return, see inside.c; after an error, nor may what sleeps in
  * it. So another thread ends the runtime; what it cannot end stays until the process ends.
@@ -268,6 +278,7 @@ static void dismantle_in_time(struct zero_runtime *rt, int clean)
     const char *disk = rt->tiers[ZERO__T_DISK].store ? rt->tiers[ZERO__T_DISK].name : NULL;
     int seconds = END_S + (disk ? END_DISK_S : 0);
     struct zero__inside *inside = rt->inside;
+    struct zero__job *job = rt->job;
     struct zero__inside_watch watch;
     struct ending e = {rt, clean};
 
@@ -282,6 +293,7 @@ static void dismantle_in_time(struct zero_runtime *rt, int clean)
         free(inside);
         return;
     }
+    job_quit(inside, job, clean);
     zero__log(&log, ZERO_LOG_WARN, "engine",
               "the transport%s%s does not end%s; what it holds is left to the end of the process",
               disk ? " or the tier " : "", disk ? disk : "", clean ? "" : " after an error");
@@ -304,8 +316,10 @@ void zero_destroy(struct zero_runtime *rt)
     }
     if (clean)
         zero__past_note(rt);
-    if (rt->left) /* a thread that may come back still uses it */
+    if (rt->left) { /* a thread that may come back still uses it */
+        job_quit(rt->inside, rt->job, 0);
         return;
+    }
     if (!rt->ctx || (clean && rt->ranks == 1)) {
         struct zero__inside *inside = rt->inside;
         dismantle(rt, clean);

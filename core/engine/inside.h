@@ -11,6 +11,7 @@
 struct zero__inside {
     atomic_int thread; /* its number with the kernel, 0: nobody is inside */
     atomic_uint n;     /* another number: something has begun or ended since */
+    atomic_int job_ends; /* somebody has begun to end the job */
 };
 
 /*

@@ -62,15 +62,29 @@ const struct zero_oob *zero__job_oob(struct zero__job *job)
     return &job->oob;
 }
 
-static void destroy(struct zero__job *job)
+static void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* What others see of it: its places, and the connections. */
+static void hang_up(struct zero__job *job)
 {
     for (int32_t r = 0; r < job->n_peers; r++)
         zero__link_close(&job->peers[r].link);
     for (int32_t i = 0; i < job->n_slots; i++)
         zero__link_close(&job->guests[i].link);
     for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
-        if (job->listen_fds[i] >= 0)
-            close(job->listen_fds[i]);
+        fd_close(&job->listen_fds[i]);
+    fd_close(&job->probe.listen_fd);
+    fd_close(&job->probe.fd);
+}
+
+static void destroy(struct zero__job *job)
+{
+    hang_up(job);
     if (job->wake_fd >= 0)
         close(job->wake_fd);
     zero__probe_close(job);
@@ -398,6 +412,15 @@ static int wait_for_byes(struct zero__job *job)
                       "job %s: rank %s did not end within %.3g s of rank 0: all ranks "
                       "must destroy the runtime",
                       job->params.key, ranks, (double)job->params.timeout_ns / 1e9);
+}
+
+void zero__job_quit(struct zero__job *job, int clean)
+{
+    if (job->threaded)
+        leave(job, clean && !has_error(job));
+    pthread_mutex_lock(&job->lock);
+    hang_up(job);
+    pthread_mutex_unlock(&job->lock);
 }
 
 int zero__job_close(struct zero__job *job, int clean)

@@ -88,6 +88,12 @@ uint64_t zero__job_draw_number(void);
  */
 int zero__job_close(struct zero__job *job, int clean);
 
+/*
+ * Ends the job of this rank, and frees nothing: a thread that is stuck may still use it. It waits
+ * for nobody, and its place is free for another job. `clean`: the others hear that it leaves.
+ */
+void zero__job_quit(struct zero__job *job, int clean);
+
 int zero__job_rank(const struct zero__job *job);
 int zero__job_ranks(const struct zero__job *job);
 /* Among the ranks of this rank's host. */

@@ -4,9 +4,10 @@
  * nothing knows a deadline: libfabric's shared memory has one that is met by chance. Here UCX is
  * the library, and some of its functions never return once a rank was killed: while endpoints are
  * made, in zero_commit(), during steps, and when all have done their work. The others say at once
- * who is lost, end soon after without their transport, and the process can exit. And where UCX
- * hears first that a rank is gone, and says that time is up, it is not the rank that hears who is
- * to blame; nor, when nobody knows of a death, those whose part of zero_sum() has not come.
+ * who is lost, end soon after without their transport, and the process can exit, or meet others
+ * again under the same name. And where UCX hears first that a rank is gone, and says that time is
+ * up, it is not the rank that hears who is to blame; nor, when nobody knows of a death, those whose
+ * part of zero_sum() has not come.
  */
 #include "ranks.h"
 
@@ -15,6 +16,7 @@
 #include <ucp/api/ucp.h>
 
 #include "comm.h"
+#include "job.h"
 #include "toy.h"
 
 #include "engine/runtime.h"
@@ -173,6 +175,15 @@ static void failed(int rank, int err, const char *error, void *arg)
     want(self, age_ms() < ERROR_MS, "its error came after %d ms", age_ms());
 }
 
+/* Nobody comes, but rank 0 has its place. */
+static void meet_again(struct rank *r)
+{
+    struct zero__job_params p = job_params(0, RANKS, r->arg, 100, 1000);
+    struct zero__job *job;
+
+    want(r, zero__job_open(&p, &job) == -ETIMEDOUT, "once more: %s", zero_last_error());
+}
+
 static void train(struct rank *r)
 {
     const struct zero_setting s[] = {
@@ -187,6 +198,8 @@ static void train(struct rank *r)
     toy_rank(&t, r->rank, r->arg, &result);
     want(r, r->value || when == ENDING, "it ended without an error");
     want(r, age_ms() < (when == ENDING ? LATE_END_MS : END_MS), "it ended after %d ms", age_ms());
+    if (r->rank == 0)
+        meet_again(r);
 #ifndef __SANITIZE_ADDRESS__ /* which looks for what was left */
     fflush(NULL);
     exit(0); /* as a program does: libraries have a last word */
