@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TEXT_BYTES 4096
@@ -114,6 +115,20 @@ static void emit(const struct zero__log *log, int level, const char *lines, size
     }
 }
 
+static bool enter(struct zero__log_gate *gate)
+{
+    if (!gate)
+        return true;
+    atomic_fetch_add(&gate->calls, 1);
+    return !atomic_load(&gate->shut);
+}
+
+static void leave(struct zero__log_gate *gate)
+{
+    if (gate)
+        atomic_fetch_sub(&gate->calls, 1);
+}
+
 void zero__log(const struct zero__log *log, int level, const char *component, const char *fmt, ...)
 {
     char text[TEXT_BYTES], lines[LINES_BYTES], prefix[64];
@@ -145,6 +160,17 @@ void zero__log(const struct zero__log *log, int level, const char *component, co
     }
     if (log->sink && used) /* a sink gets lines without the last newline */
         lines[--used] = 0;
-    emit(log, level, lines, used);
+    if (enter(log->gate))
+        emit(log, level, lines, used);
+    leave(log->gate);
     errno = saved;
+}
+
+void zero__log_shut(struct zero__log_gate *gate)
+{
+    const struct timespec pause = {0, 1000000};
+
+    atomic_store(&gate->shut, 1);
+    for (int i = 0; i < 1000 && atomic_load(&gate->calls); i++)
+        nanosleep(&pause, NULL);
 }

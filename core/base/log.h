@@ -10,6 +10,7 @@
 #ifndef ZERO_BASE_LOG_H
 #define ZERO_BASE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,9 +18,15 @@
 
 #define ZERO__LOG_COMPONENTS 16
 
+/* Outlives whoever may still log; see zero__log_shut(). */
+struct zero__log_gate {
+    atomic_int calls, shut; /* threads that write a line; nobody may begin to */
+};
+
 struct zero__log {
     void (*sink)(void *arg, int level, const char *line); /* NULL: standard error */
     void *sink_arg;
+    struct zero__log_gate *gate; /* NULL: it is never shut */
     int rank;  /* negative: none known, or the only one: not shown */
     int level; /* of components without one of their own; 0: silent */
     unsigned n_components;
@@ -37,6 +44,12 @@ int zero__log_levels(struct zero__log *log, const char *spec, char *why, size_t 
 
 /* Would a message be shown? For callers whose arguments cost something. log NULL: no. */
 bool zero__log_shows(const struct zero__log *log, int level, const char *component);
+
+/*
+ * From now on nobody calls the sink: a thread that never returns may still log, and the sink's
+ * memory may be gone. Who is in the sink is waited for, one second at most.
+ */
+void zero__log_shut(struct zero__log_gate *gate);
 
 /* Logs one message. Keeps errno, so %m works and callers may still look at it. */
 void zero__log(const struct zero__log *log, int level, const char *component, const char *fmt, ...)

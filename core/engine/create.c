@@ -24,6 +24,7 @@ static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
 
     rt->log.sink = cfg ? cfg->log : NULL;
     rt->log.sink_arg = cfg ? cfg->log_arg : NULL;
+    rt->log.gate = &rt->inside->gate;
     rt->log.rank = -1;
     if (zero__log_levels(&rt->log, zero__option_text(rt->options, ZERO__OPT_LOG), why, sizeof why))
         return zero__fail(-EINVAL, "ZERO_LOG: %s", why);
@@ -297,6 +298,7 @@ static void dismantle_in_time(struct zero_runtime *rt, int clean)
     zero__log(&log, ZERO_LOG_WARN, "engine",
               "the transport%s%s does not end%s; what it holds is left to the end of the process",
               disk ? " or the tier " : "", disk ? disk : "", clean ? "" : " after an error");
+    zero__log_shut(&inside->gate);
 }
 
 void zero_destroy(struct zero_runtime *rt)
@@ -318,6 +320,7 @@ void zero_destroy(struct zero_runtime *rt)
         zero__past_note(rt);
     if (rt->left) { /* a thread that may come back still uses it */
         job_quit(rt->inside, rt->job, 0);
+        zero__log_shut(&rt->inside->gate);
         return;
     }
     if (!rt->ctx || (clean && rt->ranks == 1)) {

@@ -7,11 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log.h"
+
 /* Of its own memory: who watches the end of a runtime looks at it when that is gone. */
 struct zero__inside {
     atomic_int thread; /* its number with the kernel, 0: nobody is inside */
     atomic_uint n;     /* another number: something has begun or ended since */
     atomic_int job_ends; /* somebody has begun to end the job */
+    struct zero__log_gate gate; /* of the runtime's log */
 };
 
 /*

@@ -100,7 +100,11 @@ struct zero_config {
  */
 ZERO_API int zero_create(const struct zero_config *config, struct zero_runtime **rt);
 
-/** Ends a runtime and frees all it handed out; NULL is fine. Collective unless after an error. */
+/**
+ * Ends a runtime and frees all it handed out; NULL is fine. Collective unless after an error. What
+ * a transport or a disk that does not return holds stays until the process ends, and a log line
+ * says so. The function of zero_config.log is not called any more.
+ */
 ZERO_API void zero_destroy(struct zero_runtime *rt);
 
 /** This rank, 0 … zero_ranks() - 1. */

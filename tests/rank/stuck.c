@@ -35,7 +35,8 @@ enum when { MEETING, COMMITTING, STEPPING, ENDING, HOLDING, HEARING, SUMMING, N_
 
 static const char *const names[] = {"in zero_create()", "in zero_commit()",
                                     "during steps", "when all is done",
-                                    "while the runtime's lock is held", "which UCX hears first", ""};
+                                    "while the runtime's lock is held",
+                                    "which UCX hears first", ""};
 static const char *const then[] = {"its peers spin, and end", "its peers spin, and end",
                                    "its peers spin, and end", "its peers spin, and end",
                                    "its peers spin, and end", "its peers name it",
@@ -51,6 +52,7 @@ static enum when when;    /* of the death */
 static atomic_int now;    /* what this rank is at */
 static struct rank *self; /* this rank; NULL: the test */
 static struct zero_runtime *runtime;
+static atomic_int over, late; /* zero_destroy() has returned; a line was logged after it */
 static pthread_t worker;  /* that moves the transport during steps */
 
 /* At the end the worker may still look around, and nobody waits for anybody. */
@@ -80,7 +82,11 @@ static void die_or_spin(void)
         pthread_mutex_unlock(&runtime->lock);
     }
     while (when < HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed))
-        ;
+        if (atomic_load_explicit(&over, memory_order_relaxed) && runtime) { /* its last word */
+            zero__log(&runtime->log, ZERO_LOG_WARN, "stuck", "it speaks again");
+            for (;;)
+                pause();
+        }
 }
 
 VISIBLE ucs_status_t ucp_ep_create(ucp_worker_h w, const ucp_ep_params_t *params, ucp_ep_h *ep)
@@ -175,6 +181,15 @@ static void failed(int rank, int err, const char *error, void *arg)
     want(self, age_ms() < ERROR_MS, "its error came after %d ms", age_ms());
 }
 
+/* The test's output is its own. */
+static void heard(void *arg, int level, const char *line)
+{
+    (void)arg, (void)level;
+    if (atomic_load(&over))
+        atomic_store(&late, 1);
+    fprintf(stderr, "%s\n", line);
+}
+
 /* Nobody comes, but rank 0 has its place. */
 static void meet_again(struct rank *r)
 {
@@ -191,13 +206,16 @@ static void train(struct rank *r)
     struct toy t = {.ranks = RANKS, .layers = 2, .steps = when == ENDING ? 4 : INT_MAX,
                     .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 4, .seed = 1,
                     .registered = registered, .stepped = stepped, .finished = finished,
-                    .failed = failed};
+                    .failed = failed, .log = heard};
     struct toy_result result;
 
     self = r;
     toy_rank(&t, r->rank, r->arg, &result);
     want(r, r->value || when == ENDING, "it ended without an error");
     want(r, age_ms() < (when == ENDING ? LATE_END_MS : END_MS), "it ended after %d ms", age_ms());
+    atomic_store(&over, 1);
+    sleep_ms(50);
+    want(r, !atomic_load(&late), "a line was logged when the runtime had ended");
     if (r->rank == 0)
         meet_again(r);
 #ifndef __SANITIZE_ADDRESS__ /* which looks for what was left */
