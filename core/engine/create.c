@@ -15,7 +15,7 @@
 #include "engine/runtime.h"
 #include "job/patient.h"
 
-#define END_S 10      /* for a runtime to end after an error, where nothing spins */
+#define END_S 10      /* for a runtime to end, where nothing spins; more than plugins wait */
 #define END_DISK_S 30 /* more for a disk, which may be slow */
 
 static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
@@ -270,21 +270,22 @@ static void job_quit(struct zero__inside *inside, struct zero__job *job, int cle
 }
 
 /*
- * The transport's library may never return, see inside.c; after an error, nor may what sleeps in
- * it. So another thread ends the runtime; what it cannot end stays until the process ends.
+ * The transport's library may never return, see inside.c, nor may what sleeps in it. So another
+ * thread ends the runtime; what it cannot end stays until the process ends.
  */
 static void dismantle_in_time(struct zero_runtime *rt, int clean)
 {
     const struct zero__log log = rt->log;
     const char *disk = rt->tiers[ZERO__T_DISK].store ? rt->tiers[ZERO__T_DISK].name : NULL;
-    int seconds = END_S + (disk ? END_DISK_S : 0);
+    int64_t ns = (END_S + (disk ? END_DISK_S : 0)) * ZERO_SECOND;
+    int64_t others_ns = clean ? rt->timeout_ns : 0; /* rank 0 waits for all to leave */
     struct zero__inside *inside = rt->inside;
     struct zero__job *job = rt->job;
     struct zero__inside_watch watch;
     struct ending e = {rt, clean};
 
     zero__inside_watch(&watch, inside, clean);
-    int err = zero__call_unless(clean ? INT64_MAX : zero__deadline_ns(seconds * ZERO_SECOND),
+    int err = zero__call_unless(zero__deadline_after(zero__deadline_ns(others_ns), ns),
                                 zero__inside_is_stuck, &watch, dismantle_run, &e, sizeof e);
     if (err && err != -ETIMEDOUT) { /* no thread to be had */
         dismantle(rt, clean);

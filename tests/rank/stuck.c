@@ -26,21 +26,28 @@
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
 #define ERROR_MS 1000 /* from the death to the others' error */
 #define END_MS 4000   /* to the end of their processes; other work may have the cores */
+#define TIMEOUT "3"   /* ZERO_TIMEOUT, where nothing else ends a good end */
+#define SLEEP_END_MS 20000
 #define LATE_END_MS 8000 /* when nothing has failed: peers are waited for, before all is done */
 
-enum when { MEETING, COMMITTING, STEPPING, ENDING, HOLDING, HEARING, SUMMING, N_WHEN };
+enum when { MEETING, COMMITTING, STEPPING, ENDING, SLEEPING, HOLDING, HEARING, SUMMING, N_WHEN };
 
 #define HOLD_MS 200  /* of the lock, from the death on */
 #define FIRST_MS 350 /* that UCX hears of the end before it comes */
 
-static const char *const names[] = {"in zero_create()", "in zero_commit()",
-                                    "during steps", "when all is done",
-                                    "while the runtime's lock is held",
-                                    "which UCX hears first", ""};
-static const char *const then[] = {"its peers spin, and end", "its peers spin, and end",
-                                   "its peers spin, and end", "its peers spin, and end",
-                                   "its peers spin, and end", "its peers name it",
-                                   "UCX says that time is up, and nobody is named"};
+static const struct {
+    enum when at; /* what the victim is at when it dies */
+    const char *death, *then;
+} cases[] = {
+    [MEETING] = {MEETING, "a rank dies in zero_create()", "its peers spin, and end"},
+    [COMMITTING] = {COMMITTING, "a rank dies in zero_commit()", "its peers spin, and end"},
+    [STEPPING] = {STEPPING, "a rank dies during steps", "its peers spin, and end"},
+    [ENDING] = {ENDING, "a rank dies when all is done", "its peers spin, and end"},
+    [SLEEPING] = {ENDING, "a rank dies when all is done", "its peers sleep, and end"},
+    [HOLDING] = {STEPPING, "a rank dies during steps", "its peers spin, their lock was held"},
+    [HEARING] = {N_WHEN, "a rank dies which UCX hears first", "its peers name it"},
+    [SUMMING] = {N_WHEN, NULL, "UCX says that time is up, and nobody is named"},
+};
 
 struct board {
     atomic_int spin;       /* from now on nothing returns */
@@ -58,8 +65,10 @@ static pthread_t worker;  /* that moves the transport during steps */
 /* At the end the worker may still look around, and nobody waits for anybody. */
 static bool is_moment(void)
 {
-    return self->rank == VICTIM && atomic_load(&now) == (int)(when == HOLDING ? STEPPING : when) &&
-           (when != ENDING || !pthread_equal(worker, pthread_self()));
+    enum when at = cases[when].at;
+
+    return self->rank == VICTIM && atomic_load(&now) == (int)at &&
+           (at != ENDING || !pthread_equal(worker, pthread_self()));
 }
 
 /* The library that the plugin brought along. */
@@ -81,12 +90,15 @@ static void die_or_spin(void)
         sleep_ms(HOLD_MS);
         pthread_mutex_unlock(&runtime->lock);
     }
-    while (when < HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed))
+    while (when < HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed)) {
+        if (when == SLEEPING)
+            sleep_ms(10);
         if (atomic_load_explicit(&over, memory_order_relaxed) && runtime) { /* its last word */
             zero__log(&runtime->log, ZERO_LOG_WARN, "stuck", "it speaks again");
             for (;;)
                 pause();
         }
+    }
 }
 
 VISIBLE ucs_status_t ucp_ep_create(ucp_worker_h w, const ucp_ep_params_t *params, ucp_ep_h *ep)
@@ -202,17 +214,21 @@ static void meet_again(struct rank *r)
 static void train(struct rank *r)
 {
     const struct zero_setting s[] = {
-        {"comm", "ucx"}, {"stage", "3"}, {"threads", "1"}, {"dynamic_bytes", "0"}};
-    struct toy t = {.ranks = RANKS, .layers = 2, .steps = when == ENDING ? 4 : INT_MAX,
-                    .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 4, .seed = 1,
+        {"comm", "ucx"}, {"stage", "3"}, {"threads", "1"}, {"dynamic_bytes", "0"},
+        {"timeout", when == SLEEPING ? TIMEOUT : "600"}};
+    const bool ends = when == ENDING || when == SLEEPING;
+    struct toy t = {.ranks = RANKS, .layers = 2, .steps = ends ? 4 : INT_MAX,
+                    .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 5, .seed = 1,
                     .registered = registered, .stepped = stepped, .finished = finished,
                     .failed = failed, .log = heard};
     struct toy_result result;
 
     self = r;
+    alarm(60);
     toy_rank(&t, r->rank, r->arg, &result);
-    want(r, r->value || when == ENDING, "it ended without an error");
-    want(r, age_ms() < (when == ENDING ? LATE_END_MS : END_MS), "it ended after %d ms", age_ms());
+    want(r, r->value || ends, "it ended without an error");
+    want(r, age_ms() < (when == SLEEPING ? SLEEP_END_MS : ends ? LATE_END_MS : END_MS),
+         "it ended after %d ms", age_ms());
     atomic_store(&over, 1);
     sleep_ms(50);
     want(r, !atomic_load(&late), "a line was logged when the runtime had ended");
@@ -234,11 +250,11 @@ int main(void)
         snprintf(job, sizeof job, "stuck-%d-%d", (int)getpid(), (int)when);
         struct rank *all = ranks_run(RANKS, AS_PROCESSES, train, job);
         bool died = WIFSIGNALED(all[VICTIM].status) && WTERMSIG(all[VICTIM].status) == SIGKILL;
-        if (when != SUMMING) {
+        if (cases[when].death) {
             all[VICTIM].status = 0;
-            ok(died, "a rank dies %s", names[when]);
+            ok(died, "%s", cases[when].death);
         }
-        ranks_good(all, RANKS, "%s", then[when]);
+        ranks_good(all, RANKS, "%s", cases[when].then);
     }
     done();
 }
