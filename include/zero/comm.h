@@ -264,6 +264,7 @@ struct zero_comm_ops {
      * already, and progress() returns when it is worth a try. A completion
      * means that the destination is ready *and* that every peer is done with this rank's source;
      * a stream goes on when both are so, or after a failure, which error() then tells already.
+     * Never waits for other ranks.
      */
     int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
     /**
