@@ -201,7 +201,7 @@ static int deadlines_check(struct zero_runtime *rt, int *culprit)
     if (!l)
         return 0;
     struct slot *s = zero__lane_slot(l, l->done + 1);
-    int n = rt->comm_ops.missing ? rt->comm_ops.missing(l->comm, who, 8) : 0;
+    int n = zero__transport_missing(rt, l->comm, who, 8);
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
     *culprit = n > 0 ? who[0] : -1;
     rt->late_place = s->place;

@@ -517,6 +517,9 @@ int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void 
 /* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops,
  * ctx. */
 int zero__transport_open(struct zero_runtime *rt);
+/* Whom its oldest collective waits for, `max` at most; whatever the plugin says, they are ranks. */
+int zero__transport_missing(struct zero_runtime *rt, struct zero_comm *comm, int32_t *whom,
+                            uint32_t max);
 
 /* ---- threads.c */
 

@@ -277,6 +277,17 @@ static int open_any(struct zero_runtime *rt, const char **name)
     return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
 }
 
+int zero__transport_missing(struct zero_runtime *rt, struct zero_comm *comm, int32_t *whom,
+                            uint32_t max)
+{
+    int n = rt->comm_ops.missing ? rt->comm_ops.missing(comm, whom, max) : 0, good = 0;
+
+    for (int i = 0; i < n && i < (int)max; i++)
+        if (whom[i] >= 0 && whom[i] < rt->ranks)
+            whom[good++] = whom[i];
+    return good;
+}
+
 int zero__transport_open(struct zero_runtime *rt)
 {
     const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
