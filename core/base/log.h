@@ -26,7 +26,6 @@ struct zero__log_gate {
 struct zero__log {
     void (*sink)(void *arg, int level, const char *line); /* NULL: standard error */
     void *sink_arg;
-    struct zero__log_gate *gate; /* NULL: it is never shut */
     int rank;  /* negative: none known, or the only one: not shown */
     int level; /* of components without one of their own; 0: silent */
     unsigned n_components;
@@ -34,6 +33,7 @@ struct zero__log {
         char name[24];
         int level;
     } components[ZERO__LOG_COMPONENTS];
+    struct zero__log_gate *gate; /* NULL: it is never shut */
 };
 
 /*

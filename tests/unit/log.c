@@ -46,7 +46,7 @@ static void levels(void)
 static void lines(void)
 {
     int n = 0;
-    struct zero__log log = {sink, &n, 1, ZERO_LOG_INFO, 0, {{"", 0}}};
+    struct zero__log log = {sink, &n, 1, ZERO_LOG_INFO, 0, {{"", 0}}, NULL};
     char large[9000];
 
     errno = ENOENT;
