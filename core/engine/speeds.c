@@ -17,26 +17,17 @@
 #include <xxhash.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/kept.h"
 #include "base/status.h"
 #include "engine/room.h"
 #include "engine/runtime.h"
+#include "engine/speeds.h"
 
 /* Of a rank, in each direction: a sixteenth of its store within these; disks have caches, too. */
 #define LEAST_BYTES (UINT64_C(256) << 20)
 #define MOST_BYTES (UINT64_C(2) << 30)
-#define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
-#define MOST_CQES 16
-#define MOST_DEPTH 64
 #define FIRST_BLOCKS 16 /* of memory at most, before there is any other */
 #define FIRST_LEAST 2
-#define POLL_NS (ZERO_SECOND / 4)
-
-/* Of a rank: what is measured of its store, and with how much memory. */
-struct sample {
-    uint64_t bytes, memory;
-};
 
 static uint64_t sample_bytes(uint64_t store)
 {
@@ -44,17 +35,6 @@ static uint64_t sample_bytes(uint64_t store)
 
     return zero__least(store, zero__least(share, MOST_BYTES));
 }
-
-/* A tile, or as much of one as the disk does at once. */
-static uint64_t block_bytes(const struct zero_runtime *rt, const struct tier *t)
-{
-    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
-    uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-
-    return best ? zero__least(tile, best) : tile;
-}
-
-/* ---- What is known --------------------------------------------------------------------------- */
 
 /* Large samples tell the same, small ones not: disks have caches. */
 static uint32_t sample_kind(uint64_t bytes)
@@ -88,7 +68,7 @@ static uint64_t folders_hash(const struct zero_runtime *rt)
 static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
                             const struct sample *x)
 {
-    int is_little = x->memory < FIRST_BLOCKS / 2 * block_bytes(rt, t);
+    int is_little = x->memory < FIRST_BLOCKS / 2 * zero__block_bytes(rt, t);
     struct utsname u;
     char text[1000];
 
@@ -101,18 +81,13 @@ static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
     return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-static int is_speed(double x)
-{
-    return isfinite(x) && x > 1e3 && x < 1e15;
-}
-
 static int speeds_known(const struct zero_runtime *rt, const struct tier *t,
                         const struct sample *x, struct speeds *s)
 {
     double kept[3];
 
-    if (!zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3) || !is_speed(kept[0]) ||
-        !is_speed(kept[1]) || !is_speed(kept[2]))
+    if (!zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3) || !zero__is_speed(kept[0]) ||
+        !zero__is_speed(kept[1]) || !zero__is_speed(kept[2]))
         return 0;
     *s = (struct speeds){kept[0], kept[1], kept[2]};
     return 1;
@@ -127,130 +102,6 @@ static void speeds_note(const struct zero_runtime *rt, const struct tier *t,
     if (err)
         zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "the speed of %s cannot be kept: %s",
                   t->name, strerror(-err));
-}
-
-/* ---- Measuring ------------------------------------------------------------------------------- */
-
-struct walk {
-    struct zero__job *job;
-    struct tier *t;
-    uint8_t *memory;
-    uint64_t block, blocks; /* of the store: bytes of one, how many */
-    uint32_t depth;         /* blocks of memory, all registered: one for each request */
-};
-
-/* Reads the first blocks and writes others, from `first_write` on, in turn. */
-struct mix {
-    uint64_t reads, writes, first_write;
-    int64_t most_ns; /* 0: however long it takes */
-};
-
-/* How many were moved, and in which time. A store that ends nothing for a timeout has failed. */
-static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_ns, uint64_t *moved,
-                    double *seconds)
-{
-    uint64_t n = m->reads + m->writes, begun = 0, ended = 0, r = 0;
-    int64_t began = zero__now_ns(), heard = began;
-    uint32_t free[MOST_DEPTH], n_free = 0;
-
-    while (n_free < w->depth)
-        free[n_free] = n_free, n_free++;
-
-    while (ended < n) {
-        struct zero_cqe cqes[MOST_CQES];
-        int k = 1;
-        if (m->most_ns && zero__now_ns() - began > m->most_ns)
-            n = begun;
-        while (k > 0 && begun < n && n_free) {
-            int is_read = r < m->reads && (begun % 2 == 0 || begun - r >= m->writes);
-            uint64_t block = is_read ? r : m->first_write + begun - r;
-            struct zero_io io = {.op = is_read ? ZERO_IO_READ : ZERO_IO_WRITE,
-                                 .store_off = block * w->block,
-                                 .buf = {w->t->mr, free[n_free - 1] * w->block, w->block},
-                                 .user = free[n_free - 1]};
-            k = w->t->ops.submit(w->t->store, &io, 1);
-            if (k < 0)
-                return k;
-            r += k > 0 && is_read;
-            begun += k > 0;
-            n_free -= k > 0;
-        }
-        if (ended == n)
-            break;
-        k = w->t->ops.poll(w->t->store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
-        if (k < 0)
-            return k;
-        for (int i = 0; i < k; i++) {
-            if (cqes[i].res < 0)
-                return (int)cqes[i].res;
-            if (n_free == w->depth || cqes[i].user >= w->depth)
-                return zero__fail(-EPROTO,
-                                  "%s reported a completion that was never asked for: %llu",
-                                  w->t->name, (unsigned long long)cqes[i].user);
-            free[n_free++] = (uint32_t)cqes[i].user;
-        }
-        ended += (uint64_t)k;
-        if (k > 0) {
-            heard = zero__now_ns();
-            zero__job_worked(w->job);
-        }
-        if (zero__now_ns() - heard > timeout_ns)
-            return zero__fail(-ETIMEDOUT, "%s has not ended a request for %g s (ZERO_TIMEOUT)",
-                              w->t->name, (double)timeout_ns / 1e9);
-    }
-    *moved = begun;
-    *seconds = (double)(zero__now_ns() - began) / 1e9;
-    return 0;
-}
-
-/* What no disk can leave out or make smaller. */
-static void memory_fill(const struct walk *w)
-{
-    uint64_t x = 88172645463325252u;
-
-    for (uint64_t i = 0; i < w->depth * w->block / sizeof x; i++) {
-        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        memcpy(w->memory + i * sizeof x, &x, sizeof x);
-    }
-}
-
-/*
- * What has never been written costs no reading, so writing comes first; then reading it, then both;
- * and last all is zero again, as a store is at first, where it is not that of a trial.
- */
-static int measure(struct zero_runtime *rt, struct tier *t, const struct sample *x, void *memory,
-                   struct speeds *s)
-{
-    struct walk w = {.job = rt->job, .t = t, .memory = memory, .block = block_bytes(rt, t)};
-    double written = 0, read = 0, both = 0, zeroed;
-    uint64_t n = 0, half = 0, k = 0;
-
-    if (w.block > x->memory)
-        w.block = x->memory / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-    w.blocks = w.block ? x->bytes / w.block : 0;
-    if (w.blocks < 2) /* so little that it does not matter */
-        return 0;
-    w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
-                                    w.t->info.depth ? w.t->info.depth : 1);
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "measuring how fast %s is", w.t->name);
-    memory_fill(&w);
-    int err = walk_run(&w, &(struct mix){0, w.blocks, 0, WALK_NS}, rt->timeout_ns, &n, &written);
-    if (!err) {
-        half = n / 2;
-        s->write = (double)(n * w.block) / written;
-        err = walk_run(&w, &(struct mix){n, 0, 0, WALK_NS}, rt->timeout_ns, &k, &read);
-        s->read = (double)(k * w.block) / read;
-    }
-    if (!err) {
-        err = walk_run(&w, &(struct mix){half, half, half, WALK_NS}, rt->timeout_ns, &k, &both);
-        s->both = (double)(k * w.block) / both;
-    }
-    memset(w.memory, 0, w.depth * w.block);
-    if (!err && t == &rt->tiers[ZERO__T_DISK])
-        err = walk_run(&w, &(struct mix){0, n, 0, 0}, rt->timeout_ns, &k, &zeroed);
-    if (err || !is_speed(s->read) || !is_speed(s->write) || !is_speed(s->both))
-        *s = (struct speeds){0};
-    return err;
 }
 
 int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double *hosts)
@@ -287,7 +138,8 @@ static int least(struct zero_runtime *rt, struct speeds *s, struct speeds *hosts
 }
 
 /*
- * What is known or was measured, to that extent; `measure_it` is asked where not all ranks know (NULL: this rank has no store). `before`: nothing has a place yet.
+ * What is known or was measured of such a sample; `measure_it` is asked where not all ranks know
+ * (NULL: this rank has no store). `before`: nothing has a place yet.
  */
 static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                          int (*measure_it)(struct zero_runtime *rt, struct tier *t,
@@ -323,7 +175,7 @@ static int measure_own(struct zero_runtime *rt, struct tier *t, const struct sam
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
 
-    return measure(rt, t, x, host->base + t->mr_first, s);
+    return zero__disk_measure(rt, t, x, host->base + t->mr_first, s);
 }
 
 int zero__speeds_find(struct zero_runtime *rt)
@@ -373,7 +225,7 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
     void *memory = NULL;
     int err, stays;
 
-    if (x->memory < FIRST_LEAST * block_bytes(rt, t))
+    if (x->memory < FIRST_LEAST * zero__block_bytes(rt, t))
         return zero__fail(-ENOMEM, "the limits leave no memory for it");
     err = rt->dev_ops.alloc(rt->dev, x->memory, mem, &memory);
     if (err)
@@ -382,7 +234,7 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
     if (!err)
         err = t->ops.reg(t->store, memory, x->memory, ZERO_MEM_HOST, &t->mr);
     if (!err)
-        err = measure(rt, t, x, memory, s);
+        err = zero__disk_measure(rt, t, x, memory, s);
     if (!err && t->ops.unreg(t->store, t->mr))
         err = zero__fail(-EIO, "%s does not let go of memory", t->name);
     trial_count(rt, t);
@@ -415,8 +267,8 @@ int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room,
         trial_failed(rt, &t);
         trial_close(&t);
     }
-    x.memory = zero__least(lent > beside ? (lent - beside) / block_bytes(rt, &t) : 0,
-                           FIRST_BLOCKS) * block_bytes(rt, &t);
+    x.memory = zero__least(lent > beside ? (lent - beside) / zero__block_bytes(rt, &t) : 0,
+                           FIRST_BLOCKS) * zero__block_bytes(rt, &t);
     int err = speeds_settle(rt, &t, &x, t.store ? measure_first : NULL, 1);
     if (trial_close(&t))
         trial_failed(rt, &t);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measures a store: blocks are written, read and both, as many at a time as pay. */
+#include "engine/speeds.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/runtime.h"
+
+#define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
+#define MOST_CQES 16
+#define MOST_DEPTH 64
+#define POLL_NS (ZERO_SECOND / 4)
+
+uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t)
+{
+    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
+    uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+
+    return best ? zero__least(tile, best) : tile;
+}
+
+struct walk {
+    struct zero__job *job;
+    struct tier *t;
+    uint8_t *memory;
+    uint64_t block, blocks; /* of the store: bytes of one, how many */
+    uint32_t depth;         /* blocks of memory, all registered: one for each request */
+};
+
+/* Reads the first blocks and writes others, from `first_write` on, in turn. */
+struct mix {
+    uint64_t reads, writes, first_write;
+    int64_t most_ns; /* 0: however long it takes */
+};
+
+/* How many were moved, and in which time. A store that ends nothing for a timeout has failed. */
+static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_ns, uint64_t *moved,
+                    double *seconds)
+{
+    uint64_t n = m->reads + m->writes, begun = 0, ended = 0, r = 0;
+    int64_t began = zero__now_ns(), heard = began;
+    uint32_t free[MOST_DEPTH], n_free = 0;
+
+    while (n_free < w->depth)
+        free[n_free] = n_free, n_free++;
+
+    while (ended < n) {
+        struct zero_cqe cqes[MOST_CQES];
+        int k = 1;
+        if (m->most_ns && zero__now_ns() - began > m->most_ns)
+            n = begun;
+        while (k > 0 && begun < n && n_free) {
+            int is_read = r < m->reads && (begun % 2 == 0 || begun - r >= m->writes);
+            uint64_t block = is_read ? r : m->first_write + begun - r;
+            struct zero_io io = {.op = is_read ? ZERO_IO_READ : ZERO_IO_WRITE,
+                                 .store_off = block * w->block,
+                                 .buf = {w->t->mr, free[n_free - 1] * w->block, w->block},
+                                 .user = free[n_free - 1]};
+            k = w->t->ops.submit(w->t->store, &io, 1);
+            if (k < 0)
+                return k;
+            r += k > 0 && is_read;
+            begun += k > 0;
+            n_free -= k > 0;
+        }
+        if (ended == n)
+            break;
+        k = w->t->ops.poll(w->t->store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
+        if (k < 0)
+            return k;
+        for (int i = 0; i < k; i++) {
+            if (cqes[i].res < 0)
+                return (int)cqes[i].res;
+            if (n_free == w->depth || cqes[i].user >= w->depth)
+                return zero__fail(-EPROTO,
+                                  "%s reported a completion that was never asked for: %llu",
+                                  w->t->name, (unsigned long long)cqes[i].user);
+            free[n_free++] = (uint32_t)cqes[i].user;
+        }
+        ended += (uint64_t)k;
+        if (k > 0) {
+            heard = zero__now_ns();
+            zero__job_worked(w->job);
+        }
+        if (zero__now_ns() - heard > timeout_ns)
+            return zero__fail(-ETIMEDOUT, "%s has not ended a request for %g s (ZERO_TIMEOUT)",
+                              w->t->name, (double)timeout_ns / 1e9);
+    }
+    *moved = begun;
+    *seconds = (double)(zero__now_ns() - began) / 1e9;
+    return 0;
+}
+
+/* What no disk can leave out or make smaller. */
+static void memory_fill(const struct walk *w)
+{
+    uint64_t x = 88172645463325252u;
+
+    for (uint64_t i = 0; i < w->depth * w->block / sizeof x; i++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        memcpy(w->memory + i * sizeof x, &x, sizeof x);
+    }
+}
+
+/*
+ * What has never been written costs no reading, so writing comes first; then reading it, then both;
+ * and last all is zero again, as a store is at first, where it is not that of a trial.
+ */
+int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+                       void *memory, struct speeds *s)
+{
+    struct walk w = {.job = rt->job, .t = t, .memory = memory, .block = zero__block_bytes(rt, t)};
+    double written = 0, read = 0, both = 0, zeroed;
+    uint64_t n = 0, half = 0, k = 0;
+
+    if (w.block > x->memory)
+        w.block = x->memory / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+    w.blocks = w.block ? x->bytes / w.block : 0;
+    if (w.blocks < 2) /* so little that it does not matter */
+        return 0;
+    w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
+                                    w.t->info.depth ? w.t->info.depth : 1);
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "measuring how fast %s is", w.t->name);
+    memory_fill(&w);
+    int err = walk_run(&w, &(struct mix){0, w.blocks, 0, WALK_NS}, rt->timeout_ns, &n, &written);
+    if (!err) {
+        half = n / 2;
+        s->write = (double)(n * w.block) / written;
+        err = walk_run(&w, &(struct mix){n, 0, 0, WALK_NS}, rt->timeout_ns, &k, &read);
+        s->read = (double)(k * w.block) / read;
+    }
+    if (!err) {
+        err = walk_run(&w, &(struct mix){half, half, half, WALK_NS}, rt->timeout_ns, &k, &both);
+        s->both = (double)(k * w.block) / both;
+    }
+    memset(w.memory, 0, w.depth * w.block);
+    if (!err && t == &rt->tiers[ZERO__T_DISK])
+        err = walk_run(&w, &(struct mix){0, n, 0, 0}, rt->timeout_ns, &k, &zeroed);
+    if (err || !zero__is_speed(s->read) || !zero__is_speed(s->write) || !zero__is_speed(s->both))
+        *s = (struct speeds){0};
+    return err;
+}
