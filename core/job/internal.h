@@ -46,7 +46,9 @@ struct zero__peer {
     uint32_t part_seq; /* rank 0: the last round it contributed to */
     uint32_t no_way;   /* rank 0: 1 + the rank to which it says there is no way; 0: none */
     uint32_t claims;   /* rank 0: how often it has said that again */
-    uint32_t waits;    /* rank 0: its last signs of life that said it waits */
+    uint32_t since;    /* rank 0: the accused's signs of life by then */
+    uint32_t beats;    /* rank 0: its own signs of life */
+    uint32_t waits;    /* rank 0: the last of them that said it waits */
     uint32_t result_seq;
     uint64_t result_sent;
     struct zero__job_error heard; /* body of FAIL or ERROR */
@@ -196,7 +198,9 @@ uint32_t zero__beat_ms(const struct zero__job *job);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
 
-/* probe.c: whether hosts still reach each other. Collective, when the control thread runs. */
+/* probe.c: whether hosts still reach each other. */
+void zero__probe_init(struct zero__job *job);
+/* Collective, when the control thread runs. */
 int zero__probe_open(struct zero__job *job);
 void zero__probe_close(struct zero__job *job);
 /* Once in every period of the signs of life. */

@@ -129,8 +129,8 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&job->changed, &attr);
     pthread_condattr_destroy(&attr);
-    job->wake_fd = job->probe.listen_fd = job->probe.fd = -1;
-    job->probe.host = job->probe.rank = -1;
+    job->wake_fd = -1;
+    zero__probe_init(job);
     for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
         job->listen_fds[i] = -1;
     *out = job;

@@ -125,6 +125,14 @@ static void places_keep(struct zero__job *job, const struct zero__place *all)
     }
 }
 
+void zero__probe_init(struct zero__job *job)
+{
+    struct zero__probe *probe = &job->probe;
+
+    probe->listen_fd = probe->fd = -1;
+    probe->host = probe->rank = -1;
+}
+
 int zero__probe_open(struct zero__job *job)
 {
     struct zero__place mine = {.host = (uint32_t)job->host}, *all;
@@ -313,6 +321,7 @@ void zero__probe_heard(struct zero__job *job, int32_t rank, const struct zero__w
     struct zero__peer *peer = &job->peers[rank];
     uint32_t to = h->seq <= (uint32_t)job->params.ranks ? h->seq : 0;
 
+    peer->beats++;
     peer->waits = h->kind ? peer->waits + 1 : 0;
     if (to == peer->no_way) {
         peer->claims += to != 0;
@@ -321,7 +330,13 @@ void zero__probe_heard(struct zero__job *job, int32_t rank, const struct zero__w
     peer->no_way = to;
     peer->claims = 0;
     if (to)
-        job->peers[to - 1].waits = 0; /* what it said before does not count */
+        peer->since = job->peers[to - 1].beats;
+}
+
+/* The job is not over for it: what it said last still holds. */
+static bool is_here(const struct zero__job *job, int32_t rank)
+{
+    return rank == job->params.rank || job->peers[rank].state == ZERO__PEER_HERE;
 }
 
 /* Rank 0: two ranks without a way between them, which both answer and wait. */
@@ -329,11 +344,12 @@ static bool find_cut(const struct zero__job *job, int32_t *a, int32_t *b)
 {
     for (int32_t r = 0; r < job->n_peers; r++) {
         const struct zero__peer *p = &job->peers[r];
-        if (!p->no_way || p->claims < AGAIN || !p->waits)
+        if (!p->no_way || p->claims < AGAIN || !p->waits || !is_here(job, r))
             continue;
         *a = r;
         *b = (int32_t)p->no_way - 1;
-        if (job->peers[*b].waits > AGAIN)
+        const struct zero__peer *q = &job->peers[*b]; /* what it said before does not count */
+        if (q->waits > AGAIN && q->beats - p->since > AGAIN && is_here(job, *b))
             return true;
     }
     return false;

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What rank 0 makes of the claims that there is no way between two hosts: a verdict soon, however
+ * many accuse the same rank one after the other, and none of ranks that compute or have left.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "job/internal.h"
+
+#define RANKS 40
+#define ACCUSED 1
+#define PERIOD_NS (ZERO_SECOND / 8)
+
+static struct zero__job *job;
+static struct zero__peer peers[RANKS];
+
+static void begin(void)
+{
+    static struct zero__place hosts[RANKS];
+    static int32_t host_of[RANKS];
+    static bool reached[RANKS];
+
+    if (job) {
+        pthread_cond_destroy(&job->changed);
+        free(job);
+    }
+    job = calloc(1, sizeof *job);
+    if (!job)
+        bail("no memory");
+    memset(peers, 0, sizeof peers);
+    pthread_cond_init(&job->changed, NULL);
+    job->params.ranks = job->n_peers = job->n_hosts = RANKS;
+    job->params.heartbeat_ns = ZERO_SECOND;
+    job->peers = peers;
+    job->wake_fd = -1;
+    zero__probe_init(job);
+    job->probe.hosts = hosts; /* without ports: nobody is asked */
+    job->probe.host_of = host_of;
+    job->probe.reached = reached;
+    job->probe.on = true;
+    for (int r = 1; r < RANKS; r++)
+        peers[r].state = ZERO__PEER_HERE;
+}
+
+static void beat(int rank, bool waits, int no_way)
+{
+    struct zero__wire_header h = {.kind = waits, .seq = (uint32_t)(no_way + 1)};
+
+    zero__probe_heard(job, rank, &h);
+}
+
+static bool is_over(void)
+{
+    zero__probe(job, 0, PERIOD_NS);
+    return atomic_load(&job->error_state) == ZERO__ERROR_DECIDED;
+}
+
+/* Rank 2 accuses first, the others one in every period. */
+static int periods_until_over(void)
+{
+    for (int n = 0; n < RANKS; n++) {
+        beat(ACCUSED, true, -1);
+        for (int r = 2; r < RANKS; r++)
+            beat(r, true, r <= 2 + n ? ACCUSED : -1);
+        if (is_over())
+            return n;
+    }
+    return RANKS;
+}
+
+int main(void)
+{
+    begin();
+    int n = periods_until_over();
+    ok(n >= 2 && n <= 4, "a host that one more rank misses in every period: over after %d", n);
+    ok(strstr(job->error.cause, "between rank 2 (") && strstr(job->error.cause, "and rank 1 ("),
+       "the first two are named: %s", job->error.cause);
+
+    begin();
+    for (n = 0; n < 10; n++) {
+        beat(ACCUSED, n % 4 != 3, -1);
+        beat(2, true, ACCUSED);
+        if (is_over())
+            break;
+    }
+    is_int(n, 6, "who has computed once since then: when it has been heard three times again");
+
+    begin();
+    for (n = 0; n < 20; n++) {
+        beat(ACCUSED, n % 3 != 2, -1);
+        beat(2, true, ACCUSED);
+        if (is_over())
+            break;
+    }
+    is_int(n, 20, "who computes now and then is not accused");
+
+    begin();
+    for (n = 0; n < 8; n++)
+        beat(ACCUSED, true, -1);
+    for (n = 0; n < 4; n++)
+        beat(2, true, ACCUSED);
+    ok(!is_over(), "what it said before that does not count");
+
+    begin();
+    for (n = 0; n < 8; n++) {
+        beat(ACCUSED, true, -1);
+        beat(2, true, ACCUSED);
+    }
+    peers[2].state = ZERO__PEER_LEFT;
+    ok(!is_over(), "nor what one says that has left");
+    peers[2].state = ZERO__PEER_HERE;
+    peers[ACCUSED].state = ZERO__PEER_LEFT;
+    ok(!is_over(), "nor what is said of it");
+    peers[ACCUSED].state = ZERO__PEER_HERE;
+    ok(is_over(), "both are here: it is over");
+    done();
+}
