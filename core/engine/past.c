@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,20 @@ static int is_open(const struct zero_runtime *rt)
     return any && rt->tiers[ZERO__T_DISK].name;
 }
 
+/* Seconds and bytes a second that some machine may have had: anybody can write the file. */
+static int is_past(const struct past *p)
+{
+    const double seconds[] = {p->compute_s, p->update_s},
+                 rates[] = {p->speeds.read, p->speeds.write, p->speeds.both};
+    int good = 1;
+
+    for (int i = 0; i < 2; i++)
+        good &= isfinite(seconds[i]) && seconds[i] >= 1e-9 && seconds[i] < 1e7;
+    for (int i = 0; i < 3; i++)
+        good &= isfinite(rates[i]) && rates[i] > 1e3 && rates[i] < 1e15;
+    return good;
+}
+
 int zero__past_find(struct zero_runtime *rt)
 {
     double own[N_FIGURES] = {0}, (*all)[N_FIGURES];
@@ -87,6 +102,8 @@ int zero__past_find(struct zero_runtime *rt)
     if (!err) { /* rank 0's, so that all decide alike */
         const double *x = all[0];
         rt->past = (struct past){.compute_s = x[0], .update_s = x[1], .speeds = {x[2], x[3], x[4]}};
+        if (!is_past(&rt->past))
+            rt->past = (struct past){.compute_s = 0};
     }
     free(all);
     return err;

@@ -14,7 +14,8 @@
 
 #include "base/status.h"
 
-#define STEPS 3 /* what the first one finds is not what a step leaves behind */
+#define STEPS 3     /* what the first one finds is not what a step leaves behind */
+#define LEAST_RATE 1 /* bytes a second; a disk that is slower than that is of unknown speed */
 
 struct item {
     const struct zero__body *b;
@@ -35,8 +36,19 @@ struct run {
     const struct zero__costs *c;
     struct queue q[ZERO__N_QUEUES];
     double now, waited;
-    int has_updated;
+    int has_updated, has_disk; /* has_disk: of a known speed */
 };
+
+/* What is no time takes none. */
+static double seconds_of(double s)
+{
+    return isfinite(s) && s > 0 ? s : 0;
+}
+
+static int is_rate(double x)
+{
+    return isfinite(x) && x >= LEAST_RATE;
+}
 
 static int is_disk(uint32_t q)
 {
@@ -62,8 +74,8 @@ static double work_of(const struct run *x, uint32_t q, const struct item *i)
     const struct zero__op *op = &i->b->ops[i->op];
 
     if (is_disk(q))
-        return x->c->read > 0 ? bytes_of(i) : 0;
-    return op->flags & ZERO__OP_SUMS && i->first ? 0 : x->c->op_s[i->body][i->op];
+        return x->has_disk ? bytes_of(i) : 0;
+    return op->flags & ZERO__OP_SUMS && i->first ? 0 : seconds_of(x->c->op_s[i->body][i->op]);
 }
 
 /* What of an op's work is done in a second. */
@@ -197,7 +209,7 @@ static int body_run(struct run *x, uint32_t body, uint32_t first)
             continue;
         if (b->ops[i].kind == ZERO__COMPUTE) {
             ops_start(x);
-            idle(x, x->c->gap_s[body][i]);
+            idle(x, seconds_of(x->c->gap_s[body][i]));
         }
         op_issue(x, body, first, i);
         if (b->ops[i].kind != ZERO__COMPUTE)
@@ -224,7 +236,7 @@ static int step_run(struct run *x, struct zero__simulated *s)
         err = body_run(x, m + 1 < x->r->accum ? ZERO__MICRO : ZERO__LAST, m == 0);
     s->waits_s = x->waited;
     s->passes_s = x->now - began;
-    idle(x, x->c->end_s);
+    idle(x, seconds_of(x->c->end_s));
     if (!err)
         err = body_run(x, ZERO__UPDATE_BODY, 0);
     s->step_s = x->now - began;
@@ -235,7 +247,8 @@ static int step_run(struct run *x, struct zero__simulated *s)
 int zero__simulate(const struct zero__program *p, const struct zero__recipe *r,
                    const struct zero__costs *c, struct zero__simulated *s)
 {
-    struct run x = {.p = p, .r = r, .c = c};
+    struct run x = {.p = p, .r = r, .c = c,
+                    .has_disk = is_rate(c->read) && is_rate(c->write) && is_rate(c->both)};
     struct zero__simulated got = {0};
     int err = 0;
 

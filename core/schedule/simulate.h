@@ -18,7 +18,8 @@ struct zero__costs {
     double *op_s[ZERO__N_BODIES];
     double *gap_s[ZERO__N_BODIES]; /* of uses: the application's own, before it asks */
     double end_s; /* the same, before it asks for the update */
-    double read, write, both; /* the disk's bytes a second; both: together; 0: takes no time */
+    double read, write, both; /* the disk's bytes a second; both: together; 0: takes no time, as
+                               * does whatever cannot be a speed, or a time */
     int streamed; /* the application goes on while its uses compute */
 };
 

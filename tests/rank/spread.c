@@ -326,6 +326,38 @@ static void remembers_steps(void)
     remove(file);
 }
 
+/* What no job can have taken is not believed, and nobody fails of it. */
+static void remembers_no_nonsense(void)
+{
+    static const char *const figures[] = {
+        "1e-300 1e-6 1e6 1e6 1e6", "1 1e-300 1e6 1e6 1e6", "1 1 1e-300 1e6 1e6",
+        "1 1 1e6 1e-300 1e6",      "1 1 1e6 1e6 1e-300",   "1e300 1 1e6 1e6 1e6",
+        "1 1 1e300 1e6 1e6",       "nan 1 1e6 1e6 1e6",    "1 1 inf 1e6 1e6",
+        "1 1 -1e6 1e6 1e6",        "1 1 1e6 1e6",          "1e999 1 1e6 1e6 1e6"};
+    char file[4200], line[200] = "", text[300];
+    struct toy_result r;
+    struct found found;
+
+    snprintf(file, sizeof file, "%s/cache/libzero/steps", path);
+    remove(file);
+    int err = run("2", "1", "auto", "device:2500K,cpu:2M", &r, &found);
+    FILE *f = fopen(file, "r");
+    if (!f || !fgets(line, sizeof line, f) || !strchr(line, ' '))
+        err = 1;
+    if (f)
+        fclose(f);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures && !err; i++) {
+        snprintf(text, sizeof text, "%.16s %s %s", line, figures[i], strrchr(line, ' ') + 1);
+        text_write(file, text);
+        err = run("2", "1", "auto", "device:2500K,cpu:2M", &r, &found);
+        if (err || found.early != -EAGAIN)
+            diag("%s: %s, forecast %d", figures[i], err ? r.error : "it trains", found.early);
+        err = err ? err : found.early != -EAGAIN;
+    }
+    ok(!err, "steps that cannot have been are not believed");
+    remove(file);
+}
+
 /* A job that differs in what changes its time is one of another kind: it has a line of its own. */
 static void told_apart(void)
 {
@@ -515,6 +547,7 @@ int main(void)
     measured_once();
     disks_told_apart();
     remembers_steps();
+    remembers_no_nonsense();
     told_apart();
     unmeasured();
     cache_remove();

@@ -109,6 +109,35 @@ static void parameters(void)
     end(&x);
 }
 
+/* Figures may have come from a file. */
+static void nonsense(void)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY, -1, 0, 1e-300, 5e-324};
+    struct made x;
+    struct zero__simulated s;
+    int all = 1;
+
+    make(&x, ZERO__P_PARAMETERS, 64 * MIB, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        double *const figures[] = {&x.c.read, &x.c.write, &x.c.both};
+        for (int k = 0; k < 3; k++) {
+            run(&x, 1, 8.0 * MIB, 1); /* sets all figures */
+            *figures[k] = bad[i];
+            all &= !zero__simulate(x.p, &x.r, &x.c, &s) && near(s.step_s, 2 * UNITS);
+        }
+        run(&x, bad[i], 8.0 * MIB, 1);
+        for (uint32_t k = 0; k < x.p->bodies[ZERO__LAST].n_ops; k++)
+            x.c.gap_s[ZERO__LAST][k] = bad[i];
+        x.c.end_s = bad[i];
+        all &= !zero__simulate(x.p, &x.r, &x.c, &s) && isfinite(s.step_s) && s.step_s < 100;
+        for (uint32_t k = 0; k < x.p->bodies[ZERO__LAST].n_ops; k++)
+            x.c.gap_s[ZERO__LAST][k] = 0;
+        x.c.end_s = 0;
+    }
+    ok(all, "what is no speed or no time takes none");
+    end(&x);
+}
+
 static void update(void)
 {
     struct made x;
@@ -145,6 +174,7 @@ static void update(void)
 int main(void)
 {
     parameters();
+    nonsense();
     update();
     done();
 }
