@@ -22,6 +22,12 @@ static double disk_s(const struct speeds *s, const struct zero__disk_bytes *m)
     return 2 * both / s->both + (read - both) / s->read + (written - both) / s->write;
 }
 
+/* The disk's of this job, or, where they are not measured, of the last one of its kind. */
+static struct speeds speeds_known(const struct zero_runtime *rt)
+{
+    return rt->speeds.read > 0 ? rt->speeds : rt->past.speeds;
+}
+
 static void speeds_set(struct zero__costs *c, const struct speeds *s)
 {
     c->read = s->read;
@@ -68,6 +74,11 @@ static double weight_of(const struct zero__model *m, const struct zero__body *b,
     return 0;
 }
 
+struct guess zero__guess_make(const struct zero_runtime *rt)
+{
+    return (struct guess){rt->past.compute_s, rt->past.update_s, rt->copies, speeds_known(rt)};
+}
+
 int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__program *p, const struct guess *g, struct zero__costs *c)
 {
@@ -101,6 +112,7 @@ int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
 /* Something of it may end just now. */
 static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
 {
+    const struct speeds speeds = speeds_known(rt);
     int err = zero__costs_make(rt->programs[0], NULL, c);
 
     if (err)
@@ -108,14 +120,14 @@ static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
     pthread_mutex_lock(&rt->lock);
     zero__costs_copy(rt->programs[0], &rt->times.costs, c);
     pthread_mutex_unlock(&rt->lock);
-    speeds_set(c, &rt->speeds);
+    speeds_set(c, &speeds);
     return 0;
 }
 
 /* As it was in the last step, or, before the first one, may be. */
 static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
 {
-    const struct guess guess = {rt->past.compute_s, rt->past.update_s, 0, rt->speeds};
+    const struct guess guess = zero__guess_make(rt);
     struct zero__simulated s;
     struct zero__costs c;
     int err = rt->timed_work.compute_ns
@@ -134,6 +146,7 @@ static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
 int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
     const struct work *w = &rt->timed_work;
+    const struct speeds speeds = speeds_known(rt);
     struct zero_forecast f = {.size = forecast->size};
     struct zero__traffic t;
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
@@ -152,10 +165,10 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
         err = foretell(rt, &f);
     if (err)
         return err;
-    f.compute_disk_s = disk_s(&rt->speeds, &t.passes);
-    f.update_disk_s = disk_s(&rt->speeds, &t.update);
-    f.disk_read_rate = rt->speeds.read;
-    f.disk_write_rate = rt->speeds.write;
+    f.compute_disk_s = disk_s(&speeds, &t.passes);
+    f.update_disk_s = disk_s(&speeds, &t.update);
+    f.disk_read_rate = speeds.read;
+    f.disk_write_rate = speeds.write;
     memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);
     return 0;
 }

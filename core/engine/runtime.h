@@ -221,6 +221,7 @@ struct zero_runtime {
     uint8_t spread[ZERO__N_PLACED]; /* without fractions: tiers, a bit each, that it fills */
     int is_auto;                    /* ZERO_OFFLOAD=auto: so is everything */
     struct speeds speeds;
+    double copies;    /* bytes a second between device and host; 0: nobody asked, or not known */
     struct past past; /* where something is spread over a disk */
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */
     struct zero__pages *pages;
@@ -435,6 +436,8 @@ int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room,
  */
 #define ZERO__FIGURES 3
 int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double *hosts);
+/* What is known before the first step: the choice of a placement and a forecast both go by it. */
+struct guess zero__guess_make(const struct zero_runtime *rt);
 /* What the program's ops will take, by what they work on; free them. */
 int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__program *p, const struct guess *g,

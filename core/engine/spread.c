@@ -153,10 +153,9 @@ static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t m
 }
 
 /* How long a step of rank 0 will take. */
-static int step_foretell(struct zero_runtime *rt, double copies, double *seconds)
+static int step_foretell(struct zero_runtime *rt, double *seconds)
 {
-    const struct guess guess = {rt->past.compute_s, rt->past.update_s, copies,
-                                rt->past.compute_s > 0 ? rt->past.speeds : rt->speeds};
+    const struct guess guess = zero__guess_make(rt);
     struct zero__recipe first = rt->recipe;
     struct zero__program *p = NULL;
     struct zero__simulated found;
@@ -213,19 +212,19 @@ static int tiers_measure(struct zero_runtime *rt, const struct zero__room *room,
 static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
 {
     uint16_t best[ZERO__N_PLACED][ZERO__N_TIERS];
-    double copies = 0, first, least, seconds = 0;
+    double first, least, seconds = 0;
     uint32_t chosen = 0;
-    int err = tiers_measure(rt, room, &copies);
+    int err = tiers_measure(rt, room, &rt->copies);
 
     if (err || (rt->speeds.read <= 0 && rt->past.compute_s <= 0))
         return err;
-    err = step_foretell(rt, copies, &first);
+    err = step_foretell(rt, &first);
     least = first;
     memcpy(best, rt->recipe.placed, sizeof best);
     for (uint32_t i = 1; i < N_ORDERS && !err; i++) {
         err = order_fill(rt, orders[i], most, room);
         if (!err && memcmp(best, rt->recipe.placed, sizeof best) != 0)
-            err = step_foretell(rt, copies, &seconds);
+            err = step_foretell(rt, &seconds);
         else
             continue;
         zero__log(&rt->log, ZERO_LOG_DEBUG, "engine", "order %u of placement: a step of %.3g s", i,

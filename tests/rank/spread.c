@@ -7,6 +7,7 @@
 #include "../tap.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@ struct found {
     char placement[RANKS][256];
     double rate; /* of reading the disk, in the forecast */
     int early;   /* what a forecast before the first step says */
+    double early_s, chosen_s; /* which is; what the placement was chosen for */
 };
 
 static void committed(struct zero_runtime *rt, int rank, void *arg)
@@ -35,6 +37,8 @@ static void committed(struct zero_runtime *rt, int rank, void *arg)
     snprintf(f->placement[rank], sizeof f->placement[rank], "%s", zero_placement(rt));
     if (rank == 0)
         f->early = zero_forecast(rt, &forecast);
+    if (rank == 0 && !f->early)
+        f->early_s = forecast.step_s;
 }
 
 static void finished(struct zero_runtime *rt, int rank, void *arg)
@@ -267,6 +271,20 @@ static void disks_told_apart(void)
     remove(file);
 }
 
+/* The first line of a file, with other figures. */
+static void figures_write(const char *name, const char *figures)
+{
+    char file[4200], line[200] = "", text[300];
+
+    snprintf(file, sizeof file, "%s/cache/libzero/%s", path, name);
+    FILE *f = fopen(file, "r");
+    if (!f || !fgets(line, sizeof line, f) || !strrchr(line, ' '))
+        bail("nothing is kept");
+    fclose(f);
+    snprintf(text, sizeof text, "%.16s %s%s", line, figures, strrchr(line, ' '));
+    text_write(file, text);
+}
+
 /* The line of the job's kind, as if its last run had computed for so long. */
 static void past_write(const char *file, const char *line, double compute_s)
 {
@@ -307,6 +325,7 @@ static void remembers_steps(void)
         fclose(f);
     if (!strchr(line, ' '))
         return;
+    figures_write("speeds", "1e6 1e6 1e6");
     past_write(file, line, 5);
     err = run("2", "1", "auto", limit, &slow, &slowly);
     past_write(file, line, 1e-6);
@@ -323,6 +342,53 @@ static void remembers_steps(void)
     diag("%s; %s", quickly.placement[0], slowly.placement[0]);
     ok(!err && quickly.early == 0 && slowly.early == 0, "either has its first step foretold");
     ok(!err && slow.hash == first.hash && quick.hash == first.hash, "all with the same bits");
+    remove(file);
+}
+
+static void heard(void *arg, int level, const char *line)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const char *at = strstr(line, "room given by all traffic, and ");
+
+    (void)level;
+    pthread_mutex_lock(&lock);
+    if (at)
+        ((struct found *)arg)->chosen_s = strtod(strstr(at, "and ") + 4, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+/* A placement is chosen for what the first forecast says: by the same disk, and the same copies. */
+static void said_as_chosen(void)
+{
+    struct zero_setting s[] = {{"offload", "auto"},        {"nvme_path", path},
+                               {"timeout", "20"},          {"memory_limit", "device:2500K,cpu:2M"},
+                               {"tile_bytes", "64K"},      {"bucket_bytes", "64K"},
+                               {"prefetch_bytes", "128K"}, {"log", "info"}};
+    struct found f = {.early = 0};
+    struct toy t = {.ranks = RANKS, .layers = 8, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
+                    .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7,
+                    .committed = committed, .log = heard, .arg = &f};
+    char file[4200];
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    if (!err) {
+        figures_write("speeds", "5e6 5e6 5e6");
+        figures_write("copies", "2e6");
+        figures_write("steps", "1e-6 1e-6 1e6 1e6 1e6"); /* the disk was slower then */
+        f = (struct found){.early = 0};
+        err = toy_train(&t, &r);
+    }
+    ok(!err && f.chosen_s > 0 && f.early_s > 0.98 * f.chosen_s && f.early_s < 1.02 * f.chosen_s,
+       "a placement is chosen for a step of %g s, and one of %g s is foretold", f.chosen_s,
+       f.early_s);
+    if (err)
+        diag("%s", r.error);
+    snprintf(file, sizeof file, "%s/cache/libzero/steps", path);
+    remove(file);
+    snprintf(file, sizeof file, "%s/cache/libzero/copies", path);
+    remove(file);
+    snprintf(file, sizeof file, "%s/cache/libzero/speeds", path);
     remove(file);
 }
 
@@ -547,6 +613,7 @@ int main(void)
     measured_once();
     disks_told_apart();
     remembers_steps();
+    said_as_chosen();
     remembers_no_nonsense();
     told_apart();
     unmeasured();
