@@ -38,7 +38,8 @@ static void each_step(void)
 
     for (int i = 0; i < STEPS; i++)
         good = good && said[i] > 0;
-    ok(good, "a forecast after each step, while its update is still written: %g s", said[STEPS - 1]);
+    ok(good, "a forecast after each step, while its update is still written: %g s",
+       said[STEPS - 1]);
     if (r.err)
         diag("%s", r.error);
 }
