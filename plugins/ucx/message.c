@@ -36,7 +36,9 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
 /* It does not begin: in UCX's words. */
 static int refused(struct zero__p2p *t, ucs_status_t status)
 {
-    return zero__p2p_explain(t, zero__ucx_errno(status), "%s", ucs_status_string(status));
+    int err = zero__ucx_errno(status);
+
+    return err == -EAGAIN ? err : zero__p2p_explain(t, err, "%s", ucs_status_string(status));
 }
 
 int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
