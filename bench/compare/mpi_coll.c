@@ -10,9 +10,9 @@
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
  * samples, shorter rows and then fewer samples (but three) where they would take longer than
- * SECONDS. Both placements are measured: a user takes the faster one. MEMORY is `again`, for the same
- * bytes again and again, or `fresh`: each rank writes its part before each operation, which is not
- * timed. Buffers lie in huge pages where the system has them.
+ * SECONDS. Both placements are measured: a user takes the faster one. MEMORY is `again`, for the
+ * same bytes again and again, or `fresh`: each rank writes its part before each operation, which is
+ * not timed. Buffers lie in huge pages where the system has them.
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -94,9 +94,9 @@ LOOP struct lanes lanes_zero(void)
 LOOP vec load(const void *x, uint64_t i, uint32_t dtype);
 
 /*
- * Of bf16 the even elements are the lower lanes and the odd ones the higher: a shift and a mask make
- * numbers of them, where spreading 16 of them takes the unit that converts to fp64, which is what
- * this loop waits for (19 instead of 27 GB/s of a thread on a Zen 5).
+ * Of bf16 the even elements are the lower lanes and the odd ones the higher: a shift and a mask
+ * make numbers of them, where spreading 16 of them takes the unit that converts to fp64, which is
+ * what this loop waits for (19 instead of 27 GB/s of a thread on a Zen 5).
  */
 LOOP void lanes_add(struct lanes *sum, const void *x, uint64_t i, uint32_t dtype)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
 #include "memory/limits.h"

@@ -17,6 +17,7 @@
 #include "base/kept.h"
 #include "base/status.h"
 #include "engine/room.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 
 #define MOST_BYTES (UINT64_C(16) << 20) /* of a copy, on the device and in the host's memory */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 
 /* Bytes both ways share the disk as they did when it was measured so. */

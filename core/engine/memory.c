@@ -17,6 +17,7 @@
 #include "engine/inside.h"
 #include "engine/relay.h"
 #include "engine/remedy.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
 #include "memory/limits.h"

@@ -16,6 +16,7 @@
 
 #include "base/kept.h"
 #include "base/status.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 
 #define N_FIGURES 5

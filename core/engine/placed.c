@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 
 #define OFF_TOLD 0.05 /* a fraction that is missed by more is told of */

@@ -20,6 +20,7 @@
 #include "base/kept.h"
 #include "base/status.h"
 #include "engine/room.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 #include "engine/speeds.h"
 

@@ -25,6 +25,7 @@
 
 #include "base/status.h"
 #include "engine/room.h"
+#include "engine/places.h"
 #include "engine/runtime.h"
 
 #define P ZERO__P_PARAMETERS
