@@ -22,6 +22,8 @@ trap end EXIT
 host=$(hostname -s)
 port=$((20000 + $$ % 10000))
 
+# Numbers of jobs are of this run: a Slurm that was killed leaves a folder /tmp/spmix_appdir_UID_JOB,
+# and the next job of that number does not start.
 mkdir "$tmp/munge" "$tmp/state" "$tmp/spool"
 chmod 711 "$tmp" "$tmp/munge"
 (umask 077 && head -c 128 /dev/urandom > "$tmp/munge/key")
@@ -46,6 +48,7 @@ SlurmdPidFile=$tmp/slurmd.pid
 SlurmctldLogFile=$tmp/slurmctld.log
 SlurmdLogFile=$tmp/slurmd.log
 ReturnToService=2
+FirstJobId=$(($$ % 60000 + 1000))
 NodeName=$host NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
