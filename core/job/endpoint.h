@@ -44,6 +44,12 @@ int zero__tcp_begun(int fd);
 /* One waiting connection of anybody. -EAGAIN: none (no sentence). */
 int zero__tcp_accept(int listen_fd, int *fd);
 
+/*
+ * Holds a port of the address, 0: any, and puts it there; nobody listens at it, so the kernel
+ * refuses whoever connects. No sentence.
+ */
+int zero__tcp_hold(struct zero__address *address, int *fd);
+
 /* A port of the address that nobody holds at this moment. */
 int zero__tcp_free_port(const struct zero__address *address, uint16_t *port);
 

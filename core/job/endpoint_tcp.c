@@ -99,22 +99,31 @@ int zero__tcp_listen(const struct zero__address *a, int64_t deadline_ns, int *fd
                       e == -EACCES ? ": choose a port above 1023 with ZERO_PORT" : "");
 }
 
+int zero__tcp_hold(struct zero__address *a, int *fd)
+{
+    int s = -1, e = stream_socket(a, &s);
+
+    if (!e && (bind(s, (const struct sockaddr *)&a->s, a->bytes) ||
+               getsockname(s, (struct sockaddr *)&a->s, &a->bytes)))
+        e = -errno;
+    if (!e)
+        *fd = s;
+    else if (s >= 0)
+        close(s);
+    return e;
+}
+
 int zero__tcp_free_port(const struct zero__address *address, uint16_t *port)
 {
     struct zero__address a = *address;
-    int s = -1, e = stream_socket(&a, &s);
+    int s, e = zero__tcp_hold(&a, &s);
 
-    if (!e && bind(s, (const struct sockaddr *)&a.s, a.bytes))
-        e = -errno;
-    if (!e && getsockname(s, (struct sockaddr *)&a.s, &a.bytes))
-        e = -errno;
-    if (s >= 0)
-        close(s);
     if (e) {
         char text[ZERO__ADDRESS_TEXT];
         zero__address_host(address, text);
         return zero__fail(e, "job: no free port at %s: %s", text, strerror(-e));
     }
+    close(s);
     *port = zero__address_port(&a);
     return 0;
 }

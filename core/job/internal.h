@@ -76,7 +76,7 @@ struct zero__rendezvous {
     char why[320];             /* it is so, for people */
 };
 
-/* Where the first rank of a host listens, see probe.c; family 0: nowhere. */
+/* The port that the first rank of a host holds, see probe.c; family 0: none. */
 struct zero__place {
     uint16_t family, port;
     uint32_t host;
@@ -88,7 +88,7 @@ struct zero__place {
 /* Whether there is a way to other hosts, see probe.c. */
 struct zero__probe {
     bool on;
-    int listen_fd;
+    int held_fd; /* the port of this host */
     int32_t *host_of;          /* by rank */
     struct zero__place *hosts; /* by host */
     bool *reached;             /* likewise: it has answered */

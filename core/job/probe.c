@@ -4,13 +4,14 @@
  * nothing falls silent there when one is cut; and a collective that does not move proves nothing: a
  * rank may compute, a large one may be slow. So where there is a doubt the link itself is asked.
  *
- * - Listening: the first rank of every host has a port at the interface that data goes by; it takes
- *   connections and ends them, and reads nothing. An all-gather as the job opens tells all places.
+ * - Places: the first rank of every host holds a port at the interface that data goes by, and does
+ *   not listen: the kernel refuses whoever connects, at once and however many there are. There is no
+ *   queue to fill, and no door to knock at. An all-gather as the job opens tells all places.
  * - Visits: every rank connects to every other host once, one after the other. Where it does not
  *   come through (a firewall, an address that is translated) nothing is ever concluded.
  * - Doubts: who has waited in a collective for a moment connects to the hosts of those that it
- *   waits for, in turn. It is the kernel that answers, also for a rank that computes, starves or is
- *   stopped; a refusal is an answer, too. That ends the doubt.
+ *   waits for, in turn. The kernel's refusal is an answer, also for a rank that computes, starves or
+ *   is stopped. That ends the doubt.
  * - Claims: where no answer comes for ZERO_HEARTBEAT, LEAST_NS at least, the signs of life of the
  *   rank that asked say to whom there is no way any more, until there is one or it waits no longer.
  * - The verdict is that of rank 0. It hears both ranks several times after that, and both wait: in
@@ -35,7 +36,6 @@
 
 #define LEAST_NS (7 * ZERO_SECOND / 2) /* the kernel tries at 0, 1 and 3 s: any may be lost */
 #define DOUBT_NS (ZERO_SECOND / 4)     /* at least */
-#define GUESTS 1024                    /* taken in one look */
 #define AGAIN 2                        /* signs of life after the first that makes a claim */
 
 static bool is_on(const struct zero__job *job)
@@ -93,8 +93,8 @@ static bool own_address(struct zero__job *job, struct zero__address *a)
     return true;
 }
 
-/* Where it cannot listen, others do not come, and nothing is concluded. */
-static int listen_here(struct zero__job *job, struct zero__place *place)
+/* Where none can be held, others do not come, and nothing is concluded. */
+static int hold(struct zero__job *job, struct zero__place *place)
 {
     struct zero__address a;
     int fd;
@@ -102,17 +102,15 @@ static int listen_here(struct zero__job *job, struct zero__place *place)
     if (!own_address(job, &a))
         return -1;
     place_make(place, &a);
-    if (!place_address(place, 0, &a) || zero__tcp_listen(&a, 0, &fd)) {
+    if (!place_address(place, 0, &a) || zero__tcp_hold(&a, &fd)) {
         place->family = 0;
         return -1;
     }
-    if (getsockname(fd, (struct sockaddr *)&a.s, &a.bytes))
-        a.bytes = 0;
-    place->port = a.bytes ? zero__address_port(&a) : 0;
+    place->port = zero__address_port(&a);
     return fd;
 }
 
-/* Which rank is on which host, and where its first one listens. */
+/* Which rank is on which host, and the port that its first one holds. */
 static void places_keep(struct zero__job *job, const struct zero__place *all)
 {
     struct zero__probe *probe = &job->probe;
@@ -129,7 +127,7 @@ void zero__probe_init(struct zero__job *job)
 {
     struct zero__probe *probe = &job->probe;
 
-    probe->listen_fd = probe->fd = -1;
+    probe->held_fd = probe->fd = -1;
     probe->host = probe->rank = -1;
 }
 
@@ -149,7 +147,7 @@ int zero__probe_open(struct zero__job *job)
             ? 0
             : zero__fail(-ENOMEM, "job: no memory for the places of %d ranks", job->params.ranks);
     if (!e && job->params.local_rank == 0)
-        probe->listen_fd = listen_here(job, &mine);
+        probe->held_fd = hold(job, &mine);
     if (!e)
         e = zero__job_allgather(job, &mine, sizeof mine, all);
     if (!e) {
@@ -166,8 +164,8 @@ void zero__probe_close(struct zero__job *job)
 {
     struct zero__probe *probe = &job->probe;
 
-    if (probe->listen_fd >= 0)
-        close(probe->listen_fd);
+    if (probe->held_fd >= 0)
+        close(probe->held_fd);
     if (probe->fd >= 0)
         close(probe->fd);
     free(probe->hosts);
@@ -295,17 +293,6 @@ static void ask(struct zero__job *job, int64_t period_ns)
     probe->silent_ns += period_ns;
 }
 
-static void welcome(const struct zero__probe *probe)
-{
-    int fd;
-
-    for (int n = 0; probe->listen_fd >= 0 && n < GUESTS; n++) {
-        if (zero__tcp_accept(probe->listen_fd, &fd))
-            return;
-        close(fd);
-    }
-}
-
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
 void zero__probe_say(const struct zero__job *job, struct zero__wire_header *h)
@@ -385,7 +372,6 @@ void zero__probe(struct zero__job *job, int64_t now_ns, int64_t period_ns)
 
     if (!probe->on)
         return;
-    welcome(probe);
     if (probe->host >= 0 && probe->rank >= 0 && !waits_for(probe, probe->rank))
         stop(probe);
     if (probe->host >= 0)

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What rank 0 makes of the claims that there is no way between two hosts: a verdict soon, however
- * many accuse the same rank one after the other, and none of ranks that compute or have left.
+ * many accuse the same rank one after the other, and none of ranks that compute or have left. And the
+ * port that answers: it does so at once, also among many strangers.
  */
 #include "../tap.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "job/internal.h"
 
 #define RANKS 40
 #define ACCUSED 1
+#define STRANGERS 10000 /* more than any queue takes */
 #define PERIOD_NS (ZERO_SECOND / 8)
 
 static struct zero__job *job;
@@ -72,8 +76,54 @@ static int periods_until_over(void)
     return RANKS;
 }
 
+static struct zero__address loopback(int family)
+{
+    struct zero__address a = {0};
+
+    if (family == AF_INET) {
+        struct sockaddr_in *in = (void *)&a.s;
+        in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        a.bytes = sizeof *in;
+    } else {
+        struct sockaddr_in6 *in = (void *)&a.s;
+        in->sin6_addr = in6addr_loopback;
+        a.bytes = sizeof *in;
+    }
+    a.s.ss_family = (sa_family_t)family;
+    return a;
+}
+
+static int answer(const struct zero__address *own, const struct zero__address *to)
+{
+    int fd, e = zero__tcp_begin(own, to, &fd);
+
+    if (e)
+        return e;
+    for (int i = 0; i < 100 && (e = zero__tcp_begun(fd)) == -EINPROGRESS; i++)
+        usleep(1000);
+    close(fd);
+    return e;
+}
+
+static void many_ask(int family, const char *name)
+{
+    struct zero__address own = loopback(family), to = own;
+    int fd, refused = 0, e = zero__tcp_hold(&to, &fd);
+
+    if (e) {
+        skip(name, strerror(-e));
+        return;
+    }
+    for (int i = 0; i < STRANGERS; i++)
+        refused += answer(&own, &to) == -ECONNREFUSED;
+    is_int(refused, STRANGERS, "%s: so many ask, and each is answered by a refusal", name);
+    close(fd);
+}
+
 int main(void)
 {
+    many_ask(AF_INET, "IPv4");
+    many_ask(AF_INET6, "IPv6");
     begin();
     int n = periods_until_over();
     ok(n >= 2 && n <= 4, "a host that one more rank misses in every period: over after %d", n);
