@@ -85,6 +85,15 @@ struct zero__place {
 
 #define ZERO__JOB_WHOM 8 /* ranks that a rank says it waits for */
 
+/* A host that is asked for an answer. */
+struct zero__ask {
+    int fd;
+    int32_t host, rank; /* -1: none; rank: for which, -1: to know whether there is a way */
+    int64_t silent_ns;
+};
+
+#define ZERO__JOB_VISITS 64 /* hosts that are visited at once */
+
 /* Whether there is a way to other hosts, see probe.c. */
 struct zero__probe {
     bool on;
@@ -98,14 +107,11 @@ struct zero__probe {
     int n_whom;
     int32_t whom[ZERO__JOB_WHOM];
 
-    /* The host that is asked now, and the rank for which; -1: none. */
-    int fd;
-    int32_t host, rank;
-    int64_t silent_ns;
-    bool cut; /* it has been silent for too long */
+    struct zero__ask visits[ZERO__JOB_VISITS];
+    int32_t n_visited; /* that have begun */
 
-    int32_t n_visited;
-    bool visited_last;
+    struct zero__ask doubt;
+    bool cut; /* its host has been silent for too long */
     uint32_t turn;
     int64_t next_ns; /* no doubt is looked at before */
 };

@@ -7,8 +7,9 @@
  * - Places: the first rank of every host holds a port at the interface that data goes by, and does
  *   not listen: the kernel refuses whoever connects, at once and however many there are. There is no
  *   queue to fill, and no door to knock at. An all-gather as the job opens tells all places.
- * - Visits: every rank connects to every other host once, one after the other. Where it does not
- *   come through (a firewall, an address that is translated) nothing is ever concluded.
+ * - Visits: every rank connects to every other host once, to some dozens at a time, so that a job of
+ *   1,000 hosts has seen them all within 20 looks. Where it does not come through (a firewall, an
+ *   address that is translated) nothing is ever concluded.
  * - Doubts: who has waited in a collective for a moment connects to the hosts of those that it
  *   waits for, in turn. The kernel's refusal is an answer, also for a rank that computes, starves or
  *   is stopped. That ends the doubt.
@@ -37,6 +38,8 @@
 #define LEAST_NS (7 * ZERO_SECOND / 2) /* the kernel tries at 0, 1 and 3 s: any may be lost */
 #define DOUBT_NS (ZERO_SECOND / 4)     /* at least */
 #define AGAIN 2                        /* signs of life after the first that makes a claim */
+
+static const struct zero__ask nobody = {.fd = -1, .host = -1, .rank = -1};
 
 static bool is_on(const struct zero__job *job)
 {
@@ -127,8 +130,10 @@ void zero__probe_init(struct zero__job *job)
 {
     struct zero__probe *probe = &job->probe;
 
-    probe->held_fd = probe->fd = -1;
-    probe->host = probe->rank = -1;
+    probe->held_fd = -1;
+    probe->doubt = nobody;
+    for (int i = 0; i < ZERO__JOB_VISITS; i++)
+        probe->visits[i] = nobody;
 }
 
 int zero__probe_open(struct zero__job *job)
@@ -160,14 +165,22 @@ int zero__probe_open(struct zero__job *job)
     return e;
 }
 
+static void stop(struct zero__ask *ask)
+{
+    if (ask->fd >= 0)
+        close(ask->fd);
+    *ask = nobody;
+}
+
 void zero__probe_close(struct zero__job *job)
 {
     struct zero__probe *probe = &job->probe;
 
     if (probe->held_fd >= 0)
         close(probe->held_fd);
-    if (probe->fd >= 0)
-        close(probe->fd);
+    stop(&probe->doubt);
+    for (int i = 0; i < ZERO__JOB_VISITS; i++)
+        stop(&probe->visits[i]);
     free(probe->hosts);
     free(probe->reached);
     free(probe->host_of);
@@ -205,72 +218,35 @@ static bool waits_for(const struct zero__probe *probe, int32_t rank)
     return false;
 }
 
-static void stop(struct zero__probe *probe)
+static bool may_ask(const struct zero__job *job, int32_t host)
 {
-    if (probe->fd >= 0)
-        close(probe->fd);
-    probe->fd = probe->host = probe->rank = -1;
-    probe->cut = false;
+    return host != job->host && job->probe.hosts[host].port;
 }
 
-/* rank -1: only to know whether there is a way. */
-static bool begin(struct zero__job *job, int32_t host, int32_t rank)
+static int connect_to(struct zero__job *job, struct zero__ask *ask)
 {
     struct zero__probe *probe = &job->probe;
-
-    if (host == job->host || !probe->hosts[host].port)
-        return false;
-    probe->host = host;
-    probe->rank = rank;
-    probe->silent_ns = 0;
-    return true;
-}
-
-/* Whose turn is it? Doubts and first visits take turns; after all who are waited for, a pause. */
-static bool choose(struct zero__job *job, int64_t now_ns)
-{
-    struct zero__probe *probe = &job->probe;
-    bool doubt = probe->n_whom && now_ns >= probe->next_ns;
-
-    if (probe->n_visited + 1 < job->n_hosts && !(doubt && probe->visited_last)) {
-        probe->visited_last = true; /* from the next host on: not all go to one at a time */
-        return begin(job, (job->host + ++probe->n_visited) % job->n_hosts, -1);
-    } else if (doubt) {
-        int32_t rank = probe->whom[probe->turn % (uint32_t)probe->n_whom];
-        probe->visited_last = false;
-        if (++probe->turn % (uint32_t)probe->n_whom == 0)
-            probe->next_ns = now_ns + job->params.heartbeat_ns / 2;
-        return begin(job, probe->host_of[rank], rank);
-    }
-    return false;
-}
-
-static int connect_to(struct zero__job *job)
-{
-    struct zero__probe *probe = &job->probe;
-    const struct zero__place *to = &probe->hosts[probe->host];
+    const struct zero__place *to = &probe->hosts[ask->host];
     struct zero__address a, own;
 
     if (!place_address(&probe->hosts[job->host], 0, &own) || !place_address(to, to->port, &a))
         return -EINVAL;
-    int e = zero__tcp_begin(&own, &a, &probe->fd);
-    return e ? e : zero__tcp_begun(probe->fd);
+    int e = zero__tcp_begin(&own, &a, &ask->fd);
+    return e ? e : zero__tcp_begun(ask->fd);
 }
 
-/* The host that is looked at: does anything come from there? */
-static void ask(struct zero__job *job, int64_t period_ns)
+/* Does anything come from there? -EINPROGRESS: nothing yet; else it is over, 0: with an answer. */
+static int look(struct zero__job *job, struct zero__ask *ask, int64_t period_ns)
 {
-    struct zero__probe *probe = &job->probe;
-    int64_t most = job->params.heartbeat_ns > LEAST_NS ? job->params.heartbeat_ns : LEAST_NS;
-    int e = probe->fd >= 0 ? zero__tcp_begun(probe->fd) : connect_to(job);
+    int e = ask->fd >= 0 ? zero__tcp_begun(ask->fd) : connect_to(job, ask);
 
     switch (e) {
     case 0:
     case -ECONNREFUSED:
     case -ECONNRESET:
-        probe->reached[probe->host] = true;
-        stop(probe);
-        return;
+        job->probe.reached[ask->host] = true;
+        stop(ask);
+        return 0;
     case -EINPROGRESS:
         break;
     case -ETIMEDOUT:
@@ -278,19 +254,83 @@ static void ask(struct zero__job *job, int64_t period_ns)
     case -ENETUNREACH:
     case -EHOSTDOWN:
     case -ENETDOWN: /* what the own machine says of a host that is silent */
-        if (probe->fd >= 0)
-            close(probe->fd);
-        probe->fd = -1;
+        if (ask->fd >= 0)
+            close(ask->fd);
+        ask->fd = -1;
         break;
     default: /* no port or descriptor is left here: that says nothing about the link */
-        stop(probe);
-        return;
+        stop(ask);
+        return e;
     }
-    if (probe->silent_ns >= most && (probe->rank < 0 || !probe->reached[probe->host]))
-        stop(probe);
-    else
-        probe->cut = probe->silent_ns >= most;
-    probe->silent_ns += period_ns;
+    ask->silent_ns += period_ns;
+    return -EINPROGRESS;
+}
+
+/* Has it been silent for so long that there is no way? */
+static bool is_silent(const struct zero__job *job, const struct zero__ask *ask, int64_t period_ns)
+{
+    int64_t most = job->params.heartbeat_ns > LEAST_NS ? job->params.heartbeat_ns : LEAST_NS;
+
+    return ask->silent_ns - period_ns >= most;
+}
+
+/* From the next host on: not all go to one at a time. */
+static void visit(struct zero__job *job, int64_t period_ns)
+{
+    struct zero__probe *probe = &job->probe;
+
+    for (int i = 0; i < ZERO__JOB_VISITS; i++) {
+        struct zero__ask *ask = &probe->visits[i];
+        bool begins = ask->host < 0;
+        if (begins && probe->n_visited + 1 >= job->n_hosts)
+            continue;
+        if (begins)
+            ask->host = (job->host + ++probe->n_visited) % job->n_hosts;
+        if (!may_ask(job, ask->host)) {
+            stop(ask);
+            continue;
+        }
+        int e = look(job, ask, period_ns);
+        if (e == -EINPROGRESS && is_silent(job, ask, period_ns))
+            stop(ask);
+        if (begins && (e == -EMFILE || e == -ENFILE)) { /* again in the next look */
+            probe->n_visited--;
+            return;
+        }
+    }
+}
+
+/* All who are waited for in turn, then a pause. */
+static void choose(struct zero__job *job, int64_t now_ns)
+{
+    struct zero__probe *probe = &job->probe;
+
+    if (!probe->n_whom || now_ns < probe->next_ns)
+        return;
+    int32_t rank = probe->whom[probe->turn % (uint32_t)probe->n_whom];
+    if (++probe->turn % (uint32_t)probe->n_whom == 0)
+        probe->next_ns = now_ns + job->params.heartbeat_ns / 2;
+    if (may_ask(job, probe->host_of[rank]))
+        probe->doubt = (struct zero__ask){.fd = -1, .host = probe->host_of[rank], .rank = rank};
+}
+
+static void doubt(struct zero__job *job, int64_t now_ns, int64_t period_ns)
+{
+    struct zero__probe *probe = &job->probe;
+    struct zero__ask *ask = &probe->doubt;
+
+    if (ask->host >= 0 && !waits_for(probe, ask->rank))
+        stop(ask);
+    int e = ask->host >= 0 ? look(job, ask, period_ns) : 0;
+    if (ask->host < 0) {
+        choose(job, now_ns);
+        e = ask->host >= 0 ? look(job, ask, period_ns) : 0;
+    }
+    probe->cut = e == -EINPROGRESS && is_silent(job, ask, period_ns);
+    if (probe->cut && !probe->reached[ask->host]) {
+        stop(ask);
+        probe->cut = false;
+    }
 }
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
@@ -300,7 +340,7 @@ void zero__probe_say(const struct zero__job *job, struct zero__wire_header *h)
     const struct zero__probe *probe = &job->probe;
 
     h->kind = probe->on && (probe->waits || job->posted);
-    h->seq = probe->on && probe->cut ? (uint32_t)probe->rank + 1 : 0;
+    h->seq = probe->on && probe->cut ? (uint32_t)probe->doubt.rank + 1 : 0;
 }
 
 void zero__probe_heard(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
@@ -372,12 +412,8 @@ void zero__probe(struct zero__job *job, int64_t now_ns, int64_t period_ns)
 
     if (!probe->on)
         return;
-    if (probe->host >= 0 && probe->rank >= 0 && !waits_for(probe, probe->rank))
-        stop(probe);
-    if (probe->host >= 0)
-        ask(job, period_ns);
-    if (probe->host < 0 && choose(job, now_ns))
-        ask(job, period_ns);
+    visit(job, period_ns);
+    doubt(job, now_ns, period_ns);
     if (job->params.rank == 0)
         judge(job);
 }

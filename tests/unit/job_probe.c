@@ -15,6 +15,7 @@
 #include "job/internal.h"
 
 #define RANKS 40
+#define HOSTS 1000
 #define ACCUSED 1
 #define STRANGERS 10000 /* more than any queue takes */
 #define PERIOD_NS (ZERO_SECOND / 8)
@@ -120,8 +121,40 @@ static void many_ask(int family, const char *name)
     close(fd);
 }
 
+/* As many hosts as there may be, at one port: all are reached soon, also with few descriptors. */
+static void visits(void)
+{
+    static struct zero__place places[HOSTS];
+    static bool reached[HOSTS];
+    struct zero__address own = loopback(AF_INET);
+    int fd, n = 0, all = 0;
+
+    if (zero__tcp_hold(&own, &fd))
+        bail("no port");
+    for (int h = 0; h < HOSTS; h++)
+        places[h] = (struct zero__place){.family = AF_INET,
+                                         .port = zero__address_port(&own),
+                                         .host = (uint32_t)h,
+                                         .ip = {127, 0, 0, 1}};
+    begin();
+    job->n_hosts = HOSTS;
+    job->probe.hosts = places;
+    job->probe.reached = reached;
+    for (; n < 100 && all < HOSTS - 1; n++) {
+        usleep(1000);
+        zero__probe(job, 0, PERIOD_NS);
+        all = 0;
+        for (int h = 1; h < HOSTS; h++)
+            all += reached[h];
+    }
+    ok(all == HOSTS - 1 && n <= 20, "%d of %d hosts were reached after %d looks", all, HOSTS - 1,
+       n);
+    close(fd);
+}
+
 int main(void)
 {
+    visits();
     many_ask(AF_INET, "IPv4");
     many_ask(AF_INET6, "IPv6");
     begin();
