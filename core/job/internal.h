@@ -79,7 +79,7 @@ struct zero__rendezvous {
 /* The port that the first rank of a host holds, see probe.c; family 0: none. */
 struct zero__place {
     uint16_t family, port;
-    uint32_t host;
+    uint32_t host, scope; /* scope: of IPv6, as this host counts its interfaces */
     unsigned char ip[16];
 };
 

@@ -32,6 +32,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "job/internal.h"
 
@@ -50,16 +51,21 @@ static bool is_on(const struct zero__job *job)
 
 static void place_make(struct zero__place *place, const struct zero__address *a)
 {
+    const struct sockaddr_in *in = (const void *)&a->s;
+    const struct sockaddr_in6 *in6 = (const void *)&a->s;
+
     place->family = (uint16_t)a->s.ss_family;
-    place->port = zero__address_port(a);
-    if (place->family == AF_INET)
-        memcpy(place->ip, &((const struct sockaddr_in *)(const void *)&a->s)->sin_addr, 4);
-    else
-        memcpy(place->ip, &((const struct sockaddr_in6 *)(const void *)&a->s)->sin6_addr, 16);
+    if (place->family == AF_INET) {
+        memcpy(place->ip, &in->sin_addr, 4);
+    } else {
+        memcpy(place->ip, &in6->sin6_addr, 16);
+        place->scope = in6->sin6_scope_id;
+    }
 }
 
-/* false: there is none, or what came is no address. */
-static bool place_address(const struct zero__place *place, uint16_t port, struct zero__address *a)
+/* As seen by a host whose interface has the scope. false: there is none, or it is no address. */
+static bool place_address(const struct zero__place *place, uint16_t port, uint32_t scope,
+                          struct zero__address *a)
 {
     memset(a, 0, sizeof *a);
     if (place->family == AF_INET) {
@@ -70,6 +76,7 @@ static bool place_address(const struct zero__place *place, uint16_t port, struct
     } else if (place->family == AF_INET6) {
         struct sockaddr_in6 *in = (void *)&a->s;
         in->sin6_port = htons(port);
+        in->sin6_scope_id = scope;
         memcpy(&in->sin6_addr, place->ip, 16);
         a->bytes = sizeof *in;
     } else {
@@ -85,10 +92,15 @@ static bool own_address(struct zero__job *job, struct zero__address *a)
     const struct zero__job_params *p = &job->params;
 
     *a = (struct zero__address){.bytes = sizeof a->s};
-    if (p->rank == 0)
+    if (p->rank == 0) {
         *a = job->meet.at.at[0];
-    else if (getsockname(job->peers[0].link.fd, (struct sockaddr *)&a->s, &a->bytes))
-        return false;
+    } else {
+        pthread_mutex_lock(&job->lock); /* the control thread may close it */
+        int e = getsockname(job->peers[0].link.fd, (struct sockaddr *)&a->s, &a->bytes);
+        pthread_mutex_unlock(&job->lock);
+        if (e)
+            return false;
+    }
     if (a->s.ss_family != AF_INET && a->s.ss_family != AF_INET6)
         return false;
     if (p->rank && p->interface[0])
@@ -97,20 +109,25 @@ static bool own_address(struct zero__job *job, struct zero__address *a)
 }
 
 /* Where none can be held, others do not come, and nothing is concluded. */
-static int hold(struct zero__job *job, struct zero__place *place)
+static void hold(struct zero__job *job, struct zero__place *place)
 {
     struct zero__address a;
-    int fd;
+    int e = -EADDRNOTAVAIL;
 
-    if (!own_address(job, &a))
-        return -1;
-    place_make(place, &a);
-    if (!place_address(place, 0, &a) || zero__tcp_hold(&a, &fd)) {
-        place->family = 0;
-        return -1;
+    if (own_address(job, &a)) {
+        place_make(place, &a);
+        e = place_address(place, 0, place->scope, &a) ? zero__tcp_hold(&a, &job->probe.held_fd)
+                                                      : -EAFNOSUPPORT;
     }
-    place->port = zero__address_port(&a);
-    return fd;
+    if (!e) {
+        place->port = zero__address_port(&a);
+        return;
+    }
+    place->family = 0;
+    zero__log(job->params.log, ZERO_LOG_INFO, "job",
+              "this host holds no port by which others see whether they reach it: %s; only "
+              "ZERO_TIMEOUT finds that its network to hosts other than that of rank 0 is cut",
+              strerror(-e));
 }
 
 /* Which rank is on which host, and the port that its first one holds. */
@@ -152,7 +169,7 @@ int zero__probe_open(struct zero__job *job)
             ? 0
             : zero__fail(-ENOMEM, "job: no memory for the places of %d ranks", job->params.ranks);
     if (!e && job->params.local_rank == 0)
-        probe->held_fd = hold(job, &mine);
+        hold(job, &mine);
     if (!e)
         e = zero__job_allgather(job, &mine, sizeof mine, all);
     if (!e) {
@@ -226,10 +243,11 @@ static bool may_ask(const struct zero__job *job, int32_t host)
 static int connect_to(struct zero__job *job, struct zero__ask *ask)
 {
     struct zero__probe *probe = &job->probe;
-    const struct zero__place *to = &probe->hosts[ask->host];
+    const struct zero__place *from = &probe->hosts[job->host], *to = &probe->hosts[ask->host];
     struct zero__address a, own;
 
-    if (!place_address(&probe->hosts[job->host], 0, &own) || !place_address(to, to->port, &a))
+    if (!place_address(from, 0, from->scope, &own) ||
+        !place_address(to, to->port, from->scope, &a))
         return -EINVAL;
     int e = zero__tcp_begin(&own, &a, &ask->fd);
     return e ? e : zero__tcp_begun(ask->fd);

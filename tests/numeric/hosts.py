@@ -12,7 +12,7 @@ import time
 
 import namespaces
 import support
-from namespaces import NET, Hosts, stories, weights
+from namespaces import NET, NET6, Hosts, stories, weights
 from support import GPT2, TEXT, Job, ok
 
 SHORT = os.environ.get("ZERO_TEST_SHORT")
@@ -141,8 +141,10 @@ def cut_all(cuts):
            *stories(ended))
 
 
-def cut_between(name, env):
+def cut_between(name, env, six=False):
     """Hosts 1 and 2 of three lose each other; the control channel, a star around rank 0, is whole."""
+    if six:
+        env = {**env, "MASTER_ADDR": f"{NET6}:1"}
     with Hosts(3) as hosts:
         jobs = hosts.start([*MICRO, "--steps", 1000000], env)
         until_it_trains(jobs[0])
@@ -158,7 +160,7 @@ def cut_between(name, env):
         support.diag(f"{name}: all ranks had ended after {seconds:.1f} s")
         ok(trained and seconds < 10 and all(job.status == 1 and said.search(job.err)
                                             for job in ended),
-           f"{name}, 3 hosts: the network between hosts 1 and 2 is cut, all name both within 10 s",
+           f"{name}, 3 hosts{' that meet by IPv6' if six else ''}: the network between hosts 1 and 2 is cut, all name both within 10 s",
            *stories(ended))
 
 
@@ -195,6 +197,8 @@ def main():
             with Hosts(4) as net:
                 trains(net, name, TRANSPORTS[name])
         cut_between(name, TRANSPORTS[name])
+        if name == built[-1]:
+            cut_between(name, TRANSPORTS[name], six=True)
         with contextlib.ExitStack() as stack:
             cut_all([(name, stack.enter_context(Hosts(n)), TRANSPORTS[name], victim)
                      for n, victim in cuts])

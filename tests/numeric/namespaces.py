@@ -12,6 +12,7 @@ import support
 from support import GPT2, Job
 
 NET = "10.77.0"
+NET6 = "fd00:77:"
 TAG = f"zt{os.getpid() % 100000}"  # names of devices have 15 characters at most
 BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -29,8 +30,8 @@ def require():
 
 
 class Hosts:
-    """N namespaces, joined by a bridge in one more; address 10.77.0.(1 + i). 172.17.0.1 is on all of
-    them, and leads nowhere."""
+    """N namespaces, joined by a bridge in one more; addresses 10.77.0.(1 + i) and fd00:77::(1 + i).
+    172.17.0.1 is on all of them, and leads nowhere."""
     made = 0
 
     def __init__(self, n):
@@ -54,6 +55,7 @@ class Hosts:
                f"port{i}", "netns", bridge)
             ip("-n", bridge, "link", "set", f"port{i}", "master", "br0", "up")
             ip("-n", self.spaces[i], "addr", "add", f"{NET}.{1 + i}/24", "dev", "eth0")
+            ip("-n", self.spaces[i], "addr", "add", f"{NET6}:{1 + i}/64", "dev", "eth0", "nodad")
             ip("-n", self.spaces[i], "link", "set", "eth0", "up")
             ip("-n", self.spaces[i], "link", "add", "docker0", "type", "veth", "peer", "name", "box")
             ip("-n", self.spaces[i], "addr", "add", "172.17.0.1/16", "dev", "docker0")
@@ -83,8 +85,9 @@ class Hosts:
     def cut_between(self, i, j):
         """The same for what these two send each other; both keep their ways to all others."""
         for a, b in ((i, j), (j, i)):
-            ip("-n", self.spaces[a], "neigh", "replace", f"{NET}.{1 + b}", "lladdr",
-               "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+            for net in (f"{NET}.", f"{NET6}:"):
+                ip("-n", self.spaces[a], "neigh", "replace", f"{net}{1 + b}", "lladdr",
+                   "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
 
     def sent(self, i):
         """Bytes that left host i so far."""
