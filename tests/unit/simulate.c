@@ -23,14 +23,15 @@ struct made {
 };
 
 /* Units of 8 MiB of bf16, of which `what` lies on the disk; no moments, nothing else is moved. */
-static void make(struct made *x, uint32_t what, uint64_t prefetch, uint32_t early)
+static void make_steps(struct made *x, uint32_t what, uint64_t prefetch, uint32_t early,
+                       uint32_t accum)
 {
     struct zero_group_desc g = {
         .size = sizeof g, .name = "default", .beta1 = .9f, .beta2 = .99f, .eps = 1e-8f};
     struct zero__layout_params l = {1, 0, MIB};
     uint32_t id;
 
-    *x = (struct made){.r = {.stage = 3, .ranks = 1, .accum = 1, .bucket_bytes = 64 * MIB,
+    *x = (struct made){.r = {.stage = 3, .ranks = 1, .accum = accum, .bucket_bytes = 64 * MIB,
                              .prefetch_bytes = prefetch, .retain_bytes = 0, .tile = 1 << 20,
                              .tiles = 4, .early = early, .halves = 1}};
     x->r.placed[what][ZERO__T_DISK] = ZERO__PLACE_PARTS;
@@ -51,17 +52,24 @@ static void make(struct made *x, uint32_t what, uint64_t prefetch, uint32_t earl
         bail(zero__error_text());
 }
 
+static void make(struct made *x, uint32_t what, uint64_t prefetch, uint32_t early)
+{
+    make_steps(x, what, prefetch, early, 1);
+}
+
 /*
  * Every use computes for so long, kernels take no time, the disk moves so many bytes a second, or
  * so many each way.
  */
 static struct zero__simulated run(struct made *x, double use_s, double speed, int duplex)
 {
-    const struct zero__body *b = &x->p->bodies[ZERO__LAST];
     struct zero__simulated s;
 
-    for (uint32_t i = 0; i < b->n_ops; i++)
-        x->c.op_s[ZERO__LAST][i] = b->ops[i].kind == ZERO__COMPUTE ? use_s : 0;
+    for (uint32_t k = ZERO__MICRO; k <= ZERO__LAST; k++) {
+        const struct zero__body *b = &x->p->bodies[k];
+        for (uint32_t i = 0; i < b->n_ops; i++)
+            x->c.op_s[k][i] = b->ops[i].kind == ZERO__COMPUTE ? use_s : 0;
+    }
     x->c.read = x->c.write = speed;
     x->c.both = duplex ? 2 * speed : speed;
     if (zero__simulate(x->p, &x->r, &x->c, &s))
@@ -106,6 +114,81 @@ static void parameters(void)
        "with room to prefetch a faster disk works beside computing: %g s", s.passes_s);
     s = run(&x, 0.001, 8.0 * MIB, 1);
     ok(s.step_s > (2 * UNITS - 1) * unit_s, "a slow one is what a step waits for: %g s", s.step_s);
+    end(&x);
+}
+
+/* What a body moves to and from the disk; or only of sums that earlier micro-batches have left. */
+static double disk_bytes(const struct made *x, uint32_t body, int sums)
+{
+    const struct zero__body *b = &x->p->bodies[body];
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct zero__op *op = &b->ops[i];
+        if ((op->kind != ZERO__FETCH && op->kind != ZERO__WRITEBACK) ||
+            (sums && !(op->flags & ZERO__OP_SUMS)))
+            continue;
+        for (uint32_t k = 0; k < op->n_accesses / 2; k++)
+            bytes += (double)zero__whole_pages(
+                b->accesses[op->first_access + 2 * k + (op->kind != ZERO__FETCH)].bytes);
+    }
+    return bytes;
+}
+
+/* Micro-batches: each computes, and the first finds no sums to read. */
+static void micro_batches(void)
+{
+    const double speed = 8.0 * MIB;
+    struct made x;
+    struct zero__simulated s;
+
+    make_steps(&x, ZERO__P_GRADIENTS, 64 * MIB, 0, 3);
+    s = run(&x, 1, 0, 1);
+    ok(near(s.passes_s, 3 * 2 * UNITS), "three micro-batches compute three times: %g s",
+       s.passes_s);
+    const double sums = disk_bytes(&x, ZERO__MICRO, 1),
+                 all = 2 * disk_bytes(&x, ZERO__MICRO, 0) + disk_bytes(&x, ZERO__LAST, 0) +
+                       disk_bytes(&x, ZERO__UPDATE_BODY, 0);
+    s = run(&x, 0, speed, 0);
+    ok(sums > 0.05 * all && near(s.step_s, (all - sums) / speed),
+       "who waits for the disk alone waits for all of it but the first sums: %g s, %g with them",
+       s.step_s, all / speed);
+    end(&x);
+}
+
+/* What the application does between its uses is hidden where they compute without it. */
+static void streamed(void)
+{
+    struct made x;
+    struct zero__simulated s;
+
+    make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 0);
+    for (uint32_t i = 0; i < x.p->bodies[ZERO__LAST].n_ops; i++)
+        x.c.gap_s[ZERO__LAST][i] = x.p->bodies[ZERO__LAST].ops[i].kind == ZERO__COMPUTE;
+    s = run(&x, 1, 0, 1);
+    ok(near(s.passes_s, 2 * 2 * UNITS), "the application computes and pauses in turn: %g s",
+       s.passes_s);
+    x.c.streamed = 1;
+    s = run(&x, 1, 0, 1);
+    ok(near(s.passes_s, 2 * UNITS + 1), "or at the same time, on a stream: %g s", s.passes_s);
+    end(&x);
+}
+
+/* The next forward pass reads what an update still writes, once it is written, and no sooner. */
+static void behind(void)
+{
+    struct made x;
+    struct zero__simulated s;
+
+    make(&x, ZERO__P_PARAMETERS, 0, 0);
+    run(&x, 1, 8.0 * MIB, 1); /* of the costs */
+    x.c.write = 2.0 * MIB;
+    if (zero__simulate(x.p, &x.r, &x.c, &s))
+        bail(zero__error_text());
+    const double fetches = x.p->bodies[ZERO__LAST].in_queue[ZERO__Q_FETCH];
+    ok(s.update_s < 0.1 && s.waits_s > fetches + 4 - 0.1,
+       "the first fetch is behind four seconds of writing, which no update waits for: %g s waited",
+       s.waits_s);
     end(&x);
 }
 
@@ -175,6 +258,9 @@ int main(void)
 {
     parameters();
     nonsense();
+    micro_batches();
+    streamed();
+    behind();
     update();
     done();
 }
