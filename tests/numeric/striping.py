@@ -12,27 +12,36 @@ import os
 import re
 import stat
 import subprocess
+import time
 
 import support
 from support import GPT2, TEXT, Job, diag, ok, skip
 
 MIB = 1 << 20
-GROUPS = "/sys/fs/cgroup/blkio"
+GROUPS = "/sys/fs/cgroup"
 SPEED = 100 * 10 ** 6  # bytes a second of a disk, each way
 
 
 def done(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    """A program that is not installed fails as a shell would say it."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
 
 
 class Disk:
-    """An image as a loop device; file systems on it, or on partitions of it. `why`: it is not there."""
+    """An image as a loop device; file systems on it, or on partitions of it. `why`: it is not there.
+    What open() has made when it fails is gone after end(), too."""
 
     def __init__(self, name, size, partitions=0):
-        self.mounts, self.device, self.why, self.parts = [], None, None, partitions
+        self.mounts, self.device, self.why, self.number = [], None, None, None
+        self.name, self.size, self.parts, self.told = name, size, partitions, []
         self.image = support.path(f"{name}.img")
+
+    def open(self):
         with open(self.image, "wb") as f:
-            f.truncate(size)
+            f.truncate(self.size)
         if os.geteuid():
             self.why = "only root may make a loop device"
             return
@@ -42,9 +51,9 @@ class Disk:
             return
         self.device = made.stdout.strip()
         self.number = self.number_of(os.path.basename(self.device))
-        for i in range(max(partitions, 1)):
-            self.mount(f"{name}{i}", self.partition(i, size // partitions // 512) if partitions else
-                       self.device)
+        for i in range(max(self.parts, 1)):
+            self.mount(f"{self.name}{i}", self.partition(i, self.size // self.parts // 512)
+                       if self.parts else self.device)
 
     @staticmethod
     def number_of(name):
@@ -56,6 +65,7 @@ class Disk:
         name = f"{os.path.basename(self.device)}p{i + 1}"
         if done("addpart", self.device, str(i + 1), str(i * sectors), str(sectors)).returncode:
             return None
+        self.told.append(str(i + 1))
         major, minor = self.number_of(name).split(":")
         os.mknod(support.path(name), 0o600 | stat.S_IFBLK, os.makedev(int(major), int(minor)))
         return support.path(name)
@@ -67,11 +77,7 @@ class Disk:
             self.why = "this kernel has no partitions of a loop device"
             return
         for command in (("mkfs.ext4", "-q", "-F", node), ("mount", "-t", "ext4", node, folder)):
-            try:
-                made = done(*command)
-            except FileNotFoundError:
-                self.why = f"{command[0]} is not installed"
-                return
+            made = done(*command)
             if made.returncode:
                 self.why = f"{command[0]}: {made.stderr.strip()}"
                 return
@@ -83,12 +89,18 @@ class Disk:
             return 512 * int(f.read().split()[6])
 
     def end(self):
-        for i, folder in enumerate(self.mounts):
-            done("umount", folder)
-            if self.parts:
-                done("delpart", self.device, str(i + 1))
+        for folder in self.mounts:
+            for _ in range(50):  # what a job had open there may be closed late
+                if not done("umount", folder).returncode:
+                    break
+                time.sleep(0.1)
+            else:
+                done("umount", "-l", folder)
+        for i in self.told:
+            done("delpart", self.device, i)
         if self.device:
             done("losetup", "-d", self.device)
+        self.mounts, self.told, self.device = [], [], None
 
 
 def train(offload, paths):
@@ -137,6 +149,8 @@ def check():
     a, b = Disk("a", 128 * MIB), Disk("b", 128 * MIB)
     parts = Disk("parts", 256 * MIB, 2)
     try:
+        for disk in (a, b, parts):
+            disk.open()
         if a.why or b.why:
             support.skip_all(a.why or b.why)
         plain = two_disks(a, b)
@@ -155,14 +169,17 @@ class Throttle:
     """A control group that gives its processes so many bytes a second of each disk."""
 
     def __init__(self, disks):
-        self.folder, self.why = os.path.join(GROUPS, f"zero-striping-{os.getpid()}"), None
+        old = os.path.isdir(f"{GROUPS}/blkio")
+        self.folder = f"{GROUPS}{'/blkio' if old else ''}/zero-striping-{os.getpid()}"
+        self.why = None
+        limits = [(f"blkio.throttle.{way}_bps_device", str(SPEED)) for way in ("read", "write")] \
+            if old else [("io.max", f"rbps={SPEED} wbps={SPEED}")]
         try:
             os.mkdir(self.folder)
-            for way in ("read", "write"):
+            for name, limit in limits:
                 for disk in disks:
-                    with open(f"{self.folder}/blkio.throttle.{way}_bps_device", "w",
-                              encoding="ascii") as f:
-                        f.write(f"{disk.number} {SPEED}")
+                    with open(f"{self.folder}/{name}", "w", encoding="ascii") as f:
+                        f.write(f"{disk.number} {limit}")
         except OSError as error:
             self.why = f"no control group for disks: {error}"
 
@@ -171,10 +188,14 @@ class Throttle:
             f.write(str(os.getpid()))
 
     def end(self):
-        try:
-            os.rmdir(self.folder)
-        except OSError:
-            pass
+        for _ in range(50):
+            try:
+                os.rmdir(self.folder)
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.1)
 
 
 def rates(group, paths):
@@ -190,11 +211,15 @@ def rates(group, paths):
 
 def measure():
     a, b = Disk("a", 512 * MIB), Disk("b", 512 * MIB)
-    group = Throttle([a, b]) if not (a.why or b.why) else None
+    group = None
     try:
-        why = a.why or b.why or group.why
-        if why:
-            support.skip_all(why)
+        for disk in (a, b):
+            disk.open()
+        if a.why or b.why:
+            support.skip_all(a.why or b.why)
+        group = Throttle([a, b])
+        if group.why:
+            support.skip_all(group.why)
         one, two = rates(group, a.mounts), rates(group, a.mounts + b.mounts)
         for op in ("read", "write"):
             x, y = (1e9 * r[op]["bandwidth_GBps"] for r in (one, two))
@@ -203,8 +228,8 @@ def measure():
     finally:
         if group:
             group.end()
-        a.end()
-        b.end()
+        for disk in (a, b):
+            disk.end()
 
 
 p = argparse.ArgumentParser(description=__doc__,
