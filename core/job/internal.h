@@ -208,6 +208,8 @@ int64_t zero__beat_deadline(struct zero__job *job);
 void zero__probe_init(struct zero__job *job);
 /* Collective, when the control thread runs. */
 int zero__probe_open(struct zero__job *job);
+/* Its sockets are closed; then its memory given back, too. */
+void zero__probe_hang_up(struct zero__job *job);
 void zero__probe_close(struct zero__job *job);
 /* Once in every period of the signs of life. */
 void zero__probe(struct zero__job *job, int64_t now_ns, int64_t period_ns);

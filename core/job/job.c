@@ -78,8 +78,7 @@ static void hang_up(struct zero__job *job)
         zero__link_close(&job->guests[i].link);
     for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
         fd_close(&job->listen_fds[i]);
-    fd_close(&job->probe.listen_fd);
-    fd_close(&job->probe.fd);
+    zero__probe_hang_up(job);
 }
 
 static void destroy(struct zero__job *job)

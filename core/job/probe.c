@@ -189,18 +189,24 @@ static void stop(struct zero__ask *ask)
     *ask = nobody;
 }
 
-void zero__probe_close(struct zero__job *job)
+void zero__probe_hang_up(struct zero__job *job)
 {
     struct zero__probe *probe = &job->probe;
 
     if (probe->held_fd >= 0)
         close(probe->held_fd);
+    probe->held_fd = -1;
     stop(&probe->doubt);
     for (int i = 0; i < ZERO__JOB_VISITS; i++)
         stop(&probe->visits[i]);
-    free(probe->hosts);
-    free(probe->reached);
-    free(probe->host_of);
+}
+
+void zero__probe_close(struct zero__job *job)
+{
+    zero__probe_hang_up(job);
+    free(job->probe.hosts);
+    free(job->probe.reached);
+    free(job->probe.host_of);
 }
 
 /* ---- Doubts ---------------------------------------------------------------------------------- */
