@@ -424,9 +424,10 @@ static void judge(struct zero__job *job)
     snprintf(
         cause, sizeof cause,
         "the network between rank %d (%s) and rank %d (%s) is cut: both answer rank 0 and wait, "
-        "and rank %d, which waits for rank %d, gets no answer from its host any more",
-        a, who[0], b, who[1], a, b);
-    zero__error_make(&e, -1, -EHOSTUNREACH, 0, doing, cause);
+        "and rank %d, which waits for rank %d, gets no answer from its host any more; rank 0 waited "
+        "in %s",
+        a, who[0], b, who[1], a, b, *doing ? doing : "no operation then");
+    zero__error_make(&e, -1, -EHOSTUNREACH, 0, "", cause);
     zero__error_propose(job, &e);
 }
 
