@@ -41,8 +41,10 @@ void zero__doubt(struct zero_runtime *rt, int moved)
         if (!waits(rt, l, now_ns))
             continue;
         any = 1;
-        if (rt->comm_ops.missing)
-            n += rt->comm_ops.missing(l->comm, whom + n, MOST - (uint32_t)n);
+        if (rt->comm_ops.missing) {
+            int more = rt->comm_ops.missing(l->comm, whom + n, (uint32_t)(MOST - n));
+            n += more < 0 ? 0 : more < MOST - n ? more : MOST - n; /* a plugin may say anything */
+        }
     }
     if (any || rt->doubt.told)
         zero__job_waits(rt->job, whom, any ? n : -1);
