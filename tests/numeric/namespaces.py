@@ -14,6 +14,7 @@ from support import GPT2, Job
 NET = "10.77.0"
 NET6 = "fd00:77:"
 TAG = f"zt{os.getpid() % 100000}"  # names of devices have 15 characters at most
+CANNOT = "no network namespace can be made here (root makes them)"
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -21,12 +22,18 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def require():
+def can():
     if os.geteuid() != 0 or not shutil.which("ip") or \
             subprocess.run(["ip", "netns", "add", f"{TAG}-try"], capture_output=True,
                            check=False).returncode:
-        support.skip_all("no network namespace can be made here (root makes them)")
+        return False
     ip("netns", "del", f"{TAG}-try")
+    return True
+
+
+def require():
+    if not can():
+        support.skip_all(CANNOT)
 
 
 class Hosts:

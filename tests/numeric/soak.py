@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No false alarm: eight ranks train while other programs take the cores, minutes long, over every
-transport; then floods of strangers at the port of rank 0; then random extents of a disk, written and
+transport, and a minute on three hosts; then floods of strangers at the port of rank 0; then random extents of a disk, written and
 compared. Not a part of `make check`:
 
     make check-soak                      ten minutes each, 10,000 and 100,000 strangers, 100 GB
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 
+import namespaces
 import support
 from support import GPT2, TEXT, Job, ok
 
@@ -31,12 +32,9 @@ def burners():
             for _ in range(2 * len(os.sched_getaffinity(0)))]
 
 
-def trains_on(name, minutes):
-    """A job that ends before it is stopped has seen an error where there is none."""
-    job = Job(["taskset", "-c", CORES, GPT2, "--preset", "micro", "--data", TEXT, "--batch", 1,
-               "--val", 0, "--steps", 100000000], RANKS,
-              {"ZERO_COMM": name, "ZERO_THREADS": "1", "ZERO_TIMEOUT": "60"})
-    until = time.monotonic() + 60 * minutes
+def lines_of(job, seconds):
+    """How many steps it said within that time, the longest time without one, and whether it ended."""
+    until = time.monotonic() + seconds
     steps, grown, longest = 0, time.monotonic(), 0
     while time.monotonic() < until and job.process.poll() is None:
         time.sleep(0.2)
@@ -44,13 +42,36 @@ def trains_on(name, minutes):
         if now > steps:
             steps, grown = now, time.monotonic()
         longest = max(longest, time.monotonic() - grown)
-    early = job.process.poll() is not None
+    return steps, longest, job.process.poll() is not None
+
+
+def trains_on(name, minutes):
+    """A job that ends before it is stopped has seen an error where there is none."""
+    job = Job(["taskset", "-c", CORES, GPT2, "--preset", "micro", "--data", TEXT, "--batch", 1,
+               "--val", 0, "--steps", 100000000], RANKS,
+              {"ZERO_COMM": name, "ZERO_THREADS": "1", "ZERO_TIMEOUT": "60"})
+    steps, longest, early = lines_of(job, 60 * minutes)
     if not early:
         job.process.send_signal(signal.SIGINT)
     job.end(60)
     ok(not early and steps > 0 and longest < SILENT_S and not job.left_behind(),
        f"{RANKS} ranks over {name} train on 2 cores for {minutes:g} minutes under load, {steps} "
        f"lines of steps, {longest:.0f} s at most without one", job.story())
+
+
+def trains_between_hosts(name, minutes):
+    """No link is cut there, however late an answer comes."""
+    with namespaces.Hosts(3) as hosts:
+        jobs = hosts.start(["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0, "--steps",
+                            100000000], {"ZERO_COMM": name, "ZERO_THREADS": "1"})
+        steps, longest, early = lines_of(jobs[0], 60 * minutes)
+        early = early or any(job.process.poll() is not None for job in jobs)
+        for job in jobs:
+            job.kill()
+        ended = [job.end(60) for job in jobs]
+    ok(not early and steps > 0 and longest < SILENT_S,
+       f"three hosts over {name} train for {minutes:g} minutes under load, {steps} lines of steps, "
+       f"{longest:.0f} s at most without one", *namespaces.stories(ended))
 
 
 def flooded(strangers):
@@ -102,6 +123,13 @@ def main():
                 trains_on(name, minutes)
             else:
                 support.skip(name, "the plugin was not built: its library is missing")
+        for name in ("ucx", "ofi"):
+            if not os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so")):
+                continue
+            if namespaces.can():
+                trains_between_hosts(name, min(minutes, 1))
+            else:
+                support.skip(f"three hosts over {name}", namespaces.CANNOT)
     finally:
         for process in load:
             process.kill()
