@@ -5,14 +5,14 @@
  * rank may compute, a large one may be slow. So where there is a doubt the link itself is asked.
  *
  * - Places: the first rank of every host holds a port at the interface that data goes by, and does
- *   not listen: the kernel refuses whoever connects, at once and however many there are. There is no
- *   queue to fill, and no door to knock at. An all-gather as the job opens tells all places.
- * - Visits: every rank connects to every other host once, to some dozens at a time, so that a job of
- *   1,000 hosts has seen them all within 20 looks. Where it does not come through (a firewall, an
- *   address that is translated) nothing is ever concluded.
+ *   not listen: the kernel refuses whoever connects, at once and however many there are. No queue
+ *   can be filled there. An all-gather as the job opens tells all places.
+ * - Visits: every rank connects to every other host once, to some dozens at a time: 1,000 hosts are
+ *   seen within 20 looks. Where it does not come through (a firewall, an address that is
+ *   translated) nothing is ever concluded.
  * - Doubts: who has waited in a collective for a moment connects to the hosts of those that it
- *   waits for, in turn. The kernel's refusal is an answer, also for a rank that computes, starves or
- *   is stopped. That ends the doubt.
+ *   waits for, in turn. The kernel's refusal is an answer, also for a rank that computes, starves
+ *   or is stopped. That ends the doubt.
  * - Claims: where no answer comes for ZERO_HEARTBEAT, LEAST_NS at least, the signs of life of the
  *   rank that asked say to whom there is no way any more, until there is one or it waits no longer.
  * - The verdict is that of rank 0. It hears both ranks several times after that, and both wait: in
@@ -424,8 +424,8 @@ static void judge(struct zero__job *job)
     snprintf(
         cause, sizeof cause,
         "the network between rank %d (%s) and rank %d (%s) is cut: both answer rank 0 and wait, "
-        "and rank %d, which waits for rank %d, gets no answer from its host any more; rank 0 waited "
-        "in %s",
+        "and rank %d, which waits for rank %d, gets no answer from its host any more; rank 0 "
+        "waited in %s",
         a, who[0], b, who[1], a, b, *doing ? doing : "no operation then");
     zero__error_make(&e, -1, -EHOSTUNREACH, 0, "", cause);
     zero__error_propose(job, &e);

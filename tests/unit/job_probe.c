@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What rank 0 makes of the claims that there is no way between two hosts: a verdict soon, however
- * many accuse the same rank one after the other, and none of ranks that compute or have left. And the
- * port that answers: it does so at once, also among many strangers.
+ * many accuse the same rank one after the other, and none of ranks that compute or have left. And
+ * the port that answers: it does so at once, also among many strangers.
  */
 #include "../tap.h"
 
