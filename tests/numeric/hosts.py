@@ -160,7 +160,8 @@ def cut_between(name, env, six=False):
         support.diag(f"{name}: all ranks had ended after {seconds:.1f} s")
         ok(trained and seconds < 10 and all(job.status == 1 and said.search(job.err)
                                             for job in ended),
-           f"{name}, 3 hosts{' that meet by IPv6' if six else ''}: the network between hosts 1 and 2 is cut, all name both within 10 s",
+           f"{name}, 3 hosts{' that meet by IPv6' if six else ''}: the network between hosts 1 and 2 "
+           "is cut, all name both within 10 s",
            *stories(ended))
 
 
