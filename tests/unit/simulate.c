@@ -174,24 +174,6 @@ static void streamed(void)
     end(&x);
 }
 
-/* The next forward pass reads what an update still writes, once it is written, and no sooner. */
-static void behind(void)
-{
-    struct made x;
-    struct zero__simulated s;
-
-    make(&x, ZERO__P_PARAMETERS, 0, 0);
-    run(&x, 1, 8.0 * MIB, 1); /* of the costs */
-    x.c.write = 2.0 * MIB;
-    if (zero__simulate(x.p, &x.r, &x.c, &s))
-        bail(zero__error_text());
-    const double fetches = x.p->bodies[ZERO__LAST].in_queue[ZERO__Q_FETCH];
-    ok(s.update_s < 0.1 && s.waits_s > fetches + 4 - 0.1,
-       "the first fetch is behind four seconds of writing, which no update waits for: %g s waited",
-       s.waits_s);
-    end(&x);
-}
-
 /* Figures may have come from a file. */
 static void nonsense(void)
 {
@@ -260,7 +242,6 @@ int main(void)
     nonsense();
     micro_batches();
     streamed();
-    behind();
     update();
     done();
 }
