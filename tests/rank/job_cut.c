@@ -175,9 +175,11 @@ static void rank_main(struct rank *r)
         return;
     }
     bool named = strstr(result.error, "the network between rank 1 (process ") &&
-                 strstr(result.error, " and rank 2 (process ") && strstr(result.error, "; rank 0 waited in ");
+                 strstr(result.error, " and rank 2 (process ") &&
+                 strstr(result.error, "; rank 0 waited in ");
     bool other = strstr(result.error, "the network between rank 2 (process ") &&
-                 strstr(result.error, " and rank 1 (process ") && strstr(result.error, "; rank 0 waited in ");
+                 strstr(result.error, " and rank 1 (process ") &&
+                 strstr(result.error, "; rank 0 waited in ");
     if (kind == IS_CUT)
         want(r, err == -EHOSTUNREACH && (named || other) && r->value < LIMIT_MS,
              "%d after %d ms: %s", err, (int)r->value, result.error);
