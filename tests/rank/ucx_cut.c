@@ -12,13 +12,16 @@
 #include "host.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <ucp/api/ucp.h>
 
 #define RANKS 5
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
 #define BIG (UINT64_C(8) << 20)
-#define CLOSE_MS 800   /* that an endpoint takes to close */
+#define CLOSE_MS 800 /* that an endpoint takes to close */
+#define TRIES 4
 #define COMPUTE_MS 250 /* of the end, in which the rank may compute */
 
 struct board {
@@ -118,8 +121,10 @@ static void lose_all(struct rank *r, struct comm_rank *c)
     for (int i = 0; i < (r->rank ? 100 : 3000); i++)
         c->ops->progress(c->ctx, &cqe, 0, 0);
     atomic_fetch_add(&board->posted, 1);
-    if (r->rank && killed)
+    if (r->rank && killed) {
+        wait_for(&board->posted, RANKS - 1); /* who goes has not moved UCX since the first went */
         _exit(0);
+    }
     if (r->rank)
         wait_for(&board->through, 1);
     want(r, !c->ops->abort(c->ctx), "abort: %s", zero_last_error());
@@ -165,16 +170,34 @@ static void cut(struct rank *r)
     atomic_store(&board->through, 1);
 }
 
+/*
+ * An assertion of UCX 1.13 about messages over a connection that has just been reset (`comp->count
+ * > 0`, uct_iface.h) ends a rank now and then: that says nothing about the order in which it
+ * closes.
+ */
+static bool has_aborted(const struct rank *all)
+{
+    for (int r = 0; r < RANKS; r++)
+        if (WIFSIGNALED(all[r].status) && WTERMSIG(all[r].status) == SIGABRT)
+            return true;
+    return false;
+}
+
 int main(void)
 {
     comm_require("ucx");
     setenv("UCX_TLS", "tcp,self", 1);
     board = shared_memory(sizeof *board);
     for (int i = 0; i < 2; i++) {
+        struct rank *all = NULL;
         killed = i;
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(RANKS, AS_PROCESSES, cut, NULL), RANKS,
-                   "%d peers that %s are closed together", RANKS - 1,
+        for (int n = 0; n < TRIES && (!all || has_aborted(all)); n++) {
+            if (all)
+                diag("UCX has ended a rank by an assertion of its own: once more");
+            memset(board, 0, sizeof *board);
+            all = ranks_run(RANKS, AS_PROCESSES, cut, NULL);
+        }
+        ranks_good(all, RANKS, "%d peers that %s are closed together", RANKS - 1,
                    killed ? "have gone" : "take nothing");
     }
     done();
