@@ -503,8 +503,6 @@ static long peak_kib(const char *measures)
 /* A sanitizer takes memory of its own for each allocation, and keeps what was freed. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_COUNTED 0
-#elif defined(__has_feature)
-#define IS_COUNTED (!__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer))
 #else
 #define IS_COUNTED 1
 #endif
