@@ -41,10 +41,7 @@ void zero__doubt(struct zero_runtime *rt, int moved)
         if (!waits(rt, l, now_ns))
             continue;
         any = 1;
-        if (rt->comm_ops.missing) {
-            int more = rt->comm_ops.missing(l->comm, whom + n, (uint32_t)(MOST - n));
-            n += more < 0 ? 0 : more < MOST - n ? more : MOST - n; /* a plugin may say anything */
-        }
+        n += zero__transport_missing(rt, l->comm, whom + n, (uint32_t)(MOST - n));
     }
     if (any || rt->doubt.told)
         zero__job_waits(rt->job, whom, any ? n : -1);
