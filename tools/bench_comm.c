@@ -150,6 +150,8 @@ int bench_comm_close(struct bench_comm *b, int err)
         b->ops.comm_close(b->comm);
     if (b->job)
         zero__job_close(b->job, !err); /* its thread may call abort until now */
+    while (b->regions)
+        bench_region_free(b, b->regions);
     if (b->ctx)
         b->ops.close(b->ctx);
     zero__loader_free(b->loader);
@@ -179,7 +181,7 @@ static int region_register(struct bench_comm *b, uint64_t bytes, struct bench_re
 
 int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_region *out)
 {
-    struct bench_region r = {.bytes = bytes};
+    struct bench_region r = {.next = b->regions, .bytes = bytes};
     void *base = NULL;
     int err;
 
@@ -191,19 +193,23 @@ int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_regio
     }
     if (err)
         return err;
-    err = b->ops.exchange(b->ctx, r.mr);
-    if (err) {
-        bench_region_free(b, &r);
-        return err;
-    }
     *out = r;
-    return 0;
+    b->regions = out;
+    err = b->ops.exchange(b->ctx, r.mr);
+    if (err)
+        bench_region_free(b, out);
+    return err;
 }
 
 void bench_region_free(struct bench_comm *b, struct bench_region *r)
 {
+    struct bench_region **at = &b->regions;
+
     if (!r->mr)
         return;
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
     if (!r->registered) {
         b->ops.free(b->ctx, r->mr);
     } else {

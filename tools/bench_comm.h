@@ -26,10 +26,12 @@ struct bench_comm {
     int rank, ranks;
     int64_t timeout_ns; /* ZERO_TIMEOUT, of every wait */
     uint64_t sequence;
+    struct bench_region *regions; /* made and not freed */
 };
 
-/* Memory that collectives work on, the same size on all ranks. */
+/* Memory that collectives work on, the same size on all ranks. It stays where it is. */
 struct bench_region {
+    struct bench_region *next; /* of the rank's */
     struct zero_mr *mr;
     char *base;
     uint64_t bytes;
@@ -51,7 +53,8 @@ int bench_comm_join(struct bench_comm *b, const char *name);
 int bench_comm_open(struct bench_comm *b, const char *name);
 /*
  * Ends the rank; `err` is what went wrong before, 0: nothing. A rank that was not merely carried
- * along by another's failure says its sentence on standard error. Returns the exit status.
+ * along by another's failure says its sentence on standard error. Frees the regions, which no peer
+ * reads any more. Returns the exit status.
  */
 int bench_comm_close(struct bench_comm *b, int err);
 
