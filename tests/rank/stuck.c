@@ -125,6 +125,16 @@ VISIBLE unsigned ucp_worker_progress(ucp_worker_h w)
     return real(w);
 }
 
+/* The last thing that is done with peers, even where nothing is left to be moved. */
+VISIBLE ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h w, const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t (*real)(ucp_worker_h, const ucp_request_param_t *) =
+        (ucs_status_ptr_t(*)(ucp_worker_h, const ucp_request_param_t *))ucx(__func__);
+
+    die_or_spin();
+    return real(w, param);
+}
+
 VISIBLE ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *data, size_t n, ucp_tag_t tag,
                                           const ucp_request_param_t *param)
 {
