@@ -76,7 +76,7 @@ struct zero__rendezvous {
     char why[320];             /* it is so, for people */
 };
 
-/* The port that the first rank of a host holds, see probe.c; family 0: none. */
+/* The port that the first rank of a host holds, see place.c; family 0: none. */
 struct zero__place {
     uint16_t family, port;
     uint32_t host, scope; /* scope: of IPv6, as this host counts its interfaces */
@@ -203,6 +203,13 @@ uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to);
 uint32_t zero__beat_ms(const struct zero__job *job);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
+
+/* place.c: the port of this host. Where none can be held, others do not come, and nothing is
+ * concluded. */
+void zero__place_hold(struct zero__job *job, struct zero__place *place);
+/* As seen by a host whose interface has the scope. false: there is none, or it is no address. */
+bool zero__place_address(const struct zero__place *place, uint16_t port, uint32_t scope,
+                         struct zero__address *a);
 
 /* probe.c: whether hosts still reach each other. */
 void zero__probe_init(struct zero__job *job);

@@ -4,9 +4,8 @@
  * nothing falls silent there when one is cut; and a collective that does not move proves nothing: a
  * rank may compute, a large one may be slow. So where there is a doubt the link itself is asked.
  *
- * - Places: the first rank of every host holds a port at the interface that data goes by, and does
- *   not listen: the kernel refuses whoever connects, at once and however many there are. No queue
- *   can be filled there. An all-gather as the job opens tells all places.
+ * - Places: every host holds a port that refuses whoever connects (place.c). An all-gather as the
+ *   job opens tells all places.
  * - Visits: every rank connects to every other host once, to some dozens at a time: 1,000 hosts are
  *   seen within 20 looks. Where it does not come through (a firewall, an address that is
  *   translated) nothing is ever concluded.
@@ -25,7 +24,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,87 +46,6 @@ static bool is_on(const struct zero__job *job)
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
-
-static void place_make(struct zero__place *place, const struct zero__address *a)
-{
-    const struct sockaddr_in *in = (const void *)&a->s;
-    const struct sockaddr_in6 *in6 = (const void *)&a->s;
-
-    place->family = (uint16_t)a->s.ss_family;
-    if (place->family == AF_INET) {
-        memcpy(place->ip, &in->sin_addr, 4);
-    } else {
-        memcpy(place->ip, &in6->sin6_addr, 16);
-        place->scope = in6->sin6_scope_id;
-    }
-}
-
-/* As seen by a host whose interface has the scope. false: there is none, or it is no address. */
-static bool place_address(const struct zero__place *place, uint16_t port, uint32_t scope,
-                          struct zero__address *a)
-{
-    memset(a, 0, sizeof *a);
-    if (place->family == AF_INET) {
-        struct sockaddr_in *in = (void *)&a->s;
-        in->sin_port = htons(port);
-        memcpy(&in->sin_addr, place->ip, 4);
-        a->bytes = sizeof *in;
-    } else if (place->family == AF_INET6) {
-        struct sockaddr_in6 *in = (void *)&a->s;
-        in->sin6_port = htons(port);
-        in->sin6_scope_id = scope;
-        memcpy(&in->sin6_addr, place->ip, 16);
-        a->bytes = sizeof *in;
-    } else {
-        return false;
-    }
-    a->s.ss_family = place->family;
-    return true;
-}
-
-/* Of the interface that data goes by. */
-static bool own_address(struct zero__job *job, struct zero__address *a)
-{
-    const struct zero__job_params *p = &job->params;
-
-    *a = (struct zero__address){.bytes = sizeof a->s};
-    if (p->rank == 0) {
-        *a = job->meet.at.at[0];
-    } else {
-        pthread_mutex_lock(&job->lock); /* the control thread may close it */
-        int e = getsockname(job->peers[0].link.fd, (struct sockaddr *)&a->s, &a->bytes);
-        pthread_mutex_unlock(&job->lock);
-        if (e)
-            return false;
-    }
-    if (a->s.ss_family != AF_INET && a->s.ss_family != AF_INET6)
-        return false;
-    if (p->rank && p->interface[0])
-        return !zero__interface_address(p->interface, a->s.ss_family, 0, a);
-    return true;
-}
-
-/* Where none can be held, others do not come, and nothing is concluded. */
-static void hold(struct zero__job *job, struct zero__place *place)
-{
-    struct zero__address a;
-    int e = -EADDRNOTAVAIL;
-
-    if (own_address(job, &a)) {
-        place_make(place, &a);
-        e = place_address(place, 0, place->scope, &a) ? zero__tcp_hold(&a, &job->probe.held_fd)
-                                                      : -EAFNOSUPPORT;
-    }
-    if (!e) {
-        place->port = zero__address_port(&a);
-        return;
-    }
-    place->family = 0;
-    zero__log(job->params.log, ZERO_LOG_INFO, "job",
-              "this host holds no port by which others see whether they reach it: %s; only "
-              "ZERO_TIMEOUT finds that its network to hosts other than that of rank 0 is cut",
-              strerror(-e));
-}
 
 /* Which rank is on which host, and the port that its first one holds. */
 static void places_keep(struct zero__job *job, const struct zero__place *all)
@@ -169,7 +86,7 @@ int zero__probe_open(struct zero__job *job)
             ? 0
             : zero__fail(-ENOMEM, "job: no memory for the places of %d ranks", job->params.ranks);
     if (!e && job->params.local_rank == 0)
-        hold(job, &mine);
+        zero__place_hold(job, &mine);
     if (!e)
         e = zero__job_allgather(job, &mine, sizeof mine, all);
     if (!e) {
@@ -252,8 +169,8 @@ static int connect_to(struct zero__job *job, struct zero__ask *ask)
     const struct zero__place *from = &probe->hosts[job->host], *to = &probe->hosts[ask->host];
     struct zero__address a, own;
 
-    if (!place_address(from, 0, from->scope, &own) ||
-        !place_address(to, to->port, from->scope, &a))
+    if (!zero__place_address(from, 0, from->scope, &own) ||
+        !zero__place_address(to, to->port, from->scope, &a))
         return -EINVAL;
     int e = zero__tcp_begin(&own, &a, &ask->fd);
     return e ? e : zero__tcp_begun(ask->fd);
