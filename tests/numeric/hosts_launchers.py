@@ -5,13 +5,11 @@ variables without torchrun, Slurm's srun with a node on each, and variables set 
 host. Four ranks over UCX and libfabric train to the same bits as on one host."""
 import contextlib
 import os
-import secrets
 import shutil
 import stat
-import subprocess
-import time
 
 import namespaces
+import slurm
 import support
 from namespaces import NET, Hosts, stories, weights
 from support import GPT2, TEXT, Job, ok, skip
@@ -76,101 +74,8 @@ def mpirun(hosts, env):
                  "--host", where, *TRAIN], 0, env)]
 
 
-class Slurm:
-    """A Slurm of these hosts alone: controller on the first; a daemon and a munge on each, which takes
-    what several hosts are sent alike for a replay if they share it."""
-    PROGRAMS = ("slurmctld", "slurmd", "srun", "munged")
-
-    def __init__(self, hosts):
-        self.hosts, self.folder, self.daemons = hosts, support.path("slurm"), []
-        port = 20000 + os.getpid() % 10000
-        for name in ("", "state", *(f"{what}-{i}" for what in ("conf", "munge", "pmix")
-                                       for i in range(hosts.n))):
-            os.makedirs(os.path.join(self.folder, name), mode=0o711)
-        os.chmod(support.FOLDER, 0o711)  # munge's socket lies below
-        key = secrets.token_bytes(128)
-        for i in range(hosts.n):
-            with open(os.open(self.munge(i, "key"), os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-                file.write(key)
-            self.configure(i, port)
-
-    def configure(self, host, port):
-        with open(self.conf(host), "w", encoding="ascii") as file:
-            file.write(f"""ClusterName=test
-DebugFlags=NO_CONF_HASH
-SlurmctldHost=node0({NET}.1)
-SlurmctldPort={port}
-SlurmdPort={port + 1}
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket={self.munge(host, "socket")}
-CredType=cred/munge
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SlurmdParameters=config_overrides
-StateSaveLocation={self.file("state")}
-SlurmdSpoolDir={self.file("spool-%n")}
-SlurmctldPidFile={self.file("slurmctld.pid")}
-SlurmdPidFile={self.file("slurmd-%n.pid")}
-SlurmdLogFile={self.file("slurmd-%n.log")}
-ReturnToService=2
-""" + "".join(f"NodeName=node{i} NodeAddr={NET}.{1 + i} CPUs=4 State=UNKNOWN\n"
-              for i in range(self.hosts.n)) + "PartitionName=all Nodes=ALL Default=YES State=UP\n")
-        for name, text in (("cgroup", "CgroupPlugin=cgroup/v1"),
-                           ("mpi", f"PMIxCliTmpDirBase={self.file(f'pmix-{host}')}")):
-            with open(self.file(f"conf-{host}/{name}.conf"), "w", encoding="ascii") as file:
-                file.write(text + "\n")
-
-    def conf(self, host):
-        return self.file(f"conf-{host}/slurm.conf")
-
-    def munge(self, host, name):
-        return self.file(f"munge-{host}/{name}")
-
-    def env(self, host):
-        return {"SLURM_CONF": self.conf(host)}
-
-    def file(self, name):
-        return os.path.join(self.folder, name)
-
-    def start(self):
-        """Is every node idle, in time?"""
-        def start(host, *command):
-            self.daemons.append(Job([*self.hosts.on(host), *command], 0, self.env(host)))
-        for i in range(self.hosts.n):
-            start(i, "munged", "--foreground", "--force",
-                  *(f"--{name}={self.munge(i, file)}" for name, file in (
-                      ("socket", "socket"), ("key-file", "key"), ("log-file", "log"),
-                      ("pid-file", "pid"), ("seed-file", "seed"))))
-        start(0, "slurmctld", "-D")
-        for i in range(self.hosts.n):
-            start(i, "slurmd", "-D", "-N", f"node{i}")
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            said = subprocess.run([*self.hosts.on(0), "sinfo", "-h", "-N", "-o", "%T"],
-                                  env=support.environment(self.env(0)), capture_output=True, text=True,
-                                  check=False)
-            if said.stdout.split() == ["idle"] * self.hosts.n:
-                return True
-            time.sleep(0.2)
-        return False
-
-    def end(self):
-        for job in self.daemons:
-            job.kill()
-            job.end(20)
-
-    def srun(self, hosts, env):
-        return [Job([*hosts.on(0), "srun", "--mpi=pmix", "-N", hosts.n, "-n", RANKS,
-                     f"--ntasks-per-node={RANKS // hosts.n}", *TRAIN], 0,
-                    self.env(0) | by_pmix(env))]
-
-
-def has_pmix():
-    with open(os.path.join(support.BUILD, "config.h"), encoding="utf-8") as file:
-        return "#define HAVE_PMIX 1\n" in file
+def srun(own):
+    return lambda hosts, env: [own.srun(RANKS, TRAIN, by_pmix(env))]
 
 
 def main():
@@ -186,7 +91,7 @@ def main():
         skip("torchrun, two hosts: the same bits", "torchrun is not installed")
     if not shutil.which(MPIRUN):
         skip("mpirun, two hosts: the same bits", "Open MPI is not installed")
-    elif not has_pmix():
+    elif not support.has_pmix():
         skip("mpirun, two hosts: the same bits", "built without PMIx")
     else:
         starts.append(("mpirun", mpirun))
@@ -195,17 +100,14 @@ def main():
     ok(here.status == 0 and wanted, "zero run trains on one host", here.story())
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(Hosts(2))
-        missing = [name for name in Slurm.PROGRAMS if not shutil.which(name)]
-        if missing or not has_pmix():
-            skip("srun, two hosts: the same bits",
-                 f"Slurm is not installed: {missing[0]} is missing" if missing else
-                 "built without PMIx")
+        if slurm.why_not():
+            skip("srun, two hosts: the same bits", slurm.why_not())
         else:
-            slurm = Slurm(hosts)
-            stack.callback(slurm.end)
-            if ok(slurm.start(), "Slurm starts on two hosts",
-                  *(job.text(which) for job in slurm.daemons for which in ("out", "err"))):
-                starts.append(("srun", slurm.srun))
+            own = slurm.Slurm([slurm.Node(f"node{i}", f"{NET}.{1 + i}", hosts.on(i))
+                               for i in range(hosts.n)])
+            stack.callback(own.end)
+            if ok(own.start(), "Slurm starts on two hosts", *own.said()):
+                starts.append(("srun", srun(own)))
         for what, start in starts:
             for name in built:
                 jobs = [job.end(120) for job in start(hosts, variables(hosts, name))]

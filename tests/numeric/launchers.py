@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same program, the same bits, whoever starts the ranks: zero run, variables set by hand, with
-addresses of both kinds, as torchrun sets them, torchrun itself, and Open MPI's mpirun. Each of them
-starts 2, 3 and 4 ranks in stages 0 to 3, over shm and the networks that are built, so that any two
-of these meet. Slurm's srun has a test of its own."""
+addresses of both kinds, as torchrun sets them, torchrun itself, Open MPI's mpirun and Slurm's srun. Each
+of them starts 2, 3 and 4 ranks in stages 0 to 3, over shm and the networks that are built, so that
+any two of these meet."""
+import atexit
 import contextlib
 import os
 import secrets
 import shutil
 import socket
 
+import slurm
 import support
 from support import GPT2, TEXT, Job, ok, skip
 
 TRAIN = [GPT2, "--preset", "micro", "--data", TEXT, "--val", 0, "--batch", 1, "--steps", 20]
 SECRET = support.path("secret")
+BY_PMIX = ("mpirun", "srun")
+TRANSPORTS = {
+    "shm": {"ZERO_COMM": "shm"},
+    "ucx": {"ZERO_COMM": "ucx"},
+    "ofi": {"ZERO_COMM": "ofi"},
+}
 
 
 def weights(jobs):
@@ -80,9 +88,8 @@ def mpirun(ranks, env=None):
                 0, env)]
 
 
-def has_pmix():
-    with open(os.path.join(support.BUILD, "config.h"), encoding="utf-8") as file:
-        return "#define HAVE_PMIX 1\n" in file
+def is_built(name):
+    return os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))
 
 
 def has_ipv6():
@@ -117,18 +124,27 @@ def main():
         skip("torchrun: the same bits", "torchrun is not installed")
     if not shutil.which("mpirun.openmpi"):
         skip("mpirun: the same bits", "Open MPI is not installed")
-    elif not has_pmix():
+    elif not support.has_pmix():
         skip("mpirun: the same bits", "built without PMIx")
     else:
         starts.append(("mpirun", mpirun))
-    built = [name for name in ("shm", "ucx", "ofi")
-             if os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so"))]
+    if slurm.why_not():
+        skip("srun: the same bits", slurm.why_not())
+    else:
+        own = slurm.Slurm([slurm.Node(socket.gethostname().split(".")[0], "127.0.0.1", [])])
+        atexit.register(own.end)  # before what it holds is removed
+        if ok(own.start(), "Slurm starts", *own.said()):
+            starts.append(("srun", lambda ranks, env: [own.srun(ranks, TRAIN, env)]))
+    transports = {what: env for what, env in TRANSPORTS.items() if is_built(env["ZERO_COMM"])}
     for i, (what, start) in enumerate(starts):
-        for stage in range(4):
-            ranks, comm = 2 + (i + stage) % 3, built[(i + 2 * stage) % len(built)]
-            env = {"ZERO_COMM": comm, "ZERO_STAGE": str(stage)}
-            same(f"{what}, {ranks} ranks over {comm} in stage {stage}", start(ranks, env), ranks,
-                 stage)
+        for t, (name, env) in enumerate(transports.items()):
+            stage, some = (i + t) % 4, 2 + (i + 2 * t) % 3
+            same(f"{what}, {some} ranks over {name} in stage {stage}",
+                 start(some, {**env, "ZERO_STAGE": str(stage)}), some, stage)
+    for what, start in starts:
+        if what in BY_PMIX and is_built("ucx"):
+            same(f"{what}, by TCP as on several hosts",
+                 start(4, {"ZERO_RENDEZVOUS": "tcp", "ZERO_COMM": "ucx"}), 4)
     support.done()
 
 

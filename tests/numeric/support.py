@@ -27,6 +27,12 @@ def program(name):
 
 GPT2 = program("zero-gpt2")
 
+
+def has_pmix():
+    with open(os.path.join(BUILD, "config.h"), encoding="utf-8") as file:
+        return "#define HAVE_PMIX 1\n" in file
+
+
 # ---- TAP -----------------------------------------------------------------------------------------
 
 _run = 0
