@@ -4,19 +4,44 @@
  * region that is bound to the endpoint closes before it: providers count it as a user of that. The
  * manual has it the other way round, so one that does not close yet (-FI_EBUSY) does so after it.
  */
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "ofi.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 static bool is_bound(const struct ofi *ofi)
 {
     return ofi->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
 }
 
+/*
+ * FI_MR_ALLOCATED: every page has to be there. Memory of the caller's may never have been written.
+ * What the kernel refuses (it does not know the call before 5.14) is left to the provider's
+ * pinning.
+ */
+static void pages_make(void *base, uint64_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)base + bytes;
+    void *from = (char *)base - (uintptr_t)base % page;
+
+    while (madvise(from, end - (uintptr_t)from, MADV_POPULATE_WRITE) && errno == EINTR)
+        ;
+}
+
 static int region_make(struct ofi *ofi, void *base, uint64_t bytes, struct fid_mr **mr)
 {
-    int err =
-        fi_mr_reg(ofi->domain, base, bytes, FI_SEND | FI_RECV, 0, ofi->next_key++, 0, mr, NULL);
+    int err;
+
+    if (ofi->info->domain_attr->mr_mode & FI_MR_ALLOCATED)
+        pages_make(base, bytes);
+    err = fi_mr_reg(ofi->domain, base, bytes, FI_SEND | FI_RECV, 0, ofi->next_key++, 0, mr, NULL);
 
     if (err || !is_bound(ofi))
         return err;
