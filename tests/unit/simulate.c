@@ -174,6 +174,72 @@ static void streamed(void)
     end(&x);
 }
 
+/*
+ * What an update still writes goes on behind it. Without room to prefetch a unit is fetched, updated
+ * and written, and only then the next one is fetched: of four of them an update waits for the first
+ * three to be written. The next step's first use needs unit 0, whose fetch needs the memory that unit
+ * 3 is written from, and waits.
+ */
+static void behind(void)
+{
+    const double fetch_s = 1, write_s = 4; /* of a unit */
+    const double fetches = 2 * UNITS - 1;  /* of both passes: the last unit stays between its uses */
+    struct made x;
+    struct zero__simulated s;
+
+    make(&x, ZERO__P_PARAMETERS, 0, 0);
+    run(&x, 1, 8.0 * MIB / fetch_s, 1); /* of the costs */
+    x.c.write = 8.0 * MIB / write_s;
+    if (zero__simulate(x.p, &x.r, &x.c, &s))
+        bail(zero__error_text());
+    ok(near(s.update_s, UNITS * fetch_s + (UNITS - 1) * write_s),
+       "an update waits for all that it writes but the last: %g s", s.update_s);
+    ok(near(s.passes_s, write_s + fetches * fetch_s + 2 * UNITS) &&
+           near(s.waits_s, write_s + fetches * fetch_s),
+       "which the next step's first use waits for: %g s, of them %g", s.passes_s, s.waits_s);
+    for (uint32_t i = 0, first = 1; i < x.p->bodies[ZERO__LAST].n_ops && first; i++)
+        if (x.p->bodies[ZERO__LAST].ops[i].kind == ZERO__COMPUTE) {
+            x.c.gap_s[ZERO__LAST][i] = 3;
+            first = 0;
+        }
+    if (zero__simulate(x.p, &x.r, &x.c, &s))
+        bail(zero__error_text());
+    ok(near(s.waits_s, write_s - 3 + fetches * fetch_s),
+       "but for what is written while the application does something else: %g s", s.waits_s);
+    end(&x);
+}
+
+/*
+ * Beside the backward pass, with 16 tiles of 2 MiB, four a unit, four at a time in memory. The first
+ * four are fetched when the forward pass is over, UNITS seconds; a tile is written when its unit's
+ * gradient is there, and the fourth one after it is fetched when that is done.
+ */
+static void early(void)
+{
+    const uint32_t tiles = 4 * UNITS;
+    struct made x;
+    struct zero__simulated s;
+
+    make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 1);
+    /* A tile each way in 0.1 s: five of them, in which a unit is written and the next one fetched,
+     * end within a use; of the last unit, all is written behind its use. */
+    s = run(&x, 1, 20.0 * MIB, 1);
+    ok(near(s.passes_s, 2 * UNITS + 4 * 0.1) && near(s.waits_s, 4 * 0.1) && near(s.update_s, 0),
+       "of what a fast disk does the last unit's writes are left behind: %g s", s.passes_s);
+    /* In 1 s: the uses end long before; reading never stops, and the last tile is written. */
+    s = run(&x, 1, 2.0 * MIB, 1);
+    ok(near(s.passes_s, UNITS + tiles + 1) && near(s.waits_s, tiles + 1 - UNITS) &&
+           near(s.update_s, 0),
+       "a slow one reads all of it behind the forward pass: %g s", s.passes_s);
+    end(&x);
+    make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 0);
+    s = run(&x, 1, 2.0 * MIB, 1);
+    ok(near(s.passes_s, 2 * UNITS) && near(s.update_s, tiles),
+       "an update at the end reads all of it, and leaves its last tile's write to the next pass: "
+       "%g s", s.update_s);
+    end(&x);
+}
+
 /* Figures may have come from a file. */
 static void nonsense(void)
 {
@@ -228,11 +294,11 @@ static void update(void)
     end(&x);
 
     make(&x, ZERO__P_OPTIMIZER, 64 * MIB, 1);
-    struct zero__simulated early = run(&x, 4, 8.0 * MIB, 0);
-    ok(near(early.passes_s + early.update_s, early.step_s) && early.step_s > 8 * UNITS &&
-           early.step_s < 8 * UNITS + s.update_s / 2,
+    struct zero__simulated beside = run(&x, 4, 8.0 * MIB, 0);
+    ok(near(beside.passes_s + beside.update_s, beside.step_s) && beside.step_s > 8 * UNITS &&
+           beside.step_s < 8 * UNITS + s.update_s / 2,
        "beside the backward pass it costs what the last units need: %g s instead of %g",
-       early.step_s, 8 * UNITS + s.update_s);
+       beside.step_s, 8 * UNITS + s.update_s);
     end(&x);
 }
 
@@ -242,6 +308,8 @@ int main(void)
     nonsense();
     micro_batches();
     streamed();
+    behind();
+    early();
     update();
     done();
 }
