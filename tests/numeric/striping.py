@@ -4,13 +4,15 @@ Data lies on both and comes back as it was written, and only what is on one disk
 two folders of it, or two of its partitions.
 
     make bench-striping    two disks of 100 MB/s each, in a control group that says so: moved is
-                           1.8 times what one of them moves, or more
+                           1.8 times what one of them moves, or more, by the store alone and by
+                           training steps of GPT-2 124M with its optimizer there
 """
 import argparse
 import json
 import os
 import re
 import stat
+import statistics
 import subprocess
 import time
 
@@ -209,8 +211,38 @@ def rates(group, paths):
     return {r["op"]: r for r in map(json.loads, job.out.splitlines())}
 
 
+def steps(group, paths):
+    """Medians of training steps that the disk holds up: seconds, of them the update's, bytes."""
+    log = support.path("steps.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    job = Job([GPT2, "--preset", "124M", "--seq", 256, "--batch", 1, "--steps", 6, "--val", 0,
+               "--data", TEXT, "--json", log], 1,
+              {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": ":".join(paths),
+               "XDG_CACHE_HOME": support.path(f"cache{len(paths)}")}, preexec_fn=group.enter).end(400)
+    if job.status != 0 or "zero: " in job.err:
+        support.bail(job.story())
+    took = [r for r in support.objects(log) if r["type"] == "step"][2:]
+    found = {key: statistics.median(s[key] for s in took)
+             for key in ("time_s", "optimizer_s", "disk_read_bytes", "disk_written_bytes")}
+    return {**found, "weights": weights(job)}
+
+
+def training(group, a, b):
+    one, two = steps(group, a.mounts), steps(group, a.mounts + b.mounts)
+    for x, what in ((one, "one disk"), (two, "two")):
+        diag(f"124M, optimizer on {what}: a step {x['time_s']:.2f} s, of it update "
+             f"{x['optimizer_s']:.2f}; {x['disk_read_bytes'] / 1e9:.3f} GB read, "
+             f"{x['disk_written_bytes'] / 1e9:.3f} written")
+    for key, what in (("time_s", "a training step"), ("optimizer_s", "its update")):
+        ratio = one[key] / two[key]
+        ok(ratio >= 1.8, f"{what}: two disks are {ratio:.2f} times as fast as one")
+    ok(one["weights"] and one["weights"] == two["weights"], "the same bits on one disk and on two",
+       one, two)
+
+
 def measure():
-    a, b = Disk("a", 512 * MIB), Disk("b", 512 * MIB)
+    a, b = Disk("a", 2048 * MIB), Disk("b", 2048 * MIB)
     group = None
     try:
         for disk in (a, b):
@@ -225,6 +257,7 @@ def measure():
             x, y = (1e9 * r[op]["bandwidth_GBps"] for r in (one, two))
             diag(f"{op}: one disk {x / 1e6:.1f} MB/s, two {y / 1e6:.1f}")
             ok(y >= 1.8 * x, f"{op}: two disks are {y / x:.2f} times as fast as one")
+        training(group, a, b)
     finally:
         if group:
             group.end()
