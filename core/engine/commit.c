@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
@@ -187,7 +188,7 @@ static int scalars_init(struct zero_runtime *rt)
         sizeof s);
 }
 
-static int compile(struct zero_runtime *rt)
+static int layout_make(struct zero_runtime *rt)
 {
     struct zero__layout_params layout = {
         (uint32_t)rt->ranks, zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_BYTES),
@@ -207,26 +208,46 @@ static int compile(struct zero_runtime *rt)
         err = zero__layout_build(&rt->model, &layout);
     if (!err)
         map_decide(rt);
-    if (!err)
-        err = zero__spread(rt);
+    return err;
+}
+
+static int places_find(struct zero_runtime *rt)
+{
+    int err = zero__spread(rt);
+
     if (!err)
         err = zero__states_build(&rt->model, &rt->recipe, &rt->states);
     if (!err)
         err = early_check(rt);
     if (!err)
         zero__spread_tell(rt);
-    if (!err)
-        err = zero__callback_create(rt);
-    return err ? err : zero__program_install(rt);
+    return err;
+}
+
+static double since(int64_t *ns)
+{
+    const int64_t before = *ns;
+
+    *ns = zero__now_ns();
+    return (double)(*ns - before) / 1e9;
 }
 
 int zero_commit(struct zero_runtime *rt)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_commit()");
+    int64_t at = zero__now_ns();
 
     if (err)
         return err;
-    err = compile(rt);
+    err = layout_make(rt);
+    if (!err)
+        err = places_find(rt);
+    const double places_s = since(&at);
+    if (!err)
+        err = zero__callback_create(rt);
+    if (!err)
+        err = zero__program_install(rt);
+    const double program_s = since(&at);
     if (!err)
         err = zero__memory_reserve(rt);
     if (!err)
@@ -239,6 +260,7 @@ int zero_commit(struct zero_runtime *rt)
         err = zero__storage_start(rt);
     if (err)
         goto out;
+    const double memory_s = since(&at);
     rt->body = &rt->programs[0]->bodies[ZERO__UPDATE_BODY];
     rt->body_kind = ZERO__UPDATE_BODY;
     err = scalars_init(rt);
@@ -258,6 +280,10 @@ out:
         return err;
     }
     rt->phase = PHASE_IDLE;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+              "ready after %.3g s of finding places, %.3g of making the program and its plan, %.3g "
+              "of reserving memory, %.3g of first values",
+              places_s, program_s, memory_s, since(&at));
     return 0;
 }
 

@@ -62,7 +62,7 @@ static int is_enough_as(const struct search *s, const struct zero__recipe *r, co
 
     room.bytes_per_mib = t->value[CHECKSUM];
     room.spare = 0;
-    int err = zero__need_measure(s->rt, r, &room, &need);
+    int err = zero__need_measure(s->rt, r, &room, NULL, &need);
     *enough = !err && zero__room_takes(&room, &need, NULL);
     return err;
 }
@@ -270,7 +270,7 @@ static int limit_try(struct search *s)
 
     place_spread(s, &r, ZERO__N_TIERS - 1);
     if (!err)
-        err = zero__need_measure(s->rt, &r, &room, &need);
+        err = zero__need_measure(s->rt, &r, &room, NULL, &need);
     if (err)
         return err;
     if (room.is_host)

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
 #include "base/memory_limit.h"
 #include "base/status.h"
 #include "engine/relay.h"
@@ -100,16 +102,67 @@ static void need_add(const struct zero__states *s, const struct zero__room *room
         zero__disk_beside((uint32_t)room->bytes_per_mib, need->tier[ZERO__T_DISK]);
 }
 
+struct zero__need_known {
+    uint64_t places;
+    struct zero__need need;
+};
+
+void zero__needs_free(struct zero__needs *known)
+{
+    free(known->list);
+    *known = (struct zero__needs){NULL, 0, 0};
+}
+
+/* Where everything lies: two recipes that differ in fractions may come to the same. */
+static uint64_t places_hash(const struct zero__recipe *r, const struct zero__states *s)
+{
+    const uint16_t *activations = r->placed[ZERO__P_ACTIVATIONS];
+    uint64_t h = XXH3_64bits(activations, ZERO__N_TIERS * sizeof *activations);
+
+    for (uint32_t i = 0; i < s->n_buffers; i++) {
+        const struct zero__buffer *b = &s->buffers[i];
+        const uint64_t x[] = {b->memory_class, b->tier, b->segment, b->bytes};
+        h = XXH3_64bits_withSeed(x, sizeof x, h);
+    }
+    return h;
+}
+
+static const struct zero__need *need_find(const struct zero__needs *known, uint64_t places)
+{
+    for (uint32_t i = 0; known && i < known->n; i++)
+        if (known->list[i].places == places)
+            return &known->list[i].need;
+    return NULL;
+}
+
+static int need_note(struct zero__needs *known, uint64_t places, const struct zero__need *need)
+{
+    if (!known)
+        return 0;
+    if (zero__grow(&known->list, &known->capacity, known->n, sizeof *known->list))
+        return zero__fail(-ENOMEM, "no memory for what %u placements need", known->n);
+    known->list[known->n++] = (struct zero__need_known){places, *need};
+    return 0;
+}
+
 int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe *r,
-                       const struct zero__room *room, struct zero__need *need)
+                       const struct zero__room *room, struct zero__needs *known,
+                       struct zero__need *need)
 {
     struct zero__states s;
     int err = zero__states_build(&rt->model, r, &s);
 
     if (err)
         return err;
-    err = zero__program_measure(&rt->model, r, &s, need->tier);
-    need_add(&s, room, need);
+    const uint64_t places = places_hash(r, &s);
+    const struct zero__need *before = need_find(known, places);
+    if (before) {
+        *need = *before;
+    } else {
+        err = zero__program_measure(&rt->model, r, &s, need->tier);
+        need_add(&s, room, need);
+        err = err ? err : need_note(known, places, need);
+    }
     zero__states_free(&s);
     return err;
 }

@@ -37,9 +37,23 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room);
 /* Of a tier in memory, what may be taken for a while before anything has a place. */
 uint64_t zero__room_lends(const struct zero__room *room, uint32_t tier);
 
-/* What the recipe's rank needs, without waits and without a search for the last bytes. */
+/*
+ * What was measured before: units lie in one tier whole, so most of what a search tries comes to
+ * the same. Begins empty; free it.
+ */
+struct zero__needs {
+    struct zero__need_known *list;
+    uint32_t n, capacity;
+};
+void zero__needs_free(struct zero__needs *known);
+
+/*
+ * What the recipe's rank needs, without waits and without a search for the last bytes. known: of
+ * recipes that differ in places alone, and of this rank; NULL: nothing is kept.
+ */
 int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe *r,
-                       const struct zero__room *room, struct zero__need *need);
+                       const struct zero__room *room, struct zero__needs *known,
+                       struct zero__need *need);
 /* The same by the plan that a commit would make. */
 int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
                     const struct zero__room *room, struct zero__need *need);

@@ -73,14 +73,18 @@ static uint32_t slowest(uint32_t tiers)
     return t;
 }
 
+struct search {
+    struct zero__room room;
+    struct zero__needs known; /* of rank 0 */
+};
+
 /* Of rank 0, for all ranks alike. */
-static int measure(const struct zero_runtime *rt, const struct zero__room *room,
-                   struct zero__need *need)
+static int measure(const struct zero_runtime *rt, struct search *x, struct zero__need *need)
 {
     struct zero__recipe first = rt->recipe;
 
     first.rank = 0;
-    return zero__need_measure(rt, &first, room, need);
+    return zero__need_measure(rt, &first, &x->room, &x->known, need);
 }
 
 /*
@@ -88,7 +92,7 @@ static int measure(const struct zero_runtime *rt, const struct zero__room *room,
  * come to lack room by that: what lies in one changes the transients of another.
  */
 static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t from, uint32_t tier,
-                     const struct zero__room *room, struct zero__need *need)
+                     struct search *x, struct zero__need *need)
 {
     uint16_t *placed = rt->recipe.placed[what], *last = &placed[from];
     uint32_t all = *last, good = 0, bad = all + 1, n = all;
@@ -98,10 +102,10 @@ static int tier_fill(struct zero_runtime *rt, uint32_t what, uint32_t from, uint
         struct zero__need tried;
         *last = (uint16_t)(all - n);
         placed[tier] = (uint16_t)n;
-        int err = measure(rt, room, &tried);
+        int err = measure(rt, x, &tried);
         if (err)
             return err;
-        int ok = zero__room_takes(room, &tried, &before);
+        int ok = zero__room_takes(&x->room, &tried, &before);
         if (ok)
             *need = tried;
         *(ok ? &good : &bad) = n;
@@ -118,15 +122,15 @@ static uint32_t tiers_of(const struct zero_runtime *rt, uint32_t what, uint32_t 
     return rt->spread[what] & most ? rt->spread[what] & most : rt->spread[what];
 }
 
-static int what_fill(struct zero_runtime *rt, uint32_t what, uint32_t most,
-                     const struct zero__room *room, struct zero__need *need)
+static int what_fill(struct zero_runtime *rt, uint32_t what, uint32_t most, struct search *x,
+                     struct zero__need *need)
 {
     uint32_t tiers = tiers_of(rt, what, most), from = slowest(tiers);
     int err = 0;
 
     for (uint32_t t = 0; t < from && !err; t++)
         if (tiers >> t & 1 && rt->recipe.placed[what][from])
-            err = tier_fill(rt, what, from, t, room, need);
+            err = tier_fill(rt, what, from, t, x, need);
     return err;
 }
 
@@ -141,15 +145,15 @@ static void start(struct zero_runtime *rt, uint32_t most)
 }
 
 static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t most,
-                      const struct zero__room *room)
+                      struct search *x)
 {
     struct zero__need need;
     int err;
 
     start(rt, most);
-    err = measure(rt, room, &need);
+    err = measure(rt, x, &need);
     for (uint32_t i = 0; i < ZERO__N_PLACED && !err; i++)
-        err = rt->spread[order[i]] ? what_fill(rt, order[i], most, room, &need) : 0;
+        err = rt->spread[order[i]] ? what_fill(rt, order[i], most, x, &need) : 0;
     return err;
 }
 
@@ -195,27 +199,27 @@ static int uses_disk(const struct zero_runtime *rt)
  * Collective: the disk's speed, of as much as may come to lie there, and the host's copies. The
  * same for every try, so that a job is told by its figures, and not by what they led to.
  */
-static int tiers_measure(struct zero_runtime *rt, const struct zero__room *room, double *copies)
+static int tiers_measure(struct zero_runtime *rt, struct search *x, double *copies)
 {
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS];
     struct zero__need need;
 
     memcpy(placed, rt->recipe.placed, sizeof placed);
     start(rt, ALL_TIERS);
-    int err = measure(rt, room, &need);
+    int err = measure(rt, x, &need);
     memcpy(rt->recipe.placed, placed, sizeof placed);
     if (!err)
-        err = zero__speeds_foresee(rt, room, need.tier[ZERO__T_DISK]);
-    return err ? err : zero__copies_find(rt, room, copies);
+        err = zero__speeds_foresee(rt, &x->room, need.tier[ZERO__T_DISK]);
+    return err ? err : zero__copies_find(rt, &x->room, copies);
 }
 
 /* With the first order in place: is another one faster? */
-static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zero__room *room)
+static int order_choose(struct zero_runtime *rt, uint32_t most, struct search *x)
 {
     uint16_t best[ZERO__N_PLACED][ZERO__N_TIERS];
     double first, least, seconds = 0;
     uint32_t chosen = 0;
-    int err = tiers_measure(rt, room, &rt->copies);
+    int err = tiers_measure(rt, x, &rt->copies);
 
     if (err || (rt->speeds.read <= 0 && rt->past.compute_s <= 0))
         return err;
@@ -223,7 +227,7 @@ static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zer
     least = first;
     memcpy(best, rt->recipe.placed, sizeof best);
     for (uint32_t i = 1; i < N_ORDERS && !err; i++) {
-        err = order_fill(rt, orders[i], most, room);
+        err = order_fill(rt, orders[i], most, x);
         if (!err && memcmp(best, rt->recipe.placed, sizeof best) != 0)
             err = step_foretell(rt, &seconds);
         else
@@ -256,7 +260,7 @@ static int order_choose(struct zero_runtime *rt, uint32_t most, const struct zer
 static int has_room(struct zero_runtime *rt, const struct zero__room *room, int *has)
 {
     struct zero__need need;
-    int err = zero__need_measure(rt, &rt->recipe, room, &need);
+    int err = zero__need_measure(rt, &rt->recipe, room, NULL, &need);
     int32_t lacks, *all = calloc((size_t)rt->ranks, sizeof *all);
 
     if (!all)
@@ -285,37 +289,38 @@ static const struct {
              {1u << ZERO__T_DEVICE | 1u << ZERO__T_CPU, 1},
              {1u << ZERO__T_DEVICE, 1}};
 
-static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills,
-                      const struct zero__room *room)
+static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills, struct search *x)
 {
     int err = 0;
 
     if (fills)
-        err = order_fill(rt, orders[0], most, room);
+        err = order_fill(rt, orders[0], most, x);
     else
         start(rt, most);
-    return !err && fills && uses_disk(rt) ? order_choose(rt, most, room) : err;
+    return !err && fills && uses_disk(rt) ? order_choose(rt, most, x) : err;
 }
 
 int zero__spread(struct zero_runtime *rt)
 {
     uint16_t first[ZERO__N_PLACED][ZERO__N_TIERS];
-    struct zero__room room;
-    int err = zero__room_find(rt, &room); /* also where nothing is spread: others may have to */
+    struct search x = {.known = {NULL, 0, 0}};
+    struct zero__room *room = &x.room;
+    int err = zero__room_find(rt, room); /* also where nothing is spread: others may have to */
     int has = 0;
 
-    if (err || room.spread == ZERO__APART) /* the ranks compare their options later */
+    if (err || room->spread == ZERO__APART) /* the ranks compare their options later */
         return err;
-    tiers_share(rt, &room);
+    tiers_share(rt, room);
     err = zero__past_find(rt);
-    for (uint32_t i = 0; room.spread && !has && !err && i < sizeof tries / sizeof *tries; i++) {
-        err = spread_try(rt, tries[i].most, tries[i].fills, &room);
+    for (uint32_t i = 0; room->spread && !has && !err && i < sizeof tries / sizeof *tries; i++) {
+        err = spread_try(rt, tries[i].most, tries[i].fills, &x);
         if (!err && (i == 0 || memcmp(first, rt->recipe.placed, sizeof first) != 0))
-            err = has_room(rt, &room, &has);
+            err = has_room(rt, room, &has);
         if (i == 0)
             memcpy(first, rt->recipe.placed, sizeof first);
     }
-    if (room.spread && !has && !err) /* what it lacks is said when it is reserved */
+    if (room->spread && !has && !err) /* what it lacks is said when it is reserved */
         memcpy(rt->recipe.placed, first, sizeof first);
+    zero__needs_free(&x.known);
     return err;
 }
