@@ -175,15 +175,15 @@ static void streamed(void)
 }
 
 /*
- * What an update still writes goes on behind it. Without room to prefetch a unit is fetched, updated
- * and written, and only then the next one is fetched: of four of them an update waits for the first
- * three to be written. The next step's first use needs unit 0, whose fetch needs the memory that unit
- * 3 is written from, and waits.
+ * What an update still writes goes on behind it. Without room to prefetch a unit is fetched,
+ * updated and written, and only then the next one is fetched: of four of them an update waits for
+ * the first three to be written. The next step's first use needs unit 0, whose fetch needs the
+ * memory that unit 3 is written from, and waits.
  */
 static void behind(void)
 {
     const double fetch_s = 1, write_s = 4; /* of a unit */
-    const double fetches = 2 * UNITS - 1;  /* of both passes: the last unit stays between its uses */
+    const double fetches = 2 * UNITS - 1;  /* the last unit stays from one pass to the other */
     struct made x;
     struct zero__simulated s;
 
@@ -210,9 +210,9 @@ static void behind(void)
 }
 
 /*
- * Beside the backward pass, with 16 tiles of 2 MiB, four a unit, four at a time in memory. The first
- * four are fetched when the forward pass is over, UNITS seconds; a tile is written when its unit's
- * gradient is there, and the fourth one after it is fetched when that is done.
+ * Beside the backward pass, with 16 tiles of 2 MiB, four a unit, four at a time in memory. The
+ * first four are fetched when the forward pass is over, UNITS seconds; a tile is written when its
+ * unit's gradient is there, and the fourth one after it is fetched when that is done.
  */
 static void early(void)
 {
