@@ -5,9 +5,13 @@ What may change the bits is the number of ranks, the type of the parameters, how
 step has and when they are reduced; runs that agree in these form a group. Everything else must not
 change them. Without arguments: a cover of some 40 runs in which any two values of any two
 settings meet, in pairs of one group that differ in everything else, and one run 20 times.
---all: every combination (hours); results are kept in the build tree by setting
-and by the contents of the programs, so that it can be stopped and goes on. --all ranks=2 isa=avx2
-restricts settings.
+
+--all: every placement in every stage of every group, with recomputation and without, each with other
+settings of what is left, drawn by chance and always the same; an hour or two. Results are kept in the
+build tree by setting and by the contents of the programs, so that it can be stopped and goes on.
+--all ranks=2 isa=avx2 restricts settings; part=3/8 is every eighth one, seconds=400 stops by itself;
+what is kept of others is compared, too. --all --every: every combination, which is days.
+350M in all placements is a part of larger.py.
 """
 import hashlib
 import itertools
@@ -16,6 +20,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 import support
 from support import diag, ok
@@ -35,6 +40,7 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:nvme,optimizer:cpu",
                     "parameters:fault,gradients:fault,optimizer:fault,activations:fault"]}
+CROSSED = ("stage", "recompute", "offload")  # with each other and all groups, by --all
 MOST_RUNS = 60
 
 
@@ -139,39 +145,54 @@ def binaries():
     return digest.hexdigest()[:16]
 
 
-def run_all(free, only):
+def combinations(factors, every):
+    crossed = [name for name in factors if every or name in GROUP or name in CROSSED]
+    for values in itertools.product(*(factors[name] for name in crossed)):
+        run = dict(zip(crossed, values))
+        rng = random.Random(text(run))
+        yield {name: run[name] if name in run else rng.choice(factors[name]) for name in factors}
+
+
+def run_all(free, only, every):
+    part, parts = map(int, only.pop("part", "1/1").split("/"))
+    until = time.monotonic() + float(only.pop("seconds", "inf"))
     factors = {**GROUP, **free}
     for name, value in only.items():
         factors[name] = [v for v in factors.get(name, []) if str(v) == value]
-    runs = [dict(zip(factors, values)) for values in itertools.product(*factors.values())]
-    if not runs:
-        support.bail("no such combination: " + text(only))
+    runs = list(combinations(factors, every))
+    if not runs or not 1 <= part <= parts:
+        support.bail(f"no such combination: {text(only)} part={part}/{parts}")
     random.Random(1).shuffle(runs)  # a fault shows early wherever it is
+    mine = {text(run) for run in runs[part - 1::parts]}
     os.makedirs(os.path.join(support.BUILD, "tests/numeric"), exist_ok=True)
     file = os.path.join(support.BUILD, f"tests/numeric/bits-{binaries()}.json")
     known = {o["run"]: o["result"] for o in support.objects(file)} if os.path.exists(file) else {}
-    diag(f"{len(runs)} combinations; results are kept in {file}")
-    results, first = [], {}
+    diag(f"{len(mine)} of {len(runs)} combinations; results are kept in {file}")
+    done, first = 0, {}
     with open(file, "a", encoding="utf-8", buffering=1) as kept:
-        for i, run in enumerate(runs):
+        for run in runs:
             name = text(run)
-            if name not in known:
+            done += name in mine and (name in known or time.monotonic() < until)
+            if name in mine and name not in known and time.monotonic() < until:
                 known[name] = result(run)
                 if known[name]:
                     kept.write(json.dumps({"run": name, "result": known[name]}) + "\n")
-            results.append(known[name])
-            if known[name] != first.setdefault(group_of(run), known[name]):
+            if name in known and known[name] != first.setdefault(group_of(run), known[name]):
                 diag(f"differs: {name}: {known[name]}, not {first[group_of(run)]}")
             if sys.stderr.isatty():
-                sys.stderr.write(f"\r\033[K{i + 1}/{len(runs)} {name}")
-    compare(runs, results)
-    repeat(runs[-1], 20)
+                sys.stderr.write(f"\r\033[K{done}/{len(mine)} {name}")
+    runs = [run for run in runs if text(run) in known]
+    diag(f"{done} of {len(mine)} are done; {len(runs)} are compared")
+    compare(runs, [known[text(run)] for run in runs])
+    if runs and done == len(mine) and part == parts:
+        repeat(runs[-1], 20)
 
 
 def main():
     free = dict(FREE, isa=isas())
-    if sys.argv[1:2] == ["--all"]:
-        run_all(free, dict(a.split("=", 1) for a in sys.argv[2:]))
+    words = [a for a in sys.argv[1:] if a != "--every"]
+    if words[:1] == ["--all"]:
+        run_all(free, dict(a.split("=", 1) for a in words[1:]), len(words) < len(sys.argv) - 1)
     else:
         runs, missing = cover(free)
         ok(not missing and len(runs) <= MOST_RUNS, f"{len(runs)} runs cover all pairs of values", missing)
