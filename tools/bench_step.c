@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/status.h"
@@ -18,6 +19,7 @@
 #include "run.h"
 
 #define TEXT_BYTES (1u << 20)
+#define LEAST_ON_DISK 0.95 /* of what a tier says it moved */
 
 /* A path in our folder; the string is the caller's to free. */
 static char *file_in(const struct step_options *o, const char *name)
@@ -256,9 +258,31 @@ static double exposed_of(const struct step_log *log)
     return most;
 }
 
+static double kernel_counted(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_CHILDREN, &used);
+    return 512.0 * (double)(used.ru_inblock + used.ru_oublock);
+}
+
+/* Are the bytes where they should be? */
+static bool on_disk(const struct step_options *o, const struct step_log *log, double counted)
+{
+    if (o->cache_allowed || counted >= LEAST_ON_DISK * log->disk_moved)
+        return true;
+    fprintf(stderr,
+            "zero bench step: of %.0f bytes that the ranks' tier says it moved the kernel has "
+            "counted %.0f, not %.0f %%: something keeps them in memory, and no figure counts; "
+            "--cache does without\n",
+            log->disk_moved, counted, 100 * LEAST_ON_DISK);
+    return false;
+}
+
 /* Of the ranks' logs the one of that which waits longest: it shows what a step is held up by. */
 static int logs_read(const struct step_options *o, struct step_log *worst)
 {
+    double moved = 0;
     int err = 0;
 
     for (uint64_t rank = 0; rank < o->ranks && !err; rank++) {
@@ -267,6 +291,7 @@ static int logs_read(const struct step_options *o, struct step_log *worst)
         err = json && ops ? step_log_read(json, ops, (unsigned)o->warmup, &log)
                           : zero__fail(-ENOMEM, "no memory for names of files");
         log.rank = (int)rank;
+        moved += log.disk_moved;
         bool sound = log.sound && (!rank || worst->sound);
         if (!err && (!rank || exposed_of(&log) > exposed_of(worst))) {
             struct step_log other = *worst;
@@ -274,6 +299,7 @@ static int logs_read(const struct step_options *o, struct step_log *worst)
             log = other;
         }
         worst->sound = sound;
+        worst->disk_moved = moved;
         step_log_free(&log);
         free(json);
         free(ops);
@@ -309,13 +335,14 @@ static int run(struct step_options *o)
                 step_pair_add(o, "--data", o->data ? o->data : text) &&
                 step_pair_add(o, "--val", "0") && step_pair_add(o, "--json", json) &&
                 step_pair_add(o, "--ops", ops);
+    const double before = kernel_counted();
     if (!err && fits)
         status = train(o, out);
     if (!err && fits && status == 0) {
         err = logs_read(o, &log);
         if (!err)
             err = report(o, &log);
-        status = err || (o->check && !log.sound);
+        status = err || (o->check && !log.sound) || !on_disk(o, &log, kernel_counted() - before);
     }
     if (err)
         fprintf(stderr, "zero bench step: %s\n", zero__error_text());

@@ -15,6 +15,7 @@ struct step_options {
     int n_args;
     uint64_t ranks, steps, warmup;
     bool json, bind, check;
+    bool cache_allowed; /* what the tier moves need not reach a disk */
     char folder[256];
 };
 
@@ -48,6 +49,7 @@ struct step_log {
     uint64_t parameters;
     int stage, ranks;
     int rank;
+    double disk_moved;   /* in the whole run, but for reads of what was never written */
     double disk_limit_s; /* what these bytes take at the disk's measured speed; 0: not known */
 };
 

@@ -114,12 +114,16 @@ static int line_take(void *arg, const json_t *o)
         log->stage = (int)whole(o, "stage");
         log->ranks = (int)whole(o, "ranks");
         log->parameters = (uint64_t)whole(o, "parameters");
+        log->disk_moved +=
+            (double)whole(o, "disk_read_bytes") + (double)whole(o, "disk_written_bytes");
     }
     if (!strcmp(text_of(o, "type"), "forecast"))
         log->disk_limit_s = json_number_value(json_object_get(o, "compute_disk_s")) +
                             json_number_value(json_object_get(o, "update_disk_s"));
     if (strcmp(text_of(o, "type"), "step") != 0)
         return 0;
+    if (whole(o, "step") == 1) /* states that are zero yet */
+        log->disk_moved -= (double)whole(o, "disk_read_bytes");
     log->sound &= json_is_number(json_object_get(o, "loss")) &&
                   json_number_value(json_object_get(o, "grad_norm")) > 0;
     return whole(o, "step") > r->warmup ? step_add(r, o) : 0;

@@ -329,10 +329,20 @@ def step():
     job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
        and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
-    job = bench("step", "--json", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
+    job = bench("step", "--json", "--cache", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
     disk = {r["op"]: r for r in records(job)}.get("disk", {})
     ok(job.status == 0 and disk.get("bytes", 0) > 0 and disk.get("bandwidth_GBps", 0) > 0
        and "disk" not in by, "step: how long the disk works, where there is one", job.story())
+    job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_DIRECT": "0"})
+    ok(job.status == 1 and re.search(r"of \d+ bytes that the ranks' tier says it moved the kernel has "
+                                     r"counted \d+, not 95 %", job.err),
+       "step: a disk that is read from the page cache is none", job.story())
+    folder = direct_folder()
+    if folder:
+        job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": folder})
+        ok(job.status == 0, "step: a disk that is one", job.story())
+    else:
+        support.skip("step on a disk", "no folder for tests lies on a disk")
     job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json", *few[:2],
                 *few[4:])
     ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"
