@@ -15,6 +15,7 @@
 #include "bell.h"
 
 #define ZERO__IDLE_SPINS 32                          /* a few microseconds */
+#define ZERO__IDLE_SPINS_SHARED 1                    /* who is waited for may want this core */
 #define ZERO__IDLE_YIELDS 64                         /* soon */
 #define ZERO__IDLE_YIELD_NS (ZERO__SECOND / 1000)    /* late */
 #define ZERO__IDLE_CROWD_NS (ZERO__SECOND / 20000)   /* a yield that takes longer: others work */
@@ -22,6 +23,7 @@
 
 /* Of a thread that waits; zeroes are a beginning. */
 struct zero__idle {
+    bool shared;    /* this machine has more ranks than cores */
     unsigned turns; /* empty ones, in a row */
     int64_t since_ns, crowded_ns; /* since the first yield; until when others want the core */
 };
@@ -32,11 +34,16 @@ static inline void zero__idle_begin(struct zero__idle *i)
     i->turns = 0;
 }
 
+static inline unsigned zero__idle_most(const struct zero__idle *i)
+{
+    return i->shared ? ZERO__IDLE_SPINS_SHARED : ZERO__IDLE_SPINS;
+}
+
 /* A turn is over. True while the next one is to follow at once. */
 static inline bool zero__idle_spins(struct zero__idle *i, bool news)
 {
     i->turns = news ? 0 : i->turns + 1;
-    if (i->turns > ZERO__IDLE_SPINS)
+    if (i->turns > zero__idle_most(i))
         return false;
 #if defined(__x86_64__)
     if (!news)
@@ -48,10 +55,10 @@ static inline bool zero__idle_spins(struct zero__idle *i, bool news)
 /* Yields, or says that it is time to sleep. `waits`: for a collective that is under way. */
 static inline bool zero__idle_sleeps(struct zero__idle *i, int64_t now_ns, bool waits)
 {
-    if (i->turns == ZERO__IDLE_SPINS + 1)
+    if (i->turns == zero__idle_most(i) + 1)
         i->since_ns = now_ns;
     if (waits && now_ns >= i->crowded_ns ? now_ns - i->since_ns >= ZERO__IDLE_YIELD_NS
-                                         : i->turns > ZERO__IDLE_SPINS + ZERO__IDLE_YIELDS)
+                                         : i->turns > zero__idle_most(i) + ZERO__IDLE_YIELDS)
         return true;
     sched_yield();
     int64_t after_ns = zero__clock_ns();

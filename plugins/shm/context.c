@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../common/copy.h"
 #include "../common/machine.h"
@@ -161,6 +162,7 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     ctx->timeout_ns = params->timeout_ns;
     ctx->rank = ctx->table.rank = oob->rank;
     ctx->ranks = ctx->table.ranks = oob->ranks;
+    ctx->idle.shared = ctx->ranks > sysconf(_SC_NPROCESSORS_ONLN);
     err = context_join(ctx, oob);
     if (err) {
         zero__shm_close(ctx);
