@@ -243,7 +243,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
             way = w;
     const struct bench_stats *best = &m->stats[LIMIT + way];
-    const struct bench_field fields[] = {
+    struct bench_field fields[14 + N_BENCH_WAYS] = {
         {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
@@ -259,6 +259,12 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"ratio_low", bare ? m->ratio.p10 : -1, NULL},
         {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
     };
+    for (unsigned w = 0; w < N_BENCH_WAYS; w++)
+        fields[14 + w] = (struct bench_field){bench_way_field((enum bench_way)w),
+                                              w < n_ways && n_ways > 1
+                                                  ? m->stats[LIMIT + w].median
+                                                  : -1,
+                                              NULL};
     struct bench_record r = {.bench = c->o->bench,
                              .op = c->name,
                              .comm = c->o->comm,

@@ -90,6 +90,13 @@ const char *bench_way_name(enum bench_way way)
     return names[way];
 }
 
+const char *bench_way_field(enum bench_way way)
+{
+    static const char *const names[] = {"plain_s", "plain_by_four_s", "stream_s",
+                                        "stream_by_four_s", "memcpy_s"};
+    return names[way];
+}
+
 void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way)
 {
     if (way == BENCH_MEMCPY)

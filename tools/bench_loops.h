@@ -32,6 +32,8 @@ enum bench_way {
     N_BENCH_WAYS
 };
 const char *bench_way_name(enum bench_way way);
+/* Of its seconds in a record. */
+const char *bench_way_field(enum bench_way way);
 
 void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way);
 /*

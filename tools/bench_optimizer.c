@@ -134,7 +134,7 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
                    (pass == OPTIMIZER_NORM ? 0 : best);
     double bytes = pass_bytes(o, pass) * (double)o->params, n = (double)o->params;
     char percent[16] = "-";
-    const struct bench_field fields[] = {
+    struct bench_field fields[7 + BENCH_MEMCPY] = {
         {"parameters", n, NULL},
         {"grad_dtype", 0, bench_dtype_name(o->grad_dtype)},
         {"threads", o->threads, NULL},
@@ -143,6 +143,10 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
         {"limit_ns_per_param", limit * 1e9 / n, NULL},
         {"limit_loop", -1, pass == OPTIMIZER_NORM ? NULL : bench_way_name((enum bench_way)way)},
     };
+    for (unsigned w = 0; w < BENCH_MEMCPY; w++)
+        fields[7 + w] = (struct bench_field){
+            bench_way_field((enum bench_way)w),
+            pass == OPTIMIZER_ADAMW ? stats[OPTIMIZER_MOVE + w].median : -1, NULL};
     struct bench_record r = {.bench = "optimizer",
                              .op = names[pass],
                              .bytes = (uint64_t)bytes,

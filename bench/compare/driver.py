@@ -89,8 +89,8 @@ def check_built():
 
 
 class State:
-    """The whole rounds of a part: each has a time or a reason by key of each program, and how much
-    others ran meanwhile. `tries` are those of the round that comes next."""
+    """The whole rounds of a part: each has a time (of a limit, perhaps what it is and what else was
+    tried) or a reason by key of each program, and how much others ran meanwhile. `tries` are those of the round that comes next."""
 
     def __init__(self, part, settings):
         settings = settings[part.kind]
@@ -177,7 +177,7 @@ def run_round(state, part):
         others[program.name] = watch.others()
         times = found[program.name]
         times = [] if isinstance(times, str) else times.values()
-        times = [v for v in times if not isinstance(v, str)]
+        times = [report.seconds(v) for v in times if not isinstance(v, str)]
         print(f"  round {number + 1}  {program.label:<44} "
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)

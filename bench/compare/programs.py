@@ -179,7 +179,7 @@ DTYPES = {"again": ("f32", "bf16"), "fresh": ("f32",)}  # by what is in the memo
 
 
 def fastest(scale, found):
-    """Of both placements the faster one, by size and dtype; where there is none, the reason."""
+    """Of all placements the fastest one, by size and dtype; where there is none, the reason."""
     best = {}
     for record in found:
         for size in [record["bytes"]] if "bytes" in record else scale.sizes:
@@ -209,17 +209,26 @@ def peer_arguments(scale, op, memory):
             scale.sample_s, len(cores())]
 
 
+YIELD = ["--mca", "mpi_yield_when_idle", "1"]
+SHARED = [["--oversubscribe", *YIELD, "--bind-to", "none"],  # Open MPI's ranks, more than cores
+          ["--map-by", "core:OVERSUBSCRIBE", *YIELD, "--bind-to", "core:overload-allowed"]]
+
+
 def mpi_coll(scale, op, ranks, memory, name, mca=()):
     shared = ranks > len(cores())
     if name == "openmpi":
-        how = ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--bind-to", "none"]
-        start = ["mpirun.openmpi", "-n", ranks, *(how if shared else ["--bind-to", "core"])]
-        start += [word for pair in mca for word in ("--mca", *pair)]
+        ways = SHARED if shared else [["--bind-to", "core"]]
+        start = ["mpirun.openmpi", "-n", ranks, *(word for pair in mca for word in ("--mca", *pair))]
     else:
-        start = ["mpirun.mpich", "-n", ranks, *([] if shared else ["-bind-to", "core"])]
-    command = [*start, OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op, memory), memory]
+        ways = [[] if shared else ["-bind-to", "core"]]
+        start = ["mpirun.mpich", "-n", ranks]
+    program = [OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op, memory), memory]
     env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return fastest(scale, records(run([(pinned(cores(), command), env)], scale.limit_s)))
+    found = []
+    for way in ways:
+        command = [*start, *way, *program]
+        found += records(run([(pinned(cores(), command), env)], scale.limit_s))
+    return fastest(scale, found)
 
 
 def free_port():
@@ -490,6 +499,21 @@ def offload(scale):
 
 EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
 IN_PLACE_MOST = 64 << 20
+TURNS_MOST = 16 << 20
+
+
+WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "stream_s",
+        "stream by four": "stream_by_four_s", "memcpy": "memcpy_s"}  # loops; tools/bench_loops.c
+
+
+def limit_of(record):
+    """Its seconds; where loops took turns, a dict with these, what the best one is called, and the
+    seconds of each."""
+    ways = {way: record[key] for way, key in WAYS.items() if key in record}
+    if "limit_loop" not in record:
+        return record["limit_s"]
+    return {"seconds": record["limit_s"], "what": record["limit_loop"]} | (
+        {"ways": ways} if ways else {})
 
 
 class Measured:
@@ -510,7 +534,7 @@ class Measured:
                 for key, value in self.run("zero").items()}
 
     def limit(self):
-        return {key: r if isinstance(r, str) else r["limit_s"]
+        return {key: r if isinstance(r, str) else limit_of(r)
                 for key, r in self.run("limit").items() if isinstance(r, str) or "limit_s" in r}
 
 
@@ -521,7 +545,8 @@ def available_bytes():
 
 def limits_coll(scale, ranks):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
-    "map" is the gather that moves nothing. In place only what may fit into caches differs."""
+    "map" is the gather that moves nothing. In place only what may fit into caches differs. There
+    operation and loops take turns by several repetitions: so many, that each is first once."""
     most, found = available_bytes() * 0.8, {}
     moving = ("all_gather", "reduce_scatter", "all_reduce")
     for where, ops, largest in (("", ("all_gather", "map", "reduce_scatter", "all_reduce"),
@@ -529,11 +554,17 @@ def limits_coll(scale, ranks):
                                 (" in place", moving, IN_PLACE_MOST)):
         wanted = [size for size in scale.limit_sizes if size <= largest]
         sizes = [size for size in wanted if 4 * ranks * size < most]
-        command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op", ",".join(ops),
-                   "--bytes", ",".join(map(str, sizes)), "--reps", scale.samples, "--json",
-                   *(["--in-place"] if where else [])]
-        for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
-            found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
+        for reps, some in ((10 * scale.samples // 3, [s for s in sizes if s <= TURNS_MOST]),
+                           (scale.samples, [s for s in sizes if s > TURNS_MOST])):
+            if not some:
+                continue
+            command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
+                       ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
+                       "--json", *(["--in-place"] if where else [])]
+            for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
+                if r["op"] == "map":
+                    r["limit_loop"] = "flags alone"
+                found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
         for op in ops:
             for size in wanted:
                 found.setdefault(f"{op}{where} {size}",
@@ -556,7 +587,9 @@ def limits_step(scale):
                scale.seq, "--batch", 1, "--steps", scale.limit_steps, "--json"]
     found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
     found = {r["op"]: r for r in found}
-    found["exposed"]["limit_s"] = EXPOSED_MOST * found["step"]["median_s"]
+    found["step"]["limit_loop"] = "without its waits"
+    found["exposed"] |= {"limit_s": EXPOSED_MOST * found["step"]["median_s"],
+                         "limit_loop": f"wanted: at most {100 * EXPOSED_MOST:.0f} %"}
     return found
 
 

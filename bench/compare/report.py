@@ -81,12 +81,30 @@ def products():
 # ---- Figures -------------------------------------------------------------------------------------
 
 
+def seconds(found):
+    """A time as programs give it: perhaps with what it is; see programs.limit_of()."""
+    return found["seconds"] if isinstance(found, dict) else found
+
+
+def tried(found):
+    """What the limit was in most rounds, and of each loop the median and how often it was best."""
+    called = [f["what"] for f in found]
+    out = {"what": max(called, key=called.count)}
+    for way in dict.fromkeys(way for f in found for way in f.get("ways", {})):
+        times = [f["ways"][way] for f in found if way in f.get("ways", {})]
+        out.setdefault("ways", {})[way] = {"median_s": median(times), "best": called.count(way)}
+    return out
+
+
 def cell(program, key, base, rounds):
     """The figures of a program in one row; of the first program there is no ratio. A reason that
     is empty: this program has nothing to do with that row."""
-    def time_or_reason(r, name):
+    def of_round(r, name):
         found = r.get(name, {})
         return found if isinstance(found, str) else found.get(key)
+
+    def time_or_reason(r, name):
+        return seconds(of_round(r, name))
 
     found = [time_or_reason(r, program) for r in rounds]
     times = [t for t in found if isinstance(t, (int, float))]
@@ -95,6 +113,8 @@ def cell(program, key, base, rounds):
     out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
     if len(times) < len(rounds):
         out["failed_rounds"] = len(rounds) - len(times)
+    told = [f for f in (of_round(r, program) for r in rounds) if isinstance(f, dict)]
+    out |= tried(told) if told else {}
     if program != base:
         pairs = [(time_or_reason(r, program), time_or_reason(r, base)) for r in rounds]
         ratios = [p / b for p, b in pairs
@@ -131,6 +151,25 @@ def summary(part, data, n_rounds):
     return out
 
 
+GROWTH = (16 << 20, 1 << 30)
+
+
+def growth(part):
+    """Of each operation and program, how much more time a byte takes at most than at least, from
+    16 MiB to 1 GiB; None where not all was measured."""
+    sizes = [size for size in programs.Scale.limit_sizes if GROWTH[0] <= size <= GROWTH[1]]
+    names = dict.fromkeys(key.rpartition(" ")[0] for key in part["rows"])
+    found = {}
+    for name in names:
+        rows = [part["rows"].get(f"{name} {size}") for size in sizes]
+        if name in ("", "map") or None in rows:
+            continue
+        for p in part["programs"]:
+            per = [row[p["name"]].get("median_s", 0) / size for row, size in zip(rows, sizes)]
+            found.setdefault(name, {})[p["name"]] = max(per) / min(per) - 1 if min(per) else None
+    return found
+
+
 def flags():
     """What the C compiler was told."""
     try:
@@ -164,6 +203,9 @@ def results(done, n_rounds, scale, old=None):
     parts |= {p.name: summary(p, d, n_rounds) for p, d in done}
     everything = programs.all_parts(scale)
     found["parts"] = [parts[p.name] for p in everything if p.name in parts]
+    for part in found["parts"]:
+        if part["kind"] == "limits" and growth(part):
+            part["growth"] = growth(part)
     dates = sorted({date for part in found["parts"] for date in part["dates"]}) or ["never"]
     found["date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     found["commits"] = sorted({c for part in found["parts"] for c in part["commits"]})
@@ -194,8 +236,8 @@ NOTES = {
 Bytes are those of the full message. In place and out of place were both measured; the faster one
 counts, for every program; for a reduce_scatter of MPI's the fastest one of
 `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Ranks are bound to a core each
-where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's are not
-bound and yield (`mpi_yield_when_idle`); MPICH, which polls without yielding, and gloo, which takes
+where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's yield
+(`mpi_yield_when_idle`) and are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and gloo, which takes
 half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`:
 the same buffers again and again, small operations in a row, so that what fits into the caches comes
 from there, for libzero also what the other rank has not written since. In the tables in which what
@@ -242,10 +284,11 @@ counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keep
     "limits": """\
 libzero alone, beside what limits it: plain loops with the same loads and stores, measured in turn
 with it in the same run (`zero bench`). The bold ratio is the limit's time to libzero's: 0.9 is 90 %
-of the limit, above 1 libzero is better to the memory than those loops. Collectives are of fp32 in
-shm; with more ranks than cores both take turns on them. "map" is a gather that moves nothing. Of a
-step `exposed` is what the rank that waits longest waits for with nothing to compute; 5 % of the
-step are its limit.
+of the limit, above 1 libzero is better to the memory than those loops. Behind it is which loop was
+the best one in most rounds; the JSON file has the medians of all. Collectives are of fp32 in shm;
+with more ranks than cores both take turns on them. "map" is a gather that moves nothing, beside the
+flags that its ranks raise. Growth per byte is the most time of a byte over these sizes to the least,
+less 1. Of a step `exposed` is what the rank that waits longest waits for with nothing to compute.
 """,
 }
 
@@ -262,7 +305,11 @@ def figure(found):
         return "–"
     text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %)" + (
         f", failed in {found['failed_rounds']} rounds" if "failed_rounds" in found else "")
-    return text + (f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else "")
+    what = found.get("what", "")
+    if what.startswith("wanted"):  # nothing was measured that could be ahead or behind
+        return f"{what}, {time_text(found['median_s'])}"
+    return text + (f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else "") + (
+        f" {what}" if what else "")
 
 
 def ratio_text(ratio):
@@ -282,17 +329,20 @@ def table(header, rows):
 
 
 def reasons(parts):
-    """Every reason once, with where it applies."""
+    """Every reason once, with the programs and rows that it keeps from a part, and the parts."""
     found = {}
     for part in parts:
+        here = {}
         for p in part["programs"]:
             cells = {k: r[p["name"]].get("missing") for k, r in part["rows"].items()}
             for key, reason in [("", p["missing"])] if "missing" in p else cells.items():
                 if reason:
-                    name = key.split(" ")[0]
-                    text = f"{p['label']}{', ' + name if name else ''}: {reason}"
-                    titles = found.setdefault(text, [])
-                    titles += [part["title"]] if part["title"] not in titles else []
+                    labels, names = here.setdefault(reason, ({}, {}))
+                    labels[p["label"]] = names[key.split(" ")[0]] = True
+        for reason, (labels, names) in here.items():
+            text = ", ".join(name for name in (*labels, *names) if name)
+            titles = found.setdefault(f"{text}: {reason}", [])
+            titles += [part["title"]] if part["title"] not in titles else []
     return "".join(f"- {text} ({'; '.join(where)})\n" if "not installed" not in text else
                    f"- {text}\n" for text, where in found.items())
 
@@ -329,6 +379,10 @@ def limits_table(part):
                          f"{1e9 * time / int(size):.3g}" if time and name != "map" else "–"])
         else:
             rows.append([key, *found])
+    for name, found in growth(part).items():
+        rows.append([f"{name}, growth per byte, {size_text(GROWTH[0])} to {size_text(GROWTH[1])}",
+                     *(f"+{100 * found[p['name']]:.0f} %" if found[p["name"]] is not None else "–"
+                       for p in part["programs"]), "–"])
     header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
     return f"\n### {part['title']}\n\n{origin_line(part)}" + table(header, rows)
 

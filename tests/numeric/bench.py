@@ -80,6 +80,12 @@ def coll():
     ok(all(r.get("limit_s", 0) > 0 and r.get("percent_of_limit", 0) > 0 for r in all_)
        and {r.get("limit_loop") for r in moves} <= LOOPS,
        "a limit in time for all, that of moves from one of the loops", job.story())
+    ways = [[r[f"{way.replace(' ', '_')}_s"] for way in LOOPS if f"{way.replace(' ', '_')}_s" in r]
+            for r in all_]
+    ok(all(r["limit_s"] == min(w) and r[f"{r['limit_loop'].replace(' ', '_')}_s"] == min(w)
+           for r, w in zip(all_, ways) if r in moves)
+       and all(not w for r, w in zip(all_, ways) if r not in moves),
+       "of the loops that took turns the fastest", job.story())
 
     for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
                           ("--fresh", ["--fresh"]), ("--no-limit", ["--no-limit"]),

@@ -145,6 +145,49 @@ def paired():
     ok([g[""] for g in got] == [1, 1, 2, 2, 3, 3], "a limit is that of the same run", got)
 
 
+def loops():
+    """Which loop is the limit is kept, in every round, and how long all of them took."""
+    def record(best, plain, stream):
+        return {"median_s": 2.0, "check": "ok", "limit_s": min(plain, stream), "limit_loop": best,
+                "plain_s": plain, "stream_s": stream}
+    runs = iter([record("plain", 1.0, 4.0), record("stream", 5.0, 2.0), record("plain", 1.5, 9.0)])
+    m = programs.Measured(lambda: {"all_gather 1048576": next(runs)})
+    data = measured(programs.Part("loops", "steps", "", [
+        programs.Program("zero", "libzero", run=m.zero),
+        programs.Program("limit", "limit", run=m.limit)]), iter(lambda: 0, 1), 3)
+    rounds = [r["found"] for r in data["rounds"]]
+    cell = report.cell("limit", "all_gather 1048576", "zero", rounds)
+    ok(cell["median_s"] == 1.5 and cell["ratio"] == 0.75 and cell["what"] == "plain"
+       and cell["ways"] == {"plain": {"median_s": 1.5, "best": 2},
+                            "stream": {"median_s": 4.0, "best": 1}},
+       "the limit is what the best loop of each round took; the others are kept", cell)
+    ok(report.figure(cell).endswith(" **0.75×** plain"), "and named", report.figure(cell))
+    wanted = {"median_s": 0.05, "spread": 0, "ratio": 2.0, "what": "wanted: at most 5 %"}
+    ok(report.figure(wanted) == "wanted: at most 5 %, 50 ms", "a wish is no limit",
+       report.figure(wanted))
+
+
+def grown():
+    """The worst pair of sizes counts, not the first and the last."""
+    def row(size, ns):
+        return {"zero": {"median_s": ns * size * 1e-9, "spread": 0},
+                "limit": {"missing": "no memory"} if size >> 30 else {"median_s": size * 1e-9,
+                                                                      "spread": 0}}
+    rows = {f"{op} {size << 20}": row(size << 20, ns) for op in ("all_gather", "map")
+            for size, ns in ((1, 9), (4, 9), (16, 1.1), (64, 1.0), (256, 1.25), (1024, 1.1))}
+    part = {"title": "", "others": [], "dates": [], "commits": [], "rows": rows, "programs": [
+        {"name": "zero", "label": "libzero"}, {"name": "limit", "label": "limit"}]}
+    ok(list(report.growth(part)) == ["all_gather"]
+       and near(report.growth(part)["all_gather"]["zero"], 0.25),
+       "growth is the most to the least", report.growth(part))
+    text = report.limits_table(part)
+    ok("| all_gather, growth per byte, 16 MiB to 1024 MiB | +25 % | – | – |" in text,
+       "and stands in the table", text)
+    said = report.reasons([part])
+    ok(said == "- limit, all_gather, map: no memory ()\n", "what a reason keeps away is one line",
+       said)
+
+
 def unchecked():
     for check in ("off", "failed", "wrong"):
         try:
@@ -217,7 +260,7 @@ def real():
         except programs.Failed as error:
             found = [str(error)]
         ok(all(f and isinstance(f, dict) for f in found)
-           and all(isinstance(v, (int, float)) for f in found for v in f.values())
+           and all(isinstance(report.seconds(v), (int, float)) for f in found for v in f.values())
            and (len(found) == 1 or set(found[0]) >= set(found[1]) and found[1]),
            f"{part.name}: seconds, of the limit for the same keys", found)
 
@@ -227,6 +270,8 @@ watched()
 disturbed()
 in_turn()
 paired()
+loops()
+grown()
 unchecked()
 left_out()
 stay()
