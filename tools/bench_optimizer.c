@@ -15,9 +15,6 @@
 #include "bench_record.h"
 #include "memory/limits.h"
 
-/* Below, starting threads takes as long as the work: what plain loops do is no limit. */
-#define LEAST_BYTES 10e6
-
 static void help(FILE *f)
 {
     fputs(
@@ -156,7 +153,8 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
                              .bandwidth_GBps = bytes / stats[pass].median * 1e-9,
                              .limit_GBps = bytes / limit * 1e-9,
                              .limit_s = limit,
-                             .no_percent = pass_bytes(o, OPTIMIZER_UPDATE) * n < LEAST_BYTES,
+                             .no_percent =
+                                 pass_bytes(o, OPTIMIZER_UPDATE) * n < OPTIMIZER_LEAST_BYTES,
                              .check = check,
                              .fields = fields,
                              .n_fields = sizeof fields / sizeof *fields};

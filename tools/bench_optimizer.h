@@ -3,6 +3,9 @@
 #ifndef ZERO_TOOLS_BENCH_OPTIMIZER_H
 #define ZERO_TOOLS_BENCH_OPTIMIZER_H
 
+/* Below, starting threads takes as long as the work: what plain loops do is no limit. */
+#define OPTIMIZER_LEAST_BYTES 10e6
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,6 +61,8 @@ int optimizer_open(struct optimizer *x, const struct optimizer_options *o);
 void optimizer_close(struct optimizer *x);
 /* Launches what one of the first three series says, and waits for it. */
 int optimizer_run(struct optimizer *x, enum optimizer_series what);
+/* One repetition of a series. */
+int optimizer_sample(struct optimizer *x, int series, double *seconds);
 /* Repetitions of all series in turn. */
 int optimizer_measure(struct optimizer *x, struct bench_stats stats[N_OPTIMIZER_SERIES]);
 

@@ -264,7 +264,7 @@ static int loops_run(struct optimizer *x, void (*fn)(void *arg))
     return err;
 }
 
-static int sample(struct optimizer *x, int s, double *seconds)
+int optimizer_sample(struct optimizer *x, int s, double *seconds)
 {
     x->way = s < OPTIMIZER_MOVE ? BENCH_PLAIN : (enum bench_way)(s - OPTIMIZER_MOVE);
     int64_t start = zero__now_ns();
@@ -284,8 +284,8 @@ int optimizer_measure(struct optimizer *x, struct bench_stats stats[N_OPTIMIZER_
     for (unsigned k = 0; !err && k < o->warmup + o->reps; k++)
         for (unsigned j = 0; !err && j < N_OPTIMIZER_SERIES; j++) {
             unsigned s = (k + j) % N_OPTIMIZER_SERIES; /* another one comes first each time */
-            err = sample(x, (int)s,
-                         k < o->warmup ? &warm : &all[(size_t)s * o->reps + k - o->warmup]);
+            err = optimizer_sample(
+                x, (int)s, k < o->warmup ? &warm : &all[(size_t)s * o->reps + k - o->warmup]);
         }
     for (int s = 0; !err && s < N_OPTIMIZER_SERIES; s++)
         stats[s] = bench_stats_of(all + (size_t)s * o->reps, o->reps);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "base/status.h"
 #include "bench.h"
+#include "bench_optimizer.h"
 #include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_step.h"
@@ -67,19 +69,23 @@ static void show_output(const char *path)
     fclose(f);
 }
 
-/* Runs zero-gpt2 with its standard output in a file. */
+/* Runs zero-gpt2 with its standard output in a file. Signals are again as they were: more ranks
+ * may be started. */
 static int train(struct step_options *o, const char *out)
 {
+    sigset_t mask;
     struct run_options run = {
         .n = (int)o->ranks, .bind = o->bind, .prefix = 0, .grace_s = RUN_GRACE_S, .argv = o->args};
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int saved = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3), status = 2;
 
     fflush(stdout);
+    sigprocmask(SIG_SETMASK, NULL, &mask);
     if (fd < 0 || saved < 0 || dup2(fd, STDOUT_FILENO) < 0)
         fprintf(stderr, "zero bench step: %s: cannot write: %s\n", out, strerror(errno));
     else if (!run_find(o->args[0], run.path, sizeof run.path))
         status = run_ranks(&run);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     if (saved >= 0) {
         dup2(saved, STDOUT_FILENO);
         close(saved);
@@ -99,6 +105,8 @@ struct row {
     double of_step;
     double beside;  /* part of it beside computing; < 0: does not apply */
     double limit_s; /* 0: there is none */
+    const char *loop;
+    bool no_percent;
     double bytes;   /* of the disk: what it moves */
 };
 
@@ -118,6 +126,7 @@ static void row_print(const struct step_options *o, const struct step_log *log,
         {"percent_of_step", 100 * row->of_step, NULL},
         {"percent_beside_computing", row->beside < 0 ? -1 : 100 * row->beside, NULL},
         {"tokens_per_s", tokens, NULL},
+        {"limit_loop", -1, row->loop},
     };
     struct bench_record r = {.bench = "step",
                              .op = row->name,
@@ -129,6 +138,7 @@ static void row_print(const struct step_options *o, const struct step_log *log,
                              .time = row->time,
                              .bytes = (uint64_t)row->bytes,
                              .limit_s = row->limit_s,
+                             .no_percent = row->no_percent,
                              .n = log->n_steps,
                              .check = check_text(o, log),
                              .fields = fields,
@@ -145,9 +155,13 @@ static void row_print(const struct step_options *o, const struct step_log *log,
     printf("%-20s %12.3f %6.1f%% %8.1f%%", row->name, row->time.median * 1e3,
            row->time.spread * 100, 100 * row->of_step);
     if (row->limit_s > 0)
-        printf(" %12.3f %8.1f%%", row->limit_s * 1e3, bench_record_percent(&r));
+        printf(" %12.3f", row->limit_s * 1e3);
     else
-        printf(" %12s %9s", "-", "-");
+        printf(" %12s", "-");
+    if (bench_record_percent(&r) > 0)
+        printf(" %8.1f%%", bench_record_percent(&r));
+    else
+        printf(" %9s", "-");
     if (row->beside >= 0)
         printf("  %.0f %% of it beside computing", 100 * row->beside);
     if (row->bytes > 0)
@@ -206,7 +220,21 @@ static double without_waits(const struct step_log *log, double *x)
     return bench_stats_of(x, log->n_steps).median;
 }
 
-static int report(const struct step_options *o, const struct step_log *log)
+/* What a part cannot be faster than; computing and waiting have no such time. */
+static void limit_put(struct row *row, const struct step_log *log, const struct step_limit *limit,
+                      int part, double *x)
+{
+    if (part == STEP_TIME)
+        row->limit_s = without_waits(log, x);
+    if (part != STEP_OPTIMIZER)
+        return;
+    row->limit_s = limit->seconds;
+    row->loop = limit->loop;
+    row->no_percent = 24 * (double)log->updated < OPTIMIZER_LEAST_BYTES;
+}
+
+static int report(const struct step_options *o, const struct step_log *log,
+                  const struct step_limit *limit)
 {
     static const char *const names[] = {"step", "compute", "exposed", "optimizer", "other"};
     double *x = calloc(log->n_steps, sizeof *x);
@@ -227,7 +255,7 @@ static int report(const struct step_options *o, const struct step_log *log)
     for (unsigned part = 0; part < N_STEP_PARTS; part++) {
         struct row row = {.name = names[part], .time = figure(log, part, x), .beside = -1};
         row.of_step = row.time.median / whole;
-        row.limit_s = part == STEP_TIME ? without_waits(log, x) : 0;
+        limit_put(&row, log, limit, (int)part, x);
         row_print(o, log, &row, part == STEP_TIME ? tokens : -1);
         for (unsigned k = 0; part == STEP_EXPOSED && k < log->n_kinds; k++) {
             char name[40];
@@ -322,6 +350,7 @@ static int run(struct step_options *o)
     char *json = file_in(o, "steps.%r"), *ops = file_in(o, "ops.%r"), *out = file_in(o, "out"),
          *text = file_in(o, "text");
     struct step_log log = {0};
+    struct step_limit limit;
     int status = 2, err = !json || !ops || !out || !text;
 
     char numbers[32];
@@ -341,7 +370,9 @@ static int run(struct step_options *o)
     if (!err && fits && status == 0) {
         err = logs_read(o, &log);
         if (!err)
-            err = report(o, &log);
+            err = step_limit(o, &log, &limit);
+        if (!err)
+            err = report(o, &log, &limit);
         status = err || (o->check && !log.sound) || !on_disk(o, &log, kernel_counted() - before);
     }
     if (err)
@@ -363,6 +394,10 @@ int bench_step(int argc, char **argv)
 {
     struct step_options o;
     const char *tmp = getenv("TMPDIR");
+    int cores, fd;
+
+    if (argc == 5 && bench_ranks_is_rank(&cores, &fd))
+        return step_limit_rank(argv, cores, fd);
     int status = step_parse(&o, argc, argv);
 
     if (status >= 0)

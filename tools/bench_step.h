@@ -51,10 +51,27 @@ struct step_log {
     int rank;
     double disk_moved;   /* in the whole run, but for reads of what was never written */
     double disk_limit_s; /* what these bytes take at the disk's measured speed; 0: not known */
+    uint64_t updated;    /* elements of a rank's update, if AdamW with fp32 states and everything
+                            on the device; else 0 */
+    bool wide_grad;      /* it reads fp32 gradients */
 };
 
 /* Reads --json FILE and --ops FILE of a run; 0 or a negative errno with a sentence. */
 int step_log_read(const char *json, const char *ops, unsigned warmup, struct step_log *out);
 void step_log_free(struct step_log *log);
+
+/* The shortest time of an optimizer; all 0: there is none that could be measured. */
+struct step_limit {
+    double seconds, move_s; /* of both passes, of the one over the states */
+    const char *loop;
+};
+
+/*
+ * bench_step_limit.c: plain loops with the loads and stores of the log's update, on as many ranks
+ * at once. 0 or a negative errno with a sentence.
+ */
+int step_limit(const struct step_options *o, const struct step_log *log, struct step_limit *out);
+/* A rank of it; returns the exit status. */
+int step_limit_rank(char **argv, int cores, int fd);
 
 #endif

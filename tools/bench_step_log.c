@@ -103,6 +103,31 @@ static int step_add(struct reading *r, const json_t *o)
     return 0;
 }
 
+static double planned(const json_t *memory, const char *class, bool on_device)
+{
+    double sum = 0;
+    size_t i;
+    json_t *m;
+
+    json_array_foreach((json_t *)(uintptr_t)memory, i, m)
+        if (!strcmp(text_of(m, "tier"), "device") == on_device &&
+            (!class || !strcmp(text_of(m, "class"), class)))
+            sum += (double)whole(m, "planned");
+    return sum;
+}
+
+/* Memory is padded; states of bf16, or one of them, are less than this. */
+static void update_take(struct step_log *log, const json_t *memory)
+{
+    uint64_t ranks = log->stage && log->ranks > 1 ? (uint64_t)log->ranks : 1;
+    uint64_t n = (log->parameters + ranks - 1) / ranks;
+    bool whole_states = planned(memory, "momentum", true) >= 4 * (double)n &&
+                        planned(memory, "variance", true) >= 4 * (double)n;
+
+    log->updated = whole_states && planned(memory, NULL, false) <= 0 ? n : 0;
+    log->wide_grad = !strcmp(log->dtype, "fp32") || planned(memory, "accumulators", true) > 0;
+}
+
 static int line_take(void *arg, const json_t *o)
 {
     struct reading *r = arg;
@@ -116,6 +141,7 @@ static int line_take(void *arg, const json_t *o)
         log->parameters = (uint64_t)whole(o, "parameters");
         log->disk_moved +=
             (double)whole(o, "disk_read_bytes") + (double)whole(o, "disk_written_bytes");
+        update_take(log, json_object_get(o, "memory"));
     }
     if (!strcmp(text_of(o, "type"), "forecast"))
         log->disk_limit_s = json_number_value(json_object_get(o, "compute_disk_s")) +

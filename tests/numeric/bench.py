@@ -332,6 +332,10 @@ def step():
     ok(0 < by["step"].get("limit_s", 0) <= by["step"]["median_s"]
        and 0 <= by["collectives"]["percent_beside_computing"] <= 100,
        "step: what it takes without waits; collectives beside computing", job.story())
+    ok(by["optimizer"].get("limit_s", 0) > 0 and by["optimizer"].get("limit_loop") in LOOPS
+       and "percent_of_limit" not in by["optimizer"] and "limit_s" not in by["compute"]
+       and not job.err, "step: what limits the optimizer, of small states no percentage",
+       job.story())
     job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
        and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
@@ -339,6 +343,13 @@ def step():
     disk = {r["op"]: r for r in records(job)}.get("disk", {})
     ok(job.status == 0 and disk.get("bytes", 0) > 0 and disk.get("bandwidth_GBps", 0) > 0
        and "disk" not in by, "step: how long the disk works, where there is one", job.story())
+    ok("limit_s" not in {r["op"]: r for r in records(job)}.get("optimizer", {"limit_s": 0}),
+       "step: what is updated from elsewhere has no such limit", job.story())
+    job = bench("step", "--stage", "0", "--preset", "tiny", "--seq", "16", "--steps", "2", "--json",
+                *few[4:], "--", "--accum", "2")
+    of = {r["op"]: r for r in records(job)}.get("optimizer", {})
+    ok(job.status == 0 and of.get("percent_of_limit", 0) > 0,
+       "step: the optimizer's percentage of its limit", job.story())
     job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_DIRECT": "0"})
     ok(job.status == 1 and re.search(r"of \d+ bytes that the ranks' tier says it moved the kernel has "
                                      r"counted \d+, not 95 %", job.err),

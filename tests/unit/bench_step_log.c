@@ -70,6 +70,37 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-3;
 }
 
+/* 1999 parameters; a rank's part of the states has `bytes`, with padding. */
+static void summary_write(FILE *f, const char *dtype, int bytes, const char *tier)
+{
+    fprintf(f,
+            "{\"type\":\"summary\",\"comm\":\"shm\",\"dtype\":\"%s\",\"stage\":3,\"ranks\":2,"
+            "\"parameters\":1999,\"memory\":["
+            "{\"class\":\"momentum\",\"tier\":\"device\",\"planned\":%d},"
+            "{\"class\":\"variance\",\"tier\":\"device\",\"planned\":%d},"
+            "{\"class\":\"master\",\"tier\":\"%s\",\"planned\":8},"
+            "{\"class\":\"parameters\",\"tier\":\"cpu\",\"planned\":0}]}\n",
+            dtype, bytes, bytes, tier);
+}
+
+/* What is updated, as a summary tells. */
+static void updated_test(const char *dtype, int bytes, const char *tier, uint64_t n, bool wide)
+{
+    FILE *f = fopen(json, "we");
+    struct step_log log;
+
+    if (!f)
+        bail("no file");
+    fputs("{\"type\":\"step\",\"step\":1,\"loss\":1,\"grad_norm\":1}\n", f);
+    summary_write(f, dtype, bytes, tier);
+    fclose(f);
+    is_int(step_log_read(json, ops, 0, &log), 0, "a summary is read");
+    is_int((int)log.updated, (int)n, "elements that %s states of %d bytes on %s update", dtype,
+           bytes, tier);
+    ok(log.wide_grad == wide, "from gradients of %s", dtype);
+    step_log_free(&log);
+}
+
 int main(void)
 {
     FILE *f = made(json), *g = made(ops);
@@ -83,8 +114,7 @@ int main(void)
                 step);
         step_write(g, step);
     }
-    fputs("{\"type\":\"summary\",\"comm\":\"shm\",\"dtype\":\"fp32\",\"stage\":3,\"ranks\":2}\n",
-          f);
+    summary_write(f, "fp32", 4096, "device");
     fclose(f);
     fclose(g);
     if (!is_int(step_log_read(json, ops, 1, &log), 0, "the logs are read"))
@@ -111,6 +141,10 @@ int main(void)
         diag("collectives %g of %g ns, disk %g", log.steps[5].beside[STEP_COLLECTIVES] * 1e9,
              log.steps[5].busy[STEP_COLLECTIVES] * 1e9, log.steps[5].beside[STEP_DISK] * 1e9);
     step_log_free(&log);
+    updated_test("fp32", 4096, "device", 1000, true);
+    updated_test("bf16", 4096, "device", 1000, false);
+    updated_test("bf16", 2048, "device", 0, false); /* halves */
+    updated_test("bf16", 4096, "nvme", 0, false);
     unlink(json);
     unlink(ops);
     done();
