@@ -23,8 +23,9 @@
 #define MOST_NODES UINT64_C(50000000)
 #define MOST_TASKS 64u
 #define MOST_BUFFERS 10000000
-#define RUNS 7
-#define ENOUGH_NS (ZERO_SECOND / 2)
+#define REPS 7u
+#define MOST_REPS 1000u
+#define ENOUGH_NS (ZERO_SECOND / 2) /* for one task, unless --reps says how often */
 
 static void help(FILE *f)
 {
@@ -41,6 +42,8 @@ static void help(FILE *f)
         "greedy\n"
         "               passes only\n"
         "  --threads N  threads of the search (as many as cores); the plan is the same with any\n"
+        "  --reps N     plans of each task; by default 7, but none is begun when they have taken\n"
+        "               half a second together: large tasks have fewer, or one without a spread\n"
         "  --no-check   do not look for overlaps\n"
         "  --json       records, an object a line, instead of the table\n"
         "\n"
@@ -49,9 +52,10 @@ static void help(FILE *f)
         "sorted, and which gap they got), a repair of its plan, or a search, of all buffers or of\n"
         "those that are hard to place. A file starts with a line naming the columns\n"
         "id,lower,upper,size; a buffer of size bytes is alive at lower <= t < upper. The capacity\n"
-        "is that of a name NAME.CAPACITY.csv, else the lower bound. Times are medians of up to\n"
-        "seven runs. Exit status: 0; 1 if a plan is above its capacity; 2 for bad use or a bad\n"
-        "file.\n",
+        "is that of a name NAME.CAPACITY.csv, else the lower bound. Times are medians; spread is\n"
+        "(90 % - 10 % quantile) / median. There is no warm-up: a job plans once.\n"
+        "\n"
+        "Exit status: 0; 1 if a plan is above its capacity; 2 for bad use or a bad file.\n",
         f);
 }
 
@@ -64,19 +68,20 @@ struct bench {
     struct zero__plan_params params;
     struct list step, cut;
     uint64_t seed;
+    unsigned reps; /* 0: REPS, if ENOUGH_NS allow */
     bool json, check, has_head; /* that of the table, printed with the first line */
 };
 
-/* Plans a task, as often as RUNS and ENOUGH_NS allow. */
 static int task_solve(const struct bench *b, struct zero__lifetimes *l, struct zero__plan_result *r,
                       struct bench_stats *time, unsigned *n)
 {
-    double times[RUNS];
+    double times[MOST_REPS];
+    unsigned reps = b->reps ? b->reps : REPS;
     int64_t all = 0;
     uint32_t x, y;
     int err = 0;
 
-    for (*n = 0; *n < RUNS && (*n == 0 || all < ENOUGH_NS) && !err; ++*n) {
+    for (*n = 0; *n < reps && (*n == 0 || b->reps || all < ENOUGH_NS) && !err; ++*n) {
         int64_t start_ns = zero__now_ns(), ns;
         err = zero__plan_solve(l->buffers, l->n, &b->params, r);
         ns = zero__now_ns() - start_ns;
@@ -223,7 +228,7 @@ static int made_bench(struct bench *b, const char *kind, const struct list *list
     return status;
 }
 
-enum { STEP = 256, CUT, SEED, NODES, THREADS, CHECK, NO_CHECK, JSON };
+enum { STEP = 256, CUT, SEED, NODES, THREADS, REPETITIONS, CHECK, NO_CHECK, JSON };
 
 static const struct option longs[] = {
     {"step", required_argument, NULL, STEP},
@@ -231,6 +236,7 @@ static const struct option longs[] = {
     {"seed", required_argument, NULL, SEED},
     {"nodes", required_argument, NULL, NODES},
     {"threads", required_argument, NULL, THREADS},
+    {"reps", required_argument, NULL, REPETITIONS},
     {"check", no_argument, NULL, CHECK},
     {"no-check", no_argument, NULL, NO_CHECK},
     {"json", no_argument, NULL, JSON},
@@ -256,6 +262,11 @@ static bool value(int c, const char *text, struct bench *b)
         if (!bench_number("bench arena", "--threads", text, 1, 1024, &x))
             return false;
         b->params.n_threads = (uint32_t)x;
+        return true;
+    case REPETITIONS:
+        if (!bench_number("bench arena", "--reps", text, 1, MOST_REPS, &x))
+            return false;
+        b->reps = (unsigned)x;
         return true;
     default:
         b->json |= c == JSON;

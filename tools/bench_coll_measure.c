@@ -243,10 +243,11 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
             way = w;
     const struct bench_stats *best = &m->stats[LIMIT + way];
-    struct bench_field fields[14 + N_BENCH_WAYS] = {
+    struct bench_field fields[15 + N_BENCH_WAYS] = {
         {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
+        {"warm", c->n_warm, NULL},
         {"limit_spread", n_ways ? best->spread : -1, NULL},
         {"limit_loop", -1, n_ways > 1 ? bench_way_name((enum bench_way)way) : NULL},
         {"in_place", c->in_place, NULL},
@@ -260,7 +261,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
     };
     for (unsigned w = 0; w < N_BENCH_WAYS; w++)
-        fields[14 + w] = (struct bench_field){bench_way_field((enum bench_way)w),
+        fields[15 + w] = (struct bench_field){bench_way_field((enum bench_way)w),
                                               w < n_ways && n_ways > 1
                                                   ? m->stats[LIMIT + w].median
                                                   : -1,

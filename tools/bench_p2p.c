@@ -37,7 +37,7 @@ static void help(FILE *f)
         "  --warmup N         repetitions before those (3)\n"
         "  --no-bind          do not bind ranks to cores of their own\n"
         "  --no-check         do not check results\n"
-        "  --no-limit         do not measure the limit in turn, which leaves other caches behind\n"
+        "  --no-limit         the operation alone; faster where its data stay in the caches\n"
         "  --spoil            change a byte of every result, to see the check fail\n"
         "  --json             records, an object a line, instead of the table\n"
         "\n"

@@ -86,6 +86,8 @@ def coll():
            for r, w in zip(all_, ways) if r in moves)
        and all(not w for r, w in zip(all_, ways) if r not in moves),
        "of the loops that took turns the fastest", job.story())
+    ok(all(r["warm"] == (1 if r["batch"] > 1 else 4) for r in all_),
+       "what was not timed before a repetition is said", job.story())
 
     for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
                           ("--fresh", ["--fresh"]), ("--no-limit", ["--no-limit"]),
@@ -102,7 +104,7 @@ def coll():
     job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
                 "--json", "--fresh", "--cold", *few)
     ok(job.status == 0 and len(records(job)) == 4
-       and all(good(r, fresh=1, batch=1) for r in records(job)),
+       and all(good(r, fresh=1, batch=1, warm=0) for r in records(job)),
        "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
     job = bench("coll", "--op", "map", "--bytes", "8K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]

@@ -56,6 +56,9 @@ cp x.12.csv 'a "b\c.csv'
 good "names are escaped" '"task":"a \\"b\\\\c.csv"' --json 'a "b\c.csv'
 good "bytes to the last one" '"lower_bound":1100910592,"peak":1100910592,' --json --step 1000
 good "times can be read for few buffers" '^step-100 .* [0-9.]+ [um]s +[0-9.]+%  ' --step 100
+good "seven plans" '"repetitions":7,' --json --step 100
+good "or as many as are wanted" '"spread":.*"repetitions":9,' --json --reps 9 --step 100
+good "one has no spread" '^step-100 .* [um]s +-  ' --reps 1 --step 100
 good "units" '^step-1000 +1000 ' --nodes 1K --step 1K
 bench --nodes 0 --step 10,20 --step 30 --cut 40
 ok "lists add up" [ "$(grep -cE '^(step|cut)-[1-4]0 ' out)" = 4 ]
@@ -75,6 +78,7 @@ refused '-[-]step is ""' --step 10,
 refused '-[-]step is "0"' --step 0
 refused '-[-]cut is "0"' --step 10 --cut 0
 refused '-[-]threads is "0"' --threads 0 --step 10
+refused '-[-]reps is "0"' --reps 0 --step 10
 refused '-[-]nods is not an option: see zero bench arena -[-]help' --nods 5
 refused 'is given: see zero bench arena --help' --json
 
