@@ -554,13 +554,14 @@ def limits_coll(scale, ranks):
                                 (" in place", moving, IN_PLACE_MOST)):
         wanted = [size for size in scale.limit_sizes if size <= largest]
         sizes = [size for size in wanted if 4 * ranks * size < most]
-        for reps, some in ((10 * scale.samples // 3, [s for s in sizes if s <= TURNS_MOST]),
-                           (scale.samples, [s for s in sizes if s > TURNS_MOST])):
+        for reps, warmup, some in (
+                (10 * scale.samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
+                (scale.samples, 1, [s for s in sizes if s > TURNS_MOST])):
             if not some:
                 continue
             command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
                        ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
-                       "--json", *(["--in-place"] if where else [])]
+                       "--warmup", warmup, "--json", *(["--in-place"] if where else [])]
             for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
                 if r["op"] == "map":
                     r["limit_loop"] = "flags alone"
