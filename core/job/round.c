@@ -21,9 +21,9 @@ struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq)
     return &job->rounds[job->params.rank == 0 ? seq & 1 : 0];
 }
 
-static bool has_error(struct zero__job *job)
+static bool is_decided(struct zero__job *job)
 {
-    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
+    return atomic_load_explicit(&job->error_state, memory_order_acquire) == ZERO__ERROR_DECIDED;
 }
 
 static bool is_left(struct zero__job *job, int32_t rank)
@@ -117,7 +117,8 @@ static void *place_part(struct zero__job *job, int32_t rank, const struct zero__
     struct zero__round *r = zero__round_of(job, h->seq);
     bool gather = h->kind == ZERO__ROUND_GATHER;
 
-    if (has_error(job))
+    /* While a deadline is weighed parts are taken as ever: who is late is no stranger. */
+    if (is_decided(job))
         return NULL;
     if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
         (!gather && h->kind != ZERO__ROUND_BROADCAST) || h->bytes != (gather ? h->len : 0) ||
