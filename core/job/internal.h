@@ -23,7 +23,7 @@
 #define ZERO__JOB_UNTOUCHED_NS (ZERO_SECOND / 20)   /* a guest keeps its place as long at least */
 #define ZERO__JOB_PORT_NS ZERO_SECOND               /* for an earlier rank 0 to leave its port */
 #define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
-#define ZERO__JOB_CLAIMS_NS (ZERO_SECOND / 10)      /* for other ranks' deadlines to pass, too */
+#define ZERO__JOB_CLAIMS_NS (ZERO_SECOND / 2)       /* for deadlines of ranks that began later */
 #define ZERO__JOB_NEWS_NS ZERO_SECOND               /* for a death to be noticed by all */
 #define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
 #define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */

@@ -220,6 +220,27 @@ static void late(struct rank *r)
     zero__job_close(job, 0);
 }
 
+/* A rank that left an operation out waited sooner than the others, and accuses one of them first.
+ */
+static void claims(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim)
+        zero__job_fail_at(job, 0, -ETIMEDOUT, 8, "reduce of layer1 (#8)", "no answer of rank 0");
+    if (r->rank == 1) {
+        sleep_ms(200);
+        zero__job_fail_at(job, 2, -ETIMEDOUT, 7, "barrier (#7)", "no answer of rank 2");
+    }
+    while (!zero__job_error(job, &scene->errors[r->rank]))
+        sleep_ms(5);
+    want(r, scene->errors[r->rank].culprit == scene->victim, "culprit %d",
+         scene->errors[r->rank].culprit);
+    zero__job_close(job, 0);
+}
+
 /* One rank has left in peace while the others go on. */
 static void left(struct rank *r)
 {
@@ -348,6 +369,8 @@ int main(void)
         }
         fresh(2, 0);
         check(3, how, late, -1, "late to an exchange while a deadline is weighed");
+        fresh(2, 0);
+        check(3, how, claims, -1, "the deadline of what comes first is believed");
         for (int v = 0; v < 3; v += 2) {
             fresh(v, 0);
             check(3, how, mismatch, -1, "calls that differ");
