@@ -13,8 +13,6 @@
 #include "../common/machine.h"
 #include "ofi.h"
 
-#define TAG_BITS 55 /* see words.c of the collectives over messages */
-
 static const char *const order[] = {
     "cxi", "efa", "psm3", "psm2", "opx", "verbs;ofi_rxm", "tcp;ofi_rxm", "net", "tcp",
 };
@@ -75,7 +73,7 @@ static int device_rank(const struct fi_info *info, const struct ofi_wish *wish, 
 static bool has_room_for_tags(const struct fi_info *info)
 {
     uint64_t format = info->ep_attr->mem_tag_format;
-    return format == 0 || 64 - __builtin_clzll(format) >= TAG_BITS;
+    return format == 0 || 64 - __builtin_clzll(format) >= ZERO__P2P_TAG_BITS;
 }
 
 static struct fi_info *hints_make(void)
@@ -191,7 +189,8 @@ static void put_provider(struct list *l, const struct fi_info *all, int wanted,
     for (const struct fi_info *i = all; i; i = i->next) {
         const char *name = i->fabric_attr->prov_name;
         bool shm = strcmp(name, "shm") == 0;
-        if (rank_of(name, wish, true) != wanted || is_again(all, i) || !is_wanted(i, wish))
+        if (rank_of(name, wish, true) != wanted || is_again(all, i) || !is_wanted(i, wish) ||
+            !has_room_for_tags(i))
             continue;
         if (n == 0)
             put(l, "%s%s", l->used ? ", " : "", name);

@@ -3,7 +3,8 @@
  * What providers may want of memory before they use it (FI_MR_LOCAL, FI_MR_ALLOCATED,
  * FI_MR_PROV_KEY, FI_MR_VIRT_ADDR). Those that every machine has want little of it, but do as told:
  * here they are told to, and register with keys of their own, by address. Whether each message
- * has its descriptor, and each region its pages, is looked at on the way.
+ * has its descriptor, and each region its pages, is looked at on the way; and that tags have no
+ * more than 48 bits, all that cxi has.
  */
 #include "tools/check/check.h"
 #undef want /* ranks.h has another */
@@ -20,6 +21,7 @@
 #define RANKS 2
 #define REGIONS 1024
 #define ALL (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+#define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaa)            /* 48 bits, of one meaning */
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
 
 static struct oob_board *board;
@@ -38,7 +40,7 @@ static struct {
     struct fi_ops ops;
 } regions[REGIONS];
 static int n_seen, n_unbacked, n_same_key, n_own_key;
-static long n_messages, n_bare;
+static long n_messages, n_bare, n_wide;
 
 /* The library that the plugin brought along. */
 static void *ofi(const char *name)
@@ -106,7 +108,7 @@ static int region_reg(struct fid *fid, const void *buf, size_t len, uint64_t acc
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static void look(const void *buf, size_t len, const void *desc)
+static void look(const void *buf, size_t len, const void *desc, uint64_t tag)
 {
     const char *at = buf;
     bool good = len == 0;
@@ -116,6 +118,7 @@ static void look(const void *buf, size_t len, const void *desc)
                at + len <= regions[i].base + regions[i].bytes;
     n_messages++;
     n_bare += !good;
+    n_wide += tag >> 48 != 0;
 }
 
 static struct fi_ops_tagged tagged;
@@ -127,14 +130,14 @@ static ssize_t (*real_recv)(struct fid_ep *, void *, size_t, void *, fi_addr_t, 
 static ssize_t look_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
                          uint64_t tag, void *context)
 {
-    look(buf, len, desc);
+    look(buf, len, desc, tag);
     return real_send(ep, buf, len, desc, to, tag, context);
 }
 
 static ssize_t look_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
                          uint64_t tag, uint64_t ignore, void *context)
 {
-    look(buf, len, desc);
+    look(buf, len, desc, tag);
     return real_recv(ep, buf, len, desc, from, tag, ignore, context);
 }
 
@@ -228,8 +231,10 @@ VISIBLE int fi_getinfo(uint32_t version, const char *node, const char *service, 
     int err = real(version, node, service, flags, hints, info);
 
     for (struct fi_info *i = err ? NULL : *info; i; i = i->next)
-        if (is_ours(i->fabric_attr))
+        if (is_ours(i->fabric_attr)) {
             i->domain_attr->mr_mode = mode;
+            i->ep_attr->mem_tag_format = TAG_FORMAT;
+        }
     return err;
 }
 
@@ -269,6 +274,7 @@ static void body(struct rank *r)
         n_open += regions[i].mr != NULL;
     want(r, n_messages > 0 && n_bare == 0, "%ld of %ld messages have no descriptor of their region",
          n_bare, n_messages);
+    want(r, n_wide == 0, "%ld tags have more than 48 bits", n_wide);
     want(r, n_seen > 0 && n_open == 0, "%d of %d regions are open", n_open, n_seen);
     want(r, n_same_key == 0, "%d keys were asked for twice", n_same_key);
     if (mode & FI_MR_ALLOCATED)

@@ -32,6 +32,7 @@
 #include "../coll.h"
 
 #define ZERO__P2P_MAX_RANKS 4096            /* what a tag has room for */
+#define ZERO__P2P_TAG_BITS 48               /* of a tag; all that some adapters have */
 #define ZERO__P2P_LATE (UINT64_C(64) << 10) /* late_bytes: above what transports buffer */
 
 struct zero__p2p;

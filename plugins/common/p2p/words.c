@@ -12,17 +12,32 @@
 
 #define HEAD_BYTES offsetof(struct p2p_message, print)
 
-/* type 1 | communicator 14 | from 12 | collective 12 | chunk 16 */
+/*
+ * type 1 | communicator 14 | from 12 | collective 6 | of a sum 1 | chunk 14. Collectives and chunks
+ * wrap around: of a communicator and a peer no more are under way than P2P_INBOX and a window.
+ */
+#define CHUNK_BITS 14
+#define COLL_BITS 6
+#define COLL_AT (CHUNK_BITS + 1)
+#define FROM_AT (COLL_AT + COLL_BITS)
+#define ID_AT (FROM_AT + 12)
+
+_Static_assert(P2P_INBOX <= 1u << COLL_BITS, "collectives under way have a tag each");
+_Static_assert(ZERO__P2P_MAX_RANKS <= 1 << (ID_AT - FROM_AT), "ranks have a tag each");
+_Static_assert(P2P_IDS <= 1u << (ZERO__P2P_TAG_BITS - 1 - ID_AT), "and so have communicators");
+
 static uint64_t tag_of(const struct zero_comm *comm, int32_t from, bool word, uint64_t low)
 {
-    return (uint64_t)word << 54 | (uint64_t)comm->id << 40 | (uint64_t)(uint32_t)from << 28 | low;
+    return (uint64_t)word << (ZERO__P2P_TAG_BITS - 1) | (uint64_t)comm->id << ID_AT |
+           (uint64_t)(uint32_t)from << FROM_AT | low;
 }
 
 uint64_t zero__p2p_data_tag(const struct zero_comm *comm, int32_t from, uint64_t index,
                             uint64_t chunk, bool of_sum)
 {
     return tag_of(comm, from, false,
-                  (index & 0xfff) << 16 | (uint64_t)of_sum << 15 | (chunk & 0x7fff));
+                  (index & ((1u << COLL_BITS) - 1)) << COLL_AT | (uint64_t)of_sum << CHUNK_BITS |
+                      (chunk & ((1u << CHUNK_BITS) - 1)));
 }
 
 int zero__p2p_word_recv(struct zero_comm *comm, int32_t p)
