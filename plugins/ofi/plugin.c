@@ -10,7 +10,7 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
     const struct zero__voice voice = {host, OFI_NAME};
     const struct ofi_wish wish = zero__ofi_wish(host), any = {"", ""};
     uint32_t version = fi_version();
-    char providers[100];
+    char providers[sizeof caps->note - sizeof "libfabric 1.17: "];
     bool network;
     int err = zero__p2p_caps(&voice, caps);
 

@@ -5,11 +5,11 @@
  * stacks of one on another that nobody asks for, so the order is ours.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/listing.h"
 #include "../common/machine.h"
 #include "ofi.h"
 
@@ -135,22 +135,9 @@ int zero__ofi_choose(const struct zero__voice *v, const struct ofi_wish *wish, b
 }
 
 struct list {
-    char *text;
-    size_t room, used;
+    struct zero__listing words;
     bool devices, network; /* there are network devices; one that reaches other hosts */
 };
-
-__attribute__((format(printf, 2, 3))) static void put(struct list *l, const char *fmt, ...)
-{
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(l->text + l->used, l->room - l->used, fmt, ap);
-    va_end(ap);
-    if (n > 0)
-        l->used = l->used + (size_t)n < l->room ? l->used + (size_t)n : l->room - 1;
-}
 
 /* Was this device of this provider listed before? Every address has an entry of its own. */
 static bool is_again(const struct fi_info *all, const struct fi_info *info)
@@ -193,23 +180,23 @@ static void put_provider(struct list *l, const struct fi_info *all, int wanted,
             !has_room_for_tags(i))
             continue;
         if (n == 0)
-            put(l, "%s%s", l->used ? ", " : "", name);
+            zero__listing_put(&l->words, "%s%s", l->words.used ? ", " : "", name);
         if (!shm && i->domain_attr->name) {
             char speed[32];
             link_speed(i, speed, sizeof speed);
-            put(l, "%s%s%s", n ? ", " : " (", i->domain_attr->name, speed);
+            zero__listing_put(&l->words, "%s%s%s", n ? ", " : " (", i->domain_attr->name, speed);
         }
         n += !shm;
         l->devices |= !shm;
         l->network |= !shm && !is_device(i, "lo");
     }
     if (n)
-        put(l, ")");
+        zero__listing_put(&l->words, ")");
 }
 
 int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bool *network)
 {
-    struct list l = {.text = text, .room = room};
+    struct list l = {.words = {.text = text, .room = room}};
     struct fi_info *all = NULL;
 
     *text = 0;
@@ -220,5 +207,5 @@ int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bo
     fi_freeinfo(all);
     *network = l.network;
     /* A device that nobody has is a mistake, also where shared memory would do without. */
-    return l.used && (l.devices || !*wish->device) ? 0 : -ENODEV;
+    return l.words.used && (l.devices || !*wish->device) ? 0 : -ENODEV;
 }

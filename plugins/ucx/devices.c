@@ -2,19 +2,18 @@
 /* What UCX finds here, for people, and for its own choice of devices. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uct/api/uct.h>
 
+#include "../common/listing.h"
 #include "../common/machine.h"
 #include "ucx.h"
 
 struct list {
-    char *text;
-    size_t room, used;
+    struct zero__listing words;
     char last[UCT_TL_NAME_MAX]; /* the transport whose devices are being listed */
     unsigned n_devices;
     const char *in_use; /* what UCX says of its context; NULL: everything counts */
@@ -22,22 +21,10 @@ struct list {
     void (*add)(struct list *l, const uct_tl_resource_desc_t *r);
 };
 
-__attribute__((format(printf, 2, 3))) static void put(struct list *l, const char *fmt, ...)
-{
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(l->text + l->used, l->room - l->used, fmt, ap);
-    va_end(ap);
-    if (n > 0)
-        l->used = l->used + (size_t)n < l->room ? l->used + (size_t)n : l->room - 1;
-}
-
 static void end_devices(struct list *l)
 {
     if (l->n_devices)
-        put(l, ")");
+        zero__listing_put(&l->words, ")");
     l->n_devices = 0;
 }
 
@@ -62,13 +49,13 @@ static void add_text(struct list *l, const uct_tl_resource_desc_t *r)
         return;
     if (strcmp(l->last, r->tl_name) != 0) {
         end_devices(l);
-        put(l, "%s%s", l->used ? ", " : "", r->tl_name);
+        zero__listing_put(&l->words, "%s%s", l->words.used ? ", " : "", r->tl_name);
         snprintf(l->last, sizeof l->last, "%s", r->tl_name);
     }
     if (r->dev_type == UCT_DEVICE_TYPE_NET) {
         char speed[32];
         zero__machine_link(r->dev_name, speed, sizeof speed);
-        put(l, "%s%s%s", l->n_devices ? ", " : " (", r->dev_name, speed);
+        zero__listing_put(&l->words, "%s%s%s", l->n_devices ? ", " : " (", r->dev_name, speed);
         l->n_devices++;
         l->network |= strcmp(r->dev_name, "lo") != 0;
     }
@@ -77,7 +64,7 @@ static void add_text(struct list *l, const uct_tl_resource_desc_t *r)
 /* Several transports have the same device. */
 static void add_device(struct list *l, const uct_tl_resource_desc_t *r)
 {
-    char with[UCT_DEVICE_NAME_MAX + 2], *all = l->text;
+    char with[UCT_DEVICE_NAME_MAX + 2], *all = l->words.text;
 
     if (r->dev_type != UCT_DEVICE_TYPE_NET || strcmp(r->tl_name, "tcp") == 0)
         return;
@@ -85,8 +72,8 @@ static void add_device(struct list *l, const uct_tl_resource_desc_t *r)
     for (size_t n = strlen(with); (all = strstr(all, with)); all += n)
         if (all[n] == 0 || all[n] == ',')
             return;
-    if (l->used + strlen(with) < l->room)
-        put(l, "%s", with);
+    if (l->words.used + strlen(with) < l->words.room)
+        zero__listing_put(&l->words, "%s", with);
 }
 
 static void add_domain(struct list *l, uct_component_h component, const char *name)
@@ -140,7 +127,7 @@ static int list_all(struct list *l)
 
 int zero__ucx_devices(ucp_context_h context, char *text, size_t room, bool *network)
 {
-    struct list l = {.text = text, .room = room, .add = add_text};
+    struct list l = {.words = {.text = text, .room = room}, .add = add_text};
     char *in_use = NULL;
     size_t bytes;
     FILE *file = open_memstream(&in_use, &bytes);
@@ -155,14 +142,14 @@ int zero__ucx_devices(ucp_context_h context, char *text, size_t room, bool *netw
     end_devices(&l);
     free(in_use);
     *network = l.network;
-    return err ? err : l.used ? 0 : -ENODEV;
+    return err ? err : l.words.used ? 0 : -ENODEV;
 }
 
 void zero__ucx_net_devices(const char *interface, char *text, size_t room)
 {
-    struct list l = {.text = text, .room = room, .add = add_device};
+    struct list l = {.words = {.text = text, .room = room}, .add = add_device};
 
     *text = 0;
-    put(&l, "%s", interface);
+    zero__listing_put(&l.words, "%s", interface);
     list_all(&l);
 }

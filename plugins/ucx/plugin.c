@@ -8,7 +8,7 @@
 static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice voice = {host, UCX_NAME};
-    char devices[100];
+    char devices[sizeof caps->note - sizeof "UCX 1.13.1: "];
     ucp_context_h context;
     bool network;
     int err = zero__p2p_caps(&voice, caps);
