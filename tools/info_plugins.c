@@ -50,7 +50,8 @@ static void note(const char *text)
 static void show_comm(const struct zero_comm_caps *c)
 {
     static const char *const flags[] = {"stream",     "ordered",     "map",
-                                        "accumulate", "fingerprint", "network"};
+                                        "accumulate", "fingerprint", "network",
+                                        "local-abort"};
     const char *kinds[ZERO_BARRIER + 1];
 
     for (uint32_t kind = 0; kind <= ZERO_BARRIER; kind++)
@@ -58,7 +59,7 @@ static void show_comm(const struct zero_comm_caps *c)
     note(c->note);
     bits("collective", c->kinds, kinds, 5);
     dtypes(c->dtypes);
-    bits("can       ", c->flags, flags, 6);
+    bits("can       ", c->flags, flags, 7);
     memory_kinds(c->mem);
     if (c->max_ranks)
         printf(INDENT "ranks      at most %u\n", c->max_ranks);

@@ -133,13 +133,15 @@ void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
             receive(job, by, fd, pid);
             continue;
         }
-        int64_t again =
-            e == -EMFILE || e == -ENFILE ? make_descriptors(job, zero__now_ns()) : ZERO_NEVER;
+        bool few_fds = e == -EMFILE || e == -ENFILE;
+        int64_t again = few_fds ? make_descriptors(job, zero__now_ns()) : ZERO_NEVER;
         if (again != ZERO_NEVER) {
             job->deaf_until_ns = again;
             return;
         }
         job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
+        if (!few_fds) /* the kernel has no memory now, or the guest's network is gone */
+            return;
         zero__job_refuse(job, e,
                          "job %s: rank 0 cannot let all %d ranks in (%d are): %s: raise "
                          "the limit of open files (ulimit -n)",

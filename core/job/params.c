@@ -43,7 +43,7 @@ static int number(const char *name, int64_t min, int64_t max, int32_t *out)
         return 0;
     errno = 0;
     long long x = strtoll(v, &end, 10);
-    if (errno || *end || v[0] == ' ' || v[0] == '+' || x < min || x > max)
+    if (errno || *end || !strchr("-0123456789", v[0]) || x < min || x > max)
         return zero__fail(-EINVAL,
                           "%s is \"%.40s\": it must be an integer from %" PRId64 " to %" PRId64,
                           name, v, min, max);

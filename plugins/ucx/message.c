@@ -10,6 +10,7 @@
 #include "ucx.h"
 
 #define ROUNDS 16 /* of the worker in one progress, as long as something happens */
+#define UNARMED_NS 1000000 /* between looks at a worker that cannot be waited for */
 
 static struct ucx *ucx_of(struct zero__p2p *t)
 {
@@ -110,12 +111,16 @@ void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns)
     struct ucx *ucx = ucx_of(t);
     struct pollfd fds[2] = {{.fd = ucx->event_fd, .events = POLLIN},
                             {.fd = ucx->wake_fd, .events = POLLIN}};
-    const struct timespec limit = {.tv_sec = timeout_ns / 1000000000,
-                                   .tv_nsec = timeout_ns % 1000000000};
+    struct timespec limit = {.tv_sec = timeout_ns / 1000000000,
+                             .tv_nsec = timeout_ns % 1000000000};
     uint64_t count;
 
-    if (ucp_worker_arm(ucx->worker) != UCS_OK) /* something has come meanwhile */
+    ucs_status_t status = ucp_worker_arm(ucx->worker);
+
+    if (status == UCS_ERR_BUSY) /* something has come meanwhile */
         return;
+    if (status != UCS_OK) /* nothing may tell of what comes: look soon, but do not spin */
+        limit = timeout_ns < UNARMED_NS ? limit : (struct timespec){.tv_nsec = UNARMED_NS};
     if (ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents)
         while (read(ucx->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
             ;
