@@ -88,8 +88,9 @@ __attribute__((unused)) static void comm_test_plugins(void)
     setenv("ZERO_PLUGIN_PATH", path, 1);
 }
 
-/* Leaves the test when the plugin was not built. */
-__attribute__((unused)) static void comm_require(const char *name)
+#define COMM_ABSENT "the plugin was not built: its library is missing"
+
+__attribute__((unused)) static bool comm_has(const char *name)
 {
     const char *path = getenv("ZERO_PLUGIN_PATH");
     char file[4096];
@@ -97,9 +98,16 @@ __attribute__((unused)) static void comm_require(const char *name)
     for (const char *p = path ? path : ""; *p; p += strcspn(p, ":"), p += *p == ':') {
         snprintf(file, sizeof file, "%.*s/zero-comm-%s.so", (int)strcspn(p, ":"), p, name);
         if (access(file, R_OK) == 0)
-            return;
+            return true;
     }
-    skip_all("the plugin was not built: its library is missing");
+    return false;
+}
+
+/* Leaves the test when the plugin was not built. */
+__attribute__((unused)) static void comm_require(const char *name)
+{
+    if (!comm_has(name))
+        skip_all(COMM_ABSENT);
 }
 
 /* Loads plugin `name` for this rank; settings may be NULL. */

@@ -4,6 +4,9 @@
  * rank costs in time and memory, threads of the test included. Each rank gathers an address of
  * every rank; beyond 1,024 ranks all map one table for that, as a table for each would be what is
  * measured.
+ *
+ *     job_scale [BYTES]    of an address (64); those of UCX on a machine of many adapters have
+ * hundreds
  */
 #define _GNU_SOURCE
 #include "tcp.h"
@@ -14,11 +17,9 @@
 #define MOST ZERO__JOB_MAX_RANKS
 #define OWN_TABLE 1024     /* ranks that have a table each */
 #define STACK_BYTES 65536u /* of a rank */
+#define ADDRESS_MOST 1024
 
-struct entry {
-    int32_t rank;
-    char address[60];
-};
+static size_t address_bytes = 64; /* begins with the rank */
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SIZES \
@@ -63,9 +64,11 @@ static void *run_rank(void *arg)
     struct rank *r = &s->r;
     struct zero__job_params p = tcp_params(r, s->job, 120000, 120000);
     struct zero__job *job = NULL;
-    struct entry x = {r->rank, "an address"}, *all;
-    size_t bytes = (size_t)r->ranks * sizeof x;
+    char x[ADDRESS_MOST] = {0}, *all;
+    size_t bytes = (size_t)r->ranks * address_bytes;
     bool same = true;
+
+    memcpy(x, &r->rank, sizeof r->rank);
 
     all = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                s->table < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, s->table, 0);
@@ -87,10 +90,11 @@ static void *run_rank(void *arg)
         return NULL;
     }
     t = zero__now_ns();
-    want(r, !zero__job_allgather(job, &x, sizeof x, all), "gather: %s", zero_last_error());
+    want(r, !zero__job_allgather(job, x, (uint32_t)address_bytes, all), "gather: %s",
+         zero_last_error());
     s->gather_us = (zero__now_ns() - t) / 1000;
     for (int i = 0; i < r->ranks; i++)
-        same &= all[i].rank == i;
+        same &= memcmp(all + (size_t)i * address_bytes, &(int32_t){i}, sizeof(int32_t)) == 0;
     want(r, same && zero__job_one_host(job) && zero__job_local_ranks(job) == r->ranks,
          "wrong numbers");
     want(r, !zero__job_close(job, 1), "close: %s", zero_last_error());
@@ -112,7 +116,7 @@ static void job_of_many(int n, bool tcp)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     if (n > OWN_TABLE) {
         table = memfd_create("addresses", MFD_CLOEXEC);
-        if (table < 0 || ftruncate(table, n * (off_t)sizeof(struct entry)))
+        if (table < 0 || ftruncate(table, n * (off_t)address_bytes))
             bail("no file for a table");
     }
     long before = resident_kib();
@@ -147,12 +151,16 @@ static void job_of_many(int n, bool tcp)
     free(seats);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const int sizes[] = SIZES;
     rlim_t wanted = 4 * MOST;
     struct rlimit limit = {wanted, wanted};
 
+    if (argc > 1)
+        address_bytes = strtoul(argv[1], NULL, 10);
+    if (address_bytes < sizeof(int32_t) || address_bytes > ADDRESS_MOST)
+        bail("an address has 4 to 1024 bytes");
     if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < wanted) {
         limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
         setrlimit(RLIMIT_NOFILE, &limit);
