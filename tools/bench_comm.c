@@ -91,6 +91,7 @@ static int job_open(struct bench_comm *b)
         return err;
     b->timeout_ns = (int64_t)(zero__option_real(b->options, ZERO__OPT_TIMEOUT) * 1e9);
     p.timeout_ns = b->timeout_ns;
+    p.heartbeat_ns = (int64_t)(zero__option_real(b->options, ZERO__OPT_HEARTBEAT) * 1e9);
     p.log = &b->log;
     err = zero__job_open(&p, &b->job);
     if (err)

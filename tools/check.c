@@ -18,13 +18,14 @@
 #include "check/check.h"
 #include "check_device.h"
 #include "check_offload.h"
+#include "check_watch.h"
 #include "tool.h"
 
 struct options {
     const char *plugin, *only;
     int ranks;
-    uint64_t seed, repeat;
-    bool list;
+    uint64_t seed, repeat, timeout_s;
+    bool list, huge;
 };
 
 static void help(void)
@@ -38,6 +39,9 @@ static void help(void)
         "      --case TEXT   only cases whose name contains TEXT\n"
         "      --repeat K    every case K times in a row, with the seeds S, S+1 ... (1)\n"
         "      --seed S      another set of values and orders (1)\n"
+        "      --huge        also cases that take more than 4 GiB of memory for each pair of "
+        "ranks\n"
+        "      --timeout S   a case that has not returned after S seconds has failed (120)\n"
         "      --list        the cases\n"
         "  -h, --help        this text\n\n"
         "Options of the plugin and of the library are ZERO_ variables, as everywhere; "
@@ -54,6 +58,8 @@ static int parse(int argc, char **argv, struct options *o)
         {"case", required_argument, NULL, 'c'},
         {"repeat", required_argument, NULL, 'k'},
         {"seed", required_argument, NULL, 's'},
+        {"huge", no_argument, NULL, 'u'},
+        {"timeout", required_argument, NULL, 't'},
         {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -61,7 +67,8 @@ static int parse(int argc, char **argv, struct options *o)
     uint64_t x;
     int c;
 
-    *o = (struct options){.ranks = 2, .seed = 1, .repeat = 1, .only = ""};
+    *o = (struct options){
+        .ranks = 2, .seed = 1, .repeat = 1, .only = "", .timeout_s = CHECK_WATCH_S};
     optind = 0;
     while ((c = getopt_long(argc, argv, ":n:h", options, NULL)) != -1) {
         if (c == 'n') {
@@ -74,8 +81,13 @@ static int parse(int argc, char **argv, struct options *o)
         } else if (c == 'k') {
             if (!bench_number("check comm", "--repeat", optarg, 1, 1000000, &o->repeat))
                 return 2;
+        } else if (c == 't') {
+            if (!bench_number("check comm", "--timeout", optarg, 1, 1000000, &o->timeout_s))
+                return 2;
         } else if (c == 'c') {
             o->only = optarg;
+        } else if (c == 'u') {
+            o->huge = true;
         } else if (c == 'l') {
             o->list = true;
         } else if (c == 'h') {
@@ -114,6 +126,12 @@ static void print_name(const struct turn *t, bool good)
         printf(", seed %" PRIu64, t->seed);
 }
 
+static void print_complaints(const struct verdict *v)
+{
+    for (int i = 0; i < v->n_bad && i < CHECK_TEXTS; i++)
+        printf("# %.*s\n", (int)sizeof v->text[i], v->text[i]);
+}
+
 /* What all ranks think of a case, printed by rank 0. */
 static void print_verdict(const struct verdict *all, int ranks, const struct turn *t)
 {
@@ -124,14 +142,22 @@ static void print_verdict(const struct verdict *all, int ranks, const struct tur
     print_name(t, good);
     putchar('\n');
     for (int p = 0; p < ranks; p++)
-        for (int i = 0; i < all[p].n_bad && i < CHECK_TEXTS; i++)
-            printf("# %.*s\n", (int)sizeof all[p].text[i], all[p].text[i]);
+        print_complaints(&all[p]);
+    fflush(stdout);
+}
+
+/* A rank is not there any more to say what it thinks. */
+static void print_broken(const struct verdict *mine, const struct turn *t)
+{
+    print_name(t, false);
+    printf("\n# %s\n", zero__error_text());
+    print_complaints(mine);
     fflush(stdout);
 }
 
 /* One case on this rank. *failed: on any. */
 static int try_case(struct bench_comm *b, const struct check_device *d, const struct options *o,
-                    const struct turn *t, struct verdict *all, bool *failed)
+                    struct check_watch *w, const struct turn *t, struct verdict *all, bool *failed)
 {
     static struct check_rank r; /* too large for a stack */
     static struct verdict mine;
@@ -147,6 +173,7 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
                             .plugin = o->plugin,
                             .rank = b->rank,
                             .ranks = b->ranks,
+                            .huge = o->huge,
                             .seed = t->seed * 1000};
     if (!check_applies(t->test, &r, &why)) {
         if (b->rank == 0) {
@@ -155,12 +182,14 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
         }
         return 0;
     }
+    check_watch_case(w, t->test->name, t->number);
     t->test->run(&r);
+    check_watch_case(w, NULL, 0);
     mine = (struct verdict){.n_bad = r.n_bad};
     memcpy(mine.text, r.text, sizeof mine.text);
     int err = bench_comm_gather(b, &mine, sizeof mine, all);
-    if (err) /* the ranks are out of step: no further case can tell anything */
-        print_verdict(&mine, 1, t);
+    if (b->rank == 0 && err) /* the ranks are out of step: no further case can tell anything */
+        print_broken(&mine, t);
     else if (b->rank == 0)
         print_verdict(all, b->ranks, t);
     for (int p = 0; p < b->ranks && !err; p++)
@@ -186,6 +215,7 @@ static int run_rank(const struct options *o)
 {
     struct verdict *all = NULL;
     struct check_device device = {0};
+    struct check_watch watch = {0};
     struct bench_comm b;
     bool failed = false;
     int err = bench_comm_join(&b, o->plugin);
@@ -193,6 +223,8 @@ static int run_rank(const struct options *o)
     b.who = "zero check comm";
     if (!err)
         err = check_device_open(&b, &device);
+    if (!err)
+        err = check_watch_start(&watch, b.job, b.rank, o->timeout_s);
     if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
         err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
     struct turn t = {.repeated = o->repeat > 1};
@@ -205,10 +237,11 @@ static int run_rank(const struct options *o)
         for (uint64_t k = 0; k < o->repeat && is_chosen(o, t.test) && !err; k++) {
             t.number++;
             t.seed = o->seed + k;
-            err = try_case(&b, &device, o, &t, all, &failed);
+            err = try_case(&b, &device, o, &watch, &t, all, &failed);
         }
     if (err && all && b.rank == 0)
-        printf("Bail out! the ranks are out of step: %s\n", zero__error_text());
+        puts("Bail out! no further case could tell anything");
+    check_watch_stop(&watch);
     free(all);
     check_device_close(&device);
     int status = bench_comm_close(&b, err);
@@ -240,7 +273,8 @@ static int check_comm(int argc, char **argv)
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }
-    return bench_ranks_run("check", o.ranks, false, -1, argc, argv);
+    status = bench_ranks_run("check", o.ranks, false, -1, argc, argv);
+    return status > 2 ? 1 : status; /* a rank was killed: the plugin has failed */
 }
 
 static const struct zero__tool checks[] = {

@@ -41,6 +41,15 @@ ok 'the baseline compiles' anchor old "$here/baseline"
 ok 'the headers compile' anchor new "$top/include"
 ok 'the interfaces are those of the baseline' same old new
 
+# logged KIND: CHANGELOG.md says what the interface's present minor version brought.
+logged() {
+    minor=$(sed -n "s/^#define ZERO_$(echo "$1" | tr a-z A-Z)_MINOR //p" "$top/include/zero/$1.h")
+    tr -s '\n ' ' ' <"$top/CHANGELOG.md" | grep -qi "$1 interface, minor $minor\b"
+}
+for kind in comm offload device; do
+    ok "the change log knows the minor version of the $kind interface" logged "$kind"
+done
+
 ok 'a break compiles: an entry in the middle of a table' \
     changed middle comm.h 's|^    int (\*wake)(struct zero_comm_ctx \*ctx);|    int (*early)(void);\n&|'
 ok 'it is seen' differs new middle

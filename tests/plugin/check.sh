@@ -44,6 +44,28 @@ ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zer
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
 ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
 ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
+check -n 2 --case 'more than 2 GiB' shm
+ok 'what takes gigabytes waits to be asked for' gives 0 out '# SKIP it takes gigabytes of memory: --huge'
+check --timeout 0 shm
+ok 'no time' gives 2 err 'zero check comm: --timeout'
+
+# A rank that is killed, and one that does not return, by the wrapper.
+export ZERO_FAULT_COMM=shm
+for rank in 0 1; do
+    ZERO_FAULT=kill:rank=$rank:at=close check -n 2 --case 'wire' fault
+    ok "rank $rank is killed in a case: that is a failure of the plugin" gives 1 err "rank $rank"
+    ok 'no rank says that it passed' counts '^ok' 0
+done
+ok 'and the case is told once, by rank 0' counts '^not ok 1 - wire bytes' 1
+ok 'with the rank' gives 1 out '# rank 1 failed'
+ZERO_FAULT=stop:rank=1:at=close check -n 2 --case 'wire' fault
+ok 'a rank that is stopped' gives 1 out '# rank 1 failed: it does not answer'
+for rank in 0 1; do
+    ZERO_FAULT=delay=60000:rank=$rank:at=close check -n 2 --timeout 1 --case 'wire' fault
+    ok "rank $rank does not return from the plugin" gives 1 out 'has not returned after 1 s'
+    ok 'the case is told once' counts '^not ok 1 - wire bytes' 1
+done
+unset ZERO_FAULT_COMM
 export ZERO_PLUGIN_PATH="$ZERO_PLUGIN_PATH:$ZERO_TEST_BUILD/tests/plugin/.libs"
 check -n 2 --case 'post different things' shm
 ok 'what both ranks posted is named' gives 0 out 'ok 1 - ranks that post different things'

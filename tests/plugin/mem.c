@@ -21,7 +21,7 @@
 
 #include "../../plugins/common/bell.h"
 #include "../../plugins/common/oob.h"
-#include "../../plugins/common/p2p/p2p.h"
+#include "../../plugins/common/p2p/internal.h"
 
 /* Variants declare less, and refuse the rest: `movers` no reductions, `sums` one kind of sums. */
 #ifndef MEM_NAME
@@ -500,7 +500,9 @@ static int mem_post(struct zero_comm *comm, const struct zero_coll *colls, uint3
 {
     for (uint32_t i = 0; i < n; i++)
         if (!is_declared(&colls[i]))
-            return -ENOTSUP;
+            return zero__say(&comm->ctx->voice, -ENOTSUP,
+                             "%s of this kind is not among what this plugin declares",
+                             zero_coll_name(colls[i].kind));
     return zero__p2p_post(comm, colls, n, stream);
 }
 

@@ -30,6 +30,7 @@ struct check_rank {
     const struct zero_device_ops *device_ops; /* likewise */
     struct zero_device *device;
     int rank, ranks;
+    bool huge; /* gigabytes may be taken */
     uint64_t seed;
     int n_bad;
     char text[CHECK_TEXTS][400]; /* the first complaints */
@@ -45,6 +46,7 @@ bool check_want(struct check_rank *r, bool good, const char *file, int line, con
 struct check_case {
     const char *name;
     int least_ranks;
+    bool huge;      /* takes gigabytes: runs only when asked for */
     uint32_t needs; /* capability flags, and CHECK_UNORDERED: ORDERED is not declared */
     uint32_t kinds; /* collectives without which it shows nothing; reductions: sums of fp32 */
     void (*run)(struct check_rank *r);
@@ -69,6 +71,7 @@ struct check_comm {
     struct zero_mr *mr; /* of memory, exchanged */
     char *memory;
     uint64_t bytes;
+    int64_t wait_ns; /* for a completion */
 };
 
 /* Collective: a context, its communicator of all ranks, and exchanged memory. */
@@ -127,6 +130,7 @@ void check_case_movements(struct check_rank *r);
 void check_case_reductions(struct check_rank *r);
 void check_case_approximate(struct check_rank *r);
 void check_case_large(struct check_rank *r);
+void check_case_huge(struct check_rank *r);
 void check_case_undeclared(struct check_rank *r);
 void check_case_wire_bytes(struct check_rank *r);
 void check_case_concurrent(struct check_rank *r);

@@ -91,7 +91,7 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
                                   .device_ops = r->device_ops,
                                   .device_handle = r->device};
 
-    *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes};
+    *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes, .wait_ns = CHECK_WAIT_NS};
     return want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&
            want(r, !c->ops->split(c->ctx, NULL, 0, 0, &c->world), "split: %s", check_error()) &&
            want(r, !check_alloc(c, bytes, &c->memory, &c->mr), "alloc: %s", check_error()) &&
@@ -114,7 +114,7 @@ struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t
 
 int64_t check_wait(struct check_comm *c, uint64_t *user)
 {
-    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    int64_t until = check_now_ms() + c->wait_ns / 1000000;
     struct zero_cqe cqe;
 
     while (check_now_ms() < until) {

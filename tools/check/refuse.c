@@ -6,12 +6,24 @@
 
 #define SLAB (UINT64_C(1) << 20)
 
+/* A sentence that nobody but the plugin may put another one in place of. */
+static void mark(struct check_comm *c)
+{
+    c->r->host->fail(c->r->host->ctx, c->r->plugin, -EINVAL, "the sentence before");
+}
+
+static void reasoned(struct check_comm *c, const char *what)
+{
+    want(c->r, strlen(check_error()) > 10 && !strstr(check_error(), "the sentence before"),
+         "%s: no reason is given (zero_host.fail())", what);
+}
+
 static void refuse(struct check_comm *c, struct zero_coll q, int err, const char *what)
 {
+    mark(c);
     int got = c->ops->post(c->world, &q, 1, NULL);
-
     want(c->r, got == err, "%s: %d, want %d", what, got, err);
-    want(c->r, strlen(check_error()) > 10, "%s: no reason is given", what);
+    reasoned(c, what);
 }
 
 static void refuse_fields(struct check_comm *c)
@@ -58,10 +70,14 @@ void check_case_refusals(struct check_rank *r)
     if (check_open(r, &c, SLAB)) {
         refuse_fields(&c);
         refuse_slices(&c);
+        mark(&c);
         want(r, c.ops->exchange(c.ctx, c.mr) == -EINVAL, "exchanged twice");
+        reasoned(&c, "exchanged twice");
         if (c.ops->alloc) {
+            mark(&c);
             want(r, c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr) == -ENOMEM,
                  "an exbibyte is not refused");
+            reasoned(&c, "an exbibyte");
             if (!(r->caps.mem & ZERO_MEM_CUDA))
                 want(r, c.ops->alloc(c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr) == -ENOTSUP,
                      "memory of a GPU is not refused");
