@@ -176,10 +176,10 @@ static int reached(struct zero_runtime *rt, const uint64_t *ordinals)
     return 1;
 }
 
-/* Ops that have ended so far, in all queues. */
+/* Ops that have ended so far, in all queues, and what the disk has moved. */
 static uint64_t ended(const struct zero_runtime *rt)
 {
-    uint64_t n = 0;
+    uint64_t n = rt->disk_read + rt->disk_written;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         n += rt->lanes[q].done;

@@ -174,21 +174,46 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
     return 0;
 }
 
+/* Of what has been moved; n: completions that have come. What `info` says of itself now. */
+static void moves_note(struct zero_runtime *rt, struct zero_store_info *info, int n)
+{
+    struct tier *t = &rt->tiers[ZERO__T_DISK];
+    int told = !t->ops.info(t->store, info);
+
+    if (!told)
+        info->note[0] = 0;
+    pthread_mutex_lock(&rt->lock);
+    uint64_t before = rt->disk_read + rt->disk_written;
+    if (told) {
+        rt->disk_read = rt->trial.read + info->bytes_read;
+        rt->disk_written = rt->trial.written + info->bytes_written;
+    }
+    if (n || rt->disk_read + rt->disk_written != before) {
+        rt->disk_moved_ns = zero__now_ns();
+        zero__job_worked(rt->job);
+    }
+    pthread_mutex_unlock(&rt->lock);
+}
+
+/*
+ * Ops that were submitted together are served one after another by a slow disk: none of them has
+ * waited too long as long as it ends any, or goes on with a large one.
+ */
 static int deadlines_check(struct zero_runtime *rt)
 {
     struct zero_store_info info = {.size = sizeof info};
     struct tier *t = &rt->tiers[ZERO__T_DISK];
-    int64_t now = zero__now_ns();
     int err = 0;
 
+    moves_note(rt, &info, 0);
     pthread_mutex_lock(&rt->lock);
-    for (uint32_t i = 0; i < N_QUEUES && !err; i++) {
+    int64_t now = zero__now_ns();
+    int moves = now < zero__deadline_after(rt->disk_moved_ns, rt->timeout_ns);
+    for (uint32_t i = 0; i < N_QUEUES && !err && !moves; i++) {
         struct lane *l = &rt->lanes[queues[i]];
         struct slot *s = l->done < l->issued ? zero__lane_slot(l, l->done + 1) : NULL;
         if (!s || !s->start_ns || now < s->deadline_ns)
             continue;
-        if (t->ops.info(t->store, &info)) /* what it says of itself now */
-            info.note[0] = 0;
         err = zero__fail(-ETIMEDOUT,
                          "%s of %s waited %g s (ZERO_TIMEOUT) for %s, which has not ended it: is "
                          "the disk alive? A slow one needs a larger ZERO_TIMEOUT (%s)",
@@ -222,13 +247,9 @@ static int turn(struct zero_runtime *rt)
         return n;
     if (n == 0)
         return deadlines_check(rt);
-    zero__job_worked(rt->job);
     struct zero_store_info info = {.size = sizeof info};
-    if (t->ops.info(t->store, &info))
-        info = (struct zero_store_info){.bytes_read = 0};
+    moves_note(rt, &info, n);
     pthread_mutex_lock(&rt->lock);
-    rt->disk_read = rt->trial.read + info.bytes_read;
-    rt->disk_written = rt->trial.written + info.bytes_written;
     for (int i = 0; i < n && !err; i++)
         err = completion(rt, &cqes[i]);
     pthread_cond_broadcast(&rt->moved);

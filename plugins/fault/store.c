@@ -96,13 +96,28 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     return 0;
 }
 
+/* Of a request that is told later, what the slow disk has yet to move. */
+static uint64_t left_of(const struct store_request *r, int64_t now)
+{
+    int64_t served = now > r->served_ns ? now - r->served_ns : 0;
+    double moved = r->rate ? (double)served / ZERO__SECOND * (double)r->rate : (double)r->ended;
+
+    return moved < (double)r->ended ? r->ended - (uint64_t)moved : 0;
+}
+
 static int fault_info(struct zero_store *s, struct zero_store_info *info)
 {
     struct zero_store_info full = {.size = sizeof full};
     int err = s->ops.info(s->inner, &full);
+    int64_t now = zero__clock_ns();
 
     if (err)
         return err;
+    for (const struct store_request *r = s->late; r; r = r->next) {
+        uint64_t *moved = r->io.op == ZERO_IO_READ ? &full.bytes_read : &full.bytes_written;
+        uint64_t left = left_of(r, now);
+        *moved -= left < *moved ? left : *moved; /* 0: the plugin below does not count */
+    }
     describe(&full);
     full.size = info->size;
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
@@ -131,7 +146,9 @@ static bool happens(struct store_fault *f, const struct zero_io *io)
     if (f->op && f->op != io->op)
         return false;
     f->seen++;
-    return f->seen >= f->first && (f->times == 0 || f->seen < f->first + f->times);
+    if (f->seen < f->first || (f->seen - f->first) % f->every)
+        return false;
+    return f->times == 0 || (f->seen - f->first) / f->every < f->times;
 }
 
 /* true: this call takes nothing more. */
@@ -147,6 +164,9 @@ static bool befall(struct zero_store *s, struct store_request *r)
             break;
         case STORE_CUT:
             r->piece = f->value < s->align ? s->align : f->value / s->align * s->align;
+            break;
+        case STORE_SLOW:
+            r->rate = f->value;
             break;
         case STORE_BUSY:
             return true;
@@ -167,9 +187,23 @@ static bool befall(struct zero_store *s, struct store_request *r)
     return false;
 }
 
+/* What the slow disk takes for so many bytes. */
+static int64_t slow_ns(uint64_t bytes, uint64_t rate)
+{
+    double ns = (double)bytes / (double)rate * ZERO__SECOND;
+
+    return ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000); /* days are enough */
+}
+
 static void end(struct zero_store *s, struct store_request *r)
 {
     r->due_ns = r->delay_ns ? zero__until_ns(r->delay_ns) : 0;
+    if (r->rate && !r->err) {
+        int64_t now = zero__clock_ns();
+        r->served_ns = s->slow_ns > now ? s->slow_ns : now;
+        s->slow_ns = r->served_ns + slow_ns(r->ended, r->rate);
+        r->due_ns = s->slow_ns > r->due_ns ? s->slow_ns : r->due_ns;
+    }
     r->next = s->late;
     s->late = r;
 }

@@ -7,15 +7,17 @@
  *
  *     delay=MS     the end of the request is told so much later
  *     cut=BYTES    it goes below in pieces of at most so many bytes, as a disk does a part only
+ *     slow=BYTES   it ends when a disk of so many bytes a second has served it, one after another
  *     busy         the call that brings it takes nothing, as if there were no room
  *     error=ERRNO  it fails, by name (EIO) or number, without having been tried
  *     kill         the process gets SIGKILL
  *
  *     op=NAME      only requests that read, write or sync
  *     n=N          from the N-th of them on (1)
+ *     every=K      and then each K-th only (1): of busy, a call that is made again counts again
  *     times=K      and so many of them (1); 0: all that follow
  *
- * Everything that happens but for delay, cut and busy is a warning in the log.
+ * Everything that happens but for delay, cut, slow and busy is a warning in the log.
  */
 #ifndef ZERO_PLUGINS_FAULT_STORE_H
 #define ZERO_PLUGINS_FAULT_STORE_H
@@ -31,13 +33,21 @@
 #define STORE_REQUESTS 256u
 #define STORE_PIECES 64u /* below at a time */
 
-enum store_action { STORE_DELAY, STORE_CUT, STORE_BUSY, STORE_ERROR, STORE_KILL, STORE_N_ACTIONS };
+enum store_action {
+    STORE_DELAY,
+    STORE_CUT,
+    STORE_SLOW,
+    STORE_BUSY,
+    STORE_ERROR,
+    STORE_KILL,
+    STORE_N_ACTIONS
+};
 
 struct store_fault {
     enum store_action action;
-    uint64_t value; /* milliseconds, bytes, errno */
+    uint64_t value; /* milliseconds, bytes, bytes a second, errno */
     uint32_t op;    /* 0: any */
-    uint64_t first, times;
+    uint64_t first, every, times;
     uint64_t seen; /* requests that it could befall */
 };
 
@@ -46,7 +56,8 @@ struct store_request {
     uint64_t sent, ended, piece; /* bytes; of a piece, 0: whole */
     uint32_t below;              /* pieces */
     int err;
-    int64_t delay_ns, due_ns;
+    uint64_t rate;                       /* bytes a second; 0: as fast as it goes */
+    int64_t delay_ns, served_ns, due_ns; /* served: from when on the slow disk is at it */
     struct store_request *next;
 };
 
@@ -61,6 +72,7 @@ struct zero_store {
     struct store_request *sending, **sending_end; /* not all of it is below */
     struct store_request *late;                   /* ended, to be told when due */
     uint32_t pieces;
+    int64_t slow_ns; /* the slow disk is busy until then */
 };
 
 /* store_parse.c: -EINVAL with a sentence that names what is wrong. */

@@ -7,7 +7,8 @@
 #include "../common/io.h"
 #include "store.h"
 
-static const char *const actions[STORE_N_ACTIONS] = {"delay", "cut", "busy", "error", "kill"};
+static const char *const actions[STORE_N_ACTIONS] = {"delay", "cut",   "slow",
+                                                     "busy",  "error", "kill"};
 
 static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *x)
 {
@@ -46,13 +47,16 @@ static const char *read_action(struct store_fault *f, const char *word, const ch
     while (a < STORE_N_ACTIONS && strcmp(word, actions[a]) != 0)
         a++;
     if (a == STORE_N_ACTIONS)
-        return "there is no such action: delay, cut, busy, error or kill";
+        return "there is no such action: delay, cut, slow, busy, error or kill";
     f->action = (enum store_action)a;
     switch (f->action) {
     case STORE_DELAY:
         return value && number(value, 0, 3600000, &f->value) ? NULL : "delay wants milliseconds";
     case STORE_CUT:
         return value && number(value, 1, UINT64_MAX / 2, &f->value) ? NULL : "cut wants bytes";
+    case STORE_SLOW:
+        return value && number(value, 1, UINT32_MAX, &f->value) ? NULL
+                                                                : "slow wants bytes a second";
     case STORE_ERROR:
         return value && error_number(value, &f->value) ? NULL : "error wants an errno";
     default:
@@ -72,9 +76,11 @@ static const char *read_key(struct store_fault *f, const char *key, const char *
     }
     if (strcmp(key, "n") == 0)
         return number(value, 1, UINT32_MAX, &f->first) ? NULL : "n is a number from 1";
+    if (strcmp(key, "every") == 0)
+        return number(value, 1, UINT32_MAX, &f->every) ? NULL : "every is a number from 1";
     if (strcmp(key, "times") == 0)
         return number(value, 0, UINT32_MAX, &f->times) ? NULL : "times is a number";
-    return "keys are op, n and times";
+    return "keys are op, n, every and times";
 }
 
 static const char *read_fault(struct store_fault *f, char *text)
@@ -82,7 +88,7 @@ static const char *read_fault(struct store_fault *f, char *text)
     const char *why = NULL;
     bool first = true;
 
-    *f = (struct store_fault){.first = 1, .times = 1};
+    *f = (struct store_fault){.first = 1, .every = 1, .times = 1};
     for (char *rest = text, *word; !why && (word = strsep(&rest, ":")); first = false) {
         char *value = strchr(word, '=');
         if (value)

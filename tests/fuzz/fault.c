@@ -18,6 +18,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     FUZZ_TEXT("skip:kind=reduce_scatter:comm=2:rank=all"),
     FUZZ_TEXT("error=ECONNRESET:at=done:rank=any,error=5,stop,size,dtype,order"),
     FUZZ_TEXT("cut=512:op=read,busy:n=3:times=2,error=EIO:op=sync,delay=5:times=0,kill"),
+    FUZZ_TEXT("slow=1000000:times=0,busy:every=2:n=3:times=0"),
     {NULL, 0},
 };
 

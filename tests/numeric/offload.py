@@ -519,7 +519,7 @@ def injected(plain):
     fault = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme"}
     job = run({**fault, "ZERO_FAULT_IO": "cut=4096:n=1:times=0"}, ranks=1)
     ok(weights(job) == plain, "every transfer is cut short: the same bits", job.story())
-    job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:times=50"}, ranks=1)
+    job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:every=2:times=0"}, ranks=1)
     ok(weights(job) == plain, "a disk that is busy: the same bits", job.story())
     both = weights(run({}))  # of two ranks, which train on other data than one
     for engine in ("io_uring", "threads"):
@@ -656,6 +656,19 @@ class SlowDisk:
         self.folder = None
 
 
+def one_after_another():
+    """What moves is waited for: requests that were submitted together end long after the last of them
+    had its turn, and one request takes longer than ZERO_TIMEOUT by itself."""
+    plain = weights(run({}, ["--steps", 1], 1))
+    env = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_TIMEOUT": "1",
+           "ZERO_OFFLOAD_MEASURE": "0", "ZERO_FAULT_IO": "slow=300000:times=0"}
+    for what, tile in (("serves many requests one after another", "64K"),
+                       ("is at one request for longer than ZERO_TIMEOUT", "4M")):
+        job = run({**env, "ZERO_TILE_BYTES": tile}, ["--steps", 1], 1)
+        ok(weights(job) and weights(job) == plain and job.seconds > 3,
+           f"a disk that {what}: the same bits", job.seconds, job.story())
+
+
 def slow_disk(plain):
     """Everything waits, nothing is lost, and nobody takes it for a failure."""
     what, rate = "a disk of 1 MB/s", 1000000
@@ -664,7 +677,7 @@ def slow_disk(plain):
         skip(what, "no control group for disks that may be changed")
         return
     everything = {**NVME, "ZERO_OFFLOAD": "optimizer:nvme,gradients:nvme,parameters:nvme",
-                  "ZERO_TIMEOUT": "20",
+                  "ZERO_TIMEOUT": "3",
                   "XDG_CACHE_HOME": support.path("slow-cache")}  # it is measured, too
     log = support.path("slow.json")
     job = run(everything, ["--json", log], 1, preexec_fn=disk.enter)
@@ -801,6 +814,7 @@ def main():
     injected(plain)
     copies_on_write(plain)
     two_jobs(plain)
+    one_after_another()
     slow_disk(plain)
     bytes_moved()
     fewer_bytes()
