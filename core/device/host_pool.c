@@ -9,12 +9,12 @@
 #include "device/host_types.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 
 void host_pool_wake(struct zero_device *dev, uint64_t n)
 {
@@ -130,17 +130,12 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* Signals are the application's business: its own threads take them. */
 static int start_thread(struct zero_device *dev, uint32_t i)
 {
     char name[16];
-    sigset_t all, before;
     int err;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&dev->threads[i], NULL, worker, dev);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    err = zero__thread_create(&dev->threads[i], NULL, worker, dev);
     if (err)
         return zero__fail(-err, "host device: cannot start worker %u: %s; lower its thread count",
                           i, strerror(err));

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "engine/inside.h"
 #include "engine/relay.h"
 #include "engine/runtime.h"
@@ -350,7 +351,7 @@ void zero__progress_wake(void *arg)
 int zero__progress_start(struct zero_runtime *rt)
 {
     rt->stop = 0;
-    int err = pthread_create(&rt->progress, NULL, progress_main, rt);
+    int err = zero__thread_create(&rt->progress, NULL, progress_main, rt);
     if (err)
         return zero__fail(-err, "cannot start the progress thread: %s", strerror(err));
     rt->progress_runs = 1;

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
@@ -281,7 +282,7 @@ int zero__storage_start(struct zero_runtime *rt)
     if (!rt->tiers[ZERO__T_DISK].store)
         return 0;
     rt->storage_stop = 0;
-    int err = pthread_create(&rt->storage, NULL, storage_main, rt);
+    int err = zero__thread_create(&rt->storage, NULL, storage_main, rt);
     if (err)
         return zero__fail(-err, "cannot start the storage thread: %s", strerror(err));
     rt->storage_runs = 1;

@@ -5,7 +5,6 @@
 #include "job/job.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/thread.h"
 #include "job/exchange.h"
 #include "job/internal.h"
 
@@ -178,19 +178,14 @@ uint64_t zero__job_draw_number(void)
     return number ? number : 1;
 }
 
-/* Signals belong to the application's threads. */
 static int start_thread(struct zero__job *job)
 {
     pthread_attr_t attr;
-    sigset_t all, old;
     int e;
 
-    sigfillset(&all);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = pthread_create(&job->thread, &attr, zero__job_control, job);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    e = zero__thread_create(&job->thread, &attr, zero__job_control, job);
     pthread_attr_destroy(&attr);
     if (e)
         return zero__fail(-e, "job: cannot start the control thread: %s", strerror(e));

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/thread.h"
 
 #define LOOK_NS (ZERO_SECOND / 50) /* between two questions whether it is over */
 
@@ -70,15 +70,10 @@ static struct call *call_create(int (*fn)(void *arg), const void *arg, size_t by
     return c;
 }
 
-/* Signals belong to the application's threads. */
 static int call_start(struct call *c, pthread_t *thread)
 {
-    sigset_t all, old;
+    int e = zero__thread_create(thread, NULL, call_run, c);
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int e = pthread_create(thread, NULL, call_run, c);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return e ? zero__fail(-e, "job: cannot start a thread: %s", strerror(e)) : 0;
 }
 

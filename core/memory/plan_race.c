@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/thread.h"
 #include "memory/plan_merge.h"
 #include "memory/plan_search.h"
 
@@ -123,7 +124,7 @@ static void round_run(struct race *r, uint32_t n_threads)
     memset(r->effort, 0, sizeof r->effort);
     atomic_store(&r->next, r->first);
     while (n + 1 < n_threads && n < MOST_THREADS && n + 1 < ROUND) {
-        if (pthread_create(&thread[n], NULL, runner, r))
+        if (zero__thread_create(&thread[n], NULL, runner, r))
             break; /* fewer threads do as well */
         n++;
     }

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +214,7 @@ static int file_fill(const struct zero_host *host, int fd, uint64_t from, uint64
 static int worker_start(struct zero_store *store)
 {
     pthread_condattr_t monotonic;
+    sigset_t all, before;
     int err;
 
     pthread_mutex_init(&store->lock, NULL);
@@ -221,7 +223,10 @@ static int worker_start(struct zero_store *store)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&store->news, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    sigfillset(&all); /* signals are for the threads of the application */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&store->worker, NULL, worker_main, store);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!err)
         return 0;
     pthread_cond_destroy(&store->news);

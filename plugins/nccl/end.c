@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/thread.h"
 #include "nccl.h"
 
 #define LOOK_NS 100000000 /* for an abort whose signal went unheard */
@@ -143,7 +144,7 @@ static void *ender_main(void *arg)
 
 int nccl_ender_start(struct zero_comm_ctx *ctx)
 {
-    int err = pthread_create(&ctx->ender, NULL, ender_main, ctx);
+    int err = zero__thread_start(&ctx->ender, ender_main, ctx);
 
     if (err)
         return zero__say(&ctx->voice, -err, "cannot start a thread: %s", strerror(err));

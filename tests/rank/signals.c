@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals are for the application's threads: all that the library and a plugin start for a job
+ * block them, while a model trains through all of them.
+ */
+#include "../tap.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+#define RANKS 2
+
+static char folder[] = "signals-test-XXXXXX", path[4096];
+
+struct count {
+    int all, open; /* threads; those that take a signal */
+};
+
+static struct count threads_count(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    struct count n = {0};
+
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        char file[300], line[300];
+        uint64_t blocked = 0;
+        snprintf(file, sizeof file, "/proc/self/task/%s/status", e->d_name);
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(file, "r");
+        if (!f)
+            continue;
+        while (fgets(line, sizeof line, f))
+            if (sscanf(line, "SigBlk: %" SCNx64, &blocked) == 1)
+                break;
+        fclose(f);
+        n.all++;
+        n.open += !(blocked & UINT64_C(1) << (SIGUSR1 - 1));
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void look(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                 void *arg)
+{
+    (void)rt, (void)info;
+    if (rank == 0 && step == 1)
+        *(struct count *)arg = threads_count();
+}
+
+int main(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:nvme"}, {"nvme_engine", "threads"},
+                               {"nvme_path", path}, {"timeout", "20"}, {"tile_bytes", "64K"},
+                               {"threads", "2"}};
+    struct count n = {0};
+    struct toy t = {.ranks = RANKS, .layers = 3, .steps = 3, .dtype = ZERO_BF16, .width = 40000,
+                    .settings = s, .n_settings = 6, .seed = 7, .stepped = look, .arg = &n};
+    struct toy_result r;
+    int own = threads_count().open;
+
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    is_int(toy_train(&t, &r), 0, "a model trains, its states on a disk");
+    ok(n.all > own + RANKS && n.open <= own + RANKS,
+       "of %d threads %d take signals, %d of them the application's", n.all, n.open, own + RANKS);
+    if (r.err)
+        diag("%s", r.error);
+    rmdir(folder);
+    done();
+}
