@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "base/kept.h"
 
 #include <errno.h>
@@ -87,10 +88,10 @@ int zero__kept_find(const char *file, uint64_t key, double *figures, uint32_t n)
            file_read(path, key, figures, n, NULL);
 }
 
-static int new_write(const char *new, uint64_t key, const double *figures, uint32_t n,
-                     const char *others)
+/* `new`: a pattern, which becomes the name: nobody's who was killed before is in the way. */
+static int new_write(char *new, uint64_t key, const double *figures, uint32_t n, const char *others)
 {
-    int fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err = -errno;
+    int fd = mkostemp(new, O_CLOEXEC), err = -errno; /* 0600 */
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
     if (!f) {
@@ -115,11 +116,11 @@ int zero__kept_note(const char *file, uint64_t key, const double *figures, uint3
     if (err)
         return err;
     file_read(path, key, old, n, others);
-    snprintf(new, sizeof new, "%s.%d", path, (int)getpid());
+    snprintf(new, sizeof new, "%s.XXXXXX", path);
     err = new_write(new, key, figures, n, others);
     if (!err && rename(new, path))
         err = -errno;
-    if (err && err != -EEXIST)
+    if (err)
         unlink(new);
     return err;
 }

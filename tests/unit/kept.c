@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures that outlive a job, and what is in their way. */
+#include "../tap.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/kept.h"
+
+static char folder[] = "kept-test-XXXXXX";
+
+static int count_files(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = 0;
+
+    for (const struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* A process that had this one's number may have been killed while it wrote. */
+static void left_behind(const char *cache)
+{
+    char path[1200];
+    double x = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/libzero/speeds.%d", cache, (int)getpid());
+    f = fopen(path, "w");
+    ok(f && !fclose(f), "a file that a killed job has left");
+    is_int(zero__kept_note("speeds", 7, (double[]){3.5}, 1), 0, "is in nobody's way");
+    ok(zero__kept_find("speeds", 7, &x, 1) && x == 3.5, "what was noted is found");
+    unlink(path);
+}
+
+int main(void)
+{
+    char path[1000], inner[1100], file[1200];
+    double x[2] = {0};
+
+    if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1))
+        bail("no folder");
+    ok(!zero__kept_find("speeds", 1, x, 2), "nothing is known at first");
+    is_int(zero__kept_note("speeds", 1, (double[]){1, 2}, 2), 0, "figures are noted");
+    is_int(zero__kept_note("speeds", 2, (double[]){3, 4}, 2), 0, "others beside them");
+    ok(zero__kept_find("speeds", 1, x, 2) && x[0] == 1 && x[1] == 2, "and found again");
+    left_behind(path);
+    snprintf(inner, sizeof inner, "%s/libzero", path);
+    is_int(count_files(inner), 1, "one file is there");
+    snprintf(file, sizeof file, "%s/speeds", inner);
+    unlink(file);
+    rmdir(inner);
+    rmdir(folder);
+    done();
+}
