@@ -23,6 +23,11 @@ static double disk_s(const struct speeds *s, const struct zero__disk_bytes *m)
     return 2 * both / s->both + (read - both) / s->read + (written - both) / s->write;
 }
 
+static uint64_t moves(const struct zero__disk_bytes *m)
+{
+    return m->read + m->written;
+}
+
 /* The disk's of this job, or, where they are not measured, of the last one of its kind. */
 static struct speeds speeds_known(const struct zero_runtime *rt)
 {
@@ -162,6 +167,13 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
     f.compute_s = w->compute_ns ? (double)w->compute_ns / 1e9 : rt->past.compute_s;
     f.update_s = w->compute_ns ? (double)w->update_ns / 1e9 : rt->past.update_s;
     err = zero__program_traffic(&rt->model, &rt->recipe, &rt->states, &t);
+    if (!err && speeds.read <= 0 && moves(&t.passes) + moves(&t.update))
+        err = zero__fail(-EAGAIN,
+                         "zero_forecast() goes by the speed of %s, which is not known: %s",
+                         rt->tiers[ZERO__T_DISK].name,
+                         zero__option_int(rt->options, ZERO__OPT_OFFLOAD_MEASURE)
+                             ? "too little lies there for it to be measured"
+                             : "ZERO_OFFLOAD_MEASURE is 0, and no job has measured it before");
     if (!err)
         err = foretell(rt, &f);
     if (err)

@@ -127,27 +127,35 @@ int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double
     return err;
 }
 
+/* A rank without a store has no part in it; 0: no rank has one. */
+static double known(double x)
+{
+    return isinf(x) ? 0 : x;
+}
+
 /* What the slowest rank has is every rank's; `hosts`: what that of this host has. */
 static int least(struct zero_runtime *rt, struct speeds *s, struct speeds *hosts)
 {
     double own[ZERO__FIGURES] = {s->read, s->write, s->both}, here[ZERO__FIGURES];
     int err = zero__figures_least(rt, ZERO__FIGURES, own, here);
 
-    *s = (struct speeds){own[0], own[1], own[2]};
-    *hosts = (struct speeds){here[0], here[1], here[2]};
+    *s = (struct speeds){known(own[0]), known(own[1]), known(own[2])};
+    *hosts = (struct speeds){known(here[0]), known(here[1]), known(here[2])};
     return err;
 }
 
 /*
  * What is known or was measured of such a sample; `measure_it` is asked where not all ranks know
- * (NULL: this rank has no store). `before`: nothing has a place yet.
+ * (NULL: this rank has no store; it has none to offer where nothing has a place yet, `before`).
  */
 static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                          int (*measure_it)(struct zero_runtime *rt, struct tier *t,
                                            const struct sample *x, struct speeds *s),
                          int before)
 {
-    struct speeds s = {0}, hosts;
+    const struct speeds none = measure_it || before ? (struct speeds){0}
+                                                    : (struct speeds){INFINITY, INFINITY, INFINITY};
+    struct speeds s = none, hosts;
 
     if (measure_it)
         speeds_known(rt, t, x, &s);
@@ -158,7 +166,7 @@ static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct s
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD_MEASURE=0: how fast %s is %s",
                   t->name, have ? "was measured before" : "is not known: nothing is forecast");
     if (!err && !have) { /* also where this rank does not measure: another one may */
-        s = (struct speeds){0};
+        s = none;
         int own = measure_it && measures ? measure_it(rt, t, x, &s) : 0;
         err = least(rt, &s, &hosts);
         err = own ? own : err;

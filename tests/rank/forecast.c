@@ -5,6 +5,7 @@
  */
 #include "../tap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -44,6 +45,46 @@ static void each_step(void)
         diag("%s", r.error);
 }
 
+struct refusal {
+    int err;
+    char why[512];
+};
+
+static void refused(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
+                    void *arg)
+{
+    struct zero_forecast f = {.size = sizeof f};
+    struct refusal *r = arg;
+
+    (void)info, (void)step;
+    if (rank == 0) {
+        r->err = zero_forecast(rt, &f);
+        snprintf(r->why, sizeof r->why, "%s", zero_last_error());
+    }
+}
+
+/* A disk of unknown speed does not take no time. */
+static void not_measured(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:nvme"}, {"nvme_path", path},
+                               {"timeout", "20"}, {"tile_bytes", "64K"}, {"offload_measure", "0"}};
+    struct refusal said = {0};
+    struct toy t = {.ranks = 1, .layers = 3, .steps = 2, .dtype = ZERO_BF16, .width = 41000,
+                    .settings = s, .n_settings = 5, .seed = 7, .stepped = refused, .arg = &said};
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    is_int(err, 0, "a disk that is not measured");
+    is_int(said.err, -EAGAIN, "has no forecast");
+    has_str(said.why, "ZERO_OFFLOAD_MEASURE is 0", "and why");
+    s[4].value = "1";
+    s[3].value = "4M"; /* of which there are less than two on the disk */
+    err = toy_train(&t, &r);
+    is_int(err, 0, "a disk on which hardly anything lies");
+    is_int(said.err, -EAGAIN, "has none either");
+    has_str(said.why, "too little lies there", "and why");
+}
+
 /* Of a step that nobody times, nothing is taken for what the application does between its uses. */
 static void out_of_order(void)
 {
@@ -66,6 +107,7 @@ int main(void)
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     each_step();
+    not_measured();
     out_of_order();
     rmdir(folder);
     done();
