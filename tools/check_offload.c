@@ -36,7 +36,10 @@ static void help(void)
         "  -h, --help        this text\n\n"
         "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
         "ZERO_NVME_PATH=/scratch zero check offload nvme. ZERO_PLUGIN_PATH names folders with\n"
-        "plugins. The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
+        "plugins. Requests fail where the plugin fault makes them, above the one to be tried:\n"
+        "ZERO_FAULT_OFFLOAD=PLUGIN ZERO_FAULT_IO=error=EIO:op=write:n=5:times=3 \\\n"
+        "    zero check offload --case fails fault\n\n"
+        "The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
         stdout);
 }
 
@@ -109,9 +112,11 @@ static bool try_case(struct check_tier *t, const struct check_store_case *test, 
         return true;
     }
     r->n_bad = 0;
+    t->skipped = NULL;
     test->run(t);
     n_bad = r->n_bad;
-    printf("%sok %u - %s\n", n_bad ? "not " : "", number, test->name);
+    printf("%sok %u - %s%s%s\n", n_bad ? "not " : "", number, test->name,
+           n_bad || !t->skipped ? "" : " # SKIP ", n_bad || !t->skipped ? "" : t->skipped);
     for (int i = 0; i < n_bad && i < CHECK_TEXTS; i++)
         printf("# seed %" PRIu64 ": %s\n", r->seed, r->text[i]);
     fflush(stdout);

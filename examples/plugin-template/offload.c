@@ -397,19 +397,21 @@ static int template_poll(struct zero_store *store, struct zero_cqe *cqes, uint32
     static const char *const names[] = {"?", "read", "write", "sync"};
     struct timespec until = deadline(timeout_ns > 0 ? timeout_ns : 0);
     uint32_t n = 0;
+    int err = 0;
 
     pthread_mutex_lock(&store->lock);
     while (store->reported == store->finished && !store->woken && timeout_ns > 0)
         if (pthread_cond_timedwait(&store->news, &store->lock, &until) == ETIMEDOUT)
             break;
     store->woken = false;
-    for (; n < max && store->reported != store->finished; n++, store->reported++) {
+    for (; n < max && !err && store->reported != store->finished; n++, store->reported++) {
         const struct request *r = &store->ring[store->reported % DEPTH];
         cqes[n] = (struct zero_cqe){r->io.user, r->res};
-        if (r->res < 0) /* the sentence belongs to the thread that polls, not to the worker */
-            say(store->host, (int)r->res, "%s of %llu bytes at %llu: %s", names[r->io.op],
-                (unsigned long long)r->io.buf.len, (unsigned long long)r->io.store_off,
-                strerror((int)-r->res));
+        if (r->res <
+            0) /* the sentence is the thread's that polls, and there is one: no more follow */
+            err = say(store->host, (int)r->res, "%s of %llu bytes at %llu: %s", names[r->io.op],
+                      (unsigned long long)r->io.buf.len, (unsigned long long)r->io.store_off,
+                      strerror((int)-r->res));
     }
     pthread_mutex_unlock(&store->lock);
     return (int)n;

@@ -92,6 +92,7 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
         return err;
     }
     s->align = info.offset_align ? info.offset_align : 1;
+    s->bytes = info.capacity;
     *out = s;
     return 0;
 }
@@ -126,7 +127,12 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
 
 static int fault_resize(struct zero_store *s, uint64_t bytes)
 {
-    return s->ops.resize(s->inner, bytes);
+    struct zero_store_info info = {.size = sizeof info};
+    int err = s->ops.resize(s->inner, bytes);
+
+    if (!s->ops.info(s->inner, &info))
+        s->bytes = info.capacity;
+    return err;
 }
 
 static int fault_reg(struct zero_store *s, void *base, uint64_t bytes, uint32_t mem,
@@ -151,6 +157,12 @@ static bool happens(struct store_fault *f, const struct zero_io *io)
     return f->times == 0 || (f->seen - f->first) / f->every < f->times;
 }
 
+static bool is_whole(const struct zero_store *s, const struct zero_io *io)
+{
+    return io->buf.len % s->align == 0 && io->store_off <= s->bytes &&
+           io->buf.len <= s->bytes - io->store_off;
+}
+
 /* true: this call takes nothing more. */
 static bool befall(struct zero_store *s, struct store_request *r)
 {
@@ -163,7 +175,8 @@ static bool befall(struct zero_store *s, struct store_request *r)
             r->delay_ns = (int64_t)f->value * 1000000;
             break;
         case STORE_CUT:
-            r->piece = f->value < s->align ? s->align : f->value / s->align * s->align;
+            if (is_whole(s, &r->io)) /* else it is wrong, and no piece of it may be right */
+                r->piece = f->value < s->align ? s->align : f->value / s->align * s->align;
             break;
         case STORE_SLOW:
             r->rate = f->value;
@@ -171,11 +184,8 @@ static bool befall(struct zero_store *s, struct store_request *r)
         case STORE_BUSY:
             return true;
         case STORE_ERROR:
-            r->err = zero__say(&s->voice, -(int)f->value,
-                               "%s of %llu bytes at %llu fails, as "
-                               "ZERO_FAULT_IO wants: %s",
-                               zero__io_name(r->io.op), (unsigned long long)r->io.buf.len,
-                               (unsigned long long)r->io.store_off, strerror((int)f->value));
+            r->err = -(int)f->value;
+            r->wanted = true;
             zero__tell(&s->voice, ZERO_LOG_WARN, "%s", "a request fails, as ZERO_FAULT_IO wants");
             break;
         default:
@@ -313,7 +323,18 @@ static void take(struct zero_store *s, const struct zero_cqe *c)
     }
 }
 
-/* Tells what is due; *next: when the next one is. */
+/* What the plugin below says of an error it said when it ended; ours is said when it is told. */
+static int error_of(const struct zero_store *s, const struct store_request *r)
+{
+    if (!r->wanted)
+        return r->err;
+    return zero__say(&s->voice, r->err,
+                     "%s of %llu bytes at %llu fails, as ZERO_FAULT_IO wants: %s",
+                     zero__io_name(r->io.op), (unsigned long long)r->io.buf.len,
+                     (unsigned long long)r->io.store_off, strerror(-r->err));
+}
+
+/* Tells what is due, up to one that failed; *next: when the next one is. */
 static uint32_t hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t *next)
 {
     int64_t now = zero__clock_ns();
@@ -328,9 +349,12 @@ static uint32_t hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t m
             continue;
         }
         *at = r->next;
-        cqes[n++] = (struct zero_cqe){r->io.user, r->err ? r->err : (int64_t)r->ended};
+        int err = r->err ? error_of(s, r) : 0;
+        cqes[n++] = (struct zero_cqe){r->io.user, err ? err : (int64_t)r->ended};
         r->next = s->free_requests;
         s->free_requests = r;
+        if (err)
+            max = n;
     }
     return n;
 }

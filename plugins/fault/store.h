@@ -56,6 +56,7 @@ struct store_request {
     uint64_t sent, ended, piece; /* bytes; of a piece, 0: whole */
     uint32_t below;              /* pieces */
     int err;
+    bool wanted; /* the error */
     uint64_t rate;                       /* bytes a second; 0: as fast as it goes */
     int64_t delay_ns, served_ns, due_ns; /* served: from when on the slow disk is at it */
     struct store_request *next;
@@ -66,6 +67,7 @@ struct zero_store {
     struct zero_offload_ops ops;
     struct zero_store *inner;
     uint32_t align;
+    uint64_t bytes;
     struct store_fault faults[STORE_FAULTS];
     int n_faults;
     struct store_request requests[STORE_REQUESTS], *free_requests;

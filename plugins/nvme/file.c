@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nvme.h"
@@ -44,10 +45,11 @@ static const struct {
 } copies[] = {{BTRFS_SUPER_MAGIC, "btrfs"}, {0x2fc12fc1, "ZFS"}, {0xca451a4e, "bcachefs"}};
 
 #define SCRATCH ".zero-scratch-"
+#define LEFT_S 60 /* since it was made; its maker removes it at once */
 
 /*
- * What others of this user have left of a name that nobody else gives. If one of them is about to
- * remove it itself, that makes no difference: it has it open.
+ * What others of this user have left of a name that nobody else gives. It is not taken from under
+ * one that is about to remove it itself, on another host maybe, which has none of it open here.
  */
 static void left_remove(const char *folder)
 {
@@ -58,7 +60,7 @@ static void left_remove(const char *folder)
     while (d && (e = readdir(d)))
         if (!strncmp(e->d_name, SCRATCH, strlen(SCRATCH)) &&
             !fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) && S_ISREG(s.st_mode) &&
-            !s.st_size && s.st_uid == geteuid())
+            !s.st_size && s.st_uid == geteuid() && s.st_mtime < time(NULL) - LEFT_S)
             unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
@@ -275,11 +277,23 @@ int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
     return 0;
 }
 
+int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
+                         uint64_t bytes, int err)
+{
+    uint64_t room = 0;
+
+    zero__nvme_folder_free(file->folder, &room);
+    return zero__say(
+        &store->voice, err,
+        "%llu bytes in %s (ZERO_NVME_PATH): %s; %llu are free. Free some, add a folder "
+        "on another disk, or give this tier less",
+        (unsigned long long)bytes, file->folder, strerror(-err), (unsigned long long)room);
+}
+
 int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes)
 {
     const struct zero__voice *voice = &store->voice;
-    uint64_t room = 0;
     int err = 0;
 
     if (bytes > INT64_MAX)
@@ -305,12 +319,5 @@ int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_fi
                        file->folder);
         return 0;
     }
-    if (!err)
-        return 0;
-    zero__nvme_folder_free(file->folder, &room);
-    return zero__say(
-        voice, -err,
-        "%llu bytes in %s (ZERO_NVME_PATH): %s; %llu are free. Free some, add a folder "
-        "on another disk, or give this tier less",
-        (unsigned long long)bytes, file->folder, strerror(err), (unsigned long long)room);
+    return err ? zero__nvme_file_full(store, file, bytes, -err) : 0;
 }

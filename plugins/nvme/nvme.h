@@ -34,6 +34,7 @@
 #define NVME_TRANSFER (UINT64_C(4) << 20)
 #define NVME_REQUESTS 256u
 #define NVME_PATHS 16
+#define NVME_WHY 700 /* bytes of a sentence, the name of a folder included */
 #define NVME_MAX_DEPTH 256u
 #define NVME_SUMS_PER_MIB ((uint32_t)((1u << 20) / NVME_BLOCK * sizeof(uint32_t)))
 #ifndef NVME_REG_BYTES /* a test has smaller ones */
@@ -62,6 +63,7 @@ struct nvme_request {
     uint64_t begun;   /* bytes that transfers were made of; files, for SYNC */
     uint32_t running; /* transfers */
     int err;          /* of the first that failed */
+    char why[NVME_WHY];
     struct nvme_request *next;
 };
 
@@ -95,6 +97,8 @@ struct nvme_engine {
     /* The next transfer that has ended, with the system's result; NULL: none. */
     struct nvme_transfer *(*ended)(struct zero_store *store, int64_t *result);
     int (*fd)(const struct zero_store *store); /* readable when one may have ended */
+    /* Transfers that were started and never handed over: after an error they never will be. */
+    uint32_t (*unsent)(const struct zero_store *store);
 };
 
 extern const struct nvme_engine zero__nvme_uring, zero__nvme_threads;
@@ -159,6 +163,9 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
 int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
                             uint64_t bytes);
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
+/* Says that so many bytes have no room there. */
+int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
+                         uint64_t bytes, int err);
 /* Says that no file can be made there, why, and what to do; returns err. */
 int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err);
 

@@ -186,29 +186,37 @@ static void start_more(struct zero_store *store)
                               store->unsummed->bytes);
 }
 
-static int fail(struct zero_store *store, const struct nvme_transfer *t, int err, const char *why)
+/* Said when the request is handed out: others may fail before. The first reason stays. */
+static int fail(const struct zero_store *store, const struct nvme_transfer *t, int err,
+                const char *why)
 {
     const char *folder = store->files[t->file].folder;
+    struct nvme_request *r = t->request;
 
+    if (r->err)
+        return err;
     if (t->op == ZERO_IO_SYNC)
-        return zero__say(&store->voice, err, "sync of the file in %s: %s", folder, why);
-    return zero__say(&store->voice, err, "%s of %u bytes at %llu of the file in %s: %s",
-                     zero__io_name(t->op), t->bytes, (unsigned long long)t->file_off, folder, why);
+        snprintf(r->why, sizeof r->why, "sync of the file in %.300s: %s", folder, why);
+    else
+        snprintf(r->why, sizeof r->why, "%s of %u bytes at %llu of the file in %.300s: %s",
+                 zero__io_name(t->op), t->bytes, (unsigned long long)t->file_off, folder, why);
+    return err;
 }
 
 /* Did everything arrive as it was written? */
-static int verify(struct zero_store *store, const struct nvme_transfer *t)
+static int verify(const struct zero_store *store, const struct nvme_transfer *t)
 {
     int64_t block = zero__nvme_sums_verify(store, t->store_off, t->buffer, t->bytes);
+    char why[200];
 
     if (block < 0)
         return 0;
-    return zero__say(
-        &store->voice, -EBADMSG,
-        "read of %u bytes at %llu of the file in %s: the %u bytes at %llu are not what "
-        "was written there (checksum); the disk, its cable or the memory is faulty",
-        t->bytes, (unsigned long long)t->file_off, store->files[t->file].folder, NVME_BLOCK,
-        (unsigned long long)(t->file_off + ((uint64_t)block * NVME_BLOCK - t->store_off)));
+    snprintf(why, sizeof why,
+             "the %u bytes at %llu are not what was written there (checksum); the disk, its cable "
+             "or the memory is faulty",
+             NVME_BLOCK,
+             (unsigned long long)(t->file_off + ((uint64_t)block * NVME_BLOCK - t->store_off)));
+    return fail(store, t, -EBADMSG, why);
 }
 
 /* EAGAIN or EINTR: once more, but not for ever. */
@@ -365,11 +373,13 @@ int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint3
     return (int)i;
 }
 
+/* One that failed is the last: there is one sentence for all. */
 static uint32_t hand_out(struct zero_store *store, struct zero_cqe *cqes, uint32_t max)
 {
     uint32_t n = 0;
+    int err = 0;
 
-    while (n < max && store->finished) {
+    while (n < max && !err && store->finished) {
         struct nvme_request *r = store->finished;
         store->finished = r->next;
         if (!r->next)
@@ -378,6 +388,7 @@ static uint32_t hand_out(struct zero_store *store, struct zero_cqe *cqes, uint32
             (struct zero_cqe){r->io.user, r->err                     ? r->err
                                           : r->io.op == ZERO_IO_SYNC ? 0
                                                                      : (int64_t)r->io.buf.len};
+        err = r->err ? zero__say(&store->voice, r->err, "%s", r->why) : 0;
         r->next = store->free_requests;
         store->free_requests = r;
     }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store: its files, its memory, its engine. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 
 #define REFUSAL 256 /* bytes of a sentence */
 #define LONG_NS (600 * ZERO__SECOND)
+#define BROKEN_MS 10
 #define CLOSE_NS (30 * ZERO__SECOND) /* for a disk to end what it is at */
 
 static int files_open(struct zero_store *store)
@@ -39,6 +42,38 @@ static int files_open(struct zero_store *store)
         store->n_files++;
     }
     return err;
+}
+
+/* What a file has to grow by for a store of so many bytes. */
+static uint64_t growth(const struct zero_store *store, int file, uint64_t bytes)
+{
+    uint64_t now = zero__nvme_file_bytes(store, file, store->bytes);
+    uint64_t then = zero__nvme_file_bytes(store, file, bytes);
+
+    return then > now ? then - now : 0;
+}
+
+/*
+ * Is there room for all of it? Asked before any is taken: a disk that is filled up, if for a
+ * moment, fails others, too.
+ */
+static int room_check(const struct zero_store *store, uint64_t bytes)
+{
+    struct stat st[NVME_PATHS] = {0};
+    struct statvfs fs;
+
+    for (int i = 0; i < store->n_files; i++)
+        if (fstat(store->files[i].fd, &st[i]))
+            return 0; /* reserving tells more */
+    for (int i = 0; i < store->n_files; i++) {
+        uint64_t more = 0;
+        for (int k = 0; k < store->n_files; k++)
+            more += st[k].st_dev == st[i].st_dev ? growth(store, k, bytes) : 0;
+        if (more && !fstatvfs(store->files[i].fd, &fs) &&
+            more > (uint64_t)fs.f_bavail * fs.f_frsize)
+            return zero__nvme_file_full(store, &store->files[i], more, -ENOSPC);
+    }
+    return 0;
 }
 
 static int reserve(struct zero_store *store, uint64_t bytes)
@@ -168,11 +203,11 @@ int zero__nvme_resize(struct zero_store *store, uint64_t bytes)
     uint64_t whole;
     int err;
 
-    if (__builtin_add_overflow(bytes, NVME_BLOCK - 1, &whole))
+    if (__builtin_add_overflow(bytes, NVME_BLOCK - 1, &whole) || whole > INT64_MAX)
         return zero__say(&store->voice, -EFBIG, "no store has %llu bytes",
                          (unsigned long long)bytes);
     whole -= whole % NVME_BLOCK;
-    err = whole < store->bytes ? zero__nvme_cut(store, whole) : 0;
+    err = whole < store->bytes ? zero__nvme_cut(store, whole) : room_check(store, whole);
     if (!err)
         err = reserve(store, whole); /* first: a size that no disk has asks for no memory */
     if (!err)
@@ -253,14 +288,15 @@ int zero__nvme_close(struct zero_store *store)
 
     store->waiting = NULL;
     store->waiting_end = &store->waiting;
-    while (store->running && zero__clock_ns() < until)
+    while (store->running > store->engine->unsent(store) && zero__clock_ns() < until)
         if (zero__nvme_poll(store, cqes, 16, ZERO__SECOND / 10) < 0)
-            break;
-    if (store->running) /* the store stays: what is under way will still end in it */
+            poll(NULL, 0, BROKEN_MS); /* the engine is broken: what the system has still ends */
+    /* Then the store stays: what is under way will still end in it. */
+    if (store->running > store->engine->unsent(store))
         return zero__say(&store->voice, -ETIMEDOUT,
                          "%u transfers to %s%s have not ended within %d s; their files and memory "
                          "stay until the process ends",
-                         store->running, store->files[0].folder,
+                         store->running - store->engine->unsent(store), store->files[0].folder,
                          store->n_files > 1 ? " and the other folders" : "",
                          (int)(CLOSE_NS / ZERO__SECOND));
     store_free(store);

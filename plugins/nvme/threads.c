@@ -156,6 +156,12 @@ static struct nvme_transfer *threads_ended(struct zero_store *store, int64_t *re
     return t;
 }
 
+static uint32_t threads_unsent(const struct zero_store *store)
+{
+    (void)store;
+    return 0;
+}
+
 static int threads_fd(const struct zero_store *store)
 {
     return of(store)->event_fd;
@@ -171,4 +177,5 @@ const struct nvme_engine zero__nvme_threads = {
     .flush = threads_flush,
     .ended = threads_ended,
     .fd = threads_fd,
+    .unsent = threads_unsent,
 };

@@ -343,6 +343,11 @@ static struct nvme_transfer *uring_ended(struct zero_store *store, int64_t *resu
     return t;
 }
 
+static uint32_t uring_unsent(const struct zero_store *store)
+{
+    return io_uring_sq_ready(&of(store)->ring);
+}
+
 static int uring_fd(const struct zero_store *store)
 {
     return of(store)->ring.ring_fd;
@@ -358,4 +363,5 @@ const struct nvme_engine zero__nvme_uring = {
     .flush = uring_flush,
     .ended = uring_ended,
     .fd = uring_fd,
+    .unsent = uring_unsent,
 };

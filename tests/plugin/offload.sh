@@ -20,7 +20,7 @@ check() {
         env "$@" "$build/zero" check offload --seed $seed "${what%% *}" > "$folder/tap" 2>&1
         status=$?
         n=$((n + 1))
-        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 16 ' "$folder/tap"; then
+        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 17 ' "$folder/tap"; then
             echo "ok $n - $what, seed $seed"
         else
             echo "not ok $n - $what, seed $seed: status $status"
@@ -28,6 +28,24 @@ check() {
             failed=1
         fi
     done
+}
+
+# fails WHAT PLUGIN VARIABLE=VALUE...: requests fail by ZERO_FAULT_IO above the one that is tried, or
+# by the system.
+fails() {
+    title=$1
+    plugin=$2
+    shift 2
+    n=$((n + 1))
+    env "$@" ZERO_LOG=error "$build/zero" check offload --case 'a request that fails' "$plugin" \
+        > "$folder/tap" 2>&1
+    if [ $? = 0 ] && grep -q '^ok 1 ' "$folder/tap" && ! grep -q SKIP "$folder/tap"; then
+        echo "ok $n - $title"
+    else
+        echo "not ok $n - $title"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
 }
 
 full=$(cd "$folder" && pwd)
@@ -39,6 +57,21 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     check 'nvme (one transfer at a time)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1
     check 'fault (over nvme)' ZERO_NVME_PATH="$full/a"
     check 'fault (late)' ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO=delay=1:n=5:times=300
+    check 'fault (transfers in pieces)' ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO=cut=4096:times=0
+    check 'fault (every other call takes nothing)' ZERO_NVME_PATH="$full/a" \
+        ZERO_FAULT_IO=busy:every=2:times=0
+    check 'fault (busy, late, in pieces)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1 \
+        ZERO_FAULT_IO=busy:every=3:times=0,cut=8192:every=2:times=0,delay=1:every=5:times=0
+    for what in error=EIO:op=write:n=3:times=4 \
+        error=ENOSPC:op=write:n=2:every=2:times=7,cut=4096:times=0 \
+        busy:every=2:times=0,error=EIO:op=read:every=3:times=0,error=EIO:op=write:n=5; do
+        fails "fault over nvme ($what)" fault ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO="$what"
+        fails "fault over cpu ($what)" fault ZERO_FAULT_OFFLOAD=cpu ZERO_FAULT_IO="$what"
+    done
+    for engine in io_uring threads; do # errors of the system, several at a time
+        fails "shaky by $engine" shaky ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine \
+            ZERO_SHAKY_ENDS=-5 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
+    done
     check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
     check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
     for engine in io_uring threads; do
@@ -137,6 +170,24 @@ for engine in io_uring threads; do
         fi
     done
 done
+# Where a ring breaks, what it was never given does not keep the store from closing.
+n=$((n + 1))
+what="a ring that takes nothing any more: an error, and the store closes"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+else
+    env ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=io_uring ZERO_LOG=error ZERO_SHAKY_BREAKS=20 \
+        ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" timeout 20 \
+        "$build/zero" check offload --case random shaky > "$folder/tap" 2>&1
+    status=$?
+    if [ $status = 1 ] && grep -q 'io_uring is broken' "$folder/tap" && ! grep -q 'close: ' "$folder/tap"; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what: status $status"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+fi
 # Nothing (0) is no error as long as it does not go on.
 for engine in io_uring threads; do
     check "shaky (by $engine, which does nothing now and then)" ZERO_NVME_PATH="$full/a:$full/b" \
@@ -150,13 +201,15 @@ if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
     echo "ok $n - $what # SKIP no nvme plugin was built"
 else
     mkdir "$folder/d"
-    touch "$folder/d/.zero-scratch-aaaaaa" "$folder/d/zero-config"
+    touch -d '2 minutes ago' "$folder/d/.zero-scratch-aaaaaa" "$folder/d/zero-config"
+    touch "$folder/d/.zero-scratch-dddddd" # its maker, on another host maybe, is about to
     echo text > "$folder/d/.zero-scratch-bbbbbb"
+    touch -d '2 minutes ago' "$folder/d/.zero-scratch-bbbbbb"
     ln -s zero-config "$folder/d/.zero-scratch-cccccc"
     env ZERO_NVME_PATH="$full/d" ZERO_LOG=error ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
         "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1
     left=$(find "$folder/d" -mindepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')
-    if [ "$left" = ".zero-scratch-bbbbbb .zero-scratch-cccccc zero-config " ]; then
+    if [ "$left" = ".zero-scratch-bbbbbb .zero-scratch-cccccc .zero-scratch-dddddd zero-config " ]; then
         echo "ok $n - $what"
     else
         echo "not ok $n - $what: $left"

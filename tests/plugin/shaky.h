@@ -9,6 +9,7 @@
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
+ * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
@@ -36,7 +37,7 @@ __attribute__((unused)) static uint64_t shaky_piece(void)
     return text ? strtoull(text, NULL, 10) : UINT64_C(1) << 30;
 }
 
-static atomic_uint shaky_calls, shaky_results; /* of each file's own */
+static atomic_uint shaky_calls, shaky_results, shaky_submits; /* of each file's own */
 
 /* Of every four transfers one goes to its end. */
 __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
@@ -70,6 +71,15 @@ __attribute__((unused)) static int shaky_result(int result)
         return (int)strtol(ends, NULL, 10);
     return result < 0 ? result : n % 20 == 3 ? -EAGAIN : n % 20 == 13 ? -EINTR
          : n % 20 == 17 && result > 4096 ? result - 100 : result;
+}
+
+__attribute__((unused)) static int shaky_submit(struct io_uring *ring)
+{
+    const char *breaks = getenv("ZERO_SHAKY_BREAKS");
+
+    if (breaks && atomic_fetch_add(&shaky_submits, 1) + 1 >= strtoul(breaks, NULL, 10))
+        return -EIO;
+    return io_uring_submit(ring);
 }
 
 __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_uring_cqe **cqe)
@@ -164,6 +174,7 @@ __attribute__((unused)) static int shaky_sync(int fd)
 #define io_uring_prep_fsync(sqe, fd, flags)                                                        \
     (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
 #define io_uring_sqe_set_data(sqe, t) (shaky_say(sqe), io_uring_sqe_set_data(sqe, t))
+#define io_uring_submit shaky_submit
 #define io_uring_peek_cqe shaky_peek
 #define io_uring_opcode_supported(known, op)                                                       \
     (!getenv("ZERO_SHAKY_OLD") && io_uring_opcode_supported(known, op))

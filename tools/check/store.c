@@ -20,6 +20,8 @@ const struct check_store_case check_offload_cases[] = {
     {"sync", 0, check_store_sync},
     {"the mapped bytes are the stored ones", ZERO_STORE_MAPPED, check_store_map},
     {"requests that are wrong are refused", 0, check_store_refusals},
+    {"a request that fails ends once, others end well, and the store goes on", 0,
+     check_store_failures},
     {"more than can be had is refused", 0, check_store_no_room},
     {"memory kinds that are not declared are refused", 0, check_store_memory_kinds},
     {"a store grows and shrinks", 0, check_store_resize},
@@ -73,6 +75,17 @@ struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t
                               uint64_t memory_off, uint64_t bytes)
 {
     return (struct zero_io){.op = op, .store_off = store_off, .buf = {s->mr, memory_off, bytes}};
+}
+
+int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    struct zero_cqe cqe;
+    int k;
+
+    while (!(k = s->ops->submit(s->store, ios, n)) && check_now_ms() < until)
+        s->ops->poll(s->store, &cqe, 0, 1000000);
+    return k;
 }
 
 int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n)

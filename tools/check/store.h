@@ -16,6 +16,7 @@ struct check_tier {
     const struct zero_host *host;
     struct zero_store_info caps; /* of its probe */
     struct check_rank verdict;   /* complaints and the seed; of rank 0 */
+    const char *skipped;         /* why a case has shown nothing; NULL: it has */
     uint64_t bytes;              /* of a store */
 };
 
@@ -48,6 +49,8 @@ void check_store_close(struct check_store *s);
 /* A request between the store and the memory. */
 struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t store_off,
                               uint64_t memory_off, uint64_t bytes);
+/* Submits until some are accepted, or an error; 0: none for CHECK_WAIT_NS. Nothing is under way. */
+int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /* Submits all and waits until all have ended: the first error, or 0. */
 int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /* The same with one. */
@@ -71,6 +74,8 @@ void check_store_info_sane(struct check_tier *t);
 void check_store_refusals(struct check_tier *t);
 void check_store_no_room(struct check_tier *t);
 void check_store_memory_kinds(struct check_tier *t);
+/* store_fail.c */
+void check_store_failures(struct check_tier *t);
 /* store_life.c */
 void check_store_resize(struct check_tier *t);
 void check_store_regions(struct check_tier *t);

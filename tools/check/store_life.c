@@ -130,7 +130,7 @@ void check_store_close_busy(struct check_tier *t)
         uint64_t part = t->bytes / 16 / s.info.offset_align * s.info.offset_align;
         for (unsigned i = 0; i < 16; i++)
             ios[i] = check_store_io(&s, ZERO_IO_READ, i * part, i * part, part);
-        want(r, s.ops->submit(s.store, ios, 16) > 0, "submit: %s", check_error());
+        want(r, check_store_submit(&s, ios, 16) > 0, "submit: %s", check_error());
         want(r, !s.ops->close(s.store), "close: %s", check_error());
         want(r, check_now_ms() - start < CHECK_WAIT_NS / 1000000, "closing takes its time");
         s.store = NULL;

@@ -50,7 +50,7 @@ static void refused(struct check_store *s, struct zero_io io, const char *what)
     struct check_rank *r = &s->t->verdict;
 
     s->t->host->fail(s->t->host->ctx, "check", -EIO, "nothing was said");
-    int err = s->ops->submit(s->store, &io, 1);
+    int err = check_store_submit(s, &io, 1);
     want(r, err < 0, "%s: submit gives %d", what, err);
     want(r, err >= 0 || !strstr(zero_last_error(), "nothing was said"), "%s: nothing is said",
          what);
@@ -96,12 +96,33 @@ void check_store_refusals(struct check_tier *t)
         }
         struct zero_io two[2] = {good, good};
         two[1].op = 77;
-        int n = s.ops->submit(s.store, two, 2);
+        int n = check_store_submit(&s, two, 2);
         want(r, n == 1, "one good request and a wrong one: submit gives %d", n);
         want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 1 && cqe.res == (int64_t)a,
              "the good one does not end well");
     }
     check_store_close(&s);
+}
+
+/* What the probe says could be had is what can be; other users take and give little meanwhile. */
+static void check_capacity(struct check_tier *t, struct zero_store_open *open)
+{
+    struct zero_store_info now = {.size = sizeof now};
+    struct check_rank *r = &t->verdict;
+    struct zero_store *store = NULL;
+
+    if (!want(r, !t->ops->probe(t->host, &now), "probe: %s", check_error()))
+        return;
+    want(r, now.capacity >= t->bytes,
+         "the probe says that %" PRIu64 " bytes could be had, and %" PRIu64 " can", now.capacity,
+         t->bytes);
+    if (now.capacity > UINT64_C(1) << 58) /* the exabyte has been refused */
+        return;
+    open->bytes = now.capacity + now.capacity / 2 + (UINT64_C(1) << 30);
+    if (!want(r, t->ops->open(open, &store) < 0,
+              "the probe says that %" PRIu64 " bytes could be had, and %" PRIu64 " can",
+              now.capacity, open->bytes))
+        t->ops->close(store);
 }
 
 void check_store_no_room(struct check_tier *t)
@@ -122,8 +143,12 @@ void check_store_no_room(struct check_tier *t)
     } else {
         t->ops->close(store);
     }
+    check_capacity(t, &open);
     open.bytes = UINT64_MAX;
     if (!want(r, t->ops->open(&open, &store) < 0, "a store of 2^64 - 1 bytes is given"))
+        t->ops->close(store);
+    open.bytes = UINT64_MAX / 65536 * 65536; /* a sum that rounds it up wraps around */
+    if (!want(r, t->ops->open(&open, &store) < 0, "a store of 2^64 - 65536 bytes is given"))
         t->ops->close(store);
     if (check_store_open(t, &s, t->bytes)) {
         uint64_t bytes = check_store_round(&s, t->bytes / 2);

@@ -90,7 +90,10 @@ struct zero_offload_ops {
      * the plugin's to resume. The order of completions is free.
      */
     int (*submit)(struct zero_store *store, const struct zero_io *ios, uint32_t n);
-    /** Up to `max` completions (≥ 0) or an error; waits at most timeout_ns for the first. */
+    /**
+     * Up to `max` completions (≥ 0) or an error; waits at most timeout_ns for the first. One that
+     * failed is the last of them, and the call has said why.
+     */
     int (*poll)(struct zero_store *store, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns);
     /** Any thread: makes a waiting poll() return soon. */
     int (*wake)(struct zero_store *store);
