@@ -4,7 +4,9 @@
 A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile, as many under way
 as the plugin has) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
 on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have, where
-the system gives them to this user. Printed are medians of the rounds, and of ratios within a round,
+the system gives them to this user: as root it raises vm.nr_hugepages for all of the machine, and sets it
+back at the end; a run that is killed (SIGKILL) leaves it so, to be set back by hand (the first line of the
+output says what it was). Printed are medians of the rounds, and of ratios within a round,
 with the bound of each:
 
     disk      bytes of an update, both ways, in the time from its first request to the end of its
@@ -218,7 +220,8 @@ def main():
     fds, rounds, before = fio_files(o), [], huge_pages(o)
     huge = before is not None
     print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} ranks, {o.dtype}, sequence {o.seq}, "
-          f"tiles of {o.tile}, {o.folder}; fio's pages are {'huge' if huge else 'small'}")
+          f"tiles of {o.tile}, {o.folder}; fio's pages are "
+          f"{f'huge (vm.nr_hugepages was {before})' if huge else 'small'}", flush=True)
     cache = tempfile.TemporaryDirectory()
     o.cache = cache.name
     try:
