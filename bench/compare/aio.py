@@ -22,12 +22,14 @@ def main():
     size, block, depth = map(int, sys.argv[3:6])
     seconds = float(sys.argv[6])
     handle = AsyncIOBuilder().load().aio_handle(block, depth, False, True, 1)
-    data = handle.new_cpu_locked_tensor(size, torch.empty(0, dtype=torch.uint8))
+    data, wanted = (handle.new_cpu_locked_tensor(size, torch.empty(0, dtype=torch.uint8))
+                    for _ in range(2))
     data.copy_((torch.arange(size, dtype=torch.int64) * 2654435761 >> 7).to(torch.uint8))
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         good = handle.sync_pwrite(data, file.name) >= 0
         os.fsync(file.fileno())
-        wanted, times = data.clone(), []
+        times = []
+        wanted.copy_(data)  # locked too: other memory would go through a buffer of the handle
         data.zero_()
         until = time.perf_counter() + seconds
         while not times or time.perf_counter() < until:

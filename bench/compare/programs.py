@@ -47,7 +47,7 @@ class Scale:
 
 QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, params=1_000_000, tensors=10,
               preset="tiny", seq=64, warmup=1, steps=1, limit_sizes=(1 << 20,),
-              limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000), store=64 << 20,
+              limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000), store=128 << 20,
               store_s=0.2)
 
 
@@ -440,7 +440,7 @@ def steps(scale):
 
 # ---- Outside the device --------------------------------------------------------------------------
 
-BLOCK, DEPTH = 4 << 20, 4
+BLOCK, DEPTH = 4 << 20, 16  # ZERO_NVME_DEPTH's default; step.py gives DeepSpeed as many
 
 
 def folder():

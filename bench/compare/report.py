@@ -276,8 +276,8 @@ pages as above.
 A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), read and written one
 block after another past the page cache; times are those of a block. fio is the limit: its blocks lie in
 pages of the same kind as libzero's, huge ones where enough are reserved (vm.nr_hugepages), else small
-ones, and it takes turns with libzero in one run; DeepSpeed locks memory of its own. libzero computes and
-compares checksums, the others have none. Steps are those of stage 3 above, with what the table says outside
+ones, and it takes turns with libzero in one run; DeepSpeed locks all memory that it reads into or writes
+from, and has as many blocks under way. libzero computes and compares checksums, the others have none. Steps are those of stage 3 above, with what the table says outside
 the device, which is the same memory here for "cpu": what moves there is copied for nothing, and
 counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keeps halves.
 """,

@@ -120,7 +120,7 @@ class DeepSpeed:
             config["zero_optimization"] |= {"offload_optimizer": {
                 "device": "nvme", "nvme_path": folder, "pipeline_read": True,
                 "pipeline_write": True}}
-            config["aio"] = {"block_size": 4 << 20, "queue_depth": 4, "overlap_events": True}
+            config["aio"] = {"block_size": 4 << 20, "queue_depth": 16, "overlap_events": True}
         optimizer = DeepSpeedCPUAdam(gpt2.groups(model.parameters(), WEIGHT_DECAY),
                                      adamw_mode=True, **HYPER)
         self.engine = deepspeed.initialize(model=model, optimizer=optimizer, config=config,
