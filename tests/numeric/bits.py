@@ -26,8 +26,9 @@ import support
 from support import diag, ok
 
 STEPS = 100
-# Every request is late, cut short, or finds the disk busy: as bad as can be without an error.
-FAULTS = "delay=1:n=7:times=200,cut=4096:n=1:times=0,busy:n=5:times=200"
+# From the first to the last request of a job: every one is cut short, every other one is late, and every
+# third call finds the disk busy.
+FAULTS = "busy:every=3:times=0,cut=4096:times=0,delay=1:every=2:times=0"
 GROUP = {"ranks": [1, 2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
          "reduce_at": ["micro", "boundary"]}
 FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
