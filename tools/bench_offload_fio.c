@@ -62,7 +62,8 @@ static int run(char **args, int out, int timeout_ms)
     }
     int status = wait_for(pid, timeout_ms);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return zero__fail(-ENOENT, "fio is not installed");
+        return zero__fail(-ENOENT,
+                          "fio is not installed (it is the package fio of Debian and Fedora)");
     return status ? zero__fail(-EIO, "fio failed, or did not end in time (status %d)", status) : 0;
 }
 

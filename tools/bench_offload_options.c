@@ -29,7 +29,7 @@ static void help(void)
         "                     (read,write,mixed); mixed is a read for each write\n"
         "  --bytes LOW:HIGH   of a block (4M); also a list: 4K,256K,4M\n"
         "  --factor F         from one size to the next (4)\n"
-        "  --depth LIST       blocks under way (4); 1:32 goes on by doubling\n"
+        "  --depth LIST       blocks under way (16, as in training); 1:32 goes on by doubling\n"
         "  --size SIZE        of the store and of fio's file (1G)\n"
         "  --seconds S        of a repetition (1)\n"
         "  --reps N           repetitions, in which all that are compared take turns (5)\n"
@@ -272,7 +272,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    struct words w = {.bytes = "4M", .depth = "4", .factor = 4};
+    struct words w = {.bytes = "4M", .depth = "16", .factor = 4};
     int c;
 
     opterr = 0;

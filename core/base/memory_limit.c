@@ -22,7 +22,8 @@ static int entry_parse(const char *entry, size_t len, struct zero__memory_limit 
         tier = &limit->cpu_bytes;
         entry += 4, len -= 4;
     } else {
-        snprintf(why, bytes, "\"%.*s\" is not device:BYTES or cpu:BYTES",
+        snprintf(why, bytes,
+                 "\"%.*s\" is not device:BYTES or cpu:BYTES (what is free on a disk is its limit)",
                  (int)(len > 40 ? 40 : len), entry);
         return -EINVAL;
     }

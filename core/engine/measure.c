@@ -12,6 +12,7 @@
 
 #define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
 #define MOST_CQES 16
+#define TOLD_BYTES (UINT64_C(64) << 20) /* less is a matter of a moment */
 #define MOST_DEPTH 64
 #define POLL_NS (ZERO_SECOND / 4)
 
@@ -106,6 +107,19 @@ static void memory_fill(const struct walk *w)
     }
 }
 
+/* It takes seconds and wears the disk: whoever waits for it should know, once for each host. */
+static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
+{
+    const uint64_t bytes = w->blocks * w->block;
+    const int long_one = bytes >= TOLD_BYTES && zero__job_local_rank(rt->job) == 0;
+
+    zero__log(
+        &rt->log, long_one ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
+        "measuring how fast %s is, once: up to %d s, and %.3g GB written by each rank at most "
+        "(ZERO_OFFLOAD_MEASURE=0 does without, and without a forecast)",
+        w->t->name, (int)(4 * WALK_NS / ZERO_SECOND), 2.5 * (double)bytes / 1e9);
+}
+
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
  * and last all is zero again, as a store is at first, where it is not that of a trial.
@@ -124,7 +138,7 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
         return 0;
     w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
                                     w.t->info.depth ? w.t->info.depth : 1);
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "measuring how fast %s is", w.t->name);
+    measure_tell(rt, &w);
     memory_fill(&w);
     int err = walk_run(&w, &(struct mix){0, w.blocks, 0, WALK_NS}, rt->timeout_ns, &n, &written);
     if (!err) {

@@ -84,11 +84,11 @@ int zero__table_refuse(const struct zero__table *table, uint32_t tier, const str
 
     for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
         if (t->share[c] && n < room)
-            n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", zero__class_name(c),
-                          human(t->share[c], a, sizeof a));
+            n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %-7s %12s", zero__class_name(c),
+                          zero__tier_name(tier), human(t->share[c], a, sizeof a));
     if (tier == ZERO__T_CPU && table->checksums && n < room)
-        n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %12s", "checksums",
-                      human(table->checksums, a, sizeof a));
+        n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %-7s %12s", "checksums",
+                      zero__tier_name(tier), human(table->checksums, a, sizeof a));
     suggest(&help, !tried && r->stage < 3 ? stage : NULL);
     /* On one machine more ranks need more memory together. */
     suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);

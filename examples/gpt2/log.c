@@ -239,9 +239,24 @@ void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f MiB", n ? ", " : "",
                           m.rows[i].tier, mib(bytes));
     }
-    gpt2_log_say(log, "Outside the device: %s; of each rank: %s", zero_placement(s->rt), text);
+    if (*zero_placement(s->rt))
+        gpt2_log_say(log, "Outside the device: %s; of each rank: %s", zero_placement(s->rt), text);
+    else
+        gpt2_log_say(log, "Outside the device: nothing, all of it fits there; of each rank: %s",
+                     text);
     if (*zero_placement(s->rt) && !zero_forecast(s->rt, &f))
         gpt2_log_say(log, "By the last job of this kind a step should take %.3f s", f.step_s);
+}
+
+/* The plan lets buffers lie at one place at different times. */
+static void say_row(struct gpt2_log *log, const struct zero_memory_row *r)
+{
+    char reserved[32] = "shared";
+
+    if (r->reserved || !r->planned)
+        snprintf(reserved, sizeof reserved, "%.3f", mib(r->reserved));
+    gpt2_log_say(log, "  %-14s %-8s %12.3f %12s %12.3f", r->class_name, r->tier, mib(r->planned),
+                 reserved, mib(r->peak));
 }
 
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
@@ -254,8 +269,7 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
         const struct zero_memory_row *r = &m->rows[i];
         beyond |= r->peak > r->reserved;
         if (r->planned || r->reserved || r->peak)
-            gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", r->class_name, r->tier,
-                         mib(r->planned), mib(r->reserved), mib(r->peak));
+            say_row(log, r);
     }
     say_tiers(log, m);
     gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", "all", "", mib(m->planned),
@@ -268,8 +282,10 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
                      "them",
                      "mapped", "", "", mib(m->mapped));
     if (beyond)
-        gpt2_log_say(log, "  (reserved: a class's part at the moment when all together need most; "
-                          "its own peak comes at another one)");
+        gpt2_log_say(log,
+                     "  (reserved: a class's part at the moment when all together need most; its "
+                     "own peak comes at another one; shared: it has no part then, and lies where "
+                     "others lie at that moment)");
 }
 
 /* What the disk bears, and what bounds the step's speed. */

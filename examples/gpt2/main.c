@@ -139,7 +139,7 @@ static int train(struct program *p, bool *beaten)
                  zero_ranks(p->session.rt), zero_ranks(p->session.rt) == 1 ? "" : "s",
                  zero_option(p->session.rt, "stage"), gpt2_gemm_name(),
                  o->dtype == ZERO_BF16 && gpt2_gemm16_usable() ? "; bf16 products by oneDNN" : "");
-    if (*zero_placement(p->session.rt))
+    if (*zero_option(p->session.rt, "offload"))
         gpt2_log_placement(&p->log, &p->session);
     p->log.start_ns = gpt2_now_ns();
     err = gpt2_trainer_run(&p->trainer);

@@ -441,7 +441,7 @@ def offload_nvme(few):
     shape = ["--bytes", "256K", "--json", *few]
     job = bench("offload", "--op", "read,write,random_mixed", *shape, env=disk)
     all_ = records(job)
-    ok(job.status == 0 and len(all_) == 3
+    ok(job.status == 0 and len(all_) == 3 and all(r["depth"] == 16 for r in all_)
        and all(good(r, bench="offload", tier="nvme", beside="nvme_checksum=0")
                and r["on_disk_percent"] >= 95 and r["beside_GBps"] > 0
                and "past the page cache" in r["store"] for r in all_),
@@ -550,7 +550,7 @@ def memory_as_disk(shape):
 
 
 def offload():
-    few = ["--reps", "2", "--warmup", "0", "--seconds", "0.02", "--size", "64M"]
+    few = ["--reps", "2", "--warmup", "0", "--seconds", "0.02", "--size", "128M"]
     offload_cpu(few)
     if os.path.exists(os.path.join(support.BUILD, ".libs", "zero-offload-nvme.so")):
         offload_nvme(few)
