@@ -40,7 +40,9 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:nvme,optimizer:cpu",
-                    "parameters:fault,gradients:fault,optimizer:fault,activations:fault"]}
+                    "parameters:fault,gradients:fault,optimizer:fault,activations:fault",
+                    # a system that does a part, is interrupted and wants to be asked again
+                    "parameters:shaky,gradients:shaky,optimizer:shaky,activations:shaky"]}
 CROSSED = ("stage", "recompute", "offload")  # with each other and all groups, by --all
 MOST_RUNS = 60
 
@@ -68,9 +70,12 @@ def result(run):
                         "offload")}
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
-    if "nvme" in run["offload"] or "fault" in run["offload"]:
+    if any(name in run["offload"] for name in ("nvme", "fault", "shaky")):
         env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "64K",
                     "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
+    if "shaky" in run["offload"]:
+        env["ZERO_PLUGIN_PATH"] = ":".join(os.path.abspath(os.path.join(support.BUILD, f))
+                                           for f in (".libs", "tests/plugin/.libs"))
     job = support.train(options, run["ranks"], env, 300)
     if job.status != 0 or not job.summary or len(job.steps) != STEPS:
         diag(job.story())
