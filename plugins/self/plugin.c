@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "../common/copy.h"
+#include "../common/cores.h"
 #include "../common/memory.h"
 #include "../common/reduce.h"
 
@@ -34,6 +34,8 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
 {
     struct zero__voice voice = {params->host, NAME};
     int isa = zero__vec_select(params->host, NAME);
+    struct zero__cores cores;
+    struct zero__caches caches;
     struct zero_comm_ctx *ctx;
 
     if (isa < 0)
@@ -49,7 +51,9 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
         return zero__say(&voice, -ENOMEM, "no memory for a context");
     ctx->voice = voice;
     ctx->isa = isa;
-    ctx->cache_bytes = zero__cache_bytes();
+    zero__cores_here(&cores);
+    zero__caches_find(&caches, &cores, NULL);
+    ctx->cache_bytes = caches.copies;
     *out = ctx;
     return 0;
 }

@@ -12,19 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/copy.h"
 #include "../common/machine.h"
 #include "../common/oob.h"
 #include "../common/reduce.h"
 #include "shm.h"
 
-#define PROTOCOL 1u /* of what lies in shared memory */
+#define PROTOCOL 2u /* of what lies in shared memory */
 
 /* What ranks must have in common to share memory. */
 struct hello {
     uint32_t protocol, seat_bytes, lane_bytes, uid;
     uint64_t pid_namespace;
     struct zero__machine machine;
+    struct zero__cores cores;
 };
 
 int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
@@ -61,6 +61,7 @@ static void hello_fill(struct hello *h)
     if (stat("/proc/self/ns/pid", &st) == 0)
         h->pid_namespace = st.st_ino;
     zero__machine_here(&h->machine);
+    zero__cores_here(&h->cores);
 }
 
 static int hello_check(const struct zero__voice *v, const struct hello *all, int32_t ranks)
@@ -115,6 +116,17 @@ static int control_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob, i
     return err ? err : zero__notices_check(ctx, &ctx->table, all, "open");
 }
 
+/* What all ranks may use together; a bound one alone would know of its own core only. */
+static void cores_find(struct zero_comm_ctx *ctx, const struct hello *all)
+{
+    struct zero__cores cores = {{0}};
+
+    for (int32_t p = 0; p < ctx->ranks; p++)
+        zero__cores_add(&cores, &all[p].cores);
+    zero__caches_find(&ctx->caches, &cores, NULL);
+    ctx->idle.shared = (uint32_t)ctx->ranks > zero__cores_count(&cores);
+}
+
 static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
 {
     int64_t until = zero__until_ns(ctx->timeout_ns);
@@ -130,6 +142,8 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
     err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, hellos);
     if (!err)
         err = hello_check(&ctx->voice, hellos, ctx->ranks);
+    if (!err)
+        cores_find(ctx, hellos);
     if (!err)
         err = control_join(ctx, oob, until, ctx->notices);
 end:
@@ -156,13 +170,9 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
         return zero__say(&v, -ENOMEM, "no memory for a context");
     ctx->voice = v;
     ctx->isa = isa;
-    ctx->cache_bytes = zero__cache_bytes();
-    ctx->sums_cache_bytes = zero__cache_sums_bytes();
-    ctx->core_cache_bytes = zero__cache_core_bytes();
     ctx->timeout_ns = params->timeout_ns;
     ctx->rank = ctx->table.rank = oob->rank;
     ctx->ranks = ctx->table.ranks = oob->ranks;
-    ctx->idle.shared = ctx->ranks > sysconf(_SC_NPROCESSORS_ONLN);
     err = context_join(ctx, oob);
     if (err) {
         zero__shm_close(ctx);

@@ -108,7 +108,7 @@ static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
     if (c->flags & ZERO_COLL_ACCUMULATE) /* nobody could hand out unrounded sums */
         return true;
     return comm->ranks == 2 && c->src_dtype == c->dst_dtype && !op->stream &&
-           c->src.len <= comm->ctx->core_cache_bytes / 2 && !(c->flags & ZERO_COLL_INPLACE);
+           c->src.len <= comm->ctx->caches.core / 2 && !(c->flags & ZERO_COLL_INPLACE);
 }
 
 /* The next rank to copy from; -1 when none is ready. */

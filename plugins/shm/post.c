@@ -39,7 +39,7 @@ static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm
         return err;
     op->coll = *c;
     op->stream =
-        zero__coll_streams(c, comm->ranks, comm->ctx->sums_cache_bytes, comm->ctx->cache_bytes);
+        zero__coll_streams(c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
     return 0;
 }
 

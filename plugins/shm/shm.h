@@ -19,6 +19,7 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
+#include "../common/cores.h"
 #include "../common/fingerprint.h"
 #include "../common/idle.h"
 
@@ -147,7 +148,7 @@ struct shm_table {
 struct zero_comm_ctx {
     struct zero__voice voice;
     int isa;
-    uint64_t cache_bytes, sums_cache_bytes, core_cache_bytes;
+    struct zero__caches caches;
     int32_t rank, ranks;
     int64_t timeout_ns;
     struct shm_segment *control;

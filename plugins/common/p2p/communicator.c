@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../bell.h"
 #include "internal.h"
@@ -117,13 +116,11 @@ static int buffers_make(struct zero_comm *comm)
     return t->ops->reg(t, comm->buffers, comm->buffer_bytes, ZERO_MEM_HOST, &comm->handle);
 }
 
-/* Who goes with whom, whether they share cores, and how long a message may be: the least of what
- * the members can. */
+/* Who goes with whom, and how long a message may be: the least of what the members can. */
 static int way_make(struct zero_comm *comm, const struct member *members,
                     const struct p2p_notice *all)
 {
     uint64_t *hosts = calloc((size_t)comm->ranks, sizeof *hosts);
-    int32_t here = 0;
     int err;
 
     if (!hosts)
@@ -132,10 +129,8 @@ static int way_make(struct zero_comm *comm, const struct member *members,
     for (int32_t i = 0; i < comm->ranks; i++) {
         const struct p2p_notice *n = &all[members[i].parent];
         hosts[i] = n->host;
-        here += n->host == comm->ctx->host;
         comm->piece = n->max_message < comm->piece ? n->max_message : comm->piece;
     }
-    comm->ctx->idle.shared |= here > sysconf(_SC_NPROCESSORS_ONLN);
     err = comm->ctx->relaxed ? zero__p2p_way_make(comm, hosts) : 0;
     free(hosts);
     return err;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../bell.h"
-#include "../copy.h"
+#include "../machine.h"
 #include "../oob.h"
 #include "../reduce.h"
 #include "internal.h"
@@ -45,40 +45,73 @@ static int limit_check(const struct zero__voice *v, const struct zero__p2p *t)
         (unsigned long long)t->max_message, t->way, sizeof(struct p2p_message));
 }
 
+/* Where a rank runs, as its peers want to know it. */
+struct place {
+    struct zero__machine machine;
+    struct zero__cores cores;
+};
+
+/* What the ranks of this host may use together, and whether they are more than that. */
+static int places_find(struct zero_comm_ctx *ctx, struct place *all)
+{
+    struct place mine = {0};
+    struct zero__cores cores = {{0}};
+    uint32_t here = 0;
+
+    zero__machine_here(&mine.machine);
+    zero__cores_here(&mine.cores);
+    int err = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), "open",
+                               &mine, sizeof mine, all);
+    for (int32_t p = 0; !err && p < ctx->ranks; p++)
+        if (p == ctx->rank || (mine.machine.boot_id[0] &&
+                               zero__machine_same_kernel(&all[p].machine, &mine.machine))) {
+            zero__cores_add(&cores, &all[p].cores);
+            here++;
+        }
+    zero__caches_find(&ctx->caches, &cores, NULL);
+    ctx->idle.shared = here > zero__cores_count(&cores);
+    return err;
+}
+
 int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
                    struct zero__p2p *t, struct zero_comm_ctx **out)
 {
     struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
+    struct place *all = calloc((size_t)params->oob->ranks, sizeof *all);
     int isa = zero__vec_select(voice->host, voice->plugin), err = isa < 0 ? isa : 0;
 
-    if (!ctx)
+    if (!ctx || !all)
         err = zero__say(voice, -ENOMEM, "no memory for a context");
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)
         err = limit_check(voice, t);
     err = zero__oob_agree(voice, params->oob, zero__until_ns(params->timeout_ns), "open", err);
-    if (err) {
-        free(ctx);
-        t->ops->stop(t, true);
-        t->ops->close(t);
-        return err;
-    }
+    if (err)
+        goto end;
     ctx->voice = *voice;
     ctx->t = t;
     ctx->oob = params->oob;
     ctx->isa = isa;
     ctx->most =
         t->max_message && t->max_message < P2P_MESSAGE_MOST ? t->max_message : P2P_MESSAGE_MOST;
-    ctx->cache_bytes = zero__cache_bytes();
-    ctx->sums_cache_bytes = zero__cache_sums_bytes();
     ctx->rank = params->oob->rank;
     ctx->host = zero__p2p_host(ctx->rank);
     ctx->ranks = params->oob->ranks;
     ctx->timeout_ns = params->timeout_ns;
     ctx->left = -1;
-    *out = ctx;
-    return 0;
+    err = places_find(ctx, all);
+
+end:
+    free(all);
+    if (!err) {
+        *out = ctx;
+        return 0;
+    }
+    free(ctx);
+    t->ops->stop(t, true);
+    t->ops->close(t);
+    return err;
 }
 
 int zero__p2p_usable(struct zero_comm_ctx *ctx)

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "../cores.h"
 #include "../fingerprint.h"
 #include "../idle.h"
 #include "p2p.h"
@@ -230,7 +231,7 @@ struct zero_comm_ctx {
     struct zero__p2p *t;
     const struct zero_oob *oob;
     int isa;
-    uint64_t cache_bytes, sums_cache_bytes;
+    struct zero__caches caches;
     bool relaxed;
     int32_t group; /* of relaxed sums: 0: the ranks of a host */
     uint64_t host;

@@ -79,8 +79,8 @@ static void run_begin(struct zero_comm *comm)
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
-    run->stream = zero__coll_streams(&coll->c, comm->ranks, comm->ctx->sums_cache_bytes,
-                                     comm->ctx->cache_bytes);
+    run->stream =
+        zero__coll_streams(&coll->c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
     if (run->stepped)
         zero__p2p_steps_fill(comm, run);
     else if (zero__coll_reduces(coll->c.kind))

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cores.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
+ * where it belongs to a package of many and the machine is a part of that.
+ */
+#define CORE_MOST (UINT64_C(16) << 20)
+#define CORE_BYTES (UINT64_C(8) << 20)
+#define CORE_OWN_BYTES (UINT64_C(1) << 20)
+#define INDICES 8 /* of caches that the kernel tells of */
+#define ROOT "/sys/devices/system/cpu"
+
+/* ---- Sets ------------------------------------------------------------------------------------ */
+
+static void put(struct zero__cores *c, uint32_t cpu)
+{
+    if (cpu < ZERO__CORES_MOST)
+        c->bits[cpu / 64] |= UINT64_C(1) << cpu % 64;
+}
+
+bool zero__cores_has(const struct zero__cores *c, uint32_t cpu)
+{
+    return cpu < ZERO__CORES_MOST && c->bits[cpu / 64] >> cpu % 64 & 1;
+}
+
+void zero__cores_here(struct zero__cores *c)
+{
+    cpu_set_t set;
+
+    memset(c, 0, sizeof *c);
+    CPU_ZERO(&set);
+    if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0) {
+        for (uint32_t i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &set))
+                put(c, i);
+        return;
+    }
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    for (uint32_t i = 0; i < (n > 0 ? (uint32_t)n : 1); i++)
+        put(c, i);
+}
+
+void zero__cores_add(struct zero__cores *c, const struct zero__cores *more)
+{
+    for (uint32_t i = 0; i < ZERO__CORES_MOST / 64; i++)
+        c->bits[i] |= more->bits[i];
+}
+
+uint32_t zero__cores_count(const struct zero__cores *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ZERO__CORES_MOST / 64; i++)
+        n += (uint32_t)__builtin_popcountll(c->bits[i]);
+    return n;
+}
+
+/* ---- Caches ---------------------------------------------------------------------------------- */
+
+/* A line of a file about processor `cpu`; "": there is none. */
+static const char *line_of(const char *root, uint32_t cpu, const char *what, char text[512])
+{
+    char path[512];
+
+    text[0] = 0;
+    snprintf(path, sizeof path, "%s/cpu%u/%s", root, cpu, what);
+    FILE *f = fopen(path, "re");
+    if (f && !fgets(text, 512, f))
+        text[0] = 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+/* A number of a processor's cache, "2" or "32768K"; 0: not known. */
+static uint64_t cache_number(const char *root, uint32_t cpu, int index, const char *what)
+{
+    char name[64], text[512];
+
+    snprintf(name, sizeof name, "cache/index%d/%s", index, what);
+    return strtoull(line_of(root, cpu, name, text), NULL, 10);
+}
+
+/* The largest cache of levels up to `level`, and which one it is, -1: none. */
+static uint64_t cache_up_to(const char *root, uint32_t cpu, uint64_t level, int *index)
+{
+    uint64_t most = 0;
+
+    *index = -1;
+    for (int i = 0; i < INDICES; i++) {
+        uint64_t bytes = cache_number(root, cpu, i, "size") << 10;
+        if (cache_number(root, cpu, i, "level") <= level && bytes > most) {
+            most = bytes;
+            *index = i;
+        }
+    }
+    return most;
+}
+
+/* Takes out of the set who is in a list like "0-3,8" of the kernel's, and processor `cpu`. */
+static void take(struct zero__cores *c, uint32_t cpu, const char *list)
+{
+    c->bits[cpu / 64] &= ~(UINT64_C(1) << cpu % 64);
+    for (char *end; *list >= '0' && *list <= '9'; list = *end == ',' ? end + 1 : end) {
+        unsigned long first = strtoul(list, &end, 10);
+        unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+        for (; first <= last && first < ZERO__CORES_MOST; first++)
+            c->bits[first / 64] &= ~(UINT64_C(1) << first % 64);
+    }
+}
+
+/* How many there are of what the list `what` of each processor says who shares it. */
+static uint32_t n_shared(const char *root, const struct zero__cores *c, const char *what)
+{
+    struct zero__cores left = *c;
+    char text[512];
+    uint32_t n = 0;
+
+    for (uint32_t cpu = 0; cpu < ZERO__CORES_MOST; cpu++)
+        if (zero__cores_has(&left, cpu)) {
+            take(&left, cpu, line_of(root, cpu, what, text));
+            n++;
+        }
+    return n;
+}
+
+/*
+ * The kernel is asked: the C library asks the processor, which in a virtual machine tells of the
+ * caches of the whole package. The kernel may do so too: where it speaks of more than cores have,
+ * the rest belongs to others.
+ *
+ * Sums stream earlier where the last level is shared with strangers: measured on two cores of a
+ * Xeon with a part of 105 MiB, 4 MiB took 0.28 ms so and 0.35 otherwise; on two of an EPYC with
+ * 32 MiB, 0.093 so and 0.066 otherwise.
+ */
+void zero__caches_find(struct zero__caches *out, const struct zero__cores *c, const char *root)
+{
+    uint32_t first = 0;
+    char name[64];
+    int index;
+
+    root = root ? root : ROOT;
+    while (first + 1 < ZERO__CORES_MOST && !zero__cores_has(c, first))
+        first++;
+    uint64_t most = cache_up_to(root, first, UINT64_MAX, &index);
+    uint64_t core = cache_up_to(root, first, 2, &index), own = 0;
+    uint64_t n_cores = n_shared(root, c, "topology/thread_siblings_list");
+    n_cores = n_cores ? n_cores : 1;
+    if (index >= 0) {
+        snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", index);
+        own = core * n_shared(root, c, name); /* threads of a core have one together */
+    }
+    bool is_own = most && most <= n_cores * CORE_MOST;
+    uint64_t share = n_cores * CORE_BYTES;
+
+    out->copies = is_own || (most && most < share) ? most : share;
+    out->sums = is_own || !own || own > out->copies ? out->copies : own;
+    out->core = core ? core : CORE_OWN_BYTES;
+}

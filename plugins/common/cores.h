@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processors that a rank may use, those of all ranks of a host together, and what caches these
+ * have: whether ranks share cores, and what goes past the caches, depends on where they may run and
+ * not on how large the machine is.
+ */
+#ifndef ZERO_PLUGINS_COMMON_CORES_H
+#define ZERO_PLUGINS_COMMON_CORES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ZERO__CORES_MOST 1024u /* of the kernel's numbers; what comes behind them is not seen */
+
+/* A set, the same for all ranks that put theirs together. */
+struct zero__cores {
+    uint64_t bits[ZERO__CORES_MOST / 64];
+};
+
+/* Those of this thread; where the kernel does not say, as many as it has, from the first one on. */
+void zero__cores_here(struct zero__cores *c);
+void zero__cores_add(struct zero__cores *c, const struct zero__cores *more);
+bool zero__cores_has(const struct zero__cores *c, uint32_t cpu);
+uint32_t zero__cores_count(const struct zero__cores *c);
+
+/*
+ * Traffic beyond these goes past the caches: `copies` beyond what the cores can count on, `sums`
+ * that nobody reads soon perhaps beyond their own ones. `core`: the largest that one core has for
+ * itself. Guesses where the kernel does not say.
+ */
+struct zero__caches {
+    uint64_t copies, sums, core;
+};
+
+/* `root`: where the kernel tells of processors, NULL: /sys/devices/system/cpu. */
+void zero__caches_find(struct zero__caches *out, const struct zero__cores *c, const char *root);
+
+#endif
