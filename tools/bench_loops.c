@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define HUGE_PAGE (UINT64_C(2) << 20)
+
 struct loops {
     void (*copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream);
     void (*add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n, bool wide,
@@ -144,12 +146,25 @@ uint64_t bench_cache_bytes(void)
     return most ? most << 10 : UINT64_C(32) << 20;
 }
 
-void *bench_memory(uint64_t bytes)
+static uint64_t whole_pages(uint64_t bytes)
 {
-    char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
 
-    if (base == MAP_FAILED)
+/* At the start of a huge page, as plugins' memory is: what is mapped before and behind is undone.
+ */
+void *bench_memory(uint64_t wanted)
+{
+    uint64_t bytes = whole_pages(wanted);
+    char *all =
+        mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (all == MAP_FAILED)
         return NULL;
+    char *base = all + (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;
+    if (base > all)
+        munmap(all, (size_t)(base - all));
+    munmap(base + bytes, (size_t)(all + HUGE_PAGE - base));
 #ifdef MADV_HUGEPAGE
     madvise(base, bytes, MADV_HUGEPAGE);
 #endif
@@ -161,5 +176,5 @@ void *bench_memory(uint64_t bytes)
 void bench_memory_free(void *base, uint64_t bytes)
 {
     if (base)
-        munmap(base, bytes);
+        munmap(base, whole_pages(bytes));
 }
