@@ -60,10 +60,10 @@ struct coll_case {
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
     unsigned n_slots, turn;
-    uint64_t fresh_slot; /* what --fresh wrote last for an operation, and where */
-    char fresh;
+    uint64_t fresh_slot; /* where --fresh wrote last for an operation, and in which turn */
+    unsigned fresh_turn;
     struct bench_region *region;
-    char *plain; /* private memory with the same slots, for the limit */
+    char *plain; /* private memory for the limit; see bench_coll_limit.c */
     struct bench_region map_region;
     const char *map;
     struct bench_board *board;
@@ -97,18 +97,31 @@ int coll_case_open(struct coll_case *c);
 void coll_case_close(struct coll_case *c);
 /* One operation on the next slot. */
 int coll_case_run(struct coll_case *c);
+/* The same, with --fresh after this rank has written what it gives. */
+int coll_case_once(struct coll_case *c);
+/* Where the next slot begins, which is taken. */
+uint64_t coll_next_slot(struct coll_case *c);
+/* What --fresh fills a rank's source with: other bytes than another rank's, and than before. */
+char coll_fresh_value(unsigned turn, int rank);
 /* Where data of the slot 0 lies. */
 char *coll_source(const struct coll_case *c);
 char *coll_result(const struct coll_case *c);
 /* Elements that this rank gives. */
 uint64_t coll_n_sources(const struct coll_case *c);
-/* In how many ways, from the first one on, the limit can be reached; 0: there is no limit. */
-unsigned coll_n_ways(const struct coll_case *c);
 /* A repetition: all ranks start together. */
 int coll_sample(struct coll_case *c, struct coll_moment *m);
-int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
 /* The bare exchange of as many bytes, as if rank 0 had done it; without one m is 0. */
 int coll_sample_bare(struct coll_case *c, struct coll_moment *m);
+
+/* bench_coll_limit.c */
+bool coll_has_limit(const struct coll_options *o, enum coll_op op);
+/* In how many ways, from the first one on, the limit can be reached; 0: there is no limit. */
+unsigned coll_n_ways(const struct coll_case *c);
+/* The bytes of a rank that it needs for `slots` bytes of the operation: private, and on the board.
+ */
+void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t slots,
+                       uint64_t *plain, uint64_t *board);
+int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
 
 /* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
 int coll_check(struct coll_case *c, bool *ok);

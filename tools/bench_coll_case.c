@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operation is: its collectives, its slots in memory, and the plain loop that limits it. */
+/* What an operation is: its collectives and its slots in memory. */
 #include "config.h"
 
 #include "bench_coll.h"
@@ -60,13 +60,6 @@ static unsigned slots_of(const struct coll_options *o, uint64_t half)
     return o->cold ? (unsigned)(4 * bench_cache_bytes() / (2 * half) + 2) : 1;
 }
 
-static bool op_has_limit(const struct coll_options *o, enum coll_op op)
-{
-    bool reduces = op == COLL_REDUCE_SCATTER || op == COLL_ALL_REDUCE;
-
-    return o->limit && !(reduces && o->dtype == ZERO_F16);
-}
-
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -76,15 +69,16 @@ static void op_memory(const struct coll_options *o, enum coll_op op, struct coll
 {
     for (unsigned i = 0; i < o->n_sizes; i++) {
         uint64_t bytes = coll_bytes(o, op, o->sizes[i]), half = half_of(bytes, o->ranks);
-        uint64_t slots = 2 * half * slots_of(o, half);
+        uint64_t slots = 2 * half * slots_of(o, half), plain, board;
+
+        coll_limit_memory(o, op, slots, &plain, &board);
         if (op == COLL_MAP) {
             out->map = larger(out->map, bytes / (uint64_t)o->ranks);
         } else if (op != COLL_BARRIER) {
             out->region = larger(out->region, slots);
-            out->plain = larger(out->plain, op_has_limit(o, op) ? slots : 0);
         }
-        if (op == COLL_PING_PONG)
-            out->board = larger(out->board, slots / 2);
+        out->plain = larger(out->plain, plain);
+        out->board = larger(out->board, board);
     }
 }
 
@@ -140,7 +134,7 @@ void coll_case_close(struct coll_case *c)
     bench_region_free(c->b, &c->map_region);
 }
 
-static uint64_t next_slot(struct coll_case *c)
+uint64_t coll_next_slot(struct coll_case *c)
 {
     return c->turn++ % c->n_slots * 2 * c->half;
 }
@@ -194,7 +188,7 @@ int coll_case_run(struct coll_case *c)
                           .dst_dtype = c->o->dtype,
                           .flags = c->in_place ? ZERO_COLL_INPLACE : 0,
                           .scale = 1};
-    uint64_t slot = next_slot(c);
+    uint64_t slot = coll_next_slot(c);
     int err;
 
     switch (c->op) {
@@ -245,77 +239,29 @@ char *coll_result(const struct coll_case *c)
     return c->region->base + c->half;
 }
 
-unsigned coll_n_ways(const struct coll_case *c)
+/* A small number in each type, as bytes. */
+char coll_fresh_value(unsigned turn, int rank)
 {
-    if (!op_has_limit(c->o, c->op))
-        return 0;
-    if (c->op == COLL_BARRIER || c->op == COLL_MAP)
-        return 1; /* nothing is moved */
-    return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
+    return (char)(0x3c + (turn + (unsigned)rank) % 4);
 }
 
-/*
- * The sum of as many parts as there are ranks, in place into this rank's own one; of an all_reduce
- * then the other parts. In place they come from the sum, which is in this core's cache and not in
- * another one's: the limit is rather too high than too low.
- */
-static void limit_sum(const struct coll_case *c, char *from, char *to, enum bench_way way)
-{
-    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
-    uint64_t step = round_up(shard, 64);
-    char *sum = c->in_place ? from + own * step : to;
-
-    bench_loop_add(sum, from, shard, step, (unsigned)n, c->o->dtype == ZERO_F32, way);
-    if (c->op != COLL_ALL_REDUCE)
-        return;
-    if (!c->in_place)
-        bench_loop_copy(to + step, from, shard * (n - 1), way);
-    for (uint64_t p = 0; c->in_place && p < n; p++)
-        if (p != own)
-            bench_loop_copy(from + p * step, sum, shard, way);
-}
-
-/* All meet, as an operation cannot end before all have begun; then each moves its bytes once. */
-static int limit_run(struct coll_case *c, enum bench_way way)
-{
-    uint64_t slot = next_slot(c), others = c->bytes - c->bytes / (uint64_t)c->o->ranks;
-    char *from = c->plain + slot, *to = from + c->half;
-
-    if (c->op == COLL_PING_PONG)
-        return bench_board_ping(c->board, to, slot / 2, c->bytes, way, c->b->timeout_ns);
-    int err = bench_board_meet(c->board, c->b->timeout_ns);
-    if (err)
-        return err;
-    switch (c->op) {
-    case COLL_ALL_GATHER:
-        bench_loop_copy(to, from, c->in_place ? others : c->bytes, way);
-        break;
-    case COLL_ALL_REDUCE:
-    case COLL_REDUCE_SCATTER:
-        limit_sum(c, from, to, way);
-        break;
-    case COLL_BROADCAST:
-        if (c->b->rank != 0)
-            bench_loop_copy(to, from, c->bytes, way);
-        break;
-    default: /* a barrier moves nothing */
-        break;
-    }
-    return 0;
-}
-
-/* What this rank gives, in the next slot of `slots`, is in its caches and in nobody else's. */
-static void source_write(struct coll_case *c, char *slots)
+/* What this rank gives, in the next slot, is in its caches and in nobody else's. */
+static void source_write(struct coll_case *c)
 {
     uint64_t slot = c->op == COLL_MAP ? 0 : c->turn % c->n_slots * 2 * c->half;
-    uint64_t size = zero_dtype_bytes(c->o->dtype);
-    int value = 0x3c + (int)(c->turn & 1); /* a small number in each type */
 
-    if (slots != c->plain) {
-        c->fresh_slot = slot;
-        c->fresh = (char)value;
-    }
-    memset(slots + slot, value, coll_n_sources(c) * size);
+    if (!c->o->fresh || c->op == COLL_BARRIER)
+        return;
+    c->fresh_slot = slot;
+    c->fresh_turn = c->turn;
+    memset(coll_source(c) + slot, coll_fresh_value(c->turn, c->b->rank),
+           coll_n_sources(c) * zero_dtype_bytes(c->o->dtype));
+}
+
+int coll_case_once(struct coll_case *c)
+{
+    source_write(c);
+    return coll_case_run(c);
 }
 
 /*
@@ -334,8 +280,7 @@ static int warm_up(struct coll_case *c)
 
 int coll_sample(struct coll_case *c, struct coll_moment *m)
 {
-    if (c->o->fresh && c->op != COLL_BARRIER)
-        source_write(c, coll_source(c));
+    source_write(c);
     int err = warm_up(c);
 
     if (!err)
@@ -343,26 +288,6 @@ int coll_sample(struct coll_case *c, struct coll_moment *m)
     m->start = zero__now_ns();
     for (unsigned i = 0; !err && i < c->batch; i++)
         err = coll_case_run(c);
-    m->end = zero__now_ns();
-    return err;
-}
-
-int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m)
-{
-    if (c->o->fresh && c->op == COLL_PING_PONG)
-        memset(bench_board_memory(c->board, c->b->rank) + c->turn % c->n_slots * c->half, 1,
-               c->bytes);
-    else if (c->o->fresh && c->op != COLL_BARRIER && c->op != COLL_MAP)
-        source_write(c, c->plain);
-    int err = 0;
-
-    for (unsigned i = 0; i < c->n_warm && !err; i++)
-        err = limit_run(c, way);
-    if (!err)
-        err = bench_comm_barrier(c->b);
-    m->start = zero__now_ns();
-    for (unsigned i = 0; !err && i < c->batch; i++)
-        err = limit_run(c, way);
     m->end = zero__now_ns();
     return err;
 }

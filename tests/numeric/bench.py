@@ -106,6 +106,15 @@ def coll():
     ok(job.status == 0 and len(records(job)) == 4
        and all(good(r, fresh=1, batch=1, warm=0) for r in records(job)),
        "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
+    job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
+                "--json", "--fresh", "--spoil", *few)
+    ok(job.status == 1 and all(f"{op} of 8192 bytes that were just written: element" in job.err
+                               for op in ("all_gather", "reduce_scatter", "all_reduce", "broadcast")),
+       "coll --fresh: what is not of the last repetition is found in sums, too", job.story())
+    for op, plain in (("all_reduce", "--in-place"), ("reduce_scatter", "--fresh")):
+        job = bench("coll", "-n", "3", "--op", op, "--bytes", "4K,1000004", "--json", plain, *few)
+        ok(job.status == 0 and all(good(r) and r["limit_s"] > 0 for r in records(job)),
+           f"coll {op} {plain}: its limit is in memory that ranks share", job.story())
     job = bench("coll", "--op", "map", "--bytes", "8K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]
        and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",

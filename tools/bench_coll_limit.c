@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plain loops that limit an operation: all ranks meet, then each moves the bytes that it has to
+ * read and write. What a loop reads lies where the operation finds it. Again and again the same
+ * bytes are in this core's caches, as far as they fit: there sources are private memory. What was
+ * just written (--fresh) is in the caches of the rank that wrote it, and so is what it has just
+ * summed up: those lie on the board, which all ranks have mapped.
+ */
+#include "config.h"
+
+#include "bench_coll.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "bench_loops.h"
+
+/* The plain loops want their sources at multiples of a cache line. */
+static uint64_t step_of(const struct coll_case *c)
+{
+    return (c->bytes / (uint64_t)c->o->ranks + 63) / 64 * 64;
+}
+
+void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t slots,
+                       uint64_t *plain, uint64_t *board)
+{
+    bool in_place = o->in_place || op == COLL_EXCHANGE;
+
+    *plain = *board = 0;
+    if (!coll_has_limit(o, op) || op == COLL_BARRIER || op == COLL_MAP)
+        return;
+    *plain = slots;
+    if (op == COLL_PING_PONG) {
+        *board = slots / 2;
+    } else if (o->fresh) {
+        *plain = 0;
+        *board = slots;
+    } else if (op == COLL_ALL_REDUCE) { /* sources here, the result there */
+        *plain = in_place ? 0 : slots / 2;
+        *board = slots / 2;
+    }
+}
+
+bool coll_has_limit(const struct coll_options *o, enum coll_op op)
+{
+    bool reduces = op == COLL_REDUCE_SCATTER || op == COLL_ALL_REDUCE;
+
+    return o->limit && !(reduces && o->dtype == ZERO_F16);
+}
+
+unsigned coll_n_ways(const struct coll_case *c)
+{
+    if (!coll_has_limit(c->o, c->op))
+        return 0;
+    if (c->op == COLL_BARRIER || c->op == COLL_MAP)
+        return 1; /* nothing is moved */
+    return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
+}
+
+static char *board_at(const struct coll_case *c, int rank)
+{
+    return bench_board_memory(c->board, rank);
+}
+
+static uint64_t board_stride(const struct coll_case *c)
+{
+    return (uint64_t)(board_at(c, 1) - board_at(c, 0));
+}
+
+/* Of private memory the bytes of the others; what is fresh from where they have written it. */
+static void gather(const struct coll_case *c, uint64_t slot, enum bench_way way)
+{
+    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
+    uint64_t step = step_of(c);
+
+    if (!c->o->fresh) {
+        bench_loop_copy(c->plain + slot + c->half, c->plain + slot,
+                        c->in_place ? c->bytes - shard : c->bytes, way);
+        return;
+    }
+    for (uint64_t i = 1; i <= n; i++) {
+        uint64_t p = (own + i) % n, there = slot + c->half + p * step;
+        if (p != own || !c->in_place)
+            bench_loop_copy(board_at(c, c->b->rank) + there,
+                            board_at(c, (int)p) + (c->in_place ? there : slot), shard, way);
+    }
+}
+
+/* A part of as many sources as there are ranks. */
+static void sum(const struct coll_case *c, uint64_t slot, char *to, enum bench_way way)
+{
+    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
+    uint64_t step = step_of(c), next = step;
+    const char *from = c->plain + slot;
+
+    if (c->o->fresh) {
+        from = board_at(c, 0) + slot + own * step;
+        next = board_stride(c);
+    } else if (c->op == COLL_ALL_REDUCE) {
+        from = c->in_place ? board_at(c, c->b->rank) + slot / 2 : c->plain + slot / 2;
+    }
+    bench_loop_add(to, from, shard, next, (unsigned)n, c->o->dtype == ZERO_F32, way);
+}
+
+static void scatter(const struct coll_case *c, uint64_t slot, enum bench_way way)
+{
+    char *base = c->o->fresh ? board_at(c, c->b->rank) : c->plain;
+
+    sum(c, slot, base + slot + (c->in_place ? (uint64_t)c->b->rank * step_of(c) : c->half), way);
+}
+
+/* A part summed up where all can read it, and when all have, the other parts from there. */
+static int reduce_all(struct coll_case *c, uint64_t slot, enum bench_way way)
+{
+    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, step = step_of(c);
+    uint64_t at = !c->o->fresh ? slot / 2 : slot + (c->in_place ? 0 : c->half);
+
+    sum(c, slot, board_at(c, c->b->rank) + at + own * step, way);
+    int err = bench_board_meet(c->board, c->b->timeout_ns);
+    for (uint64_t i = 1; !err && i < n; i++) {
+        uint64_t p = (own + i) % n;
+        bench_loop_copy(board_at(c, c->b->rank) + at + p * step,
+                        board_at(c, (int)p) + at + p * step, c->bytes / n, way);
+    }
+    return err;
+}
+
+/* All meet, as an operation cannot end before all have begun; then each moves its bytes once. */
+static int run(struct coll_case *c, enum bench_way way)
+{
+    uint64_t slot = coll_next_slot(c);
+    const char *root = c->o->fresh ? board_at(c, 0) : c->plain;
+    char *own = c->o->fresh ? board_at(c, c->b->rank) : c->plain;
+
+    if (c->op == COLL_PING_PONG)
+        return bench_board_ping(c->board, c->plain + slot + c->half, slot / 2, c->bytes, way,
+                                c->b->timeout_ns);
+    int err = bench_board_meet(c->board, c->b->timeout_ns);
+    if (err)
+        return err;
+    switch (c->op) {
+    case COLL_ALL_GATHER:
+        gather(c, slot, way);
+        return 0;
+    case COLL_REDUCE_SCATTER:
+        scatter(c, slot, way);
+        return 0;
+    case COLL_ALL_REDUCE:
+        return reduce_all(c, slot, way);
+    case COLL_BROADCAST:
+        if (c->b->rank != 0)
+            bench_loop_copy(own + slot + c->half, root + slot, c->bytes, way);
+        return 0;
+    default: /* a barrier moves nothing */
+        return 0;
+    }
+}
+
+/* What this rank gives, once nobody reads what it gave before. */
+static int refresh(struct coll_case *c)
+{
+    uint64_t size = zero_dtype_bytes(c->o->dtype), step = step_of(c);
+    uint64_t slot = c->turn % c->n_slots * 2 * c->half;
+    char *at = board_at(c, c->b->rank);
+
+    if (!c->o->fresh || c->op == COLL_BARRIER || c->op == COLL_MAP)
+        return 0;
+    int err = bench_board_meet(c->board, c->b->timeout_ns);
+    if (err)
+        return err;
+    if (c->op == COLL_PING_PONG)
+        memset(at + slot / 2, 1, c->bytes);
+    else if (c->op == COLL_ALL_GATHER)
+        memset(at + slot + (c->in_place ? c->half + (uint64_t)c->b->rank * step : 0), 1,
+               c->count * size);
+    else if (c->op == COLL_BROADCAST)
+        memset(at + slot, 1, c->bytes);
+    else
+        memset(at + slot, 1, step * (uint64_t)c->o->ranks);
+    return 0;
+}
+
+int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m)
+{
+    int err = refresh(c);
+
+    for (unsigned i = 0; i < c->n_warm && !err; i++)
+        err = run(c, way);
+    if (!err)
+        err = bench_comm_barrier(c->b);
+    m->start = zero__now_ns();
+    for (unsigned i = 0; !err && i < c->batch; i++)
+        err = run(c, way);
+    m->end = zero__now_ns();
+    return err;
+}
