@@ -64,6 +64,7 @@ struct coll_case {
     unsigned fresh_turn;
     struct bench_region *region;
     char *plain; /* private memory for the limit; see bench_coll_limit.c */
+    int huge, limit_huge; /* percents of these two that lie in huge pages, -1: not known */
     struct bench_region map_region;
     const char *map;
     struct bench_board *board;
@@ -129,9 +130,11 @@ int coll_check(struct coll_case *c, bool *ok);
 int coll_check_fresh(struct coll_case *c, bool *ok);
 
 /* bench_coll_measure.c: everything about one case, and what rank 0 prints about it. */
-int coll_measure(struct coll_case *c, bool *ok);
-/* The head of the table. */
-void coll_head(const struct coll_options *o);
+/* *n_wide counts those of a wide spread. */
+int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide);
+/* The head of the table; percents of huge pages in the plugin's memory and in the limit's, -1:
+ * none. */
+void coll_head(const struct coll_options *o, int huge, int limit_huge);
 
 /*
  * bench_coll_rank.c. Starts the ranks of what argv says, which *o is made of: checks comm plugin

@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "bench_pages.h"
 #include "bench_record.h"
+#include "bench_watch.h"
 
 /* The limit in each way; the bare exchange. */
 enum { OP, LIMIT, BARE = LIMIT + N_BENCH_WAYS, N_SERIES };
@@ -163,7 +165,24 @@ static bool has_exchange(const struct coll_options *o)
     return has;
 }
 
-void coll_head(const struct coll_options *o)
+static void head_notes(const struct coll_options *o, int huge, int limit_huge)
+{
+    char texts[2][32];
+
+    if (huge >= 0)
+        printf("pages of the plugin's memory: %s", bench_pages_text(huge, texts[0]));
+    if (huge >= 0 && limit_huge >= 0)
+        printf(", of the limit's: %s", bench_pages_text(limit_huge, texts[1]));
+    if (huge >= 0)
+        putchar('\n');
+    for (unsigned k = 0; k < o->n_ops; k++)
+        if (o->limit && !coll_has_limit(o, o->ops[k])) {
+            puts("sums in f16 have no limit: there is no plain loop for them");
+            break;
+        }
+}
+
+void coll_head(const struct coll_options *o, int huge, int limit_huge)
 {
     if (o->json)
         return;
@@ -175,8 +194,10 @@ void coll_head(const struct coll_options *o)
            : o->fresh ? "fresh"
                       : "the same",
            o->reps);
+    head_notes(o, huge, limit_huge);
     printf("%-14s %12s %12s %7s %9s %9s %9s %9s%s  %s\n", "operation", "bytes", "us", "spread",
-           "GB/s", "bus GB/s", "limit", "of limit", has_exchange(o) ? "   of bare" : "", "check");
+           "GB/s", "bus GB/s", "max GB/s", "of limit", has_exchange(o) ? "   of bare" : "",
+           "check");
 }
 
 static void cell(double x, const char *format)
@@ -243,7 +264,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
             way = w;
     const struct bench_stats *best = &m->stats[LIMIT + way];
-    struct bench_field fields[15 + N_BENCH_WAYS] = {
+    struct bench_field fields[17 + N_BENCH_WAYS] = {
         {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
@@ -259,13 +280,13 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"ratio_to_bare", ratio, NULL},
         {"ratio_low", bare ? m->ratio.p10 : -1, NULL},
         {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
+        {"huge_pages_percent", c->huge, NULL},
+        {"limit_huge_pages_percent", n_ways ? c->limit_huge : -1, NULL},
     };
     for (unsigned w = 0; w < N_BENCH_WAYS; w++)
-        fields[15 + w] = (struct bench_field){bench_way_field((enum bench_way)w),
-                                              w < n_ways && n_ways > 1
-                                                  ? m->stats[LIMIT + w].median
-                                                  : -1,
-                                              NULL};
+        fields[17 + w] =
+            (struct bench_field){bench_way_field((enum bench_way)w),
+                                 w < n_ways && n_ways > 1 ? m->stats[LIMIT + w].median : -1, NULL};
     struct bench_record r = {.bench = c->o->bench,
                              .op = c->name,
                              .comm = c->o->comm,
@@ -291,7 +312,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         row(&r, !has_exchange(c->o) ? -1 : bare ? 100 * ratio : 0);
 }
 
-int coll_measure(struct coll_case *c, bool *ok)
+int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide)
 {
     struct measure m;
     bool good = true;
@@ -307,6 +328,7 @@ int coll_measure(struct coll_case *c, bool *ok)
         err = coll_check(c, &good);
     if (!err && c->b->rank == 0)
         report(c, &m, good);
+    *n_wide += !err && m.stats[OP].spread > BENCH_WIDE_SPREAD;
     if (c->is_beside && strncmp(c->bare_why, "failed", 6) == 0) /* only rank 0 knows */
         good = false;
     *ok &= good;

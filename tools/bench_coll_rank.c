@@ -12,7 +12,9 @@
 
 #include "base/status.h"
 #include "bench_loops.h"
+#include "bench_pages.h"
 #include "bench_ranks.h"
+#include "bench_watch.h"
 #include "memory/limits.h"
 
 /* Refuses what would end in swapping or in a kill. */
@@ -37,6 +39,7 @@ static int memory_check(const struct coll_options *o)
 int coll_start(struct coll_options *o, int argc, char **argv)
 {
     struct zero_comm_caps caps;
+    struct bench_watch watch;
     struct coll_memory m;
     char tool[32];
 
@@ -66,7 +69,11 @@ int coll_start(struct coll_options *o, int argc, char **argv)
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 1;
     }
-    return bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
+    bench_watch_begin(&watch);
+    status = bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
+    if (!o->json && !status)
+        bench_watch_tell(&watch);
+    return status;
 }
 
 /* Sizes that are rounded to the same one are measured once. */
@@ -84,6 +91,7 @@ struct work {
     struct bench_region region;
     char *plain;
     struct bench_board *board;
+    int huge, limit_huge;    /* percents of huge pages */
     struct bench_bare *bare; /* of rank 0 */
     char bare_why[BENCH_BARE_WHY];
     bool has_bare;
@@ -130,6 +138,7 @@ static int bare_open(struct bench_comm *b, const struct coll_options *o, struct 
 static int measure_all(struct bench_comm *b, const struct coll_options *o, struct work *work,
                        bool *ok)
 {
+    unsigned n_wide = 0;
     int err = 0;
 
     for (unsigned k = 0; k < o->n_ops; k++)
@@ -143,14 +152,18 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o, struc
                                   .region = &work->region,
                                   .plain = work->plain,
                                   .board = work->board,
+                                  .huge = work->huge,
+                                  .limit_huge = work->limit_huge,
                                   .has_bare = o->ops[k] == COLL_EXCHANGE && work->has_bare,
                                   .bare = work->bare,
                                   .bare_why = work->bare_why};
             err = coll_case_open(&c);
             if (!err)
-                err = coll_measure(&c, ok);
+                err = coll_measure(&c, ok, &n_wide);
             coll_case_close(&c);
         }
+    if (!err && b->rank == 0 && !o->json)
+        bench_spread_tell(n_wide);
     return err;
 }
 
@@ -163,6 +176,8 @@ static int work_open(struct bench_comm *b, const struct coll_options *o, struct 
     if (!err)
         err = bench_board_open(o->board_fd, b->rank, b->ranks, w->bytes.board, o->ranks > o->cores,
                                &w->board);
+    w->huge = bench_pages_huge(w->region.base, w->bytes.region);
+    w->limit_huge = bench_pages_huge(w->plain, w->bytes.plain);
     return err;
 }
 
@@ -184,7 +199,7 @@ int coll_rank(const struct coll_options *given)
     if (!err)
         err = bare_open(&b, &o, &work);
     if (!err && b.rank == 0)
-        coll_head(&o);
+        coll_head(&o, work.huge, work.limit_huge);
     if (!err)
         err = measure_all(&b, &o, &work, &ok);
     bench_bare_end(work.bare);

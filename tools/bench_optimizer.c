@@ -13,6 +13,7 @@
 #include "bench_optimizer.h"
 #include "bench_ranks.h"
 #include "bench_record.h"
+#include "bench_watch.h"
 #include "memory/limits.h"
 
 static void help(FILE *f)
@@ -39,14 +40,14 @@ static void help(FILE *f)
         "copy\n"
         "written, and once more the gradient read for the norm.\n"
         "\n"
-        "The limit is plain loops over the same memory that load and store the same bytes and\n"
-        "compute nothing, on the same threads, at most one for each core, measured in turn with\n"
-        "the update, another one first in each repetition: two or four vectors of each array a\n"
-        "turn, ordinary or non-temporal stores; the best median counts. More than 100 % means "
-        "that\n"
-        "the update is better to the memory than all of these; below 10 MB of data there are no\n"
-        "percent, since waking threads takes as long as the work. Figures are medians; spread is\n"
-        "(90 % - 10 % quantile) / median. ZERO_ISA chooses the instruction set of the update.\n"
+        "The limit (max GB/s) is plain loops over the same memory that load and store the same\n"
+        "bytes and compute nothing, on the same threads, at most one for each core, measured in\n"
+        "turn with the update, another one first in each repetition: two or four vectors of each\n"
+        "array a turn, ordinary or non-temporal stores; the best median counts. More than 100 %\n"
+        "means that the update is better to the memory than all of these; below 10 MB of data\n"
+        "there are no percent, since waking threads takes as long as the work. Figures are\n"
+        "medians; spread is (90 % - 10 % quantile) / median. ZERO_ISA chooses the instruction set\n"
+        "of the update.\n"
         "\n"
         "Exit status: 0; 1 if a result is wrong or there is no memory; 2 for bad use.\n",
         f);
@@ -178,7 +179,7 @@ static void head(const struct optimizer_options *o)
            o->params, bench_dtype_name(o->dtype), bench_dtype_name(o->grad_dtype), o->threads,
            o->threads == 1 ? "" : "s", o->unit, o->reps);
     printf("%-10s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "ms", "spread", "ns/param", "GB/s",
-           "limit", "of limit", "check");
+           "max GB/s", "of limit", "check");
     fflush(stdout);
 }
 
@@ -190,6 +191,8 @@ static int run(const struct optimizer_options *o)
                 "for each core\n",
                 o->threads, bench_cores(), bench_cores() == 1 ? "" : "s");
     struct bench_stats stats[N_OPTIMIZER_SERIES];
+    struct bench_watch watch;
+    unsigned n_wide = 0;
     struct optimizer x;
     bool ok = true;
     int err = optimizer_open(&x, o);
@@ -200,12 +203,19 @@ static int run(const struct optimizer_options *o)
     }
     if (!err && o->check)
         err = optimizer_check(&x, &ok);
+    bench_watch_begin(&watch);
     if (!err)
         err = optimizer_measure(&x, stats);
     if (!err && o->check && ok)
         err = optimizer_check(&x, &ok);
     for (int pass = OPTIMIZER_UPDATE; !err && pass <= OPTIMIZER_ADAMW; pass++)
         report(o, stats, (enum optimizer_series)pass, !o->check ? "off" : ok ? "ok" : "failed");
+    for (int pass = OPTIMIZER_UPDATE; !err && pass <= OPTIMIZER_ADAMW; pass++)
+        n_wide += stats[pass].spread > BENCH_WIDE_SPREAD;
+    if (!err && !o->json) {
+        bench_spread_tell(n_wide);
+        bench_watch_tell(&watch);
+    }
     if (err)
         fprintf(stderr, "zero bench optimizer: %s\n", zero__error_text());
     optimizer_close(&x);

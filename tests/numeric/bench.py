@@ -61,6 +61,12 @@ def coll():
         for b in (4096, 16384, 65536)], "coll: a table of three operations at three sizes",
        job.story())
 
+    ok(re.search(r"^pages of the plugin's memory: (huge|small|\d+ % huge), of the limit's: ", job.out,
+                 re.M) and " max GB/s " in job.out, "coll: a table's head says which pages", job.story())
+    job = bench("coll", "--bytes", "4K", "--dtype", "f16", *few)
+    ok(job.status == 0 and "sums in f16 have no limit: there is no plain loop" in job.out,
+       "coll: and why f16 has no limit", job.story())
+
     every = "all_gather,reduce_scatter,all_reduce,broadcast,barrier,map"
     job = bench("coll", "-n", "3", "--comm", "shm", "--op", every, "--bytes", "100,1M", "--dtype",
                 "bf16", "--json", *few)
@@ -86,6 +92,9 @@ def coll():
            for r, w in zip(all_, ways) if r in moves)
        and all(not w for r, w in zip(all_, ways) if r not in moves),
        "of the loops that took turns the fastest", job.story())
+    ok(all(0 <= r[f] <= 100 for r in all_ for f in ("huge_pages_percent",
+                                                    "limit_huge_pages_percent")),
+       "and how much lies in huge pages", job.story())
     ok(all(r["warm"] == (1 if r["batch"] > 1 else 4) for r in all_),
        "what was not timed before a repetition is said", job.story())
 

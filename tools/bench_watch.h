@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who else worked while something was measured: what makes figures worth less than they look. */
+#ifndef ZERO_TOOLS_BENCH_WATCH_H
+#define ZERO_TOOLS_BENCH_WATCH_H
+
+#define BENCH_WIDE_SPREAD 1.0  /* half as fast again and half as slow is within it */
+#define BENCH_MOST_OTHERS 0.25 /* of a processor */
+
+struct bench_watch {
+    double at_s, busy_s, ours_s;
+};
+
+void bench_watch_begin(struct bench_watch *w);
+/*
+ * Of a processor, what programs other than this one and its children that have ended took since,
+ * and what the host of a virtual machine took away; < 0: not known.
+ */
+double bench_watch_others(const struct bench_watch *w);
+/* Beneath a table: a line if others took much, and one if `n_wide` rows have a wide spread. */
+void bench_watch_tell(const struct bench_watch *w);
+void bench_spread_tell(unsigned n_wide);
+
+#endif
