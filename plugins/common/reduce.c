@@ -117,6 +117,17 @@ static void reduce_float(int isa, const struct zero__reduce *r)
         block_run(isa, r, i, r->count - i < PARTIAL ? r->count - i : PARTIAL);
 }
 
+/* Streamed stores are weakly ordered: a counter published next must follow them. */
+static void fence(const struct zero__reduce *r)
+{
+#if defined(__x86_64__)
+    if (r->stream)
+        __builtin_ia32_sfence();
+#else
+    (void)r;
+#endif
+}
+
 /* Integers and fp64: simple loops in their own type. finish(x) ends the result x of an element. */
 #define REDUCE_PLAIN(name, type, wide, finish)                                  \
     static void name(const struct zero__reduce *r)                              \
@@ -170,5 +181,6 @@ void zero__reduce(int isa, const struct zero__reduce *r)
         break;
     default:
         reduce_float(isa, r);
+        fence(r);
     }
 }

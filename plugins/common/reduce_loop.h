@@ -177,6 +177,4 @@ FN void reduce_float(const struct zero__reduce_pass *p)
     else
         i = loop_dst(p, i, ZERO_F16);
     part_scalar(p, i, p->r.count);
-    if (p->r.stream)
-        _mm_sfence(); /* the stores are weakly ordered: a counter published next must follow them */
 }
