@@ -63,13 +63,13 @@ def commit():
 
 
 def measured(kind):
-    """A hash of the sources that figures of the kind depend on."""
+    """A hash of the sources that figures of the kind depend on, with what is not committed."""
     paths = [*MEASURED, *(f":!{path}" for path in OF_TRANSPORTS if kind != "transports")]
     files = git("ls-tree", "-r", "HEAD").splitlines()
     names = set(git("ls-files", "--", *paths).splitlines())
     text = "".join(line for line in files if line.split("\t")[1] in names)
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", *paths)
-    found = hashlib.sha256(text.encode()).hexdigest()[:12] if text else "unknown"
+    changed = git("diff", "HEAD", "--binary", "--", *paths)
+    found = hashlib.sha256((text + changed).encode()).hexdigest()[:12] if text else "unknown"
     return found + ("-changed" if changed else "")
 
 

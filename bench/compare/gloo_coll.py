@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 MOST_IN_A_ROW = 256
 BYTES_IN_A_ROW = 16 << 20
+LEAST_REPS = 5
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -84,13 +85,14 @@ def measure(op, name, size, reps, seconds, cores, out_of_place):
     rows = seconds / durations([sample(operate, 2)], 2, cores)[0]
     most = min(rows / reps, BYTES_IN_A_ROW // (size * dtype.itemsize), MOST_IN_A_ROW)
     in_a_row = max(int(most), 1)
-    n = max(min(int(rows / in_a_row), reps), 3)
+    n = max(min(int(rows / in_a_row), reps), LEAST_REPS)
+    n -= 1 - n % 2  # one is the median
     times = sorted(durations([sample(operate, in_a_row) for _ in range(n)], in_a_row, cores))
-    median = statistics.median(times)
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
     return {
         "samples": n,
-        "median_s": median,
-        "spread": (times[n * 9 // 10] - times[n // 10]) / median,
+        "median_s": tenths[4],
+        "spread": (tenths[8] - tenths[0]) / tenths[4],
         "check": "ok" if good else "wrong",
     }
 

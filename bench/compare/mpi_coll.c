@@ -9,10 +9,10 @@
  * user takes the fastest one. Samples are taken as `zero bench coll` takes them: small
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
- * samples, shorter rows and then fewer samples (but three) where they would take longer than
- * SECONDS. Both placements are measured: a user takes the faster one. MEMORY is `again`, for the
- * same bytes again and again, or `fresh`: each rank writes its part before each operation, which is
- * not timed. Buffers lie in huge pages where the system has them.
+ * samples, shorter rows and then fewer samples, an odd number and five at least, where they would
+ * take longer than SECONDS. Both placements are measured: a user takes the faster one. MEMORY is
+ * `again`, for the same bytes again and again, or `fresh`: each rank writes its part before each
+ * operation, which is not timed. Buffers lie in huge pages where the system has them.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -23,7 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_REPS = 1000, MOST_IN_A_ROW = 256, BYTES_IN_A_ROW = 16 << 20, HUGE_PAGE = 2 << 20 };
+enum {
+    MAX_REPS = 1000,
+    LEAST_REPS = 5,
+    MOST_IN_A_ROW = 256,
+    BYTES_IN_A_ROW = 16 << 20,
+    HUGE_PAGE = 2 << 20
+};
 
 /* An all_reduce has everybody's shard, too. */
 enum call { BLOCK, LENGTHS, ALL, N_CALLS };
@@ -38,6 +44,13 @@ struct run {
     MPI_Datatype type;
     unsigned char *full, *other; /* the message, and a second buffer of its size */
 };
+
+/* Of a reduce_scatter; the others have one. */
+static const char *call_name(const struct run *r)
+{
+    static const char *const names[N_CALLS] = {"block", "lengths", "all_reduce"};
+    return strcmp(r->op, "reduce_scatter") == 0 ? names[r->call] : "";
+}
 
 static int count(const struct run *r)
 {
@@ -190,6 +203,15 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Between two values where it has to be, as tools/bench_stats.c does it. */
+static double quantile(const double *x, int n, double q)
+{
+    const double at = q * (n - 1);
+    const int i = (int)at;
+
+    return i + 1 < n ? x[i] + (at - i) * (x[i + 1] - x[i]) : x[n - 1];
+}
+
 static void measure(struct run *r, int reps, double seconds)
 {
     static struct moments mine[MAX_REPS];
@@ -207,20 +229,20 @@ static void measure(struct run *r, int reps, double seconds)
     in_a_row = in_a_row > most ? (int)most : in_a_row;
     in_a_row = in_a_row < 1 || r->fresh ? 1 : in_a_row;
     int n = reps * in_a_row > rows ? (int)(rows / in_a_row) : reps;
-    n = n < 3 ? 3 : n;
+    n = n < LEAST_REPS ? LEAST_REPS : n - 1 + n % 2; /* one is the median */
     for (int i = 0; i < n; i++)
         mine[i] = sample(r, in_a_row);
     durations(r, mine, n, in_a_row, all);
     if (r->rank != 0)
         return;
     qsort(all, (size_t)n, sizeof *all, by_value);
-    const double median = all[n / 2], spread = (all[n * 9 / 10] - all[n / 10]) / median;
+    const double median = quantile(all, n, 0.5);
+    const double spread = (quantile(all, n, 0.9) - quantile(all, n, 0.1)) / median;
     printf("{\"bench\":\"coll\",\"op\":\"%s\",\"comm\":\"%s\",\"ranks\":%d,\"bytes\":%zu,"
-           "\"dtype\":\"%s\",\"place\":\"%s\",\"call\":%d,\"samples\":%d,\"median_s\":%.9g,"
+           "\"dtype\":\"%s\",\"place\":\"%s\",\"call\":\"%s\",\"samples\":%d,\"median_s\":%.9g,"
            "\"spread\":%.4g,\"bandwidth_GBps\":%.4g,\"check\":\"%s\"}\n",
-           r->op, r->name, r->ranks, r->bytes, r->dtype, r->in_place ? "in" : "out",
-           (int)r->call, n, median, spread, (double)r->bytes / median * 1e-9,
-           good ? "ok" : "wrong");
+           r->op, r->name, r->ranks, r->bytes, r->dtype, r->in_place ? "in" : "out", call_name(r),
+           n, median, spread, (double)r->bytes / median * 1e-9, good ? "ok" : "wrong");
     fflush(stdout);
 }
 
@@ -293,7 +315,7 @@ int main(int argc, char **argv)
     r.cores = atoi(argv[7]);
     r.fresh = strcmp(argv[8], "fresh") == 0;
     int reps = atoi(argv[5]);
-    reps = reps < 3 ? 3 : reps > MAX_REPS ? MAX_REPS : reps;
+    reps = reps < LEAST_REPS ? LEAST_REPS : reps > MAX_REPS ? MAX_REPS : reps;
     r.name = argv[1];
     r.op = argv[2];
     for (char *dtype = strtok(argv[3], ","); dtype; dtype = strtok(NULL, ",")) {

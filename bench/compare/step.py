@@ -11,6 +11,7 @@ all have bf16 parameters and gradients on the wire and fp32 master copies, momen
 as zero-gpt2 does; but ddp-autocast, the usual recipe, keeps parameters, gradients and what goes
 over the wire in fp32 and multiplies in bf16. The norm of the gradient is clipped to 1. A step is
 timed on rank 0 from the tokens to the end of the update, with the sum of the losses over the ranks.
+PyTorch runs eagerly, as it does unless told otherwise: torch.compile() is not tried.
 """
 import argparse
 import json
