@@ -159,6 +159,7 @@ class Watch:
 def run_program(program):
     """Times or reasons by key; a text when it failed twice."""
     for _ in range(2):
+        programs.COMMANDS.clear()
         try:
             return program.run()
         except (programs.Failed, LookupError, ValueError, OSError, StopIteration) as error:
@@ -169,12 +170,13 @@ def run_program(program):
 
 def run_round(state, part):
     """Kept when all its programs have run and nobody disturbed it, or it was tried often enough."""
-    data, found, others = state.data, {}, {}
+    data, found, others, commands = state.data, {}, {}, {}
     number, start = len(data["rounds"]), time.monotonic()
     for program in state.wanted(part):
         watch, before = Watch(), time.monotonic()
         found[program.name] = run_program(program)
         others[program.name] = watch.others()
+        commands[program.name] = list(dict.fromkeys(programs.COMMANDS))
         times = found[program.name]
         times = [] if isinstance(times, str) else times.values()
         times = [report.seconds(v) for v in times if not isinstance(v, str)]
@@ -187,7 +189,7 @@ def run_round(state, part):
         data["repeated"] += 1
         print(f"  round {number + 1}  was disturbed: once more", flush=True)
     else:
-        data["rounds"].append({"found": found, "others": others, "commit": commit(),
+        data["rounds"].append({"found": found, "others": others, "commands": commands, "commit": commit(),
                                "date": datetime.date.today().isoformat()})
         data["tries"] = 0
     state.save()

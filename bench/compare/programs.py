@@ -8,6 +8,7 @@ cannot do something gives the reason instead of seconds.
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -108,9 +109,28 @@ def complaint(text):
     return (telling or lines or ["it said nothing"])[-1][:200]
 
 
+COMMANDS = []  # that were run, as a user would write them; the driver empties it
+
+
+def written(command, env):
+    """Without the caller's folders, and with the variables that make a difference."""
+    words = [str(word) for word in command]
+    at = words.index("--json") + 1 if "--json" in words[:-1] else 0
+    if words[at].startswith(tempfile.gettempdir()):
+        words[at] = "steps.json"
+    telling = [f"{k}={v}" for k, v in sorted(env.items()) if re.match("ZERO_|UCX_", k)
+               and k not in ("ZERO_PLUGIN_PATH", "ZERO_NVME_PATH", "ZERO_TEST_BUILD",
+                             "ZERO_TEST_TOP") and (k, v) != ("ZERO_THREADS", "1")]
+    text = shlex.join([*telling, *words])
+    for path, name in ((OUT, "bench/compare"), (BUILD, "."), (TOP, "..")):
+        text = text.replace(str(path), name)
+    return text
+
+
 def run(commands, limit_s):
     """Runs commands side by side; the output of the first. All are ended when one fails."""
     started, files = [], []
+    COMMANDS.append(written(*commands[0]))
     try:
         for command, env in commands:
             files.append((tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")))
@@ -178,16 +198,28 @@ class Part:
 DTYPES = {"again": ("f32", "bf16"), "fresh": ("f32",)}  # by what is in the memory
 
 
+def placed(record):
+    """Its time, with where the result went and how the operation was called."""
+    place = record.get("place") or ("in" if record["in_place"] else "out")
+    seconds = checked(record)
+    call = {"call": record["call"]} if record.get("call") else {}
+    return {"seconds": seconds, "place": place, **call, "places": {place: seconds}}
+
+
 def fastest(scale, found):
-    """Of all placements the fastest one, by size and dtype; where there is none, the reason."""
+    """Of all placements and calls the fastest one, by size and dtype, and the least time of each
+    placement; where there is none, the reason."""
     best = {}
     for record in found:
         for size in [record["bytes"]] if "bytes" in record else scale.sizes:
             key = f"{record['dtype']} {size}"
-            value = record.get("missing") or checked(record)
-            old = best.get(key)
-            if old is None or isinstance(old, str) or (not isinstance(value, str) and value < old):
-                best[key] = value
+            value, old = record.get("missing") or placed(record), best.get(key)
+            if isinstance(value, str) or not isinstance(old, dict):
+                best[key] = old if isinstance(old, dict) else value
+                continue
+            both = [found["places"] for found in (old, value)]
+            places = {p: min(b[p] for b in both if p in b) for p in {**both[0], **both[1]}}
+            best[key] = min(old, value, key=lambda x: x["seconds"]) | {"places": places}
     return best
 
 
@@ -227,7 +259,11 @@ def mpi_coll(scale, op, ranks, memory, name, mca=()):
     found = []
     for way in ways:
         command = [*start, *way, *program]
-        found += records(run([(pinned(cores(), command), env)], scale.limit_s))
+        some = records(run([(pinned(cores(), command), env)], scale.limit_s))
+        if shared and len(ways) > 1:
+            bound = "not bound" if way is ways[0] else "bound"
+            some = [r | {"call": ", ".join(filter(None, (r.get("call"), bound)))} for r in some]
+        found += some
     return fastest(scale, found)
 
 
@@ -498,7 +534,8 @@ def offload(scale):
 # ---- Limits --------------------------------------------------------------------------------------
 
 EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
-IN_PLACE_MOST = 64 << 20
+CACHED_MOST = 64 << 20
+GROWTH_LEAST = 16 << 20
 TURNS_MOST = 16 << 20
 
 
@@ -545,28 +582,36 @@ def available_bytes():
 
 def limits_coll(scale, ranks):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
-    "map" is the gather that moves nothing. In place only what may fit into caches differs. There
-    operation and loops take turns by several repetitions: so many, that each is first once."""
+    "map" is the gather that moves nothing. In place and fresh only what may fit into caches
+    differs; cold, on other memory each time, shows whether the time of a byte grows with the message
+    where no cache helps the small ones. Where caches matter operation and loops take turns by
+    several repetitions: so many, that each is first once."""
     most, found = available_bytes() * 0.8, {}
-    moving = ("all_gather", "reduce_scatter", "all_reduce")
-    for where, ops, largest in (("", ("all_gather", "map", "reduce_scatter", "all_reduce"),
-                                 max(scale.limit_sizes)),
-                                (" in place", moving, IN_PLACE_MOST)):
-        wanted = [size for size in scale.limit_sizes if size <= largest]
+    moving, alone, sums = ("all_gather", "reduce_scatter"), ("all_gather", "map",
+                                                             "reduce_scatter"), ("all_reduce",)
+    plans = [("", [], (alone, sums), 0, max(scale.limit_sizes)),
+             (" in place", ["--in-place"], (moving, sums), 0, CACHED_MOST)]
+    if ranks == 2:
+        plans += [(" fresh", ["--fresh"], (moving, sums), 0, CACHED_MOST),
+                  (" fresh, in place", ["--fresh", "--in-place"], (moving, sums), 0, CACHED_MOST),
+                  (" cold", ["--cold", "--no-limit"], (moving,), GROWTH_LEAST,
+                   max(scale.limit_sizes))]
+    for where, options, groups, least, largest in plans:
+        wanted = [size for size in scale.limit_sizes if least <= size <= largest]
         sizes = [size for size in wanted if 4 * ranks * size < most]
         for reps, warmup, some in (
                 (10 * scale.samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
                 (scale.samples, 1, [s for s in sizes if s > TURNS_MOST])):
-            if not some:
-                continue
-            command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
-                       ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
-                       "--warmup", warmup, "--json", *(["--in-place"] if where else [])]
-            for r in records(run([(pinned(cores(), command), environment())], 2 * scale.limit_s)):
-                if r["op"] == "map":
-                    r["limit_loop"] = "flags alone"
-                found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
-        for op in ops:
+            for ops in groups if some else ():
+                command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
+                           ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
+                           "--warmup", warmup, "--json", *options]
+                text = run([(pinned(cores(), command), environment())], 2 * scale.limit_s)
+                for r in records(text):
+                    if r["op"] == "map":
+                        r["limit_loop"] = "flags alone"
+                    found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
+        for op in [op for ops in groups for op in ops]:
             for size in wanted:
                 found.setdefault(f"{op}{where} {size}",
                                  f"{4 * ranks * size >> 30} GiB of memory are needed")

@@ -40,6 +40,31 @@ def lines_of(*command):
         return []
 
 
+def huge_pages():
+    """Whether the kernel gives them to private and to shared memory."""
+    found = {}
+    for what in ("enabled", "shmem_enabled"):
+        try:
+            with open(f"/sys/kernel/mm/transparent_hugepage/{what}", encoding="ascii") as file:
+                found[what] = file.read().partition("[")[2].partition("]")[0]
+        except OSError:
+            found[what] = "unknown"
+    return found
+
+
+def pages_text(m):
+    """Where huge pages are to be had, by what was recorded."""
+    found = m.get("huge_pages")
+    if not found:
+        return "which pages they had was not recorded"
+    gives = {what: found[what] in ("always", "madvise", "advise", "within_size", "force")
+             for what in found}
+    return (f"huge pages, for which all ask, the machine gave to "
+            f"{'' if gives['enabled'] else 'no '}private memory ({found['enabled']}), that of MPI and "
+            f"gloo, and to {'' if gives['shmem_enabled'] else 'no '}shared memory "
+            f"({found['shmem_enabled']}), that of libzero")
+
+
 def machine():
     fields = dict(line.split(":", 1) for line in lines_of("lscpu") if ":" in line)
     flags = set(fields.get("Flags", "").split())
@@ -53,6 +78,7 @@ def machine():
         "L2": fields.get("L2 cache", "").strip(), "L3": fields.get("L3 cache", "").strip(),
         "memory_GiB": round(memory, 1), "kernel": platform.release(),
         "virtual": fields.get("Hypervisor vendor", "no").strip(),
+        "huge_pages": huge_pages(),
     }
 
 
@@ -62,8 +88,22 @@ def versions():
     found["openblas"] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", "libopenblas0-pthread")
                          or ["unknown"])[0]
     found["python"] = platform.python_version()
+    found["Open MPI copies between processes by"] = single_copy()
     found["zero-gpt2 multiplies with"] = products()
     return found
+
+
+def single_copy():
+    """What vader, its component for one machine, may use instead of two copies."""
+    name = "btl_vader_single_copy_mechanism"
+    lines = lines_of("ompi_info", "--param", "btl", "vader", "--level", "9", "--parsable")
+    value = next((line.rpartition(":")[2] for line in lines if f":{name}:value:" in line), "unknown")
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+            scope = file.read().strip()
+    except OSError:
+        scope = "not there"
+    return f"{value} ({name}; yama/ptrace_scope {scope}, {'root' if os.geteuid() == 0 else 'no root'})"
 
 
 def products():
@@ -96,6 +136,23 @@ def tried(found):
     return out
 
 
+def where(found, bases):
+    """In how many rounds which placement and call was the fastest, and the time of each placement,
+    in rounds of the first program's `bases` with the ratio to it in the same place."""
+    called = [{k: f[k] for k in ("place", "call") if k in f} for f in found if f]
+    out = dict(max(called, key=called.count))
+    out["fastest_so"] = called.count(out)
+    out["places"] = {}
+    for place in sorted({p for f in found if f for p in f["places"]}):
+        pairs = [(f["places"][place], b["places"].get(place) if b else None)
+                 for f, b in zip(found, bases) if f and place in f["places"]]
+        times = [t for t, _ in pairs]
+        ratios = [t / b for t, b in pairs if b]
+        out["places"][place] = {"median_s": median(times), "spread": spread(times)} | (
+            {"ratio": median(ratios)} if ratios else {})
+    return out
+
+
 def cell(program, key, base, rounds):
     """The figures of a program in one row; of the first program there is no ratio. A reason that
     is empty: this program has nothing to do with that row."""
@@ -113,8 +170,12 @@ def cell(program, key, base, rounds):
     out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
     if len(times) < len(rounds):
         out["failed_rounds"] = len(rounds) - len(times)
-    told = [f for f in (of_round(r, program) for r in rounds) if isinstance(f, dict)]
-    out |= tried(told) if told else {}
+    told = [f if isinstance(f, dict) else None for f in (of_round(r, program) for r in rounds)]
+    if any(f and "what" in f for f in told):
+        out |= tried([f for f in told if f])
+    elif any(told):
+        bases = [of_round(r, base) if program != base else None for r in rounds]
+        out |= where(told, [b if isinstance(b, dict) else None for b in bases])
     if program != base:
         pairs = [(time_or_reason(r, program), time_or_reason(r, base)) for r in rounds]
         ratios = [p / b for p, b in pairs
@@ -123,6 +184,14 @@ def cell(program, key, base, rounds):
             out["ratio"] = median(ratios)
             out["ratio_least"], out["ratio_most"] = min(ratios), max(ratios)
     return out
+
+
+def commands_of(rounds):
+    """Of each program, from the last round in which it ran anything."""
+    found = {}
+    for r in rounds:
+        found |= {name: commands for name, commands in r.get("commands", {}).items() if commands}
+    return found
 
 
 def summary(part, data, n_rounds):
@@ -138,6 +207,7 @@ def summary(part, data, n_rounds):
            "others": [r["others"] for r in kept], "dates": sorted({r["date"] for r in kept}),
            "commits": sorted({r["commit"] for r in kept}),
            "measured": data["settings"]["measured"],
+           "commands": commands_of(kept),
            "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),
            "programs": [], "rows": {}}
     for p in part.programs:
@@ -156,17 +226,20 @@ GROWTH = (16 << 20, 1 << 30)
 
 def growth(part):
     """Of each operation and program, how much more time a byte takes at most than at least, from
-    16 MiB to 1 GiB; None where not all was measured."""
+    16 MiB to 1 GiB, or to the largest size that was measured, "to"."""
     sizes = [size for size in programs.Scale.limit_sizes if GROWTH[0] <= size <= GROWTH[1]]
     names = dict.fromkeys(key.rpartition(" ")[0] for key in part["rows"])
     found = {}
     for name in names:
-        rows = [part["rows"].get(f"{name} {size}") for size in sizes]
-        if name in ("", "map") or None in rows:
+        rows = {size: part["rows"].get(f"{name} {size}") for size in sizes}
+        base = part["programs"][0]["name"]
+        rows = {size: row for size, row in rows.items() if row and "median_s" in row[base]}
+        if name in ("", "map") or len(rows) < 3 or min(rows) > GROWTH[0]:
             continue
+        found[name] = {"to": max(rows)}
         for p in part["programs"]:
-            per = [row[p["name"]].get("median_s", 0) / size for row, size in zip(rows, sizes)]
-            found.setdefault(name, {})[p["name"]] = max(per) / min(per) - 1 if min(per) else None
+            per = [row[p["name"]].get("median_s", 0) / size for size, row in rows.items()]
+            found[name][p["name"]] = max(per) / min(per) - 1 if min(per) else None
     return found
 
 
@@ -234,7 +307,8 @@ virtual machine, while a program ran; the JSON file has a hash of the sources th
 NOTES = {
     "collectives": """\
 Bytes are those of the full message. In place and out of place were both measured; the faster one
-counts, for every program; for a reduce_scatter of MPI's the fastest one of
+counts, for every program, and stands behind its time ("in", "out", as it was in most rounds; the JSON
+file has both, with the ratio in the same place); for a reduce_scatter of MPI's the fastest one of
 `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Ranks are bound to a core each
 where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's yield
 (`mpi_yield_when_idle`) and are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and gloo, which takes
@@ -244,7 +318,7 @@ from there, for libzero also what the other rank has not written since. In the t
 is sent was just written, each rank writes its part before each operation, as a product writes
 gradients, one operation is a sample, and the meeting of the ranks before it is in small ones (gloo
 is left out). MPI and gloo take any memory, libzero's buffers lie in memory that its plugin has
-allocated; all have huge pages where they are large enough.
+allocated; {pages}.
 """,
     "transports": """\
 Two ranks on this machine, the messages through UCX or libfabric, in place, fp32. The bare exchange
@@ -269,7 +343,8 @@ also keeps activations in bf16; zero-gpt2 keeps them in fp32. Both multiply in b
 where the processor has instructions for it and, for zero-gpt2, where its line above says so; otherwise
 zero-gpt2 widens to fp32. In fp32 both do the same work, each with its own BLAS. Every program also
 starts anew in each round; its first {warmup} steps do not count. With `ZERO_MAP=0` libzero gathers
-parameters by copying them instead of mapping the owners' memory. PyTorch and DeepSpeed use large
+parameters by copying them instead of mapping the owners' memory. PyTorch and DeepSpeed run eagerly,
+as they do unless told otherwise: what torch.compile() would give was not tried. They use large
 pages as above.
 """,
     "offload": """\
@@ -285,7 +360,10 @@ counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keep
 libzero alone, beside what limits it: plain loops with the same loads and stores, measured in turn
 with it in the same run (`zero bench`). The bold ratio is the limit's time to libzero's: 0.9 is 90 %
 of the limit, above 1 libzero is better to the memory than those loops. Behind it is which loop was
-the best one in most rounds; the JSON file has the medians of all. Collectives are of fp32 in shm;
+the best one in most rounds; the JSON file has the medians of all. "Fresh" is what was just written by
+the rank that gives it; there, and for the sums of an all_reduce, the loops work on memory that ranks
+share, so that it comes from where the operation has it. "Cold" is other memory each time, beyond all
+caches. Collectives are of fp32 in shm;
 with more ranks than cores both take turns on them. "map" is a gather that moves nothing, beside the
 flags that its ranks raise. Growth per byte is the most time of a byte over these sizes to the least,
 less 1. Of a step `exposed` is what the rank that waits longest waits for with nothing to compute.
@@ -308,8 +386,9 @@ def figure(found):
     what = found.get("what", "")
     if what.startswith("wanted"):  # nothing was measured that could be ahead or behind
         return f"{what}, {time_text(found['median_s'])}"
-    return text + (f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else "") + (
-        f" {what}" if what else "")
+    text += f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else ""
+    how = what or ", ".join(found[k] for k in ("place", "call") if k in found)
+    return text + (f" {how}" if how else "")
 
 
 def ratio_text(ratio):
@@ -380,7 +459,8 @@ def limits_table(part):
         else:
             rows.append([key, *found])
     for name, found in growth(part).items():
-        rows.append([f"{name}, growth per byte, {size_text(GROWTH[0])} to {size_text(GROWTH[1])}",
+        rows.append([f"{name}, growth per byte, {size_text(GROWTH[0])} to "
+                     f"{size_text(found.get('to', GROWTH[1]))}",
                      *(f"+{100 * found[p['name']]:.0f} %" if found[p["name"]] is not None else "–"
                        for p in part["programs"]), "–"])
     header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
@@ -407,6 +487,13 @@ def list_table(part, params):
         ["", "time", *per, "spread", "to libzero"], rows)
 
 
+def commands_text(part):
+    """What libzero ran, beneath its table; of the peers the JSON file has it."""
+    found = part.get("commands", {})
+    lines = next((found[name] for name in ("zero", "limit") if found.get(name)), [])
+    return "".join(f"\n    {line}" for line in lines) + "\n" if lines else ""
+
+
 def markdown(found):
     m, scale = found["machine"], found["scale"]
     text = INTRODUCTION.format(**found)
@@ -416,6 +503,8 @@ def markdown(found):
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
+             ("huge pages", "enabled {enabled}, shmem_enabled {shmem_enabled}".format(
+                 **m["huge_pages"]) if "huge_pages" in m else "not recorded"),
              ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
                            "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]
@@ -428,11 +517,12 @@ def markdown(found):
         left_out = [p["title"] for p in found.get("not_measured", []) if p["kind"] == kind]
         if not parts and not left_out:
             continue
-        text += f"\n## {title}\n\n{NOTES[kind].format(**scale)}"
+        text += f"\n## {title}\n\n{NOTES[kind].format(pages=pages_text(m), **scale)}"
         for part in parts:
             text += collectives_table(part) if kind in ("collectives", "transports") else \
                 limits_table(part) if kind == "limits" else \
                 list_table(part, scale["params"] if kind == "optimizer" else 0)
+            text += commands_text(part)
         missing = reasons(parts) + "".join(f"- {title}: not measured\n" for title in left_out)
         if missing:
             text += f"\nNot measured:\n\n{missing}"

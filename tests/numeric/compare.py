@@ -167,6 +167,66 @@ def loops():
        report.figure(wanted))
 
 
+def places():
+    """The fastest placement counts, is named, and the other one is kept, beside the same of a peer."""
+    def record(place, seconds, **more):
+        return {"dtype": "f32", "bytes": 4096, "check": "ok", "median_s": seconds, **more} | (
+            {"in_place": int(place == "in")} if not more else {"place": place})
+    scale = programs.QUICK
+    zero = programs.fastest(scale, [record("out", 2.0), record("in", 1.0)])
+    peer = programs.fastest(scale, [record("out", 3.0, call="block"), record("in", 4.0, call="block"),
+                                    record("out", 6.0, call="lengths"),
+                                    record("in", 2.5, call="lengths"),
+                                    {"dtype": "bf16", "missing": "no type"}])
+    ok(zero == {"f32 4096": {"seconds": 1.0, "place": "in", "places": {"out": 2.0, "in": 1.0}}}
+       and peer["f32 4096"] == {"seconds": 2.5, "place": "in", "call": "lengths",
+                                "places": {"out": 3.0, "in": 2.5}}
+       and peer["bf16 4096"] == "no type", "the fastest of all placements and calls", zero, peer)
+    rounds = [{"zero": zero, "peer": peer}] * 2 + [{"zero": {"f32 4096": {
+        "seconds": 2.0, "place": "out", "places": {"out": 2.0, "in": 5.0}}}, "peer": "failed"}]
+    cell = report.cell("zero", "f32 4096", "zero", rounds)
+    ok(cell["median_s"] == 1.0 and cell["place"] == "in" and cell["fastest_so"] == 2
+       and [cell["places"][p]["median_s"] for p in ("in", "out")] == [1.0, 2.0],
+       "of three rounds what it was in most", cell)
+    cell = report.cell("peer", "f32 4096", "zero", rounds)
+    ok(cell["ratio"] == 2.5 and [cell["places"][p]["ratio"] for p in ("in", "out")] == [2.5, 1.5]
+       and report.figure(cell).endswith(" **2.50×** in, lengths"),
+       "ratios of the fastest, and of each placement", cell)
+
+
+def pages():
+    """What the tables say about huge pages is what the machine gave."""
+    texts = [report.pages_text(m) for m in (
+        {}, {"huge_pages": {"enabled": "madvise", "shmem_enabled": "never"}},
+        {"huge_pages": {"enabled": "never", "shmem_enabled": "advise"}})]
+    ok("not recorded" in texts[0] and "to private memory (madvise)" in texts[1]
+       and "to no shared memory (never)" in texts[1] and "to no private memory (never)" in texts[2]
+       and "to shared memory (advise)" in texts[2], "pages are as they were", *texts)
+    ok(all(w in report.huge_pages() for w in ("enabled", "shmem_enabled")), "and are recorded")
+
+
+def written():
+    """A command stands there without the folders of whoever ran it."""
+    said = programs.written([str(programs.BUILD / "zero"), "bench", "--json", "/tmp/a.json", "b c"],
+                            {"ZERO_MAP": "0", "ZERO_THREADS": "1", "HOME": "/"})
+    ok(said == "ZERO_MAP=0 ./zero bench --json steps.json 'b c'", "a command as a user has it", said)
+    found = report.commands_of([{"commands": {"zero": ["a"], "peer": ["b"]}},
+                                {"commands": {"zero": []}}, {}])
+    ok(found == {"zero": ["a"], "peer": ["b"]} and
+       report.commands_text({"commands": found}) == "\n    a\n" and not report.commands_text({}),
+       "and beneath the table", found)
+
+
+def sources():
+    """Changes that are not committed are other sources, and each their own."""
+    said, real = [""], driver.git
+    driver.git = lambda *words: said[0] if words[0] == "diff" else real(*words)
+    hashes = [driver.measured("limits") for said[0] in ("", "one", "two")]
+    driver.git = real
+    ok(len(set(hashes)) == 3 and [h.endswith("-changed") for h in hashes] == [False, True, True]
+       or hashes[0] == "unknown", "two trees with changes do not share rounds", hashes)
+
+
 def grown():
     """The worst pair of sizes counts, not the first and the last."""
     def row(size, ns):
@@ -183,6 +243,11 @@ def grown():
     text = report.limits_table(part)
     ok("| all_gather, growth per byte, 16 MiB to 1024 MiB | +25 % | – | – |" in text,
        "and stands in the table", text)
+    part["rows"]["all_gather 1073741824"]["zero"] = {"missing": "no memory"}
+    text = report.limits_table(part)
+    ok("| all_gather, growth per byte, 16 MiB to 256 MiB | +25 % | +0 % | – |" in text,
+       "up to what was measured", text)
+    part["rows"]["all_gather 1073741824"]["zero"] = {"median_s": 1, "spread": 0}
     said = report.reasons([part])
     ok(said == "- limit, all_gather, map: no memory ()\n", "what a reason keeps away is one line",
        said)
@@ -271,6 +336,10 @@ disturbed()
 in_turn()
 paired()
 loops()
+places()
+pages()
+written()
+sources()
 grown()
 unchecked()
 left_out()
