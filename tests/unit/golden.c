@@ -23,6 +23,7 @@ enum {
     HALVES = 1 << 7,      /* masters in two halves, moments in bf16 */
     EARLY = 1 << 8,       /* updates beside the backward pass */
     BY_HOST = 1 << 9,     /* which updates states outside a device with memory of its own */
+    MAPPED = 1 << 10,     /* shards side by side: nothing is gathered */
 };
 
 struct golden {
@@ -37,6 +38,7 @@ static const struct golden table[] = {
     {"stage2", 2, 2, 0, 1, 0, 0, {{0}}},
     {"stage3", 3, 2, 0, 1, 0, 0, {{0}}},
     {"stage3-rank1", 3, 2, 1, 1, 0, 0, {{0}}},
+    {"stage3-mapped", 3, 2, 0, 1, 0, MAPPED, {{0}}},
     {"stage3-alone", 3, 1, 0, 1, 0, 0, {{0}}},
     {"stage0-accum3-boundary", 0, 2, 0, 3, 1, 0, {{0}}},
     {"stage1-accum3-micro", 1, 2, 0, 3, 0, 0, {{0}}},
@@ -221,12 +223,13 @@ static char *program_text(const struct golden *g)
                              .boundary = g->boundary,
                              .n_moments = 2,
                              .early = (g->flags & EARLY) != 0,
-                            .host_updates = (g->flags & BY_HOST) != 0,
+                             .host_updates = (g->flags & BY_HOST) != 0,
                              .halves = (g->flags & HALVES) != 0,
                              .state_dtype = g->flags & HALVES ? ZERO_BF16 : ZERO_F32,
                              .bucket_bytes = g->flags & SMALL_BUCKETS ? 4096 : 1 << 20,
                              .prefetch_bytes = g->flags & NO_PREFETCH ? 0 : 20000,
                              .retain_bytes = g->flags & RETAIN ? 1 << 20 : 0,
+                             .map_bytes = g->flags & MAPPED ? 128 : 0,
                              .tile = 2048,
                              .tiles = 3};
     struct zero__layout_params layout = {.ranks = g->ranks};
