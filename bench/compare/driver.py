@@ -32,7 +32,8 @@ away; a round in which that is more than a quarter of a processor is done again,
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
-at which it was measured, if that was on the same processor with the same versions of the peers.
+at which it was measured, if that was with the same versions of the peers. On another processor
+than that of the file nothing is overwritten: --as NAME gives each machine a file of its own.
 """
 
 
@@ -50,6 +51,8 @@ def arguments():
                    help="begin no round after that time; the next run goes on")
     p.add_argument("--publish", action="store_true",
                    help="only copy the results, or those of the parts named, to bench/")
+    p.add_argument("--as", dest="name", metavar="NAME", default="",
+                   help="with --publish: to RESULTS-NAME.md and .json, those of another machine")
     return p.parse_args()
 
 
@@ -237,9 +240,9 @@ def complete(part, settings, options):
     return len(state.data["rounds"]) >= options.rounds and not state.failures(part.programs[0].name)
 
 
-def published():
+def published(name):
     try:
-        return json.loads((programs.TOP / "bench/RESULTS.json").read_text())
+        return json.loads((programs.TOP / f"bench/{name}.json").read_text())
     except (OSError, ValueError):
         return None
 
@@ -252,10 +255,15 @@ def publish(parts, settings, options, scale):
         sys.exit("bench/compare/run: not published: wanted are all parts, at full size, with 7 "
                  "rounds in which libzero did not fail, of a commit without changes "
                  f"({sources}); to be run: {' '.join(missing) or 'nothing'}")
-    write_results(parts, settings, options, scale, published())
-    for name in ("RESULTS.md", "RESULTS.json"):
-        shutil.copyfile(programs.OUT / name, programs.TOP / "bench" / name)
-        print(f"bench/{name} is written")
+    stem = f"RESULTS-{options.name}" if options.name else "RESULTS"
+    old = published(stem)
+    if old and not report.same_machine(old["machine"], report.machine()):
+        sys.exit(f"bench/compare/run: not published: bench/{stem}.json is of another machine, "
+                 f"{old['machine']['processor']}: give --as NAME to keep both")
+    write_results(parts, settings, options, scale, old)
+    for end in ("md", "json"):
+        shutil.copyfile(programs.OUT / f"RESULTS.{end}", programs.TOP / "bench" / f"{stem}.{end}")
+        print(f"bench/{stem}.{end} is written")
 
 
 def main():

@@ -255,12 +255,15 @@ def flags():
 IN_ROWS = ("sizes", "limit_sizes", "limit_ranks")  # of a scale: the rows say which
 
 
+def same_machine(a, b):
+    return all(a.get(k) == b.get(k) for k in ("processor", "cores_used", "L2", "L3"))
+
+
 def comparable(old, new):
     """May parts of an older file stand beside new ones? Not if the machine or a peer is another."""
-    same = ("processor", "cores_used", "L2", "L3")
     scales = [{k: v for k, v in found["scale"].items() if k not in IN_ROWS} for found in (old, new)]
     return (scales[0] == scales[1] and old["rounds"] >= new["rounds"]
-            and all(old["machine"][k] == new["machine"][k] for k in same)
+            and same_machine(old["machine"], new["machine"])
             and all(old["versions"].get(peer) == new["versions"][peer] for peer in programs.PEERS))
 
 

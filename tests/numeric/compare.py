@@ -295,6 +295,8 @@ def stay():
         return {"settings": {"measured": f"sources of {commit}", "quick": False}, "repeated": 0,
                 "seconds": 1, "rounds": [{"found": {}, "others": {}, "date": "2026-01-01",
                                           "commit": commit}]}
+    ok(report.same_machine(report.machine(), report.machine()) and not report.same_machine(
+        report.machine(), report.machine() | {"L3": "another"}), "machines are told apart")
     report.versions = lambda: {peer: "1" for peer in programs.PEERS}
     old = report.results([(p, data("first")) for p in some], 1, scale)
     old = json.loads(json.dumps(old))
