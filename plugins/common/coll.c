@@ -3,6 +3,7 @@
 #include "coll.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #define PART_BLOCK 64u
 
@@ -187,8 +188,12 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks)
     return __builtin_mul_overflow(bytes, (uint64_t)ranks, &bytes) ? UINT64_MAX : bytes;
 }
 
-int zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
-                       uint64_t all_bytes)
+unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
+                            uint64_t all_bytes)
 {
-    return zero__coll_traffic(c, ranks) > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
+    uint64_t bytes = zero__coll_traffic(c, ranks);
+    bool sums = bytes > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
+
+    sums &= !(c->flags & ZERO_COLL_INPLACE);
+    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes > all_bytes ? ZERO__STREAM_COPIES : 0);
 }

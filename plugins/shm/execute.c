@@ -107,8 +107,9 @@ static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
         return false;
     if (c->flags & ZERO_COLL_ACCUMULATE) /* nobody could hand out unrounded sums */
         return true;
-    return comm->ranks == 2 && c->src_dtype == c->dst_dtype && !op->stream &&
-           c->src.len <= comm->ctx->caches.core / 2 && !(c->flags & ZERO_COLL_INPLACE);
+    return comm->ranks == 2 && c->src_dtype == c->dst_dtype &&
+           !(op->streams & ZERO__STREAM_COPIES) && c->src.len <= comm->ctx->caches.core / 2 &&
+           !(c->flags & ZERO_COLL_INPLACE);
 }
 
 /* The next rank to copy from; -1 when none is ready. */
@@ -182,7 +183,7 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
         copy_of(comm, op, comm->at, &src, &dst, &bytes);
         n = bytes - comm->done < *budget ? bytes - comm->done : *budget;
         if (n)
-            zero__copy(dst + comm->done, src + comm->done, n, op->stream);
+            zero__copy(dst + comm->done, src + comm->done, n, op->streams & ZERO__STREAM_COPIES);
         comm->done += n;
         *budget -= n;
         news = true;
@@ -236,7 +237,7 @@ static bool run_sum(struct zero_comm *comm, uint64_t *budget)
             .redop = c->redop,
             .scale = c->scale,
             .accumulate = accumulate,
-            .stream = op->stream && !accumulate,
+            .stream = (op->streams & ZERO__STREAM_SUMS) && !accumulate,
             .count = n,
         };
         zero__reduce(comm->ctx->isa, &r);

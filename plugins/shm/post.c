@@ -38,7 +38,7 @@ static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm
     if (err)
         return err;
     op->coll = *c;
-    op->stream =
+    op->streams =
         zero__coll_streams(c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
     return 0;
 }

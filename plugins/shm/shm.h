@@ -204,7 +204,7 @@ int zero__shm_abort(struct zero_comm_ctx *ctx);
 struct shm_op {
     struct zero_coll coll;
     char *src, *dst; /* this rank's */
-    bool stream;     /* past the caches */
+    unsigned streams; /* past the caches, enum zero__streams */
 };
 
 /* What is known of a peer for the collective that is executed. */

@@ -24,7 +24,7 @@ static uint64_t traffic(uint32_t kind, uint32_t flags, uint64_t bytes)
     return zero__coll_traffic(&c, 2);
 }
 
-static int streams(uint32_t kind, uint32_t flags, uint64_t bytes)
+static unsigned streams(uint32_t kind, uint32_t flags, uint64_t bytes)
 {
     struct zero_coll c = coll(kind, flags, bytes);
     return zero__coll_streams(&c, 2, 4 * MIB, 32 * MIB);
@@ -32,6 +32,7 @@ static int streams(uint32_t kind, uint32_t flags, uint64_t bytes)
 
 int main(void)
 {
+    const unsigned both = ZERO__STREAM_SUMS | ZERO__STREAM_COPIES;
     struct zero_coll most = coll(ZERO_ALL_REDUCE, 0, UINT64_MAX - 3);
 
     ok(traffic(ZERO_ALL_GATHER, 0, 16 * MIB) == 48 * MIB &&
@@ -42,15 +43,19 @@ int main(void)
            traffic(ZERO_REDUCE_SCATTER, ZERO_COLL_INPLACE, 16 * MIB) == 32 * MIB &&
            traffic(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 16 * MIB) == 32 * MIB,
        "in place the larger one, of which the other is a part");
-    ok(streams(ZERO_ALL_GATHER, 0, 16 * MIB) && streams(ZERO_ALL_REDUCE, 0, 16 * MIB),
+    ok(streams(ZERO_ALL_GATHER, 0, 16 * MIB) == both &&
+           streams(ZERO_ALL_REDUCE, 0, 16 * MIB) == both,
        "what does not fit into the caches goes past them");
     ok(!streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 16 * MIB) &&
            !streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 16 * MIB) &&
            streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 17 * MIB),
        "the same message fits in place");
-    ok(!streams(ZERO_REDUCE_SCATTER, ZERO_COLL_INPLACE, 2 * MIB) &&
-           streams(ZERO_REDUCE_SCATTER, ZERO_COLL_INPLACE, 3 * MIB),
+    ok(!streams(ZERO_REDUCE_SCATTER, 0, MIB) &&
+           streams(ZERO_REDUCE_SCATTER, 0, 2 * MIB) == ZERO__STREAM_SUMS,
        "sums of a reduce_scatter do from the cores' own caches on");
+    ok(!(streams(ZERO_REDUCE_SCATTER, ZERO_COLL_INPLACE, 1024 * MIB) & ZERO__STREAM_SUMS) &&
+           streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 1024 * MIB) == ZERO__STREAM_COPIES,
+       "but not in place, where they go to lines that have just been read");
     ok(zero__coll_traffic(&most, 2) == UINT64_MAX, "sizes beyond 64 bits count as the most");
     done();
 }

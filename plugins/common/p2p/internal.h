@@ -129,7 +129,7 @@ struct p2p_run {
     /* Of a reduction: */
     uint64_t chunk; /* elements */
     uint64_t first, count, chunks, granted, summed;
-    bool stream;
+    unsigned streams; /* past the caches, enum zero__streams */
     /* Of one that goes in steps: */
     bool stepped;
     int32_t sums, gathers; /* steps of a chunk */

@@ -276,7 +276,7 @@ uint64_t zero__p2p_step_sum(struct zero_comm *comm, const struct p2p_step *step)
         r.dst = run->coll->dst + to * zero_dtype_bytes(c->dst_dtype);
         r.dst_dtype = c->dst_dtype;
         r.accumulate = c->flags & ZERO_COLL_ACCUMULATE ? 1 : 0;
-        r.stream = run->stream && !r.accumulate;
+        r.stream = (run->streams & ZERO__STREAM_SUMS) && !r.accumulate;
     }
     zero__reduce(comm->ctx->isa, &r);
     if (kept)

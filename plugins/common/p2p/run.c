@@ -79,7 +79,7 @@ static void run_begin(struct zero_comm *comm)
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
-    run->stream =
+    run->streams =
         zero__coll_streams(&coll->c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
     if (run->stepped)
         zero__p2p_steps_fill(comm, run);
@@ -260,7 +260,7 @@ static void copy_own(struct zero_comm *comm, struct p2p_run *run, uint64_t *budg
     if (n == 0)
         return;
     zero__copy(run->coll->dst + (uint64_t)comm->rank * run->own_bytes + run->copied,
-               run->coll->src + run->copied, n, run->stream);
+               run->coll->src + run->copied, n, run->streams & ZERO__STREAM_COPIES);
     run->copied += n;
     *budget -= n;
     comm->stirred = true;

@@ -141,7 +141,7 @@ static void slot_sum(struct zero_comm *comm, const struct p2p_slot *slot, uint64
         .redop = c->redop,
         .scale = c->scale,
         .accumulate = accumulate,
-        .stream = run->stream && !accumulate,
+        .stream = (run->streams & ZERO__STREAM_SUMS) && !accumulate,
         .count = n,
     };
     zero__reduce(comm->ctx->isa, &r);
