@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streaming needs an aligned destination only; SSE2 is enough, the memory is the bottleneck. */
+/* Streaming needs an aligned destination only; AVX-512 stores a line of it at once. */
 #include "copy.h"
 
 #include <string.h>
+
+#include "reduce.h"
 
 /*
  * Bytes ahead of the loads that the source is asked for: the next page of it, where the processor's
@@ -12,19 +14,21 @@
 #define AHEAD 4096
 
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <immintrin.h>
 
-static void copy_stream(char *dst, const char *src, uint64_t bytes)
+/* Whole lines. */
+__attribute__((target("avx512f"))) static void lines_avx512(char *dst, const char *src,
+                                                            uint64_t bytes)
 {
-    uint64_t head = (64 - (uintptr_t)dst % 64) % 64;
+    for (; bytes; bytes -= 64, dst += 64, src += 64) {
+        _mm_prefetch(src + AHEAD, _MM_HINT_T0);
+        _mm512_stream_si512((void *)dst, _mm512_loadu_si512(src));
+    }
+}
 
-    if (head > bytes)
-        head = bytes;
-    memcpy(dst, src, head);
-    dst += head;
-    src += head;
-    bytes -= head;
-    for (; bytes >= 64; bytes -= 64, dst += 64, src += 64) {
+static void lines_sse2(char *dst, const char *src, uint64_t bytes)
+{
+    for (; bytes; bytes -= 64, dst += 64, src += 64) {
         _mm_prefetch(src + AHEAD, _MM_HINT_T0); /* no address is wrong for it */
         __m128i a = _mm_loadu_si128((const __m128i *)src);
         __m128i b = _mm_loadu_si128((const __m128i *)src + 1);
@@ -35,20 +39,37 @@ static void copy_stream(char *dst, const char *src, uint64_t bytes)
         _mm_stream_si128((__m128i *)dst + 2, c);
         _mm_stream_si128((__m128i *)dst + 3, d);
     }
-    memcpy(dst, src, bytes);
+}
+
+static void copy_stream(int isa, char *dst, const char *src, uint64_t bytes)
+{
+    uint64_t head = (64 - (uintptr_t)dst % 64) % 64;
+
+    if (head > bytes)
+        head = bytes;
+    memcpy(dst, src, head);
+    dst += head;
+    src += head;
+    bytes -= head;
+    uint64_t lines = bytes / 64 * 64;
+    if (isa == ZERO__VEC_AVX512)
+        lines_avx512(dst, src, lines);
+    else
+        lines_sse2(dst, src, lines);
+    memcpy(dst + lines, src + lines, bytes - lines);
     _mm_sfence(); /* the stores are weakly ordered: a counter published next must follow them */
 }
 #endif
 
-void zero__copy(void *dst, const void *src, uint64_t bytes, int stream)
+void zero__copy(int isa, void *dst, const void *src, uint64_t bytes, int stream)
 {
 #if defined(__x86_64__)
     if (stream) {
-        copy_stream(dst, src, bytes);
+        copy_stream(isa, dst, src, bytes);
         return;
     }
 #endif
-    (void)stream;
+    (void)isa, (void)stream;
     if (bytes)
         memcpy(dst, src, bytes);
 }

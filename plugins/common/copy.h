@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
-/* Copies; stream: past the caches. Source and destination do not overlap. */
-void zero__copy(void *dst, const void *src, uint64_t bytes, int stream);
+/*
+ * Copies; stream: past the caches, with stores as `isa`, an enum zero__vec of reduce.h, has them.
+ * Source and destination do not overlap.
+ */
+void zero__copy(int isa, void *dst, const void *src, uint64_t bytes, int stream);
 
 #endif

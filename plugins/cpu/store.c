@@ -11,6 +11,7 @@
 #include "../common/copy.h"
 #include "../common/io.h"
 #include "../common/open.h"
+#include "../common/reduce.h"
 #include "cpu.h"
 
 #define PIECE (UINT64_C(1) << 20) /* copied between two looks at the clock */
@@ -158,7 +159,7 @@ static bool copy_piece(struct zero_store *store, const struct zero_io *io)
         char *here = store->memory.base + io->store_off + store->done;
         char *there = io->buf.mr->base + io->buf.off + store->done;
         bool reads = io->op == ZERO_IO_READ;
-        zero__copy(reads ? there : here, reads ? here : there, n, 0);
+        zero__copy(ZERO__VEC_SCALAR, reads ? there : here, reads ? here : there, n, 0);
         store->done += n;
         *(reads ? &store->bytes_read : &store->bytes_written) += n;
     }

@@ -75,7 +75,8 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
     if (!zero__coll_reduces(c->kind)) {
         uint64_t size = zero_dtype_bytes(c->src_dtype);
         if (!(c->flags & ZERO_COLL_INPLACE))
-            zero__copy(dst + first * size, (const char *)src + first * size, n * size, stream);
+            zero__copy(ctx->isa, dst + first * size, (const char *)src + first * size, n * size,
+                       stream);
         return;
     }
     struct zero__reduce r = {

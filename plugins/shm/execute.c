@@ -183,7 +183,8 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
         copy_of(comm, op, comm->at, &src, &dst, &bytes);
         n = bytes - comm->done < *budget ? bytes - comm->done : *budget;
         if (n)
-            zero__copy(dst + comm->done, src + comm->done, n, op->streams & ZERO__STREAM_COPIES);
+            zero__copy(comm->ctx->isa, dst + comm->done, src + comm->done, n,
+                       op->streams & ZERO__STREAM_COPIES);
         comm->done += n;
         *budget -= n;
         news = true;
