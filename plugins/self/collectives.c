@@ -88,7 +88,7 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
         .redop = c->redop,
         .scale = c->scale,
         .accumulate = (c->flags & ZERO_COLL_ACCUMULATE) != 0,
-        .stream = (uint8_t)(stream && !(c->flags & ZERO_COLL_ACCUMULATE)),
+        .stream = (uint8_t)(stream && !(c->flags & (ZERO_COLL_ACCUMULATE | ZERO_COLL_INPLACE))),
         .first = first,
         .count = n,
     };
