@@ -10,17 +10,17 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
     const struct zero__voice voice = {host, OFI_NAME};
     const struct ofi_wish wish = zero__ofi_wish(host), any = {"", ""};
     uint32_t version = fi_version();
-    char providers[sizeof caps->note - sizeof "libfabric 1.17: "];
+    char providers[sizeof caps->note];
     bool network;
     int err = zero__p2p_caps(&voice, caps);
 
     if (err)
         return err;
-    if (!zero__ofi_providers(&wish, providers, sizeof providers, &network)) {
+    int n = snprintf(caps->note, sizeof caps->note, "libfabric %u.%u: ", FI_MAJOR(version),
+                     FI_MINOR(version));
+    if (!zero__ofi_providers(&wish, caps->note + n, sizeof caps->note - (size_t)n, &network)) {
         if (network)
             caps->flags |= ZERO_COMM_NETWORK;
-        snprintf(caps->note, sizeof caps->note, "libfabric %u.%u: %s", FI_MAJOR(version),
-                 FI_MINOR(version), providers);
         return 0;
     }
     if ((*wish.provider || *wish.device) &&

@@ -8,7 +8,6 @@
 static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice voice = {host, UCX_NAME};
-    char devices[sizeof caps->note - sizeof "UCX 1.13.1: "];
     ucp_context_h context;
     bool network;
     int err = zero__p2p_caps(&voice, caps);
@@ -17,7 +16,8 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
         err = zero__ucx_context(&voice, "", 1, &context);
     if (err)
         return err;
-    err = zero__ucx_devices(context, devices, sizeof devices, &network);
+    int n = snprintf(caps->note, sizeof caps->note, "UCX %.32s: ", ucp_get_version_string());
+    err = zero__ucx_devices(context, caps->note + n, sizeof caps->note - (size_t)n, &network);
     ucp_cleanup(context);
     if (err)
         return zero__say(&voice, -ENODEV,
@@ -25,7 +25,6 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
                          ucp_get_version_string());
     if (network)
         caps->flags |= ZERO_COMM_NETWORK;
-    snprintf(caps->note, sizeof caps->note, "UCX %s: %s", ucp_get_version_string(), devices);
     return 0;
 }
 
