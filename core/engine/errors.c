@@ -19,7 +19,11 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
     }
     pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);
-    if (rt->ctx)
+    /*
+     * Whose deadline has passed does not end what others wait for: their deadlines tell rank 0 who is
+     * to blame, and what it decides aborts on all ranks, job_failed() of create.c.
+     */
+    if (rt->ctx && !(rt->job && err == -ETIMEDOUT))
         rt->comm_ops.abort(rt->ctx);
     return err;
 }
@@ -39,18 +43,11 @@ int zero__runtime_error(struct zero_runtime *rt)
     return err;
 }
 
-int zero__runtime_follows(int err)
-{
-    return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
-           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ECONNREFUSED ||
-           err == -EHOSTDOWN || err == -ENETDOWN;
-}
-
 int zero__runtime_cause(struct zero_runtime *rt, int err)
 {
     int cause = 0;
 
-    if (rt->job && zero__runtime_follows(err))
+    if (rt->job && zero__job_follows(err))
         cause = zero__job_report_soon(rt->job);
     /* A rank that has waited too long for the others hears whose part is missing. */
     if (rt->job && rt->ranks > 1 && err == -ETIMEDOUT) {

@@ -18,7 +18,8 @@
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
-#define CAUSE_NS (ZERO_SECOND / 2) /* for the job to tell why other ranks gave up */
+#define CAUSE_NS ZERO_SECOND /* for the job to tell why other ranks gave up */
+_Static_assert(CAUSE_NS > ZERO__JOB_CLAIMS_NS, "rank 0 decides first");
 #define N_CQES 16
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
 #define MOST_LAUNCHED 64
@@ -327,7 +328,7 @@ static void *progress_main(void *arg)
             continue;
         }
         int culprit = rt->rank, err = turn(rt, &culprit);
-        if (zero__runtime_follows(err)) {
+        if (zero__job_follows(err)) {
             culprit = -1;
             cause_await(rt);
         } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */

@@ -345,11 +345,6 @@ static inline int zero__runtime_over(struct zero_runtime *rt)
 }
 /* The runtime's error as this thread's sentence, or 0. */
 int zero__runtime_error(struct zero_runtime *rt);
-/*
- * Another rank gave up, or has ended: the job knows why and who, or soon will. A transport may hear
- * of it first, and is not to blame for a connection that broke.
- */
-int zero__runtime_follows(int err);
 /* An operation that was aborted: what the job says was the reason, else err. */
 int zero__runtime_cause(struct zero_runtime *rt, int err);
 /* The caller must be in one of the phases (mask of 1 << enum phase). */

@@ -64,20 +64,45 @@ static bool is_alone(const struct zero__job *job)
     return job->params.rank != 0 && (job->peers[0].state != ZERO__PEER_HERE || job->peers[0].mute);
 }
 
+bool zero__job_follows(int err)
+{
+    return err == -ECANCELED || err == -ECONNABORTED || err == -ECONNRESET || err == -ENOTCONN ||
+           err == -EPIPE || err == -EHOSTUNREACH || err == -ENETUNREACH || err == -ECONNREFUSED ||
+           err == -EHOSTDOWN || err == -ENETDOWN;
+}
+
+/* Of a pending deadline: all have spoken that can, so nobody is left who knows better. */
+static bool all_claimed(const struct zero__job *job)
+{
+    for (int32_t r = 0; r < job->n_peers; r++)
+        if (!job->peers[r].claimed && r != job->proposal.culprit &&
+            (r == job->params.rank || job->peers[r].state == ZERO__PEER_HERE))
+            return false;
+    return true;
+}
+
 /*
  * Rank 0 decides at once, but for deadlines: a rank that left an operation out goes on and soon
  * waits for those that wait for it. Who waits for what comes first is right, if it speaks up in
- * time.
+ * time. What only follows from another error says nothing meanwhile.
  */
 static void weigh(struct zero__job *job, const struct zero__job_error *e)
 {
+    bool pending = state_of(job) == ZERO__ERROR_PENDING;
+
+    if (pending && e->culprit < 0 && zero__job_follows(e->err))
+        return;
     if (e->err != -ETIMEDOUT || !e->place) {
         zero__error_decide(job, e);
-    } else if (state_of(job) == ZERO__ERROR_PENDING) {
-        if (e->place < job->proposal.place)
-            job->proposal = *e;
-    } else {
+        return;
+    }
+    if (e->reporter >= 0 && e->reporter < job->n_peers)
+        job->peers[e->reporter].claimed = true;
+    if (!pending || e->place < job->proposal.place)
         job->proposal = *e;
+    if (all_claimed(job)) {
+        zero__error_decide(job, &job->proposal);
+    } else if (!pending) {
         job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_CLAIMS_NS);
         atomic_store_explicit(&job->error_state, ZERO__ERROR_PENDING, memory_order_release);
         pthread_cond_broadcast(&job->changed);

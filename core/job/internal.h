@@ -23,7 +23,6 @@
 #define ZERO__JOB_UNTOUCHED_NS (ZERO_SECOND / 20)   /* a guest keeps its place as long at least */
 #define ZERO__JOB_PORT_NS ZERO_SECOND               /* for an earlier rank 0 to leave its port */
 #define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
-#define ZERO__JOB_CLAIMS_NS (ZERO_SECOND / 2)       /* for deadlines of ranks that began later */
 #define ZERO__JOB_NEWS_NS ZERO_SECOND               /* for a death to be noticed by all */
 #define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
 #define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */
@@ -40,6 +39,7 @@ struct zero__peer {
     int32_t host_first, host_ranks;    /* rank 0: of the host whose index is this rank */
     enum zero__peer_state state;
     bool mute; /* it broke the protocol: nothing more is read */
+    bool claimed; /* rank 0: a deadline of its own has passed, see error.c */
     bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;
     int64_t silent_ns; /* since its last sign of life, see beat.c */
     uint64_t work;     /* pieces that it has said were ended, see beat.c */

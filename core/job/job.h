@@ -151,6 +151,18 @@ int zero__job_fail(struct zero__job *job, int culprit, int err, const char *op, 
 int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t place, const char *op,
                       const char *cause);
 #define ZERO__PLACE_LAST UINT32_MAX /* of an exchange: after all operations */
+/*
+ * How long rank 0 waits for the deadlines of others after the first. A rank that left an operation
+ * out waits for the next one sooner than they wait for the one that it left out: by as much as they
+ * were late, or their machine is busy.
+ */
+#define ZERO__JOB_CLAIMS_NS (8 * ZERO_SECOND / 10)
+
+/*
+ * An error that follows from another one: a rank gave up, or has ended. The job knows why and who,
+ * or soon will; a transport may hear of it first, and is not to blame for a connection that broke.
+ */
+bool zero__job_follows(int err);
 
 /*
  * 0 and *out untouched: all is well; else *out (may be NULL) and its err. A rank whose own report

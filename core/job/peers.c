@@ -82,7 +82,8 @@ static void *place(struct zero__job *job, int32_t rank)
     }
 }
 
-static void take_error(struct zero__job *job, struct zero__job_error *e, bool decided)
+static void take_error(struct zero__job *job, int32_t from, struct zero__job_error *e,
+                       bool decided)
 {
     zero__text_clean(e->op, sizeof e->op);
     zero__text_clean(e->cause, sizeof e->cause);
@@ -94,6 +95,7 @@ static void take_error(struct zero__job *job, struct zero__job_error *e, bool de
         zero__error_decide(job, e);
         return;
     }
+    e->reporter = from;
     if (e->culprit < 0 && e->err == -ETIMEDOUT)
         zero__round_blame(job, e);
     zero__error_propose(job, e);
@@ -111,7 +113,7 @@ static void message(struct zero__job *job, int32_t rank)
         break;
     case ZERO__WIRE_FAIL:
     case ZERO__WIRE_ERROR:
-        take_error(job, &peer->heard, h->type == ZERO__WIRE_ERROR);
+        take_error(job, rank, &peer->heard, h->type == ZERO__WIRE_ERROR);
         break;
     case ZERO__WIRE_BYE:
         left(job, rank);

@@ -24,12 +24,12 @@ nobody_says() {
         show
     fi
 }
-# train FAULT SECONDS ARGUMENT...: three steps of GPT-2 on 2 ranks; leaves out, err and status.
+# train FAULT SECONDS ARGUMENT...: three steps of GPT-2 on $ranks ranks (2); leaves out, err and status.
 # $grace: that of zero run; a rank that stands still needs none.
 train() {
     what=$1 seconds=$2
     shift 2
-    ZERO_FAULT=$what timeout -k 5 "$seconds" "$zero" run -n 2 --grace "${grace:-15}" -- \
+    ZERO_FAULT=$what timeout -k 5 "$seconds" "$zero" run -n "${ranks:-2}" --grace "${grace:-15}" -- \
         "$ZERO_TEST_BUILD/zero-gpt2" --preset micro --data "$ZERO_TEST_TOP/LICENSE" --steps 3 "$@" \
         >out 2>err </dev/null
     status=$?
@@ -128,6 +128,18 @@ for comm in shm ucx ofi; do
         ok "$comm, $place: and rank 0 is not" nobody_says 'rank 0 failed'
     done
 done
+
+# A rank that leaves an operation out while the others are late waits sooner than they do.
+ranks=3
+# It is the last gather of an update, so that none of its kind follows before a reduction.
+last=kind=all_gather:n=5
+ZERO_TIMEOUT=2 train "skip:rank=2:$last,delay=400:rank=0:$last,delay=400:rank=1:$last" 60 --stage 2
+ok 'it left an operation out' happened 2 "skip:rank=2:$last"
+ok 'which its own deadline told, not a fingerprint' quotes 'ZERO_TIMEOUT'
+for rank in 0 1 2; do
+    ok "rank $rank says that it was rank 2" quotes "^\[$rank\] zero-gpt2: rank 2 failed"
+done
+ranks=2
 
 train explode 60
 ok 'text that is no fault is refused' test "$status" = 1
