@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "bench_args.h"
@@ -39,9 +40,9 @@ static void help(void)
         "      --case TEXT   only cases whose name contains TEXT\n"
         "      --repeat K    every case K times in a row, with the seeds S, S+1 ... (1)\n"
         "      --seed S      another set of values and orders (1)\n"
-        "      --huge        also cases that take more than 4 GiB of memory for each pair of "
-        "ranks\n"
-        "      --timeout S   a case that has not returned after S seconds has failed (120)\n"
+        "      --huge        also cases that take N x N x 2 GiB of memory\n"
+        "      --timeout S   a case that has not returned after S seconds has failed (120); 30 at "
+        "least\n"
         "      --list        the cases\n"
         "  -h, --help        this text\n\n"
         "Options of the plugin and of the library are ZERO_ variables, as everywhere; "
@@ -82,7 +83,8 @@ static int parse(int argc, char **argv, struct options *o)
             if (!bench_number("check comm", "--repeat", optarg, 1, 1000000, &o->repeat))
                 return 2;
         } else if (c == 't') {
-            if (!bench_number("check comm", "--timeout", optarg, 1, 1000000, &o->timeout_s))
+            if (!bench_number("check comm", "--timeout", optarg, CHECK_WATCH_LEAST_S, 1000000,
+                              &o->timeout_s))
                 return 2;
         } else if (c == 'c') {
             o->only = optarg;
@@ -182,7 +184,10 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
         }
         return 0;
     }
-    check_watch_case(w, t->test->name, t->number);
+    char shown[sizeof w->name];
+    snprintf(shown, sizeof shown, t->repeated ? "%s, seed %" PRIu64 : "%s", t->test->name, t->seed);
+    w->seconds = o->timeout_s * (t->test->huge ? CHECK_HUGE_TIMES : 1);
+    check_watch_case(w, shown, t->number);
     t->test->run(&r);
     check_watch_case(w, NULL, 0);
     mine = (struct verdict){.n_bad = r.n_bad};
@@ -192,6 +197,8 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
         print_broken(&mine, t);
     else if (b->rank == 0)
         print_verdict(all, b->ranks, t);
+    if (w->board && b->rank == 0)
+        atomic_store(&w->board->told, t->number);
     for (int p = 0; p < b->ranks && !err; p++)
         *failed |= all[p].n_bad != 0;
     return err;
@@ -211,7 +218,7 @@ static unsigned count_chosen(const struct options *o)
     return n;
 }
 
-static int run_rank(const struct options *o)
+static int run_rank(const struct options *o, int fd)
 {
     struct verdict *all = NULL;
     struct check_device device = {0};
@@ -225,6 +232,7 @@ static int run_rank(const struct options *o)
         err = check_device_open(&b, &device);
     if (!err)
         err = check_watch_start(&watch, b.job, b.rank, o->timeout_s);
+    watch.board = check_board_open(fd);
     if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
         err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
     struct turn t = {.repeated = o->repeat > 1};
@@ -241,11 +249,29 @@ static int run_rank(const struct options *o)
         }
     if (err && all && b.rank == 0)
         puts("Bail out! no further case could tell anything");
+    if (watch.board && all && b.rank == 0)
+        atomic_store(&watch.board->finished, 1);
     check_watch_stop(&watch);
     free(all);
     check_device_close(&device);
     int status = bench_comm_close(&b, err);
     return status ? status : failed;
+}
+
+/* Runs the ranks; what rank 0 could not say any more is said here. */
+static int start_ranks(const struct options *o, int fd, int argc, char **argv)
+{
+    const struct check_board *board = check_board_open(fd);
+    int status = bench_ranks_run("check", o->ranks, false, fd, argc, argv);
+
+    close(fd);
+    if (!board || atomic_load(&board->finished))
+        return status > 2 ? 1 : status; /* a rank was killed: the plugin has failed */
+    if (atomic_load(&board->number) > atomic_load(&board->told))
+        printf("not ok %u - %.*s\n# rank 0 has ended in it\n", atomic_load(&board->number),
+               (int)sizeof board->name, board->name);
+    puts("Bail out! rank 0 has ended before the last case");
+    return 1;
 }
 
 static int check_comm(int argc, char **argv)
@@ -266,15 +292,17 @@ static int check_comm(int argc, char **argv)
         return 2;
     }
     if (bench_ranks_is_rank(&cores, &fd))
-        return run_rank(&o);
+        return run_rank(&o, fd);
     if (!bench_ranks_may_start("check comm"))
         return 2;
     if (bench_comm_probe(o.plugin, o.ranks, &o.plugin, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }
-    status = bench_ranks_run("check", o.ranks, false, -1, argc, argv);
-    return status > 2 ? 1 : status; /* a rank was killed: the plugin has failed */
+    fd = check_board_create();
+    if (fd < 0)
+        return 2;
+    return start_ranks(&o, fd, argc, argv);
 }
 
 static const struct zero__tool checks[] = {

@@ -108,8 +108,7 @@ static int template_probe(const struct zero_host *host, struct zero_comm_caps *c
     if (access("/proc/self/fd", X_OK))
         return say(host, -ENODEV, "/proc is not mounted, so ranks cannot find each other's memory");
     caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
-    caps->kinds = 1u << ZERO_ALL_GATHER | 1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE |
-                  1u << ZERO_BROADCAST | 1u << ZERO_BARRIER;
+    caps->kinds = KINDS;
     caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
     caps->dtypes = 1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32;
     caps->mem = ZERO_MEM_HOST;

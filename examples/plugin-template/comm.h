@@ -38,6 +38,10 @@
 #ifndef NAME /* must be that of the file zero-comm-NAME.so; "template" */
 #error "the Makefile says what the plugins are called: -DNAME"
 #endif
+/* Declared by probe(), and all that post() takes: leave out what is not written yet. */
+#define KINDS                                                                                      \
+    (1u << ZERO_ALL_GATHER | 1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE |                   \
+     1u << ZERO_BROADCAST | 1u << ZERO_BARRIER)
 #define RANKS_MOST 64
 #define SLOTS 16u          /* collectives posted and not completed, per communicator */
 #define STAGE (64u * 1024) /* bytes of a round; no buffer grows with the message */

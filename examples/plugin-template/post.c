@@ -95,8 +95,9 @@ static int check(const struct zero_comm *comm, const struct zero_coll *c)
     bool reduces = c->kind == ZERO_REDUCE_SCATTER || c->kind == ZERO_ALL_REDUCE;
     int err;
 
-    if (c->kind > ZERO_BARRIER)
-        return say(host, -ENOTSUP, "collective %u is unknown to this version", c->kind);
+    if (c->kind > ZERO_BARRIER || !(KINDS & 1u << c->kind))
+        return say(host, -ENOTSUP, "collective %u (%s) is not among what probe() declares", c->kind,
+                   zero_coll_name(c->kind));
     if (c->flags & ~(uint32_t)(ZERO_COLL_INPLACE | ZERO_COLL_ACCUMULATE))
         return say(host, -ENOTSUP, "flags 0x%x are unknown to this version", c->flags);
     if (c->reserved0 || c->reserved[0] || c->reserved[1] || c->reserved[2])

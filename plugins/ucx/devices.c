@@ -72,7 +72,8 @@ static void add_device(struct list *l, const uct_tl_resource_desc_t *r)
     for (size_t n = strlen(with); (all = strstr(all, with)); all += n)
         if (all[n] == 0 || all[n] == ',')
             return;
-    if (l->words.used + strlen(with) < l->words.room)
+    /* A setting must not end in a sign for people. */
+    if (l->words.used + strlen(with) + sizeof " …" <= l->words.room)
         zero__listing_put(&l->words, "%s", with);
 }
 

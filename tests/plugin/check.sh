@@ -49,21 +49,24 @@ ok 'what takes gigabytes waits to be asked for' gives 0 out '# SKIP it takes gig
 check --timeout 0 shm
 ok 'no time' gives 2 err 'zero check comm: --timeout'
 
-# A rank that is killed, and one that does not return, by the wrapper.
+# A rank that is killed, first in its second collective, then as the case ends.
 export ZERO_FAULT_COMM=shm
 for rank in 0 1; do
-    ZERO_FAULT=kill:rank=$rank:at=close check -n 2 --case 'wire' fault
-    ok "rank $rank is killed in a case: that is a failure of the plugin" gives 1 err "rank $rank"
-    ok 'no rank says that it passed' counts '^ok' 0
+    for at in n=2 at=close; do
+        ZERO_FAULT=kill:rank=$rank:$at check -n 2 --case 'wire' fault
+        ok "rank $rank is killed, $at: a failure of the plugin" gives 1 out "# rank $rank "
+        ok 'the case has failed, once' counts '^not ok 1 - wire bytes' 1
+        ok 'no rank says that it passed' counts '^ok' 0
+        ok 'and no other case is awaited' counts '^Bail out!' 1
+    done
 done
-ok 'and the case is told once, by rank 0' counts '^not ok 1 - wire bytes' 1
-ok 'with the rank' gives 1 out '# rank 1 failed'
-ZERO_FAULT=stop:rank=1:at=close check -n 2 --case 'wire' fault
+ZERO_FAULT=stop:rank=1:n=2 check -n 2 --case 'wire' fault
 ok 'a rank that is stopped' gives 1 out '# rank 1 failed: it does not answer'
+# Who waits for a rank that hangs is not taken for it: it comes back sooner.
 for rank in 0 1; do
-    ZERO_FAULT=delay=60000:rank=$rank:at=close check -n 2 --timeout 1 --case 'wire' fault
-    ok "rank $rank does not return from the plugin" gives 1 out 'has not returned after 1 s'
-    ok 'the case is told once' counts '^not ok 1 - wire bytes' 1
+    ZERO_FAULT=delay=300000:rank=$rank:n=2 check -n 2 --timeout 30 --case 'moved as' fault
+    ok "rank $rank does not return from the plugin" gives 1 out "rank $rank has not returned from"
+    ok 'the case has failed, once' counts '^not ok 1 - data is moved' 1
 done
 unset ZERO_FAULT_COMM
 export ZERO_PLUGIN_PATH="$ZERO_PLUGIN_PATH:$ZERO_TEST_BUILD/tests/plugin/.libs"

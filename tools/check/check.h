@@ -18,6 +18,7 @@
 
 #define CHECK_RANKS 64
 #define CHECK_TEXTS 4
+#define CHECK_HUGE_TIMES 5 /* as long as others may a huge case take */
 #define CHECK_WAIT_NS (INT64_C(10) * 1000 * 1000 * 1000)
 
 /* One rank, and what it complains about. */
@@ -32,6 +33,7 @@ struct check_rank {
     int rank, ranks;
     bool huge; /* gigabytes may be taken */
     uint64_t seed;
+    bool gave_up; /* a wait was in vain: there are no others */
     int n_bad;
     char text[CHECK_TEXTS][400]; /* the first complaints */
 };

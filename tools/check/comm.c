@@ -117,7 +117,7 @@ int64_t check_wait(struct check_comm *c, uint64_t *user)
     int64_t until = check_now_ms() + c->wait_ns / 1000000;
     struct zero_cqe cqe;
 
-    while (check_now_ms() < until) {
+    while (!c->r->gave_up && check_now_ms() < until) {
         int n = c->ops->progress(c->ctx, &cqe, 1, 100000000);
         if (n < 0)
             return n;
@@ -127,6 +127,7 @@ int64_t check_wait(struct check_comm *c, uint64_t *user)
             return cqe.res;
         }
     }
+    c->r->gave_up = true;
     return -ETIMEDOUT;
 }
 

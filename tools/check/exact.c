@@ -285,8 +285,8 @@ void check_case_undeclared(struct check_rank *r)
         for (uint32_t kind = 0; kind <= ZERO_BARRIER + 1; kind++) {
             struct zero_coll q = {.kind = kind, .scale = 1};
             if (!has_kind(r, kind))
-                want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "kind %u is not refused",
-                     kind);
+                want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP,
+                     "%s (kind %u) is not refused with -ENOTSUP", zero_coll_name(kind), kind);
         }
         for (unsigned t = 0; t < N_PAIRS; t++) {
             struct zero_coll q = check_reduce(&c, 8);
