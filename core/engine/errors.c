@@ -20,8 +20,8 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
     pthread_cond_broadcast(&rt->moved);
     pthread_mutex_unlock(&rt->lock);
     /*
-     * Whose deadline has passed does not end what others wait for: their deadlines tell rank 0 who is
-     * to blame, and what it decides aborts on all ranks, job_failed() of create.c.
+     * Whose deadline has passed does not end what others wait for: their deadlines tell rank 0 who
+     * is to blame, and what it decides aborts on all ranks, job_failed() of create.c.
      */
     if (rt->ctx && !(rt->job && err == -ETIMEDOUT))
         rt->comm_ops.abort(rt->ctx);
