@@ -213,8 +213,9 @@ static int file_fill(const struct zero_host *host, int fd, uint64_t from, uint64
 
 static int worker_start(struct zero_store *store)
 {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     pthread_condattr_t monotonic;
-    sigset_t all, before;
+    sigset_t others, before;
     int err;
 
     pthread_mutex_init(&store->lock, NULL);
@@ -223,8 +224,10 @@ static int worker_start(struct zero_store *store)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&store->news, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all); /* signals are for the threads of the application */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&others); /* signals are for the threads of the application, but for those that */
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) /* a thread's own instruction raises */
+        sigdelset(&others, own[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
     err = pthread_create(&store->worker, NULL, worker_main, store);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!err)
