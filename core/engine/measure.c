@@ -38,11 +38,22 @@ struct mix {
     int64_t most_ns; /* 0: however long it takes */
 };
 
-/* How many were moved, and in which time. A store that ends nothing for a timeout has failed. */
+/* What a store has moved so far; one that does not say has moved nothing. */
+static uint64_t moved_so_far(const struct tier *t)
+{
+    struct zero_store_info info = {.size = sizeof info};
+
+    return t->ops.info(t->store, &info) ? 0 : info.bytes_read + info.bytes_written;
+}
+
+/*
+ * How many were moved, and in which time. A store that for a timeout ends nothing, and moves
+ * nothing of what it is at, has failed.
+ */
 static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_ns, uint64_t *moved,
                     double *seconds)
 {
-    uint64_t n = m->reads + m->writes, begun = 0, ended = 0, r = 0;
+    uint64_t n = m->reads + m->writes, begun = 0, ended = 0, r = 0, before = 0;
     int64_t began = zero__now_ns(), heard = began;
     uint32_t free[MOST_DEPTH], n_free = 0;
 
@@ -83,12 +94,14 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
             free[n_free++] = (uint32_t)cqes[i].user;
         }
         ended += (uint64_t)k;
-        if (k > 0) {
+        uint64_t so_far = moved_so_far(w->t);
+        if (k > 0 || so_far > before) {
             heard = zero__now_ns();
             zero__job_worked(w->job);
         }
+        before = so_far;
         if (zero__now_ns() - heard > timeout_ns)
-            return zero__fail(-ETIMEDOUT, "%s has not ended a request for %g s (ZERO_TIMEOUT)",
+            return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)",
                               w->t->name, (double)timeout_ns / 1e9);
     }
     *moved = begun;

@@ -237,6 +237,12 @@ static int refused(struct zero_store *store, struct nvme_transfer *t, int err, b
     return fail(store, t, -ETIMEDOUT, why);
 }
 
+/* As soon as it is moved, and once: who waits for a slow disk looks whether it goes on. */
+static void count(struct zero_store *store, const struct nvme_transfer *t, uint32_t bytes)
+{
+    *(t->op == ZERO_IO_WRITE ? &store->bytes_written : &store->bytes_read) += bytes;
+}
+
 /* Less than was asked: it goes on, unless the file is at its end or nothing comes of it. */
 static int partly(struct zero_store *store, struct nvme_transfer *t, uint32_t bytes, bool *again)
 {
@@ -255,6 +261,7 @@ static int partly(struct zero_store *store, struct nvme_transfer *t, uint32_t by
                           : "the system does nothing of it and names no error, again and again; "
                             "look at dmesg for what its disk says");
     t->done += more;
+    count(store, t, more);
     *again = true;
     return 0;
 }
@@ -281,7 +288,7 @@ static int judge(struct zero_store *store, struct nvme_transfer *t, int64_t resu
     if (result < left)
         return partly(store, t, (uint32_t)result, again);
     t->done = t->bytes;
-    *(t->op == ZERO_IO_WRITE ? &store->bytes_written : &store->bytes_read) += t->bytes;
+    count(store, t, left);
     return 0;
 }
 

@@ -20,7 +20,7 @@ check() {
         env "$@" "$build/zero" check offload --seed $seed "${what%% *}" > "$folder/tap" 2>&1
         status=$?
         n=$((n + 1))
-        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 17 ' "$folder/tap"; then
+        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 18 ' "$folder/tap"; then
             echo "ok $n - $what, seed $seed"
         else
             echo "not ok $n - $what, seed $seed: status $status"

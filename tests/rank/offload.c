@@ -260,8 +260,32 @@ static void slow_peer(const char *stage)
        took, err ? r.error : "it ends");
 }
 
+/* Writing never ends and nothing moves; what was read before, and has ended, does not excuse it. */
+static void dead(void)
+{
+    struct zero_setting s[] = {{"stage", "1"},
+                               {"timeout", "2"},
+                               {"offload", "optimizer:fault"},
+                               {"fault_offload", "nvme"},
+                               {"nvme_path", path},
+                               {"tile_bytes", "64K"},
+                               {"offload_measure", "0"},
+                               {"fault_io", "delay=60000:op=write:n=40:times=0"}};
+    struct toy t = {.ranks = 1, .layers = 4, .steps = 9, .dtype = ZERO_F32, .width = 40000,
+                    .settings = s, .n_settings = 8, .seed = 7};
+    struct toy_result r;
+    int64_t began = zero__now_ns();
+    int err = toy_train(&t, &r);
+    double took = (double)(zero__now_ns() - began) / 1e9;
+
+    ok(err == -ETIMEDOUT && strstr(r.error, "2 s (ZERO_TIMEOUT)") && took > 2 && took < 30,
+       "a disk that is dead for writing ends the job after ZERO_TIMEOUT, %.1f s in all: %s", took,
+       r.error);
+}
+
 static void slow_ones(void)
 {
+    dead();
     slow();
     slow_peer("1");
     slow_peer("3");

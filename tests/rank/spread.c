@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "toy.h"
 
 #define KIB UINT64_C(1024)
@@ -135,6 +136,23 @@ static void measured_badly(void)
     ok(toy_train(&t, &r) == -EIO && strstr(r.error, "ZERO_FAULT_IO"),
        "a read fails while the disk is measured");
     diag("%s", r.error);
+}
+
+/* One that takes longer than ZERO_TIMEOUT for a request, and goes on, is measured all the same. */
+static void measured_slowly(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:fault"}, {"nvme_path", path},
+                               {"timeout", "2"}, {"tile_bytes", "64K"}, {"nvme_depth", "1"},
+                               {"fault_io", "slow=20000:times=3"}};
+    struct toy t = {.ranks = 1, .layers = 8, .steps = 1, .dtype = ZERO_BF16, .width = 40000,
+                    .settings = s, .n_settings = 6, .seed = 7};
+    struct toy_result r;
+    int64_t began = zero__now_ns();
+    int err = toy_train(&t, &r);
+    double took = (double)(zero__now_ns() - began) / 1e9;
+
+    ok(!err && took > 3 * 65536.0 / 20000, "a disk that is slow while it is measured: %.1f s, %s",
+       took, err ? r.error : "it trains");
 }
 
 static void text_write(const char *file, const char *text)
@@ -627,6 +645,8 @@ int main(void)
     cache_remove();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     measured_badly();
+    if (!getenv("ZERO_TEST_SHORT"))
+        measured_slowly();
     good("2", "1", "auto", "", all, none, "");
     good("2", "1", "optimizer:cpu+nvme", "cpu:2M", (uint64_t[]){UINT64_MAX, 2048 * KIB},
          (uint64_t[]){0, 1600 * KIB}, "optimizer:cpu:0.");

@@ -16,6 +16,7 @@ const struct check_store_case check_offload_cases[] = {
     {"random extents come back as written", 0, check_store_extents},
     {"one request of all the store", 0, check_store_large},
     {"more requests than there is room for", 0, check_store_many},
+    {"what is moved counts, and once", 0, check_store_counts},
     {"two stores are independent", 0, check_store_two},
     {"sync", 0, check_store_sync},
     {"the mapped bytes are the stored ones", ZERO_STORE_MAPPED, check_store_map},

@@ -66,6 +66,7 @@ void check_store_fresh(struct check_tier *t);
 void check_store_extents(struct check_tier *t);
 void check_store_large(struct check_tier *t);
 void check_store_many(struct check_tier *t);
+void check_store_counts(struct check_tier *t);
 void check_store_two(struct check_tier *t);
 void check_store_sync(struct check_tier *t);
 void check_store_map(struct check_tier *t);

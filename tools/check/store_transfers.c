@@ -132,6 +132,32 @@ void check_store_large(struct check_tier *t)
     check_store_close(&s);
 }
 
+/* The counters are a sign of life: they stand still where nothing moves. */
+void check_store_counts(struct check_tier *t)
+{
+    struct zero_store_info now = {.size = sizeof now};
+    struct check_rank *r = &t->verdict;
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t part = check_store_round(&s, t->bytes / 4), read = s.info.bytes_read,
+                 written = s.info.bytes_written;
+        struct zero_io ios[3];
+        for (uint32_t i = 0; i < 3; i++)
+            ios[i] = check_store_io(&s, ZERO_IO_WRITE, i * part, i * part, part);
+        want(r, !check_store_run(&s, ios, 3), "write: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part), "read: %s", check_error());
+        want(r, !s.ops->info(s.store, &now), "info: %s", check_error());
+        if (!r->n_bad && !now.bytes_read && !now.bytes_written)
+            t->skipped = "the plugin counts nothing";
+        else
+            want(r, now.bytes_written - written == 3 * part && now.bytes_read - read == part,
+                 "of %" PRIu64 " bytes written %" PRIu64 " count, of %" PRIu64 " read %" PRIu64,
+                 3 * part, now.bytes_written - written, part, now.bytes_read - read);
+    }
+    check_store_close(&s);
+}
+
 /* Every request ends once, with its own tag and all of its bytes. */
 void check_store_many(struct check_tier *t)
 {

@@ -45,7 +45,12 @@ struct zero_store_info {
     /** Since minor 3: of host memory that it takes beside each MiB stored, for checksums say. */
     uint32_t bytes_per_mib;
     char note[128]; /**< for people: paths, devices, fallbacks taken */
-    uint64_t bytes_read, bytes_written; /**< since minor 2; of an open store, so far (wear) */
+    /**
+     * Since minor 2; of an open store, so far: bytes that were moved, counted as soon as they are
+     * and none twice. They tell what a disk has borne; and a store that ends nothing is waited for
+     * as long as they grow, so what is merely tried must not count.
+     */
+    uint64_t bytes_read, bytes_written;
 };
 
 /** What open() is given; valid only during the call, except `host`. */
