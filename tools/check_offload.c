@@ -13,12 +13,13 @@
 #include "base/status.h"
 #include "bench_args.h"
 #include "check/store.h"
+#include "check_watch.h"
 #include "plugin/loader.h"
 
 struct options {
     const char *plugin, *only;
-    uint64_t seed, bytes, repeat;
-    bool list;
+    uint64_t seed, bytes, repeat, timeout_s;
+    bool list, huge;
 };
 
 static void help(void)
@@ -32,6 +33,9 @@ static void help(void)
         "      --case TEXT   only cases whose name contains TEXT\n"
         "      --repeat K    all of it K times, each time with the next seed (1)\n"
         "      --seed S      another set of values, places and sizes (1)\n"
+        "      --huge        half as much again as could be had is asked for, also of more than "
+        "64 GiB\n"
+        "      --timeout S   a case that has not returned after S seconds has failed (120)\n"
         "      --list        the cases\n"
         "  -h, --help        this text\n\n"
         "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
@@ -50,6 +54,8 @@ static int parse(int argc, char **argv, struct options *o)
         {"case", required_argument, NULL, 'o'},
         {"repeat", required_argument, NULL, 'k'},
         {"seed", required_argument, NULL, 's'},
+        {"huge", no_argument, NULL, 'u'},
+        {"timeout", required_argument, NULL, 't'},
         {"list", no_argument, NULL, 'l'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -57,7 +63,8 @@ static int parse(int argc, char **argv, struct options *o)
     bool good = true;
     int c;
 
-    *o = (struct options){.seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1};
+    *o = (struct options){
+        .seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1, .timeout_s = CHECK_WATCH_S};
     optind = 0;
     while (good && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (c == 'b')
@@ -67,8 +74,12 @@ static int parse(int argc, char **argv, struct options *o)
             good = bench_number("check offload", "--seed", optarg, 0, UINT32_MAX, &o->seed);
         else if (c == 'k')
             good = bench_number("check offload", "--repeat", optarg, 1, 1000000, &o->repeat);
+        else if (c == 't')
+            good = bench_number("check offload", "--timeout", optarg, 1, 1000000, &o->timeout_s);
         else if (c == 'o')
             o->only = optarg;
+        else if (c == 'u')
+            o->huge = true;
         else if (c == 'l')
             o->list = true;
         else if (c == 'h') {
@@ -102,7 +113,8 @@ static unsigned count_chosen(const struct options *o)
     return n;
 }
 
-static bool try_case(struct check_tier *t, const struct check_store_case *test, unsigned number)
+static bool try_case(struct check_tier *t, struct check_watch *w,
+                     const struct check_store_case *test, unsigned number)
 {
     struct check_rank *r = &t->verdict;
     int n_bad;
@@ -113,7 +125,9 @@ static bool try_case(struct check_tier *t, const struct check_store_case *test, 
     }
     r->n_bad = 0;
     t->skipped = NULL;
+    check_watch_case(w, test->name, number);
     test->run(t);
+    check_watch_case(w, NULL, 0);
     n_bad = r->n_bad;
     printf("%sok %u - %s%s%s\n", n_bad ? "not " : "", number, test->name,
            n_bad || !t->skipped ? "" : " # SKIP ", n_bad || !t->skipped ? "" : t->skipped);
@@ -123,7 +137,7 @@ static bool try_case(struct check_tier *t, const struct check_store_case *test, 
     return !n_bad;
 }
 
-static int run(const struct options *o, struct check_tier *t)
+static int run(const struct options *o, struct check_tier *t, struct check_watch *w)
 {
     unsigned n = count_chosen(o), number = 0;
     bool good = true;
@@ -135,7 +149,7 @@ static int run(const struct options *o, struct check_tier *t)
         t->verdict.seed = o->seed + k;
         for (const struct check_store_case *test = check_offload_cases; test->name; test++)
             if (is_chosen(o, test))
-                good &= try_case(t, test, ++number);
+                good &= try_case(t, w, test, ++number);
     }
     return good ? 0 : 1;
 }
@@ -155,7 +169,8 @@ static int load(const struct options *o, struct zero__options *options, const st
                              .host = zero__loader_host(*loader),
                              .caps.size = sizeof t->caps,
                              .verdict = {.plugin = o->plugin, .ranks = 1},
-                             .bytes = o->bytes};
+                             .bytes = o->bytes,
+                             .huge = o->huge};
     err = t->ops->probe(t->host, &t->caps);
     return err ? zero__while(err, "offload plugin %s", o->plugin) : 0;
 }
@@ -166,6 +181,7 @@ int zero__check_offload(int argc, char **argv)
     struct zero__options *options = NULL;
     struct zero__loader *loader = NULL;
     struct zero__log log = {.rank = -1};
+    struct check_watch watch = {0};
     char why[256];
     struct options o;
     int status = parse(argc, argv, &o), err;
@@ -186,7 +202,10 @@ int zero__check_offload(int argc, char **argv)
         err = zero__fail(-EINVAL, "ZERO_LOG: %s", why);
     if (!err)
         err = load(&o, options, &log, &loader, &tier);
-    status = err ? 2 : run(&o, &tier);
+    if (!err)
+        err = check_watch_start(&watch, NULL, 0, o.timeout_s);
+    status = err ? 2 : run(&o, &tier, &watch);
+    check_watch_stop(&watch);
     if (err)
         fprintf(stderr, "zero check offload: %s\n", zero__error_text());
     zero__loader_free(loader);

@@ -44,16 +44,17 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *fmt, ...)
 static void give_up(const struct check_watch *w)
 {
     static const struct timespec news = {NEWS_NS / ZERO_SECOND, NEWS_NS % ZERO_SECOND};
-    char why[400];
+    char who[24] = "it", why[400];
 
+    if (w->job)
+        snprintf(who, sizeof who, "rank %d", w->rank);
     if (w->lost)
         snprintf(why, sizeof why, "%s", zero__job_report(w->job) ? zero__error_text() : "");
     else
-        snprintf(
-            why, sizeof why,
-            "rank %d has not returned from a call of the plugin in \"%s\" for %llu s (--timeout): "
-            "run that alone (--case), and look where it is (gdb -p)",
-            w->rank, w->name, (unsigned long long)w->seconds);
+        snprintf(why, sizeof why,
+                 "%s has not returned from a call of the plugin in \"%s\" for %llu s (--timeout): "
+                 "run that alone (--case), and look where it is (gdb -p)",
+                 who, w->name, (unsigned long long)w->seconds);
     if (w->rank == 0) {
         tell("not ok %u - %s\n# %s\nBail out! no further case could tell anything\n", w->number,
              w->name, why);

@@ -10,6 +10,7 @@
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
  * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
+ * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
@@ -75,10 +76,13 @@ __attribute__((unused)) static int shaky_result(int result)
 
 __attribute__((unused)) static int shaky_submit(struct io_uring *ring)
 {
-    const char *breaks = getenv("ZERO_SHAKY_BREAKS");
+    const char *breaks = getenv("ZERO_SHAKY_BREAKS"), *hangs = getenv("ZERO_SHAKY_HANGS");
+    unsigned n = atomic_fetch_add(&shaky_submits, 1) + 1;
 
-    if (breaks && atomic_fetch_add(&shaky_submits, 1) + 1 >= strtoul(breaks, NULL, 10))
+    if (breaks && n >= strtoul(breaks, NULL, 10))
         return -EIO;
+    while (hangs && n >= strtoul(hangs, NULL, 10))
+        pause();
     return io_uring_submit(ring);
 }
 

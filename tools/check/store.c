@@ -24,6 +24,7 @@ const struct check_store_case check_offload_cases[] = {
     {"a request that fails ends once, others end well, and the store goes on", 0,
      check_store_failures},
     {"more than can be had is refused", 0, check_store_no_room},
+    {"what the probe says can be had, and not half as much again", 0, check_store_capacity},
     {"memory kinds that are not declared are refused", 0, check_store_memory_kinds},
     {"a store grows and shrinks", 0, check_store_resize},
     {"many regions of memory", 0, check_store_regions},

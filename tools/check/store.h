@@ -18,6 +18,7 @@ struct check_tier {
     struct check_rank verdict;   /* complaints and the seed; of rank 0 */
     const char *skipped;         /* why a case has shown nothing; NULL: it has */
     uint64_t bytes;              /* of a store */
+    bool huge;                   /* all that can be had may be asked for, however much it is */
 };
 
 struct check_store_case {
@@ -74,6 +75,7 @@ void check_store_map(struct check_tier *t);
 void check_store_info_sane(struct check_tier *t);
 void check_store_refusals(struct check_tier *t);
 void check_store_no_room(struct check_tier *t);
+void check_store_capacity(struct check_tier *t);
 void check_store_memory_kinds(struct check_tier *t);
 /* store_fail.c */
 void check_store_failures(struct check_tier *t);

@@ -6,6 +6,8 @@
 
 #include "store.h"
 
+#define LITTLE (UINT64_C(64) << 30) /* that a plugin may be asked to take too much of */
+
 static bool is_power(uint64_t x)
 {
     return x && !(x & (x - 1));
@@ -104,9 +106,14 @@ void check_store_refusals(struct check_tier *t)
     check_store_close(&s);
 }
 
-/* What the probe says could be had is what can be; other users take and give little meanwhile. */
-static void check_capacity(struct check_tier *t, struct zero_store_open *open)
+/*
+ * What the probe says could be had is what can be; other users take and give little meanwhile. A
+ * plugin that finds out by taking fills the disk for that moment, and a large one for a long one.
+ */
+void check_store_capacity(struct check_tier *t)
 {
+    struct zero_store_open open = {
+        .size = sizeof open, .host = t->host, .device = -1, .timeout_ns = CHECK_WAIT_NS};
     struct zero_store_info now = {.size = sizeof now};
     struct check_rank *r = &t->verdict;
     struct zero_store *store = NULL;
@@ -118,10 +125,14 @@ static void check_capacity(struct check_tier *t, struct zero_store_open *open)
          t->bytes);
     if (now.capacity > UINT64_C(1) << 58) /* the exabyte has been refused */
         return;
-    open->bytes = now.capacity + now.capacity / 2 + (UINT64_C(1) << 30);
-    if (!want(r, t->ops->open(open, &store) < 0,
+    if (now.capacity > LITTLE && !t->huge) {
+        t->skipped = "more than 64 GiB could be had: --huge";
+        return;
+    }
+    open.bytes = now.capacity + now.capacity / 2 + (UINT64_C(1) << 30);
+    if (!want(r, t->ops->open(&open, &store) < 0,
               "the probe says that %" PRIu64 " bytes could be had, and %" PRIu64 " can",
-              now.capacity, open->bytes))
+              now.capacity, open.bytes))
         t->ops->close(store);
 }
 
@@ -143,7 +154,6 @@ void check_store_no_room(struct check_tier *t)
     } else {
         t->ops->close(store);
     }
-    check_capacity(t, &open);
     open.bytes = UINT64_MAX;
     if (!want(r, t->ops->open(&open, &store) < 0, "a store of 2^64 - 1 bytes is given"))
         t->ops->close(store);

@@ -57,7 +57,11 @@ struct zero_store_info {
 struct zero_store_open {
     size_t size;
     const struct zero_host *host;
-    uint64_t bytes;     /**< preallocated: later writes never fail for lack of room */
+    /**
+     * Preallocated: later writes never fail for lack of room. What cannot be had is refused before
+     * any of it is taken: a disk that is full for a moment fails others, too.
+     */
+    uint64_t bytes;
     int32_t device;     /**< the device it is near to, -1: none */
     int32_t local_rank; /**< of this process on the machine */
     int64_t timeout_ns;
