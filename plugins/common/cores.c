@@ -2,11 +2,14 @@
 #define _GNU_SOURCE
 #include "cores.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "groups.h"
 
 /*
  * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
@@ -16,6 +19,7 @@
 #define CORE_BYTES (UINT64_C(8) << 20)
 #define CORE_OWN_BYTES (UINT64_C(1) << 20)
 #define INDICES 8 /* of caches that the kernel tells of */
+#define POSSIBLE_MOST (1u << 20) /* processors that a kernel might have */
 #define ROOT "/sys/devices/system/cpu"
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
@@ -33,17 +37,25 @@ bool zero__cores_has(const struct zero__cores *c, uint32_t cpu)
 
 void zero__cores_here(struct zero__cores *c)
 {
-    cpu_set_t set;
+    long n = 0;
+    int err = EINVAL;
 
     memset(c, 0, sizeof *c);
-    CPU_ZERO(&set);
-    if (!sched_getaffinity(0, sizeof set, &set) && CPU_COUNT(&set) > 0) {
-        for (uint32_t i = 0; i < CPU_SETSIZE; i++)
-            if (CPU_ISSET(i, &set))
+    /* A set with room for fewer processors than the kernel might have is refused. */
+    for (uint32_t room = ZERO__CORES_MOST; err == EINVAL && room <= POSSIBLE_MOST; room *= 2) {
+        size_t bytes = CPU_ALLOC_SIZE(room);
+        cpu_set_t *set = CPU_ALLOC(room);
+        err = !set ? ENOMEM : sched_getaffinity(0, bytes, set) ? errno : 0;
+        for (uint32_t i = 0; i < room && !err; i++)
+            if (CPU_ISSET_S(i, bytes, set)) {
                 put(c, i);
-        return;
+                n++;
+            }
+        CPU_FREE(set);
     }
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (zero__cores_count(c))
+        return;
+    n = n ? n : sysconf(_SC_NPROCESSORS_ONLN);
     for (uint32_t i = 0; i < (n > 0 ? (uint32_t)n : 1); i++)
         put(c, i);
 }
@@ -61,6 +73,46 @@ uint32_t zero__cores_count(const struct zero__cores *c)
     for (uint32_t i = 0; i < ZERO__CORES_MOST / 64; i++)
         n += (uint32_t)__builtin_popcountll(c->bits[i]);
     return n;
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* A file's first two numbers: 1 where there is but one, 0 where the first is none, "max" say. */
+static int numbers_of(const char *folder, const char *file, long long x[2])
+{
+    char path[4096 + 32];
+    int n = 0;
+
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "re");
+    if (f) {
+        n = fscanf(f, "%lld %lld", &x[0], &x[1]);
+        fclose(f);
+    }
+    return n;
+}
+
+/* How many processors a control group gives the whole time of. */
+static uint64_t group_cores(const char *folder, bool first_version)
+{
+    long long x[2] = {0}, period[2] = {0};
+
+    if (!first_version)
+        return numbers_of(folder, "cpu.max", x) == 2 && x[0] > 0 && x[1] > 0
+                   ? (uint64_t)(x[0] / x[1])
+                   : UINT64_MAX;
+    return numbers_of(folder, "cpu.cfs_quota_us", x) > 0 && x[0] > 0 &&
+                   numbers_of(folder, "cpu.cfs_period_us", period) > 0 && period[0] > 0
+               ? (uint64_t)(x[0] / period[0])
+               : UINT64_MAX;
+}
+
+uint32_t zero__cores_busy(const struct zero__cores *c, const char *root)
+{
+    uint64_t most = zero__groups_least(root ? root : "", "cpu", group_cores);
+    uint32_t n = zero__cores_count(c);
+
+    return most < n ? (uint32_t)most : n;
 }
 
 /* ---- Caches ---------------------------------------------------------------------------------- */

@@ -17,9 +17,17 @@ struct zero__cores {
     uint64_t bits[ZERO__CORES_MOST / 64];
 };
 
-/* Those of this thread; where the kernel does not say, as many as it has, from the first one on. */
+/*
+ * Those of this thread; where the kernel does not say, or all have higher numbers, as many as there
+ * are, from the first one on.
+ */
 void zero__cores_here(struct zero__cores *c);
 void zero__cores_add(struct zero__cores *c, const struct zero__cores *more);
+/*
+ * How many of them can be busy all the time: control groups may give this process the time of fewer
+ * than it may use (docker --cpus). `root`: in front of /proc and /sys, NULL: nothing.
+ */
+uint32_t zero__cores_busy(const struct zero__cores *c, const char *root);
 bool zero__cores_has(const struct zero__cores *c, uint32_t cpu);
 uint32_t zero__cores_count(const struct zero__cores *c);
 

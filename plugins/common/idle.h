@@ -23,7 +23,7 @@
 
 /* Of a thread that waits; zeroes are a beginning. */
 struct zero__idle {
-    bool shared;    /* this machine has more ranks than cores */
+    bool shared;    /* here are more ranks than processors that they may use */
     unsigned turns; /* empty ones, in a row */
     int64_t since_ns, crowded_ns; /* since the first yield; until when others want the core */
 };

@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "groups.h"
+
 #define PIECE (UINT64_C(64) << 20)
 #define RESERVE (UINT64_C(32) << 20) /* left to everybody else */
 
@@ -64,18 +66,19 @@ static const struct group_names names_v1 = {"memory.limit_in_bytes", "memory.usa
                                             "total_active_file ", "total_inactive_file "};
 
 /* What a control group leaves; its page cache can be given up. */
-static uint64_t group_room(const char *dir, const struct group_names *names)
+static uint64_t group_room(const char *folder, bool first_version)
 {
+    const struct group_names *names = first_version ? &names_v1 : &names_v2;
     char path[4096 + 32];
     uint64_t max, now, cache = 0, part;
 
-    snprintf(path, sizeof path, "%s/%s", dir, names->max);
+    snprintf(path, sizeof path, "%s/%s", folder, names->max);
     if (read_number(path, "", &max))
         return UINT64_MAX;
-    snprintf(path, sizeof path, "%s/%s", dir, names->now);
+    snprintf(path, sizeof path, "%s/%s", folder, names->now);
     if (read_number(path, "", &now))
         return UINT64_MAX;
-    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
     if (read_number(path, names->inactive, &part) == 0)
         cache += part;
     if (read_number(path, names->active, &part) == 0)
@@ -84,48 +87,11 @@ static uint64_t group_room(const char *dir, const struct group_names *names)
     return max > now ? max - now : 0;
 }
 
-/* The least that the group `name` below `root` and its ancestors leave. */
-static uint64_t groups_room(const char *root, const char *name, const struct group_names *names)
-{
-    char dir[4096];
-    uint64_t least = UINT64_MAX;
-    size_t base = strlen(root);
-
-    if ((size_t)snprintf(dir, sizeof dir, "%s%s", root, name) >= sizeof dir)
-        return least;
-    for (;;) {
-        uint64_t here = group_room(dir, names);
-        char *slash = strrchr(dir, '/');
-        least = here < least ? here : least;
-        if (!slash || slash < dir + base)
-            return least;
-        *slash = 0;
-    }
-}
-
 uint64_t zero__memory_available(void)
 {
-    uint64_t least = machine_room(), here;
-    char line[4096];
-    FILE *f = fopen("/proc/self/cgroup", "re");
+    uint64_t machine = machine_room(), groups = zero__groups_least("", "memory", group_room);
 
-    while (f && fgets(line, sizeof line, f)) {
-        char *name = strchr(line, ':'), *path = name ? strchr(name + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = 0;
-        path[strcspn(path, "\n")] = 0;
-        if (name[1] == 0)
-            here = groups_room("/sys/fs/cgroup", path, &names_v2);
-        else if (strcmp(name + 1, "memory") == 0)
-            here = groups_room("/sys/fs/cgroup/memory", path, &names_v1);
-        else
-            continue;
-        least = here < least ? here : least;
-    }
-    if (f)
-        fclose(f);
-    return least;
+    return machine < groups ? machine : groups;
 }
 
 /* Writes to every page, after the file has them: for kernels before 5.14. */

@@ -124,7 +124,7 @@ static void cores_find(struct zero_comm_ctx *ctx, const struct hello *all)
     for (int32_t p = 0; p < ctx->ranks; p++)
         zero__cores_add(&cores, &all[p].cores);
     zero__caches_find(&ctx->caches, &cores, NULL);
-    ctx->idle.shared = (uint32_t)ctx->ranks > zero__cores_count(&cores);
+    ctx->idle.shared = (uint32_t)ctx->ranks > zero__cores_busy(&cores, NULL);
 }
 
 static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)

@@ -6,9 +6,12 @@
 #define _GNU_SOURCE
 #include "plugins/common/cores.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/tap.h"
 
@@ -110,6 +113,81 @@ static void test_sets(void)
        "and nothing else is in them");
 }
 
+/* The kernel's, or that of a machine that might have 5,000 processors, of which we may use one. */
+static bool is_large, is_far;
+
+int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+    if (!is_large) {
+        long n = syscall(SYS_sched_getaffinity, pid, bytes, set);
+        if (n > 0 && (size_t)n < bytes)
+            memset((char *)set + n, 0, bytes - (size_t)n);
+        return n < 0 ? -1 : 0;
+    }
+    if (bytes < 5000 / 8) {
+        errno = EINVAL;
+        return -1;
+    }
+    memset(set, 0, bytes);
+    CPU_SET_S(is_far ? 4000 : 3, bytes, set);
+    return 0;
+}
+
+static void test_many(void)
+{
+    struct zero__cores here;
+
+    is_large = true;
+    zero__cores_here(&here);
+    ok(zero__cores_count(&here) == 1 && zero__cores_has(&here, 3),
+       "of a machine that might have 5,000 processors this thread may use one");
+    is_far = true;
+    zero__cores_here(&here);
+    is_int(zero__cores_count(&here), 1, "one whose number is too high counts, too");
+    is_large = is_far = false;
+}
+
+/* Writes ROOT/what. */
+static void group_tell(const char *what, const char *text)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/%s", root, what);
+    for (char *at = path + sizeof root; (at = strchr(at, '/')); at++) {
+        *at = 0;
+        mkdir(path, 0700);
+        *at = '/';
+    }
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f))
+        bail("no file of a made-up control group");
+}
+
+static void test_groups(void)
+{
+    struct zero__cores eight = set(0, 8);
+
+    is_int(zero__cores_busy(&eight, root), 8, "no control group: all of them can be busy");
+    group_tell("proc/self/cgroup", "0::/job/rank\n");
+    group_tell("sys/fs/cgroup/job/rank/cpu.max", "max 100000\n");
+    is_int(zero__cores_busy(&eight, root), 8, "nor with one that does not limit");
+    group_tell("sys/fs/cgroup/job/cpu.max", "350000 100000\n");
+    is_int(zero__cores_busy(&eight, root), 3, "the group above it gives the time of 3.5");
+    group_tell("sys/fs/cgroup/job/rank/cpu.max", "50000 100000\n");
+    is_int(zero__cores_busy(&eight, root), 0, "or it that of half a one");
+    group_tell("sys/fs/cgroup/job/rank/cpu.max", "1600000 100000\n");
+    group_tell("sys/fs/cgroup/job/cpu.max", "1600000 100000\n");
+    is_int(zero__cores_busy(&eight, root), 8, "of more than there are it gives all");
+    machine_forget();
+    group_tell("proc/self/cgroup", "4:memory:/a\n2:cpuacct,cpu:/job\n0::/\n");
+    group_tell("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+    group_tell("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+    is_int(zero__cores_busy(&eight, root), 8, "of the first version: none");
+    group_tell("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "200000\n");
+    is_int(zero__cores_busy(&eight, root), 2, "and two");
+    machine_forget();
+}
+
 static void test_caches(void)
 {
     struct zero__cores all = set(0, 64), two = set(0, 2), one = set(0, 1), threads = set(0, 1);
@@ -149,6 +227,8 @@ int main(void)
     if (!mkdtemp(root))
         bail("no folder");
     test_sets();
+    test_many();
+    test_groups();
     test_caches();
     rmdir(root);
     done();

@@ -69,7 +69,7 @@ static int places_find(struct zero_comm_ctx *ctx, struct place *all)
             here++;
         }
     zero__caches_find(&ctx->caches, &cores, NULL);
-    ctx->idle.shared = here > zero__cores_count(&cores);
+    ctx->idle.shared = here > zero__cores_busy(&cores, NULL);
     return err;
 }
 
