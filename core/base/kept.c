@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/kept.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +17,8 @@
 #define KEPT 32u       /* lines, of so many keys */
 #define MOST_LINES 256 /* that are read */
 #define LINE 200
+#define SUFFIX ".XXXXXX"
+#define LEFT_S 60 /* a file that is written for so long has been left */
 #define KEPT_S (30 * 24 * 3600) /* a line is believed for so long */
 
 /* -ENOENT: there is no place for it. */
@@ -107,6 +110,27 @@ static int new_write(char *new, uint64_t key, const double *figures, uint32_t n,
     return fclose(f) ? -errno : 0;
 }
 
+/* What jobs that were killed while they wrote have left beside `path`; a writer takes no minute. */
+static void old_remove(const char *path)
+{
+    const char *file = strrchr(path, '/') + 1;
+    const size_t n = strlen(file);
+    char folder[1024];
+    struct stat st;
+
+    snprintf(folder, sizeof folder, "%.*s", (int)(file - path), path);
+    DIR *d = opendir(folder);
+    int fd = d ? dirfd(d) : -1;
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, file, n) == 0 && e->d_name[n] == '.' &&
+            strlen(e->d_name) == n + sizeof SUFFIX - 1 &&
+            !fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+            st.st_uid == geteuid() && st.st_mtime < time(NULL) - LEFT_S)
+            unlinkat(fd, e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
 int zero__kept_note(const char *file, uint64_t key, const double *figures, uint32_t n)
 {
     char path[1024], new[1100], others[KEPT * LINE] = "";
@@ -116,7 +140,8 @@ int zero__kept_note(const char *file, uint64_t key, const double *figures, uint3
     if (err)
         return err;
     file_read(path, key, old, n, others);
-    snprintf(new, sizeof new, "%s.XXXXXX", path);
+    old_remove(path);
+    snprintf(new, sizeof new, "%s" SUFFIX, path);
     err = new_write(new, key, figures, n, others);
     if (!err && rename(new, path))
         err = -errno;

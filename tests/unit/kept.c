@@ -3,7 +3,10 @@
 #include "../tap.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/kept.h"
@@ -37,6 +40,27 @@ static void left_behind(const char *cache)
     unlink(path);
 }
 
+/* Of what killed jobs have left nothing stays but what may still be written, and other files. */
+static void swept(const char *cache)
+{
+    static const char *const names[] = {"speeds.aB3dE6", "speeds.zzzzzz", "copies.aB3dE6",
+                                        "speeds.aB3dE67"};
+    struct timespec old[2] = {{.tv_sec = time(NULL) - 120}, {.tv_sec = time(NULL) - 120}};
+    char path[1200];
+
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/libzero/%s", cache, names[i]);
+        FILE *f = fopen(path, "w");
+        if (!f || fclose(f) || (i != 1 && utimensat(AT_FDCWD, path, old, 0)))
+            bail("no file that a killed job has left");
+    }
+    is_int(zero__kept_note("speeds", 8, (double[]){3.5}, 1), 0, "where others were killed");
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/libzero/%s", cache, names[i]);
+        is_int(unlink(path) == 0, i != 0, "%s %s", names[i], i ? "stays" : "goes");
+    }
+}
+
 int main(void)
 {
     char path[1000], inner[1100], file[1200];
@@ -49,6 +73,7 @@ int main(void)
     is_int(zero__kept_note("speeds", 2, (double[]){3, 4}, 2), 0, "others beside them");
     ok(zero__kept_find("speeds", 1, x, 2) && x[0] == 1 && x[1] == 2, "and found again");
     left_behind(path);
+    swept(path);
     snprintf(inner, sizeof inner, "%s/libzero", path);
     is_int(count_files(inner), 1, "one file is there");
     snprintf(file, sizeof file, "%s/speeds", inner);
