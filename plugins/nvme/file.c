@@ -273,6 +273,8 @@ int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
 
     if (statvfs(folder, &s))
         return -errno;
+    if (!s.f_blocks)
+        return -ENODATA;
     *bytes = (uint64_t)s.f_bavail * s.f_frsize;
     return 0;
 }
@@ -280,14 +282,15 @@ int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
 int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
                          uint64_t bytes, int err)
 {
+    char free_text[40] = "its file system does not say how many";
     uint64_t room = 0;
 
-    zero__nvme_folder_free(file->folder, &room);
-    return zero__say(
-        &store->voice, err,
-        "%llu bytes in %s (ZERO_NVME_PATH): %s; %llu are free. Free some, add a folder "
-        "on another disk, or give this tier less",
-        (unsigned long long)bytes, file->folder, strerror(-err), (unsigned long long)room);
+    if (!zero__nvme_folder_free(file->folder, &room))
+        snprintf(free_text, sizeof free_text, "%llu", (unsigned long long)room);
+    return zero__say(&store->voice, err,
+                     "%llu bytes in %s (ZERO_NVME_PATH): %s; %s are free. Free some, add a folder "
+                     "on another disk, or give this tier less",
+                     (unsigned long long)bytes, file->folder, strerror(-err), free_text);
 }
 
 int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,

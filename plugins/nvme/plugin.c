@@ -8,13 +8,17 @@
 
 #include "nvme.h"
 
+#define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */
+
 /* What is free in a folder that a store can have a file in. */
 static int folder_room(const struct zero__voice *voice, const char *folder, struct stat *st,
                        uint64_t *bytes)
 {
     int err = zero__nvme_folder_free(folder, bytes);
 
-    if (err)
+    if (err == -ENODATA)
+        *bytes = UNKNOWN_BYTES;
+    else if (err)
         return zero__nvme_folder_refuses(voice, folder, err);
     if (stat(folder, st) || !S_ISDIR(st->st_mode))
         return zero__nvme_folder_refuses(voice, folder, -ENOTDIR);

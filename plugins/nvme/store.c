@@ -55,7 +55,7 @@ static uint64_t growth(const struct zero_store *store, int file, uint64_t bytes)
 
 /*
  * Is there room for all of it? Asked before any is taken: a disk that is filled up, if for a
- * moment, fails others, too.
+ * moment, fails others, too. File systems that do not say how large they are (f_blocks) find out.
  */
 static int room_check(const struct zero_store *store, uint64_t bytes)
 {
@@ -69,7 +69,7 @@ static int room_check(const struct zero_store *store, uint64_t bytes)
         uint64_t more = 0;
         for (int k = 0; k < store->n_files; k++)
             more += st[k].st_dev == st[i].st_dev ? growth(store, k, bytes) : 0;
-        if (more && !fstatvfs(store->files[i].fd, &fs) &&
+        if (more && !fstatvfs(store->files[i].fd, &fs) && fs.f_blocks &&
             more > (uint64_t)fs.f_bavail * fs.f_frsize)
             return zero__nvme_file_full(store, &store->files[i], more, -ENOSPC);
     }

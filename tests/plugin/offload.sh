@@ -188,6 +188,20 @@ else
         failed=1
     fi
 fi
+# What a file system does not say is tried.
+n=$((n + 1))
+what="a store where nobody knows what is free"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+elif env ZERO_NVME_PATH="$full/a" ZERO_LOG=error ZERO_SHAKY_SILENT=1 \
+    ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+    "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1; then
+    echo "ok $n - $what"
+else
+    echo "not ok $n - $what"
+    sed 's/^/# /' "$folder/tap"
+    failed=1
+fi
 # A call that does not return is told of, and ends with its case.
 n=$((n + 1))
 what="a call that does not return: the case has failed"

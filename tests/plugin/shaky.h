@@ -13,6 +13,7 @@
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
+ * ZERO_SHAKY_SILENT: its folders' file system does not say what is free.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define NVME_NAME "shaky"
@@ -160,7 +162,16 @@ __attribute__((unused)) static int shaky_sync(int fd)
     return fd < 0 ? 0 : fdatasync(fd);
 }
 
+__attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
+{
+    if (!err && getenv("ZERO_SHAKY_SILENT"))
+        fs->f_bavail = fs->f_bfree = fs->f_blocks = 0;
+    return err;
+}
+
 #undef O_TMPFILE
+#define fstatvfs(fd, fs) shaky_room(fstatvfs(fd, fs), fs)
+#define statvfs(path, fs) shaky_room(statvfs(path, fs), fs)
 #define O_TMPFILE 0
 #define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
 #define fallocate(...) shaky_fallocate()
