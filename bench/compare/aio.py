@@ -17,6 +17,9 @@ import torch
 from deepspeed.ops.op_builder import AsyncIOBuilder
 
 
+PIECE = 16 << 20  # of what is written, made at a time
+
+
 def main():
     op, folder = sys.argv[1], sys.argv[2]
     size, block, depth = map(int, sys.argv[3:6])
@@ -24,7 +27,9 @@ def main():
     handle = AsyncIOBuilder().load().aio_handle(block, depth, False, True, 1)
     data, wanted = (handle.new_cpu_locked_tensor(size, torch.empty(0, dtype=torch.uint8))
                     for _ in range(2))
-    data.copy_((torch.arange(size, dtype=torch.int64) * 2654435761 >> 7).to(torch.uint8))
+    pattern = (torch.arange(PIECE, dtype=torch.int64) * 2654435761 >> 7).to(torch.uint8)
+    for at in range(0, size, PIECE):
+        data[at:at + PIECE] = pattern[:size - at] + at // PIECE
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         good = handle.sync_pwrite(data, file.name) >= 0
         os.fsync(file.fileno())
