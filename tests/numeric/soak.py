@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No false alarm: eight ranks train while other programs take the cores, minutes long, over every
 transport, and three hosts for a minute; then floods of strangers at the port of rank 0; then random
-extents of a disk, written and compared (so many bytes are written). Not a part of `make check`:
+extents of a disk, each written and then read and compared (so many bytes are written). Not a part of `make check`:
 
     make check-soak                      ten minutes each, 10,000 and 100,000 strangers, 100 GB
     make check-soak SOAK='0.5 10000 2G'  minutes, numbers of strangers, 10^9 bytes (0G: none)

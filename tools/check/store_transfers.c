@@ -11,13 +11,15 @@
 
 /*
  * Blocks are of the declared alignment; a block holds what its key makes, 0: nothing was written.
- * A batch writes or reads up to BATCH extents that do not overlap, each from a part of the memory
- * of its own.
+ * A batch writes up to BATCH extents that do not overlap, each from a part of the memory of its
+ * own; the next one reads all of them, cut otherwise, and random others.
  */
 struct extents {
     struct check_store s;
     uint64_t *keys, n_blocks, block, part; /* part: blocks of memory for one extent */
     uint64_t seed, drawn;
+    uint64_t first[BATCH], blocks[BATCH]; /* what was written last */
+    uint32_t n_written;
 };
 
 static uint64_t draw(struct extents *e, uint64_t below)
@@ -42,28 +44,63 @@ static bool overlaps(const struct zero_io *ios, uint32_t n, uint64_t off, uint64
     return false;
 }
 
-static void batch(struct extents *e, uint32_t op, uint64_t round)
+static void write_some(struct extents *e, uint64_t round)
+{
+    uint64_t wanted = 1 + draw(e, BATCH);
+    struct zero_io ios[BATCH];
+    uint32_t n = 0;
+
+    for (uint64_t i = 0; i < wanted; i++) {
+        uint64_t blocks = draw_length(e), first = draw(e, e->n_blocks - blocks + 1);
+        if (overlaps(ios, n, first * e->block, blocks * e->block))
+            continue;
+        ios[n] = check_store_io(&e->s, ZERO_IO_WRITE, first * e->block, n * e->part * e->block,
+                                blocks * e->block);
+        for (uint64_t b = 0; b < blocks; b++) {
+            e->keys[first + b] = mix(e->seed, 2, round * e->n_blocks + first + b) | 1;
+            check_store_fill(e->s.memory + ios[n].buf.off + b * e->block, e->block,
+                             e->keys[first + b]);
+        }
+        e->first[n] = first;
+        e->blocks[n++] = blocks;
+    }
+    e->n_written = n;
+    int64_t err = check_store_run(&e->s, ios, n);
+    want(&e->s.t->verdict, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
+}
+
+/* A part of the memory may be smaller than what was written and what lies beside it. */
+static struct zero_io read_io(struct extents *e, uint64_t first, uint64_t blocks, uint64_t part)
+{
+    blocks = blocks < e->part ? blocks : e->part;
+    blocks = blocks < e->n_blocks - first ? blocks : e->n_blocks - first;
+    return check_store_io(&e->s, ZERO_IO_READ, first * e->block, part * e->part * e->block,
+                          blocks * e->block);
+}
+
+static void read_some(struct extents *e, uint64_t round)
 {
     struct check_rank *r = &e->s.t->verdict;
     struct zero_io ios[BATCH];
     uint32_t n = 0;
 
-    for (uint64_t i = 0; i < 1 + draw(e, BATCH) && n < BATCH; i++) {
-        uint64_t blocks = draw_length(e), first = draw(e, e->n_blocks - blocks + 1);
-        if (overlaps(ios, n, first * e->block, blocks * e->block))
-            continue;
-        ios[n] =
-            check_store_io(&e->s, op, first * e->block, n * e->part * e->block, blocks * e->block);
-        for (uint64_t b = 0; b < blocks && op == ZERO_IO_WRITE; b++) {
-            e->keys[first + b] = mix(e->seed, 2, round * e->n_blocks + first + b) | 1;
-            check_store_fill(e->s.memory + ios[n].buf.off + b * e->block, e->block,
-                             e->keys[first + b]);
-        }
+    while (n < e->n_written) { /* from up to 8 blocks before each to some behind it */
+        uint64_t from = e->first[n], before = draw(e, 9);
+        before = before < from ? before : from;
+        before = before < e->part - e->blocks[n] ? before : e->part - e->blocks[n];
+        ios[n] = read_io(e, from - before, before + e->blocks[n] + draw(e, 9), n);
         n++;
     }
+    while (n < BATCH && draw(e, 2)) {
+        uint64_t blocks = draw_length(e);
+        ios[n] = read_io(e, draw(e, e->n_blocks - blocks + 1), blocks, n);
+        n++;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        memset(e->s.memory + ios[i].buf.off, 0, ios[i].buf.len);
     int64_t err = check_store_run(&e->s, ios, n);
     want(r, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
-    for (uint32_t i = 0; i < n && op == ZERO_IO_READ && !err; i++) {
+    for (uint32_t i = 0; i < n && !err; i++) {
         uint64_t first = ios[i].store_off / e->block;
         for (uint64_t b = 0; b < ios[i].buf.len / e->block; b++) {
             const char *at = e->s.memory + ios[i].buf.off + b * e->block;
@@ -84,8 +121,8 @@ void check_store_extents(struct check_tier *t)
         e.part = e.n_blocks / BATCH;
         e.keys = calloc(e.n_blocks, sizeof *e.keys);
         for (uint64_t round = 0; e.keys && round < ROUNDS && !t->verdict.n_bad; round++) {
-            batch(&e, ZERO_IO_WRITE, round);
-            batch(&e, ZERO_IO_READ, round);
+            write_some(&e, round);
+            read_some(&e, round);
         }
         free(e.keys);
     }
