@@ -355,7 +355,8 @@ A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), 
 block after another past the page cache; times are those of a block. fio is the limit: its blocks lie in
 pages of the same kind as libzero's, huge ones where enough are reserved (vm.nr_hugepages), else small
 ones, and it takes turns with libzero in one run; DeepSpeed locks all memory that it reads into or writes
-from, and has as many blocks under way. libzero computes and compares checksums, the others have none. Steps are those of stage 3 above, with what the table says outside
+from, and has as many blocks under way. libzero computes and compares checksums, the others have none. Where
+a part was measured otherwise, it says so. Steps are those of stage 3 above, with what the table says outside
 the device, which is the same memory here for "cpu": what moves there is copied for nothing, and
 counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keeps halves.
 """,
@@ -429,13 +430,26 @@ def reasons(parts):
                    f"- {text}\n" for text, where in found.items())
 
 
+# Of figures that stay although something about them was found later, by their sources.
+PAGES = "Measured with small pages for fio's blocks and huge ones for libzero's."
+REMARKS = {
+    ("255be4d0c89e", "offload-read"): PAGES,
+    ("255be4d0c89e", "offload-write"): PAGES + " What DeepSpeed wrote lay in memory that was not locked, "
+    "and was copied to a buffer of its own first: its figure is of both.",
+    ("255be4d0c89e", "offload-step-nvme"): "Measured with 4 blocks of DeepSpeed's under way, and 16 of "
+    "libzero's.",
+}
+
+
 def origin_line(part):
-    """Which sources and when, and how quiet it was."""
+    """Which sources and when, how quiet it was, and what is to be known of it."""
     seen = [max(r.values()) for r in part["others"] if r]
     bad = sum(x > MOST_OTHERS for x in seen)
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
+    remark = REMARKS.get((part.get("measured"), part["part"]))
+    others += f" **{remark}**" if remark else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
 
