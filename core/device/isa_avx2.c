@@ -32,20 +32,39 @@ LOOP void store_fp32(float *x, vec a)
     _mm256_storeu_ps(x, a);
 }
 
-LOOP void store_bf16(uint16_t *x, vec a)
+LOOP __m128i bf16_of(vec a)
 {
     __m256i u = _mm256_castps_si256(a);
     __m256i h = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x8000)), 16);
     __m256i nan = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
 
     h = _mm256_blendv_epi8(h, nan, _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)));
-    _mm_storeu_si128((__m128i *)(void *)x,
-                     _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
+    return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+}
+
+LOOP __m128i fp16_of(vec a)
+{
+    return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT);
+}
+
+LOOP void store_bf16(uint16_t *x, vec a)
+{
+    _mm_storeu_si128((__m128i *)(void *)x, bf16_of(a));
 }
 
 LOOP void store_fp16(uint16_t *x, vec a)
 {
-    _mm_storeu_si128((__m128i *)(void *)x, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((__m128i *)(void *)x, fp16_of(a));
+}
+
+LOOP void stream_half(uint16_t *x, uint32_t dtype, vec a)
+{
+    _mm_stream_si128((__m128i *)(void *)x, dtype == ZERO_BF16 ? bf16_of(a) : fp16_of(a));
+}
+
+LOOP void stream_end(void)
+{
+    _mm_sfence();
 }
 
 LOOP vec vec_all(float a)

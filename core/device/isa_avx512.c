@@ -32,19 +32,40 @@ LOOP void store_fp32(float *x, vec a)
     _mm512_storeu_ps(x, a);
 }
 
-LOOP void store_bf16(uint16_t *x, vec a)
+LOOP __m256i bf16_of(vec a)
 {
     __m512i u = _mm512_castps_si512(a);
     __m512i h = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x8000)), 16);
     __m512i nan = _mm512_or_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(0x40));
 
     h = _mm512_mask_mov_epi32(h, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), nan);
-    _mm256_storeu_si256((__m256i *)(void *)x, _mm512_cvtepi32_epi16(h));
+    return _mm512_cvtepi32_epi16(h);
+}
+
+LOOP __m256i fp16_of(vec a)
+{
+    return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT);
+}
+
+LOOP void store_bf16(uint16_t *x, vec a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)x, bf16_of(a));
 }
 
 LOOP void store_fp16(uint16_t *x, vec a)
 {
-    _mm256_storeu_si256((__m256i *)(void *)x, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256((__m256i *)(void *)x, fp16_of(a));
+}
+
+/* x is aligned to what is stored. */
+LOOP void stream_half(uint16_t *x, uint32_t dtype, vec a)
+{
+    _mm256_stream_si256((__m256i *)(void *)x, dtype == ZERO_BF16 ? bf16_of(a) : fp16_of(a));
+}
+
+LOOP void stream_end(void)
+{
+    _mm_sfence();
 }
 
 LOOP vec vec_all(float a)

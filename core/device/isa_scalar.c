@@ -44,6 +44,20 @@ LOOP void store_fp16(uint16_t *x, vec a)
     *x = zero_fp16_from_float(a);
 }
 
+/* Past the caches, where there is such a store; x is aligned to a vector of halves. */
+LOOP void stream_half(uint16_t *x, uint32_t dtype, vec a)
+{
+    if (dtype == ZERO_BF16)
+        store_bf16(x, a);
+    else
+        store_fp16(x, a);
+}
+
+/* What others do next must not overtake them. */
+LOOP void stream_end(void)
+{
+}
+
 LOOP vec vec_all(float a)
 {
     return a;

@@ -38,6 +38,7 @@ struct zero__update {
     void *out;
     uint32_t grad_dtype, out_dtype; /* out_dtype is ZERO_F32 when out is NULL */
     bool coupled, nesterov, first;
+    bool stream;                       /* out goes past the caches */
     float factor, weight_decay, decay; /* decay: 1 - lr * weight_decay */
     float beta2, rest1, rest2, eps;    /* rest: 1 - beta */
     float unbias, rate;                /* 1 / sqrt(1 - beta2^t), -(lr / (1 - beta1^t)) */

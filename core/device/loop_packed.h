@@ -90,6 +90,7 @@ LOOP struct zero__update block_update(const struct zero__update *u, struct whole
 {
     struct zero__update b = *u;
 
+    b.stream = false; /* of so few elements at a time */
     b.p = u->low ? w->p : u->p + i;
     b.m = u->half_m ? w->m : u->m ? u->m + i : NULL;
     b.v = u->half_v ? w->v : u->v ? u->v + i : NULL;

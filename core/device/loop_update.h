@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loops of the optimizers, ADAMW and SGD: one pass that reads the gradient and the states once and
- * writes the states and the 16-bit copy once, which is all the memory traffic there has to be.
+ * writes the states and the 16-bit copy once, which is all the memory traffic there has to be. The
+ * copy is not read here, so in an update that is larger than caches it goes past them: a store to
+ * memory that is in no cache would read it first.
  * Included by each isa_*.c after loop_convert.h.
  */
 #ifndef ZERO_DEVICE_LOOP_UPDATE_H
@@ -13,6 +15,7 @@
 struct shape {
     uint32_t grad, out; /* out ZERO_F32: none */
     bool coupled, momentum;
+    bool stream; /* out goes past the caches */
 };
 
 /* Hoists the common factors into registers: stores through float pointers may alias *u. */
@@ -41,6 +44,14 @@ LOOP struct common common_of(const struct zero__update *u)
     };
 }
 
+LOOP void store_out(void *out, uint64_t i, vec p, struct shape s)
+{
+    if (s.out != ZERO_F32 && s.stream)
+        stream_half((uint16_t *)out + i, s.out, p);
+    else if (s.out != ZERO_F32)
+        store(out, i, s.out, p);
+}
+
 LOOP void adamw_step(float *p_at, float *m_at, float *v_at, const void *grad, void *out, uint64_t i,
                      const struct common *c, struct shape s)
 {
@@ -57,8 +68,7 @@ LOOP void adamw_step(float *p_at, float *m_at, float *v_at, const void *grad, vo
     store_fp32(m_at + i, m);
     store_fp32(v_at + i, v);
     store_fp32(p_at + i, p);
-    if (s.out != ZERO_F32)
-        store(out, i, s.out, p);
+    store_out(out, i, p, s);
 }
 
 LOOP void sgd_step(float *p_at, float *m_at, const void *grad, void *out, uint64_t i,
@@ -77,8 +87,7 @@ LOOP void sgd_step(float *p_at, float *m_at, const void *grad, void *out, uint64
     }
     p = vec_fma(c->lr, g, p);
     store_fp32(p_at + i, p);
-    if (s.out != ZERO_F32)
-        store(out, i, s.out, p);
+    store_out(out, i, p, s);
 }
 
 /* The last elements, fewer than a vector: the states of a step in padded memory. */
@@ -119,8 +128,11 @@ LOOP void adamw_loop(const struct zero__update *u, uint64_t i, uint64_t end, str
 
     for (; end - i >= WIDTH; i += WIDTH)
         adamw_step(p, m, v, grad, out, i, &c, s);
+    if (s.stream)
+        stream_end();
     if (i == end)
         return;
+    s.stream = false;
     rest_load(&r, u, i, end - i, s);
     adamw_step(r.p, r.m, r.v, r.grad, r.out, 0, &c, s);
     rest_store(&r, u, i, end - i, s);
@@ -136,8 +148,11 @@ LOOP void sgd_loop(const struct zero__update *u, uint64_t i, uint64_t end, struc
 
     for (; end - i >= WIDTH; i += WIDTH)
         sgd_step(p, m, grad, out, i, &c, s);
+    if (s.stream)
+        stream_end();
     if (i == end)
         return;
+    s.stream = false;
     rest_load(&r, u, i, end - i, s);
     sgd_step(r.p, r.m, r.grad, r.out, 0, &c, s);
     rest_store(&r, u, i, end - i, s);
@@ -155,13 +170,24 @@ LOOP void sgd_loop(const struct zero__update *u, uint64_t i, uint64_t end, struc
     CASE(ZERO_F16, ZERO_F16)
 #define SHAPE(grad, out, coupled, momentum) \
     ((grad) << 6 | (out) << 2 | (uint32_t)(coupled) << 1 | (uint32_t)(momentum))
-#define INSTANCE(loop, grad, out, coupled, momentum)                                 \
-    case SHAPE(grad, out, coupled, momentum):                                        \
-        loop(u, first, first + count, (struct shape){grad, out, coupled, momentum}); \
+#define INSTANCE(loop, grad, out, coupled, momentum)                                            \
+    case SHAPE(grad, out, coupled, momentum):                                                   \
+        if (stream && (out) != ZERO_F32)                                                        \
+            loop(u, first, first + count, (struct shape){grad, out, coupled, momentum, true});  \
+        else                                                                                    \
+            loop(u, first, first + count, (struct shape){grad, out, coupled, momentum, false}); \
         break;
+
+/* Vectors of halves go past the caches only to where they are aligned. */
+LOOP bool streams(const struct zero__update *u, uint64_t first)
+{
+    return u->stream && ((uintptr_t)u->out + 2 * first) % (2 * WIDTH) == 0;
+}
 
 ISA static void adamw(const struct zero__update *u, uint64_t first, uint64_t count)
 {
+    const bool stream = streams(u, first);
+
     switch (SHAPE(u->grad_dtype, u->out_dtype, u->coupled, true)) {
 #define CASE(grad, out) \
     INSTANCE(adamw_loop, grad, out, false, true) INSTANCE(adamw_loop, grad, out, true, true)
@@ -172,6 +198,8 @@ ISA static void adamw(const struct zero__update *u, uint64_t first, uint64_t cou
 
 ISA static void sgd(const struct zero__update *u, uint64_t first, uint64_t count)
 {
+    const bool stream = streams(u, first);
+
     switch (SHAPE(u->grad_dtype, u->out_dtype, u->coupled, u->m != NULL)) {
 #define CASE(grad, out)                         \
     INSTANCE(sgd_loop, grad, out, false, false) \

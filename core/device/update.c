@@ -7,6 +7,13 @@
 
 #include "device/kernels.h"
 
+/*
+ * Parameters of a launch whose 16-bit copy goes past the caches: 28 bytes of each are touched, and
+ * what follows is the next unit. Smaller launches may find their copy in the caches when it is
+ * read.
+ */
+#define STREAM_FROM (UINT64_C(1) << 20)
+
 /* x^n by squaring, from the lowest bit of n up. */
 static double power(double x, uint64_t n)
 {
@@ -41,6 +48,7 @@ bool zero__update_prepare(uint32_t kernel, const struct zero_update_args *a, str
         .coupled = h->flags & ZERO_HYPER_COUPLED,
         .nesterov = h->flags & ZERO_HYPER_NESTEROV,
         .first = s->step == 1,
+        .stream = a->count >= STREAM_FROM,
         .factor = s->factor,
         .weight_decay = h->weight_decay,
         .decay = (float)(1 - (double)h->lr * (double)h->weight_decay),

@@ -116,6 +116,50 @@ static bool one(enum zero__isa isa, uint32_t kernel, uint64_t *seed, int round)
     return agrees(at + n, out_dtype);
 }
 
+/* Past the caches go the same bits, from wherever an update begins. */
+static void streamed(enum zero__isa isa)
+{
+    static float p2[ROOM], m2[ROOM], v2[ROOM], out2[ROOM];
+    uint64_t seed = SEED;
+    unsigned bad = 0;
+
+    for (int round = 0; round < 72; round++) {
+        uint32_t kernel = round % 2 ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW;
+        uint64_t n = next(&seed) % 3000 + 1, at = next(&seed) % 3 ? 0 : next(&seed) % 40;
+        struct zero_scalars s = {.factor = 0.37f, .step = 2, .loss_scale = 1};
+        struct zero_update_args a = {
+            .p = p,
+            .m = m,
+            .v = round % 2 ? NULL : v,
+            .grad = grad,
+            .out = (uint16_t *)out + (round % 3 == 2),
+            .count = at + n,
+            .grad_dtype = reals[round % 3],
+            .out_dtype = round % 4 < 2 ? ZERO_BF16 : ZERO_F16,
+            .scalars = &s,
+            .hyper = {.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f}};
+        struct zero__update u;
+
+        randomise(&seed, a.grad_dtype, round % 3 == 1);
+        memcpy(p2, p, sizeof p), memcpy(m2, m, sizeof m), memcpy(v2, v, sizeof v);
+        a.count = UINT64_C(1) << 20; /* from here on */
+        bad += !zero__update_prepare(kernel, &a, &u) || !u.stream;
+        a.count = at + n;
+        bad += !zero__update_prepare(kernel, &a, &u) || u.stream;
+        for (int way = 0; way < 2; way++) {
+            u.stream = way;
+            (round % 2 ? zero__loops(isa)->sgd : zero__loops(isa)->adamw)(&u, at, n);
+            if (way)
+                break;
+            memcpy(out2, out, sizeof out);
+            memset(out, 0x55, sizeof out);
+            memcpy(p, p2, sizeof p), memcpy(m, m2, sizeof m), memcpy(v, v2, sizeof v);
+        }
+        bad += memcmp(out, out2, sizeof out) != 0;
+    }
+    is_int(bad, 0, "%s: a copy past the caches has the same bits", zero__loops(isa)->name);
+}
+
 static void variants(enum zero__isa isa)
 {
     for (uint32_t kernel = ZERO_KERNEL_ADAMW; kernel <= ZERO_KERNEL_SGD; kernel++) {
@@ -206,10 +250,12 @@ static void skipped(void)
 int main(void)
 {
     for (unsigned i = 0; i < N_ISAS; i++)
-        if (zero__loops(all_isas[i]))
+        if (zero__loops(all_isas[i])) {
             variants(all_isas[i]);
-        else
+            streamed(all_isas[i]);
+        } else {
             skip("variants", "instruction set missing on this CPU");
+        }
     against_fp64();
     skipped();
     done();
