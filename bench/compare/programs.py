@@ -580,7 +580,7 @@ def available_bytes():
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
 
 
-def limits_coll(scale, ranks):
+def limits_coll(scale, ranks, memory):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
     "map" is the gather that moves nothing. In place and fresh only what may fit into caches
     differs; cold, on other memory each time, shows whether the time of a byte grows with the message
@@ -589,13 +589,12 @@ def limits_coll(scale, ranks):
     most, found = available_bytes() * 0.8, {}
     moving, alone, sums = ("all_gather", "reduce_scatter"), ("all_gather", "map",
                                                              "reduce_scatter"), ("all_reduce",)
-    plans = [("", [], (alone, sums), 0, max(scale.limit_sizes)),
-             (" in place", ["--in-place"], (moving, sums), 0, CACHED_MOST)]
-    if ranks == 2:
-        plans += [(" fresh", ["--fresh"], (moving, sums), 0, CACHED_MOST),
-                  (" fresh, in place", ["--fresh", "--in-place"], (moving, sums), 0, CACHED_MOST),
-                  (" cold", ["--cold", "--no-limit"], (moving,), GROWTH_LEAST,
-                   max(scale.limit_sizes))]
+    plans = {"again": [("", [], (alone, sums), 0, max(scale.limit_sizes)),
+                       (" in place", ["--in-place"], (moving, sums), 0, CACHED_MOST)],
+             "fresh": [("", ["--fresh"], (moving, sums), 0, CACHED_MOST),
+                       (" in place", ["--fresh", "--in-place"], (moving, sums), 0, CACHED_MOST)],
+             "cold": [("", ["--cold", "--no-limit"], (moving,), GROWTH_LEAST,
+                       max(scale.limit_sizes))]}[memory]
     for where, options, groups, least, largest in plans:
         wanted = [size for size in scale.limit_sizes if least <= size <= largest]
         sizes = [size for size in wanted if 4 * ranks * size < most]
@@ -646,8 +645,13 @@ def limits_arena(scale):
 
 
 def limits(scale):
-    work = [(f"coll-{n}", f"collectives of {n} ranks", lambda n=n: limits_coll(scale, n), True)
-            for n in scale.limit_ranks]
+    work = [(f"coll-{n}", f"collectives of {n} ranks", lambda n=n: limits_coll(scale, n, "again"),
+             True) for n in scale.limit_ranks]
+    work += [("coll-2-fresh", "collectives of 2 ranks, what is sent was just written",
+              lambda: limits_coll(scale, 2, "fresh"), True)]
+    if max(scale.limit_sizes) > GROWTH_LEAST:
+        work.append(("coll-2-cold", "collectives of 2 ranks, other memory each time",
+                     lambda: limits_coll(scale, 2, "cold"), False))
     work += [(f"optimizer-{t}", f"AdamW, {t} thread{'s' * (t > 1)}",
               lambda t=t: limits_optimizer(scale, t), True)
              for t in range(1, min(2, len(cores())) + 1)]
