@@ -448,7 +448,7 @@ def origin_line(part):
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
-    remark = REMARKS.get((part.get("measured"), part["part"]))
+    remark = REMARKS.get((part.get("measured"), part.get("part")))
     others += f" **{remark}**" if remark else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
