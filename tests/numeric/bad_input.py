@@ -294,7 +294,7 @@ def networks():
 
 # ---- Memory --------------------------------------------------------------------------------------
 
-TABLE = [r"the plan needs [0-9.]+ .iB on each of 2 ranks here", r"momentum +[0-9.]+ .iB",
+TABLE = [r"the plan needs [0-9.]+ .iB on each of 2 ranks here", r"momentum +device +[0-9.]+ .iB",
          r"what would make it fit: "]
 
 
