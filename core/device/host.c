@@ -21,7 +21,7 @@ static int fill_info(struct zero_device_info *out, const struct zero_device *dev
     if (out->size < sizeof out->size)
         return zero__fail(-EINVAL, "host device: info of %zu bytes: set its size", out->size);
     host_memory_info(&info);
-    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_TOTAL; k++)
+    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_SUM; k++)
         info.kernels |= 1u << k;
     info.threads = dev ? dev->n_threads : 0;
     info.copied = dev ? dev->copied : 0;

@@ -102,6 +102,13 @@ LOOP vec vec_fma(vec a, vec b, vec c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+LOOP vec vec_one_nan(vec a)
+{
+    __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+
+    return _mm256_blendv_ps(a, nan, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
 struct lanes {
     __m256d at[4]; /* four lanes each */
 };
@@ -166,6 +173,6 @@ LOOP double lanes_total(const struct lanes *sum, uint32_t dtype)
 #include "device/loop_packed.h"
 #include "device/loop_update.h"
 
-const struct zero__loops zero__loops_avx2 = {"avx2", accumulate, cast,         sumsq,
+const struct zero__loops zero__loops_avx2 = {"avx2", accumulate, cast,         sum,       sumsq,
                                              adamw,  sgd,        adamw_packed, sgd_packed};
 #endif

@@ -103,6 +103,13 @@ LOOP vec vec_fma(vec a, vec b, vec c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+LOOP vec vec_one_nan(vec a)
+{
+    __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+
+    return _mm512_mask_mov_ps(a, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), nan);
+}
+
 struct lanes {
     __m512d low, high;
 };
@@ -164,6 +171,6 @@ LOOP double lanes_total(const struct lanes *sum, uint32_t dtype)
 #include "device/loop_packed.h"
 #include "device/loop_update.h"
 
-const struct zero__loops zero__loops_avx512 = {"avx512", accumulate, cast,         sumsq,
+const struct zero__loops zero__loops_avx512 = {"avx512", accumulate, cast,         sum,       sumsq,
                                                adamw,    sgd,        adamw_packed, sgd_packed};
 #endif

@@ -94,6 +94,12 @@ LOOP vec vec_fma(vec a, vec b, vec c)
     return fmaf(a, b, c);
 }
 
+/* Whatever is not a number becomes the positive quiet NaN. */
+LOOP vec vec_one_nan(vec a)
+{
+    return a == a ? a : zero_float_of_bits(0x7fc00000u);
+}
+
 struct lanes {
     double at[16];
 };
@@ -130,5 +136,5 @@ LOOP double lanes_total(const struct lanes *sum, uint32_t dtype)
 #include "device/loop_packed.h"
 #include "device/loop_update.h"
 
-const struct zero__loops zero__loops_scalar = {"scalar", accumulate, cast,         sumsq,
+const struct zero__loops zero__loops_scalar = {"scalar", accumulate, cast,         sum,       sumsq,
                                                adamw,    sgd,        adamw_packed, sgd_packed};

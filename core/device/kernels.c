@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "base/status.h"
 
-#define N_KERNELS 8u
+#define N_KERNELS 9u
 
 static const struct {
     const char *name;
@@ -24,6 +24,7 @@ static const struct {
     [ZERO_KERNEL_SGD] = {"sgd", sizeof(struct zero_update_args)},
     [ZERO_KERNEL_CAST] = {"cast", sizeof(struct zero_cast_args)},
     [ZERO_KERNEL_TOTAL] = {"total", sizeof(struct zero_total_args)},
+    [ZERO_KERNEL_SUM] = {"sum", sizeof(struct zero_sum_args)},
 };
 
 const char *zero__kernel_name(uint32_t kernel)
@@ -132,6 +133,30 @@ static int check_total(const struct zero_total_args *a)
     return err ? err : check_array("total", "x", a->x, a->count, sizeof *a->x);
 }
 
+static int check_sum(const struct zero_sum_args *a)
+{
+    int err;
+
+    if (a->n < 1 || a->n > ZERO_SUM_SOURCES)
+        return zero__fail(
+            -EINVAL,
+            "sum: %u sources: one launch takes 1 to %u, more are added piece by piece "
+            "through partial",
+            a->n, ZERO_SUM_SOURCES);
+    if ((err = check_reals("sum", "dst", a->dst, a->count, a->dst_dtype)) ||
+        (err = check_array("sum", "src", a->src, a->n, sizeof *a->src)) ||
+        (err = check_array("sum", "partial", a->partial, a->partial ? a->count : 0, sizeof(float))))
+        return err;
+    for (uint32_t i = 0; i < a->n; i++)
+        if ((err = check_reals("sum", "a source", a->src[i], a->count, a->src_dtype)))
+            return err;
+    if (a->accumulate > 1 || (a->accumulate && a->dst_dtype != ZERO_F32))
+        return zero__fail(-EINVAL,
+                          "sum: accumulate %u with dst of type %s: it must be 0, or 1 and fp32",
+                          a->accumulate, zero_dtype_name(a->dst_dtype));
+    return 0;
+}
+
 /* The master: whole, or in halves. */
 static int check_master(const char *kernel, const struct zero_update_args *a)
 {
@@ -196,6 +221,8 @@ int zero__kernel_check(const struct zero_launch *launch)
         return check_cast(args);
     case ZERO_KERNEL_TOTAL:
         return check_total(args);
+    case ZERO_KERNEL_SUM:
+        return check_sum(args);
     default:
         return check_update(kernels[kernel].name, args, kernel == ZERO_KERNEL_ADAMW);
     }
@@ -221,6 +248,8 @@ uint64_t zero__kernel_chunks(uint32_t kernel, const void *args)
         return pieces(((const struct zero_sumsq_args *)args)->count, ZERO__CHUNK);
     case ZERO_KERNEL_CAST:
         return pieces(((const struct zero_cast_args *)args)->count, ZERO__CHUNK);
+    case ZERO_KERNEL_SUM:
+        return pieces(((const struct zero_sum_args *)args)->count, ZERO__CHUNK);
     case ZERO_KERNEL_SCALARS:
     case ZERO_KERNEL_TOTAL:
         return 1;
@@ -290,6 +319,7 @@ void zero__kernel_run(const struct zero__loops *loops, uint32_t kernel, const vo
     const struct zero_sumsq_args *sumsq = args;
     const struct zero_cast_args *cast = args;
     const struct zero_update_args *update = args;
+    const struct zero_sum_args *sum = args;
     uint64_t first = chunk * ZERO__CHUNK;
 
     switch (kernel) {
@@ -310,6 +340,9 @@ void zero__kernel_run(const struct zero__loops *loops, uint32_t kernel, const vo
         break;
     case ZERO_KERNEL_CAST:
         run_cast(loops, cast, first, chunk_of(cast->count, first));
+        break;
+    case ZERO_KERNEL_SUM:
+        loops->sum(sum, first, chunk_of(sum->count, first));
         break;
     case ZERO_KERNEL_ADAMW:
     case ZERO_KERNEL_SGD:

@@ -55,6 +55,7 @@ struct zero__loops {
     const char *name;
     void (*accumulate)(const struct zero_accumulate_args *a, uint64_t first, uint64_t count);
     void (*cast)(const struct zero_cast_args *a, uint64_t first, uint64_t count);
+    void (*sum)(const struct zero_sum_args *a, uint64_t first, uint64_t count);
     /* first is a multiple of ZERO_SUMSQ_BLOCK */
     void (*sumsq)(const struct zero_sumsq_args *a, uint64_t first, uint64_t count);
     void (*adamw)(const struct zero__update *u, uint64_t first, uint64_t count);

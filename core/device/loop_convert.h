@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that read and convert: ACCUMULATE, CAST, SUMSQ. Included once by each isa_*.c, which has
- * defined the vector type, its WIDTH and the operations that isa_scalar.c shows at their simplest.
+ * Loops that read and convert: ACCUMULATE, CAST, SUM, SUMSQ. Included once by each isa_*.c, which
+ * has defined the vector type, its WIDTH and the operations that isa_scalar.c shows at their
+ * simplest.
  *
  * A remainder shorter than a vector is padded with zeros in a small array and goes through the same
  * operation, so that an element's bits do not depend on where it lies.
@@ -113,6 +114,36 @@ ISA static void cast(const struct zero_cast_args *a, uint64_t first, uint64_t co
         CASE(ZERO_F16, ZERO_F32)
         CASE(ZERO_F16, ZERO_BF16)
 #undef CASE
+    }
+}
+
+/* Elements from the i-th on: a vector of them, or fewer with zeros behind. */
+LOOP vec load_some(const void *x, uint64_t i, uint64_t n, uint32_t dtype)
+{
+    float some[WIDTH];
+
+    if (n >= WIDTH)
+        return load(x, i, dtype);
+    pad(some, x, i, n, dtype);
+    return load(some, 0, dtype);
+}
+
+ISA static void sum(const struct zero_sum_args *a, uint64_t first, uint64_t count)
+{
+    uint64_t width = width_of(a->dst_dtype);
+    float some[WIDTH];
+
+    for (uint64_t i = first, end = first + count; i < end; i += WIDTH) {
+        uint64_t n = end - i < WIDTH ? end - i : WIDTH;
+        vec s = a->partial ? load_some(a->partial, i, n, ZERO_F32)
+                           : load_some(a->src[0], i, n, a->src_dtype);
+        for (uint32_t k = !a->partial; k < a->n; k++)
+            s = vec_add(s, load_some(a->src[k], i, n, a->src_dtype));
+        s = vec_mul(s, vec_all(a->scale));
+        if (a->accumulate)
+            s = vec_add(s, load_some(a->dst, i, n, ZERO_F32));
+        store(some, 0, a->dst_dtype, vec_one_nan(s));
+        memcpy((char *)a->dst + i * width, some, n * width);
     }
 }
 

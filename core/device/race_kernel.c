@@ -49,6 +49,15 @@ static void cast(struct race *r, uint32_t stream, const struct zero_cast_args *a
     writes(r, stream, a->dst, a->count * zero_dtype_bytes(a->dst_dtype), "cast: dst");
 }
 
+static void sum(struct race *r, uint32_t stream, const struct zero_sum_args *a)
+{
+    for (uint32_t i = 0; i < a->n; i++)
+        reads(r, stream, a->src[i], a->count * zero_dtype_bytes(a->src_dtype), "sum: a source");
+    if (a->partial)
+        reads(r, stream, a->partial, a->count * sizeof *a->partial, "sum: partial");
+    writes(r, stream, a->dst, a->count * zero_dtype_bytes(a->dst_dtype), "sum: dst");
+}
+
 /* The states of an update, in as many bytes as they are kept in. */
 static void states(struct race *r, uint32_t stream, const struct zero_update_args *a, int n)
 {
@@ -105,6 +114,9 @@ void race_launch(struct race *r, uint32_t stream, uint32_t kernel, const void *a
         break;
     case ZERO_KERNEL_CAST:
         cast(r, stream, args);
+        break;
+    case ZERO_KERNEL_SUM:
+        sum(r, stream, args);
         break;
     }
 }

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 5
+#define ZERO_DEVICE_MINOR 6
 
 struct zero_device;
 
@@ -34,6 +34,7 @@ enum zero_kernel {
     ZERO_KERNEL_SGD = 5,
     ZERO_KERNEL_CAST = 6,
     ZERO_KERNEL_TOTAL = 7,
+    ZERO_KERNEL_SUM = 8, /**< since minor 6 */
 };
 
 /** Elements of a block of ZERO_KERNEL_SUMSQ. */
@@ -173,6 +174,29 @@ struct zero_update_args {
     uint16_t *low;        /**< lower halves of the masters; NULL: p has them whole */
     uint64_t first;       /**< number of the first element, which its rounding depends on */
     uint32_t state_dtype; /**< of m and v: ZERO_F32 (or 0), ZERO_BF16 */
+    uint32_t reserved;
+};
+
+/** Sources of one launch of ZERO_KERNEL_SUM, at most. */
+#define ZERO_SUM_SOURCES 16u
+
+/**
+ * What transports add up, as ZERO_SUM of zero/comm.h with ORDERED prescribes, the NaN included:
+ * dst[i] = ((x0[i] + x1[i]) + x2[i]) + … in fp32, times scale, then added to dst (accumulate, which
+ * is 0 or 1: dst is fp32) or rounded once. With `partial` the sum goes on from there: more sources
+ * than a launch takes are added by several, the others but the last with scale 1 to an fp32 dst.
+ * dst may be a source where the types are equally wide, and partial where it is fp32; else nothing
+ * overlaps it.
+ */
+struct zero_sum_args {
+    void *dst;
+    const void *const *src; /**< n addresses, in host memory that outlives the launch */
+    const float *partial;   /**< or NULL */
+    uint64_t count;
+    uint32_t n; /**< 1 … ZERO_SUM_SOURCES */
+    uint32_t src_dtype, dst_dtype;
+    uint32_t accumulate;
+    float scale;
     uint32_t reserved;
 };
 

@@ -79,7 +79,7 @@ static void describe(const struct cuda_driver *d, const struct facts *f, int n, 
     char which[32], text[256];
 
     info->mem = ZERO_MEM_CUDA;
-    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_TOTAL; k++)
+    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_SUM; k++)
         info->kernels |= 1u << k;
     info->memory_bytes = f->total;
     if (index < 0)

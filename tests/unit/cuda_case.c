@@ -134,11 +134,12 @@ static void set_slots(struct cuda_case *c, const struct case_memory *mem, int si
 
 /* ---- Running both ---------------------------------------------------------------------------- */
 
+/* A sum is that of the transports on the host, which the host's kernel is compared with, too. */
 static void run_host(struct cuda_case *c)
 {
-    const struct zero__cuda_sum_args *a = &c->args.sum;
+    const struct zero_sum_args *a = &c->args.sum;
 
-    if (c->kernel != CASE_KERNEL_SUM) {
+    if (c->kernel != ZERO_KERNEL_SUM) {
         run_kernel(ZERO__ISA_AUTO, c->kernel, &c->args);
         return;
     }
@@ -166,10 +167,7 @@ static int plan_case(struct cuda_case *c, struct zero__cuda_launch *l, uint32_t 
     int err;
 
     case_host_init(&h);
-    if (c->kernel == CASE_KERNEL_SUM)
-        err = zero__cuda_sum_plan(&h.host, c->multiprocessors, &c->args.sum, l, n);
-    else
-        err = zero__cuda_launch_plan(&h.host, c->multiprocessors, &launch, l, LAUNCHES, n);
+    err = zero__cuda_launch_plan(&h.host, c->multiprocessors, &launch, l, LAUNCHES, n);
     if (err)
         snprintf(c->error, sizeof c->error, "the plan: %.250s", h.text);
     return err;

@@ -14,8 +14,7 @@
 #include "../fake/cuda_grid.h"
 
 #define CASE_FIELDS 20u
-#define CASE_RUNS 200u        /* of FILL */
-#define CASE_KERNEL_SUM 1000u /* beside enum zero_kernel: the transports' sum */
+#define CASE_RUNS 200u /* of FILL */
 
 /* How an array is compared. */
 enum case_kind {
@@ -46,13 +45,13 @@ struct cuda_case {
         struct zero_total_args total;
         struct zero_scalars_args scalars;
         struct zero_update_args update;
-        struct zero__cuda_sum_args sum;
+        struct zero_sum_args sum;
     } args;
     uint32_t args_bytes;
     struct case_field field[CASE_FIELDS];
     uint32_t n_fields;
     /* What arguments point at on the host. */
-    void *src[ZERO__CUDA_SUM_SOURCES];
+    void *src[ZERO_SUM_SOURCES];
     uint64_t first[CASE_RUNS], count[CASE_RUNS];
     char error[300];
 };

@@ -105,14 +105,14 @@ static void draw_cast(struct cuda_case *c, uint32_t from, uint32_t to, uint64_t 
 
 static void draw_sum(struct cuda_case *c, uint32_t from, uint32_t to, uint64_t *seed)
 {
-    struct zero__cuda_sum_args *a = &c->args.sum;
+    struct zero_sum_args *a = &c->args.sum;
 
-    c->kernel = CASE_KERNEL_SUM;
+    c->kernel = ZERO_KERNEL_SUM;
     c->args_bytes = sizeof *a;
-    *a = (struct zero__cuda_sum_args){
+    *a = (struct zero_sum_args){
         .src = (const void *const *)c->src,
         .count = some_size(seed) % 17000,
-        .n = 1 + (uint32_t)below(seed, ZERO__CUDA_SUM_SOURCES),
+        .n = 1 + (uint32_t)below(seed, ZERO_SUM_SOURCES),
         .src_dtype = of_width(from, seed),
         .dst_dtype = of_width(to, seed),
         .accumulate = to == 4 && below(seed, 3) == 0,

@@ -107,21 +107,22 @@ static void sum_of_many(void)
             put(x[s], i, ZERO_BF16, next(&seed) % 50 ? uniform(&seed) : special(next(&seed)));
     }
     case_host_init(&h);
-    for (uint32_t first = 0; first < SOURCES && !err; first += ZERO__CUDA_SUM_SOURCES) {
-        bool last = first + ZERO__CUDA_SUM_SOURCES >= SOURCES;
-        struct zero__cuda_sum_args a = {
+    for (uint32_t first = 0; first < SOURCES && !err; first += ZERO_SUM_SOURCES) {
+        bool last = first + ZERO_SUM_SOURCES >= SOURCES;
+        struct zero_sum_args a = {
             .dst = last ? (void *)dst : partial,
             .src = src + first,
             .partial = first ? partial : NULL,
             .count = N,
-            .n = last ? SOURCES - first : ZERO__CUDA_SUM_SOURCES,
+            .n = last ? SOURCES - first : ZERO_SUM_SOURCES,
             .src_dtype = ZERO_BF16,
             .dst_dtype = last ? ZERO_BF16 : ZERO_F32,
             .scale = last ? 1.0f / SOURCES : 1,
         };
         struct zero__cuda_launch l;
         uint32_t n;
-        err = zero__cuda_sum_plan(&h.host, 1, &a, &l, &n);
+        const struct zero_launch sum = {ZERO_KERNEL_SUM, 0, &a, sizeof a};
+        err = zero__cuda_launch_plan(&h.host, 1, &sum, &l, 1, &n);
         if (!err)
             err = fake_cuda_run(l.kernel, l.grid, l.block, l.shared_bytes, l.params, error,
                                 sizeof error);

@@ -265,38 +265,40 @@ static void fills(void)
 static void sums(void)
 {
     const void *src[17] = {room, room};
-    const struct zero__cuda_sum_args good = {.dst = room,
-                                             .src = src,
-                                             .count = 4,
-                                             .n = 2,
-                                             .src_dtype = ZERO_BF16,
-                                             .dst_dtype = ZERO_BF16,
-                                             .scale = 1};
-    struct zero__cuda_sum_args a = good;
+    const struct zero_sum_args good = {.dst = room,
+                                       .src = src,
+                                       .count = 4,
+                                       .n = 2,
+                                       .src_dtype = ZERO_BF16,
+                                       .dst_dtype = ZERO_BF16,
+                                       .scale = 1};
+    struct zero_sum_args a = good;
     uint32_t n = 77;
 
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), 0, "a sum is planned");
+    is_int(plan_on(4, ZERO_KERNEL_SUM, &a, sizeof a, 1, &n), 0, "a sum is planned");
     ok(n == 1 && out[0].kernel == ZERO__CUDA_SUM_16_16, "as one launch");
     a.n = 0;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "of nothing: refused");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of nothing");
     a.n = 17;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "of too many, too");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "of too many");
     has_str(host.text, "through partial", "which says what helps");
-    a = good;
     a.n = 3;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "a source that is NULL");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a source that is NULL");
+    a = good;
+    a.src = NULL;
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "no sources");
     a = good;
     a.accumulate = 1;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "accumulating in bf16");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "accumulating in bf16");
     a = good;
     a.src_dtype = ZERO_I32;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "integers");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of integers");
     a = good;
     a.partial = (float *)(room + 2);
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), -EINVAL, "an askew partial sum");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "an askew partial sum");
     a = good;
     a.count = 0;
-    is_int(zero__cuda_sum_plan(&host.host, 4, &a, out, &n), 0, "no elements");
+    is_int(plan_on(4, ZERO_KERNEL_SUM, &a, sizeof a, 1, &n), 0, "no elements");
     is_int(n, 0, "are no launch");
 }
 

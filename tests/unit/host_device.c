@@ -102,7 +102,7 @@ static void opening(void)
     dev = open_device(3, SECOND);
     is_int(ops->info(dev, &info), 0, "info");
     is_int(info.threads, 3, "tells the size of the pool");
-    is_int(info.kernels, 0xff, "and all kernels");
+    is_int(info.kernels, 0x1ff, "and all kernels");
     ok(info.memory_bytes >= info.free_bytes && info.free_bytes > 0, "and the memory");
 
     is_int(ops->alloc(dev, 5000001, ZERO_MEM_HOST, (void **)&p), 0, "memory");

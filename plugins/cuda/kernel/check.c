@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#define N_KERNELS 8u
+#define N_KERNELS 9u
 
 static const struct {
     const char *name;
@@ -18,6 +18,7 @@ static const struct {
     [ZERO_KERNEL_SGD] = {"sgd", sizeof(struct zero_update_args)},
     [ZERO_KERNEL_CAST] = {"cast", sizeof(struct zero_cast_args)},
     [ZERO_KERNEL_TOTAL] = {"total", sizeof(struct zero_total_args)},
+    [ZERO_KERNEL_SUM] = {"sum", sizeof(struct zero_sum_args)},
 };
 
 /* Who is checked, and who is told. */
@@ -123,6 +124,29 @@ static int check_total(const struct check *c, const struct zero_total_args *a)
     return err ? err : check_array(c, "x", a->x, a->count, sizeof *a->x);
 }
 
+static int check_sum(const struct check *c, const struct zero_sum_args *a)
+{
+    int err;
+
+    if (a->n < 1 || a->n > ZERO_SUM_SOURCES)
+        return zero__say(c->voice, -EINVAL,
+                         "sum: %u sources: one launch takes 1 to %u, more are added piece by "
+                         "piece through partial",
+                         a->n, ZERO_SUM_SOURCES);
+    if ((err = check_reals(c, "dst", a->dst, a->count, a->dst_dtype)) ||
+        (err = check_array(c, "src", a->src, a->n, sizeof *a->src)) ||
+        (err = check_array(c, "partial", a->partial, a->partial ? a->count : 0, sizeof(float))))
+        return err;
+    for (uint32_t i = 0; i < a->n; i++)
+        if ((err = check_reals(c, "a source", a->src[i], a->count, a->src_dtype)))
+            return err;
+    if (a->accumulate > 1 || (a->accumulate && a->dst_dtype != ZERO_F32))
+        return zero__say(c->voice, -EINVAL,
+                         "sum: accumulate %u with dst of type %s: it must be 0, or 1 and fp32",
+                         a->accumulate, zero_dtype_name(a->dst_dtype));
+    return 0;
+}
+
 /* The master: whole, or in halves. */
 static int check_master(const struct check *c, const struct zero_update_args *a)
 {
@@ -186,30 +210,9 @@ int zero__cuda_launch_check(const struct zero__voice *voice, const struct zero_l
         return check_cast(&c, l->args);
     case ZERO_KERNEL_TOTAL:
         return check_total(&c, l->args);
+    case ZERO_KERNEL_SUM:
+        return check_sum(&c, l->args);
     default:
         return check_update(&c, l->args, l->kernel == ZERO_KERNEL_ADAMW);
     }
-}
-
-int zero__cuda_sum_check(const struct zero__voice *voice, const struct zero__cuda_sum_args *a)
-{
-    struct check c = {voice, "sum"};
-    int err;
-
-    if (a->n < 1 || a->n > ZERO__CUDA_SUM_SOURCES)
-        return zero__say(voice, -EINVAL,
-                         "sum: %u sources: one launch takes 1 to %u, more are added piece by "
-                         "piece through partial",
-                         a->n, ZERO__CUDA_SUM_SOURCES);
-    if ((err = check_reals(&c, "dst", a->dst, a->count, a->dst_dtype)) ||
-        (err = check_array(&c, "partial", a->partial, a->partial ? a->count : 0, sizeof(float))))
-        return err;
-    for (uint32_t i = 0; i < a->n; i++)
-        if ((err = check_reals(&c, "a source", a->src[i], a->count, a->src_dtype)))
-            return err;
-    if (a->accumulate > 1 || (a->accumulate && a->dst_dtype != ZERO_F32))
-        return zero__say(voice, -EINVAL,
-                         "sum: accumulate %u with dst of type %s: it must be 0, or 1 and fp32",
-                         a->accumulate, zero_dtype_name(a->dst_dtype));
-    return 0;
 }

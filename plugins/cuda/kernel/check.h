@@ -9,6 +9,4 @@
 /* A launch of zero/device.h: the same refusals as the host device. */
 int zero__cuda_launch_check(const struct zero__voice *voice, const struct zero_launch *l);
 
-int zero__cuda_sum_check(const struct zero__voice *voice, const struct zero__cuda_sum_args *a);
-
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a launch of zero/device.h to device functions, grids and parameters. Pure: no driver is
- * called, no device memory is looked at, nothing is kept. Names, parameters and sums of the device
+ * called, no device memory is looked at, nothing is kept. Names and parameters of the device
  * functions are those of the module, zero__cuda_module.
  */
 #ifndef ZERO_PLUGINS_CUDA_KERNEL_LAUNCH_H
@@ -45,29 +45,6 @@ const char *zero__cuda_kernel_name(uint32_t kernel);
 int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessors,
                            const struct zero_launch *l, struct zero__cuda_launch *out, uint32_t max,
                            uint32_t *n);
-
-/*
- * What transports add up, as ZERO_SUM of zero/comm.h prescribes, the NaN included: for each element
- * ((x0 + x1) + x2) + … in fp32, times scale, then added to dst (accumulate: dst is fp32) or rounded
- * once. With `partial` the sum goes on from there, so that more sources than one launch takes are
- * added by several: the others but the last with scale 1 to an fp32 dst. dst may be a source where
- * the types are equally wide, and partial where it is fp32; else nothing overlaps it.
- */
-struct zero__cuda_sum_args {
-    void *dst;
-    const void *const *src; /* n pointers in host memory */
-    const float *partial;   /* or NULL */
-    uint64_t count;
-    uint32_t n; /* 1 … ZERO__CUDA_SUM_SOURCES */
-    uint32_t src_dtype, dst_dtype;
-    uint32_t accumulate; /* 0 or 1 */
-    float scale;
-};
-
-/* Plans it: one launch (*n is 1), or none for no elements. */
-int zero__cuda_sum_plan(const struct zero_host *host, uint32_t multiprocessors,
-                        const struct zero__cuda_sum_args *a, struct zero__cuda_launch *out,
-                        uint32_t *n);
 
 /* The module for cuModuleLoadData(): code for several devices, and PTX for later ones. */
 extern const unsigned char zero__cuda_module[];

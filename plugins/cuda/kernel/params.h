@@ -12,8 +12,6 @@
 #define ZERO__CUDA_PARAMS_MAX 512u
 /* Runs of FILL that one launch zeroes. */
 #define ZERO__CUDA_FILL_RUNS 30u
-/* Sources that one launch of the sum reads. */
-#define ZERO__CUDA_SUM_SOURCES 16u
 
 /* Vectors that a thread has on their way at once: of plain streams, of an update's several. */
 #define ZERO__CUDA_BATCH 4u
@@ -65,7 +63,7 @@ struct zero__cuda_cast {
 struct zero__cuda_sum {
     void *dst;
     const float *partial; /* or NULL */
-    const void *src[ZERO__CUDA_SUM_SOURCES];
+    const void *src[ZERO_SUM_SOURCES];
     struct zero__cuda_span span;
     uint32_t n, src_dtype, dst_dtype, accumulate;
     float scale;

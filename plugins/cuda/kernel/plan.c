@@ -176,6 +176,32 @@ static bool plan_cast(uint32_t multiprocessors, const struct zero_cast_args *a,
     return a->count != 0;
 }
 
+static bool plan_sum(uint32_t multiprocessors, const struct zero_sum_args *a,
+                     struct zero__cuda_launch *out)
+{
+    uint32_t from = zero_dtype_bytes(a->src_dtype), to = zero_dtype_bytes(a->dst_dtype);
+    uint32_t kernel = from == 4 ? (to == 4 ? ZERO__CUDA_SUM_32_32 : ZERO__CUDA_SUM_32_16)
+                                : (to == 4 ? ZERO__CUDA_SUM_16_32 : ZERO__CUDA_SUM_16_16);
+    struct array arrays[ZERO_SUM_SOURCES + 2] = {{a->dst, to}, {a->partial, 4}};
+    struct zero__cuda_sum p = {
+        .dst = a->dst,
+        .partial = a->partial,
+        .n = a->n,
+        .src_dtype = a->src_dtype,
+        .dst_dtype = a->dst_dtype,
+        .accumulate = a->accumulate,
+        .scale = a->scale,
+    };
+
+    for (uint32_t i = 0; i < a->n; i++) {
+        p.src[i] = a->src[i];
+        arrays[2 + i] = (struct array){a->src[i], from};
+    }
+    p.span = span_of(a->count, 16 / wider(from, to), arrays, 2 + a->n);
+    set_launch(out, kernel, multiprocessors, span_blocks(&p.span, kernel, 1), &p);
+    return a->count != 0;
+}
+
 static bool plan_sumsq(uint32_t multiprocessors, const struct zero_sumsq_args *a,
                        struct zero__cuda_launch *out)
 {
@@ -294,6 +320,9 @@ int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessor
     case ZERO_KERNEL_CAST:
         some = plan_cast(multiprocessors, l->args, &one);
         break;
+    case ZERO_KERNEL_SUM:
+        some = plan_sum(multiprocessors, l->args, &one);
+        break;
     case ZERO_KERNEL_TOTAL:
         some = plan_total(multiprocessors, l->args, &one);
         break;
@@ -305,34 +334,5 @@ int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessor
     if (some)
         *out = one;
     *n = some;
-    return 0;
-}
-
-int zero__cuda_sum_plan(const struct zero_host *host, uint32_t multiprocessors,
-                        const struct zero__cuda_sum_args *a, struct zero__cuda_launch *out,
-                        uint32_t *n)
-{
-    struct zero__voice voice = {host, "cuda"};
-    uint32_t from = zero_dtype_bytes(a->src_dtype), to = zero_dtype_bytes(a->dst_dtype);
-    uint32_t kernel = from == 4 ? (to == 4 ? ZERO__CUDA_SUM_32_32 : ZERO__CUDA_SUM_32_16)
-                                : (to == 4 ? ZERO__CUDA_SUM_16_32 : ZERO__CUDA_SUM_16_16);
-    struct array arrays[ZERO__CUDA_SUM_SOURCES + 2] = {{a->dst, to}, {a->partial, 4}};
-    struct zero__cuda_sum p = {.dst = a->dst, .partial = a->partial, .scale = a->scale};
-    int err = zero__cuda_sum_check(&voice, a);
-
-    if (err)
-        return err;
-    for (uint32_t i = 0; i < a->n; i++) {
-        p.src[i] = a->src[i];
-        arrays[2 + i] = (struct array){a->src[i], from};
-    }
-    p.n = a->n;
-    p.src_dtype = a->src_dtype;
-    p.dst_dtype = a->dst_dtype;
-    p.accumulate = a->accumulate;
-    p.span = span_of(a->count, 16 / wider(from, to), arrays, 2 + a->n);
-    if (a->count)
-        set_launch(out, kernel, multiprocessors, span_blocks(&p.span, kernel, 1), &p);
-    *n = a->count != 0;
     return 0;
 }
