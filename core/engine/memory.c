@@ -3,7 +3,7 @@
  * The reservation: two slabs in the device tier, one for the states and one for everything
  * transient, from the communication context where it allocates (peers can then reach them), else
  * from the device. The second grows or is replaced when a new program needs more, between steps.
- * Slabs of a device that the context cannot reach are the device's own, and a relay is opened.
+ * Slabs of a device that the context does not take are the device's own, and a relay is opened.
  *
  * All ranks decide together, before any of them touches memory, whether the plan fits.
  */
@@ -337,11 +337,17 @@ int zero__memory_map(struct zero_runtime *rt)
     return err;
 }
 
+/* Whoever allocated it, memory of a device of its own goes before that does. */
+static int is_of_device(const struct zero_runtime *rt, const struct slab *s)
+{
+    return !s->from_comm || !zero__device_is_host(rt);
+}
+
 void zero__memory_release(struct zero_runtime *rt, int of_device)
 {
     zero__relay_close(rt, of_device); /* first: it may still copy to and from the slabs */
     for (uint32_t i = SLAB_STATES; i <= SLAB_TRANSIENTS; i++)
-        if (rt->slabs[i].from_comm != of_device)
+        if (is_of_device(rt, &rt->slabs[i]) == of_device)
             slab_close(rt, &rt->slabs[i]);
     if (of_device) {
         zero__tiers_unpin(rt);

@@ -189,7 +189,10 @@ static int context_open(struct zero_runtime *rt, void *arg)
                                           .device_handle = rt->dev};
 
     rt->comm_ops = *zero__plugin_comm(plugin);
-    return rt->comm_ops.open(&params, &rt->ctx);
+    int err = rt->comm_ops.open(&params, &rt->ctx);
+    if (!err && rt->comm_ops.memory) /* of the device, too: the probe knew of none */
+        err = rt->comm_ops.memory(rt->ctx, &rt->caps.mem);
+    return err;
 }
 
 static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)

@@ -109,6 +109,7 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
     if (!err)
         err = zero__wrap_probe(w, params->host, &caps);
     ctx->inflight = caps.max_inflight;
+    ctx->mem = caps.mem;
     if (!err)
         err = w->begin(ctx);
     if (err) {
@@ -224,6 +225,15 @@ int zero__wrap_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, 
     if (err)
         return err;
     return after(ctx, ZERO__CALL_MAP, ctx->below.map(ctx->inner, mr, off, len, base), len, start);
+}
+
+/* Where nobody below says more, that is what the probe said: so every shape has this entry. */
+int zero__wrap_memory(struct zero_comm_ctx *ctx, uint32_t *mem)
+{
+    if (ctx->below.memory)
+        return ctx->below.memory(ctx->inner, mem);
+    *mem = ctx->mem;
+    return 0;
 }
 
 /* ---- Communicators --------------------------------------------------------------------------- */

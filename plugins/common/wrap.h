@@ -60,6 +60,7 @@ struct zero_comm_ctx {
     struct zero_comm_ctx *inner;
     int32_t rank, ranks;
     uint32_t inflight, n_comms;
+    uint32_t mem; /* kinds of memory, as the probe below has them */
     struct zero_comm *comms;
     void *own;
 };
@@ -123,6 +124,7 @@ int zero__wrap_error(struct zero_comm *comm);
 int zero__wrap_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max);
 int zero__wrap_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
 int zero__wrap_comm_close(struct zero_comm *comm);
+int zero__wrap_memory(struct zero_comm_ctx *ctx, uint32_t *mem);
 
 /* The table of shape n; tables are constant, so there is one for each shape of what is below. */
 #define ZERO__WRAP_TABLE(n, probe_, open_, post_, progress_)                                      \
@@ -134,7 +136,7 @@ int zero__wrap_comm_close(struct zero_comm *comm);
         .progress = (progress_), .wake = zero__wrap_wake, .abort = zero__wrap_abort,              \
         .split = zero__wrap_split, .post = (post_), .error = zero__wrap_error,                    \
         .missing = (n)&4 ? zero__wrap_missing : NULL, .wire_bytes = zero__wrap_wire_bytes,        \
-        .comm_close = zero__wrap_comm_close,                                                      \
+        .comm_close = zero__wrap_comm_close, .memory = zero__wrap_memory,                         \
     }
 #define ZERO__WRAP_SHAPES(X)                           \
     {                                                  \

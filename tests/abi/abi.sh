@@ -63,7 +63,7 @@ ok 'a break compiles: a field of a descriptor that goes' \
     changed gone comm.h '/^    int32_t root;/d'
 ok 'it is seen' differs new gone
 ok 'an addition compiles: an entry at the end of a table' \
-    changed longer comm.h 's|^    int (\*comm_close)(struct zero_comm \*comm);|&\n    int (*later)(void);|'
+    changed longer comm.h 's|^    int (\*memory)(struct zero_comm_ctx \*ctx, uint32_t \*mem);|&\n    int (*later)(void);|'
 ok 'it is seen' differs new longer
 ok 'it is told from a break' grown new longer
 ok 'an entry in the middle is a break' sh -c "! abidiff --suppressions '$here/append.suppr' \

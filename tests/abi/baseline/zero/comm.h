@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define ZERO_COMM_MAJOR 0
-#define ZERO_COMM_MINOR 3
+#define ZERO_COMM_MINOR 4
 
 struct zero_comm_ctx;
 struct zero_comm;
@@ -178,8 +178,9 @@ struct zero_comm_open {
     const char *interface;
     /**
      * The device whose streams post() is given and whose memory alloc() and reg() are asked for;
-     * NULL: there is none. Since minor 3. Valid until the last communicator is closed: close() and
-     * free() come after its end.
+     * NULL: there is none. Since minor 3. Valid until the last communicator is closed and all
+     * memory of its kind is freed: close(), and free() of memory of the host's, come after its end.
+     * Whoever opened it calls wake() when it notifies.
      */
     const struct zero_device_ops *device_ops;
     struct zero_device *device_handle;
@@ -217,10 +218,10 @@ struct zero_comm_ops {
                struct zero_mr **mr);
     int (*unreg)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
     /**
-     * Collective: the ranks' corresponding registrations become one symmetric region. Slices of
-     * collectives refer to exchanged regions only; the n-th exchange of every rank belongs
-     * together. Sizes, and the offsets in slices, may differ between ranks. A region ends with
-     * free() or unreg(), when no collective uses it any more on any rank.
+     * Collective: the ranks' corresponding registrations become one symmetric region, of one kind
+     * of memory. Slices of collectives refer to exchanged regions only; the n-th exchange of every
+     * rank belongs together. Sizes, and the offsets in slices, may differ between ranks. A region
+     * ends with free() or unreg(), when no collective uses it any more on any rank.
      */
     int (*exchange)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
     /**
@@ -289,8 +290,20 @@ struct zero_comm_ops {
      * everything itself.
      */
     int (*wire_bytes)(struct zero_comm *comm, uint64_t *bytes);
-    /** Local; every collective has completed or the context is aborted. */
+    /**
+     * Local; every collective has completed or the context is aborted. What it still has on the
+     * device ends first, within the deadline.
+     */
     int (*comm_close)(struct zero_comm *comm);
+
+    /* Since minor 4. */
+
+    /**
+     * (optional) Kinds of memory that the context takes, enum zero_mem: those of probe(), which
+     * knows of no device, and maybe that of the device of open(). The same on all ranks. On memory
+     * of a device, post() may refuse (-ENOTSUP) reductions other than sums of fp32, bf16 and fp16.
+     */
+    int (*memory)(struct zero_comm_ctx *ctx, uint32_t *mem);
 };
 
 #ifdef __cplusplus
