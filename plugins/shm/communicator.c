@@ -26,6 +26,7 @@ static void comm_free(struct zero_comm *comm)
 {
     if (!comm)
         return;
+    zero__shm_queue_close(comm);
     zero__segment_leave(comm->control);
     free(comm->world);
     free(comm->parts);
@@ -77,7 +78,7 @@ static int comm_form(struct zero_comm_ctx *ctx, const struct shm_table *t,
     *first = members[0].parent;
     *out = comm;
     free(members);
-    return 0;
+    return zero__shm_queue_open(comm);
 }
 
 /* Two rounds on the parent's boards: the first ranks make the control blocks, the others join. */
@@ -88,7 +89,7 @@ static int comm_join(struct zero_comm_ctx *ctx, struct shm_table *t, struct zero
     uint64_t bytes = comm ? (uint64_t)comm->ranks * sizeof(struct shm_lane) : 0;
     int err;
 
-    if (comm && comm->rank == 0) {
+    if (!status && comm && comm->rank == 0) {
         mine.status = zero__segment_create(&ctx->voice, bytes, &comm->control);
         if (!mine.status)
             mine.status = zero__segment_address(comm->control, &mine.memory);
@@ -165,6 +166,8 @@ int zero__shm_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
     for (int32_t p = 0; p < comm->ranks && n == 0 && max > 0; p++)
         if (p != comm->rank && atomic_load(&comm->lanes[p].steps) < 2 * s + 2)
             ranks[n++] = comm->world[p];
+    if (n == 0 && max > 0 && comm->executed != comm->begun) /* its own device does not get on */
+        ranks[n++] = comm->world[comm->rank];
     return (int)n;
 }
 

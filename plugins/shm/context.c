@@ -25,6 +25,8 @@ struct hello {
     uint64_t pid_namespace;
     struct zero__machine machine;
     struct zero__cores cores;
+    uint32_t mem; /* of a device that could share it; 0: none */
+    struct shm_correspondent self;
 };
 
 int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
@@ -127,10 +129,26 @@ static void cores_find(struct zero_comm_ctx *ctx, const struct hello *all)
     ctx->idle.shared = (uint32_t)ctx->ranks > zero__cores_busy(&cores, NULL);
 }
 
-static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
+/*
+ * Could all ranks share memory of a device? Sockets meet in one network namespace only. Every rank
+ * comes to the same answer.
+ */
+static bool could_share(const struct zero_comm_ctx *ctx, const struct hello *all)
+{
+    for (int32_t p = 0; p < ctx->ranks; p++)
+        if (!all[p].mem || all[p].mem != all[0].mem || !all[p].self.name_bytes ||
+            all[p].self.name_bytes > SHM_SOCKET_NAME ||
+            !zero__machine_same(&all[p].machine, &all[0].machine))
+            return false;
+    return true;
+}
+
+static int context_join(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
+                        bool *shares)
 {
     int64_t until = zero__until_ns(ctx->timeout_ns);
     struct hello mine, *hellos = calloc((size_t)ctx->ranks, sizeof *hellos);
+    const struct zero_oob *oob = params->oob;
     int err;
 
     ctx->notices = calloc((size_t)ctx->ranks, sizeof *ctx->notices);
@@ -139,6 +157,8 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
         goto end;
     }
     hello_fill(&mine);
+    if (!zero__shm_device_find(ctx, params, &mine.self)) /* else it does without */
+        mine.mem = ctx->device.mem;
     err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, hellos);
     if (!err)
         err = hello_check(&ctx->voice, hellos, ctx->ranks);
@@ -146,6 +166,9 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_oob *oob)
         cores_find(ctx, hellos);
     if (!err)
         err = control_join(ctx, oob, until, ctx->notices);
+    *shares = !err && could_share(ctx, hellos);
+    for (int32_t p = 0; p < ctx->ranks && *shares; p++)
+        ctx->device.ranks[p] = hellos[p].self;
 end:
     free(hellos);
     return err;
@@ -157,14 +180,17 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     const struct zero_oob *oob = params->oob;
     int isa = zero__vec_select(params->host, SHM_NAME), err;
     struct zero_comm_ctx *ctx;
+    bool wanted, shares;
 
     if (isa < 0)
         return isa;
     err = zero__oob_check(&v, oob, SHM_MAX_RANKS);
+    if (!err)
+        err = zero__shm_device_wish(&v, &wanted);
     if (err)
         return err;
     if (params->device >= 0)
-        return zero__say(&v, -ENOTSUP, "shm works on host memory only");
+        return zero__say(&v, -ENOTSUP, "shm takes a device by its table, not by its number");
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return zero__say(&v, -ENOMEM, "no memory for a context");
@@ -173,14 +199,20 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     ctx->timeout_ns = params->timeout_ns;
     ctx->rank = ctx->table.rank = oob->rank;
     ctx->ranks = ctx->table.ranks = oob->ranks;
-    err = context_join(ctx, oob);
+    ctx->device.wanted = wanted;
+    ctx->device.socket = -1;
+    err = context_join(ctx, params, &shares);
+    if (!err) {
+        ctx->seats = (struct shm_seat *)ctx->control->base;
+        ctx->table.first = (char *)&ctx->seats[0].board;
+        ctx->table.stride = sizeof(struct shm_seat);
+    }
+    if (!err && shares)
+        err = zero__shm_device_try(ctx);
     if (err) {
         zero__shm_close(ctx);
         return err;
     }
-    ctx->seats = (struct shm_seat *)ctx->control->base;
-    ctx->table.first = (char *)&ctx->seats[0].board;
-    ctx->table.stride = sizeof(struct shm_seat);
     *out = ctx;
     return 0;
 }
@@ -191,6 +223,7 @@ int zero__shm_close(struct zero_comm_ctx *ctx)
         zero__shm_comm_close(ctx->comms);
     while (ctx->mrs)
         zero__shm_unreg(ctx, ctx->mrs);
+    zero__shm_device_leave(ctx);
     zero__segment_leave(ctx->control);
     free(ctx->regions);
     free(ctx->notices);

@@ -11,9 +11,9 @@
 #include "../common/reduce.h"
 #include "shm.h"
 
-static struct shm_op *current(struct zero_comm *comm)
+static const struct shm_op *current(const struct zero_comm *comm)
 {
-    return &comm->ops[comm->executed % SHM_SLOTS];
+    return &comm->ops[comm->begun % SHM_SLOTS];
 }
 
 /* Bytes that peers read from rank p for this collective: of its source, and of its destination. */
@@ -33,6 +33,12 @@ static void peer_bytes(const struct zero_comm *comm, const struct zero_coll *c, 
         *dst = c->count * zero_dtype_bytes(c->dst_dtype);
 }
 
+/* This rank would read at an address of the other kind. */
+static bool is_elsewhere(const struct zero_comm *comm, uint64_t bytes, uint32_t region)
+{
+    return bytes && zero__region_of_device(comm->ctx, region) != current(comm)->on_device;
+}
+
 static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_t p,
                        const struct shm_post *post)
 {
@@ -41,6 +47,11 @@ static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_
     uint64_t src, dst;
 
     peer_bytes(comm, c, p, &src, &dst);
+    if (is_elsewhere(comm, src, post->src_region) || is_elsewhere(comm, dst, post->dst_region))
+        return zero__comm_fail(comm, -EPROTO,
+                               "%s: rank %d posted memory of another kind than rank %d: of a "
+                               "device, or of the host",
+                               zero_coll_name(c->kind), world, comm->world[comm->rank]);
     part->src =
         src ? zero__region_at(comm->ctx, post->src_region, world, post->src_off, src) : NULL;
     part->dst =
@@ -72,15 +83,15 @@ static bool differs(struct zero_comm *comm, const struct shm_post *mine, int32_t
 /* Looks at ranks that have posted meanwhile. */
 static bool check_peers(struct zero_comm *comm)
 {
-    const struct shm_post *mine = &comm->lanes[comm->rank].ring[comm->executed % SHM_SLOTS].post;
+    const struct shm_post *mine = &comm->lanes[comm->rank].ring[comm->begun % SHM_SLOTS].post;
     const struct zero_coll *c = &current(comm)->coll;
     bool news = false;
 
     for (int32_t p = 0; p < comm->ranks && comm->n_checked < comm->ranks; p++) {
         struct shm_lane *lane = &comm->lanes[p];
-        if (comm->parts[p].checked || atomic_load(&lane->posted) <= comm->executed)
+        if (comm->parts[p].checked || atomic_load(&lane->posted) <= comm->begun)
             continue;
-        struct shm_post theirs = lane->ring[comm->executed % SHM_SLOTS].post;
+        struct shm_post theirs = lane->ring[comm->begun % SHM_SLOTS].post;
         if (p != comm->rank && differs(comm, mine, p, &theirs))
             return true;
         if (peer_memory(comm, c, p, &theirs))
@@ -97,9 +108,9 @@ static bool check_peers(struct zero_comm *comm)
  * as when each sums a half and copies the other's, but nobody waits in the middle, and nobody reads
  * what a peer's cache has just written. Where both sources do not fit into a core's own cache the
  * halves win: less is read and written altogether. In place the sums would overwrite what the peer
- * still reads.
+ * still reads. A device has no such caches.
  */
-static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
+bool zero__shm_sums_all(const struct zero_comm *comm, const struct shm_op *op)
 {
     const struct zero_coll *c = &op->coll;
 
@@ -107,27 +118,28 @@ static bool sums_all(const struct zero_comm *comm, const struct shm_op *op)
         return false;
     if (c->flags & ZERO_COLL_ACCUMULATE) /* nobody could hand out unrounded sums */
         return true;
-    return comm->ranks == 2 && c->src_dtype == c->dst_dtype &&
-           !(op->streams & ZERO__STREAM_COPIES) && c->src.len <= comm->ctx->caches.core / 2 &&
-           !(c->flags & ZERO_COLL_INPLACE);
+    if (comm->ranks != 2 || c->src_dtype != c->dst_dtype || c->flags & ZERO_COLL_INPLACE)
+        return false;
+    return op->on_device || (!(op->streams & ZERO__STREAM_COPIES) &&
+                             c->src.len <= comm->ctx->caches.core / 2);
 }
 
 /* The next rank to copy from; -1 when none is ready. */
-static int32_t next_copy(struct zero_comm *comm, const struct zero_coll *c)
+int32_t zero__shm_next_copy(struct zero_comm *comm, const struct zero_coll *c)
 {
     for (int32_t i = 1; i <= comm->ranks; i++) {
         int32_t p = (comm->rank + i) % comm->ranks;
         if (comm->parts[p].copied || !comm->parts[p].checked)
             continue;
-        if (c->kind != ZERO_ALL_REDUCE || atomic_load(&comm->lanes[p].steps) > 2 * comm->executed)
+        if (c->kind != ZERO_ALL_REDUCE || atomic_load(&comm->lanes[p].steps) > 2 * comm->begun)
             return p;
     }
     return -1;
 }
 
 /* What is to be copied from rank p, and where to. */
-static void copy_of(const struct zero_comm *comm, const struct shm_op *op, int32_t p,
-                    const char **src, char **dst, uint64_t *bytes)
+void zero__shm_copy_of(const struct zero_comm *comm, const struct shm_op *op, int32_t p,
+                       const char **src, char **dst, uint64_t *bytes)
 {
     const struct zero_coll *c = &op->coll;
     const struct shm_part *part = &comm->parts[p];
@@ -177,10 +189,10 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
         char *dst;
 
         if (comm->at < 0)
-            comm->at = next_copy(comm, &op->coll);
+            comm->at = zero__shm_next_copy(comm, &op->coll);
         if (comm->at < 0)
             break;
-        copy_of(comm, op, comm->at, &src, &dst, &bytes);
+        zero__shm_copy_of(comm, op, comm->at, &src, &dst, &bytes);
         n = bytes - comm->done < *budget ? bytes - comm->done : *budget;
         if (n)
             zero__copy(comm->ctx->isa, dst + comm->done, src + comm->done, n,
@@ -198,9 +210,9 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
     return news;
 }
 
-/* Elements that this rank sums: of the sources, first … first + count; to element 0 of *dst. */
-static void sum_of(const struct zero_comm *comm, const struct shm_op *op, uint64_t *first,
-                   uint64_t *count)
+/* A reduce_scatter's destination starts at its first element, an all_reduce's at 0. */
+void zero__shm_sum_of(const struct zero_comm *comm, const struct shm_op *op, uint64_t *first,
+                      uint64_t *count, uint64_t *to)
 {
     const struct zero_coll *c = &op->coll;
 
@@ -208,8 +220,9 @@ static void sum_of(const struct zero_comm *comm, const struct shm_op *op, uint64
     *count = c->count;
     if (c->kind == ZERO_REDUCE_SCATTER)
         *first = (uint64_t)comm->rank * c->count;
-    else if (!sums_all(comm, op))
+    else if (!zero__shm_sums_all(comm, op))
         zero__coll_part(c->count, comm->rank, comm->ranks, first, count);
+    *to = c->kind == ZERO_REDUCE_SCATTER ? 0 : *first;
 }
 
 /* Sums a piece; true when the whole sum is through. */
@@ -217,20 +230,18 @@ static bool run_sum(struct zero_comm *comm, uint64_t *budget)
 {
     const struct shm_op *op = current(comm);
     const struct zero_coll *c = &op->coll;
-    uint64_t size = zero_dtype_bytes(c->src_dtype), first, count, n;
+    uint64_t size = zero_dtype_bytes(c->src_dtype), first, count, to, n;
     bool accumulate = c->flags & ZERO_COLL_ACCUMULATE;
 
-    sum_of(comm, op, &first, &count);
+    zero__shm_sum_of(comm, op, &first, &count, &to);
     n = *budget / (size * (uint64_t)comm->ranks);
     n = (n / 64 + 1) * 64; /* whole cache lines, and never nothing */
     n = n < count - comm->done ? n : count - comm->done;
     if (n) {
         for (int32_t p = 0; p < comm->ranks; p++)
             comm->sources[p] = comm->parts[p].src + (first + comm->done) * size;
-        /* A reduce_scatter's destination starts at its first element, an all_reduce's at 0. */
-        uint64_t to = comm->done + (c->kind == ZERO_REDUCE_SCATTER ? 0 : first);
         struct zero__reduce r = {
-            .dst = op->dst + to * zero_dtype_bytes(c->dst_dtype),
+            .dst = op->dst + (to + comm->done) * zero_dtype_bytes(c->dst_dtype),
             .src = comm->sources,
             .n = (uint32_t)comm->ranks,
             .src_dtype = c->src_dtype,
@@ -252,59 +263,74 @@ static bool run_sum(struct zero_comm *comm, uint64_t *budget)
     return true;
 }
 
-static void finish(struct zero_comm *comm)
+void zero__shm_begin_next(struct zero_comm *comm)
 {
-    struct shm_lane *lane = &comm->lanes[comm->rank];
-    uint64_t old = atomic_load(&lane->steps);
-
     for (int32_t p = 0; p < comm->ranks; p++)
         comm->parts[p] = (struct shm_part){0};
     comm->n_checked = comm->n_copied = 0;
     comm->reduced = false;
+    comm->begun++;
+}
+
+void zero__shm_executed(struct zero_comm *comm)
+{
+    struct shm_lane *lane = &comm->lanes[comm->rank];
+    uint64_t old = atomic_load(&lane->steps);
+
     comm->executed++;
     atomic_store(&lane->steps, 2 * comm->executed);
     zero__comm_ring(comm, SHM_RING_IF_LAST_STEP, old);
 }
 
-/* The sum of an all_reduce is through: peers may copy it. */
-static void publish_sum(struct zero_comm *comm)
+void zero__shm_publish_sum(struct zero_comm *comm)
 {
     const struct zero_coll *c = &current(comm)->coll;
 
     comm->reduced = true;
-    atomic_store(&comm->lanes[comm->rank].steps, 2 * comm->executed + 1);
+    atomic_store(&comm->lanes[comm->rank].steps, 2 * comm->begun + 1);
     bool eager = c->dst.len / (uint64_t)comm->ranks >= SHM_EAGER;
-    zero__comm_ring(comm, eager ? SHM_RING_NOW : SHM_RING_IF_LAST_STEP, 2 * comm->executed);
+    zero__comm_ring(comm, eager ? SHM_RING_NOW : SHM_RING_IF_LAST_STEP, 2 * comm->begun);
+}
+
+/* What the stream has not reached comes first: counters rise in order. */
+static bool look_at_queue(struct zero_comm *comm)
+{
+    return comm->executed != comm->begun && zero__shm_queue_look(comm);
 }
 
 bool zero__shm_execute(struct zero_comm *comm, uint64_t *budget)
 {
-    const struct zero_coll *c = &current(comm)->coll;
-    bool news;
+    bool news = look_at_queue(comm);
 
-    if (comm->executed == comm->posted || comm->err)
-        return false;
-    news = comm->n_checked < comm->ranks && check_peers(comm);
+    if (comm->begun == comm->posted || comm->err)
+        return news;
+    const struct zero_coll *c = &current(comm)->coll;
+    news |= comm->n_checked < comm->ranks && check_peers(comm);
     if (comm->err)
         return true;
+    if (current(comm)->on_device)
+        return (*budget && zero__shm_enqueue(comm)) || news;
+    if (comm->executed != comm->begun)
+        return news;
     if (zero__coll_reduces(c->kind) && !comm->reduced) {
         if (comm->n_checked < comm->ranks || !*budget)
             return news;
         news = true;
         if (!run_sum(comm, budget))
             return news;
-        if (c->kind == ZERO_ALL_REDUCE && !sums_all(comm, current(comm)))
-            publish_sum(comm);
+        if (c->kind == ZERO_ALL_REDUCE && !zero__shm_sums_all(comm, current(comm)))
+            zero__shm_publish_sum(comm);
         comm->reduced = true;
     }
     if (c->kind != ZERO_REDUCE_SCATTER && c->kind != ZERO_BARRIER &&
-        !sums_all(comm, current(comm))) {
+        !zero__shm_sums_all(comm, current(comm))) {
         news |= run_copies(comm, budget);
         if (comm->n_copied < comm->ranks)
             return news;
     }
     if (comm->n_checked < comm->ranks)
         return news;
-    finish(comm);
+    zero__shm_begin_next(comm);
+    zero__shm_executed(comm);
     return true;
 }

@@ -22,6 +22,7 @@ static const struct zero_comm_ops ops = {
     .missing = zero__shm_missing,
     .wire_bytes = zero__shm_wire_bytes,
     .comm_close = zero__shm_comm_close,
+    .memory = zero__shm_memory,
 };
 
 static const struct zero_iface ifaces[] = {

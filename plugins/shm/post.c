@@ -24,22 +24,56 @@ static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const str
     return 0;
 }
 
+/* What kernels of a device add up; of other types they copy. */
+static bool device_reduces(const struct zero_coll *c)
+{
+    uint32_t floats = 1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16;
+
+    return c->redop == ZERO_SUM && floats & 1u << c->src_dtype && floats & 1u << c->dst_dtype;
+}
+
+/* Source and destination are of one kind. */
+static int kind_find(const struct zero__voice *v, const struct zero_coll *c, bool *on_device)
+{
+    bool src = c->src.len && c->src.mr->segment->device;
+    bool dst = c->dst.len && c->dst.mr->segment->device;
+
+    *on_device = src || dst;
+    if ((c->src.len && src != *on_device) || (c->dst.len && dst != *on_device))
+        return zero__say(v, -EINVAL,
+                         "%s: source and destination are memory of a device and of the host: take "
+                         "one of them, and copy",
+                         zero_coll_name(c->kind));
+    if (*on_device && zero__coll_reduces(c->kind) && !device_reduces(c))
+        return zero__say(v, -ENOTSUP,
+                         "%s on memory of a device: sums of fp32, bf16 and fp16 are offered, not "
+                         "%s of %s",
+                         zero_coll_name(c->kind), c->redop == ZERO_SUM ? "those" : "maxima",
+                         zero_dtype_name(c->src_dtype));
+    return 0;
+}
+
 static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm_op *op)
 {
     const struct zero__voice *v = &comm->ctx->voice;
     int err = zero__coll_check(v, c, comm->rank, comm->ranks);
+    bool on_device = false;
 
     if (!err)
         err = slice_at(comm, c, &c->src, &op->src);
     if (!err)
         err = slice_at(comm, c, &c->dst, &op->dst);
     if (!err)
+        err = kind_find(v, c, &on_device);
+    if (!err)
         err = zero__coll_check_overlap(v, c, comm->rank, op->src, op->dst);
     if (err)
         return err;
     op->coll = *c;
-    op->streams =
-        zero__coll_streams(c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
+    op->on_device = on_device;
+    op->streams = on_device ? 0
+                            : zero__coll_streams(c, comm->ranks, comm->ctx->caches.sums,
+                                                 comm->ctx->caches.copies);
     return 0;
 }
 

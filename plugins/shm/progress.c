@@ -28,6 +28,20 @@ int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
     return zero__say(&comm->ctx->voice, err, "%s", comm->why);
 }
 
+void zero__comm_fail_device(struct zero_comm *comm, int err)
+{
+    struct shm_lane *lane = &comm->lanes[comm->rank];
+
+    if (comm->err)
+        return;
+    snprintf(comm->why, sizeof comm->why, "the device of rank %d failed in a collective",
+             comm->world[comm->rank]);
+    comm->err = err;
+    memcpy(lane->why, comm->why, sizeof lane->why);
+    atomic_store(&lane->failed, -ECANCELED);
+    zero__comm_ring(comm, SHM_RING_NOW, 0);
+}
+
 /*
  * Has every rank left `old` behind? Of ranks that do so at the same time, at least the last one
  * sees all the others. How far beyond each of them went does not matter: who raises a counter by

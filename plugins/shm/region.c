@@ -66,6 +66,16 @@ int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     return 0;
 }
 
+static int kind_check(const struct zero_comm_ctx *ctx, const char *call, uint32_t mem)
+{
+    if (mem == ZERO_MEM_HOST || (ctx->device.takes && mem == ctx->device.mem))
+        return 0;
+    return zero__say(
+        &ctx->voice, -ENOTSUP,
+        "%s: memory kind %u, but shm has host memory%s: ask memory() for the kinds", call, mem,
+        ctx->device.takes ? " and that of the device" : " only, since no device shares its own");
+}
+
 int zero__shm_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
                     struct zero_mr **out)
 {
@@ -73,10 +83,10 @@ int zero__shm_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, voi
     struct zero_mr *mr;
     int err;
 
-    if (mem != ZERO_MEM_HOST)
-        return zero__say(&ctx->voice, -ENOTSUP, "alloc: memory kind %u, but shm has host memory",
-                         mem);
-    err = zero__segment_create(&ctx->voice, bytes, &segment);
+    err = kind_check(ctx, "alloc", mem);
+    if (!err)
+        err = mem == ZERO_MEM_HOST ? zero__segment_create(&ctx->voice, bytes, &segment)
+                                   : zero__device_segment_create(ctx, bytes, &segment);
     if (err)
         return err;
     mr = mr_add(ctx, segment, 0, bytes, true);
@@ -93,14 +103,14 @@ int zero__shm_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
                   struct zero_mr **out)
 {
     struct zero_mr *slab, *mr;
+    int err = kind_check(ctx, "reg", mem);
 
-    if (mem != ZERO_MEM_HOST)
-        return zero__say(&ctx->voice, -ENOTSUP, "reg: memory kind %u, but shm has host memory",
-                         mem);
+    if (err)
+        return err;
     for (slab = ctx->mrs; slab; slab = slab->next) {
         uintptr_t first = (uintptr_t)slab->segment->base, p = (uintptr_t)base;
-        if (slab->owns && p >= first && p - first <= slab->bytes &&
-            bytes <= slab->bytes - (p - first))
+        if (slab->owns && !slab->segment->device == (mem == ZERO_MEM_HOST) && p >= first &&
+            p - first <= slab->bytes && bytes <= slab->bytes - (p - first))
             break;
     }
     if (!slab)
@@ -116,8 +126,9 @@ int zero__shm_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
     return 0;
 }
 
-/* Joins the memory of every peer, as the notices say. */
-static int peers_join(struct zero_comm_ctx *ctx, struct zero_mr *mr, const struct shm_notice *all)
+/* Joins the memory of every peer, as the notices say; of a device, as it was handed over. */
+static int peers_join(struct zero_comm_ctx *ctx, struct zero_mr *mr, const struct shm_notice *all,
+                      const struct zero_device_share *shares)
 {
     for (int32_t p = 0; p < ctx->ranks; p++) {
         struct shm_peer *peer = &mr->peers[p];
@@ -130,8 +141,10 @@ static int peers_join(struct zero_comm_ctx *ctx, struct zero_mr *mr, const struc
         if (all[p].bytes > INT64_MAX || all[p].off > INT64_MAX)
             return zero__say(&ctx->voice, -EPROTO, "rank %d announced a region of %llu bytes", p,
                              (unsigned long long)all[p].bytes);
-        err = zero__segment_join(&ctx->voice, p, &all[p].memory, all[p].off + all[p].bytes, false,
-                                 &peer->segment);
+        uint64_t end = all[p].off + all[p].bytes;
+        err = mr->segment->device
+                  ? zero__device_segment_join(ctx, p, &shares[p], end, &peer->segment)
+                  : zero__segment_join(&ctx->voice, p, &all[p].memory, end, false, &peer->segment);
         if (err)
             return err;
         peer->off = all[p].off;
@@ -151,28 +164,71 @@ static int regions_grow(struct zero_comm_ctx *ctx)
     return 0;
 }
 
+/* All ranks see all kinds, so that they fail alike. */
+static int kinds_compare(const struct zero_comm_ctx *ctx, const struct shm_notice *all)
+{
+    for (int32_t p = 1; p < ctx->ranks; p++)
+        if (all[p].mem != all[0].mem)
+            return zero__say(&ctx->voice, -EPROTO,
+                             "exchange: rank %d has memory of kind %u, and rank 0 of kind %u: a "
+                             "region is of one kind on all ranks",
+                             p, all[p].mem, all[0].mem);
+    return 0;
+}
+
+/* With room for what is found: how peers find this rank's memory. */
+static int exchange_prepare(struct zero_comm_ctx *ctx, struct zero_mr *mr, bool room,
+                            struct shm_notice *mine, struct zero_device_share *share)
+{
+    struct shm_device *d = mr->segment->device;
+    int err;
+
+    mine->mem = d ? d->mem : ZERO_MEM_HOST;
+    if (!room)
+        return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
+    if (mr->region != SHM_NO_REGION)
+        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+    err = regions_grow(ctx);
+    if (err)
+        return err;
+    return d ? d->ops->share(d->dev, mr->segment->base, share)
+             : zero__segment_address(mr->segment, &mine->memory);
+}
+
+/* With the notices of all ranks: their memory. */
+static int exchange_join(struct zero_comm_ctx *ctx, struct zero_mr *mr,
+                         const struct zero_device_share *share, struct zero_device_share *shares)
+{
+    int err;
+
+    if (!mr->segment->device)
+        return peers_join(ctx, mr, ctx->notices, NULL);
+    err = zero__parcels_swap(ctx, ctx->table.turn, share, shares);
+    if (err)
+        return err;
+    err = peers_join(ctx, mr, ctx->notices, shares);
+    zero__parcels_close(shares, ctx->ranks);
+    return err;
+}
+
 int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     struct shm_notice mine = {.call = SHM_CALL_EXCHANGE, .off = mr->off, .bytes = mr->bytes};
-    struct shm_notice *all = ctx->notices;
     struct shm_peer *peers = calloc((size_t)ctx->ranks, sizeof *peers);
+    struct zero_device_share *shares = calloc((size_t)ctx->ranks, sizeof *shares);
+    struct zero_device_share share = {.size = sizeof share, .fd = -1};
     int err;
 
-    if (!peers)
-        mine.status = zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
-    else if (mr->region != SHM_NO_REGION)
-        mine.status = zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
-    else
-        mine.status = regions_grow(ctx);
-    if (!mine.status)
-        mine.status = zero__segment_address(mr->segment, &mine.memory);
-    err = zero__board_gather(ctx, &ctx->table, &mine, all);
+    mine.status = exchange_prepare(ctx, mr, peers && shares, &mine, &share);
+    err = zero__board_gather(ctx, &ctx->table, &mine, ctx->notices);
+    if (!err)
+        err = kinds_compare(ctx, ctx->notices);
     if (err)
         goto end;
     mr->peers = peers;
     peers = NULL;
-    mine.status = peers_join(ctx, mr, all);
-    err = zero__board_gather(ctx, &ctx->table, &mine, all);
+    mine.status = exchange_join(ctx, mr, &share, shares);
+    err = zero__board_gather(ctx, &ctx->table, &mine, ctx->notices);
     if (err) {
         peers_leave(ctx, mr);
         goto end;
@@ -180,6 +236,8 @@ int zero__shm_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     mr->region = ctx->n_regions++;
     ctx->regions[mr->region] = mr;
 end:
+    zero__parcels_close(&share, 1);
+    free(shares);
     free(peers);
     return err;
 }
@@ -193,6 +251,13 @@ char *zero__region_at(const struct zero_comm_ctx *ctx, uint32_t region, int32_t 
     if (!peer || off > peer->bytes || len > peer->bytes - off)
         return NULL;
     return peer->segment->base + peer->off + off;
+}
+
+bool zero__region_of_device(const struct zero_comm_ctx *ctx, uint32_t region)
+{
+    const struct zero_mr *mr = region < ctx->n_regions ? ctx->regions[region] : NULL;
+
+    return mr && mr->segment->device;
 }
 
 /* Lays the ranks' parts into the reserved range `base`. */
@@ -224,6 +289,8 @@ static int map_make(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off,
 
     if (mr->region == SHM_NO_REGION)
         return zero__say(&ctx->voice, -EINVAL, "map: the region was not exchanged");
+    if (mr->segment->device)
+        return zero__say(&ctx->voice, -ENOTSUP, "map: memory of a device lies where that put it");
     if (len == 0 || off % page || len % page || mr->off % page ||
         __builtin_mul_overflow(len, (uint64_t)ctx->ranks, &bytes) || bytes > INT64_MAX)
         return zero__say(&ctx->voice, -EINVAL, "map: bytes %llu + %llu are not whole pages",

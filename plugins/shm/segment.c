@@ -48,7 +48,7 @@ static int segment_make(struct shm_segment *s)
     return zero__memory_fill(s->base, s->bytes, s->fd);
 }
 
-static struct shm_segment *segment_new(uint64_t bytes)
+struct shm_segment *zero__segment_new(uint64_t bytes)
 {
     struct shm_segment *s = calloc(1, sizeof *s);
 
@@ -64,7 +64,9 @@ void zero__segment_leave(struct shm_segment *s)
 {
     if (!s || atomic_fetch_sub(&s->users, 1) != 1)
         return;
-    if (s->base)
+    if (s->device)
+        zero__device_segment_end(s);
+    else if (s->base)
         munmap(s->base, s->bytes);
     if (s->fd >= 0)
         close(s->fd);
@@ -79,7 +81,7 @@ int zero__segment_create(const struct zero__voice *v, uint64_t bytes, struct shm
 
     if (bytes == 0 || bytes > INT64_MAX - page)
         return zero__say(v, -EINVAL, "cannot allocate %llu bytes", (unsigned long long)bytes);
-    s = segment_new((bytes + page - 1) / page * page);
+    s = zero__segment_new((bytes + page - 1) / page * page);
     err = s ? segment_make(s) : -ENOMEM;
     if (err) {
         zero__segment_leave(s);
@@ -185,7 +187,7 @@ int zero__segment_join(const struct zero__voice *v, int32_t rank, const struct s
         *out = s;
         return 0;
     }
-    s = segment_new(a->bytes);
+    s = zero__segment_new(a->bytes);
     if (!s)
         return zero__say(v, -ENOMEM, "no memory for a segment of rank %d", rank);
     err = join_process(v, rank, a, writable, s);

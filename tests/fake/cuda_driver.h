@@ -43,6 +43,7 @@ struct fake_cuda_work {
     uint64_t calls; /* of the interface, but for those about errors */
     uint64_t launches, copies, copied_bytes, recorded, functions;
     uint64_t pageable; /* copies from or to host memory that is not pinned */
+    uint64_t host_bytes; /* copied from or to host memory */
     uint64_t illegal;  /* work at addresses where nothing is, and what the grid found */
 };
 

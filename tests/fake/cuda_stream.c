@@ -79,6 +79,8 @@ static void move_bytes(const struct op *op)
     fake.at_work--;
     fake.work.copies += op->kind == OP_COPY;
     fake.work.copied_bytes += op->kind == OP_COPY ? op->bytes : 0;
+    if (op->kind == OP_COPY && ((uintptr_t)dst == op->dst || (uintptr_t)src == op->src))
+        fake.work.host_bytes += op->bytes; /* what a device has is kept elsewhere */
 }
 
 /* Parameters name addresses of the device: those become the places of what lies there. */

@@ -17,6 +17,7 @@
 #include "toy.h"
 
 #define MOST 12
+#define SCALARS 8192 /* bytes between host and device in a few steps, without tensors */
 
 struct run {
     const char *what, *stage, *accum, *device;
@@ -131,17 +132,39 @@ static bool nothing_left(void)
     return all == 0;
 }
 
+static const char *setting_of(const struct run *run, const char *name)
+{
+    for (int i = 0; i < 4 && run->more[i][0]; i++)
+        if (strcmp(run->more[i][0], name) == 0)
+            return run->more[i][1];
+    return NULL;
+}
+
 /* States outside the device are updated by the host, where they lie; others by the device. */
 static bool updated_where_they_lie(const struct run *run, const struct seen *seen)
 {
-    const char *offload = NULL;
+    const char *offload = setting_of(run, "offload");
 
-    for (int i = 0; i < 4 && run->more[i][0]; i++)
-        if (strcmp(run->more[i][0], "offload") == 0)
-            offload = strstr(run->more[i][1], "optimizer:");
+    offload = offload ? strstr(offload, "optimizer:") : NULL;
     if (!offload)
         return seen->on_device && !seen->on_host;
     return seen->on_host && (!seen->on_device || strstr(offload, "device") != NULL);
+}
+
+/*
+ * Ranks of shm share the memory of their GPUs: but for some scalars nothing passes through the
+ * host, where a relay takes all. Threads cannot share what has a handle of their own process only.
+ */
+static void passes_by(const struct run *run, const struct seen *seen)
+{
+    bool shares = run->ranks == 1 ||
+                  (!run->no_virtual && !setting_of(run, "comm") && !setting_of(run, "shm_device"));
+    uint64_t bytes = seen->after.host_bytes - seen->before.host_bytes;
+
+    if (setting_of(run, "offload"))
+        return;
+    ok(shares == (bytes < SCALARS), "%" PRIu64 " bytes pass through the host%s", bytes,
+       shares ? "" : ", as they must");
 }
 
 static void same_bits(const struct run *run)
@@ -177,6 +200,7 @@ static void same_bits(const struct run *run)
     uint64_t launches = seen.after.launches - seen.before.launches;
     good = launches > 0 && seen.after.illegal == seen.before.illegal && !pageable;
     ok(good && nothing_left(), "by kernels, with pinned copies, and nothing is left");
+    passes_by(run, &seen);
     ok(updated_where_they_lie(run, &seen), "%" PRIu64 " updates by the device, %" PRIu64
        " by the host", seen.on_device, seen.on_host);
     if (!good)
@@ -453,8 +477,31 @@ int main(void)
         {"two GPUs", "3", "1", NULL, 2, ZERO_F32, 0, {{NULL}}, 0, 0},
         {"two GPUs", "3", "3", NULL, 2, ZERO_BF16, 0, {{"reduce_at", "micro"}}, 0, 0},
         {"two ranks on a GPU", "3", "1", "cuda:1", 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
-        {"small pieces", "0", "1", NULL, 2, ZERO_F32, 0, {{"relay_bytes", "4K"}}, 0, 0},
-        {"small pieces", "1", "3", NULL, 2, ZERO_BF16, 0, {{"relay_bytes", "4K"}}, 100, 0},
+        {"three ranks on a GPU", "0", "1", "cuda:0", 3, ZERO_F32, 0, {{NULL}}, 0, 0},
+        {"three ranks on a GPU", "1", "3", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
+        {"three ranks on a GPU", "2", "1", "cuda:0", 3, ZERO_F16, 0, {{NULL}}, 0, 0},
+        {"three ranks on a GPU", "3", "1", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
+        {"through the host", "2", "1", NULL, 2, ZERO_BF16, 0, {{"shm_device", "0"}}, 0, 0},
+        {"small pieces",
+         "0",
+         "1",
+         NULL,
+         2,
+         ZERO_F32,
+         0,
+         {{"relay_bytes", "4K"}, {"shm_device", "0"}},
+         0,
+         0},
+        {"small pieces",
+         "1",
+         "3",
+         NULL,
+         2,
+         ZERO_BF16,
+         0,
+         {{"relay_bytes", "4K"}, {"shm_device", "0"}},
+         100,
+         0},
         {"small pieces",
          "3",
          "3",
@@ -462,7 +509,7 @@ int main(void)
          2,
          ZERO_BF16,
          0,
-         {{"relay_bytes", "4K"}, {"reduce_at", "micro"}},
+         {{"relay_bytes", "4K"}, {"shm_device", "0"}, {"reduce_at", "micro"}},
          100,
          0},
         {"late work", "3", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 100, 0},
