@@ -64,14 +64,26 @@ int zero__shm_queue_open(struct zero_comm *comm)
     return err;
 }
 
-void zero__shm_queue_close(struct zero_comm *comm)
+static void drain(struct zero_comm *comm)
 {
     struct shm_device *d = &comm->ctx->device;
 
+    if (!d->stuck && d->ops->stream_sync(d->dev, comm->queue->stream, comm->ctx->timeout_ns))
+        d->stuck = true;
+}
+
+void zero__shm_queues_drain(struct zero_comm_ctx *ctx)
+{
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->queue && comm->executed != comm->posted)
+            drain(comm);
+}
+
+void zero__shm_queue_close(struct zero_comm *comm)
+{
     if (!comm->queue)
         return;
-    if (d->ops->stream_sync(d->dev, comm->queue->stream, comm->ctx->timeout_ns))
-        d->stuck = true;
+    drain(comm);
     queue_free(comm);
 }
 

@@ -33,12 +33,6 @@ static void peer_bytes(const struct zero_comm *comm, const struct zero_coll *c, 
         *dst = c->count * zero_dtype_bytes(c->dst_dtype);
 }
 
-/* This rank would read at an address of the other kind. */
-static bool is_elsewhere(const struct zero_comm *comm, uint64_t bytes, uint32_t region)
-{
-    return bytes && zero__region_of_device(comm->ctx, region) != current(comm)->on_device;
-}
-
 static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_t p,
                        const struct shm_post *post)
 {
@@ -47,7 +41,9 @@ static int peer_memory(struct zero_comm *comm, const struct zero_coll *c, int32_
     uint64_t src, dst;
 
     peer_bytes(comm, c, p, &src, &dst);
-    if (is_elsewhere(comm, src, post->src_region) || is_elsewhere(comm, dst, post->dst_region))
+    bool on_device = current(comm)->on_device;
+    if ((src && zero__region_is_elsewhere(comm->ctx, post->src_region, on_device)) ||
+        (dst && zero__region_is_elsewhere(comm->ctx, post->dst_region, on_device)))
         return zero__comm_fail(comm, -EPROTO,
                                "%s: rank %d posted memory of another kind than rank %d: of a "
                                "device, or of the host",

@@ -60,6 +60,8 @@ int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     if (mr->region != SHM_NO_REGION)
         ctx->regions[mr->region] = NULL;
     maps_drop(mr);
+    if (mr->segment->device) /* collectives that failed may still be on their streams */
+        zero__shm_queues_drain(ctx);
     peers_leave(ctx, mr);
     zero__segment_leave(mr->segment);
     free(mr);
@@ -253,11 +255,11 @@ char *zero__region_at(const struct zero_comm_ctx *ctx, uint32_t region, int32_t 
     return peer->segment->base + peer->off + off;
 }
 
-bool zero__region_of_device(const struct zero_comm_ctx *ctx, uint32_t region)
+bool zero__region_is_elsewhere(const struct zero_comm_ctx *ctx, uint32_t region, bool on_device)
 {
     const struct zero_mr *mr = region < ctx->n_regions ? ctx->regions[region] : NULL;
 
-    return mr && mr->segment->device;
+    return mr && !mr->segment->device == on_device;
 }
 
 /* Lays the ranks' parts into the reserved range `base`. */

@@ -252,8 +252,8 @@ int zero__shm_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, u
  */
 char *zero__region_at(const struct zero_comm_ctx *ctx, uint32_t region, int32_t rank, uint64_t off,
                       uint64_t len);
-/* Is the region memory of the device? */
-bool zero__region_of_device(const struct zero_comm_ctx *ctx, uint32_t region);
+/* Is the region of the other kind of memory, the device's or the host's? */
+bool zero__region_is_elsewhere(const struct zero_comm_ctx *ctx, uint32_t region, bool on_device);
 
 /* context.c */
 int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps);
@@ -346,6 +346,8 @@ void zero__shm_executed(struct zero_comm *comm);
 int zero__shm_queue_open(struct zero_comm *comm);
 /* Waits for what is on the stream, within the context's deadline. */
 void zero__shm_queue_close(struct zero_comm *comm);
+/* The same of all communicators: memory that they work on goes. */
+void zero__shm_queues_drain(struct zero_comm_ctx *ctx);
 /* Puts on the stream what can be done of the collective `begun`; true when it could do something.
  */
 bool zero__shm_enqueue(struct zero_comm *comm);

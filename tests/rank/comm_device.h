@@ -113,7 +113,8 @@ static void on_device_end(struct rank *r, struct on_device *o)
 }
 
 /* Copies the slab of the host to the device's, or the other way. */
-static bool on_device_copy(struct rank *r, struct on_device *o, bool to_device, char *host)
+__attribute__((unused)) static bool on_device_copy(struct rank *r, struct on_device *o,
+                                                   bool to_device, char *host)
 {
     int err;
 

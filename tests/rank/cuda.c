@@ -157,8 +157,10 @@ static bool updated_where_they_lie(const struct run *run, const struct seen *see
  */
 static void passes_by(const struct run *run, const struct seen *seen)
 {
-    bool shares = run->ranks == 1 ||
-                  (!run->no_virtual && !setting_of(run, "comm") && !setting_of(run, "shm_device"));
+    const char *comm = setting_of(run, "comm");
+    bool by_itself = !comm || strcmp(comm, "trace") == 0;
+    bool shares =
+        run->ranks == 1 || (!run->no_virtual && by_itself && !setting_of(run, "shm_device"));
     uint64_t bytes = seen->after.host_bytes - seen->before.host_bytes;
 
     if (setting_of(run, "offload"))
@@ -481,6 +483,7 @@ int main(void)
         {"three ranks on a GPU", "1", "3", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
         {"three ranks on a GPU", "2", "1", "cuda:0", 3, ZERO_F16, 0, {{NULL}}, 0, 0},
         {"three ranks on a GPU", "3", "1", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
+        {"through a wrapper", "2", "1", NULL, 2, ZERO_BF16, 0, {{"comm", "trace"}}, 0, 0},
         {"through the host", "2", "1", NULL, 2, ZERO_BF16, 0, {{"shm_device", "0"}}, 0, 0},
         {"small pieces",
          "0",

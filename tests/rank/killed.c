@@ -3,7 +3,8 @@
  * A rank that dies: processes train the toy model, one of them gets SIGKILL at a random moment of
  * zero_create(), zero_commit() or the steps. Every other rank returns an error that names the dead
  * one within a second, ends by itself, and no shared memory is left behind. Who dies before it has
- * joined is missed at the end of the time for joining.
+ * joined is missed at the end of the time for joining. With ON_CUDA the ranks share the memory of
+ * GPUs, over a driver that executes on the host.
  */
 #include "../tap.h"
 
@@ -18,7 +19,14 @@
 #include "toy.h"
 
 #define SEED 7777u
+#ifdef ON_CUDA
+#include "../fake/cuda_driver.h"
+#define ROUNDS 30
+#define DEVICE "cuda:0"
+#else
 #define ROUNDS 120
+#define DEVICE "host"
+#endif
 #define MAX_RANKS 4
 #define LIMIT_MS 1000
 #define JOIN_MS 1000 /* of rounds in which a rank dies in zero_create() */
@@ -90,13 +98,32 @@ static void failed(int rank, int err, const char *error, void *arg)
     snprintf(seats[rank].error, sizeof seats[rank].error, "%s", error);
 }
 
+static void *reach(const void *p)
+{
+#ifdef ON_CUDA
+    return fake_cuda_reach(p);
+#else
+    return (void *)(uintptr_t)p;
+#endif
+}
+
 static void rank_main(int rank, int ranks, const char *job, const char *stage, const char *timeout)
 {
-    struct zero_setting s[] = {{"stage", stage}, {"timeout", timeout}, {"comm", "shm"},
-                               {"threads", "1"}, {"dynamic_bytes", "0"}};
-    struct toy t = {.ranks = ranks, .layers = 6, .steps = 1000000, .dtype = ZERO_BF16,
-                    .width = 3000, .flags = TOY_EVAL, .settings = s, .n_settings = 5, .seed = 1,
-                    .registered = registered, .committed = committed, .failed = failed};
+    struct zero_setting s[] = {{"stage", stage}, {"timeout", timeout},   {"comm", "shm"},
+                               {"threads", "1"}, {"dynamic_bytes", "0"}, {"device", DEVICE}};
+    struct toy t = {.ranks = ranks,
+                    .layers = 6,
+                    .steps = 1000000,
+                    .dtype = ZERO_BF16,
+                    .width = 3000,
+                    .flags = TOY_EVAL,
+                    .settings = s,
+                    .n_settings = 6,
+                    .seed = 1,
+                    .reach = reach,
+                    .registered = registered,
+                    .committed = committed,
+                    .failed = failed};
     struct toy_result r;
 
     alarm(WATCHDOG_S);
