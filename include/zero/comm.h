@@ -10,7 +10,8 @@
  *   abort(), which may come from any thread at any time. Different contexts may run at once (ranks
  *   may be threads of one process), so a plugin keeps no mutable global state.
  * - Only alloc, reg, exchange, open and split may block (never longer than the deadline given in
- *   struct zero_comm_open); progress() blocks up to its timeout.
+ *   struct zero_comm_open), and free, unreg and comm_close for what is on a stream of the device;
+ *   progress() blocks up to its timeout.
  * - Every rank posts the same collectives on a communicator in the same order. Communicators are
  *   independent of each other: a collective of one must make progress while another waits.
  * - Returns 0 or a negative errno, after zero_host.fail() said what and why.
@@ -290,10 +291,7 @@ struct zero_comm_ops {
      * everything itself.
      */
     int (*wire_bytes)(struct zero_comm *comm, uint64_t *bytes);
-    /**
-     * Local; every collective has completed or the context is aborted. What it still has on the
-     * device ends first, within the deadline.
-     */
+    /** Local; every collective has completed or the context is aborted. */
     int (*comm_close)(struct zero_comm *comm);
 
     /* Since minor 4. */

@@ -157,8 +157,8 @@ static int context_join(struct zero_comm_ctx *ctx, const struct zero_comm_open *
         goto end;
     }
     hello_fill(&mine);
-    if (!zero__shm_device_find(ctx, params, &mine.self)) /* else it does without */
-        mine.mem = ctx->device.mem;
+    zero__shm_device_find(ctx, params, &mine.self);
+    mine.mem = ctx->device.mem;
     err = zero__oob_gather(&ctx->voice, oob, until, "open", &mine, sizeof mine, hellos);
     if (!err)
         err = hello_check(&ctx->voice, hellos, ctx->ranks);

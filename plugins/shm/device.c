@@ -48,8 +48,8 @@ static const char *obstacle(const struct zero_comm_ctx *ctx, const struct zero_d
     return NULL;
 }
 
-int zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
-                          struct shm_correspondent *self)
+void zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
+                           struct shm_correspondent *self)
 {
     struct shm_device *d = &ctx->device;
     struct zero_device_info info = {0};
@@ -58,19 +58,19 @@ int zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_open
     const char *why = obstacle(ctx, ops, dev, &info);
 
     self->pid = getpid();
-    if (why) {
-        if (*why)
-            zero__tell(&ctx->voice, ZERO_LOG_INFO, "collectives go through memory of the host: %s",
-                       why);
-        return 0;
+    if (!why) {
+        d->ranks = calloc((size_t)ctx->ranks, sizeof *d->ranks);
+        if (!d->ranks || zero__parcels_open(&ctx->voice, &d->socket, self))
+            why = "this rank has no socket to hand over what finds memory of a device";
     }
-    d->ranks = calloc((size_t)ctx->ranks, sizeof *d->ranks);
-    if (!d->ranks)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory to note %d ranks", ctx->ranks);
-    d->ops = ops;
-    d->dev = dev;
-    d->mem = info.mem;
-    return zero__parcels_open(&ctx->voice, &d->socket, self);
+    if (!why) {
+        d->ops = ops;
+        d->dev = dev;
+        d->mem = info.mem;
+    } else if (*why) {
+        zero__tell(&ctx->voice, ZERO_LOG_INFO, "collectives go through memory of the host: %s",
+                   why);
+    }
 }
 
 /* After these words have been said to all, they may know it or not. */

@@ -137,7 +137,7 @@ struct shm_correspondent {
 struct shm_device {
     const struct zero_device_ops *ops; /* NULL: there is none that could share its memory */
     struct zero_device *dev;
-    uint32_t mem; /* kind of its memory */
+    uint32_t mem; /* kind of its memory; 0: there is none to be shared */
     bool wanted;  /* ZERO_SHM_DEVICE */
     bool takes;   /* it can be shared among all ranks, so collectives take it */
     bool stuck;   /* a stream does not end: what it works on stays until the device closes */
@@ -148,8 +148,8 @@ struct shm_device {
 /* What ZERO_SHM_DEVICE says. */
 int zero__shm_device_wish(const struct zero__voice *v, bool *wanted);
 /* The device of open(), if its memory could be shared; a socket then. Says in *self who this is. */
-int zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
-                          struct shm_correspondent *self);
+void zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
+                           struct shm_correspondent *self);
 /* Collective, with the ranks told: whether it can, found out by doing it. */
 int zero__shm_device_try(struct zero_comm_ctx *ctx);
 void zero__shm_device_leave(struct zero_comm_ctx *ctx);
