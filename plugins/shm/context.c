@@ -17,7 +17,7 @@
 #include "../common/reduce.h"
 #include "shm.h"
 
-#define PROTOCOL 2u /* of what lies in shared memory */
+#define PROTOCOL 3u /* of what lies in shared memory */
 
 /* What ranks must have in common to share memory. */
 struct hello {

@@ -18,13 +18,16 @@
 
 #include "shm.h"
 
-#define LOOK_MS                                                                      \
-    1 /* who waits looks whether a rank has aborted, and whether there is room again \
-       */
+/* Who waits looks so often whether a rank has aborted, and whether there is room again; and at the
+ * latest after so many parcels, which strangers can send without an end. */
+#define LOOK_MS 1
+#define LOOK_PARCELS 64
+#define STRANGERS_FDS 32 /* descriptors that one datagram may bring, and that are closed */
 
 struct parcel {
     uint64_t serial, bytes;
     int32_t rank;
+    int32_t status; /* negative: the rank has nothing to hand over, and why */
     uint32_t how, with_fd;
     uint8_t handle[sizeof((struct zero_device_share *)0)->handle];
 };
@@ -32,17 +35,18 @@ struct parcel {
 /* What the kernel adds, and takes along. */
 union control {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(STRANGERS_FDS * sizeof(int))];
 };
 
 /* What has been swapped with each rank. */
 struct swap {
     struct zero_comm_ctx *ctx;
     struct parcel mine;
-    int fd;                        /* that goes with mine, or -1 */
-    struct zero_device_share *all; /* bytes 0: not yet */
-    bool *sent;
+    int fd; /* that goes with mine, or -1 */
+    struct zero_device_share *all;
+    bool *sent, *came;
     int32_t n_sent, n_came;
+    int err; /* the first failure, of this rank or of another; all are heard nevertheless */
 };
 
 int zero__parcels_open(const struct zero__voice *v, int *out, struct shm_correspondent *self)
@@ -117,6 +121,22 @@ static int parcel_send(struct swap *s, int32_t p)
                      "exchange: memory of the device cannot be handed to rank %d: %m", p);
 }
 
+/* One descriptor is kept. Of more, which nobody here sends, all are closed: they are open by now.
+ */
+static void rights_read(const struct cmsghdr *c, int *fd)
+{
+    size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+    for (size_t i = 0; i < n; i++) {
+        int one;
+        memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
+        if (n == 1 && *fd < 0)
+            *fd = one;
+        else
+            close(one);
+    }
+}
+
 /* What came with a datagram: from which process, and a descriptor or -1. */
 static int32_t control_read(struct msghdr *m, int *fd)
 {
@@ -128,8 +148,8 @@ static int32_t control_read(struct msghdr *m, int *fd)
             continue;
         if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof who))
             memcpy(&who, CMSG_DATA(c), sizeof who);
-        else if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof *fd))
-            memcpy(fd, CMSG_DATA(c), sizeof *fd);
+        else if (c->cmsg_type == SCM_RIGHTS)
+            rights_read(c, fd);
     }
     return who.pid;
 }
@@ -140,8 +160,8 @@ static bool is_expected(const struct swap *s, const struct parcel *p, int32_t pi
     const struct zero_comm_ctx *ctx = s->ctx;
 
     return p->serial == s->mine.serial && p->rank >= 0 && p->rank < ctx->ranks &&
-           p->rank != ctx->rank && pid == ctx->device.ranks[p->rank].pid && p->bytes > 0 &&
-           s->all[p->rank].bytes == 0;
+           p->rank != ctx->rank && pid == ctx->device.ranks[p->rank].pid &&
+           (p->bytes > 0 || p->status < 0) && !s->came[p->rank];
 }
 
 /* True if there was one, whatever it was. */
@@ -160,8 +180,23 @@ static bool parcel_take(struct swap *s)
     if (n < 0)
         return false;
     int32_t pid = control_read(&m, &fd);
-    if (n != sizeof p || m.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || !is_expected(s, &p, pid) ||
-        (p.with_fd != 0) != (fd >= 0)) {
+    bool ours = n == sizeof p && !(m.msg_flags & MSG_TRUNC) && is_expected(s, &p, pid);
+    if (ours && p.status < 0)
+        s->err =
+            s->err ? s->err
+                   : zero__say(&s->ctx->voice, zero__errno_heard(p.status),
+                               "exchange: rank %d could not hand over its device's memory", p.rank);
+    else if (ours && (p.with_fd != 0) != (fd >= 0))
+        s->err = s->err ? s->err
+                        : zero__say(&s->ctx->voice, -EMFILE,
+                                    "exchange: no descriptor is left for the memory of rank %d's "
+                                    "device: raise the limit of open files (ulimit -n)",
+                                    p.rank);
+    if (ours) {
+        s->came[p.rank] = true;
+        s->n_came++;
+    }
+    if (!ours || p.status < 0 || (p.with_fd != 0) != (fd >= 0)) {
         if (fd >= 0)
             close(fd);
         return true;
@@ -170,18 +205,26 @@ static bool parcel_take(struct swap *s)
     *share =
         (struct zero_device_share){.size = sizeof *share, .how = p.how, .fd = fd, .bytes = p.bytes};
     memcpy(share->handle, p.handle, sizeof p.handle);
-    s->n_came++;
     return true;
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
+/* Who cannot hand over says so to all whom it has not told anything: nobody waits for it. */
 static int send_all(struct swap *s)
 {
     for (int32_t p = 0; p < s->ctx->ranks; p++) {
         int sent = s->sent[p] || p == s->ctx->rank ? 0 : parcel_send(s, p);
-        if (sent < 0)
+        if (sent < 0 && s->mine.status < 0)
             return sent;
+        if (sent < 0) {
+            s->err = s->mine.status = sent;
+            s->mine.with_fd = 0;
+            s->fd = -1;
+            sent = parcel_send(s, p);
+            if (sent < 0)
+                return s->err;
+        }
         if (sent)
             s->sent[p] = true;
         s->n_sent += sent;
@@ -194,7 +237,7 @@ static int32_t missing(const struct swap *s)
 {
     int32_t p = 0;
 
-    while (p < s->ctx->ranks - 1 && (p == s->ctx->rank || (s->sent[p] && s->all[p].bytes)))
+    while (p < s->ctx->ranks - 1 && (p == s->ctx->rank || (s->sent[p] && s->came[p])))
         p++;
     return p;
 }
@@ -222,10 +265,10 @@ static int swap_run(struct swap *s)
 
     for (;;) {
         int err = s->n_sent < all ? send_all(s) : 0;
-        while (!err && s->n_came < all && parcel_take(s))
+        for (int i = 0; !err && i < LOOK_PARCELS && s->n_came < all && parcel_take(s); i++)
             ;
         if (err || (s->n_sent == all && s->n_came == all))
-            return err;
+            return err ? err : s->err;
         err = look(s, until);
         if (err)
             return err;
@@ -244,17 +287,18 @@ int zero__parcels_swap(struct zero_comm_ctx *ctx, uint64_t serial,
                               .with_fd = mine->fd >= 0},
                      .fd = mine->fd,
                      .all = all,
-                     .sent = calloc((size_t)ctx->ranks, sizeof *s.sent)};
+                     .sent = calloc((size_t)ctx->ranks, sizeof *s.sent),
+                     .came = calloc((size_t)ctx->ranks, sizeof *s.came)};
     int err;
 
     for (int32_t p = 0; p < ctx->ranks; p++)
         all[p] = (struct zero_device_share){.size = sizeof *all, .fd = -1};
-    if (!s.sent)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     memcpy(s.mine.handle, mine->handle, sizeof s.mine.handle);
-    err = swap_run(&s);
+    err = s.sent && s.came ? swap_run(&s)
+                           : zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     if (err)
         zero__parcels_close(all, ctx->ranks);
     free(s.sent);
+    free(s.came);
     return err;
 }
