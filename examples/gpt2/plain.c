@@ -76,9 +76,9 @@ static int allocate(struct gpt2_plain *p)
         return -ENOMEM;
     for (uint32_t r = 0; r < n_regions; r++) {
         struct gpt2_lifetime l;
-        gpt2_region(&p->shape, r, &l);
-        p->regions[r] = zeroed(l.bytes);
-        if (!p->regions[r])
+        gpt2_cpu_math.region(&p->shape, r, &l);
+        p->regions[r] = l.bytes ? zeroed(l.bytes) : NULL;
+        if (l.bytes && !p->regions[r])
             return -ENOMEM;
     }
     return 0;
@@ -91,7 +91,7 @@ int gpt2_plain_create(const struct gpt2_shape *s, uint64_t seed, struct gpt2_pla
 
     memset(p, 0, sizeof *p);
     p->shape = *s;
-    p->host = (struct gpt2_host){p, acquire, release, region_of};
+    p->host = (struct gpt2_host){p, acquire, release, region_of, NULL, NULL};
     p->first = calloc(n_tensors, sizeof *p->first);
     if (!p->first)
         return -ENOMEM;

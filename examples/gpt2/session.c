@@ -157,6 +157,11 @@ static int set_order(struct gpt2_session *s, uint32_t kind)
     return err;
 }
 
+static uint32_t unit_of(const struct gpt2_session *s, struct gpt2_use use)
+{
+    return use.unit == GPT2_WHOLE_STEP ? ZERO_WHOLE_STEP : s->units[use.unit];
+}
+
 static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, uint32_t *id)
 {
     const struct zero_buffer_desc desc = {
@@ -164,9 +169,9 @@ static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, uin
         .name = l->name,
         .memory_class = l->activation ? ZERO_CLASS_ACTIVATIONS : ZERO_CLASS_OTHER,
         .bytes = l->bytes,
-        .from_unit = s->units[l->from.unit],
+        .from_unit = unit_of(s, l->from),
         .from_pass = pass_of(l->from),
-        .to_unit = s->units[l->to.unit],
+        .to_unit = unit_of(s, l->to),
         .to_pass = pass_of(l->to),
     };
     return zero_buffer_add(s->rt, &desc, id);
@@ -196,7 +201,9 @@ static int add_regions(struct gpt2_session *s)
 
     for (uint32_t r = 0; r < gpt2_n_regions(&s->shape.model) && !err; r++) {
         struct gpt2_lifetime l;
-        gpt2_region(&s->shape, r, &l);
+        s->host.math->region(&s->shape, r, &l);
+        if (!l.bytes)
+            continue;
         err = r < GPT2_SAVED ? add_buffer(s, &l, &s->regions[r]) : add_saved(s, &l, &s->regions[r]);
     }
     return err;
@@ -226,7 +233,7 @@ int gpt2_session_open(struct gpt2_session *s, const struct gpt2_options *o,
     config.n_settings = n;
     s->shape =
         (struct gpt2_shape){o->model, (uint32_t)o->batch, (uint32_t)o->seq, o->dtype, o->recompute};
-    s->host = (struct gpt2_host){s, acquire, release, region_of};
+    s->host = (struct gpt2_host){s, acquire, release, region_of, &gpt2_cpu_math, NULL};
     return zero_create(&config, &s->rt);
 }
 

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the processor computes in each use of a unit, and the memory for that; see network.h. */
+#include <string.h>
+
+#include "network.h"
+
+/*
+ * Logits of a training step are kept up to this size (with --recompute, which saves memory for
+ * time, a smaller one), above it they are computed twice.
+ */
+#define KEEP_LOGITS_BYTES ((size_t)256 << 20)
+#define KEEP_LOGITS_BYTES_RECOMPUTE ((size_t)64 << 20)
+
+struct final {
+    float *x, *stat, *vector;
+};
+
+/* `logits` and `scratch` are scratch, except for the kept logits in the region GPT2_HEAD. */
+struct head_forward {
+    float *normed, *stat, *loss, *logits, *scratch;
+};
+
+struct head {
+    float *normed, *d_normed, *stat, *logits, *scratch;
+};
+
+static struct gpt2_head head_of(const struct gpt2_shape *s, bool training)
+{
+    const size_t bytes = gpt2_rows(s) * s->model.vocab * sizeof(float);
+    const size_t most = s->recompute ? KEEP_LOGITS_BYTES_RECOMPUTE : KEEP_LOGITS_BYTES;
+    return (struct gpt2_head){gpt2_rows(s), s->model.width, s->model.vocab, s->dtype,
+                              training && bytes <= most};
+}
+
+static size_t carve_final(const struct gpt2_shape *s, void *region, struct final *f)
+{
+    struct gpt2_bump b = {region, 0};
+    f->x = gpt2_take(&b, gpt2_rows(s) * s->model.width * sizeof(float));
+    f->stat = gpt2_take(&b, gpt2_rows(s) * 2 * sizeof(float));
+    f->vector = gpt2_take(&b, (size_t)s->model.width * 5 * sizeof(float));
+    return b.used;
+}
+
+static size_t carve_head_forward(const struct gpt2_shape *s, void *region, struct head_forward *f)
+{
+    const struct gpt2_head h = head_of(s, false);
+    struct gpt2_bump b = {region, 0};
+    f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
+    f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
+    f->loss = gpt2_take(&b, h.rows * sizeof(float));
+    f->logits = gpt2_take(&b, gpt2_head_logits(&h, 0) * sizeof(float));
+    f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
+    return b.used;
+}
+
+static size_t carve_head(const struct gpt2_shape *s, void *region, struct head *f)
+{
+    const struct gpt2_head h = head_of(s, true);
+    struct gpt2_bump b = {region, 0};
+    f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
+    f->d_normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
+    f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
+    f->logits = gpt2_take(&b, gpt2_head_logits(&h, h.keep) * sizeof(float));
+    f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
+    return b.used;
+}
+
+static void region_of(const struct gpt2_shape *s, uint32_t region, struct gpt2_lifetime *l)
+{
+    const size_t rows = gpt2_rows(s), stream = rows * s->model.width * sizeof(float);
+    const size_t vector = (size_t)s->model.width * sizeof(float);
+    const size_t chains = gpt2_embed_scratch(s->model.vocab, rows) * sizeof(int32_t);
+    const uint32_t block = GPT2_UNIT_BLOCK, last = block + s->model.n_layers - 1, norm = last + 1;
+    const struct gpt2_use wte = {GPT2_UNIT_WTE, false}, wpe = {GPT2_UNIT_WPE, false};
+    const struct gpt2_use d_wte = {GPT2_UNIT_WTE, true}, d_wpe = {GPT2_UNIT_WPE, true};
+    const struct gpt2_use f = {norm, false}, d_f = {norm, true};
+    struct final final;
+    struct head_forward forward;
+    struct head head;
+
+    switch (region) {
+    case GPT2_STREAM:
+        *l = (struct gpt2_lifetime){"stream", true, stream, wte, f};
+        break;
+    case GPT2_POSITION:
+        *l = (struct gpt2_lifetime){"wpe.work", false, vector, wpe, wpe};
+        break;
+    case GPT2_WORK_FORWARD:
+        *l = (struct gpt2_lifetime){
+            "block.work", false, gpt2_block_work(s, 0), {block, false}, {last, false}};
+        break;
+    case GPT2_WORK_BACKWARD:
+        *l = (struct gpt2_lifetime){
+            "block.work.backward", false, gpt2_block_work(s, 1), {last, true}, {block, true}};
+        break;
+    case GPT2_FINAL:
+        *l = (struct gpt2_lifetime){"ln_f", true, carve_final(s, NULL, &final), f, d_f};
+        break;
+    case GPT2_HEAD_FORWARD:
+        *l = (struct gpt2_lifetime){"head.work", false, carve_head_forward(s, NULL, &forward), f,
+                                    wte};
+        break;
+    case GPT2_HEAD:
+        *l = (struct gpt2_lifetime){"head", true, carve_head(s, NULL, &head), f, d_f};
+        break;
+    case GPT2_D_STREAM:
+        *l = (struct gpt2_lifetime){"stream.gradient", true, stream, d_f, d_wte};
+        break;
+    case GPT2_EMBED:
+        *l = (struct gpt2_lifetime){"embed.work", false, vector + chains + 64, d_wpe, d_wte};
+        break;
+    case GPT2_BATCH:
+    case GPT2_PRODUCTS:
+        *l = (struct gpt2_lifetime){"", false, 0, wte, wte};
+        break;
+    default:
+        *l = (struct gpt2_lifetime){"block",
+                                    true,
+                                    gpt2_block_saved(s),
+                                    {block + region - GPT2_SAVED, false},
+                                    {block + region - GPT2_SAVED, true}};
+    }
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+static void embed(struct gpt2_pass *p)
+{
+    float *x = gpt2_pass_region(p, GPT2_STREAM);
+
+    if (!p->err)
+        gpt2_embed_forward(p->params, p->tokens, gpt2_rows(p->shape), p->shape->model.width, x);
+}
+
+static void position(struct gpt2_pass *p)
+{
+    const struct gpt2_shape *s = p->shape;
+    float *x = gpt2_pass_region(p, GPT2_STREAM), *vector = gpt2_pass_region(p, GPT2_POSITION);
+
+    if (!p->err)
+        gpt2_position_forward(p->params, s->batch, s->seq, s->model.width, x, vector);
+}
+
+static void block(struct gpt2_pass *p, uint32_t layer)
+{
+    float *x = gpt2_pass_region(p, GPT2_STREAM);
+    void *saved = gpt2_pass_region(p, GPT2_SAVED + layer);
+    void *work = gpt2_pass_region(p, GPT2_WORK_FORWARD);
+
+    if (!p->err)
+        gpt2_block_forward(p->shape, p->params, saved, work, x);
+}
+
+/* The final layer norm of the stream; its output goes to what the head uses. */
+static void norm(struct gpt2_pass *p)
+{
+    const struct gpt2_shape *s = p->shape;
+    const size_t rows = gpt2_rows(s), width = s->model.width;
+    const float *x = gpt2_pass_region(p, GPT2_STREAM);
+    struct final f;
+    struct head_forward forward;
+    struct head head = {0};
+
+    carve_final(s, gpt2_pass_region(p, GPT2_FINAL), &f);
+    carve_head_forward(s, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &forward);
+    if (p->training)
+        carve_head(s, gpt2_pass_region(p, GPT2_HEAD), &head);
+    if (p->err)
+        return;
+    memcpy(f.x, x, rows * width * sizeof *x);
+    gpt2_norm_stat(f.x, rows, width, f.stat);
+    gpt2_norm_forward(&p->params[0], &p->params[1], f.x, f.stat, rows, width,
+                      p->training ? head.normed : forward.normed, f.vector);
+}
+
+/* Losses of the head, in training with all that its backward pass needs. */
+static void losses(struct gpt2_pass *p)
+{
+    const struct gpt2_head h = head_of(p->shape, p->training);
+    struct head_forward f;
+    struct head t = {0};
+
+    carve_head_forward(p->shape, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
+    if (p->training)
+        carve_head(p->shape, gpt2_pass_region(p, GPT2_HEAD), &t);
+    if (p->err)
+        return;
+    gpt2_head_forward(&h, p->params, p->training ? t.normed : f.normed, p->targets, f.loss,
+                      p->training ? t.stat : f.stat, h.keep ? t.logits : f.logits, f.scratch);
+    memcpy(p->result, f.loss, h.rows * sizeof *p->result);
+}
+
+static void logits(struct gpt2_pass *p)
+{
+    const struct gpt2_head h = head_of(p->shape, false);
+    struct head_forward f;
+
+    carve_head_forward(p->shape, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
+    if (!p->err)
+        gpt2_head_row(&h, p->params, f.normed + p->row * h.width, p->result, f.scratch);
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+static void d_head(struct gpt2_pass *p)
+{
+    const struct gpt2_head h = head_of(p->shape, true);
+    struct head t;
+
+    carve_head(p->shape, gpt2_pass_region(p, GPT2_HEAD), &t);
+    if (!p->err)
+        gpt2_head_backward(&h, p->params, t.normed, p->targets, t.stat, p->scale / (float)h.rows,
+                           t.d_normed, t.logits, t.scratch);
+}
+
+static void d_norm(struct gpt2_pass *p)
+{
+    const struct gpt2_shape *s = p->shape;
+    float *dx = gpt2_pass_region(p, GPT2_D_STREAM);
+    struct head t;
+    struct final f;
+
+    carve_head(s, gpt2_pass_region(p, GPT2_HEAD), &t);
+    carve_final(s, gpt2_pass_region(p, GPT2_FINAL), &f);
+    if (!p->err)
+        gpt2_norm_backward(&p->params[0], &p->params[1], f.x, f.stat, t.d_normed, gpt2_rows(s),
+                           s->model.width, 0, dx, f.vector);
+}
+
+static void d_block(struct gpt2_pass *p, uint32_t layer)
+{
+    float *dx = gpt2_pass_region(p, GPT2_D_STREAM);
+    void *saved = gpt2_pass_region(p, GPT2_SAVED + layer);
+    void *work = gpt2_pass_region(p, GPT2_WORK_BACKWARD);
+
+    if (!p->err)
+        gpt2_block_backward(p->shape, p->params, saved, work, dx);
+}
+
+static void d_position(struct gpt2_pass *p)
+{
+    const struct gpt2_shape *s = p->shape;
+    float *dx = gpt2_pass_region(p, GPT2_D_STREAM), *vector = gpt2_pass_region(p, GPT2_EMBED);
+
+    if (!p->err)
+        gpt2_position_backward(p->params, dx, s->batch, s->seq, s->model.context, s->model.width,
+                               vector);
+}
+
+static void d_embed(struct gpt2_pass *p)
+{
+    const struct gpt2_shape *s = p->shape;
+    const float *dx = gpt2_pass_region(p, GPT2_D_STREAM);
+    struct gpt2_bump b = {gpt2_pass_region(p, GPT2_EMBED), 0};
+
+    if (p->err)
+        return;
+    float *vector = gpt2_take(&b, s->model.width * sizeof *vector);
+    int32_t *chains = gpt2_take(&b, 0);
+    gpt2_embed_backward(p->params, p->tokens, dx, gpt2_rows(s), s->model.vocab, s->model.width,
+                        chains, vector);
+}
+
+const struct gpt2_math gpt2_cpu_math = {
+    .region = region_of,
+    .embed = embed,
+    .position = position,
+    .block = block,
+    .norm = norm,
+    .losses = losses,
+    .logits = logits,
+    .d_head = d_head,
+    .d_norm = d_norm,
+    .d_block = d_block,
+    .d_position = d_position,
+    .d_embed = d_embed,
+};
