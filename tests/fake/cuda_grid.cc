@@ -404,10 +404,19 @@ int fake_cuda_run_function(const fake_cuda_options *options, const fake_cuda_fun
     return g->failed ? -EFAULT : 0;
 }
 
+/* NULL: there is none of that number. */
+static const fake_cuda_function *function_at(uint32_t kernel)
+{
+    if (kernel < fake_cuda_n_functions)
+        return &fake_cuda_functions[kernel];
+    kernel -= fake_cuda_n_functions;
+    return kernel < fake_gpt2_n_functions ? &fake_gpt2_functions[kernel] : nullptr;
+}
+
 uint32_t fake_cuda_kernel_find(const char *name)
 {
-    for (uint32_t i = 0; i < fake_cuda_n_functions; i++)
-        if (strcmp(fake_cuda_functions[i].name, name) == 0)
+    for (uint32_t i = 0; function_at(i); i++)
+        if (strcmp(function_at(i)->name, name) == 0)
             return i;
     return UINT32_MAX;
 }
@@ -416,12 +425,13 @@ int fake_cuda_run_with(const struct fake_cuda_options *options, uint32_t kernel,
                        const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes,
                        const void *params, char *error, size_t n)
 {
-    if (kernel >= fake_cuda_n_functions) {
+    const fake_cuda_function *function = function_at(kernel);
+
+    if (!function) {
         snprintf(error, n, "there is no device function %u", kernel);
         return -EINVAL;
     }
-    return fake_cuda_run_function(options, &fake_cuda_functions[kernel], grid, block, shared_bytes,
-                                  params, error, n);
+    return fake_cuda_run_function(options, function, grid, block, shared_bytes, params, error, n);
 }
 
 int fake_cuda_run(uint32_t kernel, const uint32_t grid[3], const uint32_t block[3],

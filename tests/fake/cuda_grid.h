@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An emulated grid: runs the bodies of the device functions (plugins/cuda/kernel) on host memory,
+ * An emulated grid: runs the bodies of the device functions (plugins/cuda/kernel and
+ * examples/gpt2/gpu) on host memory,
  * every thread of every block, barriers and shared memory included, and looks for what a device
  * would punish only now and then:
  *
@@ -46,7 +47,10 @@ struct fake_cuda_options {
     uint64_t slack;
 };
 
-/* Number of a device function, as in enum zero__cuda_kernel; UINT32_MAX for an unknown name. */
+/*
+ * Number of a device function: the plugin's as in enum zero__cuda_kernel, those of zero-gpt2 behind
+ * them; UINT32_MAX for an unknown name.
+ */
 uint32_t fake_cuda_kernel_find(const char *name);
 
 /*

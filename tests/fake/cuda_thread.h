@@ -83,6 +83,9 @@ struct fake_cuda_function {
 /* The plugin's, in the order of enum zero__cuda_kernel. */
 extern const fake_cuda_function fake_cuda_functions[];
 extern const uint32_t fake_cuda_n_functions;
+/* Those of zero-gpt2, numbered behind them. */
+extern const fake_cuda_function fake_gpt2_functions[];
+extern const uint32_t fake_gpt2_n_functions;
 
 /* Runs any function; as fake_cuda_run_with(). */
 int fake_cuda_run_function(const fake_cuda_options *options, const fake_cuda_function *function,

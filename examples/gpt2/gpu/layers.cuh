@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Embeddings, layer norm, GELU, sums of columns: what layers.c is on the host. */
+#ifndef GPT2_GPU_LAYERS_CUH
+#define GPT2_GPU_LAYERS_CUH
+
+#include "params.h"
+#include "thread.cuh"
+
+/* ---- Embeddings ------------------------------------------------------------------------------ */
+
+template <class Thread> GPT2_GPU void embed_body(Thread &t, const gpt2_gpu_embed &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (!t.inside(i, q.rows * each))
+        return;
+    const uint64_t row = i / each, column = i % each * 4;
+    const uint64_t token = static_cast<uint64_t>(t.template read<int32_t>(q.tokens + row));
+    store4(t, q.x, i * 4, ZERO_F32, load4(t, q.w, token * q.width + column, q.dtype));
+}
+
+template <class Thread> GPT2_GPU void position_body(Thread &t, const gpt2_gpu_position &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (!t.inside(i, q.rows * each))
+        return;
+    const uint64_t at = i / each % q.seq * q.width + i % each * 4;
+    add4(t, q.x, i * 4, ZERO_F32, 1, load4(t, q.w, at, q.dtype));
+}
+
+/* A block for each row of the vocabulary; most of them have nothing to do. */
+template <class Thread>
+GPT2_GPU void embed_backward_body(Thread &t, const gpt2_gpu_embed_backward &q)
+{
+    const uint64_t v = t.block();
+    const int32_t from = t.template read<int32_t>(q.start + v);
+    const int32_t to = t.template read<int32_t>(q.start + v + 1);
+
+    if (from == to && q.beta != 0)
+        return;
+    for (uint64_t c = t.index(); t.inside(c, q.width / 4); c += t.size()) {
+        vec4 sum = {};
+        for (int32_t i = from; i < to; i++) {
+            const uint64_t row = static_cast<uint64_t>(t.template read<int32_t>(q.order + i));
+            const vec4 x = load4(t, q.dx, row * q.width + c * 4, ZERO_F32);
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum.v[k] += x.v[k];
+        }
+        add4(t, q.gradient, v * q.width + c * 4, q.dtype, q.beta, sum);
+    }
+}
+
+template <class Thread>
+GPT2_GPU void position_backward_body(Thread &t, const gpt2_gpu_position_backward &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (!t.inside(i, q.context * each) || (i / each >= q.seq && q.beta != 0))
+        return;
+    vec4 sum = {};
+    for (uint64_t b = 0; b < q.batch && i / each < q.seq; b++) {
+        const vec4 x = load4(t, q.dx, b * q.seq * q.width + i * 4, ZERO_F32);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            sum.v[k] += x.v[k];
+    }
+    add4(t, q.gradient, i * 4, q.dtype, q.beta, sum);
+}
+
+/* ---- Layer norm ------------------------------------------------------------------------------ */
+
+/* y of four elements. */
+template <class Thread>
+GPT2_GPU void norm_store(Thread &t, const gpt2_gpu_norm &q, uint64_t row, uint64_t column,
+                         float mean, float inverse)
+{
+    const vec4 x = load4(t, q.x, row * q.width + column, ZERO_F32);
+    const vec4 w = load4(t, q.w, column, q.dtype), b = load4(t, q.b, column, q.dtype);
+    vec4 y;
+
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        y.v[k] = (x.v[k] - mean) * inverse * w.v[k] + b.v[k];
+    store4(t, q.y, row * q.width + column, q.dtype, y);
+}
+
+/* A block for each row. */
+template <class Thread> GPT2_GPU void norm_body(Thread &t, const gpt2_gpu_norm &q)
+{
+    const uint64_t row = t.block(), each = q.width / 4;
+    const float n = static_cast<float>(q.width);
+    float sum = 0, squares = 0;
+
+    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
+        const vec4 x = load4(t, q.x, row * q.width + c * 4, ZERO_F32);
+        sum += (x.v[0] + x.v[1]) + (x.v[2] + x.v[3]);
+    }
+    const float mean = reduce<false>(t, sum) / n;
+    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
+        const vec4 x = load4(t, q.x, row * q.width + c * 4, ZERO_F32);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            squares += (x.v[k] - mean) * (x.v[k] - mean);
+    }
+    const float inverse = 1 / sqrtf(reduce<false>(t, squares) / n + 1e-5f);
+    if (t.index() == 0) {
+        t.template write<float>(q.stat + 2 * row, mean);
+        t.template write<float>(q.stat + 2 * row + 1, inverse);
+    }
+    for (uint64_t c = t.index(); t.inside(c, each); c += t.size())
+        norm_store(t, q, row, c * 4, mean, inverse);
+}
+
+template <class Thread> GPT2_GPU void norm_again_body(Thread &t, const gpt2_gpu_norm &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4, row = i / each;
+
+    if (!t.inside(i, q.rows * each))
+        return;
+    norm_store(t, q, row, i % each * 4, t.template read<float>(q.stat + 2 * row),
+               t.template read<float>(q.stat + 2 * row + 1));
+}
+
+/* normed x, and w times dy, of four elements. */
+template <class Thread>
+GPT2_GPU void norm_parts(Thread &t, const gpt2_gpu_norm_rows &q, uint64_t row, uint64_t column,
+                         float mean, float inverse, vec4 &normed, vec4 &g)
+{
+    const uint64_t at = row * q.width + column;
+    const vec4 x = load4(t, q.x, at, ZERO_F32), dy = load4(t, q.dy, at, q.dy_dtype);
+    const vec4 w = load4(t, q.w, column, q.dtype);
+
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++) {
+        normed.v[k] = (x.v[k] - mean) * inverse;
+        g.v[k] = w.v[k] * dy.v[k];
+    }
+}
+
+/* A block for each row. */
+template <class Thread> GPT2_GPU void norm_rows_body(Thread &t, const gpt2_gpu_norm_rows &q)
+{
+    const uint64_t row = t.block(), each = q.width / 4;
+    const float mean = t.template read<float>(q.stat + 2 * row);
+    const float inverse = t.template read<float>(q.stat + 2 * row + 1);
+    float sum = 0, dot = 0;
+    vec4 normed, g;
+
+    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
+        norm_parts(t, q, row, c * 4, mean, inverse, normed, g);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++) {
+            sum += g.v[k];
+            dot += g.v[k] * normed.v[k];
+        }
+    }
+    const float m1 = reduce<false>(t, sum) / static_cast<float>(q.width);
+    const float m2 = reduce<false>(t, dot) / static_cast<float>(q.width);
+    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
+        norm_parts(t, q, row, c * 4, mean, inverse, normed, g);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            g.v[k] = (g.v[k] - m1 - normed.v[k] * m2) * inverse;
+        add4(t, q.dx, row * q.width + c * 4, ZERO_F32, q.beta, g);
+    }
+}
+
+/* ---- Sums of columns: chunks of rows, then the chunks ---------------------------------------- */
+
+/* Four columns of a chunk a thread; the chunk is the grid's second dimension. */
+template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
+{
+    const uint64_t c = flat(t), first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK;
+    vec4 sum = {}, scaled = {};
+
+    if (!t.inside(c, q.columns / 4))
+        return;
+    for (uint64_t r = first; r < first + GPT2_CHUNK && t.inside(r, q.rows); r++) {
+        const vec4 dy = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
+        vec4 x = {};
+        float mean = 0, inverse = 0;
+        if (q.x) {
+            x = load4(t, q.x, r * q.columns + c * 4, ZERO_F32);
+            mean = t.template read<float>(q.stat + 2 * r);
+            inverse = t.template read<float>(q.stat + 2 * r + 1);
+        }
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++) {
+            sum.v[k] += dy.v[k];
+            scaled.v[k] += dy.v[k] * ((x.v[k] - mean) * inverse);
+        }
+    }
+    const uint64_t at = t.row() * (q.x ? 2 : 1) * q.columns + c * 4;
+    if (q.x)
+        store4(t, q.partial, at, ZERO_F32, scaled);
+    store4(t, q.partial, at + (q.x ? q.columns : 0), ZERO_F32, sum);
+}
+
+template <class Thread> GPT2_GPU void fold_body(Thread &t, const gpt2_gpu_fold &q)
+{
+    const uint64_t c = flat(t);
+    vec4 sum = {};
+
+    if (!t.inside(c, q.columns / 4))
+        return;
+    for (uint64_t i = 0; i < q.chunks; i++) {
+        const vec4 x = load4(t, q.partial, i * q.stride + c * 4, ZERO_F32);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            sum.v[k] += x.v[k];
+    }
+    add4(t, q.gradient, c * 4, q.dtype, q.beta, sum);
+}
+
+/* ---- Element by element ---------------------------------------------------------------------- */
+
+template <class Thread> GPT2_GPU void residual_body(Thread &t, const gpt2_gpu_residual &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (!t.inside(i, q.rows * each))
+        return;
+    vec4 x = load4(t, q.x, i * 4, ZERO_F32);
+    const vec4 b = load4(t, q.b, i % each * 4, q.dtype);
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        x.v[k] += b.v[k];
+    store4(t, q.y, i * 4, ZERO_F32, x);
+}
+
+template <class Thread> GPT2_GPU void round_body(Thread &t, const gpt2_gpu_round &q)
+{
+    const uint64_t i = flat(t);
+
+    if (t.inside(i, q.n / 4))
+        store4(t, q.y, i * 4, q.dtype, load4(t, q.x, i * 4, ZERO_F32));
+}
+
+/* x (1 + tanh u) / 2 is x / (1 + exp(-2u)), as on the host. */
+template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (!t.inside(i, q.rows * each))
+        return;
+    const vec4 b = load4(t, q.b, i % each * 4, q.dtype);
+    vec4 x = load4(t, q.x, i * 4, q.dtype), y, slope;
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const float a = 0.79788456080286536f, c = 0.044715f, z = x.v[k] + b.v[k];
+        const float s = 1 / (1 + expf(-2 * (a * (z + c * z * z * z))));
+        y.v[k] = z * s;
+        slope.v[k] = s + 2 * z * s * (1 - s) * (a * (1 + 3 * c * z * z));
+    }
+    store4(t, q.y, i * 4, q.dtype, y);
+    if (!q.dy)
+        return;
+    x = load4(t, q.dy, i * 4, q.dtype);
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        x.v[k] *= slope.v[k];
+    store4(t, q.dy, i * 4, q.dtype, x);
+}
+
+#endif

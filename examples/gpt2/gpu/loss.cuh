@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cross-entropy over parts of the vocabulary, and its gradient; a block for each row. */
+#ifndef GPT2_GPU_LOSS_CUH
+#define GPT2_GPU_LOSS_CUH
+
+#include "params.h"
+#include "thread.cuh"
+
+/* The target of the block's row as a column of this part, or something outside of it. */
+template <class Thread>
+GPT2_GPU uint64_t target_column(Thread &t, const int32_t *targets, uint64_t first)
+{
+    return static_cast<uint64_t>(t.template read<int32_t>(targets + t.block())) - first;
+}
+
+template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &q)
+{
+    const uint64_t row = t.block();
+    const float *x = q.logits + row * q.n;
+    const float before = q.first ? t.template read<float>(q.stat + 2 * row) : -INFINITY;
+    float most = before, sum = 0;
+
+    for (uint64_t c = t.index(); t.inside(c, q.n); c += t.size())
+        most = fmaxf(most, t.template read<float>(x + c));
+    most = reduce<true>(t, most);
+    for (uint64_t c = t.index(); t.inside(c, q.n); c += t.size())
+        sum += expf(t.template read<float>(x + c) - most);
+    sum = reduce<false>(t, sum);
+    if (t.index() != 0)
+        return;
+    const uint64_t target = target_column(t, q.targets, q.first);
+    if (q.first)
+        sum += t.template read<float>(q.stat + 2 * row + 1) * expf(before - most);
+    if (t.inside(target, q.n))
+        t.template write<float>(q.loss + row, t.template read<float>(x + target));
+    if (q.last) {
+        const float logit = t.template read<float>(q.loss + row);
+        t.template write<float>(q.loss + row, logf(sum) + (most - logit));
+        sum = 1 / sum;
+    }
+    t.template write<float>(q.stat + 2 * row, most);
+    t.template write<float>(q.stat + 2 * row + 1, sum);
+}
+
+/*
+ * What is written lies before what is read next: all threads have read their part of the row
+ * before any of them writes.
+ */
+template <class Thread>
+GPT2_GPU void loss_backward_body(Thread &t, const gpt2_gpu_loss_backward &q)
+{
+    const uint64_t row = t.block(), target = target_column(t, q.targets, q.first);
+    const float most = t.template read<float>(q.stat + 2 * row);
+    const float factor = t.template read<float>(q.stat + 2 * row + 1) * q.scale;
+    float *x = q.logits + row * q.n;
+
+    for (uint64_t first = 0; first < q.n; first += t.size()) {
+        const uint64_t c = first + t.index();
+        const bool here = t.inside(c, q.n);
+        float d = 0;
+        if (here)
+            d = expf(t.template read<float>(x + c) - most) * factor - (c == target ? q.scale : 0);
+        t.barrier();
+        if (here && q.dtype == ZERO_F32)
+            t.template write<float>(x + c, d);
+        else if (here)
+            t.template write<uint16_t>(reinterpret_cast<uint16_t *>(x) + c,
+                                       half_from_float(d, q.dtype));
+    }
+}
+
+#endif

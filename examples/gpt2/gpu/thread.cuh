@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a body sees of the machine: which thread of which block it is, shared memory by offset, and
+ * barriers. Bodies are templates over it: here it is one thread of a device and vanishes, in tests
+ * it is a thread of an emulated grid that checks every access.
+ *
+ * Bounds are asked through inside(), so that tests can break each in turn and see it noticed.
+ */
+#ifndef GPT2_GPU_THREAD_CUH
+#define GPT2_GPU_THREAD_CUH
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <zero/types.h>
+
+#ifdef __CUDACC__
+#define GPT2_GPU __device__ __forceinline__
+#define GPT2_UNROLL _Pragma("unroll")
+#else
+#define GPT2_GPU inline
+#define GPT2_UNROLL
+#endif
+
+/* Four elements in registers: fp32 values, and as they lie in memory in 16 bits. */
+struct alignas(16) vec4 {
+    float v[4];
+};
+struct alignas(8) half4 {
+    uint16_t v[4];
+};
+
+#ifdef __CUDACC__
+
+/* All dynamic. */
+extern __shared__ uint4 gpt2_shared[];
+
+/* One access where T has 4, 8 or 16 bytes. */
+template <class T> GPT2_GPU T gpt2_fetch(const void *at)
+{
+    T value;
+
+    if constexpr (sizeof(T) == 16) {
+        uint4 r = *static_cast<const uint4 *>(at);
+        memcpy(&value, &r, sizeof value);
+    } else if constexpr (sizeof(T) == 8) {
+        uint2 r = *static_cast<const uint2 *>(at);
+        memcpy(&value, &r, sizeof value);
+    } else {
+        value = *static_cast<const T *>(at);
+    }
+    return value;
+}
+
+template <class T> GPT2_GPU void gpt2_place(void *at, const T &value)
+{
+    if constexpr (sizeof(T) == 16) {
+        uint4 r;
+        memcpy(&r, &value, sizeof r);
+        *static_cast<uint4 *>(at) = r;
+    } else if constexpr (sizeof(T) == 8) {
+        uint2 r;
+        memcpy(&r, &value, sizeof r);
+        *static_cast<uint2 *>(at) = r;
+    } else {
+        *static_cast<T *>(at) = value;
+    }
+}
+
+struct gpt2_thread {
+    GPT2_GPU uint32_t index() const
+    {
+        return threadIdx.x;
+    }
+
+    GPT2_GPU uint32_t size() const
+    {
+        return blockDim.x;
+    }
+
+    GPT2_GPU uint64_t block() const
+    {
+        return blockIdx.x;
+    }
+
+    GPT2_GPU uint64_t blocks() const
+    {
+        return gridDim.x;
+    }
+
+    /* Of the grid's second dimension. */
+    GPT2_GPU uint32_t row() const
+    {
+        return blockIdx.y;
+    }
+
+    GPT2_GPU void barrier()
+    {
+        __syncthreads();
+    }
+
+    GPT2_GPU bool inside(uint64_t i, uint64_t n)
+    {
+        return i < n;
+    }
+
+    /* Of global memory, aligned to the size of T. */
+    template <class T> GPT2_GPU T read(const void *at)
+    {
+        return gpt2_fetch<T>(at);
+    }
+
+    template <class T> GPT2_GPU void write(void *at, const T &value)
+    {
+        gpt2_place<T>(at, value);
+    }
+
+    /* The same of shared memory, counted in floats. */
+    template <class T> GPT2_GPU T get(uint32_t at)
+    {
+        return gpt2_fetch<T>(reinterpret_cast<const float *>(gpt2_shared) + at);
+    }
+
+    template <class T> GPT2_GPU void put(uint32_t at, const T &value)
+    {
+        gpt2_place<T>(reinterpret_cast<float *>(gpt2_shared) + at, value);
+    }
+};
+
+#endif
+
+/* ---- Elements of any type as fp32 ------------------------------------------------------------ */
+
+GPT2_GPU float float_from_half(uint16_t h, uint32_t dtype)
+{
+    return dtype == ZERO_BF16 ? zero_float_from_bf16(h) : zero_float_from_fp16(h);
+}
+
+GPT2_GPU uint16_t half_from_float(float x, uint32_t dtype)
+{
+    return dtype == ZERO_BF16 ? zero_bf16_from_float(x) : zero_fp16_from_float(x);
+}
+
+/* Elements i … i + 3 of an array; i is a multiple of 4, and the array aligned to 16 bytes. */
+template <class Thread> GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
+{
+    if (dtype == ZERO_F32)
+        return t.template read<vec4>(static_cast<const float *>(array) + i);
+    const half4 h = t.template read<half4>(static_cast<const uint16_t *>(array) + i);
+    vec4 x;
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        x.v[k] = float_from_half(h.v[k], dtype);
+    return x;
+}
+
+template <class Thread>
+GPT2_GPU void store4(Thread &t, void *array, uint64_t i, uint32_t dtype, const vec4 &x)
+{
+    if (dtype == ZERO_F32) {
+        t.template write<vec4>(static_cast<float *>(array) + i, x);
+        return;
+    }
+    half4 h;
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        h.v[k] = half_from_float(x.v[k], dtype);
+    t.template write<half4>(static_cast<uint16_t *>(array) + i, h);
+}
+
+/* array = beta * array + x, added in fp32 and rounded once; beta is 0 or 1. */
+template <class Thread>
+GPT2_GPU void add4(Thread &t, void *array, uint64_t i, uint32_t dtype, float beta, vec4 x)
+{
+    if (beta != 0) {
+        const vec4 old = load4(t, array, i, dtype);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            x.v[k] = old.v[k] + x.v[k];
+    }
+    store4(t, array, i, dtype, x);
+}
+
+/* Number of this thread among all of the grid. */
+template <class Thread> GPT2_GPU uint64_t flat(const Thread &t)
+{
+    return t.block() * t.size() + t.index();
+}
+
+/* ---- Sums and maxima over a block ------------------------------------------------------------ */
+
+/*
+ * Every thread gets the same value, added in one order whatever the thread. Several reductions may
+ * follow each other in the same memory: what is written first was last read before a barrier that
+ * lies behind all readers.
+ */
+template <bool MAX, class Thread> GPT2_GPU float reduce(Thread &t, float x)
+{
+    const uint32_t n = t.size(), each = n / 16;
+    float all = 0;
+
+    t.template put<float>(t.index(), x);
+    t.barrier();
+    if (t.index() < 16) {
+        float some = t.template get<float>(t.index() * each);
+        for (uint32_t i = 1; i < each; i++) {
+            const float y = t.template get<float>(t.index() * each + i);
+            some = MAX ? fmaxf(some, y) : some + y;
+        }
+        t.template put<float>(n + t.index(), some);
+    }
+    t.barrier();
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 16; i += 4) {
+        const vec4 y = t.template get<vec4>(n + i);
+        GPT2_UNROLL
+        for (uint32_t k = 0; k < 4; k++)
+            all = i + k == 0 ? y.v[k] : MAX ? fmaxf(all, y.v[k]) : all + y.v[k];
+    }
+    return all;
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How bodies cut their work, for the bodies themselves and for who plans their grids. */
+#ifndef GPT2_GPU_TILE_H
+#define GPT2_GPU_TILE_H
+
+/* Floats of shared memory that a reduction of `threads` needs. */
+#define GPT2_REDUCTION(threads) ((threads) + 16u)
+
+#define GPT2_ATTENTION_THREADS 128u
+#define GPT2_SCORE_TILE 32u   /* columns of a tile of scores; backward its rows, too */
+#define GPT2_FORWARD_TILE 64u /* queries of a block of the forward pass */
+#define GPT2_SCORE_STRIDE 36u /* floats from a row of scores to the next */
+
+/* Floats of shared memory of attention: tiles of features, of scores, and numbers of rows. */
+#define GPT2_FEATURES(rows, D) ((rows) * ((D) + 4u))
+#define GPT2_SCORES(rows) ((rows)*GPT2_SCORE_STRIDE)
+#define GPT2_ATTENTION_SHARED(D)                                                                  \
+    (GPT2_FEATURES(GPT2_FORWARD_TILE + 2 * GPT2_SCORE_TILE, D) + GPT2_SCORES(GPT2_FORWARD_TILE) + \
+     GPT2_FORWARD_TILE * 8u)
+#define GPT2_ATTENTION_Q_SHARED(D) \
+    (GPT2_FEATURES(4 * GPT2_SCORE_TILE, D) + GPT2_SCORES(GPT2_SCORE_TILE))
+#define GPT2_ATTENTION_KV_SHARED(D) \
+    (GPT2_FEATURES(4 * GPT2_SCORE_TILE, D) + GPT2_SCORES(2 * GPT2_SCORE_TILE) + 3 * GPT2_SCORE_TILE)
+
+#endif
