@@ -66,24 +66,10 @@ static int agree(struct program *p, int err)
     return err;
 }
 
-/* The model's own arithmetic is the host's. */
-static int check_device(struct program *p)
-{
-    const char *device = zero_option(p->session.rt, "device");
-
-    if (!strcmp(device, "host") || !strcmp(device, "host:0"))
-        return 0;
-    snprintf(p->error, sizeof p->error,
-             "ZERO_DEVICE=%s: this program computes on the host, which cannot use the memory of "
-             "that device: leave it out, or set ZERO_DEVICE=host",
-             device);
-    return -ENOTSUP;
-}
-
 static int open_files(struct program *p)
 {
     const struct gpt2_options *o = &p->options;
-    int err = check_device(p);
+    int err = gpt2_session_device(&p->session, o, p->error, sizeof p->error);
 
     if (err)
         return agree(p, err);
@@ -125,6 +111,7 @@ static int compare(struct program *p, bool *beaten)
 static int train(struct program *p, bool *beaten)
 {
     const struct gpt2_options *o = &p->options;
+    char computes[96];
     int err = gpt2_session_commit(&p->session, o);
 
     if (!err)
@@ -134,11 +121,11 @@ static int train(struct program *p, bool *beaten)
     if (err)
         return err;
     catch_signals(&p->session);
-    gpt2_log_say(&p->log, "%s: %" PRIu64 " parameters in %s, %d rank%s, stage %s, %s%s",
+    gpt2_session_computes(&p->session, computes, sizeof computes);
+    gpt2_log_say(&p->log, "%s: %" PRIu64 " parameters in %s, %d rank%s, stage %s, %s",
                  o->model.name, gpt2_n_parameters(&o->model), zero_dtype_name(o->dtype),
                  zero_ranks(p->session.rt), zero_ranks(p->session.rt) == 1 ? "" : "s",
-                 zero_option(p->session.rt, "stage"), gpt2_gemm_name(),
-                 o->dtype == ZERO_BF16 && gpt2_gemm16_usable() ? "; bf16 products by oneDNN" : "");
+                 zero_option(p->session.rt, "stage"), computes);
     if (*zero_option(p->session.rt, "offload"))
         gpt2_log_placement(&p->log, &p->session);
     p->log.start_ns = gpt2_now_ns();
@@ -160,7 +147,9 @@ static int report(struct program *p, int err)
     if (stop)
         text = interrupted;
     else if (!*text)
-        text = *p->trainer.error ? p->trainer.error : zero_last_error();
+        text = *p->trainer.error                  ? p->trainer.error
+               : *gpt2_session_error(&p->session) ? gpt2_session_error(&p->session)
+                                                  : zero_last_error();
     if (p->session.rt)
         zero_abort(p->session.rt, text);
     if (stop || strstr(text, interrupted))
@@ -223,8 +212,8 @@ int main(int argc, char **argv)
     gpt2_gemm16_init();
     if (!p.options.memory_table)
         return run(&p);
-    err = gpt2_memory_table(&p.options);
+    err = gpt2_memory_table(&p.options, p.error, sizeof p.error);
     if (err)
-        fprintf(stderr, "zero-gpt2: %s\n", zero_last_error());
+        fprintf(stderr, "zero-gpt2: %s\n", *p.error ? p.error : zero_last_error());
     return err ? STATUS_ERROR : 0;
 }

@@ -52,6 +52,7 @@ static const struct entry {
     {"weights-out", "FILE", TEXT, AT(weights_out), 0, 0, "write them at the end"},
     {"json", "FILE", TEXT, AT(json), 0, 0, "steps, summary: an object a line; %r: a file a rank"},
     {"ops", "FILE", TEXT, AT(ops), 0, 0, "when each op of the step program ran, likewise"},
+    {"cublas", "FILE", TEXT, AT(cublas), 0, 0, "with ZERO_DEVICE=cuda: cuBLAS, by name or path"},
     {"memory-table", NULL, FLAG, AT(memory_table), 0, 0, "one step in each stage, and its memory"},
     {"help", NULL, HELP, 0, 0, 0, "this text"},
     {"version", NULL, VERSION, 0, 0, 0, "the library's version"},
@@ -131,8 +132,8 @@ static int pass_on(struct parse *p, const struct entry *e, const char *value)
     uint32_t i = 0;
     uint64_t whole;
     double real;
-    int err = e->kind == SET_WHOLE ? parse_whole(p, e, value, &whole)
-                                   : parse_real(p, e, value, &real);
+    int err =
+        e->kind == SET_WHOLE ? parse_whole(p, e, value, &whole) : parse_real(p, e, value, &real);
 
     if (err)
         return err;

@@ -28,6 +28,7 @@ struct gpt2_options {
     uint64_t sample;
     double temperature, weight_decay, beta2;
     const char *prompt, *data, *format, *weights_in, *weights_out, *ops, *json;
+    const char *cublas; /* or NULL */
     bool memory_table;
     struct zero_setting settings[GPT2_MAX_SETTINGS]; /* what was typed for the library */
     uint32_t n_settings;

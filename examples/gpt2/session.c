@@ -3,9 +3,12 @@
 #include "session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "gemm.h"
 
 struct gpt2_initialiser {
     struct gpt2_tensor tensor;
@@ -32,8 +35,8 @@ static int acquire(void *arg, struct gpt2_use use, struct gpt2_param *params)
 
     if (s->stop && *s->stop)
         return -EINTR;
-    int err =
-        zero_acquire(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD, NULL);
+    int err = zero_acquire(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD,
+                           s->stream);
     if (err)
         return err;
     for (uint32_t t = from; t < to; t++) {
@@ -60,11 +63,11 @@ static int release(void *arg, struct gpt2_use use)
     s->compute_ns += gpt2_now_ns() - s->since_ns;
     if (!use.backward && use.unit >= GPT2_UNIT_BLOCK && use.unit < GPT2_UNIT_BLOCK + blocks)
         err = zero_activation_save(s->rt, s->regions[GPT2_SAVED + use.unit - GPT2_UNIT_BLOCK], NULL,
-                                   gpt2_block_saved(&s->shape), NULL);
+                                   s->saved_bytes, s->stream);
     if (err)
         return err;
     return zero_release(s->rt, s->units[use.unit], use.backward ? ZERO_BACKWARD : ZERO_FORWARD,
-                        NULL);
+                        s->stream);
 }
 
 static void *region_of(void *arg, uint32_t region)
@@ -76,7 +79,7 @@ static void *region_of(void *arg, uint32_t region)
         return zero_buffer(s->rt, s->regions[region]);
     if (!s->backward)
         return zero_activation(s->rt, s->regions[region]);
-    return zero_activation_restore(s->rt, s->regions[region], &p, NULL, NULL) ? NULL : p;
+    return zero_activation_restore(s->rt, s->regions[region], &p, NULL, s->stream) ? NULL : p;
 }
 
 /* ---- Registration ---------------------------------------------------------------------------- */
@@ -204,6 +207,8 @@ static int add_regions(struct gpt2_session *s)
         s->host.math->region(&s->shape, r, &l);
         if (!l.bytes)
             continue;
+        if (r == GPT2_SAVED)
+            s->saved_bytes = l.bytes;
         err = r < GPT2_SAVED ? add_buffer(s, &l, &s->regions[r]) : add_saved(s, &l, &s->regions[r]);
     }
     return err;
@@ -237,6 +242,73 @@ int gpt2_session_open(struct gpt2_session *s, const struct gpt2_options *o,
     return zero_create(&config, &s->rt);
 }
 
+/* ---- Who computes ---------------------------------------------------------------------------- */
+
+/* Is the device the plugin cuda, by name or by its file? */
+static bool is_cuda(const char *device)
+{
+    const char *slash = strrchr(device, '/'), *name = slash ? slash + 1 : device;
+
+    if (!strncmp(name, "zero-device-", 12))
+        name += 12;
+    return !strncmp(name, "cuda", 4) && strchr(":.", name[4]);
+}
+
+static int wait_for_stream(void *arg)
+{
+    struct gpt2_session *s = arg;
+    const uint64_t since_ns = gpt2_now_ns();
+    int err = zero_stream_sync(s->rt, s->stream);
+
+    s->compute_ns += gpt2_now_ns() - since_ns;
+    return err;
+}
+
+int gpt2_session_device(struct gpt2_session *s, const struct gpt2_options *o, char *text,
+                        size_t bytes)
+{
+    const char *device = zero_option(s->rt, "device");
+    int err;
+
+    if (!strcmp(device, "host") || !strncmp(device, "host:", 5))
+        return 0;
+    if (!is_cuda(device)) {
+        snprintf(
+            text, bytes,
+            "ZERO_DEVICE=%s: this program computes on the host or on an NVIDIA GPU, and cannot "
+            "use the memory of that device: set ZERO_DEVICE=host or ZERO_DEVICE=cuda",
+            device);
+        return -ENOTSUP;
+    }
+    s->gpu = calloc(1, sizeof *s->gpu);
+    err = s->gpu ? zero_stream_create(s->rt, &s->stream) : -ENOMEM;
+    if (err) {
+        snprintf(text, bytes, "%s", s->gpu ? zero_last_error() : "no memory for the GPU's side");
+        return err;
+    }
+    err = gpt2_gpu_open(s->gpu, &s->shape, o->cublas, s->stream, wait_for_stream, s);
+    if (err)
+        snprintf(text, bytes, "ZERO_DEVICE=%s: %s", device, s->gpu->cuda.error);
+    s->host.math = &gpt2_gpu_math;
+    s->host.math_arg = s->gpu;
+    return err;
+}
+
+const char *gpt2_session_error(const struct gpt2_session *s)
+{
+    return s->gpu ? s->gpu->cuda.error : "";
+}
+
+void gpt2_session_computes(const struct gpt2_session *s, char *text, size_t bytes)
+{
+    if (s->gpu)
+        snprintf(text, bytes, "%s on the GPU", s->gpu->blas.name);
+    else
+        snprintf(text, bytes, "%s%s", gpt2_gemm_name(),
+                 s->shape.dtype == ZERO_BF16 && gpt2_gemm16_usable() ? "; bf16 products by oneDNN"
+                                                                     : "");
+}
+
 int gpt2_session_commit(struct gpt2_session *s, const struct gpt2_options *o)
 {
     const struct gpt2_config *c = &s->shape.model;
@@ -262,7 +334,12 @@ int gpt2_session_commit(struct gpt2_session *s, const struct gpt2_options *o)
 
 void gpt2_session_close(struct gpt2_session *s)
 {
+    if (s->gpu)
+        gpt2_gpu_close(s->gpu);
+    if (s->stream)
+        zero_stream_destroy(s->rt, s->stream);
     zero_destroy(s->rt);
+    free(s->gpu);
     free(s->initialisers);
     free(s->regions);
     free(s->params);

@@ -48,7 +48,8 @@ static int one_step(struct gpt2_session *s)
     return err;
 }
 
-static int measure(const struct gpt2_options *o, int stage, struct row *row, int *rank, int *ranks)
+static int measure(const struct gpt2_options *o, int stage, struct row *row, int *rank, int *ranks,
+                   char *text, size_t bytes)
 {
     static const char *const stages[] = {"0", "1", "2", "3"};
     const struct zero_setting setting = {"stage", stages[stage]};
@@ -63,9 +64,13 @@ static int measure(const struct gpt2_options *o, int stage, struct row *row, int
     base.model = model;
     int err = gpt2_session_open(&s, o, &base);
     if (!err)
+        err = gpt2_session_device(&s, o, text, bytes);
+    if (!err)
         err = gpt2_session_commit(&s, o);
     if (!err)
         err = one_step(&s);
+    if (err && !*text)
+        snprintf(text, bytes, "%s", gpt2_session_error(&s));
     if (!err)
         err = zero_memory_report(s.rt, &memory);
     if (!err) {
@@ -77,14 +82,14 @@ static int measure(const struct gpt2_options *o, int stage, struct row *row, int
     return err;
 }
 
-int gpt2_memory_table(const struct gpt2_options *o)
+int gpt2_memory_table(const struct gpt2_options *o, char *text, size_t bytes)
 {
     static const char *const what[] = {"nothing sharded", "optimizer states", "+ gradients",
                                        "+ parameters"};
     for (int stage = 0; stage < 4; stage++) {
         struct row row = {0, 0, 0};
         int rank = 0, ranks = 1;
-        int err = measure(o, stage, &row, &rank, &ranks);
+        int err = measure(o, stage, &row, &rank, &ranks, text, bytes);
         if (err)
             return err;
         if (rank)

@@ -3,12 +3,14 @@
 #ifndef GPT2_TABLE_H
 #define GPT2_TABLE_H
 
+#include <stddef.h>
+
 #include "options.h"
 
 /*
  * Commits the model once in each of the stages 0 to 3, trains one step, and prints a table on rank
- * 0. Collective. 0 or a negative errno with zero_last_error() set.
+ * 0. Collective. 0 or a negative errno, with a sentence in `text` or zero_last_error() set.
  */
-int gpt2_memory_table(const struct gpt2_options *o);
+int gpt2_memory_table(const struct gpt2_options *o, char *text, size_t bytes);
 
 #endif

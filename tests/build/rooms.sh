@@ -41,6 +41,8 @@ outside='
     $1 ~ /^plugins\/cuda\/[^\/]+:/ && $3 ~ /^kernel\/[^\/]+$/ { next }
     $1 ~ /^plugins\/cuda\/kernel\// && $3 ~ /^\.\.\/\.\.\/common\/[^\/]+$/ { next }
     $1 ~ /^plugins\/common\/p2p\// && $3 ~ /^\.\.\/[^\/]+$/ { next }
+    $1 ~ /^examples\/gpt2\/[^\/]+:/ && $3 ~ /^gpu\/gpu\.h$/ { next }
+    $1 ~ /^examples\/gpt2\/gpu\// && $3 ~ /^\.\.\/[^\/]+$/ { next }
     shared != "" && $3 ~ shared { next }
     { print $1 ": \"" $3 "\"" }'
 for folder in plugins offload; do

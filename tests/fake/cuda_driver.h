@@ -69,6 +69,11 @@ void fake_cuda_work(struct fake_cuda_work *work);
 
 /* Where the bytes at an address of a device are kept; other addresses as they are. */
 void *fake_cuda_reach(const void *address);
+/*
+ * The same of n bytes, for a library that works on them; where they are not all there the context
+ * is lost, and it is NULL.
+ */
+void *fake_cuda_reach_all(const void *address, uint64_t n);
 
 /* Calls so far of that symbol. */
 uint64_t fake_cuda_called(const char *symbol);

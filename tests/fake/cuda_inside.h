@@ -74,5 +74,8 @@ void *fake_place(uint64_t address, uint64_t n, bool *pageable);
 #define DECLARE(member, symbol, parameters) FAKE_API int symbol parameters;
 ZERO__CUDA_CALLS(DECLARE)
 #undef DECLARE
+/* And what programs beside the plugin call. */
+FAKE_API int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context);
+FAKE_API int cuEventElapsedTime(float *ms, struct cuda_event *from, struct cuda_event *to);
 
 #endif

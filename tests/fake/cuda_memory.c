@@ -113,6 +113,21 @@ FAKE_API void *fake_cuda_reach(const void *address)
     return place;
 }
 
+FAKE_API void *fake_cuda_reach_all(const void *address, uint64_t n)
+{
+    bool pageable = false;
+
+    pthread_mutex_lock(&fake.lock);
+    void *place = fake_place((uintptr_t)address, n, &pageable);
+    if (!place || pageable) { /* the device does not see memory that is not pinned */
+        fake.work.illegal++;
+        fake.broken = CUDA_ILLEGAL_ADDRESS;
+        place = NULL;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return place;
+}
+
 /* ---- Physical memory, lock held -------------------------------------------------------------- */
 
 static int chunk_new(uint64_t bytes, int device, int fd, struct chunk **out)

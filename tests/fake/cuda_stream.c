@@ -20,6 +20,8 @@ enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_CALL, OP_RECORD, OP_WAIT };
 
 struct cuda_event {
     uint64_t recorded, reached;
+    struct timespec when; /* it was reached last */
+    bool timed;
     uint32_t users; /* in queues */
     bool dead;
 };
@@ -42,6 +44,7 @@ struct cuda_stream {
     struct op *first, **last;
     bool busy, closing;
     uint64_t random;
+    struct cuda_context *context;
 };
 
 /* ---- What the threads do --------------------------------------------------------------------- */
@@ -139,6 +142,7 @@ static void op_run(struct op *op)
         fake.work.recorded++;
         if (op->number > op->event->reached)
             op->event->reached = op->number;
+        clock_gettime(CLOCK_MONOTONIC, &op->event->when);
         break;
     case OP_WAIT:
         break;
@@ -223,6 +227,7 @@ int cuStreamCreate(struct cuda_stream **stream, unsigned flags)
         return CUDA_INVALID_VALUE;
     s = calloc(1, sizeof *s);
     s->last = &s->first;
+    s->context = fake_current();
     pthread_mutex_lock(&fake.lock);
     s->random = (uint64_t)fake.settings.seed * 1000 + fake.live.streams;
     fake.live.streams++;
@@ -248,6 +253,13 @@ int cuStreamDestroy_v2(struct cuda_stream *stream)
     pthread_cond_broadcast(&fake.moved);
     pthread_mutex_unlock(&fake.lock);
     return result;
+}
+
+int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context)
+{
+    CALL(cuStreamGetCtx);
+    *context = stream->context;
+    return 0;
 }
 
 int cuStreamQuery(struct cuda_stream *stream)
@@ -314,9 +326,10 @@ int cuLaunchKernel(struct cuda_function *function, unsigned grid_x, unsigned gri
 int cuEventCreate(struct cuda_event **event, unsigned flags)
 {
     CALL_IN_CONTEXT(cuEventCreate);
-    if (flags != CUDA_EVENT_DISABLE_TIMING)
+    if (flags & ~(unsigned)CUDA_EVENT_DISABLE_TIMING)
         return CUDA_INVALID_VALUE;
     *event = calloc(1, sizeof **event);
+    (*event)->timed = !flags;
     pthread_mutex_lock(&fake.lock);
     fake.live.events++;
     pthread_mutex_unlock(&fake.lock);
@@ -346,6 +359,19 @@ int cuEventQuery(struct cuda_event *event)
     CALL_IN_CONTEXT(cuEventQuery);
     pthread_mutex_lock(&fake.lock);
     int result = fake.broken ? fake.broken : event->reached < event->recorded ? CUDA_NOT_READY : 0;
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+int cuEventElapsedTime(float *ms, struct cuda_event *from, struct cuda_event *to)
+{
+    CALL(cuEventElapsedTime);
+    pthread_mutex_lock(&fake.lock);
+    int result = !from->timed || !to->timed ? CUDA_INVALID_HANDLE
+                 : from->reached < from->recorded || to->reached < to->recorded ? CUDA_NOT_READY
+                                                                                : 0;
+    *ms = (float)(to->when.tv_sec - from->when.tv_sec) * 1e3f +
+          (float)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6f;
     pthread_mutex_unlock(&fake.lock);
     return result;
 }

@@ -37,17 +37,30 @@ ok 'a driver that is too old, and what to do' \
 info init=34
 ok 'a stub, and what to do' says 'CUDA_ERROR_STUB_LIBRARY.*LD_LIBRARY_PATH'
 
-# A program that asks for it by name.
+# A program that asks for it by name; beside the driver lies a cuBLAS that executes on the host.
 printf '%08192d' 7 >"$tmp/text"
+# gpt2 STATUS DEVICE FOLDER ARGUMENT...
 gpt2() {
-    ZERO_DEVICE=$1 LD_LIBRARY_PATH="$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$build/zero-gpt2" \
-        --preset micro --steps 1 --data "$tmp/text" >"$tmp/out" 2>&1
-    [ $? = 1 ]
+    wanted=$1 device=$2 folder=$3
+    shift 3
+    ZERO_DEVICE=$device LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        ${ranks:+"$build/zero" run -n "$ranks" --} "$build/zero-gpt2" --preset micro --steps 2 \
+        --data "$tmp/text" "$@" >"$tmp/out" 2>&1
+    [ $? = "$wanted" ]
 }
-ok 'a GPU that is not there is an error' gpt2 cuda:5 "$driver"
+ranks=''
+ok 'a GPU that is not there is an error' gpt2 1 cuda:5 "$driver"
 ok 'it says how many there are' says 'there is no GPU 5: this process sees 2'
-ok 'a program for the host is an error' gpt2 cuda "$driver"
-ok 'it says so' says 'ZERO_DEVICE=cuda: this program computes on the host'
+ok 'GPT-2 trains on a GPU' gpt2 0 cuda "$driver" --dtype bf16 --sample 3
+ok 'and says what computes' says '118528 parameters in bf16, 1 rank, .*cuBLAS 13\.0 on the GPU'
+ok 'with losses' says '^step 2/2  loss [0-9.]+'
+ranks=2
+ok 'on two' gpt2 0 cuda "$driver" --dtype bf16 --stage 3
+ok 'with losses of both' says 'step 2/2  loss [0-9.]+'
+ok 'without cuBLAS it is an error' gpt2 1 cuda "$driver" --cublas "$tmp/no"
+ok 'once, and it says what to do' says "zero-gpt2: .*--cublas $tmp/no cannot be loaded.*install cuBLAS"
+ok 'the table of memory is there for a GPU, too' gpt2 0 cuda "$driver" --memory-table
+ranks=''
 
 # No driver: whatever this machine has, the name leads to a file that is none.
 echo 'this is no library' >"$tmp/libcuda.so.1"
@@ -55,6 +68,6 @@ LD_LIBRARY_PATH="$tmp" "$build/zero" info >"$tmp/out" 2>"$tmp/err"
 ok 'no driver: not usable' says '^  device +cuda +version.*: not usable here'
 ok 'why and what to do then' says 'no NVIDIA driver: .*libcuda\.so\.1: .*install the driver'
 ok 'everything else is shown' says '^  device +host'
-ok 'without a driver a program that asks for it ends' gpt2 cuda "$tmp"
+ok 'without a driver a program that asks for it ends' gpt2 1 cuda "$tmp"
 ok 'with the reason and the remedy' says 'device cuda: cuda: no NVIDIA driver: .*install the driver'
 done_testing
