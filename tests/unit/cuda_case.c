@@ -173,7 +173,18 @@ static int plan_case(struct cuda_case *c, struct zero__cuda_launch *l, uint32_t 
     return err;
 }
 
-static bool run_device(struct cuda_case *c, const struct fake_cuda_options *options)
+/* On the second copy of the memory. */
+static int launch(struct cuda_case *c, const struct case_memory *mem,
+                  const struct fake_cuda_options *options, const struct zero__cuda_launch *l)
+{
+    if (mem->launch)
+        return mem->launch((void *)(uintptr_t)mem, l, c->error, sizeof c->error);
+    return fake_cuda_run_with(options, l->kernel, l->grid, l->block, l->shared_bytes, l->params,
+                              c->error, sizeof c->error);
+}
+
+static bool run_device(struct cuda_case *c, const struct case_memory *mem,
+                       const struct fake_cuda_options *options)
 {
     static struct zero__cuda_launch l[LAUNCHES];
     uint32_t n;
@@ -186,8 +197,7 @@ static bool run_device(struct cuda_case *c, const struct fake_cuda_options *opti
                      zero__cuda_kernel_name(l[i].kernel));
             return false;
         }
-        if (fake_cuda_run_with(options, l[i].kernel, l[i].grid, l[i].block, l[i].shared_bytes,
-                               l[i].params, c->error, sizeof c->error))
+        if (launch(c, mem, options, &l[i]))
             return false;
     }
     return true;
@@ -266,7 +276,7 @@ bool case_run(struct cuda_case *c, const struct case_memory *mem,
     set_slots(c, mem, 0);
     run_host(c);
     set_slots(c, mem, 1);
-    return run_device(c, options) && compare(c, mem);
+    return run_device(c, mem, options) && compare(c, mem);
 }
 
 bool case_rounds(uint32_t function, const struct case_memory *mem, uint32_t rounds, uint64_t seed,

@@ -59,6 +59,8 @@ struct cuda_case {
 /* Two copies of the memory of a case. */
 struct case_memory {
     unsigned char *region[2][CASE_FIELDS];
+    /* Runs a launch on the second copy, with this as arg; NULL: the emulated grid does. */
+    int (*launch)(void *arg, const struct zero__cuda_launch *l, char *error, size_t n);
 };
 
 void case_memory_open(struct case_memory *mem);

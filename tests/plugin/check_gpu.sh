@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `make check-gpu` on a GPU that is emulated: all of it runs, and its report has every part; without
+# a GPU it is skipped with the reason; and a kit of it does the same.
+top=${ZERO_TEST_TOP:?}
+build=${ZERO_TEST_BUILD:?}
+# shellcheck source=../tap.sh
+. "$top/tests/tap.sh"
+[ -e "$build/.libs/zero-device-cuda.so" ] || skip_all 'built without nvcc'
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+fake=$build/tests/fake/.libs
+
+# run STATUS SCRIPT [SIZE]
+run() {
+    "$2" ${3:+"$3"} >"$tmp/out" 2>"$tmp/err"
+    [ $? = "$1" ]
+}
+says() {
+    grep -qE -e "$1" "$tmp/out" || {
+        sed 's/^/# /' "$tmp/out" "$tmp/err"
+        false
+    }
+}
+echo 'this is no library' >"$tmp/libcuda.so.1"
+export LD_LIBRARY_PATH="$tmp"
+ok 'without a GPU it is skipped' run 77 "$top/tests/gpu/run.sh"
+ok 'with the reason' says '^skipped: cuda: no NVIDIA driver: '
+
+export LD_LIBRARY_PATH="$fake" GPU_CUBLAS="$fake/libcublas.so.13"
+ok 'on an emulated GPU all of it passes' run 0 "$top/tests/gpu/run.sh" small
+ok 'named in the report' says '^## Emulated GPU 0'
+ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
+ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
+ok 'GPT-2 in all stages' test "$(grep -c '^- GPT-2 micro, stage [0-3].* passed (losses within' \
+    "$tmp/out")" = 8
+ok 'two ranks on one GPU' says '^- two ranks on one GPU, stage 0: .*: passed'
+ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
+ok 'the update beside a copy' says '^\| fused AdamW.*GB/s'
+ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
+ok 'an update on the host' says '^\| GPT-2 micro step, optimizer on the host \| [0-9.]+ ms'
+ok 'PyTorch' says 'PyTorch, eager: not measured: no'
+
+ok 'a kit of it' env ZERO_TEST_BUILD="$build" "$top/scripts/gpu-kit" "$tmp/kit"
+unset ZERO_TEST_BUILD ZERO_TEST_TOP ZERO_PLUGIN_PATH
+ok 'does the same elsewhere' run 0 "$tmp/kit/run.sh" small
+ok 'with the same parts' test "$(grep -c ' passed' "$tmp/out")" -gt 10
+done_testing
