@@ -5,6 +5,7 @@
  * ranks meet at. Nobody hangs, nobody touches memory that is gone, and what happened is said where
  * it did.
  */
+#include <dirent.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -198,6 +199,42 @@ end:
 
 /* ---- Strangers ------------------------------------------------------------------------------- */
 
+/* Sends it with n descriptors, which are open in the other process as soon as it looks. */
+static void send_with(int s, const void *data, size_t bytes, struct sockaddr_un *at, socklen_t len,
+                      size_t n)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control = {.bytes = {0}};
+    struct iovec part = {(void *)(uintptr_t)data, bytes};
+    struct msghdr m = {.msg_name = at, .msg_namelen = len, .msg_iov = &part, .msg_iovlen = 1};
+
+    if (n) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n * sizeof(int));
+        for (size_t i = 0; i < n; i++)
+            memcpy(CMSG_DATA(c) + i * sizeof(int), &s, sizeof s);
+    }
+    sendmsg(s, &m, MSG_DONTWAIT);
+}
+
+static int n_open(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
 /* From another process than that of the rank that it names: everything a parcel has, and noise. */
 static void stranger(const struct shm_device *d, int to, int ranks, uint64_t serial)
 {
@@ -206,7 +243,7 @@ static void stranger(const struct shm_device *d, int to, int ranks, uint64_t ser
     int s = socket(AF_UNIX, SOCK_DGRAM, 0);
     struct {
         uint64_t serial, bytes;
-        int32_t rank;
+        int32_t rank, status;
         uint32_t how, with_fd;
         uint8_t handle[64];
     } p = {.serial = serial, .bytes = SLAB, .how = 1};
@@ -214,7 +251,8 @@ static void stranger(const struct shm_device *d, int to, int ranks, uint64_t ser
     memcpy(at.sun_path, d->ranks[to].name, d->ranks[to].name_bytes);
     for (int k = 0; k < 8; k++) {
         p.rank = k - 1 < ranks ? k - 1 : INT32_MAX;
-        sendto(s, &p, k == 7 ? 5 : sizeof p, MSG_DONTWAIT, (struct sockaddr *)&at, bytes);
+        p.with_fd = k % 4 == 1;
+        send_with(s, &p, k == 7 ? 5 : sizeof p, &at, bytes, (size_t)k % 4);
     }
     close(s);
 }
@@ -225,10 +263,11 @@ static void strangers(struct rank *r)
     struct zero_coll q;
     struct zero_mr *mr;
     void *base;
-    int status;
+    int status, before;
 
     if (!o || !begin(r, o, WAIT_NS))
         goto end;
+    before = n_open();
     for (int round = 0; round < 5; round++) {
         pid_t child = fork();
         if (child == 0) {
@@ -243,6 +282,7 @@ static void strangers(struct rank *r)
              "exchange: %s", zero_last_error());
         want(r, !o->c.ops->free(o->c.ctx, mr), "free");
     }
+    want(r, n_open() == before, "%d descriptors are open, %d were", n_open(), before);
     q = sum_of(o, r->ranks);
     want(r, comm_run(&o->c, o->c.world, &q) >= 0, "and all goes on: %s", zero_last_error());
     want(r, comm_barrier(&o->c, o->c.world) == 0, "barrier: %s", zero_last_error());
