@@ -62,6 +62,7 @@ static void give_up(const struct check_watch *w)
             atomic_store(&w->board->finished, 1);
     }
     if (!w->lost && w->job) {
+        zero__job_on_error(w->job, NULL, NULL); /* it would come back here, with one rank at once */
         zero__job_fail(w->job, w->rank, -ETIMEDOUT, "a case", why);
         nanosleep(&news, NULL);
     }

@@ -68,6 +68,9 @@ for rank in 0 1; do
     ok "rank $rank does not return from the plugin" gives 1 out "rank $rank has not returned from"
     ok 'the case has failed, once' counts '^not ok 1 - data is moved' 1
 done
+ZERO_FAULT_COMM=self ZERO_FAULT=delay=300000:rank=0:n=2 check -n 1 --timeout 30 --case 'moved as' fault
+ok 'a rank that is alone does not return' gives 1 out 'rank 0 has not returned from'
+ok 'and nothing waits for it' counts '^Bail out!' 1
 unset ZERO_FAULT_COMM
 export ZERO_PLUGIN_PATH="$ZERO_PLUGIN_PATH:$ZERO_TEST_BUILD/tests/plugin/.libs"
 check -n 2 --case 'post different things' shm
