@@ -97,6 +97,23 @@ class Mount:
             pass
 
 
+class Image:
+    """A file system of such a kind and size in a file, where this user may mount one."""
+
+    def __init__(self, name, kind, mib):
+        image, self.folder = support.path(f"image-{name}"), os.path.abspath(support.path(name))
+        os.mkdir(self.folder)
+        with open(image, "wb") as file:
+            file.truncate(mib << 20)
+        self.there = os.geteuid() == 0 and not subprocess.run(
+            ["sh", "-c", f"mkfs.{kind} -q {image} && mount -o loop {image} {self.folder}"],
+            capture_output=True).returncode
+
+    def end(self):
+        if self.there:
+            subprocess.run(["umount", "-l", self.folder], check=False)
+
+
 def not_writable():
     """Read-only for everybody, or for this user."""
     mount = Mount("read-only", "ro,size=1m")
@@ -617,10 +634,10 @@ def fewer_bytes():
 
 
 class SlowDisk:
-    """A control group in which the disk of DISK moves so many bytes a second, each way."""
+    """A control group in which the disk of a folder moves so many bytes a second, each way."""
 
-    def __init__(self, rate):
-        device = os.stat(DISK).st_dev
+    def __init__(self, rate, folder):
+        device = os.stat(folder).st_dev
         # Of a partition the whole disk is throttled.
         block = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
         if os.path.exists(os.path.join(block, "partition")):
@@ -670,18 +687,22 @@ def one_after_another():
 
 
 def slow_disk(plain):
-    """Everything waits, nothing is lost, and nobody takes it for a failure."""
+    """Everything waits, nothing is lost, and nobody takes it for a failure. The disk is one of its own:
+    page-ins of the program would stand before its transfers, for as long as they take."""
     what, rate = "a disk of 1 MB/s", 1000000
-    disk = SlowDisk(rate)
-    if not disk.folder:
-        skip(what, "no control group for disks that may be changed")
+    image = Image("slow", "ext4", 32)
+    disk = SlowDisk(rate, image.folder) if image.there else None
+    if not disk or not disk.folder:
+        image.end()
+        skip(what, "no disk, or no control group for disks, that may be changed")
         return
     everything = {**NVME, "ZERO_OFFLOAD": "optimizer:nvme,gradients:nvme,parameters:nvme",
-                  "ZERO_TIMEOUT": "3",
+                  "ZERO_NVME_PATH": image.folder, "ZERO_TIMEOUT": "3",
                   "XDG_CACHE_HOME": support.path("slow-cache")}  # it is measured, too
     log = support.path("slow.json")
     job = run(everything, ["--json", log], 1, preexec_fn=disk.enter)
     disk.end()
+    image.end()
     moved = sum(o["disk_read_bytes"] for o in support.objects(log) if o["type"] == "step") \
         if os.path.exists(log) else 0
     ok(weights(job) == plain and job.seconds > moved / rate, f"{what}: the same bits, when it is done",
@@ -758,21 +779,16 @@ def turned_read_only(steps):
 def filling(steps, plain, kind, mib):
     """Somebody else fills the disk: what a tier needs is reserved, for all of its writes."""
     what = f"a disk of {kind} is filled while a job runs: the same bits"
-    image, folder = support.path(f"image-{kind}"), support.path(f"filled-{kind}")
-    os.mkdir(folder)
-    with open(image, "wb") as file:
-        file.truncate(mib << 20)
     if not shutil.which(f"mkfs.{kind}"):
         skip(what, f"mkfs.{kind} is not installed")
         return
-    if os.geteuid() or subprocess.run(
-            ["sh", "-c", f"mkfs.{kind} -q {image} && mount -o loop {image} {folder}"],
-            capture_output=True).returncode:
+    image = Image(f"filled-{kind}", kind, mib)
+    if not image.there:
         skip(what, "this user may not mount a file system")
         return
     try:
-        job = started({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)}, steps)
-        with open(os.path.join(folder, "rest"), "wb", buffering=0) as rest:
+        job = started({**NVME, "ZERO_NVME_PATH": image.folder}, steps)
+        with open(os.path.join(image.folder, "rest"), "wb", buffering=0) as rest:
             try:
                 while rest.write(b"x" * 65536):
                     pass
@@ -783,7 +799,7 @@ def filling(steps, plain, kind, mib):
         ok(full and running and weights(job) == plain and not warnings(job), what, full, running,
            job.story())
     finally:
-        subprocess.run(["umount", "-l", folder], check=False)
+        image.end()
 
 
 def main():
