@@ -140,8 +140,14 @@ void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
             return;
         }
         job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
-        if (!few_fds) /* the kernel has no memory now, or the guest's network is gone */
+        if (!few_fds) { /* the kernel has no memory now, or the guest's network is gone */
+            if (!job->accept_told)
+                zero__log(job->params.log, ZERO_LOG_WARN, "job",
+                          "job %s: rank 0 cannot take a connection: %s; it goes on trying",
+                          job->params.key, strerror(-e));
+            job->accept_told = true;
             return;
+        }
         zero__job_refuse(job, e,
                          "job %s: rank 0 cannot let all %d ranks in (%d are): %s: raise "
                          "the limit of open files (ulimit -n)",

@@ -100,7 +100,7 @@ int zero__interface_address(const char *name, int family, uint16_t port, struct 
         return 0;
     return zero__fail(-ENODEV,
                       "ZERO_INTERFACE is \"%.40s\", but there is no such interface with an address "
-                      "on this machine: it has %s",
+                      "on this machine, which has %s: name one of them, or leave it out",
                       name, names);
 }
 

@@ -160,6 +160,7 @@ struct zero__job {
     int64_t deaf_until_ns;      /* no accept before: the process has no descriptor left */
     bool clean;
     bool few_fds;                         /* rank 0: too many ranks to watch their processes too */
+    bool accept_told;                     /* rank 0: that it could not take a connection */
     int32_t n_peers, n_joined, n_refused; /* n_joined counts this rank */
     struct zero__peer *peers;
     int32_t host, n_hosts;                /* own index; 0: not known before all are there */

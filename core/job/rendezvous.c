@@ -259,8 +259,8 @@ static int find_as_other(struct zero__job *job)
 }
 
 /*
- * Rank 0 listens there. Elsewhere, where interfaces may have other names, data goes by another one
- * then, and where all ranks are on one host, ZERO_INTERFACE is of no use.
+ * Rank 0 listens there, or would. Elsewhere interfaces may have other names: then data goes by the
+ * one to rank 0. Where all ranks are on one host all of them are told.
  */
 static int check_interface(struct zero__job *job, bool together)
 {
@@ -268,10 +268,9 @@ static int check_interface(struct zero__job *job, bool together)
     struct zero__address a;
     int e = p->interface[0] ? zero__interface_address(p->interface, AF_UNSPEC, 0, &a) : 0;
 
-    if (!e || (p->rank == 0 && !together))
+    if (!e || p->rank == 0 || together)
         return e;
-    if (p->rank == 0 || !together)
-        zero__log(p->log, ZERO_LOG_WARN, "job", "%s; this rank goes without", zero__error_text());
+    zero__log(p->log, ZERO_LOG_WARN, "job", "%s; this rank goes without", zero__error_text());
     p->interface[0] = 0;
     return 0;
 }

@@ -78,4 +78,11 @@ ok 'what both ranks posted is named' gives 0 out 'ok 1 - ranks that post differe
 check -n 2 --case 'post different things' terse
 ok 'a plugin that names what one of them posted' gives 1 out 'not ok 1 - ranks that post different'
 ok 'lacks a value' gives 1 out 'lacks the value'
+# A case that would try nothing says so.
+check -n 2 --case 'data is moved' shm
+ok 'who moves is tried' counts '^ok 1 - data is moved as it is$' 1
+check -n 2 --case 'reductions are exact' movers
+ok 'who only moves has no sums to be tried' gives 0 out '# SKIP not among the plugin'
+check -n 2 --case 'data is moved' sums
+ok 'who only sums moves nothing' gives 0 out '# SKIP not among the plugin'
 done_testing

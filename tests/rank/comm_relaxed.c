@@ -187,8 +187,8 @@ static bool is_built(const char *folder, const char *name)
 
 int main(void)
 {
-    static const struct check_case many = {"many ranks", 1, false, 0, 0, many_ranks},
-                                   bytes = {"bytes of the wire", 1, false, 0, 0, counts_bytes};
+    static const struct check_case many = {"many ranks", 1, false, 0, 0, 0, many_ranks},
+                                   bytes = {"bytes of the wire", 1, false, 0, 0, 0, counts_bytes};
     static const struct {
         int ranks;
         const char *group;

@@ -92,7 +92,7 @@ static void many_ranks(struct check_rank *r)
 /* Processes come first: what a plugin's libraries start in this one must not be forked. */
 int main(void)
 {
-    static const struct check_case many = {"many ranks", 1, false, 0, 0, many_ranks};
+    static const struct check_case many = {"many ranks", 1, false, 0, 0, 0, many_ranks};
     static const int processes[] = {1, 2, 3, 4}, threads[] = {2, 3, 8}, crowds[] = {16, 33, 64};
     const bool mem = strcmp(COMM_PLUGIN, "mem") == 0, ofi = strcmp(COMM_PLUGIN, "ofi") == 0;
     const bool brief = getenv("ZERO_TEST_SHORT");

@@ -5,34 +5,38 @@
 
 #define GATHER (1u << ZERO_ALL_GATHER)
 #define REDUCE (1u << ZERO_ALL_REDUCE)
+#define MOVEMENTS (GATHER | 1u << ZERO_BROADCAST)
+#define REDUCTIONS (REDUCE | 1u << ZERO_REDUCE_SCATTER)
 
 const struct check_case check_comm_cases[] = {
-    {"data is moved as it is", 1, false, 0, 0, check_case_movements},
-    {"reductions are exact", 1, false, 0, 0, check_case_reductions},
-    {"sums in any order agree", 1, false, CHECK_UNORDERED, 0, check_case_approximate},
-    {"large messages", 1, false, 0, 0, check_case_large},
-    {"messages of more than 2 GiB", 1, true, 0, GATHER, check_case_huge},
-    {"what is not declared is refused", 1, false, 0, 0, check_case_undeclared},
-    {"descriptors that are wrong are refused", 1, false, 0, REDUCE | GATHER, check_case_refusals},
-    {"wire bytes", 1, false, 0, 0, check_case_wire_bytes},
-    {"memory is registered, exchanged, given back", 1, false, 0, REDUCE | GATHER,
+    {"data is moved as it is", 1, false, 0, 0, MOVEMENTS, check_case_movements},
+    {"reductions are exact", 1, false, 0, 0, REDUCTIONS, check_case_reductions},
+    {"sums in any order agree", 1, false, CHECK_UNORDERED, 0, REDUCTIONS, check_case_approximate},
+    {"large messages", 1, false, 0, 0, MOVEMENTS | REDUCTIONS, check_case_large},
+    {"messages of more than 2 GiB", 1, true, 0, GATHER, 0, check_case_huge},
+    {"what is not declared is refused", 1, false, 0, 0, 0, check_case_undeclared},
+    {"descriptors that are wrong are refused", 1, false, 0, REDUCE | GATHER, 0,
+     check_case_refusals},
+    {"wire bytes", 1, false, 0, 0, 0, check_case_wire_bytes},
+    {"memory is registered, exchanged, given back", 1, false, 0, REDUCE | GATHER, 0,
      check_case_memory},
-    {"peers' memory is mapped", 1, false, ZERO_COMM_MAP, 0, check_case_map},
-    {"batches, and no room for more", 1, false, 0, 0, check_case_batches},
-    {"a batch wakes who waits for its first", 2, false, 0, 0, check_case_batch_wakes},
-    {"communicators are independent", 2, false, 0, GATHER, check_case_concurrent},
-    {"large collectives on several communicators", 2, false, 0, GATHER, check_case_crowd},
-    {"some ranks stay out of a communicator", 2, false, 0, 0, check_case_leave_out},
-    {"many communicators", 2, false, 0, GATHER, check_case_many},
-    {"collectives are ordered in streams", 1, false, ZERO_COMM_STREAM, GATHER, check_case_streams},
-    {"waiting ends in time, or by wake()", 1, false, 0, 0, check_case_wakes},
-    {"who is missing", 2, false, 0, 0, check_case_missing},
-    {"ranks that post different things hear so", 2, false, ZERO_COMM_FINGERPRINT, 0,
+    {"peers' memory is mapped", 1, false, ZERO_COMM_MAP, 0, 0, check_case_map},
+    {"batches, and no room for more", 1, false, 0, 0, 0, check_case_batches},
+    {"a batch wakes who waits for its first", 2, false, 0, 0, 0, check_case_batch_wakes},
+    {"communicators are independent", 2, false, 0, GATHER, 0, check_case_concurrent},
+    {"large collectives on several communicators", 2, false, 0, GATHER, 0, check_case_crowd},
+    {"some ranks stay out of a communicator", 2, false, 0, 0, 0, check_case_leave_out},
+    {"many communicators", 2, false, 0, GATHER, 0, check_case_many},
+    {"collectives are ordered in streams", 1, false, ZERO_COMM_STREAM, GATHER, 0,
+     check_case_streams},
+    {"waiting ends in time, or by wake()", 1, false, 0, 0, 0, check_case_wakes},
+    {"who is missing", 2, false, 0, 0, 0, check_case_missing},
+    {"ranks that post different things hear so", 2, false, ZERO_COMM_FINGERPRINT, 0, 0,
      check_case_mismatch},
-    {"ranks that call different things hear so", 2, false, 0, 0, check_case_calls_apart},
-    {"an abort ends everything", 2, false, 0, REDUCE, check_case_aborts},
-    {"aborts in the middle of work", 3, false, 0, REDUCE, check_case_abort_in_flight},
-    {NULL, 0, false, 0, 0, NULL},
+    {"ranks that call different things hear so", 2, false, 0, 0, 0, check_case_calls_apart},
+    {"an abort ends everything", 2, false, 0, REDUCE, 0, check_case_aborts},
+    {"aborts in the middle of work", 3, false, 0, REDUCE, 0, check_case_abort_in_flight},
+    {NULL, 0, false, 0, 0, 0, NULL},
 };
 
 bool check_can(const struct check_rank *r, const struct zero_coll *q)
@@ -66,7 +70,8 @@ bool check_applies(const struct check_case *c, const struct check_rank *r, const
         flags |= CHECK_UNORDERED;
     *why = c->huge && !r->huge         ? "it takes gigabytes of memory: --huge"
            : r->ranks < c->least_ranks ? "more ranks are needed"
-           : (c->needs & flags) != c->needs || !can_all(r, c->kinds)
+           : (c->needs & flags) != c->needs || !can_all(r, c->kinds) ||
+                   (c->any && !(c->any & r->caps.kinds))
                ? "not among the plugin's capabilities"
                : NULL;
     return !*why;

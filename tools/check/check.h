@@ -51,6 +51,7 @@ struct check_case {
     bool huge;      /* takes gigabytes: runs only when asked for */
     uint32_t needs; /* capability flags, and CHECK_UNORDERED: ORDERED is not declared */
     uint32_t kinds; /* collectives without which it shows nothing; reductions: sums of fp32 */
+    uint32_t any;   /* collectives one of which it needs; 0: none */
     void (*run)(struct check_rank *r);
 };
 
