@@ -46,11 +46,18 @@ for target in $targets; do
     # shellcheck disable=SC2046 # flags
     clang $(flags) -fsanitize=fuzzer -o "$out/fuzz_$target" "$top/tests/fuzz/$target.c" \
         "$out/library.a" $(pkg-config --libs libxxhash hwloc jansson libsodium) -lpthread -ldl -lm
+    # shellcheck disable=SC2046 # flags
+    clang $(flags) -o "$out/seeds_$target" "$top/tests/fuzz/$target.c" "$top/tests/fuzz/seeds.c" \
+        "$out/library.a" $(pkg-config --libs libxxhash hwloc jansson libsodium) -lpthread -ldl -lm
     mkdir -p "$out/corpus/$target"
+    "$out/seeds_$target" "$out/corpus/$target"
     echo "check-fuzz: $target $*"
     ZERO_LOG=none "$out/fuzz_$target" -max_len=4096 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$out/$target-" "$@" "$out/corpus/$target" >"$out/$target.log" 2>&1 ||
         { failed=1; echo "check-fuzz: $target failed:"; tail -40 "$out/$target.log"; }
+    # Seeds from which nothing new was found are seeds that do not reach what they are for.
+    find "$out/corpus/$target" -type f ! -name 'seed-*' | grep -q . ||
+        { failed=1; echo "check-fuzz: $target found nothing beyond its seeds: does it reach the parser?"; }
     grep -E 'stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)' "$out/$target.log" || :
 done
 exit $failed

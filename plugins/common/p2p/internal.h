@@ -287,6 +287,11 @@ void zero__p2p_listen(struct zero_comm *comm);
 void zero__p2p_talk(struct zero_comm *comm);
 uint64_t zero__p2p_data_tag(const struct zero_comm *comm, int32_t from, uint64_t index,
                             uint64_t chunk, bool of_sum);
+/* Is it the tag of a word? Else it is one of data. */
+static inline bool zero__p2p_tag_is_word(uint64_t tag)
+{
+    return tag >> (ZERO__P2P_TAG_BITS - 1);
+}
 int zero__p2p_word_recv(struct zero_comm *comm, int32_t p);
 int zero__p2p_word_send(struct zero_comm *comm, int32_t p, struct p2p_message *m,
                         struct zero__p2p_op *op);
