@@ -107,12 +107,13 @@ static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uin
     struct zero_device_info info = {.size = sizeof info};
     char source[160];
     int err = zero__device_is_host(rt) || !extra ? 0 : rt->dev_ops.info(rt->dev, &info);
+    uint64_t left = zero__device_left(info.free_bytes) / rt->device_sharers;
 
-    if (err || zero__device_is_host(rt) || extra <= info.free_bytes / rt->device_sharers)
+    if (err || zero__device_is_host(rt) || extra <= left)
         return err;
-    snprintf(source, sizeof source, "device %s (what is free)", rt->device_name);
-    return refuse(rt, t, ZERO__T_DEVICE, source, info.free_bytes / rt->device_sharers,
-                  rt->device_sharers, 1);
+    snprintf(source, sizeof source, "device %s (what is free, less what libraries take later)",
+             rt->device_name);
+    return refuse(rt, t, ZERO__T_DEVICE, source, left, rt->device_sharers, 1);
 }
 
 uint64_t zero__checksum_bytes(const struct zero_runtime *rt)

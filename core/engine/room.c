@@ -24,7 +24,8 @@ static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__roo
         room->spare =
             zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit / 32);
     if (!err && !room->is_host)
-        room->tier[ZERO__T_DEVICE] = zero__least(limit, info.free_bytes / rt->device_sharers);
+        room->tier[ZERO__T_DEVICE] =
+            zero__least(limit, zero__device_left(info.free_bytes) / rt->device_sharers);
     return err;
 }
 

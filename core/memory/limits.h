@@ -9,6 +9,18 @@
 #define ZERO__MEMORY_MARGIN (UINT64_C(64) << 20)
 
 /*
+ * Of what is free on a device of its own memory, what a plan may take. Libraries take some later:
+ * code that is loaded when it is first used, buffers of a transport's first collective.
+ */
+#define ZERO__DEVICE_MARGIN (UINT64_C(512) << 20)
+static inline uint64_t zero__device_left(uint64_t free_bytes)
+{
+    uint64_t margin = free_bytes / 32;
+
+    return free_bytes - (margin < ZERO__DEVICE_MARGIN ? margin : ZERO__DEVICE_MARGIN);
+}
+
+/*
  * Bytes that can be had without swapping, and in source[64] what says so ("the machine",
  * "control group /sys/fs/cgroup/…"). UINT64_MAX when the system does not tell.
  */
