@@ -44,38 +44,45 @@ static void ring(void *arg)
     pthread_mutex_unlock(&dev->notice);
 }
 
-/* The bell of a stream; an application's stream gets one when it is first seen. */
-static struct cuda_stream *bell_of(struct zero_device *dev, struct cuda_stream *stream)
+/*
+ * The bell of a stream, made when the stream is first recorded: all streams share the device's few
+ * queues of work, and a bell waits in its queue. NULL: there are too many.
+ */
+static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct cuda_stream **bell)
 {
-    struct cuda_stream *bell = NULL;
     uint32_t i = 0;
+    int result = 0;
 
     pthread_mutex_lock(&dev->lock);
     while (i < dev->n_bells && dev->bells[i].of != stream)
         i++;
-    if (i < dev->n_bells)
-        bell = dev->bells[i].stream;
-    else if (i < CUDA_BELLS / 2 && /* the others are for streams of the device's own */
-             !dev->driver.stream_create(&bell, CUDA_STREAM_NON_BLOCKING))
-        dev->bells[dev->n_bells++] = (struct cuda_bell){.of = stream, .stream = bell};
+    if (i == dev->n_bells && i < CUDA_BELLS / 2) /* the others are for the device's own streams */
+        dev->bells[dev->n_bells++] = (struct cuda_bell){.of = stream};
+    if (i < dev->n_bells && !dev->bells[i].stream)
+        result = dev->driver.stream_create(&dev->bells[i].stream, CUDA_STREAM_NON_BLOCKING);
+    if (result)
+        dev->bells[i].stream = NULL;
+    *bell = i < dev->n_bells ? dev->bells[i].stream : NULL;
     pthread_mutex_unlock(&dev->lock);
-    return bell ? bell : stream; /* it can call by itself, at some cost */
+    return result;
 }
 
 /* The context is current. */
 static int record(struct zero_device *dev, struct cuda_event *event, struct cuda_stream *stream)
 {
-    struct cuda_stream *bell;
+    struct cuda_stream *bell = NULL;
     int err = zero__cuda_check(dev, dev->driver.event_record(event, stream), "recording an event");
 
     if (err || !dev->notify)
         return err;
-    bell = bell_of(dev, stream);
-    if (bell != stream)
+    err = zero__cuda_check(dev, bell_of(dev, stream, &bell), "a bell for a stream");
+    if (!err && bell)
         err = zero__cuda_check(dev, dev->driver.stream_wait(bell, event, 0),
                                "making a bell wait for an event");
-    return err ? err
-               : zero__cuda_check(dev, dev->driver.call(bell, ring, dev), "enqueueing a notice");
+    if (!err) /* without a bell the stream calls itself, at some cost */
+        err = zero__cuda_check(dev, dev->driver.call(bell ? bell : stream, ring, dev),
+                               "enqueueing a notice");
+    return err;
 }
 
 int zero__cuda_event_record(struct zero_device *dev, void *event, void *stream)

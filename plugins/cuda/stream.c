@@ -8,7 +8,7 @@
 #include "../common/bell.h"
 
 #define PAUSE_MIN_NS 10000
-#define PAUSE_MAX_NS 1000000
+#define PAUSE_MAX_NS 40000 /* what a step may lose at its end, for some percent of a processor */
 
 /* A bell that nobody uses, or room for one; lock held. */
 static struct cuda_bell *bell_free(struct zero_device *dev)
@@ -30,9 +30,7 @@ static int create(struct zero_device *dev, const char *name, struct cuda_stream 
 
     pthread_mutex_lock(&dev->lock);
     bell = bell_free(dev);
-    if (bell && dev->notify && !bell->stream)
-        result = dev->driver.stream_create(&bell->stream, CUDA_STREAM_NON_BLOCKING);
-    if (bell && !result)
+    if (bell)
         result = dev->driver.stream_create(&bell->of, CUDA_STREAM_NON_BLOCKING);
     if (bell && !result) {
         bell->own = true;
@@ -103,7 +101,7 @@ int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_
                              what, (double)timeout_ns / 1e9);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < PAUSE_MAX_NS)
-            pause.tv_nsec *= 2;
+            pause.tv_nsec *= 2; /* at most to PAUSE_MAX_NS: it is PAUSE_MIN_NS times a power of 2 */
     }
     return zero__cuda_check(dev, result, "%s", what);
 }
