@@ -32,6 +32,7 @@ enum {
 struct handle {
     struct cuda_stream *stream;
     const void *workspace;
+    bool full_sums;
 };
 
 struct matrix {
@@ -51,6 +52,7 @@ struct product {
 FAKE_API int cublasGetProperty(int which, int *value);
 FAKE_API int cublasCreate_v2(struct handle **handle);
 FAKE_API int cublasDestroy_v2(struct handle *handle);
+FAKE_API int cublasSetMathMode(struct handle *handle, int mode);
 FAKE_API int cublasSetStream_v2(struct handle *handle, struct cuda_stream *stream);
 FAKE_API int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t bytes);
 FAKE_API int cublasGemmEx(struct handle *handle, int ta, int tb, int m, int n, int k,
@@ -79,6 +81,13 @@ int cublasDestroy_v2(struct handle *handle)
 {
     free(handle);
     return OK;
+}
+
+/* Parts of sums in fp32, which is all that is known here: without it nothing is multiplied. */
+int cublasSetMathMode(struct handle *handle, int mode)
+{
+    handle->full_sums = mode == 16;
+    return handle->full_sums ? OK : INVALID_VALUE;
 }
 
 int cublasSetStream_v2(struct handle *handle, struct cuda_stream *stream)
@@ -175,7 +184,7 @@ int cublasGemmEx(struct handle *handle, int ta, int tb, int m, int n, int k, con
     struct product *copy;
 
     (void)algorithm;
-    if (is_malformed(&p) || !handle->workspace)
+    if (is_malformed(&p) || !handle->workspace || !handle->full_sums)
         return INVALID_VALUE;
     if (!p.a.dtype || p.a.dtype != p.b.dtype || (p.c.dtype != p.a.dtype && p.c.dtype != ZERO_F32) ||
         compute != COMPUTE_32)

@@ -29,28 +29,6 @@ static void *load(const char *path)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-static int library_find(struct gpt2_blas *b, const char *path, void **library)
-{
-    char tried[160] = "";
-
-    if (path) {
-        *library = load(path);
-        return *library ? 0
-                        : gpt2_cuda_fail(b->cuda, -ENOENT, "--cublas %s cannot be loaded (%s): %s",
-                                         path, dlerror(), remedy);
-    }
-    for (size_t i = 0; i < sizeof names / sizeof *names && !*library; i++) {
-        const size_t n = strlen(tried);
-        *library = load(names[i]);
-        snprintf(tried + n, sizeof tried - n, "%s%s", n ? ", " : "", names[i]);
-    }
-    return *library ? 0
-                    : gpt2_cuda_fail(b->cuda, -ENOENT,
-                                     "no cuBLAS, which computes the matrix products on the GPU: "
-                                     "there is no %s: %s",
-                                     tried, remedy);
-}
-
 static int symbols_find(struct gpt2_blas *b, void *library)
 {
     const char *missing = NULL;
@@ -99,18 +77,50 @@ static int check(struct gpt2_blas *b, int status, const char *what)
                           b->name, what, why, status);
 }
 
-int gpt2_blas_open(struct gpt2_blas *b, struct gpt2_cuda *cuda, const char *path)
+static int library_use(struct gpt2_blas *b, void *library)
 {
-    void *library = NULL;
-    int err;
+    int err = symbols_find(b, library);
 
-    *b = (struct gpt2_blas){.cuda = cuda};
-    err = library_find(b, path, &library);
-    if (!err)
-        err = symbols_find(b, library);
     if (!err)
         err = version_check(b);
-    return err ? err : check(b, b->create(&b->handle), "cublasCreate()");
+    if (!err)
+        err = check(b, b->create(&b->handle), "cublasCreate()");
+    if (!err)
+        err = check(b, b->math(b->handle, GPT2_MATH_FULL_SUMS), "cublasSetMathMode()");
+    if (err)
+        gpt2_blas_close(b);
+    return err;
+}
+
+int gpt2_blas_open(struct gpt2_blas *b, struct gpt2_cuda *cuda, const char *path)
+{
+    char tried[160] = "";
+    void *library;
+    int err = 0;
+
+    *b = (struct gpt2_blas){.cuda = cuda};
+    if (path) {
+        library = load(path);
+        return library ? library_use(b, library)
+                       : gpt2_cuda_fail(cuda, -ENOENT, "--cublas %s cannot be loaded (%s): %s",
+                                        path, dlerror(), remedy);
+    }
+    /* The newest may be newer than the driver: then an older one serves. */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t n = strlen(tried);
+        library = load(names[i]);
+        if (library) {
+            err = library_use(b, library);
+            if (!err)
+                return 0;
+        }
+        snprintf(tried + n, sizeof tried - n, "%s%s", n ? ", " : "", names[i]);
+    }
+    return err ? err
+               : gpt2_cuda_fail(cuda, -ENOENT,
+                                "no cuBLAS, which computes the matrix products on the GPU: there "
+                                "is no %s: %s",
+                                tried, remedy);
 }
 
 void gpt2_blas_close(struct gpt2_blas *b)

@@ -22,6 +22,7 @@ enum gpt2_blas_value {
     GPT2_R_16BF = 14,
     GPT2_COMPUTE_32F = 68, /* fp32 sums, and products of fp32 that are not cut */
     GPT2_GEMM_DEFAULT = -1,
+    GPT2_MATH_FULL_SUMS = 16, /* DISALLOW_REDUCED_PRECISION_REDUCTION: also of parts of a sum */
     GPT2_STATUS_NOT_INITIALIZED = 1,
     GPT2_STATUS_ALLOC_FAILED = 3,
 };
@@ -31,6 +32,7 @@ enum gpt2_blas_value {
 #define GPT2_BLAS_CALLS(X)                                                                         \
     X(property, cublasGetProperty, (int which, int *value))                                        \
     X(create, cublasCreate_v2, (void **handle))                                                    \
+    X(math, cublasSetMathMode, (void *handle, int mode))                                           \
     X(destroy, cublasDestroy_v2, (void *handle))                                                   \
     X(stream, cublasSetStream_v2, (void *handle, void *stream))                                    \
     X(workspace, cublasSetWorkspace_v2, (void *handle, void *workspace, size_t bytes))             \
