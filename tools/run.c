@@ -136,7 +136,8 @@ static int prepare(struct run_job *job, const struct run_options *o)
                             .term_ns = ZERO_NEVER,
                             .kill_ns = ZERO_NEVER,
                             .give_up_ns = ZERO_NEVER,
-                            .notice_ns = ZERO_NEVER};
+                            .notice_ns = ZERO_NEVER,
+                            .stopped_ns = ZERO_NEVER};
     job->ranks = calloc((size_t)o->n, sizeof *job->ranks);
     if (!job->ranks) {
         fputs("zero run: no memory\n", stderr);

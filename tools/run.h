@@ -29,6 +29,7 @@ struct run_options {
 
 struct run_rank {
     pid_t pid;                      /* 0: has ended */
+    bool stopped;                   /* by a signal, for as long */
     struct relay_stream streams[2]; /* of its standard output and error; fd -1: not relayed */
 };
 
@@ -48,6 +49,7 @@ struct run_job {
     int64_t term_ns, kill_ns; /* when the ranks are told again; ZERO_NEVER: not */
     int64_t give_up_ns;       /* the kernel does not end what was killed */
     int64_t notice_ns;        /* when people are told that others have not ended */
+    int64_t stopped_ns;       /* when those that are stopped are not waited for any longer */
     int64_t verdict_ns;       /* until then a later failure may be the cause of an earlier one */
     bool ending, orphans;
     bool said;  /* who failed */

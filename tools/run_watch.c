@@ -24,6 +24,7 @@
 #define VERDICT_NS (50 * MS)  /* failures within it are one event */
 #define NOTICE_NS (1000 * MS) /* then whoever looks on learns what is waited for */
 #define KILL_NS (600 * MS)    /* after SIGTERM */
+#define STOPPED_NS (3 * ZERO_SECOND) /* for somebody to let them go on */
 #define ORPHAN_NS (500 * MS)
 #define GIVE_UP_NS (10 * ZERO_SECOND)
 #define DRAIN_MS 200
@@ -121,9 +122,12 @@ static bool reap(struct run_job *job)
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0)
         for (int r = 0; r < job->options->n; r++) {
             if (job->ranks[r].pid != pid)
+                continue;
+            job->ranks[r].stopped = WIFSTOPPED(status);
+            if (WIFSTOPPED(status) || WIFCONTINUED(status))
                 continue;
             job->ranks[r].pid = 0;
             job->alive--;
@@ -171,8 +175,32 @@ static void say_failure(struct run_job *job, bool waiting)
                 job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
 }
 
+/* Who is stopped ends by no deadline: once only such ranks are left, they have less time. */
+static void end_stopped(struct run_job *job)
+{
+    int stopped = 0;
+
+    for (int r = 0; r < job->options->n; r++)
+        stopped += job->ranks[r].pid && job->ranks[r].stopped;
+    if (job->failed < 0 || !stopped || stopped < job->alive) {
+        job->stopped_ns = ZERO_NEVER;
+        return;
+    }
+    if (job->stopped_ns == ZERO_NEVER)
+        job->stopped_ns = after(STOPPED_NS);
+    if (zero__now_ns() < job->stopped_ns)
+        return;
+    job->kill_ns = 0;
+    job->stopped_ns = after(GIVE_UP_NS); /* they are killed now */
+    for (int r = 0; r < job->options->n; r++)
+        if (job->ranks[r].pid)
+            fprintf(stderr, "%szero run: rank %d (process %d) is stopped and is killed\n",
+                    line_start(), r, (int)job->ranks[r].pid);
+}
+
 static void escalate(struct run_job *job)
 {
+    end_stopped(job);
     int64_t now = zero__now_ns();
 
     if (now >= job->notice_ns) {
@@ -243,6 +271,7 @@ static int sleep_ms(const struct run_job *job)
 {
     int64_t t = job->term_ns < job->kill_ns ? job->term_ns : job->kill_ns;
     t = job->notice_ns < t ? job->notice_ns : t;
+    t = job->stopped_ns < t ? job->stopped_ns : t;
     int64_t left = t == ZERO_NEVER ? ZERO_NEVER : t - zero__now_ns();
 
     return left == ZERO_NEVER ? -1 : left <= 0 ? 0 : (int)(left / MS) + 1;

@@ -113,6 +113,12 @@ else
 fi
 
 # --- exit status
+t=$(now_ms)
+run -n 2 -- sh -c 'if [ $RANK = 1 ]; then kill -STOP $$; fi; sleep 0.3; exit 3'
+t=$(($(now_ms) - t))
+check "who is stopped when all others have failed is not waited for ($t ms)" [ "$t" -lt 8000 ]
+check "and named" grep -qE '^zero run: rank 1 \(process [0-9]+\) is stopped and is killed' err
+check "the status is that of the rank that failed" is "$status" 3
 run -n 3 --grace 0 -- sh -c 'if [ $RANK = 1 ]; then exit 7; fi; exec sleep 50'
 check "the status of the rank that failed" is "$status" 7
 check "one line says which and how" \
