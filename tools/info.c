@@ -109,7 +109,7 @@ static int show(bool machine, bool plugins, bool all)
         print_options(options);
     }
     fflush(stdout);
-    zero__options_finish(options, &log);
+    zero__options_finish(options, &log, true);
     zero__options_free(options);
     return status;
 }

@@ -11,6 +11,7 @@
 #ifndef ZERO_BASE_OPTIONS_H
 #define ZERO_BASE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zero/zero.h>
@@ -74,9 +75,12 @@ const char *zero__options_param(struct zero__options *options, const char *owner
 /*
  * Logs what was found while loading and names that nobody knows, with the nearest known one (on
  * rank 0; debug elsewhere). Call it once plugins have registered theirs, also on the way out of a
- * failure. -EINVAL if the program itself passed an unknown name. Later calls do nothing.
+ * failure: then not all_loaded, and only names near a known one are told of, for the others may
+ * belong to a plugin that was not reached. -EINVAL if the program itself passed an unknown name.
+ * Later calls do nothing.
  */
-int zero__options_finish(struct zero__options *options, const struct zero__log *log);
+int zero__options_finish(struct zero__options *options, const struct zero__log *log,
+                         bool all_loaded);
 
 /* One line of a listing; strings live as long as the options. */
 struct zero__option_row {

@@ -167,7 +167,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = group_default(rt);
     if (rt->options && (!err || err != -EINVAL)) {
-        int warned = zero__options_finish(rt->options, &rt->log);
+        int warned = zero__options_finish(rt->options, &rt->log, !err);
         err = err ? err : warned;
     }
     if (err) {

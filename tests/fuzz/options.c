@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (zero__options_load(settings, n, &options) == 0) {
         zero__option_int(options, ZERO__OPT_STAGE);
-        zero__options_finish(options, NULL);
+        zero__options_finish(options, NULL, true);
     }
     zero__options_free(options);
     free(text);
