@@ -209,7 +209,8 @@ static void deny(struct zero__job *job, struct zero__guest *guest)
         return;
     pthread_mutex_unlock(&job->lock); /* a sink may take its time */
     zero__log(job->params.log, ZERO_LOG_WARN, "job",
-              "turned %s away, which has another secret or is of another job (%d so far)", text, n);
+              "turned %s away, which has another secret or is of another job than %s (%d so far)",
+              text, job->params.key, n);
     pthread_mutex_lock(&job->lock);
 }
 

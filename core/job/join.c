@@ -305,8 +305,8 @@ static int not_found(const struct search *s)
             p->key, p->rank, s->where, seconds, s->last);
     return zero__fail(-ETIMEDOUT,
                       "job %s: rank %d found no rank 0 within %.3g s: rank 0 was not started, has "
-                      "ended, or has another MASTER_ADDR, MASTER_PORT, ZERO_JOB, job name or model "
-                      "name; %s",
+                      "ended, or spells MASTER_ADDR in another way, or has another MASTER_PORT, "
+                      "ZERO_JOB, job name or model name; %s",
                       p->key, p->rank, seconds, how);
 }
 

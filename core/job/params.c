@@ -92,6 +92,10 @@ static int key_from_environment(struct zero__job_params *p)
     if ((e = name_copy("MASTER_ADDR", addr, a, sizeof a)) ||
         (run && (e = name_copy("TORCHELASTIC_RUN_ID", run, r, sizeof r))))
         return e;
+    if (*a == '[' && a[strlen(a) - 1] == ']') { /* it is the same address without */
+        a[strlen(a) - 1] = 0;
+        memmove(a, a + 1, strlen(a));
+    }
     /* Processes of an earlier attempt may still be going down: the count keeps them apart. */
     snprintf(p->key, sizeof p->key, "%s:%d%s%s%s%.20s", a, port, run ? ":" : "", r,
              restart ? ":" : "", restart ? restart : "");

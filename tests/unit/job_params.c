@@ -58,6 +58,7 @@ static void good(void)
         {"RANK=1 WORLD_SIZE=2 ZERO_JOB=abc", 1, 2, 1, 2, "abc"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=1", 0, 2, 0, 2, "localhost:1"},
         {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=1", 0, 2, 0, 2, "::1:1"},
+        {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=[::1] MASTER_PORT=1", 0, 2, 0, 2, "::1:1"},
         {"RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=elsewhere.example MASTER_PORT=1", 0, 2,
          0, 2, "elsewhere.example:1"},
         {LOCAL "RANK=4095 WORLD_SIZE=4096", 4095, 4096, 4095, 4096, "127.0.0.1:29500"},
