@@ -55,6 +55,9 @@ const struct faults_kind faults_kinds[FAULTS_KINDS + FAULTS_OUTSIDE_KINDS] = {
     {"skip", FAULTS_OPERATION, "kind=barrier", "3", 8, SKIP_MS, true},
     {"order", FAULTS_OPERATION, "kind=barrier", "3", 8, SKIP_MS, true},
     {"stop", FAULTS_OPERATION, "kind=broadcast", "3", 8, STOP_MS, false},
+    {"kill", FAULTS_OPERATION, "kind=all_reduce", "0", 6, KILL_MS, false},
+    {"skip", FAULTS_OPERATION, "kind=all_reduce", "0", 6, SKIP_MS, false},
+    {"dtype", FAULTS_OPERATION, "kind=all_reduce", "0", 6, SKIP_MS, false},
     {"kill", FAULTS_OPERATION, "", "0123", STEPPING_US, KILL_MS, false},
     {"stop", FAULTS_OPERATION, "", "0123", STEPPING_US, STOP_MS, false},
     {"kill", FAULTS_INIT, "", "0123", MEETING_US, MEET_MS, false},
@@ -121,11 +124,12 @@ void faults_draw(unsigned seed, struct faults_case *c)
         outside_draw(seed, c);
         return;
     }
-    /* A kind meets another transport each time that its turn comes. */
+    /* A kind meets another transport and another size each time that its turn comes. */
+    const unsigned turn = seed + seed / FAULTS_KINDS;
     *c = (struct faults_case){.seed = seed,
-                              .comm = (int)((seed + seed / FAULTS_KINDS) % FAULTS_COMMS),
+                              .comm = (int)(turn % FAULTS_COMMS),
                               .kind = (int)(seed % FAULTS_KINDS),
-                              .large = seed % 3 == 2};
+                              .large = turn % 3 == 2};
     k = &faults_kinds[c->kind];
     if (k->maps) {
         c->comm = 0;
