@@ -248,8 +248,12 @@ static bool read_lines(const char *path, unsigned most, struct report_rank *out,
         json_decref(o);
     }
     fclose(f);
-    if (!good || !line) {
+    if (good && !line)
+        snprintf(why, room, "%s is empty: its rank was ended while it wrote, or it is damaged",
+                 path);
+    else if (!good)
         snprintf(why, room, "%s:%u: this is no report of a rank, or it is damaged", path, line);
+    if (!good || !line) {
         report_rank_free(&r);
         return false;
     }

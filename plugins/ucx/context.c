@@ -36,7 +36,8 @@ int zero__ucx_context(const struct zero__voice *v, const char *devices, int32_t 
 
     if (status != UCS_OK)
         return zero__say(v, zero__ucx_errno(status),
-                         "a UCX_ setting of the environment is wrong: %s",
+                         "a UCX_ setting of the environment is wrong (%s): UCX has named it above, "
+                         "unless UCX_LOG_LEVEL forbids",
                          ucs_status_string(status));
     set_default(config, "UCX_KEEPALIVE_INTERVAL", "2s");
     if (*devices)
