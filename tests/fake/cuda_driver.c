@@ -173,6 +173,8 @@ FAKE_API uint64_t fake_cuda_called(const char *symbol)
 
 /* ---- Every call ------------------------------------------------------------------------------ */
 
+_Thread_local bool fake_in_function;
+
 int fake_call(const char *symbol)
 {
     int result = 0;
@@ -182,7 +184,9 @@ int fake_call(const char *symbol)
     fake.work.calls++;
     for (size_t i = 0; i < N_SYMBOLS; i++)
         called[i] += !strcmp(symbols[i], symbol);
-    if (fake.broken) {
+    if (fake_in_function) {
+        result = CUDA_NOT_PERMITTED;
+    } else if (fake.broken) {
         result = fake.broken;
     } else if (fake.fail_at && fake.work.calls == fake.fail_at) {
         fake.failed = symbol;

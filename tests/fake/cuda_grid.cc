@@ -421,6 +421,16 @@ uint32_t fake_cuda_kernel_find(const char *name)
     return UINT32_MAX;
 }
 
+bool fake_cuda_may_launch(uint32_t kernel, const uint32_t grid[3], const uint32_t block[3],
+                          uint32_t shared_bytes, uint64_t params_bytes)
+{
+    const fake_cuda_function *function = function_at(kernel);
+    char error[256];
+
+    return function && function->params_bytes == params_bytes &&
+           !check_launch(function, grid, block, shared_bytes, error, sizeof error);
+}
+
 int fake_cuda_run_with(const struct fake_cuda_options *options, uint32_t kernel,
                        const uint32_t grid[3], const uint32_t block[3], uint32_t shared_bytes,
                        const void *params, char *error, size_t n)

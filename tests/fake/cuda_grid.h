@@ -18,6 +18,7 @@
 #define ZERO_TESTS_FAKE_CUDA_GRID_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -52,6 +53,10 @@ struct fake_cuda_options {
  * them; UINT32_MAX for an unknown name.
  */
 uint32_t fake_cuda_kernel_find(const char *name);
+
+/* Would a device take the launch, with so many bytes of parameters? */
+bool fake_cuda_may_launch(uint32_t kernel, const uint32_t grid[3], const uint32_t block[3],
+                          uint32_t shared_bytes, uint64_t params_bytes);
 
 /*
  * Runs a launch and returns 0; -EINVAL for one that no device would start, -EFAULT where a thread

@@ -38,6 +38,9 @@ struct fake {
 };
 extern struct fake fake;
 
+/* This thread is in a function that a stream has called: it may not call the driver. */
+extern _Thread_local bool fake_in_function;
+
 /* Counts the call; 0, or what it is to return instead of doing anything. Lock not held. */
 int fake_call(const char *symbol);
 /* The same of a call that needs a context. */

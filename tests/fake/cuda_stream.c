@@ -133,7 +133,9 @@ static void op_run(struct op *op)
     case OP_CALL:
         fake.at_work++;
         pthread_mutex_unlock(&fake.lock);
+        fake_in_function = true;
         op->fn(op->arg);
+        fake_in_function = false;
         pthread_mutex_lock(&fake.lock);
         fake.at_work--;
         fake.work.functions++;
@@ -315,7 +317,8 @@ int cuLaunchKernel(struct cuda_function *function, unsigned grid_x, unsigned gri
         else if (extra[0] == CUDA_PARAMS_BYTES)
             op.params_bytes = *(const size_t *)extra[1];
     }
-    if (params || !buffer || op.params_bytes > MOST_PARAMS)
+    if (params || !buffer || op.params_bytes > MOST_PARAMS ||
+        !fake_cuda_may_launch(op.kernel, op.grid, op.block, shared_bytes, op.params_bytes))
         return CUDA_INVALID_VALUE;
     memcpy(op.params, buffer, op.params_bytes);
     return push(stream, &op);
