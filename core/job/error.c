@@ -71,11 +71,14 @@ bool zero__job_follows(int err)
            err == -EHOSTDOWN || err == -ENETDOWN;
 }
 
-/* Of a pending deadline: all have spoken that can, so nobody is left who knows better. */
+/*
+ * Of a pending deadline: all have spoken that can, so nobody is left who knows better. Who is
+ * accused may be: it waits for what its accuser left out.
+ */
 static bool all_claimed(const struct zero__job *job)
 {
     for (int32_t r = 0; r < job->n_peers; r++)
-        if (!job->peers[r].claimed && r != job->proposal.culprit &&
+        if (!job->peers[r].claimed &&
             (r == job->params.rank || job->peers[r].state == ZERO__PEER_HERE))
             return false;
     return true;

@@ -33,7 +33,7 @@ struct faults_kind {
     bool maps;          /* only where shards are mapped: over shm, with units large enough */
 };
 
-#define FAULTS_KINDS 33        /* of the plugin */
+#define FAULTS_KINDS 30        /* of the plugin */
 #define FAULTS_OUTSIDE_KINDS 6 /* that follow */
 #define FAULTS_COMMS 5
 

@@ -241,6 +241,25 @@ static void claims(struct rank *r)
     zero__job_close(job, 0);
 }
 
+/* Of two, rank 0 left an operation out, waits for the next exchange, and speaks first. */
+static void accused(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+
+    if (!job)
+        return;
+    if (r->rank == 0) {
+        zero__job_fail_at(job, 1, -ETIMEDOUT, ZERO__PLACE_LAST, "exchange", "no part of rank 1");
+    } else {
+        sleep_ms(200);
+        zero__job_fail_at(job, 0, -ETIMEDOUT, 7, "broadcast (#7)", "no answer of rank 0");
+    }
+    while (!zero__job_error(job, &scene->errors[r->rank]))
+        sleep_ms(5);
+    want(r, scene->errors[r->rank].culprit == 0, "culprit %d", scene->errors[r->rank].culprit);
+    zero__job_close(job, 0);
+}
+
 /* One rank has left in peace while the others go on. */
 static void left(struct rank *r)
 {
@@ -371,6 +390,8 @@ int main(void)
         check(3, how, late, -1, "late to an exchange while a deadline is weighed");
         fresh(2, 0);
         check(3, how, claims, -1, "the deadline of what comes first is believed");
+        fresh(-1, 0);
+        check(2, how, accused, -1, "who is accused is heard");
         for (int v = 0; v < 3; v += 2) {
             fresh(v, 0);
             check(3, how, mismatch, -1, "calls that differ");
