@@ -9,9 +9,9 @@
  *     delay=MS     the call takes so much longer
  *     error=ERRNO  it fails, by name (EIO) or number
  *     kill, stop   the process gets SIGKILL, SIGSTOP
- *     skip         the collective is not posted below; here it looks as if it were
+ *     skip         the collective is dropped: not posted below; here it looks as if it were
  *     size, dtype  it is posted with one element less, with another type
- *     order        it is posted after the next one of its communicator
+ *     order        it is reordered: posted after the next one of its communicator
  *
  *     at=PLACE     open, split, alloc, exchange, post (the default), progress, done (a completion),
  *                  close; skip, size, dtype and order are for post

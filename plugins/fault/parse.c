@@ -6,11 +6,11 @@
 
 #include "fault.h"
 
-#define GRAMMAR                                                                                  \
-    "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "  \
-    "skip, size, dtype or order, and KEY=VALUE at=open|split|alloc|exchange|post|progress|done|" \
-    "close, rank=R|any|all, n=N|A-B, times=K, kind=all_gather|reduce_scatter|all_reduce|"        \
-    "broadcast|barrier, comm=C"
+#define GRAMMAR                                                                                   \
+    "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "   \
+    "skip (drops a collective), order (posts it after the next one), size or dtype (change it), " \
+    "and KEY=VALUE at=open|split|alloc|exchange|post|progress|done|close, rank=R|any|all, "       \
+    "n=N|A-B, times=K, kind=all_gather|reduce_scatter|all_reduce|broadcast|barrier, comm=C"
 
 static const char *const actions[FAULT_N_ACTIONS] = {"delay", "error", "kill",  "stop",
                                                      "skip",  "size",  "dtype", "order"};

@@ -114,6 +114,7 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
 
     if (err)
         return err;
+    full.bytes_written += s->dropped; /* who drops a write says that it was done */
     for (const struct store_request *r = s->late; r; r = r->next) {
         uint64_t *moved = r->io.op == ZERO_IO_READ ? &full.bytes_read : &full.bytes_written;
         uint64_t left = left_of(r, now);
@@ -163,6 +164,24 @@ static bool is_whole(const struct zero_store *s, const struct zero_io *io)
            io->buf.len <= s->bytes - io->store_off;
 }
 
+/* As far as can be told here; what is wrong goes below as it comes, where it is refused. */
+static bool is_sound(const struct zero_store *s, const struct zero_io *io)
+{
+    return (io->op == ZERO_IO_READ || io->op == ZERO_IO_WRITE) && !io->flags && !io->reserved[0] &&
+           !io->reserved[1] && io->buf.mr && io->buf.len && is_whole(s, io);
+}
+
+static void drop(const struct zero_store *s, struct store_request *r)
+{
+    if (!is_sound(s, &r->io))
+        return;
+    r->dropped = true;
+    r->sent = r->ended = r->io.buf.len;
+    zero__tell(&s->voice, ZERO_LOG_WARN,
+               "a write of %llu bytes at %llu is acknowledged and not done, as ZERO_FAULT_IO wants",
+               (unsigned long long)r->io.buf.len, (unsigned long long)r->io.store_off);
+}
+
 /* true: this call takes nothing more. */
 static bool befall(struct zero_store *s, struct store_request *r)
 {
@@ -183,6 +202,12 @@ static bool befall(struct zero_store *s, struct store_request *r)
             break;
         case STORE_BUSY:
             return true;
+        case STORE_REORDER:
+            r->reordered = is_sound(s, &r->io);
+            break;
+        case STORE_DROP:
+            drop(s, r);
+            break;
         case STORE_ERROR:
             r->err = -(int)f->value;
             r->wanted = true;
@@ -205,8 +230,25 @@ static int64_t slow_ns(uint64_t bytes, uint64_t rate)
     return ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000); /* days are enough */
 }
 
+/* All that were reordered together have ended: they are told from the last one to the first. */
+static void regroup(struct zero_store *s, struct store_request *last)
+{
+    for (struct store_request **at = &s->late; *at;)
+        if ((*at)->last == last)
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    for (struct store_request *r = last; r; r = r->before) {
+        r->next = r->before ? r->before : s->late;
+        r->last = NULL;
+    }
+    s->late = last;
+}
+
 static void end(struct zero_store *s, struct store_request *r)
 {
+    if (r->dropped && !r->err)
+        s->dropped += r->ended;
     r->due_ns = r->delay_ns ? zero__until_ns(r->delay_ns) : 0;
     if (r->rate && !r->err) {
         int64_t now = zero__clock_ns();
@@ -216,6 +258,8 @@ static void end(struct zero_store *s, struct store_request *r)
     }
     r->next = s->late;
     s->late = r;
+    if (r->last && --r->last->left == 0)
+        regroup(s, r->last);
 }
 
 static bool is_sent(const struct store_request *r)
@@ -266,9 +310,36 @@ static int send_more(struct zero_store *s)
     return 0;
 }
 
-/* What is wrong with a request is what the plugin below says, so the first piece goes at once. */
+static void send_later(struct zero_store *s, struct store_request *r)
+{
+    r->next = NULL;
+    *s->sending_end = r;
+    s->sending_end = &r->next;
+}
+
+/* Those of a call that are reordered go below, the last one first. */
+static void send_reordered(struct zero_store *s, struct store_request *last)
+{
+    uint32_t n = 0;
+
+    for (struct store_request *r = last; r; r = r->before, n++) {
+        r->last = last;
+        send_later(s, r);
+    }
+    if (last) {
+        last->left = n;
+        send_more(s);
+    }
+}
+
+/*
+ * What is wrong with a request is what the plugin below says, so the first piece goes at once. One
+ * that is reordered goes later, and ends with what that plugin says of it then.
+ */
 static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_t n)
 {
+    struct store_request *last = NULL;
+    int err = 0;
     uint32_t i;
 
     for (i = 0; i < n && s->free_requests; i++) {
@@ -282,22 +353,25 @@ static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_
             break;
         s->free_requests = r->next;
         *r = fresh;
-        int k = r->err ? 1 : send_piece(s, r);
+        if (r->reordered && n > 1) {
+            r->before = last;
+            last = r;
+            continue;
+        }
+        int k = r->err || r->dropped ? 1 : send_piece(s, r);
         if (k <= 0) {
             r->next = s->free_requests;
             s->free_requests = r;
-            if (k < 0 && !i)
-                return k;
+            err = k < 0 && !i ? k : 0;
             break;
         }
-        if (!is_sent(r)) {
-            *s->sending_end = r;
-            s->sending_end = &r->next;
-        } else if (!r->below) {
+        if (!is_sent(r))
+            send_later(s, r);
+        else if (!r->below)
             end(s, r);
-        }
     }
-    return (int)i;
+    send_reordered(s, last);
+    return err ? err : (int)i;
 }
 
 static void take(struct zero_store *s, const struct zero_cqe *c)
@@ -343,8 +417,9 @@ static uint32_t hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t m
     *next = INT64_MAX;
     for (struct store_request **at = &s->late; *at;) {
         struct store_request *r = *at;
-        if (n == max || r->due_ns > now) {
-            *next = r->due_ns < *next ? r->due_ns : *next;
+        if (n == max || r->last || r->due_ns > now) {
+            if (!r->last) /* else it waits for others to end */
+                *next = r->due_ns < *next ? r->due_ns : *next;
             at = &r->next;
             continue;
         }

@@ -9,6 +9,9 @@
  *     cut=BYTES    it goes below in pieces of at most so many bytes, as a disk does a part only
  *     slow=BYTES   it ends when a disk of so many bytes a second has served it, one after another
  *     busy         the call that brings it takes nothing, as if there were no room
+ *     reorder      those that one call brings go below behind its others, the last one first; when
+ *                  all of them have ended, they are told in that order, too
+ *     drop         it is acknowledged and never done; writes only
  *     error=ERRNO  it fails, by name (EIO) or number, without having been tried
  *     kill         the process gets SIGKILL
  *
@@ -17,7 +20,12 @@
  *     every=K      and then each K-th only (1): of busy, a call that is made again counts again
  *     times=K      and so many of them (1); 0: all that follow
  *
- * Everything that happens but for delay, cut, slow and busy is a warning in the log.
+ * Everything that happens but for delay, cut, slow, busy and reorder is a warning in the log.
+ *
+ * What is dropped here never reaches the plugin below, whose checksums know nothing of it and find
+ * what was there before to be right. `zero check offload fault` notices; a job does not, since
+ * libzero has no checksums of its own. Those of nvme find what is lost below them, by its system or
+ * disk.
  */
 #ifndef ZERO_PLUGINS_FAULT_STORE_H
 #define ZERO_PLUGINS_FAULT_STORE_H
@@ -38,6 +46,8 @@ enum store_action {
     STORE_CUT,
     STORE_SLOW,
     STORE_BUSY,
+    STORE_REORDER,
+    STORE_DROP,
     STORE_ERROR,
     STORE_KILL,
     STORE_N_ACTIONS
@@ -57,9 +67,12 @@ struct store_request {
     uint32_t below;              /* pieces */
     int err;
     bool wanted; /* the error */
+    bool dropped, reordered;
     uint64_t rate;                       /* bytes a second; 0: as fast as it goes */
     int64_t delay_ns, served_ns, due_ns; /* served: from when on the slow disk is at it */
     struct store_request *next;
+    struct store_request *last, *before; /* of those that are reordered together */
+    uint32_t left;                       /* in the last one: of them, to end */
 };
 
 struct zero_store {
@@ -74,7 +87,8 @@ struct zero_store {
     struct store_request *sending, **sending_end; /* not all of it is below */
     struct store_request *late;                   /* ended, to be told when due */
     uint32_t pieces;
-    int64_t slow_ns; /* the slow disk is busy until then */
+    uint64_t dropped; /* bytes */
+    int64_t slow_ns;  /* the slow disk is busy until then */
 };
 
 /* store_parse.c: -EINVAL with a sentence that names what is wrong. */

@@ -7,8 +7,8 @@
 #include "../common/io.h"
 #include "store.h"
 
-static const char *const actions[STORE_N_ACTIONS] = {"delay", "cut",   "slow",
-                                                     "busy",  "error", "kill"};
+static const char *const actions[STORE_N_ACTIONS] = {"delay",   "cut",  "slow",  "busy",
+                                                     "reorder", "drop", "error", "kill"};
 
 static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *x)
 {
@@ -47,7 +47,7 @@ static const char *read_action(struct store_fault *f, const char *word, const ch
     while (a < STORE_N_ACTIONS && strcmp(word, actions[a]) != 0)
         a++;
     if (a == STORE_N_ACTIONS)
-        return "there is no such action: delay, cut, slow, busy, error or kill";
+        return "there is no such action: delay, cut, slow, busy, reorder, drop, error or kill";
     f->action = (enum store_action)a;
     switch (f->action) {
     case STORE_DELAY:
@@ -97,6 +97,11 @@ static const char *read_fault(struct store_fault *f, char *text)
             why = first ? "an action is missing" : "nothing stands before or after a colon";
         else
             why = first ? read_action(f, word, value) : read_key(f, word, value);
+    }
+    if (!why && f->action == STORE_DROP) {
+        if (f->op && f->op != ZERO_IO_WRITE)
+            return "drop is for writes";
+        f->op = ZERO_IO_WRITE;
     }
     return why;
 }

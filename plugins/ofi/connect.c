@@ -23,6 +23,11 @@ struct hello {
     struct zero__machine machine;
 };
 
+struct address {
+    char blob[sizeof(struct hello) + NAME_MOST];
+    size_t bytes; /* of what is behind the hello */
+};
+
 static int broken(struct ofi *ofi, const char *what, int err)
 {
     return zero__say(&ofi->voice, zero__ofi_errno(err), "libfabric's %s gives no %s: %s",
@@ -134,25 +139,33 @@ static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
     return 0;
 }
 
-static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
-                       const struct zero__machine *machine)
+static int address_make(struct ofi *ofi, const struct zero__machine *machine, struct address *own)
 {
-    char blob[sizeof(struct hello) + NAME_MOST] = {0}, *all = NULL;
     struct hello h = {.machine = *machine};
-    size_t bytes = NAME_MOST, name_bytes, stride;
-    int err = fi_getname(&ofi->ep->fid, blob + sizeof h, &bytes);
+    int err;
 
+    *own = (struct address){.bytes = NAME_MOST};
+    err = fi_getname(&ofi->ep->fid, own->blob + sizeof h, &own->bytes);
     if (err)
         return broken(ofi, "address", err);
     strncpy(h.provider, ofi->info->fabric_attr->prov_name, sizeof h.provider - 1);
-    memcpy(blob, &h, sizeof h);
-    name_bytes = bytes;
-    bytes = (sizeof h + bytes + 7) / 8 * 8; /* so that each hello in the row is aligned */
-    err = zero__oob_gather_blobs(&ofi->voice, oob, until, "open", blob, bytes, &all, &stride);
+    memcpy(own->blob, &h, sizeof h);
+    return 0;
+}
+
+static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
+                       const struct address *own)
+{
+    size_t head = sizeof(struct hello), stride;
+    size_t bytes = (head + own->bytes + 7) / 8 * 8; /* so that each hello in the row is aligned */
+    char *all = NULL;
+    int err =
+        zero__oob_gather_blobs(&ofi->voice, oob, until, "open", own->blob, bytes, &all, &stride);
+
     if (!err)
         err = zero__oob_agree(&ofi->voice, oob, until, "open", peers_insert(ofi, all, stride));
     if (!err)
-        forget_name(ofi, blob + sizeof h, name_bytes);
+        forget_name(ofi, own->blob + head, own->bytes);
     free(all);
     return err;
 }
@@ -177,6 +190,7 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     const struct ofi_wish wish = zero__ofi_wish(ofi->voice.host);
     int64_t until = zero__until_ns(ofi->timeout_ns);
     struct zero__machine here;
+    struct address own;
     bool local;
     int err;
 
@@ -192,6 +206,9 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
         if (ofi->wake_fd < 0)
             err = zero__say(&ofi->voice, -errno, "no eventfd: %m");
     }
+    if (!err)
+        err = address_make(ofi, &here, &own);
+    /* Who has no address says so here: the others would wait for it. */
     err = zero__oob_agree(&ofi->voice, oob, until, "open", err);
     if (err)
         return err;
@@ -201,7 +218,7 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     ofi->registers = ofi->info->domain_attr->mr_mode & FI_MR_LOCAL;
     ofi->p2p.late_bytes = ZERO__P2P_LATE;
     ofi->p2p.max_message = ofi->info->ep_attr->max_msg_size;
-    return connect_all(ofi, oob, until, &here);
+    return connect_all(ofi, oob, until, &own);
 }
 
 static const struct zero__p2p_ops ops = {

@@ -99,35 +99,38 @@ static int endpoints_make(struct ucx *ucx, const char *all, size_t stride)
     return 0;
 }
 
-/* Every rank's address to every rank, and an endpoint to each. */
-static int connect_all(struct ucx *ucx, const struct zero_oob *oob)
+/* A rank's own hello and address; to be freed. */
+static int address_make(struct ucx *ucx, char **blob, size_t *blob_bytes)
 {
-    int64_t until = zero__until_ns(ucx->timeout_ns);
     ucp_address_t *address;
-    ucs_status_t status;
-    char *blob = NULL, *all = NULL;
-    size_t bytes, stride;
-    int err;
+    size_t bytes;
+    ucs_status_t status = ucp_worker_get_address(ucx->worker, &address, &bytes);
 
-    status = ucp_worker_get_address(ucx->worker, &address, &bytes);
     if (status != UCS_OK)
         return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX address: %s",
                          ucs_status_string(status));
     /* The length is rounded up, so that each hello in the row of blobs is aligned. */
-    blob = calloc(1, (sizeof(struct hello) + bytes + 7) / 8 * 8);
-    if (!blob) {
-        ucp_worker_release_address(ucx->worker, address);
-        return zero__say(&ucx->voice, -ENOMEM, "no memory for a UCX address");
+    *blob_bytes = (sizeof(struct hello) + bytes + 7) / 8 * 8;
+    *blob = calloc(1, *blob_bytes);
+    if (*blob) {
+        hello_fill((struct hello *)(void *)*blob);
+        memcpy(*blob + sizeof(struct hello), address, bytes);
     }
-    hello_fill((struct hello *)(void *)blob);
-    memcpy(blob + sizeof(struct hello), address, bytes);
     ucp_worker_release_address(ucx->worker, address);
-    err = zero__oob_gather_blobs(&ucx->voice, oob, until, "open", blob,
-                                 (sizeof(struct hello) + bytes + 7) / 8 * 8, &all, &stride);
+    return *blob ? 0 : zero__say(&ucx->voice, -ENOMEM, "no memory for a UCX address");
+}
+
+/* Every rank's address to every rank, and an endpoint to each. */
+static int connect_all(struct ucx *ucx, const struct zero_oob *oob, const char *blob, size_t bytes)
+{
+    int64_t until = zero__until_ns(ucx->timeout_ns);
+    char *all = NULL;
+    size_t stride;
+    int err = zero__oob_gather_blobs(&ucx->voice, oob, until, "open", blob, bytes, &all, &stride);
+
     if (!err)
         err = zero__oob_agree(&ucx->voice, oob, until, "open", endpoints_make(ucx, all, stride));
     free(all);
-    free(blob);
     return err;
 }
 
@@ -195,6 +198,8 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
 {
     const struct zero__voice voice = {params->host, UCX_NAME};
     struct ucx *ucx;
+    char *blob = NULL;
+    size_t blob_bytes = 0;
     int err = zero__oob_check(&voice, params->oob, ZERO__P2P_MAX_RANKS);
 
     if (!err && params->device >= 0)
@@ -207,14 +212,15 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     err = zero__ucx_context(&voice, ucx->devices, ucx->ranks, &ucx->context);
     if (!err)
         err = worker_make(ucx);
+    if (!err)
+        err = address_make(ucx, &blob, &blob_bytes);
+    /* Who has no address says so here: the others would wait for it. */
     err = zero__oob_agree(&voice, params->oob, zero__until_ns(ucx->timeout_ns), "open", err);
-    if (err)
-        goto fail;
-    err = connect_all(ucx, params->oob);
-    if (err)
-        goto fail;
-    return zero__p2p_open(&voice, params, &ucx->p2p, out);
-fail:
+    if (!err)
+        err = connect_all(ucx, params->oob, blob, blob_bytes);
+    free(blob);
+    if (!err)
+        return zero__p2p_open(&voice, params, &ucx->p2p, out);
     zero__ucx_stop(&ucx->p2p, true);
     zero__ucx_close(&ucx->p2p);
     return err;

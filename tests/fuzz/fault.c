@@ -19,6 +19,7 @@ const struct fuzz_seed fuzz_seeds[] = {
     FUZZ_TEXT("error=ECONNRESET:at=done:rank=any,error=5,stop,size,dtype,order"),
     FUZZ_TEXT("cut=512:op=read,busy:n=3:times=2,error=EIO:op=sync,delay=5:times=0,kill"),
     FUZZ_TEXT("slow=1000000:times=0,busy:every=2:n=3:times=0"),
+    FUZZ_TEXT("drop:n=20,reorder:every=2:times=0,drop:op=write"),
     {NULL, 0},
 };
 
@@ -72,9 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
         zero__fault_choose(&voice, &set, 3);
     }
-    if (!zero__store_faults(&voice, text, io, &n))
+    if (!zero__store_faults(&voice, text, io, &n)) {
         if (n < 0 || n > STORE_FAULTS || has_gap(text))
             abort();
+        for (int i = 0; i < n; i++)
+            if (io[i].action == STORE_DROP && io[i].op != ZERO_IO_WRITE)
+                abort();
+    }
     free(text);
     return 0;
 }

@@ -539,6 +539,21 @@ def injected(plain):
     job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:every=2:times=0"}, ranks=1)
     ok(weights(job) == plain, "a disk that is busy: the same bits", job.story())
     both = weights(run({}))  # of two ranks, which train on other data than one
+    reorder = "reorder:times=0,cut=8192:every=3:times=0,delay=1:every=7:times=0"
+    for ranks, wanted in ((1, plain), (2, both)):
+        job = run({**fault, "ZERO_FAULT_IO": reorder}, ranks=ranks)
+        ok(weights(job) == wanted, f"transfers in another order, {ranks} ranks: the same bits",
+           job.story())
+    # Above the checksums of nvme nobody knows that a write is missing, below them they do.
+    job = run({**fault, "ZERO_FAULT_IO": "drop:n=16:every=3:times=0"}, ranks=1)
+    ok(weights(job) not in (None, plain) and any("acknowledged and not done" in w for w in warnings(job)),
+       "writes that are lost above the checksums: other bits", job.story())
+    for engine in ("io_uring", "threads"):
+        job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_SHAKY_DROP": "200"}, ranks=1)
+        ok(job.status not in (0, None) and weights(job) is None and re.search(
+            r"shaky: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
+            r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
+           f"a write that is lost below {engine}: found, and where", job.story())
     for engine in ("io_uring", "threads"):
         job = run({**SHAKY, "ZERO_NVME_ENGINE": engine}, ranks=1)
         ok(weights(job) == plain, f"a system below {engine} that does a part, is interrupted and "

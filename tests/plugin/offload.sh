@@ -48,6 +48,46 @@ fails() {
     fi
 }
 
+# lost WHERE WORDS PLUGIN VARIABLE=VALUE...: a write that is acknowledged and not done is found.
+lost() {
+    title="a write that is lost $1 is found"
+    words=$2
+    plugin=$3
+    shift 3
+    n=$((n + 1))
+    env "$@" ZERO_LOG=error "$build/zero" check offload --case 'random extents' "$plugin" \
+        > "$folder/tap" 2>&1
+    status=$?
+    if [ $status = 1 ] && grep -q '^not ok 1 ' "$folder/tap" && grep -q "$words" "$folder/tap"; then
+        echo "ok $n - $title"
+    else
+        echo "not ok $n - $title: status $status"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+}
+
+# order TITLE SORT PLUGIN VARIABLE=VALUE...: three writes that one call brings end, as trace sees them
+# above or below fault, in the order that `sort -n SORT` gives their places.
+order() {
+    title=$1
+    how=$2
+    plugin=$3
+    shift 3
+    n=$((n + 1))
+    env "$@" ZERO_LOG=none,trace:trace "$build/zero" check offload --case 'moved counts' "$plugin" \
+        > "$folder/tap" 2>&1
+    places=$(sed -n 's/.*write of [0-9]* bytes at \([0-9]*\) = [1-9].*/\1/p' "$folder/tap" | tr '\n' ' ')
+    sorted=$(echo "$places" | tr -s ' ' '\n' | sed '/^$/d' | sort -n "$how" | tr '\n' ' ')
+    if [ "$(echo "$places" | wc -w)" = 3 ] && [ "$places" = "$sorted" ]; then
+        echo "ok $n - $title"
+    else
+        echo "not ok $n - $title: $places"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+}
+
 full=$(cd "$folder" && pwd)
 check 'cpu' ZERO_CPU_LOCK=auto
 check 'cpu (not locked)' ZERO_CPU_LOCK=0
@@ -62,11 +102,39 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
         ZERO_FAULT_IO=busy:every=2:times=0
     check 'fault (busy, late, in pieces)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1 \
         ZERO_FAULT_IO=busy:every=3:times=0,cut=8192:every=2:times=0,delay=1:every=5:times=0
-    for what in error=EIO:op=write:n=3:times=4 \
+    order 'fault keeps the order of requests' -s fault ZERO_FAULT_OFFLOAD=trace ZERO_TRACE_OFFLOAD=cpu
+    order 'requests that are reordered reach the store below from the last one on' -r fault \
+        ZERO_FAULT_OFFLOAD=trace ZERO_TRACE_OFFLOAD=cpu ZERO_FAULT_IO=reorder:times=0
+    order 'and end in that order, too' -r trace \
+        ZERO_TRACE_OFFLOAD=fault ZERO_FAULT_OFFLOAD=cpu ZERO_FAULT_IO=reorder:times=0
+    check 'fault (in another order)' ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO=reorder:times=0
+    check 'fault (over cpu, in another order)' ZERO_FAULT_OFFLOAD=cpu ZERO_FAULT_IO=reorder:times=0
+    check 'fault (some in another order, late, in pieces)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DEPTH=1 \
+        ZERO_FAULT_IO=reorder:every=2:times=0,cut=8192:every=3:times=0,delay=1:every=5:times=0
+    # What is wrong in a call that is reordered ends with the error, as others do.
+    for what in error=EIO:op=write:n=3:times=4 error=EIO:op=write:every=3:times=9,reorder:times=0 \
         error=ENOSPC:op=write:n=2:every=2:times=7,cut=4096:times=0 \
         busy:every=2:times=0,error=EIO:op=read:every=3:times=0,error=EIO:op=write:n=5; do
         fails "fault over nvme ($what)" fault ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO="$what"
         fails "fault over cpu ($what)" fault ZERO_FAULT_OFFLOAD=cpu ZERO_FAULT_IO="$what"
+    done
+    # A write that is lost above the store's checksums: what is read is not what was written.
+    for below in nvme cpu; do
+        for what in drop drop:n=20 drop:every=5:times=0 drop:n=9,reorder:times=0; do
+            lost "above $below ($what)" \
+                'differs: a write of it has ended well, and what was there before it still is' \
+                fault ZERO_FAULT_OFFLOAD=$below ZERO_NVME_PATH="$full/a" ZERO_FAULT_IO="$what"
+        done
+    done
+    for engine in io_uring threads; do # and below them: they find it
+        lost "below the checksums, by $engine" \
+            'bytes at [0-9]* are not what was written there (checksum)' \
+            shaky ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine ZERO_SHAKY_DROP=20 \
+            ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
+        lost "below, without checksums, by $engine" \
+            'differs: a write of it has ended well, and what was there before it still is' \
+            shaky ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine ZERO_SHAKY_DROP=20 \
+            ZERO_NVME_CHECKSUM=0 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     done
     for engine in io_uring threads; do # errors of the system, several at a time
         fails "shaky by $engine" shaky ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine \

@@ -9,6 +9,7 @@
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
+ * ZERO_SHAKY_DROP=N: the N-th write is told to be done, and is not.
  * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
@@ -55,6 +56,27 @@ __attribute__((unused)) static int shaky_refuses(int fd)
     return getenv("ZERO_SHAKY_DIRECT") && fcntl(fd, F_GETFL) & O_DIRECT;
 }
 
+/* Is this write the one that is dropped? */
+__attribute__((unused)) static int shaky_drops(void)
+{
+    static atomic_uint writes;
+    const char *n = getenv("ZERO_SHAKY_DROP");
+
+    return n && atomic_fetch_add(&writes, 1) + 1 == strtoul(n, NULL, 10);
+}
+
+static const void *shaky_dropped; /* whose write, of so many bytes, went to io_uring as nothing */
+static unsigned shaky_dropped_bytes;
+
+__attribute__((unused)) static void shaky_drop(struct io_uring_sqe *sqe, const void *t)
+{
+    if ((sqe->opcode != IORING_OP_WRITE && sqe->opcode != IORING_OP_WRITE_FIXED) || !shaky_drops())
+        return;
+    shaky_dropped = t;
+    shaky_dropped_bytes = sqe->len;
+    io_uring_prep_nop(sqe);
+}
+
 /* An operation that the kernel does not know ends as one that it refuses. */
 __attribute__((unused)) static void shaky_sqe(struct io_uring_sqe *sqe, int fd)
 {
@@ -92,9 +114,15 @@ __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_u
 {
     int err = io_uring_peek_cqe(ring, cqe);
 
-    if (!err)
+    if (err)
+        return err;
+    if (shaky_dropped && io_uring_cqe_get_data(*cqe) == shaky_dropped) {
+        (*cqe)->res = (int)shaky_dropped_bytes;
+        shaky_dropped = NULL;
+    } else {
         (*cqe)->res = shaky_result((*cqe)->res);
-    return err;
+    }
+    return 0;
 }
 
 __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t bytes, off_t off)
@@ -110,8 +138,12 @@ __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t byte
 
 __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
 {
-    ssize_t n = pwrite(fd, of, shaky_part((unsigned)bytes), off);
+    unsigned part = shaky_part((unsigned)bytes);
+    int drops = shaky_drops();
+    ssize_t n = drops ? (ssize_t)part : pwrite(fd, of, part, off);
 
+    if (drops)
+        return n;
     n = shaky_refuses(fd) ? -EINVAL : shaky_result((int)n);
 
     if (n < 0 && n != -1)
@@ -188,7 +220,8 @@ __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
     (io_uring_prep_write(sqe, fd, at, shaky_part(n), off), shaky_sqe(sqe, fd))
 #define io_uring_prep_fsync(sqe, fd, flags)                                                        \
     (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
-#define io_uring_sqe_set_data(sqe, t) (shaky_say(sqe), io_uring_sqe_set_data(sqe, t))
+#define io_uring_sqe_set_data(sqe, t)                                                              \
+    (shaky_say(sqe), shaky_drop(sqe, t), io_uring_sqe_set_data(sqe, t))
 #define io_uring_submit shaky_submit
 #define io_uring_peek_cqe shaky_peek
 #define io_uring_opcode_supported(known, op)                                                       \

@@ -144,4 +144,7 @@ ranks=2
 train explode 60
 ok 'text that is no fault is refused' test "$status" = 1
 ok 'quoted, with the grammar' quotes '"explode": there is no such action; ACTION'
+train drop:rank=1 60
+ok 'what drops a collective has another name, which is told' \
+    quotes '"drop:rank=1": there is no such action; .* skip (drops a collective), order (posts it after'
 done_testing

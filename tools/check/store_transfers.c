@@ -16,7 +16,8 @@
  */
 struct extents {
     struct check_store s;
-    uint64_t *keys, n_blocks, block, part; /* part: blocks of memory for one extent */
+    uint64_t *keys, *old;           /* of what was written last, and of what was there before */
+    uint64_t n_blocks, block, part; /* part: blocks of memory for one extent */
     uint64_t seed, drawn;
     uint64_t first[BATCH], blocks[BATCH]; /* what was written last */
     uint32_t n_written;
@@ -57,6 +58,7 @@ static void write_some(struct extents *e, uint64_t round)
         ios[n] = check_store_io(&e->s, ZERO_IO_WRITE, first * e->block, n * e->part * e->block,
                                 blocks * e->block);
         for (uint64_t b = 0; b < blocks; b++) {
+            e->old[first + b] = e->keys[first + b];
             e->keys[first + b] = mix(e->seed, 2, round * e->n_blocks + first + b) | 1;
             check_store_fill(e->s.memory + ios[n].buf.off + b * e->block, e->block,
                              e->keys[first + b]);
@@ -76,6 +78,24 @@ static struct zero_io read_io(struct extents *e, uint64_t first, uint64_t blocks
     blocks = blocks < e->n_blocks - first ? blocks : e->n_blocks - first;
     return check_store_io(&e->s, ZERO_IO_READ, first * e->block, part * e->part * e->block,
                           blocks * e->block);
+}
+
+static bool is_zero(const char *at, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (at[i])
+            return false;
+    return true;
+}
+
+static void compare(struct extents *e, uint64_t round, uint64_t b, const char *at)
+{
+    if (!e->keys[b] || check_store_is(at, e->block, e->keys[b]))
+        return;
+    bool old = e->old[b] ? check_store_is(at, e->block, e->old[b]) : is_zero(at, e->block);
+    want(&e->s.t->verdict, false,
+         "round %" PRIu64 ": block %" PRIu64 " of %" PRIu64 " bytes differs%s", round, b, e->block,
+         old ? ": a write of it has ended well, and what was there before it still is" : "");
 }
 
 static void read_some(struct extents *e, uint64_t round)
@@ -102,12 +122,8 @@ static void read_some(struct extents *e, uint64_t round)
     want(r, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
     for (uint32_t i = 0; i < n && !err; i++) {
         uint64_t first = ios[i].store_off / e->block;
-        for (uint64_t b = 0; b < ios[i].buf.len / e->block; b++) {
-            const char *at = e->s.memory + ios[i].buf.off + b * e->block;
-            if (e->keys[first + b] && !check_store_is(at, e->block, e->keys[first + b]))
-                want(r, false, "round %" PRIu64 ": block %" PRIu64 " of %" PRIu64 " bytes differs",
-                     round, first + b, e->block);
-        }
+        for (uint64_t b = 0; b < ios[i].buf.len / e->block; b++)
+            compare(e, round, first + b, e->s.memory + ios[i].buf.off + b * e->block);
     }
 }
 
@@ -120,21 +136,15 @@ void check_store_extents(struct check_tier *t)
         e.n_blocks = t->bytes / e.block;
         e.part = e.n_blocks / BATCH;
         e.keys = calloc(e.n_blocks, sizeof *e.keys);
-        for (uint64_t round = 0; e.keys && round < ROUNDS && !t->verdict.n_bad; round++) {
+        e.old = calloc(e.n_blocks, sizeof *e.old);
+        for (uint64_t round = 0; e.keys && e.old && round < ROUNDS && !t->verdict.n_bad; round++) {
             write_some(&e, round);
             read_some(&e, round);
         }
         free(e.keys);
+        free(e.old);
     }
     check_store_close(&e.s);
-}
-
-static bool is_zero(const char *at, uint64_t bytes)
-{
-    for (uint64_t i = 0; i < bytes; i++)
-        if (at[i])
-            return false;
-    return true;
 }
 
 void check_store_fresh(struct check_tier *t)

@@ -126,6 +126,7 @@ struct p2p_run {
     int32_t n_agreed;
     uint64_t copied; /* of this rank's own part of a gather */
     uint64_t own_bytes;
+    uint64_t wire; /* bytes of data that were handed to the transport */
     /* Of a reduction: */
     uint64_t chunk; /* elements */
     uint64_t first, count, chunks, granted, summed;
@@ -133,7 +134,7 @@ struct p2p_run {
     /* Of one that goes in steps: */
     bool stepped;
     int32_t sums, gathers; /* steps of a chunk */
-    uint64_t steps, steps_gone, wire;
+    uint64_t steps, steps_gone;
 };
 
 /* Buffers of one chunk, one from each peer. */
@@ -292,13 +293,16 @@ static inline bool zero__p2p_tag_is_word(uint64_t tag)
 {
     return tag >> (ZERO__P2P_TAG_BITS - 1);
 }
+/* The collective under way that a tag of data belongs to. */
+struct p2p_run *zero__p2p_tag_run(struct zero_comm *comm, uint64_t tag);
 int zero__p2p_word_recv(struct zero_comm *comm, int32_t p);
 int zero__p2p_word_send(struct zero_comm *comm, int32_t p, struct p2p_message *m,
                         struct zero__p2p_op *op);
 
 /*
  * message.c: begins a message; 0, or -EAGAIN when there is no room now, or another error, after
- * which the communicator is over. p: rank of the communicator.
+ * which the communicator is over. p: rank of the communicator. What is sent as data counts in the
+ * collective of its tag.
  */
 int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *data,
                    uint64_t bytes, void *handle, struct zero__p2p_op *op);

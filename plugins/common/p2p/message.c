@@ -28,6 +28,8 @@ int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *
 
     *op = (struct zero__p2p_op){.t = t, .bytes = bytes, .busy = true};
     err = t->ops->send(t, comm->world[p], tag, data, bytes, handle, op);
+    if (!err && !zero__p2p_tag_is_word(tag))
+        zero__p2p_tag_run(comm, tag)->wire += bytes;
     if (!err)
         return 0;
     op->busy = false;

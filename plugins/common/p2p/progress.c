@@ -46,11 +46,10 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
 
     while (n < max && may_collect(comm, &done)) {
         const struct zero_coll *c = &comm->colls[comm->completed % P2P_SLOTS].c;
-        const struct p2p_run *run = zero__p2p_run_at(comm, comm->completed);
 
         cqes[n++] = (struct zero_cqe){c->user, done ? (int64_t)c->dst.len : comm->err};
         if (done)
-            comm->wire += run->stepped ? run->wire : zero__coll_wire(c, comm->rank, comm->ranks);
+            comm->wire += zero__p2p_run_at(comm, comm->completed)->wire;
         comm->completed++;
         if (comm->started < comm->completed)
             comm->started = comm->completed; /* after an error: never started */

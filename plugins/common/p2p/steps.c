@@ -174,7 +174,6 @@ static void leg_send(struct zero_comm *comm, struct p2p_step *step, enum p2p_leg
                        l.at, l.bytes, l.handle, &leg->op))
         return;
     leg->begun = true;
-    run->wire += l.bytes;
 }
 
 static bool all_ended(const struct zero_comm *comm, const struct p2p_step *step,

@@ -23,6 +23,7 @@
 #define ID_AT (FROM_AT + 12)
 
 _Static_assert(P2P_INBOX <= 1u << COLL_BITS, "collectives under way have a tag each");
+_Static_assert((1u << COLL_BITS) % P2P_RUNS == 0, "which of them is under way is in the tag");
 _Static_assert(ZERO__P2P_MAX_RANKS <= 1 << (ID_AT - FROM_AT), "ranks have a tag each");
 _Static_assert(P2P_IDS <= 1u << (ZERO__P2P_TAG_BITS - 1 - ID_AT), "and so have communicators");
 
@@ -38,6 +39,11 @@ uint64_t zero__p2p_data_tag(const struct zero_comm *comm, int32_t from, uint64_t
     return tag_of(comm, from, false,
                   (index & ((1u << COLL_BITS) - 1)) << COLL_AT | (uint64_t)of_sum << CHUNK_BITS |
                       (chunk & ((1u << CHUNK_BITS) - 1)));
+}
+
+struct p2p_run *zero__p2p_tag_run(struct zero_comm *comm, uint64_t tag)
+{
+    return zero__p2p_run_at(comm, tag >> COLL_AT & ((1u << COLL_BITS) - 1));
 }
 
 int zero__p2p_word_recv(struct zero_comm *comm, int32_t p)
