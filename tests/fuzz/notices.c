@@ -81,9 +81,11 @@ static const struct {
     {.call = P2P_CALL_SPLIT, .status = INT32_MIN, .color = 0, .host = 9, .max_message = 1000}};
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&agreed, sizeof agreed},   {&in_a_ring, sizeof in_a_ring}, {&another, sizeof another},
-    {&nothing, sizeof nothing}, {&failed, sizeof failed},       {NULL, 0},
+    {&agreed, sizeof agreed, 0},   {&in_a_ring, sizeof in_a_ring, 0}, {&another, sizeof another, 0},
+    {&nothing, sizeof nothing, 0}, {&failed, sizeof failed, 0},       {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 static void hears(struct fake *f, void *said, uint32_t bytes)
 {

@@ -60,11 +60,13 @@ static const struct __attribute__((packed)) {
              {-22, 0, "another job"}};
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&secret, sizeof secret},
-    {&open_door, sizeof open_door},
-    {&refused, sizeof refused},
-    {NULL, 0},
+    {&secret, sizeof secret, 0},
+    {&open_door, sizeof open_door, 0},
+    {&refused, sizeof refused, 0},
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 /* As attempt() does; what is there was sent before, so nothing waits. */
 static void talk(struct search *s, struct zero__link *link, bool by_unix)

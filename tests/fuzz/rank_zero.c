@@ -42,10 +42,12 @@ static const struct __attribute__((packed)) {
            {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_BYE}};
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&proof, sizeof proof},
-    {&hello, sizeof hello},
-    {NULL, 0},
+    {&proof, sizeof proof, 0},
+    {&hello, sizeof hello, 0},
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 static struct zero__secret secret = {.known = true};
 

@@ -29,12 +29,14 @@ static const struct {
                                   {P2P_CREDIT, 0, 0, 2}};
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&good, sizeof good},
-    FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason for an end"),
-    FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason, and no error"),
-    FUZZ_TEXT("\x38\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0"),
-    {NULL, 0},
+    {&good, sizeof good, 0},
+    FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason for an end", 0),
+    FUZZ_TEXT("\x30\x03\0\0\0\0\0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 a reason, and no error", 0),
+    FUZZ_TEXT("\x38\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 0),
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
