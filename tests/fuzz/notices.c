@@ -11,78 +11,91 @@
 
 #define MOST 4096
 
-struct word {
-    unsigned char bytes;
-    struct {
-        uint32_t word;
-        int32_t err;
-        uint64_t index, granted;
-        struct p2p_notice notice;
-    } __attribute__((packed)) m;
+/* The same as this rank, three times over the exchange; then in words, and collectives. */
+struct conversation {
+    unsigned char relaxed, same[3];
+    struct fake_notice notices[2];
+    struct fake_good good;
 } __attribute__((packed));
 
-#define NOTICE(turn, ...)           \
-    {                               \
-        sizeof(struct word) / 2,    \
-        {                           \
-            P2P_NOTICE, 0, turn, 0, \
-            {                       \
-                __VA_ARGS__         \
-            }                       \
-        }                           \
+#define SPLIT(turn, ...) FAKE_NOTICE(turn, .call = P2P_CALL_SPLIT, __VA_ARGS__)
+#define CONVERSATION(relaxed, root, ...)                                              \
+    {                                                                                 \
+        relaxed, {0}, {SPLIT(0, __VA_ARGS__), SPLIT(1, __VA_ARGS__)}, FAKE_GOOD(root) \
     }
+static const struct conversation agreed = CONVERSATION(0, 1, .max_message = MOST),
+                                 in_pieces = CONVERSATION(0, 1, .max_message = 512),
+                                 in_a_ring = CONVERSATION(1, 1, .relaxed = 1, .max_message = 512),
+                                 before = CONVERSATION(0, 0, .key = -1, .max_message = MOST),
+                                 alone = CONVERSATION(0, 1, .color = -1, .max_message = MOST);
 
-/* The same as this rank, three times over the exchange; then in words. */
-static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
-} __attribute__((packed))
-agreed = {0,
-          {0},
-          {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .host = 1, .max_message = MOST),
-           NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .host = 1, .max_message = MOST)}};
-
-static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
-} __attribute__((packed)) in_a_ring = {
-    1,
-    {0},
-    {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .relaxed = 1, .host = 1, .max_message = 512),
-     NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .relaxed = 1, .host = 1, .max_message = 512)}};
-
-/* Not the same in the first of them. */
+/* Not the same in the first of them: a rank of another host, which comes first. */
 static const struct {
     unsigned char relaxed, bytes;
     struct p2p_notice notice;
     unsigned char same[2];
+    struct fake_notice notices[2];
+    struct fake_good good;
 } __attribute__((packed)) another = {
     0,
     sizeof(struct p2p_notice) / 2,
     {.call = P2P_CALL_SPLIT, .color = 0, .key = -7, .next_id = 5, .host = 9, .max_message = 1000},
-    {0}};
+    {0},
+    {SPLIT(0, .max_message = 1000), SPLIT(1, .max_message = 1000)},
+    FAKE_GOOD(0)};
 
-/* Messages that carry nothing. */
-static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
-} __attribute__((packed))
-nothing = {0,
-           {0},
-           {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .max_message = 0),
-            NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .max_message = 0)}};
-
-static const struct {
+/* In the exchange or in words: what no rank says. */
+struct exchange {
     unsigned char relaxed, bytes;
     struct p2p_notice notice;
-} __attribute__((packed)) failed = {
-    0,
-    sizeof(struct p2p_notice) / 2,
-    {.call = P2P_CALL_SPLIT, .status = INT32_MIN, .color = 0, .host = 9, .max_message = 1000}};
+} __attribute__((packed));
+struct words {
+    unsigned char relaxed, same[3];
+    struct fake_notice notices[2];
+} __attribute__((packed));
+
+#define EXCHANGE(...)                                      \
+    {                                                      \
+        0, sizeof(struct p2p_notice) / 2,                  \
+        {                                                  \
+            .call = P2P_CALL_SPLIT, .host = 9, __VA_ARGS__ \
+        }                                                  \
+    }
+#define WORDS(...)                                               \
+    {                                                            \
+        0, {0},                                                  \
+        {                                                        \
+            FAKE_NOTICE(0, .max_message = MOST, __VA_ARGS__),    \
+                FAKE_NOTICE(1, .max_message = MOST, __VA_ARGS__) \
+        }                                                        \
+    }
+static const struct exchange failed = EXCHANGE(.status = -EIO, .max_message = 1000),
+                             no_errno = EXCHANGE(.status = INT32_MIN, .max_message = 1000),
+                             nothing = EXCHANGE(.max_message = 0),
+                             color = EXCHANGE(.color = -2, .max_message = 1000),
+                             number = EXCHANGE(.next_id = P2P_IDS + 1, .max_message = 1000),
+                             last = EXCHANGE(.next_id = P2P_IDS, .max_message = 1000),
+                             relaxed = EXCHANGE(.relaxed = 1, .max_message = 1000);
+static const struct words call = WORDS(.call = P2P_CALL_EXCHANGE),
+                          failed_later = WORDS(.call = P2P_CALL_SPLIT, .status = -5);
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&agreed, sizeof agreed, 0},   {&in_a_ring, sizeof in_a_ring, 0}, {&another, sizeof another, 0},
-    {&nothing, sizeof nothing, 0}, {&failed, sizeof failed, 0},       {NULL, 0, 0},
+    {&agreed, sizeof agreed, FAKE_SPLIT | FAKE_DONE},
+    {&in_pieces, sizeof in_pieces, FAKE_SPLIT | FAKE_DONE},
+    {&in_a_ring, sizeof in_a_ring, FAKE_SPLIT | FAKE_DONE | FAKE_RING},
+    {&before, sizeof before, FAKE_SPLIT | FAKE_DONE},
+    {&alone, sizeof alone, FAKE_SPLIT | FAKE_DONE},
+    {&another, sizeof another, FAKE_SPLIT | FAKE_DONE},
+    {&failed, sizeof failed, FAKE_NOT_SPLIT},
+    {&no_errno, sizeof no_errno, FAKE_NOT_SPLIT},
+    {&nothing, sizeof nothing, FAKE_NOT_SPLIT},
+    {&color, sizeof color, FAKE_NOT_SPLIT},
+    {&number, sizeof number, FAKE_NOT_SPLIT},
+    {&last, sizeof last, FAKE_NOT_SPLIT},
+    {&relaxed, sizeof relaxed, FAKE_NOT_SPLIT},
+    {&call, sizeof call, FAKE_NOT_SPLIT},
+    {&failed_later, sizeof failed_later, FAKE_NOT_SPLIT},
+    {NULL, 0, 0},
 };
 
 unsigned fuzz_reached;
@@ -95,13 +108,12 @@ static void hears(struct fake *f, void *said, uint32_t bytes)
 
 static void use(struct fake *f, struct fake_rank *r, struct zero_comm *comm)
 {
-    fake_collective(comm, r->mr, ZERO_ALL_REDUCE);
-    fake_collective(comm, r->mr, ZERO_ALL_GATHER);
-    fake_collective(comm, r->mr, ZERO_BARRIER);
-    fake_turn(r->ctx);
-    while (fake_say(f))
-        fake_turn(r->ctx);
+    fake_collectives(comm, r->mr);
+    fake_converse(f, r->ctx, comm);
     fake_check(zero__p2p_error(comm));
+    fuzz_reached |= FAKE_SPLIT | fake_reached(f, comm);
+    if (comm->way.hosts)
+        fuzz_reached |= FAKE_RING;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -121,13 +133,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!err)
         err = zero__p2p_exchange(r.ctx, r.mr);
     if (!err) {
-        if (world->ranks == 2) /* the peer may have left it */
+        if (world->ranks == 2) { /* the peer may have left it */
             fake_must_listen(&fake);
-        fake.flows = true;
+            fake.gathers = world;
+        }
         err = zero__p2p_split(r.ctx, world, 0, 0, &part);
-        fake.flows = false;
+        fake.gathers = NULL;
     }
-    if (!err)
+    if (err)
+        fuzz_reached |= FAKE_NOT_SPLIT;
+    else
         use(&fake, &r, part);
     fake_check(err);
     fake_end(&r);
