@@ -3,7 +3,7 @@
  * What another rank says of itself when ranks split a communicator or exchange memory: first over
  * the library's exchange, where a record of the input lies over what this rank says, then in words.
  * If it is taken for a communicator, collectives run on that. Bit 0 of the first byte: sums may be
- * added in any order.
+ * added in any order; bit 1: the deadline has passed.
  */
 #include "fuzz.h"
 
@@ -13,25 +13,35 @@
 
 /* The same as this rank, three times over the exchange; then in words, and collectives. */
 struct conversation {
-    unsigned char relaxed, same[3];
+    unsigned char how, same[3];
     struct fake_notice notices[2];
     struct fake_good good;
 } __attribute__((packed));
 
 #define SPLIT(turn, ...) FAKE_NOTICE(turn, .call = P2P_CALL_SPLIT, __VA_ARGS__)
-#define CONVERSATION(relaxed, root, ...)                                              \
-    {                                                                                 \
-        relaxed, {0}, {SPLIT(0, __VA_ARGS__), SPLIT(1, __VA_ARGS__)}, FAKE_GOOD(root) \
+#define CONVERSATION(how, root, ...)                                              \
+    {                                                                             \
+        how, {0}, {SPLIT(0, __VA_ARGS__), SPLIT(1, __VA_ARGS__)}, FAKE_GOOD(root) \
     }
 static const struct conversation agreed = CONVERSATION(0, 1, .max_message = MOST),
                                  in_pieces = CONVERSATION(0, 1, .max_message = 512),
                                  in_a_ring = CONVERSATION(1, 1, .relaxed = 1, .max_message = 512),
                                  before = CONVERSATION(0, 0, .key = -1, .max_message = MOST),
-                                 alone = CONVERSATION(0, 1, .color = -1, .max_message = MOST);
+                                 alone = CONVERSATION(0, 1, .color = -1, .max_message = MOST),
+                                 at_once = CONVERSATION(2, 1, .max_message = MOST);
+
+/* There is nobody to wait for. */
+static const struct {
+    unsigned char how, bytes;
+    struct p2p_notice notice;
+} __attribute__((packed))
+nobody = {2,
+          sizeof(struct p2p_notice) / 2,
+          {.call = P2P_CALL_SPLIT, .color = -1, .next_id = 1, .host = 9, .max_message = 1000}};
 
 /* Not the same in the first of them: a rank of another host, which comes first. */
 static const struct {
-    unsigned char relaxed, bytes;
+    unsigned char how, bytes;
     struct p2p_notice notice;
     unsigned char same[2];
     struct fake_notice notices[2];
@@ -46,11 +56,11 @@ static const struct {
 
 /* In the exchange or in words: what no rank says. */
 struct exchange {
-    unsigned char relaxed, bytes;
+    unsigned char how, bytes;
     struct p2p_notice notice;
 } __attribute__((packed));
 struct words {
-    unsigned char relaxed, same[3];
+    unsigned char how, same[3];
     struct fake_notice notices[2];
 } __attribute__((packed));
 
@@ -85,6 +95,8 @@ const struct fuzz_seed fuzz_seeds[] = {
     {&in_a_ring, sizeof in_a_ring, FAKE_SPLIT | FAKE_DONE | FAKE_RING},
     {&before, sizeof before, FAKE_SPLIT | FAKE_DONE},
     {&alone, sizeof alone, FAKE_SPLIT | FAKE_DONE},
+    {&at_once, sizeof at_once, FAKE_SPLIT | FAKE_DONE},
+    {&nobody, sizeof nobody, FAKE_SPLIT | FAKE_DONE},
     {&another, sizeof another, FAKE_SPLIT | FAKE_DONE},
     {&failed, sizeof failed, FAKE_NOT_SPLIT},
     {&no_errno, sizeof no_errno, FAKE_NOT_SPLIT},
@@ -125,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     fake.relaxed = data[0] & 1;
+    fake.late = data[0] & 2;
     fake.data = data + 1;
     fake.size = size - 1;
     int err = fake_open(&fake, MOST, &r) ? 0 : -EINVAL;
