@@ -108,9 +108,11 @@ static void use(struct fake *f, struct fake_rank *r, struct zero_comm *comm)
     fake_must_listen(f);
     fake_converse(f, r->ctx, comm);
     fake_check(zero__p2p_error(comm));
-    fuzz_reached |= fake_reached(f, comm);
-    if ((fuzz_reached & FAKE_DONE) && (fuzz_reached & FAKE_BYE) && !comm->err)
-        fuzz_reached |= leave(f, comm);
+
+    unsigned reached = fake_reached(f, comm);
+    if ((reached & FAKE_DONE) && (reached & FAKE_BYE) && !comm->err)
+        reached |= leave(f, comm);
+    fuzz_reached |= reached;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
