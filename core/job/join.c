@@ -160,7 +160,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
             zero__text_clean(body.no.text, sizeof body.no.text);
             if (body.no.again)
                 return again(s, "%s", body.no.text);
-            return zero__fail(body.no.err < 0 ? body.no.err : -EPROTO, "%s", body.no.text);
+            return zero__fail(zero__error_heard(body.no.err, -EPROTO), "%s", body.no.text);
         } else {
             return another_protocol(s);
         }

@@ -116,9 +116,11 @@ int zero__link_flush(struct zero__link *link)
     while (link->sending) {
         uint32_t sent = link->out_sent, whole = HEADER_BYTES + link->out.bytes;
         uint32_t h = sent < HEADER_BYTES ? sent : HEADER_BYTES, b = sent - h;
+        /* To no body nothing can be added, not even 0. */
+        char *body = link->out.bytes ? (char *)(uintptr_t)link->out_body + b : NULL;
         struct iovec iov[2] = {
             {(char *)&link->out + h, HEADER_BYTES - h},
-            {(char *)(uintptr_t)link->out_body + b, link->out.bytes - b},
+            {body, link->out.bytes - b},
         };
         struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
         ssize_t n = sendmsg(link->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "job/internal.h"
 
@@ -89,8 +90,9 @@ static void take_error(struct zero__job *job, int32_t from, struct zero__job_err
     zero__text_clean(e->cause, sizeof e->cause);
     if (e->culprit < -1 || e->culprit >= job->params.ranks)
         e->culprit = -1;
-    if (e->err >= 0)
-        e->err = -EIO;
+    if (e->reporter < -1 || e->reporter >= job->params.ranks)
+        e->reporter = -1;
+    e->err = zero__error_heard(e->err, -EIO);
     if (decided) {
         zero__error_decide(job, e);
         return;

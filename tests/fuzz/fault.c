@@ -7,21 +7,26 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "plugins/fault/fault.h"
 #include "plugins/fault/store.h"
 
+enum { FAULTS = 1u << 0, STORE = 1u << 1, REFUSED = 1u << 2, NO_STORE = 1u << 3 };
+
 const struct fuzz_seed fuzz_seeds[] = {
-    FUZZ_TEXT("kill:rank=1:n=3-9,delay=10:at=open:times=2"),
-    FUZZ_TEXT("skip:kind=reduce_scatter:comm=2:rank=all"),
-    FUZZ_TEXT("error=ECONNRESET:at=done:rank=any,error=5,stop,size,dtype,order"),
-    FUZZ_TEXT("cut=512:op=read,busy:n=3:times=2,error=EIO:op=sync,delay=5:times=0,kill"),
-    FUZZ_TEXT("slow=1000000:times=0,busy:every=2:n=3:times=0"),
-    FUZZ_TEXT("drop:n=20,reorder:every=2:times=0,drop:op=write"),
-    {NULL, 0},
+    FUZZ_TEXT("kill:rank=1:n=3-9,delay=10:at=open:times=2", FAULTS | NO_STORE),
+    FUZZ_TEXT("skip:kind=reduce_scatter:comm=2:rank=all", FAULTS | NO_STORE),
+    FUZZ_TEXT("error=ECONNRESET:at=done:rank=any,error=5,stop,size,dtype,order", FAULTS | NO_STORE),
+    FUZZ_TEXT("cut=512:op=read,busy:n=3:times=2,error=EIO:op=sync,delay=5:times=0,kill",
+              REFUSED | STORE),
+    FUZZ_TEXT("slow=1000000:times=0,busy:every=2:n=3:times=0", REFUSED | STORE),
+    FUZZ_TEXT("drop:n=20,reorder:every=2:times=0,drop:op=write", REFUSED | STORE),
+    FUZZ_TEXT("kill:rank=1:n=3-2", REFUSED | NO_STORE),
+    FUZZ_TEXT("error=ENOSUCH,explode", REFUSED | NO_STORE),
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 static int fail(void *ctx, const char *plugin, int err, const char *fmt, ...)
 {
@@ -64,7 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(text, data, size);
     text[size] = 0;
-    if (!zero__fault_parse(&voice, &set)) {
+    int err = zero__fault_parse(&voice, &set);
+    fuzz_reached |= err ? REFUSED : FAULTS;
+    if (!err) {
         if (set.n > FAULT_MOST || has_gap(text))
             abort();
         for (uint32_t i = 0; i < set.n; i++)
@@ -73,7 +80,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
         zero__fault_choose(&voice, &set, 3);
     }
-    if (!zero__store_faults(&voice, text, io, &n)) {
+    err = zero__store_faults(&voice, text, io, &n);
+    fuzz_reached |= err ? NO_STORE : STORE;
+    if (!err) {
         if (n < 0 || n > STORE_FAULTS || has_gap(text))
             abort();
         for (int i = 0; i < n; i++)

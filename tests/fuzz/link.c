@@ -2,6 +2,7 @@
 /* Frames of the control channel, as the other end of a connection may send them. */
 #include "fuzz.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,11 +20,19 @@ static const struct {
           {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_RESULT, .kind = 1, .bytes = 8, .len = 8},
           "body"};
 
+enum { MESSAGE = 1u << 0, BODY = 1u << 1, MALFORMED = 1u << 2, ENDED = 1u << 3 };
+
 const struct fuzz_seed fuzz_seeds[] = {
-    {&hello, sizeof hello},
-    {&part, sizeof part},
-    {NULL, 0},
+    {&hello, sizeof hello, MESSAGE | BODY | ENDED},
+    {&part, sizeof part, MESSAGE | BODY | ENDED},
+    {&part, sizeof part.h - 1, ENDED},
+    {&part, sizeof part - 1, MESSAGE | ENDED},
+    FUZZ_TEXT("another protocol says something", ENDED),
+    FUZZ_TEXT("another protocol says something!", MALFORMED),
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -41,9 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         e = zero__link_read(&link);
         if (e == ZERO__LINK_HEADER)
             link.in_body = body; /* a header that is out of bounds never comes so far */
+        else if (e == ZERO__LINK_MESSAGE)
+            fuzz_reached |= link.in.bytes ? MESSAGE | BODY : MESSAGE;
         else if (e == ZERO__LINK_WAIT)
             break;
     }
+    fuzz_reached |= e == -EPIPE ? ENDED : e == -EPROTO ? MALFORMED : 0;
     zero__link_close(&link);
     return 0;
 }

@@ -3,7 +3,7 @@
  * What another rank says of itself when ranks split a communicator or exchange memory: first over
  * the library's exchange, where a record of the input lies over what this rank says, then in words.
  * If it is taken for a communicator, collectives run on that. Bit 0 of the first byte: sums may be
- * added in any order.
+ * added in any order; bit 1: the deadline has passed.
  */
 #include "fuzz.h"
 
@@ -11,79 +11,106 @@
 
 #define MOST 4096
 
-struct word {
-    unsigned char bytes;
-    struct {
-        uint32_t word;
-        int32_t err;
-        uint64_t index, granted;
-        struct p2p_notice notice;
-    } __attribute__((packed)) m;
+/* The same as this rank, three times over the exchange; then in words, and collectives. */
+struct conversation {
+    unsigned char how, same[3];
+    struct fake_notice notices[2];
+    struct fake_good good;
 } __attribute__((packed));
 
-#define NOTICE(turn, ...)           \
-    {                               \
-        sizeof(struct word) / 2,    \
-        {                           \
-            P2P_NOTICE, 0, turn, 0, \
-            {                       \
-                __VA_ARGS__         \
-            }                       \
-        }                           \
+#define SPLIT(turn, ...) FAKE_NOTICE(turn, .call = P2P_CALL_SPLIT, __VA_ARGS__)
+#define CONVERSATION(how, root, ...)                                              \
+    {                                                                             \
+        how, {0}, {SPLIT(0, __VA_ARGS__), SPLIT(1, __VA_ARGS__)}, FAKE_GOOD(root) \
     }
+static const struct conversation agreed = CONVERSATION(0, 1, .max_message = MOST),
+                                 in_pieces = CONVERSATION(0, 1, .max_message = 512),
+                                 in_a_ring = CONVERSATION(1, 1, .relaxed = 1, .max_message = 512),
+                                 before = CONVERSATION(0, 0, .key = -1, .max_message = MOST),
+                                 alone = CONVERSATION(0, 1, .color = -1, .max_message = MOST),
+                                 at_once = CONVERSATION(2, 1, .max_message = MOST);
 
-/* The same as this rank, three times over the exchange; then in words. */
+/* There is nobody to wait for. */
 static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
+    unsigned char how, bytes;
+    struct p2p_notice notice;
 } __attribute__((packed))
-agreed = {0,
-          {0},
-          {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .host = 1, .max_message = MOST),
-           NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .host = 1, .max_message = MOST)}};
+nobody = {2,
+          sizeof(struct p2p_notice) / 2,
+          {.call = P2P_CALL_SPLIT, .color = -1, .next_id = 1, .host = 9, .max_message = 1000}};
 
+/* Not the same in the first of them: a rank of another host, which comes first. */
 static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
-} __attribute__((packed)) in_a_ring = {
-    1,
-    {0},
-    {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .relaxed = 1, .host = 1, .max_message = 512),
-     NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .relaxed = 1, .host = 1, .max_message = 512)}};
-
-/* Not the same in the first of them. */
-static const struct {
-    unsigned char relaxed, bytes;
+    unsigned char how, bytes;
     struct p2p_notice notice;
     unsigned char same[2];
+    struct fake_notice notices[2];
+    struct fake_good good;
 } __attribute__((packed)) another = {
     0,
     sizeof(struct p2p_notice) / 2,
     {.call = P2P_CALL_SPLIT, .color = 0, .key = -7, .next_id = 5, .host = 9, .max_message = 1000},
-    {0}};
+    {0},
+    {SPLIT(0, .max_message = 1000), SPLIT(1, .max_message = 1000)},
+    FAKE_GOOD(0)};
 
-/* Messages that carry nothing. */
-static const struct {
-    unsigned char relaxed, same[3];
-    struct word words[2];
-} __attribute__((packed))
-nothing = {0,
-           {0},
-           {NOTICE(0, .call = P2P_CALL_SPLIT, .next_id = 1, .max_message = 0),
-            NOTICE(1, .call = P2P_CALL_SPLIT, .next_id = 1, .max_message = 0)}};
-
-static const struct {
-    unsigned char relaxed, bytes;
+/* In the exchange or in words: what no rank says. */
+struct exchange {
+    unsigned char how, bytes;
     struct p2p_notice notice;
-} __attribute__((packed)) failed = {
-    0,
-    sizeof(struct p2p_notice) / 2,
-    {.call = P2P_CALL_SPLIT, .status = INT32_MIN, .color = 0, .host = 9, .max_message = 1000}};
+} __attribute__((packed));
+struct words {
+    unsigned char how, same[3];
+    struct fake_notice notices[2];
+} __attribute__((packed));
+
+#define EXCHANGE(...)                                      \
+    {                                                      \
+        0, sizeof(struct p2p_notice) / 2,                  \
+        {                                                  \
+            .call = P2P_CALL_SPLIT, .host = 9, __VA_ARGS__ \
+        }                                                  \
+    }
+#define WORDS(...)                                               \
+    {                                                            \
+        0, {0},                                                  \
+        {                                                        \
+            FAKE_NOTICE(0, .max_message = MOST, __VA_ARGS__),    \
+                FAKE_NOTICE(1, .max_message = MOST, __VA_ARGS__) \
+        }                                                        \
+    }
+static const struct exchange failed = EXCHANGE(.status = -EIO, .max_message = 1000),
+                             no_errno = EXCHANGE(.status = INT32_MIN, .max_message = 1000),
+                             nothing = EXCHANGE(.max_message = 0),
+                             color = EXCHANGE(.color = -2, .max_message = 1000),
+                             number = EXCHANGE(.next_id = P2P_IDS + 1, .max_message = 1000),
+                             last = EXCHANGE(.next_id = P2P_IDS, .max_message = 1000),
+                             relaxed = EXCHANGE(.relaxed = 1, .max_message = 1000);
+static const struct words call = WORDS(.call = P2P_CALL_EXCHANGE),
+                          failed_later = WORDS(.call = P2P_CALL_SPLIT, .status = -5);
 
 const struct fuzz_seed fuzz_seeds[] = {
-    {&agreed, sizeof agreed},   {&in_a_ring, sizeof in_a_ring}, {&another, sizeof another},
-    {&nothing, sizeof nothing}, {&failed, sizeof failed},       {NULL, 0},
+    {&agreed, sizeof agreed, FAKE_SPLIT | FAKE_DONE},
+    {&in_pieces, sizeof in_pieces, FAKE_SPLIT | FAKE_DONE},
+    {&in_a_ring, sizeof in_a_ring, FAKE_SPLIT | FAKE_DONE | FAKE_RING},
+    {&before, sizeof before, FAKE_SPLIT | FAKE_DONE},
+    {&alone, sizeof alone, FAKE_SPLIT | FAKE_DONE},
+    {&at_once, sizeof at_once, FAKE_SPLIT | FAKE_DONE},
+    {&nobody, sizeof nobody, FAKE_SPLIT | FAKE_DONE},
+    {&another, sizeof another, FAKE_SPLIT | FAKE_DONE},
+    {&failed, sizeof failed, FAKE_NOT_SPLIT},
+    {&no_errno, sizeof no_errno, FAKE_NOT_SPLIT},
+    {&nothing, sizeof nothing, FAKE_NOT_SPLIT},
+    {&color, sizeof color, FAKE_NOT_SPLIT},
+    {&number, sizeof number, FAKE_NOT_SPLIT},
+    {&last, sizeof last, FAKE_NOT_SPLIT},
+    {&relaxed, sizeof relaxed, FAKE_NOT_SPLIT},
+    {&call, sizeof call, FAKE_NOT_SPLIT},
+    {&failed_later, sizeof failed_later, FAKE_NOT_SPLIT},
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 static void hears(struct fake *f, void *said, uint32_t bytes)
 {
@@ -93,13 +120,12 @@ static void hears(struct fake *f, void *said, uint32_t bytes)
 
 static void use(struct fake *f, struct fake_rank *r, struct zero_comm *comm)
 {
-    fake_collective(comm, r->mr, ZERO_ALL_REDUCE);
-    fake_collective(comm, r->mr, ZERO_ALL_GATHER);
-    fake_collective(comm, r->mr, ZERO_BARRIER);
-    fake_turn(r->ctx);
-    while (fake_say(f))
-        fake_turn(r->ctx);
+    fake_collectives(comm, r->mr);
+    fake_converse(f, r->ctx, comm);
     fake_check(zero__p2p_error(comm));
+    fuzz_reached |= FAKE_SPLIT | fake_reached(f, comm);
+    if (comm->way.hosts)
+        fuzz_reached |= FAKE_RING;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -111,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     fake.relaxed = data[0] & 1;
+    fake.late = data[0] & 2;
     fake.data = data + 1;
     fake.size = size - 1;
     int err = fake_open(&fake, MOST, &r) ? 0 : -EINVAL;
@@ -119,13 +146,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!err)
         err = zero__p2p_exchange(r.ctx, r.mr);
     if (!err) {
-        if (world->ranks == 2) /* the peer may have left it */
+        if (world->ranks == 2) { /* the peer may have left it */
             fake_must_listen(&fake);
-        fake.flows = true;
+            fake.gathers = world;
+        }
         err = zero__p2p_split(r.ctx, world, 0, 0, &part);
-        fake.flows = false;
+        fake.gathers = NULL;
     }
-    if (!err)
+    if (err)
+        fuzz_reached |= FAKE_NOT_SPLIT;
+    else
         use(&fake, &r, part);
     fake_check(err);
     fake_end(&r);

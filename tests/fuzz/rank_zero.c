@@ -1,71 +1,211 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stranger sends to rank 0: PROOF, or HELLO when it is believed, and whatever follows. Bit 0
- * of the first byte: it is believed; bit 1: the job has begun already.
+ * What a stranger sends to rank 0: PROOF, or HELLO when it is believed, and whatever follows, while
+ * rank 0 takes part in an exchange, waits and looks for links that are cut. Of the first byte bit
+ * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already.
  */
 #include "fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "job/internal.h"
+#include "control.h"
 
 #define RANKS 2
+#define LOOKS 4 /* for cut links: so many make a verdict */
+
+#define PROCESS             \
+    {                       \
+        7, "host", "host:2" \
+    }
+#define HELLO_OF(rank_, ranks_, model_, version_)                                                \
+    FRAME(HELLO, .bytes = sizeof(struct zero__wire_hello)),                                      \
+    {                                                                                            \
+        .version = version_, .rank = rank_, .ranks = ranks_, .model = model_, .process = PROCESS \
+    }
+#define HELLO HELLO_OF(1, RANKS, "model", "0.1.0")
+#define PART FRAME(PART, .kind = ZERO__ROUND_GATHER, .bytes = 8, .seq = 1, .len = 8), "my part"
 
 static const struct __attribute__((packed)) {
     uint8_t how;
     struct zero__wire_header h;
     struct zero__wire_proof proof;
-} proof = {0, {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_PROOF, .bytes = sizeof proof.proof},
-           {{1}, {2}}};
+} wrong_proof = {0, FRAME(PROOF, .bytes = sizeof wrong_proof.proof), {{1}, {2}}};
 
 static const struct __attribute__((packed)) {
     uint8_t how;
     struct zero__wire_header h;
+} denied = {0, FRAME(DENIED)};
+
+struct __attribute__((packed)) hello {
+    uint8_t how;
+    struct zero__wire_header h;
     struct zero__wire_hello hello;
+};
+static const struct hello alone = {1, HELLO}, begun = {3, HELLO}, second = {5, HELLO},
+                          first = {1, HELLO_OF(0, RANKS, "model", "0.1.0")},
+                          beyond = {1, HELLO_OF(RANKS, RANKS, "model", "0.1.0")},
+                          many = {1, HELLO_OF(1, RANKS + 1, "model", "0.1.0")},
+                          other_model = {1, HELLO_OF(1, RANKS, "another", "0.1.0")},
+                          other_version = {1, HELLO_OF(1, RANKS, "model", "0.0.9")};
+
+/* The proof belongs to a nonce of zeros, the guest's below, a secret of zeros and this key. */
+static const struct __attribute__((packed)) {
+    uint8_t how;
+    struct zero__wire_header h;
+    struct zero__wire_proof proof;
+    struct zero__wire_header h2;
+    struct zero__wire_hello hello;
+} proved = {0,
+            FRAME(PROOF, .bytes = sizeof proved.proof),
+            {{1}, {0x79, 0xcb, 0x6d, 0x85, 0xbb, 0x6d, 0xd3, 0x0d, 0x47, 0x6b, 0xce,
+                   0xa2, 0x46, 0x9c, 0xb1, 0x47, 0xb8, 0x82, 0x2d, 0x91, 0x0e, 0x43,
+                   0xbc, 0x53, 0x5a, 0xa5, 0x73, 0xfe, 0x93, 0x40, 0x4a, 0xe3}},
+            HELLO};
+
+/* A part, then a peaceful end; the work that it tells of. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
     struct zero__wire_header part;
     char body[8];
+    struct zero__wire_header beat, bye;
+} leaves = {{1, HELLO}, PART, FRAME(BEAT, .len = 3), FRAME(BYE)};
+
+/* It has no way to rank 0, and both wait. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
+    struct zero__wire_header part;
+    char body[8];
+    struct zero__wire_header beats[3];
+} claims = {{1, HELLO},
+            PART,
+            {FRAME(BEAT, .kind = 1, .seq = 1), FRAME(BEAT, .kind = 1, .seq = 1),
+             FRAME(BEAT, .kind = 1, .seq = 1)}};
+
+/* The same, but it waits no more. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
+    struct zero__wire_header beats[4];
+} goes_on = {{1, HELLO},
+             {FRAME(BEAT, .kind = 1, .seq = 1), FRAME(BEAT, .kind = 1, .seq = 1),
+              FRAME(BEAT, .kind = 1, .seq = 1), FRAME(BEAT)}};
+
+static const struct __attribute__((packed)) fails {
+    struct hello hello;
     struct zero__wire_header fail;
     struct zero__job_error error;
-    struct zero__wire_header bye;
-} hello = {1,
-           {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_HELLO, .bytes = sizeof hello.hello},
-           {.version = "0.1.0", .rank = 1, .ranks = RANKS, .model = "model",
-            .process = {7, "host", "host:1"}},
-           {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_PART, .kind = ZERO__ROUND_GATHER,
-            .bytes = 8, .seq = 1, .len = 8},
-           "a body",
-           {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_FAIL, .bytes = sizeof hello.error},
-           {.culprit = 1, .err = -5, .op = "op", .cause = "cause"},
-           {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_BYE}};
+} fails = {{1, HELLO},
+           FRAME(FAIL, .bytes = sizeof fails.error),
+           {.culprit = 1, .err = -5, .op = "op", .cause = "cause"}},
+  late = {{1, HELLO},
+          FRAME(FAIL, .bytes = sizeof fails.error),
+          {.culprit = -1, .err = -ETIMEDOUT, .place = 7, .op = "op", .cause = "cause"}},
+  no_errno = {{1, HELLO},
+              FRAME(FAIL, .bytes = sizeof fails.error),
+              {.culprit = 9, .err = INT32_MIN, .op = "op\n", .cause = "cause"}};
 
+/* A piece of a broadcast where rank 0 gathers. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
+    struct zero__wire_header part, beat;
+} differs = {{1, HELLO},
+             FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 8, .offset = 8),
+             FRAME(BEAT)};
+
+#define JOINS (SAYS(JOINED) | SAYS(WELCOME))
 const struct fuzz_seed fuzz_seeds[] = {
-    {&proof, sizeof proof},
-    {&hello, sizeof hello},
-    {NULL, 0},
+    {&wrong_proof, sizeof wrong_proof, SAYS(DENIED)},
+    {&denied, sizeof denied, IS_UNLIKE},
+    {&proved, sizeof proved, SAYS(PROOF) | JOINS | IS_LOST | IS_OVER},
+    {&alone, sizeof alone, JOINS | IS_LOST | IS_OVER},
+    {&begun, sizeof begun, SAYS(REFUSED)},
+    {&second, sizeof second, SAYS(REFUSED)},
+    {&first, sizeof first, SAYS(REFUSED)},
+    {&beyond, sizeof beyond, SAYS(REFUSED)},
+    {&many, sizeof many, SAYS(REFUSED)},
+    {&other_model, sizeof other_model, SAYS(REFUSED)},
+    {&other_version, sizeof other_version, SAYS(REFUSED)},
+    {&leaves, sizeof leaves, JOINS | HAS_LEFT | EXCHANGED | WORKED},
+    {&claims, sizeof claims,
+     JOINS | SAYS(RESULT) | SAYS(ERROR) | EXCHANGED | IS_CUT | IS_OVER | IS_LOST},
+    {&goes_on, sizeof goes_on, JOINS | IS_LOST | IS_OVER},
+    {&fails, sizeof fails, JOINS | SAYS(ERROR) | IS_OVER | IS_LOST},
+    {&late, sizeof late, JOINS | IS_PENDING | IS_OVER | IS_LOST},
+    {&no_errno, sizeof no_errno, JOINS | SAYS(ERROR) | IS_OVER | IS_LOST},
+    {&differs, sizeof differs, JOINS | SAYS(ERROR) | IS_OVER | IS_LOST},
+    FUZZ_TEXT("\1 another protocol says something else", SAYS(REFUSED)),
+    {NULL, 0, 0},
 };
+
+unsigned fuzz_reached;
 
 static struct zero__secret secret = {.known = true};
 
+static void doing(void *arg, char *text, size_t room)
+{
+    (void)arg;
+    snprintf(text, room, "an operation");
+}
+
 static void job_fill(struct zero__job *job, struct zero__peer *peers, struct zero__guest *guest)
 {
-    job->params = (struct zero__job_params){
-        .rank = 0, .ranks = RANKS, .key = "job", .model = "model", .version = "0.1.0"};
+    job->params = (struct zero__job_params){.rank = 0,
+                                            .ranks = RANKS,
+                                            .key = "job",
+                                            .model = "model",
+                                            .version = "0.1.0",
+                                            .interface = "lo",
+                                            .heartbeat_ns = ZERO_SECOND};
     job->params.secret.known = true;
     job->secret = &secret;
-    job->hello = hello.hello;
+    job->hello = alone.hello;
     job->hello.rank = 0;
+    memcpy(job->hello.process.host_id, "host:1", 7);
     job->wake_fd = job->listen_fds[0] = job->listen_fds[1] = -1;
     job->peers = peers;
     job->n_peers = RANKS;
     job->guests = guest;
     job->n_slots = job->n_guests = job->n_joined = 1;
+    job->say_doing = doing;
     for (int r = 0; r < RANKS; r++)
         peers[r].link.fd = peers[r].link.pid_fd = -1;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->changed, NULL);
+}
+
+/* Rank 0's own part in the exchange, and its looks at links. No host has a place to ask at. */
+static void live(struct zero__job *job)
+{
+    static struct zero__place hosts[RANKS];
+    static bool reached[RANKS];
+    static int32_t host_of[RANKS];
+    const struct zero__wire_header part = {
+        .kind = ZERO__ROUND_GATHER, .seq = 1, .bytes = 8, .len = 8};
+
+    zero__probe_init(job);
+    job->probe.hosts = hosts;
+    job->probe.reached = reached;
+    job->probe.host_of = host_of;
+    job->probe.on = job->probe.waits = true;
+    if (!atomic_load(&job->error_state))
+        zero__round_post(job, &part, "my part");
+    zero__peer_write(job, 1);
+    for (int i = 0; i < LOOKS && !atomic_load(&job->error_state); i++)
+        zero__probe(job, i, 1);
+    zero__peer_write(job, 1);
+}
+
+static void serve(struct zero__job *job, struct zero__guest *guest)
+{
+    pthread_mutex_lock(&job->lock);
+    zero__guest_serve(job, guest);
+    if (job->peers[1].state == ZERO__PEER_HERE) {
+        zero__peer_write(job, 1);
+        zero__peer_read(job, 1);
+    }
+    pthread_mutex_unlock(&job->lock);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -73,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct zero__job job;
     static struct zero__peer peers[RANKS];
     static struct zero__guest guest;
-    int fds[2];
+    int fds[2], other[2] = {-1, -1};
 
     if (size < 1 || size > 65536 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds))
         return 0;
@@ -82,22 +222,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&guest, 0, sizeof guest);
     job_fill(&job, peers, &guest);
     job.state = data[0] & 2 ? ZERO__JOB_OPEN : ZERO__JOB_JOINING;
+    if ((data[0] & 4) && !socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, other)) {
+        zero__link_init(&peers[1].link, other[1], 0);
+        peers[1].state = ZERO__PEER_HERE;
+    }
     zero__link_init(&guest.link, fds[1], 0);
     guest.trusted = data[0] & 1;
-    if (send(fds[0], data + 1, size - 1, MSG_NOSIGNAL) == (ssize_t)size - 1)
-        shutdown(fds[0], SHUT_WR);
+    if (send(fds[0], data + 1, size - 1, MSG_NOSIGNAL) != (ssize_t)size - 1)
+        abort();
+    serve(&job, &guest);
     pthread_mutex_lock(&job.lock);
-    zero__guest_serve(&job, &guest);
-    if (peers[1].state == ZERO__PEER_HERE)
-        zero__peer_read(&job, 1);
+    if (job.state == ZERO__JOB_OPEN && job.peers[1].state != ZERO__PEER_ABSENT)
+        live(&job);
     pthread_mutex_unlock(&job.lock);
+    fuzz_reached |= frames_said(fds[0]) | job_reached(&job, &peers[1]);
+    shutdown(fds[0], SHUT_WR);
+    serve(&job, &guest);
+    fuzz_reached |= job_reached(&job, &peers[1]);
     zero__link_close(&guest.link);
     for (int r = 0; r < RANKS; r++)
         zero__link_close(&peers[r].link);
     close(fds[0]);
-    free(job.rounds[0].data);
-    free(job.rounds[1].data);
-    pthread_cond_destroy(&job.changed);
-    pthread_mutex_destroy(&job.lock);
+    if (other[0] >= 0)
+        close(other[0]);
+    job_free(&job);
     return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations of a target's seeds: bits flipped, bytes set to values that matter, pieces cut, doubled
- * and exchanged. Prints the number of the input when one kills the program, so that it can be run
- * alone: PROGRAM NUMBER.
+ * A target's seeds as they are, which must reach what they are for, then mutations of them: bits
+ * flipped, bytes set to values that matter, pieces cut, doubled and exchanged. Prints the number of
+ * the input when one kills the program, so that it can be run alone: PROGRAM NUMBER.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -114,6 +114,12 @@ int main(int argc, char **argv)
     if (argc == 2) {
         try_input(strtoul(argv[1], NULL, 0));
         return 0;
+    }
+    alarm(120);
+    for (unsigned i = 0; i < count_seeds(); i++) {
+        current = i;
+        bool holds = fuzz_seed_holds(&fuzz_seeds[i]);
+        ok(holds, "seed %u reaches 0x%x: 0x%x", i, fuzz_seeds[i].reaches, fuzz_reached);
     }
     for (unsigned long i = 0; i < INPUTS; i++) {
         if (i % 1000 == 0)

@@ -89,6 +89,20 @@ static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
     return all[rank].status; /* said where it failed */
 }
 
+/* Takes what has come of a turn, in the ranks' order; the first rank that has not spoken. */
+static int32_t hear(const struct zero_comm *comm, uint64_t turn, int32_t heard,
+                    struct p2p_notice *all)
+{
+    for (; heard < comm->ranks; heard++) {
+        if (heard == comm->rank)
+            continue;
+        if (comm->peers[heard].notice_turns[turn % 2] != turn + 1)
+            break;
+        all[heard] = comm->peers[heard].notices[turn % 2];
+    }
+    return heard;
+}
+
 /* One round of messages among the ranks of `comm`, at most until the context's deadline. */
 static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p2p_notice *all)
 {
@@ -104,24 +118,20 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
     m->index = turn;
     m->notice = *mine;
     all[comm->rank] = *mine;
-    while (sent < comm->ranks || heard < comm->ranks) {
+    for (;;) {
         for (; sent < comm->ranks && !comm->err; sent++) {
             struct zero__p2p_op *op = &comm->peers[sent].notice;
             if (sent != comm->rank && (op->busy || zero__p2p_word_send(comm, sent, m, op)))
                 break;
-        }
-        for (; heard < comm->ranks; heard++) {
-            if (heard == comm->rank)
-                continue;
-            if (comm->peers[heard].notice_turns[turn % 2] != turn + 1)
-                break;
-            all[heard] = comm->peers[heard].notices[turn % 2];
         }
         zero__p2p_turn(ctx, NULL, 0, &news);
         if (comm->err)
             return comm->err;
         if (ctx->broken)
             return ctx->broken;
+        heard = hear(comm, turn, heard, all);
+        if (sent == comm->ranks && heard == comm->ranks)
+            return 0;
         if (zero__clock_ns() >= until)
             return zero__p2p_fail(comm, -ETIMEDOUT, "%s: rank %d does not take part",
                                   call_name(mine->call),
@@ -132,7 +142,6 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
         else /* a rank may come much later; what it sends ends the sleep */
             ctx->t->ops->wait(ctx->t, NAP_NS);
     }
-    return 0;
 }
 
 int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
