@@ -16,15 +16,16 @@
 #define RANKS 2
 #define LOOKS 4 /* for cut links: so many make a verdict */
 
-#define PROCESS             \
-    {                       \
-        7, "host", "host:2" \
+#define HELLO_AT(rank_, ranks_, model_, version_, host)                                    \
+    FRAME(HELLO, .bytes = sizeof(struct zero__wire_hello)),                                \
+    {                                                                                      \
+        .version = version_, .rank = rank_, .ranks = ranks_, .model = model_, .process = { \
+            7,                                                                             \
+            "host",                                                                        \
+            host                                                                           \
+        }                                                                                  \
     }
-#define HELLO_OF(rank_, ranks_, model_, version_)                                                \
-    FRAME(HELLO, .bytes = sizeof(struct zero__wire_hello)),                                      \
-    {                                                                                            \
-        .version = version_, .rank = rank_, .ranks = ranks_, .model = model_, .process = PROCESS \
-    }
+#define HELLO_OF(...) HELLO_AT(__VA_ARGS__, "host:2")
 #define HELLO HELLO_OF(1, RANKS, "model", "0.1.0")
 #define PART FRAME(PART, .kind = ZERO__ROUND_GATHER, .bytes = 8, .seq = 1, .len = 8), "my part"
 
@@ -44,7 +45,8 @@ struct __attribute__((packed)) hello {
     struct zero__wire_header h;
     struct zero__wire_hello hello;
 };
-static const struct hello alone = {1, HELLO}, begun = {3, HELLO}, second = {5, HELLO},
+static const struct hello here = {1, HELLO_AT(1, RANKS, "model", "0.1.0", "host:1")},
+                          alone = {1, HELLO}, begun = {3, HELLO}, second = {5, HELLO},
                           first = {1, HELLO_OF(0, RANKS, "model", "0.1.0")},
                           beyond = {1, HELLO_OF(RANKS, RANKS, "model", "0.1.0")},
                           many = {1, HELLO_OF(1, RANKS + 1, "model", "0.1.0")},
@@ -114,11 +116,27 @@ static const struct __attribute__((packed)) {
              FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 8, .offset = 8),
              FRAME(BEAT)};
 
+/* Parts that are out of turn, and one after the end of the job. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
+    struct zero__wire_header part;
+} ahead = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 2, .len = 8, .offset = 8)},
+  long_part = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 1u << 30)};
+
+static const struct __attribute__((packed)) {
+    struct fails fails;
+    struct zero__wire_header part;
+} after = {{{1, HELLO},
+            FRAME(FAIL, .bytes = sizeof fails.error),
+            {.culprit = 1, .err = -5, .op = "op", .cause = "cause"}},
+           FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 8, .offset = 8)};
+
 #define JOINS (SAYS(JOINED) | SAYS(WELCOME))
 const struct fuzz_seed fuzz_seeds[] = {
     {&wrong_proof, sizeof wrong_proof, SAYS(DENIED)},
     {&denied, sizeof denied, IS_UNLIKE},
     {&proved, sizeof proved, SAYS(PROOF) | JOINS | IS_LOST | IS_OVER},
+    {&here, sizeof here, JOINS | IS_LOST | IS_OVER},
     {&alone, sizeof alone, JOINS | IS_LOST | IS_OVER},
     {&begun, sizeof begun, SAYS(REFUSED)},
     {&second, sizeof second, SAYS(REFUSED)},
@@ -135,6 +153,9 @@ const struct fuzz_seed fuzz_seeds[] = {
     {&late, sizeof late, JOINS | IS_PENDING | IS_OVER | IS_LOST},
     {&no_errno, sizeof no_errno, JOINS | SAYS(ERROR) | IS_OVER | IS_LOST},
     {&differs, sizeof differs, JOINS | SAYS(ERROR) | IS_OVER | IS_LOST},
+    {&ahead, sizeof ahead, JOINS | SAYS(ERROR) | IS_OVER},
+    {&long_part, sizeof long_part, JOINS | SAYS(ERROR) | IS_OVER},
+    {&after, sizeof after, JOINS | SAYS(ERROR) | IS_OVER},
     FUZZ_TEXT("\1 another protocol says something else", SAYS(REFUSED)),
     {NULL, 0, 0},
 };
