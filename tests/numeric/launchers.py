@@ -16,6 +16,8 @@ from support import GPT2, TEXT, Job, ok, skip
 
 TRAIN = [GPT2, "--preset", "micro", "--data", TEXT, "--val", 0, "--batch", 1, "--steps", 20]
 SHORT = os.environ.get("ZERO_TEST_SHORT")
+# torchrun, where it is not in PATH
+TORCHRUN = os.environ.get("ZERO_TEST_TORCHRUN") or shutil.which("torchrun")
 SECRET = support.path("secret")
 BY_PMIX = ("mpirun", "srun")
 TRANSPORTS = {
@@ -82,7 +84,7 @@ def as_torchrun(ranks, env=None):
 
 def torchrun(ranks, env=None):
     """Its options in the spelling that all versions know."""
-    return [Job(["torchrun", "--no_python", f"--nproc_per_node={ranks}",
+    return [Job([TORCHRUN, "--no_python", f"--nproc_per_node={ranks}",
                  f"--master_port={free_port()}", *TRAIN], 0, env)]
 
 
@@ -121,7 +123,7 @@ def main():
     else:
         skip("by TCP, IPv6", "this machine has no IPv6")
     starts = [("by hand", by_hand), ("by TCP", by_tcp), ("as torchrun starts them", as_torchrun)]
-    if shutil.which("torchrun"):
+    if TORCHRUN:
         starts.append(("torchrun", torchrun))
     else:
         skip("torchrun: the same bits", "torchrun is not installed")
