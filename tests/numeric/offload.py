@@ -548,8 +548,13 @@ def injected(plain):
     job = run({**fault, "ZERO_FAULT_IO": "drop:n=16:every=3:times=0"}, ranks=1)
     ok(weights(job) not in (None, plain) and any("acknowledged and not done" in w for w in warnings(job)),
        "writes that are lost above the checksums: other bits", job.story())
+    # A write may bring what is there already, such as gradients of what no token needed: then another.
     for engine in ("io_uring", "threads"):
-        job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_SHAKY_DROP": "200"}, ranks=1)
+        for number in (30, 50, 70):
+            job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_OFFLOAD_MEASURE": "0",
+                       "ZERO_SHAKY_DROP": str(number)}, ranks=1)
+            if job.status != 0:
+                break
         ok(job.status not in (0, None) and weights(job) is None and re.search(
             r"shaky: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
             r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
