@@ -3,7 +3,8 @@
  * Watches the ranks: passes signals and output on, and ends what is left of a job when a rank has
  * failed. The others have `grace` seconds to notice by themselves, to say what they know, to write
  * their reports and to end; then SIGTERM, then SIGKILL. A signal from outside is given as long; one
- * that comes when a rank has failed, and the second one, mean now.
+ * that comes when a rank has failed, and the second one, mean now. When only ranks
+ * that are stopped are left, they have no more than a few seconds to be let go on.
  */
 #include "config.h"
 

@@ -10,7 +10,8 @@
 
 /*
  * Of what is free on a device of its own memory, what a plan may take. Libraries take some later:
- * code that is loaded when it is first used, buffers of a transport's first collective.
+ * code that is loaded when it is first used, buffers of a transport's first collective. It is a
+ * guess that no GPU has confirmed.
  */
 #define ZERO__DEVICE_MARGIN (UINT64_C(512) << 20)
 static inline uint64_t zero__device_left(uint64_t free_bytes)

@@ -61,6 +61,13 @@ ok 'without cuBLAS it is an error' gpt2 1 cuda "$driver" --cublas "$tmp/no"
 ok 'once, and it says what to do' says "zero-gpt2: .*--cublas $tmp/no cannot be loaded.*install cuBLAS"
 ok 'the table of memory is there for a GPU, too' gpt2 0 cuda "$driver" --memory-table
 ranks=''
+# What the plan needs, in whole MiB, is too little: a 32nd of it stays for what libraries take later.
+ok 'a plan is printed' gpt2 0 cuda "$driver"
+need=$(awk '$1 == "all" { n = $2 } END { print int(n) + 1 }' "$tmp/out")
+ok 'of so many MiB' [ "$need" -gt 32 ]
+FAKE_CUDA=memory_mib=$need ok 'a plan does not take the last byte of a device' gpt2 1 cuda "$driver"
+ok 'and says what stays' says "device cuda:0 \(what is free, less what libraries take later\) has"
+FAKE_CUDA=memory_mib=$((need + need / 16)) ok 'with more there is room' gpt2 0 cuda "$driver"
 
 # No driver: whatever this machine has, the name leads to a file that is none.
 echo 'this is no library' >"$tmp/libcuda.so.1"
