@@ -29,17 +29,24 @@ void zero__error_make(struct zero__job_error *e, int culprit, int err, int repor
     snprintf(e->cause, sizeof e->cause, "%s", cause ? cause : "no cause given");
 }
 
+void zero__error_doing(struct zero__job *job, char *text, size_t room)
+{
+    *text = 0;
+    if (job->say_doing)
+        job->say_doing(job->say_doing_arg, text, room);
+    if (!*text)
+        snprintf(text, room, "%s",
+                 job->posted ? "an exchange of the control channel" : "no operation then");
+}
+
 void zero__error_lost(struct zero__job *job, struct zero__job_error *e, int32_t rank, int err,
                       const char *cause)
 {
-    char doing[120] = "", text[sizeof e->cause];
+    char doing[120], text[sizeof e->cause];
 
     if (rank && job->say_doing) {
-        job->say_doing(job->say_doing_arg, doing, sizeof doing);
-        if (!*doing && job->posted)
-            snprintf(doing, sizeof doing, "an exchange of the control channel");
-        snprintf(text, sizeof text, "%s; rank 0 waited in %s", cause,
-                 *doing ? doing : "no operation then");
+        zero__error_doing(job, doing, sizeof doing);
+        snprintf(text, sizeof text, "%s; rank 0 waited in %s", cause, doing);
         cause = text;
     }
     zero__error_make(e, rank, err, rank ? job->params.rank : -1, "", cause);

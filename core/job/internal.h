@@ -296,6 +296,8 @@ void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct z
 /* error.c; all with the lock held. */
 void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
                       const char *cause);
+/* In what this rank waits, or that it waits in nothing. Under the lock. */
+void zero__error_doing(struct zero__job *job, char *text, size_t room);
 /*
  * The error of a rank that has ended or fallen silent. Of it nobody hears what it was doing; rank 0
  * says in what it waits itself, which in the end is what the lost rank has no part in. Without rank

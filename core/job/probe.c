@@ -327,7 +327,7 @@ static void judge(struct zero__job *job)
 {
     struct zero__wire_header own = {0};
     struct zero__job_error e;
-    char who[2][100], cause[sizeof e.cause], doing[sizeof e.op] = "";
+    char who[2][90], doing[70], cause[sizeof e.cause]; /* which has room for all */
     int32_t a, b;
 
     zero__probe_say(job, &own);
@@ -336,14 +336,11 @@ static void judge(struct zero__job *job)
         return;
     zero__process_text(job, &job->peers[a].process, who[0], sizeof who[0]);
     zero__process_text(job, &job->peers[b].process, who[1], sizeof who[1]);
-    if (job->say_doing)
-        job->say_doing(job->say_doing_arg, doing, sizeof doing);
-    snprintf(
-        cause, sizeof cause,
-        "the network between rank %d (%s) and rank %d (%s) is cut: both answer rank 0 and wait, "
-        "and rank %d, which waits for rank %d, gets no answer from its host any more; rank 0 "
-        "waited in %s",
-        a, who[0], b, who[1], a, b, *doing ? doing : "no operation then");
+    zero__error_doing(job, doing, sizeof doing);
+    snprintf(cause, sizeof cause,
+             "the network between rank %d (%s) and rank %d (%s) is cut: both answer rank 0 and "
+             "wait, and the host of rank %d answers rank %d no more; rank 0 waited in %s",
+             a, who[0], b, who[1], b, a, doing);
     zero__error_make(&e, -1, -EHOSTUNREACH, 0, "", cause);
     zero__error_propose(job, &e);
 }

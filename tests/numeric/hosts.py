@@ -18,6 +18,8 @@ from support import GPT2, TEXT, Job, ok
 SHORT = os.environ.get("ZERO_TEST_SHORT")
 TRANSPORTS = {"ucx": {"ZERO_COMM": "ucx"}, "ofi": {"ZERO_COMM": "ofi"}}
 MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0, "--clip", 1]
+WAITED = re.compile(r"; rank 0 waited in ((gather|reduce|publish|map) of \S+ \(#|norm \(#|"
+                    r"an exchange of the control channel)")
 TINY = ["--preset", "tiny", "--data", TEXT, "--batch", 1, "--val", 0, "--stage", 3]
 
 
@@ -133,8 +135,7 @@ def cut_all(cuts):
             lost = rf"rank {victim}\b" if i != victim else r"rank \d" if i == 0 else r"rank 0\b"
             good = good and re.search(lost + " failed", job.err)
             if victim and i != victim:  # rank 0 decides, and says in what it waited
-                good = good and re.search(r"; rank 0 waited in (gather|reduce|publish|map) of \S+ \(#|"
-                                          r"; rank 0 waited in norm \(#", job.err)
+                good = good and WAITED.search(job.err)
         support.diag(f"all ranks had ended after {seconds:.1f} s")
         ok(good and seconds < 10,
            f"{what}, {hosts.n} hosts: host {victim} is cut off, all name the lost rank within 10 s",
@@ -155,8 +156,7 @@ def cut_between(name, env, six=False):
         ended = [job.end(40) for job in jobs]
         seconds = time.monotonic() - start
         said = re.compile(r"the network between rank (1|2) \(process \d+ on \S+\) and rank (2|1) "
-                          r"\(process \d+ on \S+\) is cut.*; rank 0 waited in "
-                          r"(gather|reduce|publish|map|norm)( of \S+)? \(#\d+\)")
+                          r"\(process \d+ on \S+\) is cut.*" + WAITED.pattern)
         support.diag(f"{name}: all ranks had ended after {seconds:.1f} s")
         ok(trained and seconds < 10 and all(job.status == 1 and said.search(job.err)
                                             for job in ended),

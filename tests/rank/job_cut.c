@@ -28,6 +28,7 @@
 
 enum kind {
     IS_CUT,  /* both the link and the data that goes over it */
+    IS_APART, /* the same, and rank 0 has no part in what the others wait for */
     IS_BUSY, /* rank 1 computes, the others wait for it */
     IS_DEAF, /* the same, and nothing answers between ranks 1 and 2 meanwhile */
     IS_SLOW, /* the link answers, and the data does not come: whose fault that is, nobody knows */
@@ -117,11 +118,13 @@ static void lose(void)
 static void stepped(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                     void *arg)
 {
-    (void)rt, (void)info, (void)arg;
+    (void)info, (void)arg;
     if (step == 0) { /* the hosts are visited */
         tcp_wait(&asked, 2);
         sleep_ms(1000);
     }
+    if (step == 2 && rank == 0 && kind == IS_APART)
+        zero_barrier(rt);
     if (step != 2 || rank != 1)
         return;
     if (kind == IS_DEAF)
@@ -174,14 +177,17 @@ static void rank_main(struct rank *r)
         want(r, !err, "%d %s", err, result.error);
         return;
     }
+    const char *waited = kind == IS_APART
+                             ? "; rank 0 waited in an exchange of the control channel"
+                             : "; rank 0 waited in ";
     bool named = strstr(result.error, "the network between rank 1 (process ") &&
-                 strstr(result.error, " and rank 2 (process ") &&
-                 strstr(result.error, "; rank 0 waited in ");
+                 strstr(result.error, " and rank 2 (process ");
     bool other = strstr(result.error, "the network between rank 2 (process ") &&
-                 strstr(result.error, " and rank 1 (process ") &&
-                 strstr(result.error, "; rank 0 waited in ");
-    if (kind == IS_CUT)
-        want(r, err == -EHOSTUNREACH && (named || other) && r->value < LIMIT_MS,
+                 strstr(result.error, " and rank 1 (process ");
+    if (kind == IS_CUT || kind == IS_APART)
+        want(r,
+             err == -EHOSTUNREACH && (named || other) && strstr(result.error, waited) &&
+                 r->value < LIMIT_MS,
              "%d after %d ms: %s", err, (int)r->value, result.error);
     else
         want(r, err == -ETIMEDOUT && strstr(result.error, "ZERO_TIMEOUT"), "%d after %d ms: %s",
@@ -214,6 +220,7 @@ int main(void)
     comm_test_plugins();
     silence_make();
     case_of(IS_CUT, "the network between two hosts is cut: all ranks name both");
+    case_of(IS_APART, "also while rank 0 waits for something else, and it says for what");
     case_of(IS_BUSY, "a rank that computes for long is waited for");
     case_of(IS_DEAF, "also when it cannot be asked");
     case_of(IS_SLOW, "where the network is whole, the deadline counts");
