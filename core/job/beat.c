@@ -20,12 +20,26 @@
 #include "base/clock.h"
 #include "job/internal.h"
 
-/* Rank 0 is heard from the moment it has let a rank in. */
-static bool is_on(struct zero__job *job)
+static int error_state(struct zero__job *job)
+{
+    return atomic_load_explicit(&job->error_state, memory_order_relaxed);
+}
+
+/*
+ * Rank 0 is heard from the moment it has let a rank in. Who weighs an error still says that it
+ * lives: others have not heard of it, and would take its silence for an end.
+ */
+static bool speaks(struct zero__job *job)
 {
     return job->params.heartbeat_ns > 0 &&
            (job->state == ZERO__JOB_OPEN || job->state == ZERO__JOB_JOINING) &&
-           atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_NONE;
+           error_state(job) != ZERO__ERROR_DECIDED;
+}
+
+/* Ranks that wait for others to join have no thread that could speak. */
+static bool listens(struct zero__job *job)
+{
+    return job->state == ZERO__JOB_OPEN && error_state(job) == ZERO__ERROR_NONE;
 }
 
 static int64_t period_ns(const struct zero__job *job)
@@ -42,7 +56,7 @@ uint32_t zero__beat_ms(const struct zero__job *job)
 
 int64_t zero__beat_deadline(struct zero__job *job)
 {
-    return is_on(job) ? job->beat_ns : ZERO_NEVER;
+    return speaks(job) ? job->beat_ns : ZERO_NEVER;
 }
 
 void zero__beat_heard(struct zero__peer *peer)
@@ -104,12 +118,11 @@ void zero__beat(struct zero__job *job, int64_t now_ns)
 {
     int64_t period = period_ns(job), gap_ns = job->looked_ns ? now_ns - job->looked_ns : 0;
 
-    if (!is_on(job))
+    if (!speaks(job))
         return;
     gap_ns = gap_ns < period ? gap_ns : period;
     job->looked_ns = now_ns;
-    /* Ranks that wait for others to join have no thread that could speak. */
-    for (int32_t r = 0; r < job->n_peers && job->state == ZERO__JOB_OPEN; r++) {
+    for (int32_t r = 0; r < job->n_peers && listens(job); r++) {
         struct zero__peer *p = &job->peers[r];
         if (p->state != ZERO__PEER_HERE || p->mute)
             continue;
@@ -124,6 +137,6 @@ void zero__beat(struct zero__job *job, int64_t now_ns)
     for (int32_t r = 0; r < job->n_peers; r++)
         job->peers[r].say_beat = job->peers[r].state == ZERO__PEER_HERE;
     job->beat_ns = now_ns + period;
-    if (job->state == ZERO__JOB_OPEN)
+    if (listens(job))
         zero__probe(job, now_ns, period);
 }

@@ -241,6 +241,26 @@ static void claims(struct rank *r)
     zero__job_close(job, 0);
 }
 
+/* What takes longer to weigh than a rank may be silent: who has said nothing still hears rank 0. */
+static void weighed(struct rank *r)
+{
+    struct zero__job_params p = job_params(r->rank, r->ranks, scene->name, 20000, 20000);
+    struct zero__job *job = NULL;
+
+    p.heartbeat_ns = ZERO_SECOND / 4;
+    int e = zero__job_open(&p, &job);
+    want(r, !e, "open: %s", zero_last_error());
+    if (e)
+        return;
+    if (r->rank == 1)
+        zero__job_fail_at(job, 2, -ETIMEDOUT, 7, "broadcast (#7)", "no answer of rank 2");
+    while (!zero__job_error(job, &scene->errors[r->rank]))
+        sleep_ms(5);
+    want(r, scene->errors[r->rank].culprit == 2, "culprit %d: %s", scene->errors[r->rank].culprit,
+         scene->errors[r->rank].cause);
+    zero__job_close(job, 0);
+}
+
 /* Of two, rank 0 left an operation out, waits for the next exchange, and speaks first. */
 static void accused(struct rank *r)
 {
@@ -392,6 +412,8 @@ int main(void)
         check(3, how, claims, -1, "the deadline of what comes first is believed");
         fresh(-1, 0);
         check(2, how, accused, -1, "who is accused is heard");
+        fresh(-1, 0);
+        check(3, how, weighed, -1, "who weighs a deadline is not silent");
         for (int v = 0; v < 3; v += 2) {
             fresh(v, 0);
             check(3, how, mismatch, -1, "calls that differ");
