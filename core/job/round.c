@@ -112,6 +112,17 @@ static void *malformed(struct zero__job *job, int32_t rank)
     return NULL;
 }
 
+/*
+ * Who sends its part of a round has the whole result of the one before. So that one's place, which
+ * the round after the next takes, is not being sent from any more.
+ */
+static bool has_last_result(const struct zero__peer *peer, uint32_t seq)
+{
+    bool sending = peer->link.sending && peer->link.out.type == ZERO__WIRE_RESULT;
+
+    return peer->result_seq == seq - 1 && !peer->say_result && !sending;
+}
+
 static void *place_part(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
 {
     struct zero__round *r = zero__round_of(job, h->seq);
@@ -121,6 +132,7 @@ static void *place_part(struct zero__job *job, int32_t rank, const struct zero__
     if (is_decided(job))
         return NULL;
     if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
+        !has_last_result(&job->peers[rank], h->seq) ||
         (!gather && h->kind != ZERO__ROUND_BROADCAST) || h->bytes != (gather ? h->len : 0) ||
         h->len > (gather ? ZERO__JOB_EXCHANGE_BYTES : ZERO__JOB_PIECE_BYTES))
         return malformed(job, rank);

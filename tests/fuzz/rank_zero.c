@@ -2,7 +2,9 @@
 /*
  * What a stranger sends to rank 0: PROOF, or HELLO when it is believed, and whatever follows, while
  * rank 0 takes part in an exchange, waits and looks for links that are cut. Of the first byte bit
- * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already.
+ * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already; bit 3: rank
+ * 0 broadcasts twice what does not fit into the connection, and the last three headers come when it
+ * has posted the first, the second and the third after that.
  */
 #include "fuzz.h"
 
@@ -14,6 +16,7 @@
 #include "control.h"
 
 #define RANKS 2
+#define LARGE 30000
 #define LOOKS 4 /* for cut links: so many make a verdict */
 
 #define HELLO_AT(rank_, ranks_, model_, version_, host)                                    \
@@ -123,6 +126,15 @@ static const struct __attribute__((packed)) {
 } ahead = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 2, .len = 8, .offset = 8)},
   long_part = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 1u << 30)};
 
+#define PIECE(seq_, bytes_) \
+    FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = seq_, .len = bytes_, .offset = bytes_)
+/* Goes on without having read a result, up to the round that takes the first one's place. */
+static const struct __attribute__((packed)) {
+    struct hello hello;
+    struct zero__wire_header parts[3];
+} hasty = {{9, HELLO}, {PIECE(1, LARGE), PIECE(2, LARGE), PIECE(3, LARGE + LARGE / 2)}},
+  in_time = {{9, HELLO}, {PIECE(1, LARGE), FRAME(BEAT), FRAME(BEAT)}};
+
 static const struct __attribute__((packed)) {
     struct fails fails;
     struct zero__wire_header part;
@@ -156,6 +168,8 @@ const struct fuzz_seed fuzz_seeds[] = {
     {&ahead, sizeof ahead, JOINS | SAYS(ERROR) | IS_OVER},
     {&long_part, sizeof long_part, JOINS | SAYS(ERROR) | IS_OVER},
     {&after, sizeof after, JOINS | SAYS(ERROR) | IS_OVER},
+    {&hasty, sizeof hasty, JOINS | EXCHANGED | IS_OVER},
+    {&in_time, sizeof in_time, JOINS | EXCHANGED | IS_OVER | IS_LOST},
     FUZZ_TEXT("\1 another protocol says something else", SAYS(REFUSED)),
     {NULL, 0, 0},
 };
@@ -218,6 +232,26 @@ static void live(struct zero__job *job)
     zero__peer_write(job, 1);
 }
 
+/* Rank 0 broadcasts, and nobody reads what it sends; headers come between. */
+static void live_hastily(struct zero__job *job, int fd, const struct zero__wire_header *parts)
+{
+    static const char data[LARGE];
+    struct zero__wire_header h = {.kind = ZERO__ROUND_BROADCAST, .len = LARGE, .offset = LARGE};
+    int small = 4096;
+
+    setsockopt(job->peers[1].link.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    for (h.seq = 1; h.seq <= 2 && !atomic_load(&job->error_state); h.seq++) {
+        zero__round_post(job, &h, data);
+        if (send(fd, parts, h.seq * sizeof *parts, MSG_NOSIGNAL) < 0)
+            return;
+        parts++;
+        zero__peer_read(job, 1);
+        zero__peer_write(job, 1);
+        if (!zero__round_of(job, h.seq)->done)
+            return;
+    }
+}
+
 static void serve(struct zero__job *job, struct zero__guest *guest)
 {
     pthread_mutex_lock(&job->lock);
@@ -234,6 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct zero__job job;
     static struct zero__peer peers[RANKS];
     static struct zero__guest guest;
+    struct zero__wire_header parts[3];
     int fds[2], other[2] = {-1, -1};
 
     if (size < 1 || size > 65536 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds))
@@ -249,12 +284,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     zero__link_init(&guest.link, fds[1], 0);
     guest.trusted = data[0] & 1;
-    if (send(fds[0], data + 1, size - 1, MSG_NOSIGNAL) != (ssize_t)size - 1)
+    size_t later = (data[0] & 8) && size > sizeof parts ? sizeof parts : 0;
+    memcpy(parts, data + size - later, later);
+    if (send(fds[0], data + 1, size - 1 - later, MSG_NOSIGNAL) != (ssize_t)(size - 1 - later))
         abort();
     serve(&job, &guest);
     pthread_mutex_lock(&job.lock);
-    if (job.state == ZERO__JOB_OPEN && job.peers[1].state != ZERO__PEER_ABSENT)
-        live(&job);
+    if (job.state == ZERO__JOB_OPEN && job.peers[1].state != ZERO__PEER_ABSENT) {
+        if (later && job.peers[1].state == ZERO__PEER_HERE)
+            live_hastily(&job, fds[0], parts);
+        else
+            live(&job);
+    }
     pthread_mutex_unlock(&job.lock);
     fuzz_reached |= frames_said(fds[0]) | job_reached(&job, &peers[1]);
     shutdown(fds[0], SHUT_WR);
