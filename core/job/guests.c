@@ -141,11 +141,15 @@ void zero__guests_accept(struct zero__job *job, enum zero__endpoint by)
         }
         job->deaf_until_ns = zero__deadline_ns(ZERO_SECOND / 10);
         if (!few_fds) { /* the kernel has no memory now, or the guest's network is gone */
-            if (!job->accept_told)
-                zero__log(job->params.log, ZERO_LOG_WARN, "job",
-                          "job %s: rank 0 cannot take a connection: %s; it goes on trying",
-                          job->params.key, strerror(-e));
+            bool told = job->accept_told;
             job->accept_told = true;
+            if (told)
+                return;
+            pthread_mutex_unlock(&job->lock); /* a sink may take its time */
+            zero__log(job->params.log, ZERO_LOG_WARN, "job",
+                      "job %s: rank 0 cannot take a connection: %s; it goes on trying",
+                      job->params.key, strerror(-e));
+            pthread_mutex_lock(&job->lock);
             return;
         }
         zero__job_refuse(job, e,
