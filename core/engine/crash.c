@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,8 +24,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "job/patient.h"
 
 #define LINGER_NS (ZERO_SECOND / 10)
+#define WRITE_NS (5 * ZERO_SECOND)
 #define NAME_MOST 40 /* characters of the model's name in that of a file */
 
 /* Time of day. */
@@ -219,46 +222,82 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     pthread_mutex_unlock(&rt->lock);
 }
 
-/* A new file that only this user reads. */
-static FILE *report_open(const char *dir, const struct zero_runtime *rt, uint64_t number,
-                         char *path, size_t room)
+/* A report that is written by itself: the disk may hang, and the application waits for its error. */
+struct report {
+    char path[4096];
+    char *text; /* the report's own */
+    size_t bytes;
+};
+
+static void report_name(const struct zero_runtime *rt, uint64_t number, char *path, size_t room)
 {
     char model[NAME_MOST + 1];
-    int fd;
 
     snprintf(model, sizeof model, "%.*s", NAME_MOST, rt->crash.model);
     for (char *c = model; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
             *c = '_';
-    snprintf(path, room, "%s/zero-crash-%016" PRIx64 "-%s-%04d.jsonl", dir, number, model,
-             rt->rank);
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return fd < 0 ? NULL : fdopen(fd, "w");
+    snprintf(path, room, "%s/zero-crash-%016" PRIx64 "-%s-%04d.jsonl",
+             zero__option_text(rt->options, ZERO__OPT_CRASH_DIR), number, model, rt->rank);
+}
+
+/* A new file that only this user reads. */
+static int report_write(void *arg)
+{
+    struct report *r = arg;
+    int fd = open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = fd < 0 ? errno : 0;
+
+    for (size_t at = 0; !err && at < r->bytes;) {
+        ssize_t n = write(fd, r->text + at, r->bytes - at);
+        if (n > 0)
+            at += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            err = n ? errno : EIO;
+    }
+    if (fd >= 0 && close(fd) && !err)
+        err = errno;
+    free(r->text);
+    r->text = NULL;
+    return err ? zero__fail(-err, "%s", strerror(err)) : 0;
+}
+
+static int report_make(struct zero_runtime *rt, struct report *r)
+{
+    struct zero__job_error e = {.culprit = -1, .reporter = -1, .err = rt->err};
+
+    if (rt->job)
+        zero__job_error(rt->job, &e);
+    uint64_t number = rt->crash.number ? rt->crash.number : zero__job_draw_number();
+    report_name(rt, number, r->path, sizeof r->path);
+    FILE *f = open_memstream(&r->text, &r->bytes);
+    if (!f)
+        return zero__fail(-ENOMEM, "no memory");
+    put_all(f, rt, number, &e);
+    int bad = ferror(f);
+    bad |= fclose(f);
+    return bad ? zero__fail(-ENOMEM, "no memory") : 0;
 }
 
 void zero__crash_report(struct zero_runtime *rt)
 {
-    const char *dir = zero__option_text(rt->options, ZERO__OPT_CRASH_DIR);
-    struct zero__job_error e = {.culprit = -1, .reporter = -1, .err = rt->err};
-    char path[4096];
-    FILE *f;
+    struct report r = {.text = NULL};
 
-    if (!*dir || rt->crash.written || !rt->ranks)
+    if (!*zero__option_text(rt->options, ZERO__OPT_CRASH_DIR) || rt->crash.written || !rt->ranks)
         return;
     rt->crash.written = 1;
-    if (rt->job)
-        zero__job_error(rt->job, &e);
-    uint64_t number = rt->crash.number ? rt->crash.number : zero__job_draw_number();
-    f = report_open(dir, rt, number, path, sizeof path);
-    int bad = !f;
-    if (f) {
-        put_all(f, rt, number, &e);
-        bad = ferror(f);
-        bad |= fclose(f);
-    }
-    if (bad)
-        zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", path,
-                  strerror(errno));
+    int err = report_make(rt, &r);
+    if (!err)
+        err = zero__call_within(zero__deadline_ns(WRITE_NS), report_write, &r, sizeof r);
+    if (err == -ETIMEDOUT) /* it may be done after all; what is left belongs to it */
+        zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+                  "writing %s (ZERO_CRASH_DIR) takes longer than %d s", r.path,
+                  (int)(WRITE_NS / ZERO_SECOND));
+    else if (err)
+        zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", r.path,
+                  zero__error_text());
     else
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "the last operations are in %s", path);
+        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "the last operations are in %s", r.path);
+    if (err != -ETIMEDOUT)
+        free(r.text);
 }

@@ -1,20 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Crash reports of two models that train in the same processes: none overwrites another's, and the
- * model that failed first is the one that `zero report crash` shows, since that ended the other.
+ * model that failed first is the one that `zero report crash` shows, since that ended the other. A
+ * folder that hangs keeps nobody from its error.
  */
 #include "../tap.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "toy.h"
 
 #define RANKS 3
 
+#define LIMIT_S 20 /* a report is given up after 5 s */
+
 static atomic_int first_over; /* ranks of the first model that have left */
+static atomic_int hangs, complaints;
+
+/* Like a file system whose server does not answer. */
+int open(const char *path, int flags, ...)
+{
+    va_list ap;
+
+    va_start(ap, flags);
+    unsigned mode = flags & O_CREAT ? va_arg(ap, unsigned) : 0;
+    va_end(ap);
+    while (atomic_load(&hangs) && strstr(path, "-first-000"))
+        usleep(10000);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static void hear(void *arg, int level, const char *line)
+{
+    (void)arg, (void)level;
+    if (strstr(line, "(ZERO_CRASH_DIR) takes longer than 5 s"))
+        atomic_fetch_add(&complaints, 1);
+}
 
 struct run {
     struct toy toy;
@@ -68,7 +96,8 @@ static void run_start(struct run *r, const char *job, const char *dir, int secon
                               .job = job,
                               .model = second ? "second/model" : "first",
                               .stepped = stepped,
-                              .failed = failed}};
+                              .failed = failed,
+                              .log = hear}};
     r->toy.settings = r->settings;
     r->toy.arg = r;
     if (pthread_create(&r->thread, NULL, run_main, r))
@@ -112,6 +141,33 @@ static void count(const char *dir, int n[2], char number[17], int remove_them)
         closedir(d);
 }
 
+static void folder_hangs(const char *job, const char *dir)
+{
+    struct timespec begin, end;
+    char number[17];
+    struct run r;
+    int n[2];
+
+    atomic_store(&hangs, 1);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    run_start(&r, job, dir, 0);
+    pthread_join(r.thread, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    ok(strstr(r.result.error, "this model failed first") && end.tv_sec - begin.tv_sec < LIMIT_S,
+       "where the folder hangs, the error comes all the same: %s", r.result.error);
+    is_int(atomic_load(&complaints), RANKS, "and every rank says so");
+    atomic_store(&hangs, 0);
+    for (int i = 0; i < 1000; i++) {
+        count(dir, n, number, 0);
+        if (n[0] == RANKS)
+            break;
+        usleep(10000);
+    }
+    is_int(n[0], RANKS, "the reports are written when it goes on");
+    usleep(100000); /* for their threads to end */
+    count(dir, n, number, 1);
+}
+
 int main(void)
 {
     char job[64], dir[] = "/tmp/zero-crash-models-XXXXXX", text[8192], how[32], number[17] = "";
@@ -139,6 +195,7 @@ int main(void)
     ok(strstr(text, "the other model is gone") && strstr(text, "culprit: rank 0"),
        "and the other one by its number");
     count(dir, n, number, 1);
+    folder_hangs(job, dir);
     rmdir(dir);
     done();
 }
