@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,16 +19,17 @@ int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, in
     int err = oob->post(oob->ctx, mine, bytes);
 
     for (unsigned i = 0; !err; i++) {
+        bool late = zero__clock_ns() >= until; /* what came during a long nap still counts */
         err = oob->test(oob->ctx, all);
         if (err != -EINPROGRESS)
             return err;
+        if (late)
+            return zero__say(v, -ETIMEDOUT, "%s: the other ranks do not answer", doing);
         err = 0;
         if (i < YIELDS)
             sched_yield();
         else
             nanosleep(&nap, NULL);
-        if (zero__clock_ns() >= until)
-            return zero__say(v, -ETIMEDOUT, "%s: the other ranks do not answer", doing);
     }
     return err;
 }

@@ -151,6 +151,8 @@ int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
     struct p2p_notice n = *mine;
     int err = zero__p2p_usable(ctx);
 
+    if (!err && parent && parent->err)
+        err = zero__p2p_error(parent);
     if (err)
         return err;
     n.relaxed = ctx->relaxed;
