@@ -140,6 +140,7 @@ struct p2p_run {
 /* Buffers of one chunk, one from each peer. */
 struct p2p_slot {
     struct p2p_run *run;
+    uint32_t place; /* of its buffers */
     uint64_t chunk;
     int32_t asked;            /* receives that were begun */
     struct zero__p2p_op *ops; /* t NULL: not begun */
@@ -204,6 +205,7 @@ struct zero_comm {
     char *chunks; /* P2P_DEPTH * ranks * chunk_bytes */
     uint64_t chunk_bytes;
     struct p2p_slot slots[P2P_DEPTH];
+    uint32_t places;               /* bits: whose buffers no slot has */
     uint64_t given, summed;        /* chunks: receives begun, added up */
     uint64_t sum_index, sum_chunk; /* the next chunk that gets a slot */
     const void **sources;

@@ -26,9 +26,9 @@ static uint64_t elements_of(const struct p2p_run *run, uint64_t chunk)
     return left < run->chunk ? left : run->chunk;
 }
 
-static char *buffer_of(const struct zero_comm *comm, uint64_t number, int32_t p)
+static char *buffer_of(const struct zero_comm *comm, const struct p2p_slot *slot, int32_t p)
 {
-    uint64_t place = (number % P2P_DEPTH) * (uint64_t)comm->ranks + (uint64_t)p;
+    uint64_t place = slot->place * (uint64_t)comm->ranks + (uint64_t)p;
     return comm->chunks + place * comm->chunk_bytes;
 }
 
@@ -54,7 +54,7 @@ static bool slot_ask(struct zero_comm *comm, uint64_t number)
             continue;
         if (zero__p2p_recv(comm, p,
                            zero__p2p_data_tag(comm, p, slot->run->index, slot->chunk, true),
-                           buffer_of(comm, number, p), bytes, comm->handle, &slot->ops[p])) {
+                           buffer_of(comm, slot, p), bytes, comm->handle, &slot->ops[p])) {
             slot->ops[p].t = NULL;
             return false;
         }
@@ -63,9 +63,12 @@ static bool slot_ask(struct zero_comm *comm, uint64_t number)
     return true;
 }
 
-static void slot_begin(const struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
+/* Takes the first place that is free: the fewer take turns, the more of them the caches keep. */
+static void slot_begin(struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
                        uint64_t chunk)
 {
+    slot->place = (uint32_t)__builtin_ctz(comm->places);
+    comm->places &= ~(1u << slot->place);
     slot->run = run;
     slot->chunk = chunk;
     slot->asked = 0;
@@ -131,7 +134,7 @@ static void slot_sum(struct zero_comm *comm, const struct p2p_slot *slot, uint64
 
     for (int32_t p = 0; p < comm->ranks; p++)
         comm->sources[p] = p == comm->rank ? run->coll->src + (run->first + at) * size
-                                           : buffer_of(comm, comm->summed, p);
+                                           : buffer_of(comm, slot, p);
     struct zero__reduce r = {
         .dst = run->coll->dst + to * zero_dtype_bytes(c->dst_dtype),
         .src = comm->sources,
@@ -159,6 +162,7 @@ void zero__p2p_sum(struct zero_comm *comm, uint64_t *budget)
         slot_sum(comm, slot, n);
         slot->run->summed++;
         slot->run = NULL;
+        comm->places |= 1u << slot->place;
         comm->summed++;
         comm->stirred = true;
         all = bytes * (uint64_t)comm->ranks;
