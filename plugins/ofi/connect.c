@@ -199,6 +199,11 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     if (err)
         return err;
     err = zero__ofi_choose(&ofi->voice, &wish, local, ofi->interface, &ofi->info);
+    /* A message that nobody receives, as after an error, keeps what follows it waiting. */
+    if (!err && oob->rank == 0 && strcmp(ofi->info->fabric_attr->prov_name, "net") == 0)
+        zero__tell(&ofi->voice, ZERO_LOG_WARN,
+                   "ZERO_OFI_PROVIDER=net: when one communicator fails, others of the same ranks "
+                   "may stand still until their deadlines; tcp has the same wire without that");
     if (!err)
         err = endpoint_make(ofi);
     if (!err) {
