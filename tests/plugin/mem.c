@@ -23,7 +23,10 @@
 #include "../../plugins/common/oob.h"
 #include "../../plugins/common/p2p/internal.h"
 
-/* Variants declare less, and refuse the rest: `movers` no reductions, `sums` one kind of sums. */
+/*
+ * Variants declare less, and refuse the rest: `movers` no reductions, `sums` one kind of sums, and
+ * `least` what training needs.
+ */
 #ifndef MEM_NAME
 #define MEM_NAME "mem"
 #endif
@@ -42,6 +45,10 @@
 /* `again` has a defect: after each message of data goes a short one that nobody waits for. */
 #ifndef MEM_AGAIN
 #define MEM_AGAIN 0
+#endif
+/* `lax` has another one: it takes what it does not declare. */
+#ifndef MEM_LAX
+#define MEM_LAX 0
 #endif
 #define NAME MEM_NAME
 #define EAGER 4096 /* bytes that a send copies and forgets */
@@ -520,7 +527,7 @@ static int is_declared(const struct zero_coll *c)
 
 static int mem_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && !MEM_LAX; i++)
         if (!is_declared(&colls[i]))
             return zero__say(&comm->ctx->voice, -ENOTSUP,
                              "%s of this kind is not among what this plugin declares",

@@ -90,19 +90,6 @@ static bool has_value(const char *sentence, const char *value)
     return false;
 }
 
-/* A sum where it is declared, else a gathering of as much. */
-static struct zero_coll agreed(const struct check_comm *c, uint64_t count)
-{
-    struct zero_coll q = check_reduce(c, count), gather = check_gather(c, count);
-
-    if (check_can(c->r, &q))
-        return q;
-    gather.group = q.group;
-    gather.epoch = q.epoch;
-    gather.sequence = q.sequence;
-    return gather;
-}
-
 static struct zero_coll broadcast(const struct check_comm *c, int root)
 {
     struct zero_coll q = {.kind = ZERO_BROADCAST,
@@ -143,7 +130,7 @@ static void retype(struct zero_coll *q)
 static bool different(const struct check_comm *c, enum difference what, struct zero_coll *ours,
                       struct zero_coll *other)
 {
-    struct zero_coll q = agreed(c, 64);
+    struct zero_coll q = check_some(c, 64);
 
     *ours = what == ROOT ? broadcast(c, 0) : q;
     if (what == ROOT)
@@ -151,25 +138,23 @@ static bool different(const struct check_comm *c, enum difference what, struct z
     if (what == KIND)
         q = another_kind(c, &q);
     if (what == COUNT)
-        q = agreed(c, 65);
+        q = check_some(c, 65);
     if (what == TYPE)
         retype(&q);
     if (what == REDOP)
         q.redop = ZERO_MAX, q.scale = 1;
-    if (what == FLAGS && q.kind == ZERO_ALL_GATHER)
-        q.src.mr = q.dst.mr, q.src.off = q.dst.off + (uint64_t)c->r->rank * q.src.len;
-    else if (what == FLAGS)
-        q.src = q.dst;
-    q.flags = what == FLAGS ? ZERO_COLL_INPLACE : 0;
+    if (what == FLAGS)
+        check_in_place(c, &q);
     if (what == SCALE)
         q.scale = 0.25f;
     q.group += what == GROUP;
     q.epoch += what == EPOCH;
     q.sequence += what == SEQUENCE;
     *other = q;
-    if (what == REDOP || what == SCALE)
-        return ours->kind == ZERO_ALL_REDUCE && check_can(c->r, other);
-    return check_can(c->r, ours) && check_can(c->r, other);
+    bool sums = ours->kind == ZERO_ALL_REDUCE || ours->kind == ZERO_REDUCE_SCATTER;
+    if (ours->kind == ZERO_BARRIER && what != GROUP && what != EPOCH && what != SEQUENCE)
+        return false;
+    return (sums || (what != REDOP && what != SCALE)) && check_can(c->r, ours) && check_can(c->r, other);
 }
 
 /* This rank posts q; the sentence must have what both sides did. */

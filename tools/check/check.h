@@ -104,9 +104,22 @@ void check_sleep_ms(int ms);
 /* The sentence of the last error on this thread. */
 const char *check_error(void);
 
-/* An all_gather of count fp32 per rank, an all_reduce, both from the first half to the second. */
+/*
+ * An all_gather of count fp32 per rank, an all_reduce of count, a reduce_scatter of count to each
+ * rank: from the first half to the second.
+ */
 struct zero_coll check_gather(const struct check_comm *c, uint64_t count);
 struct zero_coll check_reduce(const struct check_comm *c, uint64_t count);
+struct zero_coll check_scatter(const struct check_comm *c, uint64_t count);
+
+/*
+ * What the plugin has of these, for cases that are about something else: sums before a gathering;
+ * a barrier where there is none. check_some_sum(): kind ZERO_BARRIER where there are no sums.
+ */
+struct zero_coll check_some(const struct check_comm *c, uint64_t count);
+struct zero_coll check_some_sum(const struct check_comm *c, uint64_t count);
+/* Lays source and destination where ZERO_COLL_INPLACE wants them, and sets it. */
+void check_in_place(const struct check_comm *c, struct zero_coll *q);
 
 /*
  * exact.c: runs q of `comm`, in which this rank is `rank` of `ranks`, with values from `seed`, and

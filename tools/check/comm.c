@@ -193,3 +193,49 @@ struct zero_coll check_reduce(const struct check_comm *c, uint64_t count)
     q.dst = check_slice(c, c->bytes / 2, count * 4);
     return q;
 }
+
+struct zero_coll check_scatter(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = check_reduce(c, count);
+
+    q.kind = ZERO_REDUCE_SCATTER;
+    q.src.len *= (uint64_t)c->r->ranks;
+    return q;
+}
+
+struct zero_coll check_some_sum(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = check_reduce(c, count);
+
+    if (check_can(c->r, &q))
+        return q;
+    q = check_scatter(c, count);
+    if (check_can(c->r, &q))
+        return q;
+    return (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1};
+}
+
+struct zero_coll check_some(const struct check_comm *c, uint64_t count)
+{
+    struct zero_coll q = check_some_sum(c, count), gather = check_gather(c, count);
+
+    if (q.kind == ZERO_BARRIER && check_can(c->r, &gather))
+        q = gather;
+    q.group = 3;
+    q.epoch = 4;
+    q.sequence = 5;
+    return q;
+}
+
+void check_in_place(const struct check_comm *c, struct zero_coll *q)
+{
+    uint64_t rank = (uint64_t)c->r->rank;
+
+    q->flags |= ZERO_COLL_INPLACE;
+    if (q->kind == ZERO_REDUCE_SCATTER)
+        q->dst.off = q->src.off + rank * q->dst.len;
+    else if (q->kind == ZERO_ALL_GATHER)
+        q->src.off = q->dst.off + rank * q->src.len;
+    else
+        q->src.off = q->dst.off;
+}

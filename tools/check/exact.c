@@ -276,6 +276,37 @@ void check_case_large(struct check_rank *r)
     check_close(&c);
 }
 
+/* Types, reductions and flags outside the masks, of a kind within. */
+static void undeclared_sums(struct check_comm *c, struct zero_coll good)
+{
+    struct check_rank *r = c->r;
+    struct zero_coll q;
+
+    if (!has_kind(r, good.kind))
+        return;
+    for (unsigned t = 0; t < N_PAIRS; t++) {
+        q = good;
+        q.src_dtype = q.dst_dtype = pairs[t][0];
+        q.scale = 1;
+        q.src.len = q.src.len / 4 * zero_dtype_bytes(q.src_dtype);
+        q.dst.len = q.dst.len / 4 * zero_dtype_bytes(q.src_dtype);
+        if (!check_can(r, &q))
+            want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
+                 "%s of %s is not refused with -ENOTSUP", zero_coll_name(q.kind),
+                 zero_dtype_name(q.src_dtype));
+    }
+    q = good;
+    q.flags = ZERO_COLL_ACCUMULATE;
+    if (!check_can(r, &q))
+        want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
+             "%s with ACCUMULATE is not refused with -ENOTSUP", zero_coll_name(q.kind));
+    q = good;
+    q.redop = ZERO_MAX, q.scale = 1;
+    if (!check_can(r, &q))
+        want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
+             "%s of a maximum is not refused with -ENOTSUP", zero_coll_name(q.kind));
+}
+
 /* Kinds, reductions, types and flags outside the masks. */
 void check_case_undeclared(struct check_rank *r)
 {
@@ -288,25 +319,10 @@ void check_case_undeclared(struct check_rank *r)
                 want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP,
                      "%s (kind %u) is not refused with -ENOTSUP", zero_coll_name(kind), kind);
         }
-        for (unsigned t = 0; t < N_PAIRS; t++) {
-            struct zero_coll q = check_reduce(&c, 8);
-            q.src_dtype = q.dst_dtype = pairs[t][0];
-            q.scale = 1;
-            q.src.len = q.dst.len = 8 * zero_dtype_bytes(q.src_dtype);
-            if (has_kind(r, q.kind) && !check_can(r, &q))
-                want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "sums of %s are not refused",
-                     zero_dtype_name(q.src_dtype));
-        }
-        struct zero_coll q = check_reduce(&c, 8);
-        q.flags = ZERO_COLL_ACCUMULATE;
-        if (has_kind(r, q.kind) && !check_can(r, &q))
-            want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "ACCUMULATE is not refused");
-        q = check_reduce(&c, 8);
-        q.redop = ZERO_MAX, q.scale = 1;
-        if (has_kind(r, q.kind) && !check_can(r, &q))
-            want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP, "a maximum is not refused");
-        q = check_reduce(&c, 8);
-        if (check_can(r, &q) && !(r->caps.flags & ZERO_COMM_STREAM))
+        undeclared_sums(&c, check_reduce(&c, 8));
+        undeclared_sums(&c, check_scatter(&c, 8));
+        struct zero_coll q = check_some(&c, 8);
+        if (!(r->caps.flags & ZERO_COMM_STREAM))
             want(r, c.ops->post(c.world, &q, 1, &q) == -ENOTSUP, "a stream is not refused");
         want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "MAP and map() go together");
         want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
