@@ -2,7 +2,8 @@
 /*
  * A rank whose library gives it no address, while ranks connect: it says so, and the others hear at
  * once which one it was, instead of waiting for its address. Libraries are the real ones; what they
- * say of a rank's address is looked at on its way. Compiled once per plugin.
+ * say of a rank's address is looked at on its way. Compiled once per plugin; of UCX also how often it
+ * looks for peers that have gone without a word.
  */
 #include "comm.h"
 
@@ -33,6 +34,40 @@ VISIBLE ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t *
         (ucs_status_t(*)(ucp_worker_h, ucp_address_t **, size_t *))real("libucp.so.0", __func__);
 
     return nameless ? UCS_ERR_NO_MEMORY : get(worker, address, bytes);
+}
+
+static char *settings; /* that UCX was started with */
+static const char *interval;
+
+VISIBLE ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_params_t *params,
+                                      const ucp_config_t *config, ucp_context_h *context)
+{
+    ucs_status_t (*init)(unsigned, unsigned, const ucp_params_t *, const ucp_config_t *,
+                         ucp_context_h *) =
+        (ucs_status_t(*)(unsigned, unsigned, const ucp_params_t *, const ucp_config_t *,
+                         ucp_context_h *))real("libucp.so.0", __func__);
+    void (*print)(const ucp_config_t *, FILE *, const char *, ucs_config_print_flags_t) =
+        (void (*)(const ucp_config_t *, FILE *, const char *,
+                  ucs_config_print_flags_t))real("libucp.so.0", "ucp_config_print");
+    size_t n;
+    FILE *f = open_memstream(&settings, &n);
+
+    print(config, f, NULL, UCS_CONFIG_PRINT_CONFIG);
+    fclose(f);
+    return init(major, minor, params, config, context);
+}
+
+static void looks(struct rank *r)
+{
+    struct comm_rank c;
+
+    if (comm_open(r, &c, PLUGIN, board, 4096, NULL, 0)) {
+        const char *at = settings ? strstr(settings, "UCX_KEEPALIVE_INTERVAL=") : NULL;
+        want(r, at && strtod(strchr(at, '=') + 1, NULL) == 1e6 * atof(interval),
+             "%.40s, not %s s", at ? at : "no such setting", interval); /* in microseconds */
+    }
+    comm_end(r, &c);
+    free(settings);
 }
 #else
 #include <rdma/fabric.h>
@@ -125,5 +160,12 @@ int main(void)
     board = shared_memory(sizeof *board);
     ranks_good(ranks_run(RANKS, AS_PROCESSES, connect_in_vain, NULL), RANKS,
                "%s: a rank without an address, and all ranks hear of it at once", PLUGIN);
+#ifdef ON_UCX
+    interval = "2";
+    ranks_good(ranks_run(2, AS_PROCESSES, looks, NULL), 2, "UCX looks for its peers every 2 s");
+    setenv("UCX_KEEPALIVE_INTERVAL", "7s", 1);
+    interval = "7";
+    ranks_good(ranks_run(2, AS_PROCESSES, looks, NULL), 2, "or as often as its user wants");
+#endif
     done();
 }
