@@ -222,7 +222,7 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     pthread_mutex_unlock(&rt->lock);
 }
 
-/* A report that is written by itself: the disk may hang, and the application waits for its error. */
+/* Written by a thread of its own: the disk may hang, and the application waits for its error. */
 struct report {
     char path[4096];
     char *text; /* the report's own */

@@ -35,7 +35,6 @@ struct walk {
 /* Reads the first blocks and writes others, from `first_write` on, in turn. */
 struct mix {
     uint64_t reads, writes, first_write;
-    int64_t most_ns; /* 0: however long it takes */
 };
 
 /* What a store has moved so far; one that does not say has moved nothing. */
@@ -63,7 +62,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
     while (ended < n) {
         struct zero_cqe cqes[MOST_CQES];
         int k = 1;
-        if (m->most_ns && zero__now_ns() - began > m->most_ns)
+        if (zero__now_ns() - began > WALK_NS)
             n = begun;
         while (k > 0 && begun < n && n_free) {
             int is_read = r < m->reads && (begun % 2 == 0 || begun - r >= m->writes);
@@ -130,18 +129,32 @@ static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
         &rt->log, long_one ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
         "measuring how fast %s is, once: up to %d s, and %.3g GB written by each rank at most "
         "(ZERO_OFFLOAD_MEASURE=0 does without, and without a forecast)",
-        w->t->name, (int)(4 * WALK_NS / ZERO_SECOND), 2.5 * (double)bytes / 1e9);
+        w->t->name, (int)(3 * WALK_NS / ZERO_SECOND), 1.5 * (double)bytes / 1e9);
+}
+
+/*
+ * All is zero again, as a store is at first: it shrinks and grows, which takes a moment, where
+ * writing zeros would wear the disk and take as long as the disk likes.
+ */
+static int store_clear(struct tier *t)
+{
+    struct zero_store_info info = {.size = sizeof info};
+    int err = t->ops.info(t->store, &info);
+
+    if (!err)
+        err = t->ops.resize(t->store, ZERO_BUFFER_ALIGN);
+    return err ? err : t->ops.resize(t->store, info.capacity);
 }
 
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both;
- * and last all is zero again, as a store is at first, where it is not that of a trial.
+ * and last the store is as it was, where it is not that of a trial.
  */
 int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                        void *memory, struct speeds *s)
 {
     struct walk w = {.job = rt->job, .t = t, .memory = memory, .block = zero__block_bytes(rt, t)};
-    double written = 0, read = 0, both = 0, zeroed;
+    double written = 0, read = 0, both = 0;
     uint64_t n = 0, half = 0, k = 0;
 
     if (w.block > x->memory)
@@ -153,20 +166,20 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
                                     w.t->info.depth ? w.t->info.depth : 1);
     measure_tell(rt, &w);
     memory_fill(&w);
-    int err = walk_run(&w, &(struct mix){0, w.blocks, 0, WALK_NS}, rt->timeout_ns, &n, &written);
+    int err = walk_run(&w, &(struct mix){0, w.blocks, 0}, rt->timeout_ns, &n, &written);
     if (!err) {
         half = n / 2;
         s->write = (double)(n * w.block) / written;
-        err = walk_run(&w, &(struct mix){n, 0, 0, WALK_NS}, rt->timeout_ns, &k, &read);
+        err = walk_run(&w, &(struct mix){n, 0, 0}, rt->timeout_ns, &k, &read);
         s->read = (double)(k * w.block) / read;
     }
     if (!err) {
-        err = walk_run(&w, &(struct mix){half, half, half, WALK_NS}, rt->timeout_ns, &k, &both);
+        err = walk_run(&w, &(struct mix){half, half, half}, rt->timeout_ns, &k, &both);
         s->both = (double)(k * w.block) / both;
     }
     memset(w.memory, 0, w.depth * w.block);
     if (!err && t == &rt->tiers[ZERO__T_DISK])
-        err = walk_run(&w, &(struct mix){0, n, 0, 0}, rt->timeout_ns, &k, &zeroed);
+        err = store_clear(t);
     if (err || !zero__is_speed(s->read) || !zero__is_speed(s->write) || !zero__is_speed(s->both))
         *s = (struct speeds){0};
     return err;

@@ -128,8 +128,12 @@ uint64_t zero__disk_room(const struct zero_runtime *rt)
 {
     uint64_t room = rt->tiers[ZERO__T_DISK].info.capacity / (uint64_t)rt->local_ranks;
 
-    /* A file system that speaks of no room at all is no disk: opening the store says so. */
-    return room ? room - room / DISK_MARGIN : UINT64_MAX;
+    return room - room / DISK_MARGIN;
+}
+
+int zero__disk_is_host(const struct zero_runtime *rt)
+{
+    return (rt->tiers[ZERO__T_DISK].info.flags & ZERO_STORE_MEMORY) != 0;
 }
 
 /* device, extra: what is to be had in addition, of the device and of the host. */
@@ -166,6 +170,8 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     const struct slab *taken = &rt->slabs[zero__slab(ZERO__T_DISK, 0)]; /* of nothing at first */
     uint64_t have = zero__disk_beside(disk->info.bytes_per_mib, taken[0].bytes + taken[1].bytes);
     extra += t.checksums > have ? t.checksums - have : 0;
+    if (zero__disk_is_host(rt) && t.tiers[ZERO__T_DISK].reserved > taken[0].bytes + taken[1].bytes)
+        extra += t.tiers[ZERO__T_DISK].reserved - taken[0].bytes - taken[1].bytes;
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)

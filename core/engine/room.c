@@ -39,6 +39,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
 
     *room = (struct zero__room){.tiers = 1u << ZERO__T_DEVICE,
                                 .is_host = zero__device_is_host(rt) != 0,
+                                .disk_is_host = zero__disk_is_host(rt) != 0,
                                 .bytes_per_mib = disk->info.bytes_per_mib,
                                 .options = zero__options_hash(rt),
                                 .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
@@ -75,6 +76,7 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
         room->machine = zero__least(room->machine, all[i].machine);
         room->tiers &= all[i].tiers;
         room->is_host &= all[i].is_host;
+        room->disk_is_host |= all[i].disk_is_host;
         if (room->spread != all[i].spread || room->options != all[i].options)
             room->spread = ZERO__APART;
         if (all[i].spare > room->spare)
@@ -88,7 +90,8 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
 
 uint64_t zero__room_lends(const struct zero__room *room, uint32_t tier)
 {
-    int is_machines = tier == ZERO__T_CPU || room->is_host;
+    int is_machines = tier == ZERO__T_CPU || (tier == ZERO__T_DEVICE && room->is_host) ||
+                      (tier == ZERO__T_DISK && room->disk_is_host);
 
     return zero__least(room->tier[tier], is_machines ? room->machine / 8 : UINT64_MAX);
 }
@@ -190,7 +193,8 @@ int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
 
 static uint64_t of_machine(const struct zero__room *room, const struct zero__need *need)
 {
-    return need->tier[ZERO__T_CPU] + (room->is_host ? need->tier[ZERO__T_DEVICE] : 0);
+    return need->tier[ZERO__T_CPU] + (room->is_host ? need->tier[ZERO__T_DEVICE] : 0) +
+           (room->disk_is_host ? need->tier[ZERO__T_DISK] : 0);
 }
 
 int zero__room_holds(const struct zero__room *room, const struct zero__need *need)

@@ -20,6 +20,7 @@ struct zero__room {
     uint64_t tiers;         /* that can be used, a bit each */
     uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
     uint64_t is_host;       /* the device's memory is the host's */
+    uint64_t disk_is_host;  /* and that of the disk: a folder on tmpfs */
     uint64_t spread;        /* what has no fractions, and its tiers; 0: nothing; ZERO__APART */
     uint64_t options;       /* a hash of those that ranks must have in common */
 };

@@ -485,6 +485,8 @@ int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit
 int zero__memory_reserve(struct zero_runtime *rt);
 /* Of the disk, that a rank may fill. */
 uint64_t zero__disk_room(const struct zero_runtime *rt);
+/* What lies there takes the host's memory. */
+int zero__disk_is_host(const struct zero_runtime *rt);
 /* Of the host's memory, for what the program has on the disk. */
 uint64_t zero__checksum_bytes(const struct zero_runtime *rt);
 /* For a new program, while nothing is under way. */

@@ -264,12 +264,13 @@ struct zero_comm_ops {
                  struct zero_comm **comm);
     /**
      * Posts n collectives as one batch, all or none: -EAGAIN when there is no room for all of them
-     * now, -EINVAL for more than max_inflight at once. stream NULL: the sources are ready now, completion by progress(). Not NULL
-     * (STREAM only): ordered in the stream, no completion, failures by error(); after -EAGAIN the
-     * same batch comes again before any other on this communicator, part of it may be on the stream
-     * already, and progress() returns when it is worth a try. A completion
-     * means that the destination is ready *and* that every peer is done with this rank's source;
-     * a stream goes on when both are so, or after a failure, which error() then tells already.
+     * now, -EINVAL for more than max_inflight at once. stream NULL: the sources are ready now,
+     * completion by progress(). Not NULL (STREAM only): ordered in the stream, no completion,
+     * failures by error(); after -EAGAIN the same batch comes again before any other on this
+     * communicator, part of it may be on the stream already, and progress() returns when it is
+     * worth a try. A completion means that the destination is ready *and* that every peer is done
+     * with this rank's source; a stream goes on when both are so, or after a failure, which error()
+     * then tells already.
      * Never waits for other ranks.
      */
     int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);

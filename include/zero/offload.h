@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define ZERO_OFFLOAD_MAJOR 0
-#define ZERO_OFFLOAD_MINOR 4
+#define ZERO_OFFLOAD_MINOR 5
 
 struct zero_store;
 
@@ -30,6 +30,8 @@ enum zero_io_op {
 enum zero_store_flags {
     ZERO_STORE_MAPPED = 1u << 0, /**< the bytes are memory: map() gives their address */
     ZERO_STORE_DIRECT = 1u << 1, /**< no page cache in between */
+    /** Since minor 5, of probe(), too: what it stores takes the host's memory, as on tmpfs. */
+    ZERO_STORE_MEMORY = 1u << 2,
 };
 
 /** Properties of a tier (probe) or of an open store (info). */

@@ -267,6 +267,13 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
     return 0;
 }
 
+bool zero__nvme_folder_is_memory(const char *folder)
+{
+    struct statfs fs;
+
+    return !statfs(folder, &fs) && is_memory((unsigned long)fs.f_type & 0xffffffffu);
+}
+
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
 {
     struct statvfs s;

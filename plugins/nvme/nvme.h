@@ -164,6 +164,8 @@ int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_fi
                             uint64_t bytes);
 /* -ENODATA: its file system does not say, as some in user space. */
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
+/* Its file system lies in memory. */
+bool zero__nvme_folder_is_memory(const char *folder);
 /* Says that so many bytes have no room there. */
 int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
                          uint64_t bytes, int err);

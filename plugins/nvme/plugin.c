@@ -68,6 +68,8 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
     if (err)
         return err;
     err = room(&voice, &s, &full.capacity);
+    for (int i = 0; i < s.n_paths; i++)
+        full.flags |= zero__nvme_folder_is_memory(s.path[i]) ? ZERO_STORE_MEMORY : 0;
     full.depth = s.depth * (uint32_t)s.n_paths;
     full.bytes_per_mib = s.sums ? NVME_SUMS_PER_MIB : 0;
     uring = zero__nvme_uring_try();

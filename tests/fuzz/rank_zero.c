@@ -2,9 +2,9 @@
 /*
  * What a stranger sends to rank 0: PROOF, or HELLO when it is believed, and whatever follows, while
  * rank 0 takes part in an exchange, waits and looks for links that are cut. Of the first byte bit
- * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already; bit 3: rank
- * 0 broadcasts twice what does not fit into the connection, and the last three headers come when it
- * has posted the first, the second and the third after that.
+ * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already; bit 3:
+ * rank 0 broadcasts twice what does not fit into the connection, and the last three headers come
+ * when it has posted the first, the second and the third after that.
  */
 #include "fuzz.h"
 

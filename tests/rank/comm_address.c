@@ -2,8 +2,8 @@
 /*
  * A rank whose library gives it no address, while ranks connect: it says so, and the others hear at
  * once which one it was, instead of waiting for its address. Libraries are the real ones; what they
- * say of a rank's address is looked at on its way. Compiled once per plugin; of UCX also how often it
- * looks for peers that have gone without a word.
+ * say of a rank's address is looked at on its way. Compiled once per plugin; of UCX also how often
+ * it looks for peers that have gone without a word.
  */
 #include "comm.h"
 

@@ -154,7 +154,8 @@ static bool different(const struct check_comm *c, enum difference what, struct z
     bool sums = ours->kind == ZERO_ALL_REDUCE || ours->kind == ZERO_REDUCE_SCATTER;
     if (ours->kind == ZERO_BARRIER && what != GROUP && what != EPOCH && what != SEQUENCE)
         return false;
-    return (sums || (what != REDOP && what != SCALE)) && check_can(c->r, ours) && check_can(c->r, other);
+    return (sums || (what != REDOP && what != SCALE)) && check_can(c->r, ours) &&
+           check_can(c->r, other);
 }
 
 /* This rank posts q; the sentence must have what both sides did. */

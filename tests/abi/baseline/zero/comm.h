@@ -144,7 +144,11 @@ struct zero_comm_caps {
     uint32_t dtypes; /**< mask of 1 << enum zero_dtype that reductions accept */
     uint32_t mem;    /**< mask of enum zero_mem */
     uint32_t max_ranks;
-    uint32_t max_inflight; /**< collectives posted and not completed, per communicator */
+    /**
+     * Collectives posted and not completed, per communicator, at least 1. So many are taken, not
+     * one more, and a completion makes room when progress() has returned it.
+     */
+    uint32_t max_inflight;
     uint32_t reserved;
     char note[128]; /**< for people: devices found, speed */
 };
@@ -259,13 +263,14 @@ struct zero_comm_ops {
     int (*split)(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
                  struct zero_comm **comm);
     /**
-     * Posts n collectives as one batch, all or none: -EAGAIN when there is no room now (see
-     * max_inflight). stream NULL: the sources are ready now, completion by progress(). Not NULL
-     * (STREAM only): ordered in the stream, no completion, failures by error(); after -EAGAIN the
-     * same batch comes again before any other on this communicator, part of it may be on the stream
-     * already, and progress() returns when it is worth a try. A completion
-     * means that the destination is ready *and* that every peer is done with this rank's source;
-     * a stream goes on when both are so, or after a failure, which error() then tells already.
+     * Posts n collectives as one batch, all or none: -EAGAIN when there is no room for all of them
+     * now, -EINVAL for more than max_inflight at once. stream NULL: the sources are ready now,
+     * completion by progress(). Not NULL (STREAM only): ordered in the stream, no completion,
+     * failures by error(); after -EAGAIN the same batch comes again before any other on this
+     * communicator, part of it may be on the stream already, and progress() returns when it is
+     * worth a try. A completion means that the destination is ready *and* that every peer is done
+     * with this rank's source; a stream goes on when both are so, or after a failure, which error()
+     * then tells already.
      * Never waits for other ranks.
      */
     int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
