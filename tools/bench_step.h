@@ -50,6 +50,7 @@ struct step_log {
     int stage, ranks;
     int rank;
     double disk_moved;   /* in the whole run, but for reads of what was never written */
+    bool disk_cached;    /* or some of it, through the page cache */
     double disk_limit_s; /* what these bytes take at the disk's measured speed; 0: not known */
     uint64_t updated;    /* elements of a rank's update, if AdamW with fp32 states and everything
                             on the device; else 0 */

@@ -141,6 +141,7 @@ static int line_take(void *arg, const json_t *o)
         log->parameters = (uint64_t)whole(o, "parameters");
         log->disk_moved +=
             (double)whole(o, "disk_read_bytes") + (double)whole(o, "disk_written_bytes");
+        log->disk_cached = log->disk_moved > 0 && !json_is_true(json_object_get(o, "disk_direct"));
         update_take(log, json_object_get(o, "memory"));
     }
     if (!strcmp(text_of(o, "type"), "forecast"))

@@ -430,7 +430,11 @@ def zero_step(scale, dtype, batch, stage, **env):
                    "--data", TOP / "LICENSE", "--steps", scale.warmup + scale.steps,
                    "--json", log.name]
         run([(pinned(cores()[:RANKS], command), environment(**env))], scale.limit_s)
-        steps = [r for r in records(Path(log.name).read_text()) if r["type"] == "step"]
+        found = records(Path(log.name).read_text())
+    steps = [r for r in found if r["type"] == "step"]
+    moved = found[-1]["disk_read_bytes"] + found[-1]["disk_written_bytes"]
+    if moved and not found[-1]["disk_direct"]:
+        raise Failed(f"{env}: through the page cache, which is no disk")
     plausible([s["loss"] for s in steps], scale.preset)
     return {"": middle([s["time_s"] for s in steps[scale.warmup:]])}
 

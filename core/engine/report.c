@@ -96,6 +96,7 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
     pthread_mutex_lock(&rt->lock);
     out.disk_read = rt->disk_read;
     out.disk_written = rt->disk_written;
+    out.disk_direct = (rt->disk_flags & ZERO_STORE_DIRECT) != 0;
     pthread_mutex_unlock(&rt->lock);
     memcpy(report, &out, report->size < sizeof out ? report->size : sizeof out);
     return 0;

@@ -281,6 +281,7 @@ struct zero_runtime {
         uint64_t most[ZERO_N_CLASSES], all;
     } peak; /* transient bytes of the device, of the bodies that ran */
     uint64_t disk_read, disk_written; /* as the store counts them, and the one of a trial before */
+    uint32_t disk_flags;              /* enum zero_store_flags, of what it is now */
     int64_t disk_moved_ns;            /* when it last ended something, or counted more */
     struct {
         uint64_t read, written;

@@ -188,6 +188,7 @@ static void moves_note(struct zero_runtime *rt, struct zero_store_info *info, in
     if (told) {
         rt->disk_read = rt->trial.read + info->bytes_read;
         rt->disk_written = rt->trial.written + info->bytes_written;
+        rt->disk_flags = info->flags;
     }
     if (n || rt->disk_read + rt->disk_written > before) {
         rt->disk_moved_ns = zero__now_ns();

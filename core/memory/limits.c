@@ -30,6 +30,9 @@ static int number_read(const char *path, const char *key, uint64_t *value)
     return err;
 }
 
+static const char *const caches[2][2] = {{"total_inactive_file ", "total_active_file "},
+                                         {"inactive_file ", "active_file "}};
+
 static void group_look(const char *dir, int v2, uint64_t *left, char *source, uint32_t bytes)
 {
     char path[1200];
@@ -42,8 +45,11 @@ static void group_look(const char *dir, int v2, uint64_t *left, char *source, ui
     if (number_read(path, "", &use))
         return;
     snprintf(path, sizeof path, "%s/memory.stat", dir);
-    if (number_read(path, v2 ? "inactive_file " : "total_inactive_file ", &cache))
-        cache = 0;
+    for (int i = 0; i < 2; i++) { /* the page cache can be given up, as on the whole machine */
+        uint64_t part;
+        if (!number_read(path, caches[v2 != 0][i], &part))
+            cache += part;
+    }
     use = use > cache ? use - cache : 0;
     limit = limit > use ? limit - use : 0;
     if (limit < *left) {

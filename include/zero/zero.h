@@ -474,6 +474,8 @@ struct zero_memory_report {
      * the measurement of its speed and steps out of order included.
      */
     uint64_t disk_read, disk_written;
+    uint32_t disk_direct; /**< 1: all of that past the page cache, so far as it says; else 0 */
+    uint32_t reserved1;
 };
 
 /** Who uses how much memory on this rank. After commit. */

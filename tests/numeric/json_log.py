@@ -19,7 +19,7 @@ STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": 
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
            "dtype": TEXT, "parameters": WHOLE, "memory": list, "mapped_bytes": WHOLE,
-           "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE}
+           "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE, "disk_direct": bool}
 MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
 OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
       "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}

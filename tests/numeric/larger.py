@@ -56,7 +56,7 @@ def train(o, env, group=None):
         os.unlink(log)
     job = support.Job([support.GPT2, "--json", log, "--preset", o.preset, "--dtype", o.dtype,
                        "--stage", o.stage, "--seq", o.seq, "--batch", 1, "--accum", o.accum,
-                       "--steps", o.steps, "--val", 0, "--data", support.TEXT], o.ranks,
+                       "--steps", o.steps, "--clip", 1, "--val", 0, "--data", support.TEXT], o.ranks,
                       {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
     job.log = support.objects(log) if os.path.exists(log) else []
     return job
@@ -127,6 +127,7 @@ def main():
            for s in small.log if s["type"] == "step"))
     diag(*(line for line in small.out.split("\n") if "should take" in line or "forecast" in line))
     ok(states * o.ranks >= 4 * room, f"{what}: its states are {states * o.ranks / 1e9:.2f} GB")
+    ok(last["disk_direct"], f"{what}: the disk is read and written past the page cache")
     forecast(small.log, what)
     planned = sum(size for tier, size in by_tier.items() if tier != "nvme")
     ok(planned <= share and 0 < peak < room, f"{what}: it keeps to its limits", planned, peak)

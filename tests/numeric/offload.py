@@ -498,6 +498,9 @@ def scratch(job):
 def flipped_bits():
     job = started(NVME, 100000)
     files = scratch(job)
+    modes = {os.fstat(fd).st_mode & 0o777 for fd in files}
+    ok(files and modes == {0o600}, "the files are their user's alone",
+       *(f"mode {mode:o}" for mode in modes))
     deadline = time.monotonic() + 20
     while files and job.process.poll() is None and time.monotonic() < deadline:
         for fd in files:

@@ -166,11 +166,14 @@ for engine in io_uring threads; do
     env ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=$engine ZERO_LOG=error ZERO_SHAKY_SAYS=1 \
         ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
         "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1
-    syncs=$(grep -c 'a sync reached the system' "$folder/tap")
-    if [ "$syncs" -ge 2 ]; then
-        echo "ok $n - a sync by $engine reaches the files of both folders"
+    # After the last write, of each file.
+    syncs=$(awk '/shaky: a write of/ { wrote[$NF]; delete synced }
+                 /shaky: a sync of/ { synced[$NF] }
+                 END { for (f in wrote) n += f in synced; print length(wrote), n + 0 }' "$folder/tap")
+    if [ "$syncs" = '2 2' ]; then
+        echo "ok $n - a sync by $engine reaches the files of both folders, after what was written"
     else
-        echo "not ok $n - a sync by $engine: $syncs reached the system, of two folders"
+        echo "not ok $n - a sync by $engine: files written, and synced after that: $syncs"
         sed 's/^/# /' "$folder/tap"
         failed=1
     fi

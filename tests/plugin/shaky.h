@@ -4,8 +4,8 @@
  * time and seldom does: transfers that end before their end, at multiples of a block or in the
  * middle of one, and ones that were interrupted (EINTR) or are to be tried again (EAGAIN). Its
  * folders look like those of a file server that knows neither nameless files nor reserved room.
- * ZERO_SHAKY_SAYS: it says what reaches the system: syncs, and, once each, transfers by io_uring of
- * registered files and memory or others.
+ * ZERO_SHAKY_SAYS: it says what reaches the system: writes and syncs, with the number of the file,
+ * and, once each, transfers by io_uring of registered files and memory or others.
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
@@ -24,6 +24,7 @@
 #include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
@@ -136,6 +137,15 @@ __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t byte
     return n < 0 ? -1 : n;
 }
 
+__attribute__((unused)) static void shaky_tell(const char *what, int fd)
+{
+    char text[64];
+
+    if (getenv("ZERO_SHAKY_SAYS") &&
+        write(2, text, (size_t)snprintf(text, sizeof text, "shaky: %s %d\n", what, fd)) < 0)
+        return;
+}
+
 __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
 {
     unsigned part = shaky_part((unsigned)bytes);
@@ -144,6 +154,7 @@ __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size
 
     if (drops)
         return n;
+    shaky_tell("a write of", fd);
     n = shaky_refuses(fd) ? -EINVAL : shaky_result((int)n);
 
     if (n < 0 && n != -1)
@@ -184,14 +195,11 @@ __attribute__((unused)) static void shaky_say(const struct io_uring_sqe *sqe)
         return;
 }
 
-/* What the application asks for and a disk cannot be asked about: did a sync get this far? */
+/* A disk cannot be asked about it: did a sync get this far? */
 __attribute__((unused)) static int shaky_sync(int fd)
 {
-    static const char text[] = "shaky: a sync reached the system\n";
-
-    if (getenv("ZERO_SHAKY_SAYS") && write(2, text, sizeof text - 1) < 0)
-        return -1;
-    return fd < 0 ? 0 : fdatasync(fd);
+    shaky_tell("a sync of", fd);
+    return fdatasync(fd);
 }
 
 __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
@@ -213,13 +221,15 @@ __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
 #define io_uring_prep_read_fixed(sqe, fd, at, n, ...)                                              \
     (io_uring_prep_read_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__), shaky_sqe(sqe, fd))
 #define io_uring_prep_write_fixed(sqe, fd, at, n, ...)                                             \
-    (io_uring_prep_write_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__), shaky_sqe(sqe, fd))
+    (shaky_tell("a write of", fd),                                                                 \
+     io_uring_prep_write_fixed(sqe, fd, at, shaky_part(n), __VA_ARGS__), shaky_sqe(sqe, fd))
 #define io_uring_prep_read(sqe, fd, at, n, off)                                                    \
     (io_uring_prep_read(sqe, fd, at, shaky_part(n), off), shaky_sqe(sqe, fd))
 #define io_uring_prep_write(sqe, fd, at, n, off)                                                   \
-    (io_uring_prep_write(sqe, fd, at, shaky_part(n), off), shaky_sqe(sqe, fd))
+    (shaky_tell("a write of", fd), io_uring_prep_write(sqe, fd, at, shaky_part(n), off),           \
+     shaky_sqe(sqe, fd))
 #define io_uring_prep_fsync(sqe, fd, flags)                                                        \
-    (shaky_sync(-1), io_uring_prep_fsync(sqe, fd, flags))
+    (shaky_tell("a sync of", fd), io_uring_prep_fsync(sqe, fd, flags))
 #define io_uring_sqe_set_data(sqe, t)                                                              \
     (shaky_say(sqe), shaky_drop(sqe, t), io_uring_sqe_set_data(sqe, t))
 #define io_uring_submit shaky_submit

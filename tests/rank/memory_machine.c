@@ -24,6 +24,7 @@ static char group[1100]; /* folder of the control group; "" none */
 /* What a run wants beside its small model; shared with its processes. */
 struct wish {
     int ranks, dynamic; /* dynamic: asks until it gets no more */
+    uint64_t width;     /* not 0: of layers whose states are for a disk, a folder on tmpfs */
     uint64_t declared;  /* bytes of a declared buffer */
     struct outcome {
         int err;
@@ -66,11 +67,15 @@ static void failed(int rank, int err, const char *error, void *arg)
 static int train(int rank, const char *job, struct toy_result *r)
 {
     static const struct zero_setting s[] = {
-        {"timeout", "20"}, {"comm", "shm"}, {"dynamic_bytes", "1G"}, {"threads", "1"}};
+        {"timeout", "20"},       {"comm", "shm"},           {"dynamic_bytes", "1G"},
+        {"threads", "1"},        {"tile_bytes", "1M"},      {"offload", "optimizer:nvme"},
+        {"nvme_path", "/dev/shm"}, {"offload_measure", "0"}};
     struct toy t = {.ranks = wish->ranks, .layers = 2, .steps = 2, .dtype = ZERO_F32,
                     .width = 1000, .settings = s, .n_settings = 4, .seed = 1,
                     .registered = registered, .finished = finished, .failed = failed};
 
+    if (wish->width)
+        t.width = wish->width, t.n_settings = 8;
     return job ? toy_rank(&t, rank, job, r) : toy_train(&t, r);
 }
 
@@ -214,6 +219,16 @@ static void groups(void)
     is_int(wish->outcome[0].err, -ENOMEM, "the first is refused");
     is_int(wish->outcome[1].err, -ENOMEM, "so is the second");
     refused(1, "control group", "twice 100 MiB");
+
+    /* On the device 8 bytes a parameter, as much on the disk, which is memory of the group. */
+    wish_new(1, 0, 0);
+    wish->width = 2 * MIB;
+    ok(in_group() && wish->outcome[0].err == 0, "states on tmpfs that the group has room for: %s",
+       wish->outcome[0].error);
+    wish->width = 7 * MIB;
+    ok(in_group(), "states on tmpfs beside which there is too little memory: nobody is killed");
+    is_int(wish->outcome[0].err, -ENOMEM, "but refused");
+    has_str(wish->outcome[0].error, "control group", "with what is short");
 
     wish_new(1, 0, 1);
     ok(in_group(), "a rank that asks beside its plan until it gets no more is not killed");

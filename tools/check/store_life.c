@@ -2,10 +2,13 @@
 /* Stores over time: other sizes, more memory, waiting, the end. */
 #include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "store.h"
+
+#define MUCH (UINT64_C(16) << 20) /* that libraries may keep of what they have got */
 
 void check_store_resize(struct check_tier *t)
 {
@@ -153,11 +156,27 @@ static int count_descriptors(void)
     return n;
 }
 
+/* Of this process, as the system counts it: resident, locked. */
+static uint64_t status_bytes(const char *what)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    unsigned long long kib = 0;
+    char line[256];
+
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, what, strlen(what)) == 0)
+            sscanf(line + strlen(what), "%llu", &kib);
+    if (f)
+        fclose(f);
+    return kib << 10;
+}
+
 void check_store_leaves_nothing(struct check_tier *t)
 {
     struct check_rank *r = &t->verdict;
     struct check_store s;
     int before = 0, after;
+    uint64_t memory[2] = {0, 0}, locked[2] = {0, 0}; /* after the first, and at the end */
 
     for (int i = 0; i < 5; i++) { /* what libraries keep for good they keep after the first */
         if (check_store_open(t, &s, t->bytes))
@@ -166,8 +185,15 @@ void check_store_leaves_nothing(struct check_tier *t)
         check_store_close(&s);
         if (i == 0)
             before = count_descriptors();
+        memory[i > 0] = status_bytes("VmRSS:");
+        locked[i > 0] = status_bytes("VmLck:");
     }
     after = count_descriptors();
     want(r, after <= before, "%d descriptors are open after five stores, %d after one", after,
          before);
+    want(r, locked[1] <= locked[0], "%" PRIu64 " bytes are locked after five stores, %" PRIu64
+                                    " after one", locked[1], locked[0]);
+    want(r, memory[1] < memory[0] + 2 * t->bytes + MUCH,
+         "%" PRIu64 " bytes are resident after five stores of %" PRIu64 ", %" PRIu64 " after one",
+         memory[1], t->bytes, memory[0]);
 }
