@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plain loops that limit an operation: all ranks meet, then each moves the bytes that it has to
- * read and write. What a loop reads lies where the operation finds it. Again and again the same
- * bytes are in this core's caches, as far as they fit: there sources are private memory. What was
- * just written (--fresh) is in the caches of the rank that wrote it, and so is what it has just
- * summed up: those lie on the board, which all ranks have mapped.
+ * read and write. What a loop reads lies where the operation finds it. On the board, which all
+ * ranks have mapped, is what several of them read (a cache that they share has it once) and what
+ * was just written (--fresh, or summed up), which is in the caches of the rank that wrote it. What
+ * one rank alone reads, again and again the same, is private.
  */
 #include "config.h"
 
@@ -21,6 +21,12 @@ static uint64_t step_of(const struct coll_case *c)
     return (c->bytes / (uint64_t)c->o->ranks + 63) / 64 * 64;
 }
 
+/* What all ranks read, and what was just written. */
+static bool on_board(const struct coll_options *o, enum coll_op op)
+{
+    return o->fresh || op == COLL_ALL_GATHER || op == COLL_EXCHANGE || op == COLL_BROADCAST;
+}
+
 void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t slots,
                        uint64_t *plain, uint64_t *board)
 {
@@ -32,7 +38,7 @@ void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t s
     *plain = slots;
     if (op == COLL_PING_PONG) {
         *board = slots / 2;
-    } else if (o->fresh) {
+    } else if (on_board(o, op)) {
         *plain = 0;
         *board = slots;
     } else if (op == COLL_ALL_REDUCE) { /* sources here, the result there */
@@ -67,17 +73,11 @@ static uint64_t board_stride(const struct coll_case *c)
     return (uint64_t)(board_at(c, 1) - board_at(c, 0));
 }
 
-/* Of private memory the bytes of the others; what is fresh from where they have written it. */
 static void gather(const struct coll_case *c, uint64_t slot, enum bench_way way)
 {
     uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
     uint64_t step = step_of(c);
 
-    if (!c->o->fresh) {
-        bench_loop_copy(c->plain + slot + c->half, c->plain + slot,
-                        c->in_place ? c->bytes - shard : c->bytes, way);
-        return;
-    }
     for (uint64_t i = 1; i <= n; i++) {
         uint64_t p = (own + i) % n, there = slot + c->half + p * step;
         if (p != own || !c->in_place)
@@ -129,8 +129,6 @@ static int reduce_all(struct coll_case *c, uint64_t slot, enum bench_way way)
 static int run(struct coll_case *c, enum bench_way way)
 {
     uint64_t slot = coll_next_slot(c);
-    const char *root = c->o->fresh ? board_at(c, 0) : c->plain;
-    char *own = c->o->fresh ? board_at(c, c->b->rank) : c->plain;
 
     if (c->op == COLL_PING_PONG)
         return bench_board_ping(c->board, c->plain + slot + c->half, slot / 2, c->bytes, way,
@@ -149,7 +147,8 @@ static int run(struct coll_case *c, enum bench_way way)
         return reduce_all(c, slot, way);
     case COLL_BROADCAST:
         if (c->b->rank != 0)
-            bench_loop_copy(own + slot + c->half, root + slot, c->bytes, way);
+            bench_loop_copy(board_at(c, c->b->rank) + slot + c->half, board_at(c, 0) + slot,
+                            c->bytes, way);
         return 0;
     default: /* a barrier moves nothing */
         return 0;

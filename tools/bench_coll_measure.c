@@ -215,7 +215,10 @@ static void row(const struct bench_record *r, double bare)
            r->time.spread * 100);
     cell(r->bandwidth_GBps, " %9.2f");
     cell(r->bus_GBps, " %9.2f");
-    cell(r->limit_GBps, " %9.2f");
+    if (r->limit_GBps <= 0 && r->limit_s > 0) /* of what moves nothing */
+        printf(" %6.2f us", r->limit_s * 1e6);
+    else
+        cell(r->limit_GBps, " %9.2f");
     cell(bench_record_percent(r), " %8.1f%%");
     if (bare >= 0)
         cell(bare, " %8.1f%%");

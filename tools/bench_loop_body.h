@@ -161,7 +161,7 @@ ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
         PUT(s->v, i, v##k ^ (g##k & zero), stream);             \
         PUT(s->v, (i) + next, w##k ^ (h##k & zero), stream);    \
         if (out)                                                \
-            PUT(s->out, (i) / 2, g##k ^ (h##k & zero), stream); \
+            PUT(s->out, (i) / 2, g##k ^ (h##k & zero), copy);   \
     } while (0)
 
 /*
@@ -170,7 +170,7 @@ ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
  * to wait.
  */
 INLINE void NAME(states)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
-                         bool wide_grad, bool out, bool four, bool stream)
+                         bool wide_grad, bool out, bool four, bool stream, bool copy)
 {
     const uint64_t next = VECTOR_BYTES;
 
@@ -187,13 +187,23 @@ INLINE void NAME(states)(const struct bench_states *s, uint64_t first, uint64_t 
 }
 
 ISA static void NAME(update)(const struct bench_states *s, uint64_t first, uint64_t end,
-                             uint32_t zero, bool four, bool stream)
+                             uint32_t zero, bool four, bool stream, bool copy)
 {
-#define STATES(four, stream) NAME(states)(s, first, end, zero, WIDE, OUT, four, stream)
+#define STATES(four, stream) NAME(states)(s, first, end, zero, WIDE, OUT, four, stream, stream)
+#define COPIES(four) NAME(states)(s, first, end, zero, WIDE, OUT, four, false, true)
+#define CHOOSE_COPY                       \
+    do {                                  \
+        if (copy && !stream && four)      \
+            COPIES(true);                 \
+        else if (copy && !stream)         \
+            COPIES(false);                \
+        else                              \
+            CHOOSE(four, stream, STATES); \
+    } while (0)
 #define WIDE true
 #define OUT true
     if (s->wide_grad && s->out)
-        CHOOSE(four, stream, STATES);
+        CHOOSE_COPY;
 #undef OUT
 #define OUT false
     else if (s->wide_grad)
@@ -205,10 +215,12 @@ ISA static void NAME(update)(const struct bench_states *s, uint64_t first, uint6
 #undef OUT
 #define OUT true
     else
-        CHOOSE(four, stream, STATES);
+        CHOOSE_COPY;
 #undef OUT
 #undef WIDE
 #undef STATES
+#undef COPIES
+#undef CHOOSE_COPY
 }
 
 static const struct loops NAME(loops) = {NAME(copy), NAME(add), NAME(read), NAME(update)};

@@ -17,7 +17,7 @@ struct loops {
                 bool four, bool stream);
     uint32_t (*read)(const char *x, uint64_t bytes);
     void (*update)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
-                   bool four, bool stream);
+                   bool four, bool stream, bool stream_copy);
 };
 
 #if defined(__x86_64__)
@@ -99,6 +99,20 @@ const char *bench_way_field(enum bench_way way)
     return names[way];
 }
 
+const char *bench_update_name(unsigned way)
+{
+    return way == BENCH_STREAM_COPY        ? "stream the copy"
+           : way == BENCH_STREAM_COPY_FOUR ? "stream the copy by four"
+                                           : bench_way_name((enum bench_way)way);
+}
+
+const char *bench_update_field(unsigned way)
+{
+    return way == BENCH_STREAM_COPY        ? "stream_the_copy_s"
+           : way == BENCH_STREAM_COPY_FOUR ? "stream_the_copy_by_four_s"
+                                           : bench_way_field((enum bench_way)way);
+}
+
 void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way)
 {
     if (way == BENCH_MEMCPY)
@@ -120,14 +134,16 @@ uint32_t bench_loop_read(const void *x, uint64_t bytes)
     return loops()->read(x, bytes);
 }
 
-void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end,
-                       enum bench_way way)
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, unsigned way)
 {
+    bool copy = way == BENCH_STREAM_COPY || way == BENCH_STREAM_COPY_FOUR;
+    bool stream = way == BENCH_STREAM || way == BENCH_STREAM_FOUR;
+    bool four = way == BENCH_FOUR || way == BENCH_STREAM_FOUR || way == BENCH_STREAM_COPY_FOUR;
     uint32_t zero = 0;
 
     __asm__ volatile("" : "+r"(zero)); /* hides that it is 0 */
-    loops()->update(s, first, end, zero, is_four(way), streams(way));
-    fence(streams(way));
+    loops()->update(s, first, end, zero, four, stream, stream || copy);
+    fence(stream || copy);
 }
 
 uint64_t bench_cache_bytes(void)

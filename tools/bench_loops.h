@@ -28,12 +28,25 @@ enum bench_way {
     BENCH_FOUR,
     BENCH_STREAM,
     BENCH_STREAM_FOUR,
-    BENCH_MEMCPY, /* the C library's, where a loop only copies */
+    N_BENCH_STORES,
+    BENCH_MEMCPY = N_BENCH_STORES, /* the C library's, where a loop only copies */
     N_BENCH_WAYS
 };
 const char *bench_way_name(enum bench_way way);
 /* Of its seconds in a record. */
 const char *bench_way_field(enum bench_way way);
+
+/*
+ * Of an update: those without memcpy, and two more, which stream the 16-bit copy alone. That is the
+ * only result that was not read before, so that an ordinary store reads it first.
+ */
+enum bench_update_way {
+    BENCH_STREAM_COPY = N_BENCH_STORES,
+    BENCH_STREAM_COPY_FOUR,
+    N_BENCH_UPDATES
+};
+const char *bench_update_name(unsigned way);
+const char *bench_update_field(unsigned way);
 
 void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way);
 /*
@@ -46,11 +59,10 @@ void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, u
 uint32_t bench_loop_read(const void *x, uint64_t bytes);
 /*
  * Loads and stores what an update of elements first … end loads and stores; p, m and v keep their
- * values, out gets other ones. Two vectors a turn or four; not BENCH_MEMCPY. first and end are
- * multiples of 64.
+ * values, out gets other ones. Two vectors a turn or four; `way` is below N_BENCH_UPDATES. first
+ * and end are multiples of 64.
  */
-void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end,
-                       enum bench_way way);
+void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, unsigned way);
 
 /* The largest cache of processor 0, as the kernel says. */
 uint64_t bench_cache_bytes(void);

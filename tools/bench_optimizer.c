@@ -124,7 +124,7 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
 {
     static const char *const names[] = {"update", "norm", "adamw"};
     unsigned way = 0;
-    for (unsigned w = 1; w < BENCH_MEMCPY; w++)
+    for (unsigned w = 1; w < N_BENCH_UPDATES; w++)
         if (stats[OPTIMIZER_MOVE + w].median < stats[OPTIMIZER_MOVE + way].median)
             way = w;
     double best = stats[OPTIMIZER_MOVE + way].median;
@@ -132,18 +132,18 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
                    (pass == OPTIMIZER_NORM ? 0 : best);
     double bytes = pass_bytes(o, pass) * (double)o->params, n = (double)o->params;
     char percent[16] = "-";
-    struct bench_field fields[7 + BENCH_MEMCPY] = {
+    struct bench_field fields[7 + N_BENCH_UPDATES] = {
         {"parameters", n, NULL},
         {"grad_dtype", 0, bench_dtype_name(o->grad_dtype)},
         {"threads", o->threads, NULL},
         {"unit", (double)o->unit, NULL},
         {"ns_per_param", stats[pass].median * 1e9 / n, NULL},
         {"limit_ns_per_param", limit * 1e9 / n, NULL},
-        {"limit_loop", -1, pass == OPTIMIZER_NORM ? NULL : bench_way_name((enum bench_way)way)},
+        {"limit_loop", -1, pass == OPTIMIZER_NORM ? NULL : bench_update_name(way)},
     };
-    for (unsigned w = 0; w < BENCH_MEMCPY; w++)
+    for (unsigned w = 0; w < N_BENCH_UPDATES; w++)
         fields[7 + w] = (struct bench_field){
-            bench_way_field((enum bench_way)w),
+            bench_update_field(w),
             pass == OPTIMIZER_ADAMW ? stats[OPTIMIZER_MOVE + w].median : -1, NULL};
     struct bench_record r = {.bench = "optimizer",
                              .op = names[pass],

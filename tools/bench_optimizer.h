@@ -30,7 +30,7 @@ enum optimizer_series {
     OPTIMIZER_ADAMW,  /* its second */
     OPTIMIZER_READ,   /* plain loops: one that reads the gradient, */
     OPTIMIZER_MOVE,   /* and from here on those that load and store what AdamW does, in each way */
-    N_OPTIMIZER_SERIES = OPTIMIZER_MOVE + BENCH_MEMCPY
+    N_OPTIMIZER_SERIES = OPTIMIZER_MOVE + N_BENCH_UPDATES
 };
 
 /* The device and the states of one rank; all memory is the device's. */
@@ -50,7 +50,7 @@ struct optimizer {
     struct zero_scalars *scalars;
     struct zero_hyper hyper;
     float clip;
-    enum bench_way way;    /* of the plain loops */
+    unsigned way;          /* of the plain loops that move */
     _Atomic uint64_t next; /* of the plain loops: the first element that is nobody's yet */
 };
 

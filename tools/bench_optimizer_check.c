@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 
-#define CHECKED 65536u /* elements */
+#define CHECKED 65536u /* elements, an odd number apart: of every lane of a vector */
 
 /* Number i of a series: in [-1, 1). */
 static float pattern(uint64_t i, uint32_t series)
@@ -110,8 +110,8 @@ static bool norm_good(const struct optimizer *x)
 
 static bool compare(struct optimizer *x, uint64_t n, uint64_t step, struct state *before)
 {
-    if (x->o->spoil)
-        x->v[0] += 1e-6f;
+    if (x->o->spoil && n > 1)
+        x->v[step] += 1e-6f;
     for (uint64_t k = 0; k < n; k++) {
         uint64_t i = k * step;
         struct state s = before[k];
@@ -132,6 +132,8 @@ static bool compare(struct optimizer *x, uint64_t n, uint64_t step, struct state
 int optimizer_check(struct optimizer *x, bool *ok)
 {
     uint64_t n = x->o->params < CHECKED ? x->o->params : CHECKED, step = x->o->params / n;
+
+    step -= step > 1 && step % 2 == 0;
     struct state *before = calloc(n, sizeof *before);
 
     if (!before)

@@ -266,7 +266,7 @@ static int loops_run(struct optimizer *x, void (*fn)(void *arg))
 
 int optimizer_sample(struct optimizer *x, int s, double *seconds)
 {
-    x->way = s < OPTIMIZER_MOVE ? BENCH_PLAIN : (enum bench_way)(s - OPTIMIZER_MOVE);
+    x->way = s < OPTIMIZER_MOVE ? BENCH_PLAIN : (unsigned)(s - OPTIMIZER_MOVE);
     int64_t start = zero__now_ns();
     int err = s < OPTIMIZER_READ ? optimizer_run(x, (enum optimizer_series)s)
                                  : loops_run(x, s == OPTIMIZER_READ ? read_pieces : move_pieces);

@@ -301,7 +301,8 @@ static bool on_disk(const struct step_options *o, const struct step_log *log, do
         return true;
     if (log->disk_cached) { /* of which the kernel counts what it writes later, too */
         fprintf(stderr, "zero bench step: the ranks' tier goes through the page cache, which is no "
-                        "disk: ZERO_NVME_PATH on a disk, ZERO_NVME_DIRECT=1; --cache does without\n");
+                        "disk: set ZERO_NVME_PATH to a folder on one, and ZERO_NVME_DIRECT=1; "
+                        "--cache does without\n");
         return false;
     }
     if (counted >= LEAST_ON_DISK * log->disk_moved)

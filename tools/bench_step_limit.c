@@ -115,12 +115,12 @@ static struct bench_stats loop_stats(const struct bench_board *board, unsigned l
 static void stats_take(const struct bench_board *board, int ranks, unsigned reps,
                        struct step_limit *out)
 {
-    for (unsigned w = 0; w < BENCH_MEMCPY; w++) {
+    for (unsigned w = 0; w < N_BENCH_UPDATES; w++) {
         double s = loop_stats(board, OPTIMIZER_MOVE - OPTIMIZER_READ + w, ranks, reps).median;
         if (w && s >= out->move_s)
             continue;
         out->move_s = s;
-        out->loop = bench_way_name((enum bench_way)w);
+        out->loop = bench_update_name(w);
     }
     out->seconds = out->move_s + loop_stats(board, 0, ranks, reps).median;
 }

@@ -49,7 +49,7 @@ static void help(FILE *f)
         "limit where states are elsewhere, in bf16 or of another rule. compute has no limit here:\n"
         "its time is that of the application's own matrix products; libzero does none.\n"
         "The check: every loss and norm is a number and no norm is 0. What a tier moves to and\n"
-        "from a disk has to go past the page cache, and the kernel has to have counted 95 % of it.\n"
+        "from a disk goes past the page cache, and the kernel has counted 95 % of it.\n"
         "\n"
         "Exit status: 0; 1 if the training is not sound, or the disk none; 2 for bad use, else\n"
         "that of zero run.\n",

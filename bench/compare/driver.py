@@ -2,6 +2,7 @@
 """Runs the programs of all parts in turn and writes down what they took; see run."""
 import argparse
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -23,6 +24,10 @@ MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
+All parts take three hours on two cores, which nothing else should use. bench/compare/setup installs
+the peers first: 6 GB in the build folder, and Debian packages as root (sudo -n where it is not). To begin
+with: run --list; run --quick --rounds 1; run limits-coll-2, which needs no peers.
+
 A part runs its programs in turn, libzero and each peer once a round, each round in another order.
 Every whole round is kept in bench/compare/state/ of the build folder, by a hash of the sources that
 it depends on, so that a run that was ended goes on with the next round: a part that is done is not
@@ -171,6 +176,12 @@ def run_program(program):
     return text
 
 
+@functools.cache
+def facts():
+    """On what the rounds of this run are measured."""
+    return {"machine": report.machine(), "versions": report.versions()}
+
+
 def run_round(state, part):
     """Kept when all its programs have run and nobody disturbed it, or it was tried often enough."""
     data, found, others, commands = state.data, {}, {}, {}
@@ -186,6 +197,7 @@ def run_round(state, part):
         print(f"  round {number + 1}  {program.label:<44} "
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)
+    data["facts"] = facts()
     data["seconds"] += time.monotonic() - start
     if max(others.values()) > report.MOST_OTHERS and data["tries"] < MOST_AGAIN:
         data["tries"] += 1

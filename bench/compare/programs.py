@@ -68,8 +68,11 @@ def installed(peer):
     return not peer or not peer_line(peer).startswith("not installed")
 
 
+MOST_CORES = 2  # what is compared runs on as many, however many there are
+
+
 def cores():
-    """Processors of different cores, of those that this process may use."""
+    """Processors of different cores, of those that this process may use: the first two."""
     listing = subprocess.run(["lscpu", "-p=CPU,CORE"], capture_output=True, text=True).stdout
     may, seen = os.sched_getaffinity(0), {}
     for line in listing.splitlines():
@@ -77,7 +80,7 @@ def cores():
             cpu, core = map(int, line.split(","))
             if cpu in may:
                 seen.setdefault(core, cpu)
-    return sorted(seen.values()) or sorted(may)
+    return (sorted(seen.values()) or sorted(may))[:MOST_CORES]
 
 
 def pinned(cpus, command):
@@ -296,7 +299,7 @@ def collectives(scale):
     for ranks, memory, ops in ((2, "again", three), (2, "fresh", three), (4, "again", three[:2])):
         for op in ops:
             work = (scale, op, ranks, memory)
-            name, title = f"{op}-{ranks}", f"{op}, {ranks} ranks"
+            name, title = f"{op}-{ranks}", f"{op}, {ranks} ranks on {min(ranks, len(cores()))} cores"
             if memory == "fresh":
                 name, title = f"{name}-fresh", f"{title}, what is sent was just written"
             part = Part(name, "collectives", title, [
@@ -544,7 +547,9 @@ TURNS_MOST = 16 << 20
 
 
 WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "stream_s",
-        "stream by four": "stream_by_four_s", "memcpy": "memcpy_s"}  # loops; tools/bench_loops.c
+        "stream by four": "stream_by_four_s", "memcpy": "memcpy_s",  # loops; tools/bench_loops.c
+        "stream the copy": "stream_the_copy_s",
+        "stream the copy by four": "stream_the_copy_by_four_s"}
 
 
 def limit_of(record):

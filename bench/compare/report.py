@@ -183,6 +183,7 @@ def cell(program, key, base, rounds):
         if ratios:
             out["ratio"] = median(ratios)
             out["ratio_least"], out["ratio_most"] = min(ratios), max(ratios)
+            out["ratio_quartiles"] = [quantile(ratios, 0.25), quantile(ratios, 0.75)]
     return out
 
 
@@ -206,7 +207,7 @@ def summary(part, data, n_rounds):
     out = {"part": part.name, "kind": part.kind, "title": part.title,
            "others": [r["others"] for r in kept], "dates": sorted({r["date"] for r in kept}),
            "commits": sorted({r["commit"] for r in kept}),
-           "measured": data["settings"]["measured"],
+           "measured": data["settings"]["measured"], **data.get("facts", {}),
            "commands": commands_of(kept),
            "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),
            "programs": [], "rows": {}}
@@ -275,7 +276,8 @@ def results(done, n_rounds, scale, old=None):
              "quick": any(d["settings"]["quick"] for _, d in done)}
     parts = {part["part"]: part for part in old["parts"]} if old and comparable(old, found) else {}
     for part in parts.values():
-        part.setdefault("measured", old.get("measured"))
+        for what in ("measured", "machine", "versions"):
+            part.setdefault(what, old.get(what))
     parts |= {p.name: summary(p, d, n_rounds) for p, d in done}
     everything = programs.all_parts(scale)
     found["parts"] = [parts[p.name] for p in everything if p.name in parts]
@@ -296,10 +298,12 @@ INTRODUCTION = """\
 <!-- SPDX-License-Identifier: Apache-2.0 -->
 # libzero beside its peers
 
-Written by `bench/compare/run`; the same figures, and the smallest and largest ratio, are in the
-JSON file beside this one. Times are medians of {rounds} rounds, in each of which libzero and every
+Written by `bench/compare/run`; the same figures, and more, are in the JSON file beside this one.
+Times are medians of {rounds} rounds, in each of which libzero and every
 peer ran once, each round in another order; in brackets (90 % − 10 % quantile) / median. Ratios are
-a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Part by part
+a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Behind a
+ratio stand the least and the greatest of a round; it is bold where at least three quarters of the rounds
+agree on who is faster. Part by part
 it says at which commit it was measured, and how much of a processor others took, or the host of a
 virtual machine, while a program ran; the JSON file has a hash of the sources that each depends on.
 
@@ -324,7 +328,8 @@ is left out). MPI and gloo take any memory, libzero's buffers lie in memory that
 allocated; {pages}.
 """,
     "transports": """\
-Two ranks on this machine, the messages through UCX or libfabric, in place, fp32. The bare exchange
+Two ranks on this machine, the messages through UCX or libfabric, fp32: libzero in place, Open MPI in
+place or not and by whichever call is the fastest, which stands behind its time. The bare exchange
 calls nothing but the transport: each rank sends half of the message from a private buffer and
 receives the other half into one, both at once and polling; libzero's ratio to it is the part of the
 transport's speed that is left after all that a collective needs beyond (for a reduce_scatter the
@@ -390,9 +395,18 @@ def figure(found):
     what = found.get("what", "")
     if what.startswith("wanted"):  # nothing was measured that could be ahead or behind
         return f"{what}, {time_text(found['median_s'])}"
-    text += f" **{ratio_text(found['ratio'])}×**" if "ratio" in found else ""
+    text += f" {ratio_figure(found)}" if "ratio" in found else ""
     how = what or ", ".join(found[k] for k in ("place", "call") if k in found)
     return text + (f" {how}" if how else "")
+
+
+def ratio_figure(found):
+    """With its range; bold where most rounds agree on which side of 1 it is."""
+    text = f"{ratio_text(found['ratio'])}×"
+    first, third = found.get("ratio_quartiles", (found["ratio"], found["ratio"]))
+    text = f"**{text}**" if first > 1 or third < 1 else text
+    return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})" \
+        if "ratio_least" in found else text
 
 
 def ratio_text(ratio):
@@ -441,29 +455,48 @@ REMARKS = {
 }
 
 
-def origin_line(part):
-    """Which sources and when, how quiet it was, and what is to be known of it."""
+def circumstances(part, now):
+    """What was otherwise when the part was measured than the file's head has it."""
+    was = {"Linux": (part.get("machine") or {}).get("kernel"),
+           "memory in GiB": (part.get("machine") or {}).get("memory_GiB"),
+           "huge pages": pages_brief(part.get("machine") or {}), **(part.get("versions") or {})}
+    has = {"Linux": now["machine"].get("kernel"), "memory in GiB": now["machine"].get("memory_GiB"),
+           "huge pages": pages_brief(now["machine"]), **now["versions"]}
+    other = [f"{what}: {value}" for what, value in was.items()
+             if what in has and value is not None and value != has[what]]
+    return f" Measured with {'; '.join(other)}." if other else ""
+
+
+def pages_brief(m):
+    return "enabled {enabled}, shmem_enabled {shmem_enabled}".format(**m["huge_pages"]) \
+        if m.get("huge_pages") else "not recorded"
+
+
+def origin_line(part, now=None):
+    """Which sources and when, how quiet it was, and what is to be known of it; `now`: all results,
+    with the machine and the versions that their head names."""
     seen = [max(r.values()) for r in part["others"] if r]
     bad = sum(x > MOST_OTHERS for x in seen)
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
+    others += circumstances(part, now) if now else ""
     remark = REMARKS.get((part.get("measured"), part.get("part")))
     others += f" **{remark}**" if remark else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
 
-def collectives_table(part):
+def collectives_table(part, now=None):
     names = [p["name"] for p in part["programs"]]
     rows = []
     for key, row in part["rows"].items():
         dtype, size = key.split(" ")
         rows.append([dtype, size_text(int(size)), *(figure(row[name]) for name in names)])
-    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(
+    return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(
         ["", "bytes", *(p["label"] for p in part["programs"])], rows)
 
 
-def limits_table(part):
+def limits_table(part, now=None):
     rows, sized = [], False
     for key, row in part["rows"].items():
         name, _, size = key.rpartition(" ")
@@ -481,10 +514,10 @@ def limits_table(part):
                      *(f"+{100 * found[p['name']]:.0f} %" if found[p["name"]] is not None else "–"
                        for p in part["programs"]), "–"])
     header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
-    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(header, rows)
+    return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(header, rows)
 
 
-def list_table(part, params):
+def list_table(part, params, now=None):
     rows = []
     for p in part["programs"]:
         found = part["rows"].get("", {}).get(p["name"], {"missing": p.get("missing", "")})
@@ -493,14 +526,12 @@ def list_table(part, params):
             continue
         ratio = "1"
         if "ratio" in found:
-            most, least, ratio = (ratio_text(found["ratio" + which])
-                                  for which in ("_most", "_least", ""))
-            ratio = f"**{ratio}×** ({least}–{most})"
+            ratio = ratio_figure(found)
         per = [f"{found['median_s'] / params * 1e9:.2f}"] if params else []
         rows.append([p["label"], time_text(found["median_s"]), *per,
                      f"{100 * found['spread']:.0f} %", ratio])
     per = ["ns per parameter"] if params else []
-    return f"\n### {part['title']}\n\n{origin_line(part)}" + table(
+    return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(
         ["", "time", *per, "spread", "to libzero"], rows)
 
 
@@ -520,8 +551,7 @@ def markdown(found):
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
-             ("huge pages", "enabled {enabled}, shmem_enabled {shmem_enabled}".format(
-                 **m["huge_pages"]) if "huge_pages" in m else "not recorded"),
+             ("huge pages", pages_brief(m)),
              ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
                            "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]
@@ -536,9 +566,9 @@ def markdown(found):
             continue
         text += f"\n## {title}\n\n{NOTES[kind].format(pages=pages_text(m), **scale)}"
         for part in parts:
-            text += collectives_table(part) if kind in ("collectives", "transports") else \
-                limits_table(part) if kind == "limits" else \
-                list_table(part, scale["params"] if kind == "optimizer" else 0)
+            text += collectives_table(part, found) if kind in ("collectives", "transports") else \
+                limits_table(part, found) if kind == "limits" else \
+                list_table(part, scale["params"] if kind == "optimizer" else 0, found)
             text += commands_text(part)
         missing = reasons(parts) + "".join(f"- {title}: not measured\n" for title in left_out)
         if missing:

@@ -161,7 +161,11 @@ def loops():
        and cell["ways"] == {"plain": {"median_s": 1.5, "best": 2},
                             "stream": {"median_s": 4.0, "best": 1}},
        "the limit is what the best loop of each round took; the others are kept", cell)
-    ok(report.figure(cell).endswith(" **0.75×** plain"), "and named", report.figure(cell))
+    ok(report.figure(cell).endswith(" **0.75×** (0.50–1.00) plain"), "and named", report.figure(cell))
+    rounds = [{"zero": {"": z}, "peer": {"": 1.0}} for z in (0.5, 2.0, 0.8, 0.9)]
+    cell = report.cell("peer", "", "zero", rounds)
+    ok(report.figure(cell).endswith(" 1.18× (0.50–2.00)"),
+       "where rounds disagree on who is faster nothing is bold", report.figure(cell), cell)
     wanted = {"median_s": 0.05, "spread": 0, "ratio": 2.0, "what": "wanted: at most 5 %"}
     ok(report.figure(wanted) == "wanted: at most 5 %, 50 ms", "a wish is no limit",
        report.figure(wanted))
@@ -190,7 +194,7 @@ def places():
        "of three rounds what it was in most", cell)
     cell = report.cell("peer", "f32 4096", "zero", rounds)
     ok(cell["ratio"] == 2.5 and [cell["places"][p]["ratio"] for p in ("in", "out")] == [2.5, 1.5]
-       and report.figure(cell).endswith(" **2.50×** in, lengths"),
+       and report.figure(cell).endswith(" **2.50×** (2.50–2.50) in, lengths"),
        "ratios of the fastest, and of each placement", cell)
 
 
@@ -282,8 +286,22 @@ def left_out():
     data = driver.State(part, SETTINGS).fresh | {"rounds": [
         {"found": found, "others": {}, "date": "", "commit": ""} for found in rounds]}
     row = report.limits_table(report.summary(limits, data, 3))
-    ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** | 1.91e+03 |" in row,
+    ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** (0.50–0.50) | 1.91e+03 |" in row,
        "beside its limit", row)
+
+
+def otherwise():
+    """What was otherwise when a part was measured stands with the part."""
+    machine = {"kernel": "6.1", "memory_GiB": 23, "huge_pages": {"enabled": "always",
+                                                                 "shmem_enabled": "never"}}
+    now = {"machine": machine | {"huge_pages": {"enabled": "always", "shmem_enabled": "advise"}},
+           "versions": {"gcc": "12", "fio": "3"}}
+    part = {"others": [], "commits": ["a"], "dates": ["b"], "machine": machine,
+            "versions": {"gcc": "11", "fio": "3"}}
+    ok(report.origin_line(part, now) == "Commit a, b. Measured with huge pages: enabled always, "
+       "shmem_enabled never; gcc: 11.\n\n" and
+       report.origin_line(part | now, now) == "Commit a, b.\n\n",
+       "what was otherwise when a part was measured stands with it", report.origin_line(part, now))
 
 
 def stay():
@@ -345,6 +363,7 @@ sources()
 grown()
 unchecked()
 left_out()
+otherwise()
 stay()
 real()
 support.done()

@@ -167,13 +167,13 @@ for engine in io_uring threads; do
         ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
         "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1
     # After the last write, of each file.
-    syncs=$(awk '/shaky: a write of/ { wrote[$NF]; delete synced }
+    syncs=$(awk '/shaky: a write of/ { delete synced }
                  /shaky: a sync of/ { synced[$NF] }
-                 END { for (f in wrote) n += f in synced; print length(wrote), n + 0 }' "$folder/tap")
-    if [ "$syncs" = '2 2' ]; then
+                 END { print length(synced) }' "$folder/tap")
+    if [ "$syncs" = 2 ]; then
         echo "ok $n - a sync by $engine reaches the files of both folders, after what was written"
     else
-        echo "not ok $n - a sync by $engine: files written, and synced after that: $syncs"
+        echo "not ok $n - a sync by $engine: files synced after what was written: $syncs"
         sed 's/^/# /' "$folder/tap"
         failed=1
     fi
@@ -190,7 +190,7 @@ else
     env ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=io_uring ZERO_LOG=error ZERO_SHAKY_SAYS=1 \
         ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
         "$build/zero" check offload --case random shaky > "$folder/tap" 2>&1
-    if [ "$(grep -c '^shaky: ' "$folder/tap")" = 1 ] &&
+    if [ "$(grep -c '^shaky: .* file, ' "$folder/tap")" = 1 ] &&
         grep -q '^shaky: a registered file, registered memory' "$folder/tap"; then
         echo "ok $n - $what"
     else

@@ -222,10 +222,10 @@ static void groups(void)
 
     /* On the device 8 bytes a parameter, as much on the disk, which is memory of the group. */
     wish_new(1, 0, 0);
-    wish->width = 2 * MIB;
+    wish->width = MIB;
     ok(in_group() && wish->outcome[0].err == 0, "states on tmpfs that the group has room for: %s",
        wish->outcome[0].error);
-    wish->width = 7 * MIB;
+    wish->width = 3 * MIB;
     ok(in_group(), "states on tmpfs beside which there is too little memory: nobody is killed");
     is_int(wish->outcome[0].err, -ENOMEM, "but refused");
     has_str(wish->outcome[0].error, "control group", "with what is short");
