@@ -18,7 +18,7 @@
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
-#define CAUSE_NS (2 * ZERO_SECOND) /* for the job to tell why other ranks gave up */
+#define CAUSE_NS ZERO_SECOND /* for the job to tell why other ranks gave up */
 #define N_CQES 16
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
 #define MOST_LAUNCHED 64
