@@ -18,7 +18,9 @@
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
-#define CAUSE_NS ZERO_SECOND /* for the job to tell why other ranks gave up */
+/* For the job to tell why: of an abort somebody does know, of a link that broke perhaps nobody. */
+#define CANCELED_NS (2 * ZERO_SECOND)
+#define BROKEN_NS (ZERO_SECOND / 2)
 #define N_CQES 16
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
 #define MOST_LAUNCHED 64
@@ -295,9 +297,9 @@ static int turn(struct zero_runtime *rt, int *culprit)
     return err;
 }
 
-static void cause_await(struct zero_runtime *rt)
+static void cause_await(struct zero_runtime *rt, int err)
 {
-    int64_t deadline = zero__deadline_ns(CAUSE_NS);
+    int64_t deadline = zero__deadline_ns(err == -ECANCELED ? CANCELED_NS : BROKEN_NS);
     struct timespec pause = {0, 1000000};
 
     while (!atomic_load_explicit(&rt->job_failed, memory_order_acquire) &&
@@ -329,7 +331,7 @@ static void *progress_main(void *arg)
         int culprit = rt->rank, err = turn(rt, &culprit);
         if (zero__job_follows(err)) {
             culprit = -1;
-            cause_await(rt);
+            cause_await(rt, err);
         } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */
             culprit = -1;
             zero__crash_linger(rt);
