@@ -133,17 +133,22 @@ static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
 }
 
 /*
- * All is zero again, as a store is at first: it shrinks and grows, which takes a moment, where
- * writing zeros would wear the disk and take as long as the disk likes.
+ * All is zero again, as a store is at first: it shrinks to a block, of which zeros are written, and
+ * grows, which takes a moment. Writing all would wear the disk and take as long as the disk likes.
  */
-static int store_clear(struct tier *t)
+static int store_clear(const struct walk *w, int64_t timeout_ns)
 {
     struct zero_store_info info = {.size = sizeof info};
-    int err = t->ops.info(t->store, &info);
+    int err = w->t->ops.info(w->t->store, &info);
+    double seconds;
+    uint64_t n;
 
     if (!err)
-        err = t->ops.resize(t->store, ZERO_BUFFER_ALIGN);
-    return err ? err : t->ops.resize(t->store, info.capacity);
+        err = w->t->ops.resize(w->t->store, w->block);
+    memset(w->memory, 0, w->depth * w->block);
+    if (!err)
+        err = walk_run(w, &(struct mix){0, 1, 0}, timeout_ns, &n, &seconds);
+    return err ? err : w->t->ops.resize(w->t->store, info.capacity);
 }
 
 /*
@@ -177,9 +182,9 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
         err = walk_run(&w, &(struct mix){half, half, half}, rt->timeout_ns, &k, &both);
         s->both = (double)(k * w.block) / both;
     }
-    memset(w.memory, 0, w.depth * w.block);
     if (!err && t == &rt->tiers[ZERO__T_DISK])
-        err = store_clear(t);
+        err = store_clear(&w, rt->timeout_ns);
+    memset(w.memory, 0, w.depth * w.block);
     if (err || !zero__is_speed(s->read) || !zero__is_speed(s->write) || !zero__is_speed(s->both))
         *s = (struct speeds){0};
     return err;

@@ -88,17 +88,47 @@ int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit
     return 0;
 }
 
-static int refuse(struct zero_runtime *rt, const struct zero__table *t, uint32_t tier,
-                  const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank)
+static int refuse(struct zero_runtime *rt, const struct zero__table *t,
+                  const struct zero__lack *lack)
 {
     int first = !rt->slabs[SLAB_STATES].bytes; /* nothing is reserved that a trial would need */
     char tried[700] = "", stage[64];
 
     if (first && zero__remedies_find(rt, tried, sizeof tried))
         *tried = 0;
-    return zero__table_refuse(t, tier, &rt->recipe, what_lacks, available, sharers, per_rank,
-                              first ? tried : NULL,
+    return zero__table_refuse(t, lack, &rt->recipe, first ? tried : NULL,
                               zero__option_how(rt->options, "stage", "3", stage, sizeof stage));
+}
+
+static int refuse_tier(struct zero_runtime *rt, const struct zero__table *t, uint32_t tier,
+                       const char *what, uint64_t available, int per_rank)
+{
+    return refuse(rt, t,
+                  &(struct zero__lack){.what = what,
+                                       .tier = tier,
+                                       .tiers = 1u << tier,
+                                       .need = t->tiers[tier].reserved,
+                                       .available = available,
+                                       .per_rank = per_rank,
+                                       .sharers = (uint32_t)rt->local_ranks});
+}
+
+/* Of the host's memory, in which several tiers may lie. */
+static int refuse_machine(struct zero_runtime *rt, const struct zero__table *t, uint64_t need,
+                          const char *what, uint64_t available)
+{
+    int device = zero__device_is_host(rt), disk = zero__disk_is_host(rt);
+
+    return refuse(rt, t,
+                  &(struct zero__lack){.what = what,
+                                       .tier = device ? ZERO__T_DEVICE : ZERO__T_CPU,
+                                       .tiers = 1u << ZERO__T_CPU |
+                                                (device ? 1u << ZERO__T_DEVICE : 0) |
+                                                (disk ? 1u << ZERO__T_DISK : 0),
+                                       .need = need,
+                                       .available = available,
+                                       .more = rt->slabs[SLAB_STATES].bytes != 0,
+                                       .sharers = (uint32_t)rt->local_ranks});
 }
 
 /* A device of its own memory has room for so much more. */
@@ -113,7 +143,15 @@ static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uin
         return err;
     snprintf(source, sizeof source, "device %s (what is free, less what libraries take later)",
              rt->device_name);
-    return refuse(rt, t, ZERO__T_DEVICE, source, left, rt->device_sharers, 1);
+    return refuse(rt, t,
+                  &(struct zero__lack){.what = source,
+                                       .tier = ZERO__T_DEVICE,
+                                       .tiers = 1u << ZERO__T_DEVICE,
+                                       .need = extra,
+                                       .available = left,
+                                       .more = rt->slabs[SLAB_STATES].bytes != 0,
+                                       .per_rank = 1,
+                                       .sharers = rt->device_sharers});
 }
 
 uint64_t zero__checksum_bytes(const struct zero_runtime *rt)
@@ -152,15 +190,14 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         zero__pages_stats(rt->pages, &pages);
     zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
     if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
-        return refuse(rt, &t, ZERO__T_DEVICE, "ZERO_MEMORY_LIMIT (device)", limit.device_bytes,
-                      sharers, 1);
+        return refuse_tier(rt, &t, ZERO__T_DEVICE, "ZERO_MEMORY_LIMIT (device)",
+                           limit.device_bytes, 1);
     if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
-        return refuse(rt, &t, ZERO__T_CPU, "ZERO_MEMORY_LIMIT (cpu)", limit.cpu_bytes, sharers,
-                      1);
+        return refuse_tier(rt, &t, ZERO__T_CPU, "ZERO_MEMORY_LIMIT (cpu)", limit.cpu_bytes, 1);
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
     if (!disk->store && t.tiers[ZERO__T_DISK].reserved > zero__disk_room(rt)) {
         snprintf(source, sizeof source, "tier %s (%s)", disk->name, disk->info.note);
-        return refuse(rt, &t, ZERO__T_DISK, source, zero__disk_room(rt), sharers, 0);
+        return refuse_tier(rt, &t, ZERO__T_DISK, source, zero__disk_room(rt), 0);
     }
     err = fits_device(rt, &t, device);
     if (err)
@@ -175,7 +212,7 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     uint64_t left = zero__memory_left(source, sizeof source);
     uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     if (extra > share)
-        return refuse(rt, &t, ZERO__T_DEVICE, source, share, sharers, 0);
+        return refuse_machine(rt, &t, extra, source, share);
     return 0;
 }
 

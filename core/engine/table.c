@@ -2,9 +2,11 @@
 /* Who needs how much memory: the bytes of each class, for reports and for refusals. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/placement.h"
 #include "base/status.h"
 #include "engine/table.h"
 
@@ -59,6 +61,23 @@ static const char *human(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
+/* Lines of a table; what does not fit is left out. */
+struct rows {
+    char text[1500];
+    int n;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct rows *out, const char *fmt,
+                                                      ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (out->n < (int)sizeof out->text)
+        out->n += vsnprintf(out->text + out->n, sizeof out->text - (size_t)out->n, fmt, ap);
+    va_end(ap);
+}
+
 /* What would help, in a row. */
 struct remedies {
     char text[600];
@@ -72,38 +91,73 @@ static void suggest(struct remedies *r, const char *what)
                          what);
 }
 
-int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
-                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank,
-                       const char *tried, const char *stage)
+/* In whose words ZERO_OFFLOAD speaks of a class; NULL: of that it does not. */
+static const char *placed_name(uint32_t memory_class)
+{
+    switch (memory_class) {
+    case ZERO_CLASS_PARAMETERS:
+    case ZERO_CLASS_GRADIENTS:
+    case ZERO_CLASS_ACCUMULATORS:
+    case ZERO_CLASS_MASTER:
+    case ZERO_CLASS_MOMENTUM:
+    case ZERO_CLASS_VARIANCE:
+        return zero__placed_name(zero__placed_of(memory_class));
+    case ZERO_CLASS_ACTIVATIONS:
+        return zero__placed_name(ZERO__P_ACTIVATIONS);
+    default:
+        return NULL;
+    }
+}
+
+/* The rows of a tier: who has how much, and what ZERO_OFFLOAD calls it. */
+static void rows_put(const struct zero__table *table, uint32_t tier, struct rows *out)
 {
     const struct zero__table_tier *t = &table->tiers[tier];
-    int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
-    struct remedies help = {.n = 0};
-    char text[1500], a[32], b[32];
-    int n = 0, room = sizeof text;
+    char a[32];
 
-    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
-        if (t->share[c] && n < room)
-            n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %-7s %12s", zero__class_name(c),
-                          zero__tier_name(tier), human(t->share[c], a, sizeof a));
-    if (tier == ZERO__T_CPU && table->checksums && n < room)
-        n += snprintf(text + n, (size_t)(room - n), "\n  %-13s %-7s %12s", "checksums",
-                      zero__tier_name(tier), human(table->checksums, a, sizeof a));
+    for (uint32_t c = 0; c < ZERO_N_CLASSES; c++) {
+        const char *placed = placed_name(c);
+        if (t->share[c])
+            put(out, "\n  %-13s %-7s %12s%s%s", zero__class_name(c), zero__tier_name(tier),
+                human(t->share[c], a, sizeof a), placed ? "  " : "", placed ? placed : "");
+    }
+    if (tier == ZERO__T_CPU && table->checksums)
+        put(out, "\n  %-13s %-7s %12s", "checksums", zero__tier_name(tier),
+            human(table->checksums, a, sizeof a));
+}
+
+int zero__table_refuse(const struct zero__table *table, const struct zero__lack *lack,
+                       const struct zero__recipe *r, const char *tried, const char *stage)
+{
+    const struct zero__table_tier *t = &table->tiers[lack->tier];
+    int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
+    struct rows rows = {.n = 0};
+    struct remedies help = {.n = 0};
+    char a[32], b[32];
+
+    put(&rows, "\n  %-13s %-7s %12s  %s", "what", "where", "bytes", "in ZERO_OFFLOAD");
+    for (uint32_t k = 0; k < ZERO__N_TIERS; k++)
+        if (lack->tiers & 1u << k)
+            rows_put(table, k, &rows);
+    for (uint32_t k = 0; k < ZERO__N_TIERS; k++)
+        if (!(lack->tiers & 1u << k) && table->tiers[k].reserved)
+            put(&rows, "\n  %-13s %-7s %12s", "in all", zero__tier_name(k),
+                human(table->tiers[k].reserved, a, sizeof a));
     suggest(&help, !tried && r->stage < 3 ? stage : NULL);
     /* On one machine more ranks need more memory together. */
-    suggest(&help, r->stage > 0 && per_rank && tier == ZERO__T_DEVICE ? "more ranks" : NULL);
-    suggest(&help, tier == ZERO__T_DISK
+    suggest(&help, r->stage > 0 && lack->per_rank && lack->tier == ZERO__T_DEVICE ? "more ranks"
+                                                                                : NULL);
+    suggest(&help, lack->tier == ZERO__T_DISK
                        ? "another disk's folder beside it in ZERO_NVME_PATH"
                        : NULL);
-    suggest(&help, tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
+    suggest(&help, lack->tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);
     suggest(&help, !help.n && !(tried && *tried) ? "a larger limit" : NULL);
-    human(t->reserved, a, sizeof a);
-    human(available, b, sizeof b);
     return zero__fail(-ENOMEM,
-                      "the plan needs %s on each of %u rank%s here, but %s has %s:%s\n"
+                      "the plan needs %s%s on each of %u rank%s here, but %s has %s:%s\n"
                       "what would make it fit: %s%s%s",
-                      a, sharers, sharers == 1 ? "" : "s", what_lacks, b, text,
-                      tried ? tried : "", tried && *tried && help.n ? "\nwhat may help, too: " : "",
-                      help.text);
+                      human(lack->need, a, sizeof a), lack->more ? " more" : "", lack->sharers,
+                      lack->sharers == 1 ? "" : "s", lack->what,
+                      human(lack->available, b, sizeof b), rows.text, tried ? tried : "",
+                      tried && *tried && help.n ? "\nwhat may help, too: " : "", help.text);
 }

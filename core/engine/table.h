@@ -18,13 +18,22 @@ struct zero__table {
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
                       uint64_t checksums, struct zero__table *t);
 
+/* What a plan has too little of. */
+struct zero__lack {
+    const char *what;
+    uint32_t tier, tiers; /* which one it is that lacks; all that lie there, a bit each */
+    uint64_t need, available;
+    int more;     /* need is beside what is reserved already */
+    int per_rank; /* it is a limit of each rank, not of the machine that they share */
+    uint32_t sharers;
+};
+
 /*
- * -ENOMEM, with the tier's table and what would help as the error's text. per_rank: what lacks is a
- * limit of each rank, not of the machine that they share. tried: settings that are enough
- * (remedy.h), which may be none; NULL where none were tried. stage: how the last one is set.
+ * -ENOMEM, with the table of these tiers, what the others hold, and what would help as the error's
+ * text. tried: settings that are enough (remedy.h), which may be none; NULL where none were tried.
+ * stage: how the last one is set.
  */
-int zero__table_refuse(const struct zero__table *table, uint32_t tier, const struct zero__recipe *r,
-                       const char *what_lacks, uint64_t available, uint32_t sharers, int per_rank,
-                       const char *tried, const char *stage);
+int zero__table_refuse(const struct zero__table *table, const struct zero__lack *lack,
+                       const struct zero__recipe *r, const char *tried, const char *stage);
 
 #endif

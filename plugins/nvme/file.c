@@ -300,7 +300,7 @@ int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file 
                      (unsigned long long)bytes, file->folder, strerror(-err), free_text);
 }
 
-int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
+int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *file,
                             uint64_t bytes)
 {
     const struct zero__voice *voice = &store->voice;
@@ -327,6 +327,7 @@ int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_fi
                        "the file system of %s cannot reserve room: if somebody else fills it, a "
                        "write fails and the job ends",
                        file->folder);
+        file->keeps_room = false;
         return 0;
     }
     return err ? zero__nvme_file_full(store, file, bytes, -err) : 0;

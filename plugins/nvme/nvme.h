@@ -160,7 +160,7 @@ void zero__nvme_settings_free(struct nvme_settings *settings);
 int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file);
 /* So many bytes lie on the disk: writes never fail for lack of room, where that is not told. */
-int zero__nvme_file_reserve(const struct zero_store *store, const struct nvme_file *file,
+int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *file,
                             uint64_t bytes);
 /* -ENODATA: its file system does not say, as some in user space. */
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);

@@ -57,7 +57,7 @@ struct toy {
 
 struct toy_result {
     int err;         /* of the first rank that failed, else 0 */
-    char error[512]; /* its text */
+    char error[1024]; /* its text */
     uint64_t hash;   /* of rank 0 */
     int agree;       /* all ranks have that hash */
     struct zero_step_info info; /* of the last step, rank 0 */
