@@ -20,7 +20,8 @@ MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
 MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "bench/compare",
-            ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/run")
+            ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/figures.py",
+            ":!bench/compare/run")
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """

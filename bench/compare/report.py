@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 
+import figures
 import programs
 
 MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
@@ -556,6 +557,7 @@ def markdown(found):
                            "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
+    text += figures.table(found)
     titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
               "steps": "Training steps", "offload": "Outside the device",
               "limits": "Limits"}

@@ -18,6 +18,7 @@ os.environ.setdefault("ZERO_TEST_BUILD", support.BUILD)
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(support.TOP, "bench", "compare"))
 import driver  # noqa: E402
+import figures  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
 
@@ -304,6 +305,33 @@ def otherwise():
        "what was otherwise when a part was measured stands with it", report.origin_line(part, now))
 
 
+def wanted():
+    """What was wanted is judged by most rounds, beside the nearest of the peers."""
+    def peer(middle, low, high):
+        return {"ratio": middle, "ratio_least": low - 1, "ratio_most": high + 1,
+                "ratio_quartiles": [low, high]}
+    found = {"parts": [
+        {"part": "reduce_scatter-2", "rows": {
+            "f32 1048576": {"zero": {}, "openmpi": peer(9, 8, 10), "mpich": peer(5, 4.5, 6)},
+            "f32 4194304": {"zero": {}, "openmpi": peer(5, 3, 6), "mpich": {"missing": "no"}},
+            "f32 16777216": {"zero": {}, "openmpi": peer(3, 2, 3.5), "mpich": {"missing": "no"}}}},
+        {"part": "limits-coll-2", "growth": {"all_gather": {"to": 1 << 30, "zero": 0.3}}, "rows": {
+            "map 1048576": {"zero": {"median_s": 1e-5, "spread": 0.1}},
+            "map 67108864": {"zero": {"median_s": 2e-5, "spread": 0.1}}}}]}
+    lines = figures.table(found).splitlines()
+    ok([line for line in lines if line.startswith("| ")][1:] == [
+        "| reduce_scatter, 2 ranks, again | the better of Open MPI and MPICH | ≥ 4× | 1 MiB 5.00 "
+        "(3.50–7.00) **reached**; 4 MiB 5.00 (2.00–7.00) open; 16 MiB 3.00 (1.00–4.50) *missed* |",
+        "| a gather that is mapped, 2 ranks |  | ≤ 20 µs | 1 MiB 10 µs **reached**; "
+        "64 MiB 20 µs open |",
+        "| time of a byte, all_gather, 2 ranks, again | growth from 16 MiB on | ≤ 20 % | "
+        "to 1 GiB 30 % *missed* |"],
+       "what was wanted: reached, missed or open", *lines)
+    known = {p.name for p in programs.all_parts(programs.Scale())}
+    ok({part for _, _, _, part, _, _ in figures.wanted()} <= known,
+       "of parts that there are", sorted({w[3] for w in figures.wanted()} - known))
+
+
 def stay():
     """What was measured earlier stays beside what is new, with its commit, on the same machine."""
     scale = programs.Scale()
@@ -364,6 +392,7 @@ grown()
 unchecked()
 left_out()
 otherwise()
+wanted()
 stay()
 real()
 support.done()
