@@ -21,17 +21,19 @@ static uint64_t step_of(const struct coll_case *c)
     return (c->bytes / (uint64_t)c->o->ranks + 63) / 64 * 64;
 }
 
-/* What all ranks read, and what was just written. */
+/*
+ * What all ranks read, and what was just written: so was what an all_reduce in place reads, by the
+ * one before.
+ */
 static bool on_board(const struct coll_options *o, enum coll_op op)
 {
-    return o->fresh || op == COLL_ALL_GATHER || op == COLL_EXCHANGE || op == COLL_BROADCAST;
+    return o->fresh || op == COLL_ALL_GATHER || op == COLL_EXCHANGE || op == COLL_BROADCAST ||
+           (op == COLL_ALL_REDUCE && o->in_place);
 }
 
 void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t slots,
                        uint64_t *plain, uint64_t *board)
 {
-    bool in_place = o->in_place || op == COLL_EXCHANGE;
-
     *plain = *board = 0;
     if (!coll_has_limit(o, op) || op == COLL_BARRIER || op == COLL_MAP)
         return;
@@ -42,8 +44,7 @@ void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t s
         *plain = 0;
         *board = slots;
     } else if (op == COLL_ALL_REDUCE) { /* sources here, the result there */
-        *plain = in_place ? 0 : slots / 2;
-        *board = slots / 2;
+        *plain = *board = slots / 2;
     }
 }
 
@@ -93,11 +94,11 @@ static void sum(const struct coll_case *c, uint64_t slot, char *to, enum bench_w
     uint64_t step = step_of(c), next = step;
     const char *from = c->plain + slot;
 
-    if (c->o->fresh) {
+    if (on_board(c->o, c->op)) {
         from = board_at(c, 0) + slot + own * step;
         next = board_stride(c);
     } else if (c->op == COLL_ALL_REDUCE) {
-        from = c->in_place ? board_at(c, c->b->rank) + slot / 2 : c->plain + slot / 2;
+        from = c->plain + slot / 2;
     }
     bench_loop_add(to, from, shard, next, (unsigned)n, c->o->dtype == ZERO_F32, way);
 }
@@ -113,7 +114,7 @@ static void scatter(const struct coll_case *c, uint64_t slot, enum bench_way way
 static int reduce_all(struct coll_case *c, uint64_t slot, enum bench_way way)
 {
     uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, step = step_of(c);
-    uint64_t at = !c->o->fresh ? slot / 2 : slot + (c->in_place ? 0 : c->half);
+    uint64_t at = !on_board(c->o, c->op) ? slot / 2 : slot + (c->in_place ? 0 : c->half);
 
     sum(c, slot, board_at(c, c->b->rank) + at + own * step, way);
     int err = bench_board_meet(c->board, c->b->timeout_ns);

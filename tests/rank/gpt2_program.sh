@@ -90,7 +90,7 @@ ok 'two evaluations' is "$(grep -cE '^\{"type":"eval","step":[12],"loss":[0-9.]+
 whole='"type":"summary","weights_hash":"[0-9a-f]\{16\}","stage":1,"ranks":1,"comm":"self",'
 whole=$whole'"dtype":"fp32","parameters":118528,"memory":\[{"class":"parameters","tier":"device",'
 whole=$whole'"planned":[0-9]*,"reserved":[0-9]*,"peak":[0-9]*},{.*}\],"mapped_bytes":0,'
-whole=$whole'"disk_read_bytes":0,"disk_written_bytes":0}$'
+whole=$whole'"disk_read_bytes":0,"disk_written_bytes":0,"disk_direct":false}$'
 ok 'a summary at the end' is "$(tail -n 1 log | grep -c "^{$whole")" 1
 parts() {
     grep '"step"' log | grep -o '_s":[0-9.e-]*' | cut -d : -f 2 | paste -d ' ' - - - - - - |
