@@ -111,7 +111,6 @@ static int buffers_make(struct zero_comm *comm)
     comm->notice[0] = comm->last + 1;
     comm->notice[1] = comm->last + 2;
     comm->chunks = comm->buffers + word_bytes;
-    comm->places = (1u << P2P_DEPTH) - 1;
     if (comm->way.hosts && zero__p2p_steps_make(comm))
         return -ENOMEM;
     return t->ops->reg(t, comm->buffers, comm->buffer_bytes, ZERO_MEM_HOST, &comm->handle);

@@ -205,7 +205,6 @@ struct zero_comm {
     char *chunks; /* P2P_DEPTH * ranks * chunk_bytes */
     uint64_t chunk_bytes;
     struct p2p_slot slots[P2P_DEPTH];
-    uint32_t places;               /* bits: whose buffers no slot has */
     uint64_t given, summed;        /* chunks: receives begun, added up */
     uint64_t sum_index, sum_chunk; /* the next chunk that gets a slot */
     const void **sources;

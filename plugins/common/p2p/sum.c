@@ -63,12 +63,21 @@ static bool slot_ask(struct zero_comm *comm, uint64_t number)
     return true;
 }
 
-/* Takes the first place that is free: the fewer take turns, the more of them the caches keep. */
-static void slot_begin(struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
+/* The first whose buffers no slot has: the fewer take turns, the more of them the caches keep. */
+static uint32_t free_place(const struct zero_comm *comm)
+{
+    uint32_t taken = 0;
+
+    for (uint32_t i = 0; i < P2P_DEPTH; i++)
+        if (comm->slots[i].run)
+            taken |= 1u << comm->slots[i].place;
+    return (uint32_t)__builtin_ctz(~taken);
+}
+
+static void slot_begin(const struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
                        uint64_t chunk)
 {
-    slot->place = (uint32_t)__builtin_ctz(comm->places);
-    comm->places &= ~(1u << slot->place);
+    slot->place = free_place(comm); /* this one has none now */
     slot->run = run;
     slot->chunk = chunk;
     slot->asked = 0;
@@ -162,7 +171,6 @@ void zero__p2p_sum(struct zero_comm *comm, uint64_t *budget)
         slot_sum(comm, slot, n);
         slot->run->summed++;
         slot->run = NULL;
-        comm->places |= 1u << slot->place;
         comm->summed++;
         comm->stirred = true;
         all = bytes * (uint64_t)comm->ranks;
