@@ -259,9 +259,10 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
     zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
     if (!fstatfs(f.fd, &fs))
         type = (unsigned long)fs.f_type & 0xffffffffu;
+    f.is_memory = is_memory(type);
     judge(store, folder, type);
     f.keeps_room = keeps_room(store, f.fd, folder, type);
-    if (store->settings.direct && !is_memory(type))
+    if (store->settings.direct && !f.is_memory)
         way_choose(store, &f);
     *file = f;
     return 0;

@@ -55,6 +55,7 @@ struct nvme_file {
     const char *folder;
     char disk[64]; /* the whole one that it lies on, as the kernel calls it */
     uint32_t align; /* of offsets and lengths past the page cache; 1: not past it */
+    bool is_memory; /* its file system lies there */
     bool keeps_room; /* what is reserved stays so, as far as its file system is known for it */
 };
 

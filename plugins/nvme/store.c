@@ -237,8 +237,8 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
     };
     struct stat st = {0};
 
-    for (int i = 0; i < store->settings.n_paths; i++)
-        full.flags |= zero__nvme_folder_is_memory(store->settings.path[i]) ? ZERO_STORE_MEMORY : 0;
+    for (int i = 0; i < store->n_files; i++)
+        full.flags |= store->files[i].is_memory ? ZERO_STORE_MEMORY : 0;
     fstat(store->files[0].fd, &st); /* another disk may be mounted there tomorrow */
     snprintf(full.note, sizeof full.note, "%s, %s the page cache, %s, in %s (device %u:%u)%s",
              store->engine->name, store->direct ? "past" : "through",
