@@ -13,8 +13,14 @@ REACHED, MISSED, OPEN = "reached", "missed", "open"
 
 
 def size_text(size):
-    return f"{size // GIB} GiB" if size >= GIB else \
-        f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def ratio_text(ratio):
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def judge(low, high, wanted):
@@ -33,10 +39,6 @@ def ratio_of(part, key, peers):
     return best["ratio"], best["ratio_least"], best["ratio_most"], low, high
 
 
-def number(x):
-    return f"{x:.2f}" if x < 10 else f"{x:.0f}"
-
-
 def ratios(part, cells, peers, wanted):
     """`cells`: key of a row, and what it is called here. A text and a verdict of each."""
     out = []
@@ -44,7 +46,7 @@ def ratios(part, cells, peers, wanted):
         found = ratio_of(part, key, peers)
         if found:
             middle, least, most, low, high = found
-            out.append((label, f"{number(middle)} ({number(least)}–{number(most)})",
+            out.append((label, f"{ratio_text(middle)} ({ratio_text(least)}–{ratio_text(most)})",
                         judge(low, high, wanted)))
     return out
 

@@ -13,6 +13,7 @@ import subprocess
 
 import figures
 import programs
+from figures import ratio_text, size_text
 
 MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
 
@@ -408,17 +409,6 @@ def ratio_figure(found):
     text = f"**{text}**" if first > 1 or third < 1 else text
     return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})" \
         if "ratio_least" in found else text
-
-
-def ratio_text(ratio):
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
-
-
-def size_text(size):
-    for shift, unit in ((20, "MiB"), (10, "KiB")):
-        if size >= 1 << shift:
-            return f"{size >> shift} {unit}"
-    return f"{size} B"
 
 
 def table(header, rows):

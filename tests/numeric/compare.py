@@ -246,7 +246,7 @@ def grown():
        and near(report.growth(part)["all_gather"]["zero"], 0.25),
        "growth is the most to the least", report.growth(part))
     text = report.limits_table(part)
-    ok("| all_gather, growth per byte, 16 MiB to 1024 MiB | +25 % | – | – |" in text,
+    ok("| all_gather, growth per byte, 16 MiB to 1 GiB | +25 % | – | – |" in text,
        "and stands in the table", text)
     part["rows"]["all_gather 1073741824"]["zero"] = {"missing": "no memory"}
     text = report.limits_table(part)
