@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of bench/compare at their smallest: each gives a time for everything that it is asked
+for. libzero's own and the bare exchanges always run, a peer where it is installed: Open MPI and
+MPICH where their compilers are, Python's where bench/compare/setup has put them."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import support
+from support import diag, ok, skip
+
+os.environ.setdefault("ZERO_TEST_BUILD", support.BUILD)
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(support.TOP, "bench", "compare"))
+import programs  # noqa: E402
+import report  # noqa: E402
+
+ONE = ["all_gather-2", "reduce_scatter-2-fresh", "all_reduce-2", "transport-ucx-shm",
+       "transport-ofi-tcp", "adamw-1-bf16", "step-bf16-batch1-stage3", "offload-step-cpu",
+       "limits-coll-2", "limits-coll-2-fresh", "limits-optimizer-1", "limits-step", "limits-arena"]
+SCALE = programs.Scale(**{**vars(programs.QUICK), "sizes": (4096, 65536), "params": 100_000,
+                          "arena": (100,), "limit_s": 120})
+
+
+def install():
+    """What is there, in the place where setup would put it."""
+    installed = programs.OUT
+    programs.OUT = pathlib.Path(support.path("compare"))
+    peers = programs.OUT / "peers"
+    peers.mkdir(parents=True)
+    source = os.path.join(support.TOP, "bench", "compare", "mpi_coll.c")
+    for name in ("openmpi", "mpich"):
+        if not shutil.which(f"mpicc.{name}") or not shutil.which(f"mpirun.{name}"):
+            continue
+        command = [f"mpicc.{name}", "-std=gnu11", "-O2", "-Wall", "-Werror", "-o",
+                   str(programs.OUT / f"mpi_coll.{name}"), source]
+        made = subprocess.run(command, capture_output=True, text=True)
+        ok(made.returncode == 0, f"mpi_coll.c with {name}", made.stderr)
+        (peers / name).write_text("here")
+    for name, program in programs.RINGS.items():
+        if (programs.BUILD / program).exists():
+            (peers / name).write_text("here")
+    if (installed / "venv").exists():
+        for name in ("venv", "extensions"):
+            (programs.OUT / name).symlink_to(installed / name)
+        for name in ("pytorch", "deepspeed", "aio"):
+            if (installed / "peers" / name).exists():
+                shutil.copy(installed / "peers" / name, peers / name)
+
+
+def run(part, program):
+    what = f"{part.name}: {program.label}"
+    if not programs.installed(program.peer):
+        skip(what, f"{program.peer} is not installed")
+        return
+    try:
+        found = program.run()
+    except programs.Failed as error:
+        ok(False, what, error)
+        return
+    bad = {key: value for key, value in found.items()
+           if not isinstance(value, str) and not report.seconds(value) > 0}
+    for key, value in found.items():
+        if isinstance(value, str):
+            diag(f"{what}: {key}: {value}")
+    ok(found and not bad and any(not isinstance(v, str) for v in found.values()),
+       f"{what}: {len(found)} times", found)
+
+
+install()
+parts = {part.name: part for part in programs.all_parts(SCALE)}
+few = len(programs.cores()) < programs.RANKS  # then no steps are compared
+missing = [name for name in ONE if name not in parts and not (few and "step" in name)]
+ok(not missing, "every kind has its parts", missing)
+for name in ONE:
+    for one in parts[name].programs if name in parts else ():
+        run(parts[name], one)
+support.done()
