@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The founding promise at the level of a whole program: 100 steps of GPT-2 end in the same bits.
 
-What may change the bits is the number of ranks, the type of the parameters, how many micro-batches a
-step has and when they are reduced; runs that agree in these form a group. Everything else must not
-change them. Without arguments: a cover of some 40 runs in which any two values of any two
+What may change the bits is the number of ranks, the types of the parameters and of the optimizer's states,
+how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a group. Everything else must not
+change them. Without arguments: a cover of some 60 runs in which any two values of any two
 settings meet, in pairs of one group that differ in everything else, and one run 20 times.
 
 --all: every placement in every stage of every group, with recomputation and without, each with other
-settings of what is left, drawn by chance and always the same; an hour or two. Results are kept in the
+settings of what is left, drawn by chance and always the same; types of states and clipping are drawn for
+each group; hours. Results are kept in the
 build tree by setting and by the contents of the programs, so that it can be stopped and goes on.
 --all ranks=2 isa=avx2 restricts settings; part=3/8 is every eighth one, seconds=400 stops by itself;
 what is kept of others is compared, too. --all --every: every combination, which is days.
@@ -30,21 +31,25 @@ STEPS = 100
 # third call finds the disk busy.
 FAULTS = "busy:every=3:times=0,cut=4096:times=0,delay=1:every=2:times=0"
 GROUP = {"ranks": [1, 2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
-         "reduce_at": ["micro", "boundary"]}
+         "reduce_at": ["micro", "boundary"], "state_dtype": ["fp32", "bf16"], "clip": [1, 0]}
 FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
         "prefetch_bytes": ["0", "128M"], "threads": [1, 2, 3],
         "isa": ["scalar", "avx2", "avx512"], "recompute": [False, True],
-        "map": [0, 1],
+        "map": [0, 1], "update_at": ["end", "backward"],
         "offload": ["", "optimizer:cpu", "optimizer:nvme", "parameters:cpu,gradients:cpu",
                     "parameters:nvme,gradients:nvme,optimizer:nvme",
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:nvme,optimizer:cpu",
+                    # as much as there is room for, in a host memory that has little
+                    "optimizer:cpu+nvme", "auto",
                     "parameters:fault,gradients:fault,optimizer:fault,activations:fault",
                     # a system that does a part, is interrupted and wants to be asked again
                     "parameters:shaky,gradients:shaky,optimizer:shaky,activations:shaky"]}
 CROSSED = ("stage", "recompute", "offload")  # with each other and all groups, by --all
-MOST_RUNS = 60
+DRAWN = ("state_dtype", "clip")  # of a group, not crossed
+ROOM = "device:64M,cpu:1M"
+MOST_RUNS = 66
 
 
 def isas():
@@ -63,14 +68,18 @@ def text(run):
 def result(run):
     """Hash of the weights, and of all losses and norms on the way; or None."""
     options = ["--preset", "micro", "--data", support.TEXT, "--val", 0, "--batch", 1,
-               "--steps", STEPS, "--clip", 1, "--dtype", run["dtype"], "--stage", run["stage"],
+               "--steps", STEPS, "--clip", run["clip"], "--dtype", run["dtype"], "--stage", run["stage"],
                "--accum", run["accum"]] + ["--recompute"] * run["recompute"]
     env = {"ZERO_" + name.upper(): str(run[name])
            for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa", "map",
-                        "offload")}
+                        "offload", "state_dtype")}
+    if run["clip"] == 0 and run["dtype"] != "fp16":  # else it is refused: it needs the norm first
+        env["ZERO_UPDATE_AT"] = run["update_at"]
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
-    if any(name in run["offload"] for name in ("nvme", "fault", "shaky")):
+    if "+nvme" in run["offload"] and ":0." not in run["offload"] or run["offload"] == "auto":
+        env["ZERO_MEMORY_LIMIT"] = ROOM
+    if any(name in run["offload"] for name in ("nvme", "fault", "shaky", "auto")):
         env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "64K",
                     "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
     if "shaky" in run["offload"]:
@@ -101,7 +110,7 @@ def cover(free):
     runs = []
     while missing and len(runs) < MOST_RUNS:
         best = None
-        for _ in range(200):
+        for _ in range(1000):
             group = {k: rng.choice(v) for k, v in GROUP.items()}
             two = {k: rng.sample(v, 2) if len(v) > 1 else v * 2 for k, v in free.items()}
             one, other = ({**group, **{k: v[i] for k, v in two.items()}} for i in range(2))
@@ -152,9 +161,12 @@ def binaries():
 
 
 def combinations(factors, every):
-    crossed = [name for name in factors if every or name in GROUP or name in CROSSED]
+    crossed = [name for name in factors
+               if every or (name in GROUP and name not in DRAWN) or name in CROSSED]
     for values in itertools.product(*(factors[name] for name in crossed)):
         run = dict(zip(crossed, values))
+        of_group = random.Random(text({k: v for k, v in run.items() if k in GROUP}))
+        run |= {name: of_group.choice(factors[name]) for name in DRAWN if name not in run}
         rng = random.Random(text(run))
         yield {name: run[name] if name in run else rng.choice(factors[name]) for name in factors}
 
