@@ -6,10 +6,11 @@ import math
 import os
 import pty
 import re
+import subprocess
 import time
 
 import support
-from support import ok
+from support import ok, skip
 
 WHOLE, REAL, TEXT = int, float, str
 STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": REAL,
@@ -199,6 +200,28 @@ def bigram():
        "one that has not ends with status 3 and says why", job.story())
 
 
+NODES = "/sys/devices/system/node/has_memory"
+
+
+def by_nodes():
+    """Where the machine has several memory nodes, parameters are copied unless somebody wants else."""
+    for nodes, env, maps in (("0", {}, True), ("0-1", {}, False), ("0-1", {"ZERO_MAP": "1"}, True)):
+        what = f"memory nodes {nodes}{', ZERO_MAP=1' * bool(env)}: {'' if maps else 'not '}mapped"
+        file, log_file = support.path("nodes"), support.path("nodes.json")
+        with open(file, "w", encoding="utf-8") as text:
+            text.write(nodes + "\n")
+        mount = ["unshare", "-m", "sh", "-c", f'mount --bind "$0" {NODES} && exec "$@"', file]
+        if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+            skip(what, "this user may not mount a file system")
+            continue
+        job = support.Job([*mount, support.ZERO, "run", "-n", 2, "--", support.GPT2, "--preset", "micro",
+                           "--stage", 3, "--data", support.TEXT, "--steps", 1, "--val", 0, "--json",
+                           log_file], env={"ZERO_LOG": "info", **env}).end()
+        if ok(job.status == 0, what + ": it runs", job.err):
+            ok((support.objects(log_file)[-1]["mapped_bytes"] > 0) == maps and
+               ("several memory nodes; 1 maps all the same" in job.err) != maps, what, job.err)
+
+
 def main():
     log(0, 2, "fp32", 1)
     log(1, 3, "bf16", 3)
@@ -208,6 +231,7 @@ def main():
     log(3, 1, "fp32", 2)
     progress(0)
     progress(2)
+    by_nodes()
     bigram()
     support.done()
 
