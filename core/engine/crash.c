@@ -27,7 +27,7 @@
 #include "job/patient.h"
 
 #define LINGER_NS (ZERO_SECOND / 10)
-#define WRITE_NS (5 * ZERO_SECOND)
+#define DISK_NS (5 * ZERO_SECOND)
 #define NAME_MOST 40 /* characters of the model's name in that of a file */
 
 /* Time of day. */
@@ -53,26 +53,46 @@ void zero__crash_number(struct zero_runtime *rt, uint64_t number)
     rt->crash.number = number;
 }
 
+/*
+ * The disk of the folder may hang, and the application waits for its error: what touches it is done by
+ * a thread of its own, which has a limit. `err` is errno as the disk has it, 0: none.
+ */
+struct folder {
+    char dir[4096];
+    int err;
+};
+
+static int folder_look(void *arg)
+{
+    struct folder *f = arg;
+    struct stat st;
+
+    if (stat(f->dir, &st) || access(f->dir, W_OK | X_OK))
+        f->err = errno;
+    else if (!S_ISDIR(st.st_mode))
+        f->err = ENOTDIR;
+    return 0;
+}
+
 int zero__crash_check(struct zero_runtime *rt)
 {
     const char *dir = zero__option_text(rt->options, ZERO__OPT_CRASH_DIR);
-    struct stat st;
-    int err = 0;
+    struct folder f = {.err = 0};
 
     if (!*dir)
         return 0;
-    if (stat(dir, &st) || access(dir, W_OK | X_OK))
-        err = errno;
-    else if (!S_ISDIR(st.st_mode))
-        err = ENOTDIR;
-    if (!err)
+    snprintf(f.dir, sizeof f.dir, "%s", dir);
+    int err = zero__call_within(zero__deadline_ns(DISK_NS), folder_look, &f, sizeof f);
+    if (err && err != -ETIMEDOUT)
+        return err;
+    if (!err && !f.err)
         return 0;
     rt->crash.written = 1; /* nothing more is to be said about it */
     return zero__fail(
-        -err,
+        err ? -EIO : -f.err,
         "ZERO_CRASH_DIR is %s, and no report could be written there: %s; name a folder "
         "that every rank can write to, or clear it",
-        dir, strerror(err));
+        dir, err ? "its disk does not answer" : strerror(f.err));
 }
 
 void zero__crash_linger(const struct zero_runtime *rt)
@@ -222,11 +242,11 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     pthread_mutex_unlock(&rt->lock);
 }
 
-/* Written by a thread of its own: the disk may hang, and the application waits for its error. */
 struct report {
     char path[4096];
     char *text; /* the report's own */
     size_t bytes;
+    int err; /* as in struct folder */
 };
 
 static void report_name(const struct zero_runtime *rt, uint64_t number, char *path, size_t room)
@@ -246,20 +266,20 @@ static int report_write(void *arg)
 {
     struct report *r = arg;
     int fd = open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int err = fd < 0 ? errno : 0;
 
-    for (size_t at = 0; !err && at < r->bytes;) {
+    r->err = fd < 0 ? errno : 0;
+    for (size_t at = 0; !r->err && at < r->bytes;) {
         ssize_t n = write(fd, r->text + at, r->bytes - at);
         if (n > 0)
             at += (size_t)n;
         else if (n == 0 || errno != EINTR)
-            err = n ? errno : EIO;
+            r->err = n ? errno : EIO;
     }
-    if (fd >= 0 && close(fd) && !err)
-        err = errno;
+    if (fd >= 0 && close(fd) && !r->err)
+        r->err = errno;
     free(r->text);
     r->text = NULL;
-    return err ? zero__fail(-err, "%s", strerror(err)) : 0;
+    return 0;
 }
 
 static int report_make(struct zero_runtime *rt, struct report *r)
@@ -279,25 +299,35 @@ static int report_make(struct zero_runtime *rt, struct report *r)
     return bad ? zero__fail(-ENOMEM, "no memory") : 0;
 }
 
-void zero__crash_report(struct zero_runtime *rt)
+/* The report, and a line in the log about it. */
+static void report(struct zero_runtime *rt)
 {
     struct report r = {.text = NULL};
-
-    if (!*zero__option_text(rt->options, ZERO__OPT_CRASH_DIR) || rt->crash.written || !rt->ranks)
-        return;
-    rt->crash.written = 1;
     int err = report_make(rt, &r);
+
     if (!err)
-        err = zero__call_within(zero__deadline_ns(WRITE_NS), report_write, &r, sizeof r);
+        err = zero__call_within(zero__deadline_ns(DISK_NS), report_write, &r, sizeof r);
     if (err == -ETIMEDOUT) /* it may be done after all; what is left belongs to it */
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
                   "writing %s (ZERO_CRASH_DIR) takes longer than %d s", r.path,
-                  (int)(WRITE_NS / ZERO_SECOND));
-    else if (err)
+                  (int)(DISK_NS / ZERO_SECOND));
+    else if (err || r.err)
         zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", r.path,
-                  zero__error_text());
+                  err ? zero__error_text() : strerror(r.err));
     else
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "the last operations are in %s", r.path);
     if (err != -ETIMEDOUT)
         free(r.text);
+}
+
+void zero__crash_report(struct zero_runtime *rt)
+{
+    char said[ZERO_ERROR_BYTES];
+
+    if (!*zero__option_text(rt->options, ZERO__OPT_CRASH_DIR) || rt->crash.written || !rt->ranks)
+        return;
+    rt->crash.written = 1;
+    snprintf(said, sizeof said, "%s", zero__error_text());
+    report(rt);
+    zero__fail(0, "%s", said); /* that of what is reported, whatever became of the report */
 }

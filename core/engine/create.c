@@ -129,6 +129,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
 {
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
     struct zero_runtime *rt = calloc(1, sizeof *rt);
+    char said[ZERO_ERROR_BYTES];
     int err;
 
     if (rt)
@@ -176,8 +177,9 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
             zero__job_fail(rt->job, rt->rank, err, "zero_create", zero__error_text());
         snprintf(rt->err_text, sizeof rt->err_text, "%s", zero__error_text());
         rt->err = err;
+        snprintf(said, sizeof said, "%s", zero__error_text());
         zero_destroy(rt);
-        return err;
+        return zero__fail(err, "%s", said);
     }
     *out = rt;
     return 0;

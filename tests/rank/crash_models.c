@@ -2,11 +2,12 @@
 /*
  * Crash reports of two models that train in the same processes: none overwrites another's, and the
  * model that failed first is the one that `zero report crash` shows, since that ended the other. A
- * folder that hangs keeps nobody from its error.
+ * folder that hangs keeps nobody from its error, nor does one that takes no file.
  */
 #include "../tap.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -22,9 +23,9 @@
 #define LIMIT_S 20 /* a report is given up after 5 s */
 
 static atomic_int first_over; /* ranks of the first model that have left */
-static atomic_int hangs, complaints;
+static atomic_int hangs, full, complaints; /* hangs: reports, 2: already when it is looked at */
 
-/* Like a file system whose server does not answer. */
+/* Like a file system whose server does not answer, and like one without room. */
 int open(const char *path, int flags, ...)
 {
     va_list ap;
@@ -34,13 +35,25 @@ int open(const char *path, int flags, ...)
     va_end(ap);
     while (atomic_load(&hangs) && strstr(path, "-first-000"))
         usleep(10000);
+    if (atomic_load(&full) && strstr(path, "-first-000")) {
+        errno = ENOSPC;
+        return -1;
+    }
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int access(const char *path, int mode)
+{
+    while (atomic_load(&hangs) == 2 && strstr(path, "/zero-crash-models-"))
+        usleep(10000);
+    return (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
 }
 
 static void hear(void *arg, int level, const char *line)
 {
     (void)arg, (void)level;
-    if (strstr(line, "(ZERO_CRASH_DIR) takes longer than 5 s"))
+    if (strstr(line, "(ZERO_CRASH_DIR) takes longer than 5 s") ||
+        (strstr(line, "cannot write ") && strstr(line, "No space left on device")))
         atomic_fetch_add(&complaints, 1);
 }
 
@@ -149,6 +162,7 @@ static void folder_hangs(const char *job, const char *dir)
     int n[2];
 
     atomic_store(&hangs, 1);
+    atomic_store(&complaints, 0);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     run_start(&r, job, dir, 0);
     pthread_join(r.thread, NULL);
@@ -166,6 +180,32 @@ static void folder_hangs(const char *job, const char *dir)
     is_int(n[0], RANKS, "the reports are written when it goes on");
     usleep(100000); /* for their threads to end */
     count(dir, n, number, 1);
+}
+
+static void folder_full(const char *job, const char *dir)
+{
+    struct run r;
+
+    atomic_store(&full, 1);
+    atomic_store(&complaints, 0);
+    run_start(&r, job, dir, 0);
+    pthread_join(r.thread, NULL);
+    has_str(r.result.error, "this model failed first", "where it is full, the error is the same");
+    is_int(atomic_load(&complaints), RANKS, "and every rank says so");
+    atomic_store(&full, 0);
+}
+
+/* It hangs before there is anything to be reported. */
+static void folder_hangs_early(const char *job, const char *dir)
+{
+    struct run r;
+
+    atomic_store(&hangs, 2);
+    run_start(&r, job, dir, 0);
+    pthread_join(r.thread, NULL);
+    has_str(r.result.error, "its disk does not answer", "one that hangs from the beginning");
+    atomic_store(&hangs, 0);
+    usleep(100000);
 }
 
 int main(void)
@@ -195,7 +235,9 @@ int main(void)
     ok(strstr(text, "the other model is gone") && strstr(text, "culprit: rank 0"),
        "and the other one by its number");
     count(dir, n, number, 1);
+    folder_full(job, dir);
     folder_hangs(job, dir);
+    folder_hangs_early(job, dir);
     rmdir(dir);
     done();
 }
