@@ -185,7 +185,7 @@ static void go_apart(struct check_comm *c, enum difference what, const struct ze
              i ? "the last rank" : "the others");
     }
     want(r, c->ops->post(comm, q, 1, NULL) == -EPROTO, "difference %d: a post after it", (int)what);
-    want(r, check_barrier(c, c->world) == 0, "another communicator: %s", check_error());
+    want(r, check_meet(c, c->world) == 0, "another communicator: %s", check_error());
     want(r, !c->ops->comm_close(comm), "close");
 }
 

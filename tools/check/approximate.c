@@ -201,6 +201,6 @@ void check_case_approximate(struct check_rank *r)
                     continue;
                 check_approximate(&c, c.world, r->rank, r->ranks, q, ++seed);
             }
-    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }

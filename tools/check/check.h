@@ -97,7 +97,8 @@ struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t
 int64_t check_wait(struct check_comm *c, uint64_t *user);
 /* Posts one collective and waits for it. */
 int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll);
-int64_t check_barrier(struct check_comm *c, struct zero_comm *comm);
+/* Returns when all ranks of `comm`, which has those of the context, have called it. */
+int64_t check_meet(struct check_comm *c, struct zero_comm *comm);
 
 int64_t check_now_ms(void);
 void check_sleep_ms(int ms);
@@ -118,6 +119,11 @@ struct zero_coll check_scatter(const struct check_comm *c, uint64_t count);
  */
 struct zero_coll check_some(const struct check_comm *c, uint64_t count);
 struct zero_coll check_some_sum(const struct check_comm *c, uint64_t count);
+/*
+ * A barrier, or the least of these where there is none: it ends when all have posted it. Some are under
+ * way at the same time if they have different numbers.
+ */
+struct zero_coll check_meeting(const struct check_comm *c, uint64_t number);
 /* Lays source and destination where ZERO_COLL_INPLACE wants them, and sets it. */
 void check_in_place(const struct check_comm *c, struct zero_coll *q);
 

@@ -143,10 +143,12 @@ int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zer
     return res < 0 || user == coll->user ? res : -EBADMSG;
 }
 
-int64_t check_barrier(struct check_comm *c, struct zero_comm *comm)
+int64_t check_meet(struct check_comm *c, struct zero_comm *comm)
 {
-    struct zero_coll coll = {.kind = ZERO_BARRIER, .scale = 1, .user = 77};
-    return check_run(c, comm, &coll);
+    struct zero_coll q = check_meeting(c, 0);
+
+    q.user = 77;
+    return check_run(c, comm, &q);
 }
 
 int64_t check_now_ms(void)
@@ -224,6 +226,21 @@ struct zero_coll check_some(const struct check_comm *c, uint64_t count)
     q.group = 3;
     q.epoch = 4;
     q.sequence = 5;
+    return q;
+}
+
+/* Sources are read only, so all have the same one; destinations are those of the last quarter. */
+struct zero_coll check_meeting(const struct check_comm *c, uint64_t number)
+{
+    struct zero_coll q = {.kind = ZERO_BARRIER, .scale = 1};
+    uint64_t from = c->bytes / 4 * 3, step;
+
+    if (check_can(c->r, &q))
+        return q;
+    q = check_some(c, 1);
+    step = (q.dst.len + 63) / 64 * 64;
+    q.src.off = from - (q.src.len + 63) / 64 * 64;
+    q.dst.off = from + number % ((c->bytes - from) / step) * step;
     return q;
 }
 

@@ -148,7 +148,7 @@ void check_case_crowd(struct check_rank *r)
 
     if (check_open(r, &w.c, LANES * UNDER_WAY * 2 * w.most) && lanes_make(&w)) {
         crowd_run(&w);
-        want(r, check_barrier(&w.c, w.c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&w.c, w.c.world) == 0, "meeting: %s", check_error());
     }
     for (unsigned i = 1; i < LANES; i++)
         if (w.lanes[i].comm)

@@ -129,7 +129,7 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
     int64_t res;
 
     if (q.kind == ZERO_BARRIER) {
-        want(c->r, check_barrier(c, comm) == 0, "barrier: %s", check_error());
+        want(c->r, check_run(c, comm, &q) == 0, "barrier: %s", check_error());
         return;
     }
     if (l.src_bytes > half - 512 || l.dst_bytes > half - 512)
@@ -192,7 +192,7 @@ void check_case_movements(struct check_rank *r)
     if (check_open(r, &c, SLAB)) {
         for (unsigned i = 0; i < N_SIZES; i++)
             move_all(&c, sizes[i], &seed);
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }
@@ -247,7 +247,7 @@ void check_case_reductions(struct check_rank *r)
                         q.count = sizes[i];
                         check_exact(&c, c.world, r->rank, r->ranks, q, ++seed);
                     }
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }
@@ -271,7 +271,7 @@ void check_case_large(struct check_rank *r)
         q.kind = ZERO_ALL_REDUCE;
         if (check_can(r, &q))
             check_either(&c, c.world, r->rank, r->ranks, q, ++seed);
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }
@@ -325,7 +325,7 @@ void check_case_undeclared(struct check_rank *r)
         if (!(r->caps.flags & ZERO_COMM_STREAM))
             want(r, c.ops->post(c.world, &q, 1, &q) == -ENOTSUP, "a stream is not refused");
         want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "MAP and map() go together");
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }

@@ -77,10 +77,10 @@ void check_case_huge(struct check_rank *r)
     if (check_open(r, &c, (uint64_t)r->ranks * PART)) {
         c.wait_ns = WAIT_NS;
         gather(&c);
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         if (check_can(r, &q))
             reduce(&c);
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }

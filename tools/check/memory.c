@@ -41,7 +41,7 @@ void check_case_wire_bytes(struct check_rank *r)
             check_either(&c, c.world, r->rank, r->ranks, q, i + 1);
             expected += steps[i].bytes;
         }
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         want(r, !c.ops->wire_bytes(c.world, &after), "wire_bytes: %s", check_error());
         if (!(r->caps.flags & ZERO_COMM_ORDERED) && after > 0) /* may send otherwise, not nothing */
             expected = after;
@@ -72,7 +72,7 @@ static void use_part(struct check_comm *c, uint64_t round)
              ((float *)(void *)(c->memory + c->bytes / 2))[64 * p] ==
                  (float)(p + 1) + (float)round,
              "rank %d's part of memory", p);
-    want(r, check_barrier(c, c->world) == 0, "barrier: %s", check_error());
+    want(r, check_meet(c, c->world) == 0, "meeting: %s", check_error());
     want(r, !c->ops->unreg(c->ctx, part), "unreg: %s", check_error());
 }
 
@@ -97,7 +97,7 @@ void check_case_memory(struct check_rank *r)
             q.src = (struct zero_slice){mr, 4, 400};
             want(r, check_run(&c, c.world, &q) == 400 * r->ranks, "from one slab to another: %s",
                  check_error());
-            want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+            want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
             check_free(&c, 1 << 20, base, mr);
         }
         q = check_gather(&c, 64);
@@ -119,11 +119,11 @@ void check_case_map(struct check_rank *r)
     }
     memset(c.memory + page, r->rank + 1, page);
     if (want(r, !c.ops->map(c.ctx, c.mr, page, page, &base), "map: %s", check_error())) {
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         for (int p = 0; p < r->ranks; p++)
             for (uint64_t i = 0; i < page; i += 777)
                 want(r, ((char *)base)[(uint64_t)p * page + i] == p + 1, "rank %d's part", p);
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         want(r, !c.ops->map(c.ctx, c.mr, page + page / 2, page, &again), "a second map: %s",
              check_error());
         for (int p = 0; p < r->ranks && !r->n_bad; p++)

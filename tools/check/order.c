@@ -104,7 +104,7 @@ void check_case_concurrent(struct check_rank *r)
         for (int i = 0; i < n; i++, rest--)
             lane_completed(&c, lanes, &cqes[i]);
     }
-    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     for (unsigned i = 1; i < LANES; i++)
         want(r, !c.ops->comm_close(lanes[i].comm), "close");
     check_close(&c);
@@ -142,7 +142,7 @@ void check_case_leave_out(struct check_rank *r)
                      check_error()))
                 check_exact(&c, inner, r->ranks - 1 - r->rank, r->ranks - 1, q, 6);
         }
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }
@@ -169,7 +169,7 @@ void check_case_many(struct check_rank *r)
             if (comms[(i + 3) % 8] && !r->n_bad)
                 check_exact(&c, comms[(i + 3) % 8], r->rank, r->ranks, q, 800 + i);
         }
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
 }
@@ -188,9 +188,12 @@ void check_case_batches(struct check_rank *r)
         return;
     }
     for (int i = 0; i < 8; i++)
-        q[i] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .user = (uint64_t)i};
-    while (posted < 100000 && !(err = c.ops->post(c.world, q, batch, NULL)))
+        q[i] = check_meeting(&c, (uint64_t)i), q[i].user = (uint64_t)i;
+    while (posted < 100000 && !(err = c.ops->post(c.world, q, batch, NULL))) {
         posted += batch;
+        for (int i = 0; i < 8; i++)
+            q[i].dst = check_meeting(&c, posted + (uint64_t)i).dst;
+    }
     want(r, err == -EAGAIN && posted == most / batch * batch,
          "max_inflight is %u: %u in batches of %u were taken, then came %d; %u and -EAGAIN are due",
          most, posted, batch, err, most / batch * batch);
@@ -201,7 +204,7 @@ void check_case_batches(struct check_rank *r)
         for (int i = 0; i < n; i++)
             want(r, cqes[i].user == (got + (uint32_t)i) % batch, "in order");
     }
-    want(r, check_barrier(&c, c.world) == 0, "and empty again: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "and empty again: %s", check_error());
     check_close(&c);
 }
 
@@ -217,8 +220,8 @@ void check_case_batch_wakes(struct check_rank *r)
         return;
     }
     for (int i = 0; i < 2; i++)
-        q[i] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .user = (uint64_t)i};
-    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+        q[i] = check_meeting(&c, 1 + (uint64_t)i), q[i].user = (uint64_t)i;
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     if (r->rank) {
         check_sleep_ms(100);
         want(r, !c.ops->post(c.world, q, 2, NULL), "a batch: %s", check_error());
@@ -230,6 +233,6 @@ void check_case_batch_wakes(struct check_rank *r)
     }
     for (uint64_t i = r->rank == 0; i < 2; i++)
         want(r, check_wait(&c, &user) == 0 && user == i, "number %" PRIu64, i);
-    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }

@@ -182,7 +182,7 @@ static void run(struct check_rank *r, struct streams *s)
         compare(s);
     sum_in_two(r, s);
     want(r, s->c.ops->error(s->c.world) == 0, "error: %s", check_error());
-    want(r, check_barrier(&s->c, s->c.world) == 0, "barrier without a stream: %s", check_error());
+    want(r, check_meet(&s->c, s->c.world) == 0, "barrier without a stream: %s", check_error());
 }
 
 void check_case_streams(struct check_rank *r)

@@ -60,21 +60,22 @@ static bool wait_two(struct check_comm *c)
  */
 void check_case_missing(struct check_rank *r)
 {
-    struct zero_coll first = {.kind = ZERO_BARRIER, .scale = 1, .user = 1}, second = first;
+    struct zero_coll first, second;
     struct zero_comm *meeting = NULL;
     int32_t who[CHECK_RANKS];
     struct zero_cqe cqe;
     struct check_comm c;
 
-    second.user = 2;
     if (!check_open(r, &c, SLAB) ||
         !want(r, !c.ops->split(c.ctx, NULL, 0, 0, &meeting), "split: %s", check_error())) {
         check_close(&c);
         return;
     }
+    first = check_meeting(&c, 1), first.user = 1;
+    second = check_meeting(&c, 2), second.user = 2;
     if (r->rank == r->ranks - 1) {
-        want(r, check_barrier(&c, meeting) == 0, "meeting: %s", check_error());
-        want(r, check_barrier(&c, c.world) == 0, "the late barrier: %s", check_error());
+        want(r, check_meet(&c, meeting) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "coming late: %s", check_error());
     } else {
         want(r, !c.ops->post(c.world, &first, 1, NULL), "post: %s", check_error());
         want(r, c.ops->progress(c.ctx, &cqe, 1, 200000000) == 0, "complete without a rank");
@@ -87,7 +88,7 @@ void check_case_missing(struct check_rank *r)
         if (c.ops->missing)
             want(r, c.ops->missing(c.world, who, CHECK_RANKS) == 0, "somebody is still missed");
     }
-    want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }
 
@@ -143,7 +144,7 @@ void check_case_aborts(struct check_rank *r)
     struct check_comm c;
 
     if (check_open(r, &c, SLAB) &&
-        want(r, check_barrier(&c, c.world) == 0, "barrier: %s", check_error())) {
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error())) {
         if (r->rank == 0)
             abort_self(&c);
         else
@@ -169,8 +170,8 @@ static void abort_once(struct check_rank *r, uint64_t round)
         if (q.kind != ZERO_ALL_REDUCE) /* as many bytes in all */
             q = check_some(&c, 25000 / (uint64_t)r->ranks);
         /* The culprit may be through with it, and abort, while others still wait for its end. */
-        int64_t met = check_barrier(&c, c.world);
-        want(r, met == 0 || met == -ECANCELED, "barrier: %s", check_error());
+        int64_t met = check_meet(&c, c.world);
+        want(r, met == 0 || met == -ECANCELED, "meeting: %s", check_error());
         for (uint64_t i = 0; got < 200 && check_now_ms() < until; i++) {
             if (i == stop && (uint64_t)r->rank == culprit)
                 c.ops->abort(c.ctx);
