@@ -18,7 +18,7 @@
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
-/* For the job to tell why: of an abort somebody does know, of a link that broke perhaps nobody. */
+/* For the job to tell why: of an abort somebody does know, of a transport's error perhaps nobody. */
 #define CANCELED_NS (2 * ZERO_SECOND)
 #define BROKEN_NS (ZERO_SECOND / 2)
 #define N_CQES 16
@@ -194,6 +194,12 @@ static struct lane *late_lane(struct zero_runtime *rt)
     return late;
 }
 
+/* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
+struct blame {
+    int culprit;
+    bool heard; /* from the transport: it may follow from the end of a peer, whatever it is called */
+};
+
 /* Names the rank that an op has waited for too long, and gives it in *culprit. */
 static int deadlines_check(struct zero_runtime *rt, int *culprit)
 {
@@ -242,7 +248,7 @@ static int in_flight(const struct zero_runtime *rt)
 }
 
 /* One turn: start, let the transport work, note. */
-static int turn(struct zero_runtime *rt, int *culprit)
+static int turn(struct zero_runtime *rt, struct blame *blame)
 {
     struct zero_cqe cqes[N_CQES];
     int started, moved = 0, err = 0;
@@ -280,18 +286,20 @@ static int turn(struct zero_runtime *rt, int *culprit)
 
     /* A device event that comes now wakes the transport up: wake() is remembered. */
     int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : idle_ns(rt));
+    blame->heard = n < 0;
     if (n < 0)
         return n;
     if (n > 0) {
         pthread_mutex_lock(&rt->lock);
         for (int i = 0; i < n && !err; i++)
             err = completion(rt, &cqes[i]);
+        blame->heard = err != 0;
         if (!err)
             err = wire_count(rt);
         pthread_cond_broadcast(&rt->moved);
         pthread_mutex_unlock(&rt->lock);
     } else if (in_flight(rt)) {
-        err = deadlines_check(rt, culprit);
+        err = deadlines_check(rt, &blame->culprit);
     }
     zero__doubt(rt, n > 0 || moved);
     return err;
@@ -328,16 +336,18 @@ static void *progress_main(void *arg)
             zero__runtime_fail(rt, -1, err ? err : -ECANCELED, "", zero__error_text());
             continue;
         }
-        int culprit = rt->rank, err = turn(rt, &culprit);
-        if (zero__job_follows(err)) {
-            culprit = -1;
-            cause_await(rt, err);
-        } else if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */
-            culprit = -1;
+        struct blame blame = {.culprit = rt->rank};
+        int err = turn(rt, &blame);
+        if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */
+            blame.culprit = -1;
             zero__crash_linger(rt);
+        } else if (blame.heard || zero__job_follows(err)) {
+            if (zero__job_follows(err) || err == -ETIMEDOUT)
+                blame.culprit = -1;
+            cause_await(rt, err);
         }
         if (err)
-            zero__runtime_fail(rt, culprit, err, "", zero__error_text());
+            zero__runtime_fail(rt, blame.culprit, err, "", zero__error_text());
     }
 }
 

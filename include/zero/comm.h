@@ -241,6 +241,12 @@ struct zero_comm_ops {
      * timeout_ns for something to happen (0: does a bounded piece of work and returns). What went
      * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
      * abort() when all completions are delivered.
+     *
+     * Of either kind, an error that says that a peer or the way to it is gone blames nobody; the
+     * library waits for half a second for what its own connections say about that peer: -ECONNRESET,
+     * -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH, -ENETDOWN,
+     * -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by then, it is this
+     * rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows from abort().
      */
     int (*progress)(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns);
