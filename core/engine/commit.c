@@ -249,6 +249,8 @@ int zero_commit(struct zero_runtime *rt)
         err = zero__program_install(rt);
     const double program_s = since(&at);
     if (!err)
+        zero__spare_tell(rt);
+    if (!err)
         err = zero__memory_reserve(rt);
     if (!err)
         err = arrays_make(rt);

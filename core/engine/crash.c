@@ -54,8 +54,8 @@ void zero__crash_number(struct zero_runtime *rt, uint64_t number)
 }
 
 /*
- * The disk of the folder may hang, and the application waits for its error: what touches it is done by
- * a thread of its own, which has a limit. `err` is errno as the disk has it, 0: none.
+ * The disk of the folder may hang, and the application waits for its error: what touches it is done
+ * by a thread of its own, which has a limit. `err` is errno as the disk has it, 0: none.
  */
 struct folder {
     char dir[4096];

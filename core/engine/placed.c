@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where states have come to lie, in the words of ZERO_OFFLOAD, and fractions that were missed. */
+/*
+ * Where states have come to lie, in the words of ZERO_OFFLOAD; fractions that were missed, and
+ * memory that was left.
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/places.h"
+#include "engine/room.h"
 #include "engine/runtime.h"
 
 #define OFF_TOLD 0.05 /* a fraction that is missed by more is told of */
+#define KEPT_TOLD (UINT64_C(64) << 20) /* and memory for as many bytes that were sent to the disk */
 
 /* What came to be, as ZERO_OFFLOAD would say it, without what is on the device alone. */
 static void placement_write(struct zero_runtime *rt, uint16_t placed[][ZERO__N_TIERS])
@@ -98,6 +104,46 @@ void zero__spread_tell(struct zero_runtime *rt)
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=%s is %s",
                   zero__option_text(rt->options, ZERO__OPT_OFFLOAD),
                   rt->placement[0] ? rt->placement : "the device alone");
+}
+
+/* Of the host's memory, when the plan has what it needs. */
+static int spare_find(struct zero_runtime *rt, uint64_t *spare)
+{
+    struct zero__room room;
+    uint64_t need[ZERO__N_TIERS], taken;
+    int err = zero__room_own(rt, &room);
+
+    if (err)
+        return err;
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        need[t] = rt->states.bytes[t] + rt->programs[0]->transient_bytes[t];
+    need[ZERO__T_CPU] += zero__checksum_bytes(rt);
+    taken = need[ZERO__T_CPU] + (room.is_host ? need[ZERO__T_DEVICE] : 0);
+    *spare = zero__least(room.machine > taken ? room.machine - taken : 0,
+                         room.tier[ZERO__T_CPU] - zero__least(room.tier[ZERO__T_CPU],
+                                                              need[ZERO__T_CPU]));
+    return room.disk_is_host ? -ENOTSUP : 0;
+}
+
+void zero__spare_tell(struct zero_runtime *rt)
+{
+    uint64_t bytes[ZERO__N_TIERS], spare = 0;
+
+    for (uint32_t w = 0; w < ZERO__N_PLACED && rt->rank == 0; w++) {
+        uint64_t all = bytes_find(rt, w, bytes);
+        if (bytes[ZERO__T_DISK] != all || all < KEPT_TOLD || rt->spread[w] || rt->is_auto ||
+            (!spare && spare_find(rt, &spare)))
+            continue;
+        if (spare < KEPT_TOLD || spare < all / 10)
+            continue;
+        zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+                  "all %.1f GiB of \"%s\" lie in %s, as ZERO_OFFLOAD has it, and %.1f GiB of "
+                  "memory are free for each rank beside the plan: with %s:cpu+%s what fits there "
+                  "is not moved",
+                  (double)all / (1 << 30), zero__placed_name(w), rt->tiers[ZERO__T_DISK].name,
+                  (double)spare / (1 << 30), zero__placed_name(w), rt->tiers[ZERO__T_DISK].name);
+        return;
+    }
 }
 
 const char *zero_placement(const struct zero_runtime *rt)

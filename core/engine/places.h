@@ -56,5 +56,7 @@ int zero__spread(struct zero_runtime *rt);
 
 /* Warns of fractions that units are too large for; after the states are laid out. */
 void zero__spread_tell(struct zero_runtime *rt);
+/* Warns of memory for what all lies on the disk; with the program made, nothing reserved yet. */
+void zero__spare_tell(struct zero_runtime *rt);
 
 #endif

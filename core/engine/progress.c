@@ -18,7 +18,7 @@
 #include "engine/runtime.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
-/* For the job to tell why: of an abort somebody does know, of a transport's error perhaps nobody. */
+/* For the job to tell why: of an abort somebody does know, of a transport's error maybe nobody. */
 #define CANCELED_NS (2 * ZERO_SECOND)
 #define BROKEN_NS (ZERO_SECOND / 2)
 #define N_CQES 16
@@ -197,7 +197,7 @@ static struct lane *late_lane(struct zero_runtime *rt)
 /* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
 struct blame {
     int culprit;
-    bool heard; /* from the transport: it may follow from the end of a peer, whatever it is called */
+    bool heard; /* from the transport: it may follow from a peer's end, whatever it is called */
 };
 
 /* Names the rank that an op has waited for too long, and gives it in *culprit. */

@@ -111,7 +111,7 @@ static int compare(struct program *p, bool *beaten)
 static int train(struct program *p, bool *beaten)
 {
     const struct gpt2_options *o = &p->options;
-    char computes[96];
+    char computes[256];
     int err = gpt2_session_commit(&p->session, o);
 
     if (!err)

@@ -243,10 +243,11 @@ struct zero_comm_ops {
      * abort() when all completions are delivered.
      *
      * Of either kind, an error that says that a peer or the way to it is gone blames nobody; the
-     * library waits for half a second for what its own connections say about that peer: -ECONNRESET,
-     * -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH, -ENETDOWN,
-     * -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by then, it is this
-     * rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows from abort().
+     * library waits for half a second for what its own connections say about that peer:
+     * -ECONNRESET, -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH,
+     * -ENETDOWN, -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by
+     * then, it is this rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows
+     * from abort().
      */
     int (*progress)(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns);

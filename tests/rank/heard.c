@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank whose transport ends with an error first, since a peer is going: the others hear of that peer,
- * not of the rank that noticed, whatever its transport calls it. If nobody is going, it was the rank.
+ * A rank whose transport ends with an error first, since a peer is going: the others hear of that
+ * peer, not of the rank that noticed, whatever its transport calls it. If nobody is going, it was
+ * the rank.
  */
 #include "../tap.h"
 

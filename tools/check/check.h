@@ -120,8 +120,8 @@ struct zero_coll check_scatter(const struct check_comm *c, uint64_t count);
 struct zero_coll check_some(const struct check_comm *c, uint64_t count);
 struct zero_coll check_some_sum(const struct check_comm *c, uint64_t count);
 /*
- * A barrier, or the least of these where there is none: it ends when all have posted it. Some are under
- * way at the same time if they have different numbers.
+ * A barrier, or the least of these where there is none: it ends when all have posted it. Some are
+ * under way at the same time if they have different numbers.
  */
 struct zero_coll check_meeting(const struct check_comm *c, uint64_t number);
 /* Lays source and destination where ZERO_COLL_INPLACE wants them, and sets it. */

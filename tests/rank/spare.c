@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who sends all states to a disk although there is memory for them hears of it, once; not who has
+ * limited that memory, who lets states fill it, nor who sends little.
+ */
+#include "../tap.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "toy.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static atomic_int told;
+static char folder[] = "spare-test-XXXXXX", path[4096];
+
+static void hear(void *arg, int level, const char *line)
+{
+    (void)arg, (void)level;
+    if (!strstr(line, "with optimizer:cpu+nvme what fits there is not moved"))
+        return;
+    atomic_fetch_add(&told, 1);
+    diag("%s", line);
+}
+
+static void run(const char *what, uint64_t width, const char *offload, const char *limit, int times)
+{
+    struct zero_setting s[] = {{"offload", offload},    {"nvme_path", path},
+                               {"memory_limit", limit}, {"offload_measure", "0"},
+                               {"timeout", "20"},       {"nvme_engine", "threads"}};
+    struct toy t = {.ranks = 2, .layers = 2, .steps = 1, .dtype = ZERO_BF16, .width = width,
+                    .settings = s, .n_settings = 6, .seed = 3, .log = hear};
+    struct toy_result r;
+
+    atomic_store(&told, 0);
+    int err = toy_train(&t, &r);
+    is_int(atomic_load(&told), times, "%s: told %d times", what, times);
+    if (err)
+        diag("%s", r.error);
+    is_int(err, 0, "%s: trains", what);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder) || !getcwd(path, sizeof path - sizeof folder - 1))
+        bail("cannot make a folder");
+    strcat(strcat(path, "/"), folder);
+    alarm(120);
+    run("all on the disk", 5 * MIB, "optimizer:nvme", "", 1);
+    run("all on the disk, little memory", 5 * MIB, "optimizer:nvme", "cpu:48M", 0);
+    run("what there is room for", 5 * MIB, "optimizer:cpu+nvme", "cpu:64M", 0);
+    run("a small model", MIB / 2, "optimizer:nvme", "", 0);
+    rmdir(folder);
+    done();
+}
