@@ -87,9 +87,9 @@ struct zero_config {
     /** Name of the model; runtimes that live at once in a job need different ones. NULL: "model" */
     const char *model;
     /**
-     * Where log lines go (any thread calls it); NULL: standard error. Rank 0 watches the others in a
-     * thread that writes lines, too: who takes longer than ZERO_HEARTBEAT for one makes it look
-     * stopped.
+     * Where log lines go (any thread calls it); NULL: standard error. Rank 0 watches the others
+     * in a thread that writes lines, too: who takes longer than ZERO_HEARTBEAT for one makes it
+     * look stopped.
      */
     void (*log)(void *arg, int level, const char *line);
     void *log_arg;
