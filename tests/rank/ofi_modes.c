@@ -3,8 +3,8 @@
  * What providers may want of memory before they use it (FI_MR_LOCAL, FI_MR_ALLOCATED,
  * FI_MR_PROV_KEY, FI_MR_VIRT_ADDR). Those that every machine has want little of it, but do as told:
  * here they are told to, and register with keys of their own, by address. Whether each message
- * has its descriptor, and each region its pages, is looked at on the way; and that tags have no
- * more than 48 bits, all that cxi has.
+ * has its descriptor, and each region its pages, is looked at on the way; that tags have no more than
+ * 48 bits, all that cxi has; and that no message is longer than the provider says it carries.
  */
 #include "tools/check/check.h"
 #undef want /* ranks.h has another */
@@ -27,6 +27,7 @@
 static struct oob_board *board;
 static const char *provider;
 static int mode;
+static size_t longest; /* a message that it says it carries; 0: what it says by itself */
 static bool basic;  /* the provider is told of FI_MR_BASIC */
 static int *absent; /* of all ranks: libfabric has no such provider */
 
@@ -40,7 +41,7 @@ static struct {
     struct fi_ops ops;
 } regions[REGIONS];
 static int n_seen, n_unbacked, n_same_key, n_own_key;
-static long n_messages, n_bare, n_wide;
+static long n_messages, n_bare, n_wide, n_long;
 
 /* The library that the plugin brought along. */
 static void *ofi(const char *name)
@@ -119,6 +120,7 @@ static void look(const void *buf, size_t len, const void *desc, uint64_t tag)
     n_messages++;
     n_bare += !good;
     n_wide += tag >> 48 != 0;
+    n_long += longest && len > longest;
 }
 
 static struct fi_ops_tagged tagged;
@@ -234,6 +236,8 @@ VISIBLE int fi_getinfo(uint32_t version, const char *node, const char *service, 
         if (is_ours(i->fabric_attr)) {
             i->domain_attr->mr_mode = mode;
             i->ep_attr->mem_tag_format = TAG_FORMAT;
+            if (longest)
+                i->ep_attr->max_msg_size = longest;
         }
     return err;
 }
@@ -274,6 +278,7 @@ static void body(struct rank *r)
         n_open += regions[i].mr != NULL;
     want(r, n_messages > 0 && n_bare == 0, "%ld of %ld messages have no descriptor of their region",
          n_bare, n_messages);
+    want(r, n_long == 0, "%ld messages are longer than %zu bytes", n_long, longest);
     want(r, n_wide == 0, "%ld tags have more than 48 bits", n_wide);
     want(r, n_seen > 0 && n_open == 0, "%d of %d regions are open", n_open, n_seen);
     want(r, n_same_key == 0, "%d keys were asked for twice", n_same_key);
@@ -293,15 +298,18 @@ int main(void)
         const char *provider, *wish;
         int mode;
         bool basic;
+        size_t longest;
         const char *what;
     } tries[] = {
-        {"shm", "shm", FI_MR_LOCAL | FI_MR_VIRT_ADDR, false, "local and virt_addr"},
-        {"shm", "shm", ALL, false, "all four"},
-        {"tcp;ofi_rxm", "tcp", ALL, true, "all four"},
-        {"net", "net", FI_MR_LOCAL, false, "local"},
-        {"net", "net", ALL, false, "all four"},
-        {"sockets", "sockets", FI_MR_LOCAL, false, "local"},
-        {"sockets", "sockets", ALL, false, "all four"},
+        {"shm", "shm", FI_MR_LOCAL | FI_MR_VIRT_ADDR, false, 0, "local and virt_addr"},
+        {"shm", "shm", ALL, false, 0, "all four"},
+        {"shm", "shm", ALL, false, 5000, "messages of 5,000 bytes at most"},
+        {"tcp;ofi_rxm", "tcp", ALL, true, 0, "all four"},
+        {"tcp;ofi_rxm", "tcp", ALL, true, 70001, "messages of 70,001 bytes at most"},
+        {"net", "net", FI_MR_LOCAL, false, 0, "local"},
+        {"net", "net", ALL, false, 0, "all four"},
+        {"sockets", "sockets", FI_MR_LOCAL, false, 0, "local"},
+        {"sockets", "sockets", ALL, false, 0, "all four"},
     };
 
     comm_require("ofi");
@@ -311,6 +319,7 @@ int main(void)
         provider = tries[i].provider;
         mode = tries[i].mode;
         basic = tries[i].basic;
+        longest = tries[i].longest;
         setenv("ZERO_OFI_PROVIDER", tries[i].wish, 1);
         memset(board, 0, sizeof *board);
         *absent = 0;
