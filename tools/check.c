@@ -299,6 +299,15 @@ static int check_comm(int argc, char **argv)
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }
+    if (!(caps.kinds & (1u << ZERO_BARRIER | 1u << ZERO_ALL_GATHER)) &&
+        (!(caps.kinds & (1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE)) ||
+         !(caps.dtypes & 1u << ZERO_F32) || !(caps.redops & 1u << ZERO_SUM))) {
+        fprintf(stderr,
+                "zero check comm: %s declares no barrier, no all_gather and no sum of fp32: its "
+                "ranks have nothing to meet by; declare one of them\n",
+                o.plugin);
+        return 2;
+    }
     fd = check_board_create();
     if (fd < 0)
         return 2;

@@ -127,21 +127,23 @@ static int spare_find(struct zero_runtime *rt, uint64_t *spare)
 
 void zero__spare_tell(struct zero_runtime *rt)
 {
+    const char *disk = rt->tiers[ZERO__T_DISK].name;
     uint64_t bytes[ZERO__N_TIERS], spare = 0;
 
     for (uint32_t w = 0; w < ZERO__N_PLACED && rt->rank == 0; w++) {
         uint64_t all = bytes_find(rt, w, bytes);
-        if (bytes[ZERO__T_DISK] != all || all < KEPT_TOLD || rt->spread[w] || rt->is_auto ||
-            (!spare && spare_find(rt, &spare)))
+        if (bytes[ZERO__T_DISK] != all || all < KEPT_TOLD ||
+            rt->recipe.placed[w][ZERO__T_DISK] != ZERO__PLACE_PARTS || rt->spread[w] ||
+            rt->is_auto || (!spare && spare_find(rt, &spare)))
             continue;
         if (spare < KEPT_TOLD || spare < all / 10)
             continue;
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
-                  "all %.1f GiB of \"%s\" lie in %s, as ZERO_OFFLOAD has it, and %.1f GiB of "
-                  "memory are free for each rank beside the plan: with %s:cpu+%s what fits there "
-                  "is not moved",
-                  (double)all / (1 << 30), zero__placed_name(w), rt->tiers[ZERO__T_DISK].name,
-                  (double)spare / (1 << 30), zero__placed_name(w), rt->tiers[ZERO__T_DISK].name);
+                  "all %.1f GiB of \"%s\" lie in %s, as ZERO_OFFLOAD has it, and %.1f GiB of this "
+                  "host's memory are free for each of its ranks beside the plan: %s:cpu+%s in the "
+                  "place of %s:%s keeps off the disk what fits there",
+                  (double)all / (1 << 30), zero__placed_name(w), disk, (double)spare / (1 << 30),
+                  zero__placed_name(w), disk, zero__placed_name(w), disk);
         return;
     }
 }

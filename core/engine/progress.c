@@ -25,8 +25,14 @@
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
 #define MOST_LAUNCHED 64
 
+/* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
+struct blame {
+    int culprit;
+    bool heard; /* from the transport: it may follow from a peer's end, whatever it is called */
+};
+
 /* Starts what can start; lock held. Returns how many, or an error. */
-static int lanes_start(struct zero_runtime *rt)
+static int lanes_start(struct zero_runtime *rt, struct blame *blame)
 {
     int n = 0;
 
@@ -44,8 +50,10 @@ static int lanes_start(struct zero_runtime *rt)
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)
                 break;
-            if (err)
+            if (err) {
+                blame->heard = l->comm != NULL;
                 return err;
+            }
             l->started++;
             rt->n_begun += s->place != 0;
             n++;
@@ -55,12 +63,12 @@ static int lanes_start(struct zero_runtime *rt)
 }
 
 /* The same, again while what was started lets others start that follow it in a stream. */
-static int lanes_start_all(struct zero_runtime *rt)
+static int lanes_start_all(struct zero_runtime *rt, struct blame *blame)
 {
-    int n = lanes_start(rt), all = n;
+    int n = lanes_start(rt, blame), all = n;
 
     while (rt->streamed && n > 0) {
-        n = lanes_start(rt);
+        n = lanes_start(rt, blame);
         all = n < 0 ? n : all + n;
     }
     return all;
@@ -194,12 +202,6 @@ static struct lane *late_lane(struct zero_runtime *rt)
     return late;
 }
 
-/* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
-struct blame {
-    int culprit;
-    bool heard; /* from the transport: it may follow from a peer's end, whatever it is called */
-};
-
 /* Names the rank that an op has waited for too long, and gives it in *culprit. */
 static int deadlines_check(struct zero_runtime *rt, int *culprit)
 {
@@ -254,18 +256,19 @@ static int turn(struct zero_runtime *rt, struct blame *blame)
     int started, moved = 0, err = 0;
 
     pthread_mutex_lock(&rt->lock);
-    started = lanes_start_all(rt);
+    started = lanes_start_all(rt, blame);
     for (int again = started >= 0; again;) {
         int n = streams_done(rt);
         /* A stream goes on after a failure, too: it is known before anything follows. */
         int broken = n < 0 ? n : zero__streams_error(rt);
         if (broken) {
+            blame->heard = n >= 0;
             started = broken;
             break;
         }
         moved += n;
         again = n > 0;
-        int more = again ? lanes_start_all(rt) : 0;
+        int more = again ? lanes_start_all(rt, blame) : 0;
         started = more < 0 ? more : started + more;
         if (more < 0)
             break;
@@ -286,9 +289,10 @@ static int turn(struct zero_runtime *rt, struct blame *blame)
 
     /* A device event that comes now wakes the transport up: wake() is remembered. */
     int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : idle_ns(rt));
-    blame->heard = n < 0;
-    if (n < 0)
+    if (n < 0) {
+        blame->heard = true;
         return n;
+    }
     if (n > 0) {
         pthread_mutex_lock(&rt->lock);
         for (int i = 0; i < n && !err; i++)
@@ -342,7 +346,9 @@ static void *progress_main(void *arg)
             blame.culprit = -1;
             zero__crash_linger(rt);
         } else if (blame.heard || zero__job_follows(err)) {
-            if (zero__job_follows(err) || err == -ETIMEDOUT)
+            if (blame.heard && err == -ETIMEDOUT) /* no deadline of the job's: nobody has waited */
+                err = -ECONNRESET;
+            if (zero__job_follows(err))
                 blame.culprit = -1;
             cause_await(rt, err);
         }

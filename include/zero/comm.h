@@ -242,7 +242,7 @@ struct zero_comm_ops {
      * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
      * abort() when all completions are delivered.
      *
-     * Of either kind, an error that says that a peer or the way to it is gone blames nobody; the
+     * Of either kind, and of post() and error(), an error that says that a peer or the way to it is gone blames nobody; the
      * library waits for half a second for what its own connections say about that peer:
      * -ECONNRESET, -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH,
      * -ENETDOWN, -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by

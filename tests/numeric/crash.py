@@ -44,6 +44,8 @@ def started(env):
     until = time.monotonic() + 60
     while not re.search(r"step \d{3}", job.text("out")) and time.monotonic() < until:
         time.sleep(0.05)
+    if time.monotonic() >= until:
+        support.bail("in 60 s no hundred steps: " + job.text("err"))
     time.sleep(0.2)
     return job, {rank_of(pid): pid for pid in job.ranks()}
 

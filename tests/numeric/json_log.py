@@ -6,6 +6,7 @@ import math
 import os
 import pty
 import re
+import shutil
 import subprocess
 import time
 
@@ -210,6 +211,9 @@ def by_nodes():
         file, log_file = support.path("nodes"), support.path("nodes.json")
         with open(file, "w", encoding="utf-8") as text:
             text.write(nodes + "\n")
+        if not (shutil.which("unshare") and os.path.exists(NODES)):
+            skip(what, "this system has no memory nodes to be seen, or no unshare")
+            continue
         mount = ["unshare", "-m", "sh", "-c", f'mount --bind "$0" {NODES} && exec "$@"', file]
         if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
             skip(what, "this user may not mount a file system")

@@ -50,10 +50,20 @@ def install():
                 shutil.copy(installed / "peers" / name, peers / name)
 
 
+def missing_of(part, program):
+    """What it needs and this machine or this build does not have."""
+    if not programs.installed(program.peer):
+        return program.peer
+    wire = part.name.split("-")[1] if part.kind == "transports" else ""
+    if wire and not (programs.BUILD / ".libs" / f"zero-comm-{wire}.so").exists():
+        return f"the library of {wire}"
+    return ""
+
+
 def run(part, program):
     what = f"{part.name}: {program.label}"
-    if not programs.installed(program.peer):
-        skip(what, f"{program.peer} is not installed")
+    if lacks := missing_of(part, program):
+        skip(what, f"{lacks} is not installed")
         return
     try:
         found = program.run()
@@ -69,6 +79,9 @@ def run(part, program):
        f"{what}: {len(found)} times", found)
 
 
+for tool in ("lscpu", "taskset"):
+    if not shutil.which(tool):
+        support.skip_all(f"{tool} is not installed")
 install()
 parts = {part.name: part for part in programs.all_parts(SCALE)}
 few = len(programs.cores()) < programs.RANKS  # then no steps are compared

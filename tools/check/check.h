@@ -97,7 +97,7 @@ struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t
 int64_t check_wait(struct check_comm *c, uint64_t *user);
 /* Posts one collective and waits for it. */
 int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll);
-/* Returns when all ranks of `comm`, which has those of the context, have called it. */
+/* 0 when all ranks of `comm`, which has those of the context, have called it. */
 int64_t check_meet(struct check_comm *c, struct zero_comm *comm);
 
 int64_t check_now_ms(void);

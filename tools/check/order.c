@@ -232,7 +232,7 @@ void check_case_batch_wakes(struct check_rank *r)
         want(r, !c.ops->post(c.world, q + 1, 1, NULL), "the second: %s", check_error());
     }
     for (uint64_t i = r->rank == 0; i < 2; i++)
-        want(r, check_wait(&c, &user) == 0 && user == i, "number %" PRIu64, i);
+        want(r, check_wait(&c, &user) >= 0 && user == i, "number %" PRIu64, i);
     want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }
