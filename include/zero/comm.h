@@ -242,8 +242,9 @@ struct zero_comm_ops {
      * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
      * abort() when all completions are delivered.
      *
-     * Of either kind, and of post() and error(), an error that says that a peer or the way to it is gone blames nobody; the
-     * library waits for half a second for what its own connections say about that peer:
+     * Of either kind, and of post() and error(), an error that says that a peer or the way to it
+     * is gone blames nobody; the library waits for half a second for what its own connections say
+     * about that peer:
      * -ECONNRESET, -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH,
      * -ENETDOWN, -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by
      * then, it is this rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows

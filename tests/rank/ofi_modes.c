@@ -3,8 +3,8 @@
  * What providers may want of memory before they use it (FI_MR_LOCAL, FI_MR_ALLOCATED,
  * FI_MR_PROV_KEY, FI_MR_VIRT_ADDR). Those that every machine has want little of it, but do as told:
  * here they are told to, and register with keys of their own, by address. Whether each message
- * has its descriptor, and each region its pages, is looked at on the way; that tags have no more than
- * 48 bits, all that cxi has; and that no message is longer than the provider says it carries.
+ * has its descriptor, and each region its pages, is looked at on the way; that tags have no more
+ * than 48 bits, all that cxi has; and that no message is longer than the provider says it carries.
  */
 #include "tools/check/check.h"
 #undef want /* ranks.h has another */
