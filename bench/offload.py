@@ -117,9 +117,13 @@ def fio(o, fds, huge):
 
 
 def disk_s(ops, step):
-    """From the start of the first request of a step's update to the end of its last."""
-    mine = [op for op in ops if op["step"] == step and op["kind"] in ("fetch", "writeback")]
-    return (max(op["end_ns"] for op in mine) - min(op["start_ns"] for op in mine)) / 1e9
+    """From the start of the first request of a step's update to the end of its last. What it writes
+    last ends beside the step that follows, and has that one's number, like what begins there."""
+    first = {s: min(op["start_ns"] for op in ops if op["kind"] == "fetch" and op["step"] == s)
+             for s in (step, step + 1)}
+    mine = [op for op in ops if op["kind"] in ("fetch", "writeback") and
+            first[step] <= op["start_ns"] < first[step + 1]]
+    return (max(op["end_ns"] for op in mine) - first[step]) / 1e9
 
 
 def train(o, offload):
