@@ -52,9 +52,10 @@ static bool on_disk(const char *dir)
 
 int main(void)
 {
-    const char *dir = on_disk(".") ? realpath(".", NULL) : "/var/tmp";
+    char here[4000];
+    const char *dir = on_disk(".") && getcwd(here, sizeof here) ? here : "/var/tmp";
 
-    if (!dir || !on_disk(dir)) {
+    if (!on_disk(dir)) {
         skip("memory that is free", "no folder for tests lies on a disk");
         done();
     }
