@@ -113,8 +113,8 @@ static int spare_find(struct zero_runtime *rt, uint64_t *spare)
     uint64_t need[ZERO__N_TIERS], taken;
     int err = zero__room_own(rt, &room);
 
-    if (err)
-        return err;
+    if (err || room.disk_is_host) /* what leaves such a disk is where it was */
+        return err ? err : -ENOTSUP;
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
         need[t] = rt->states.bytes[t] + rt->programs[0]->transient_bytes[t];
     need[ZERO__T_CPU] += zero__checksum_bytes(rt);
@@ -122,7 +122,7 @@ static int spare_find(struct zero_runtime *rt, uint64_t *spare)
     *spare = zero__least(room.machine > taken ? room.machine - taken : 0,
                          room.tier[ZERO__T_CPU] - zero__least(room.tier[ZERO__T_CPU],
                                                               need[ZERO__T_CPU]));
-    return room.disk_is_host ? -ENOTSUP : 0;
+    return 0;
 }
 
 void zero__spare_tell(struct zero_runtime *rt)

@@ -68,5 +68,9 @@ int main(void)
     run("what there is room for", 5 * MIB, "optimizer:cpu+nvme", "cpu:64M", 0);
     run("a small model", MIB / 2, "optimizer:nvme", "", 0);
     rmdir(folder);
+    if (!on_disk("/dev/shm")) {
+        snprintf(folder, sizeof folder, "/dev/shm");
+        run("a disk that is memory", 5 * MIB, "optimizer:nvme", "", 0);
+    }
     done();
 }
