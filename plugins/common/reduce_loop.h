@@ -36,17 +36,32 @@ FN void store(uint32_t dtype, int stream, void *base, uint64_t i, vec x)
 }
 
 /*
+ * A source's next page, where the processor's own prefetching ends; no address is wrong for it.
+ * Measured with sums that stream, two threads of a Zen 3: 16 MiB 1.9 and 1.3 ms, 64 MiB 8.5 and
+ * 7.5; those that stay in the caches are as fast without.
+ */
+FN void ask_ahead(const char *at)
+{
+    __builtin_prefetch(at + 4096);
+}
+
+/*
  * Elements begin … of the pass as far as whole turns go; all after begin are constants. A turn that
  * streams fills one line of the destination: buffers of several half-filled lines are slower.
+ *
+ * `two`: two sources, no partial sum and nothing to accumulate to. What is the same in every turn
+ * was half of its instructions: two threads of a Zen 3 summed 2 MiB each in 108 us so and in 70.
  */
 FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
-                 uint32_t op, int stream)
+                 uint32_t op, int stream, bool two)
 {
     const struct zero__reduce *r = &p->r;
-    const void *const *src = r->src;
-    const float *partial = p->partial;
+    const void *near[2] = {r->src[0], r->src[two]}; /* in registers: no store can change them */
+    const void *const *src = two ? near : r->src;
+    const float *partial = two ? NULL : p->partial;
     const uint64_t first = r->first, count = r->count;
-    const uint32_t n = r->n;
+    const uint32_t n = two ? 2 : r->n;
+    const bool accumulate = !two && r->accumulate;
     const vec scale = vec_set1(r->scale);
     const uint32_t width = dd == ZERO_F32 ? 4 : 2;
     const uint32_t turn = stream ? LINE / (W * width) : MOST;
@@ -57,17 +72,26 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
         vec a[MOST]; /* in registers, whatever the compiler is told of speed */
         UNROLL for (uint32_t k = 0; k < turn; k++)
             a[k] = partial ? load_f32(partial + i + k * W) : load(sd, src[0], first + i + k * W);
+        for (uint32_t s = 0; stream && s < n; s++)
+            ask_ahead((const char *)src[s] + (first + i) * (sd == ZERO_F32 ? 4 : 2));
         for (uint32_t s = partial ? 0 : 1; s < n; s++)
             UNROLL for (uint32_t k = 0; k < turn; k++) {
                 vec x = load(sd, src[s], first + i + k * W);
                 a[k] = op == ZERO_SUM ? vec_add(a[k], x) : vec_max(a[k], x);
             }
+        bool nan = false; /* seldom, so it is asked for two vectors at once */
         UNROLL for (uint32_t k = 0; k < turn; k++) {
             a[k] = vec_mul(a[k], scale);
-            if (r->accumulate)
+            if (accumulate)
                 a[k] = vec_add(load(dd, dst, i + k * W), a[k]);
-            store(dd, stream, dst, i + k * W, vec_canonical(a[k]));
+            if (k % 2 || turn == 1)
+                nan |= any_nan(a[k], a[k - k % 2]);
         }
+        if (__builtin_expect(nan, 0))
+            UNROLL for (uint32_t k = 0; k < turn; k++)
+                a[k] = vec_canonical(a[k]);
+        UNROLL for (uint32_t k = 0; k < turn; k++)
+            store(dd, stream, dst, i + k * W, a[k]);
     }
     return i;
 }
@@ -77,17 +101,21 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
  * after a shift: that is half the work of spreading 16-bit numbers and packing them again, which
  * is what limits sums that stay in the caches. The caller has no partial sum.
  */
-FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32_t op, int stream)
+FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32_t op, int stream,
+                       bool two)
 {
     const struct zero__reduce *r = &p->r;
-    const uint16_t *const *src = (const uint16_t *const *)r->src;
+    const uint16_t *near[2] = {r->src[0], r->src[two]};
+    const uint16_t *const *src = two ? near : (const uint16_t *const *)r->src;
     const uint64_t first = r->first, count = r->count;
-    const uint32_t n = r->n, per = 2 * W, turn = LINE / sizeof(word);
+    const uint32_t n = two ? 2 : r->n, per = 2 * W, turn = LINE / sizeof(word);
     const vec scale = vec_set1(r->scale);
     uint16_t *dst = r->dst;
     uint64_t i = begin;
 
     for (; count - i >= turn * per; i += turn * per) {
+        for (uint32_t s = 0; stream && s < n; s++)
+            ask_ahead((const char *)(src[s] + first + i));
         UNROLL for (uint32_t k = 0; k < turn; k++) {
             word w = load_w(src[0] + first + i + k * per);
             vec even = even_of(w), odd = odd_of(w);
@@ -114,15 +142,19 @@ FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32
 FN uint64_t loop_stream(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
                         uint32_t op)
 {
-    bool pairs = sd == ZERO_BF16 && dd == ZERO_BF16 && !p->partial;
+    const bool same = sd == dd && op == ZERO_SUM && !p->partial && !p->r.accumulate;
+    const bool two = same && p->r.n == 2, pairs = sd == ZERO_BF16 && dd == sd && !p->partial;
 
-    if (pairs && p->r.stream)
-        return loop_pairs(p, begin, op, 1);
+    if (pairs && two)
+        return p->r.stream ? loop_pairs(p, begin, op, 1, true) : loop_pairs(p, begin, op, 0, true);
     if (pairs)
-        return loop_pairs(p, begin, op, 0);
-    if (p->r.stream)
-        return loop(p, begin, sd, dd, op, 1);
-    return loop(p, begin, sd, dd, op, 0);
+        return p->r.stream ? loop_pairs(p, begin, op, 1, false)
+                           : loop_pairs(p, begin, op, 0, false);
+    if (two)
+        return p->r.stream ? loop(p, begin, sd, dd, op, 1, true)
+                           : loop(p, begin, sd, dd, op, 0, true);
+    return p->r.stream ? loop(p, begin, sd, dd, op, 1, false)
+                       : loop(p, begin, sd, dd, op, 0, false);
 }
 
 FN uint64_t loop_op(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd)
