@@ -8,6 +8,7 @@
 #define ISA __attribute__((target("avx2,fma,f16c")))
 #define LOOP ISA static inline __attribute__((always_inline))
 #define WIDTH 8
+#define UNROLL _Pragma("GCC unroll 4")
 
 typedef __m256 vec;
 
@@ -132,21 +133,22 @@ LOOP void lanes_add(struct lanes *sum, const void *x, uint64_t i, uint32_t dtype
 {
     __m128 part[4];
 
+    /* Unrolled whatever the options are: with -O2 the parts lie in memory, at half of the speed. */
     if (dtype == ZERO_BF16) {
-        for (uint32_t k = 0; k < 4; k += 2) {
+        UNROLL for (uint32_t k = 0; k < 4; k += 2) {
             __m128i pairs = _mm_loadu_si128((const __m128i *)((const uint16_t *)x + i + 4 * k));
             part[k] = _mm_castsi128_ps(_mm_slli_epi32(pairs, 16));
             part[k + 1] =
                 _mm_castsi128_ps(_mm_and_si128(pairs, _mm_set1_epi32((int)0xffff0000u)));
         }
     } else {
-        for (uint32_t k = 0; k < 4; k += 2) {
+        UNROLL for (uint32_t k = 0; k < 4; k += 2) {
             vec a = load(x, i + 4 * k, dtype);
             part[k] = _mm256_castps256_ps128(a);
             part[k + 1] = _mm256_extractf128_ps(a, 1);
         }
     }
-    for (uint32_t k = 0; k < 4; k++)
+    UNROLL for (uint32_t k = 0; k < 4; k++)
         sum->at[k] = add_squares(sum->at[k], part[k]);
 }
 
