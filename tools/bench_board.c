@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "bench_loops.h"
 
 #define SPINS 2000u /* before another rank may need this core */
 
@@ -56,13 +57,19 @@ int bench_board_create(int ranks, uint64_t each, int *out)
     return 0;
 }
 
-/* All pages are there before anything is timed, large ones where the system has them. */
-static void touch(char *base, uint64_t bytes)
+/*
+ * All pages are there before anything is timed, large ones where the system has them; this rank's
+ * part has numbers.
+ */
+static void touch(const struct bench_board *b)
 {
+    char *base = (char *)b->sides;
+
 #ifdef MADV_HUGEPAGE
-    madvise(base, bytes, MADV_HUGEPAGE);
+    madvise(base, b->bytes, MADV_HUGEPAGE);
 #endif
-    for (uint64_t i = 0; i < bytes; i += 4096)
+    bench_fill(bench_board_memory(b, b->rank), b->each);
+    for (uint64_t i = 0; i < b->bytes; i += 4096)
         (void)*(volatile char *)(base + i);
 }
 
@@ -81,7 +88,6 @@ int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
         free(b);
         return err;
     }
-    touch(p, bytes);
     *b = (struct bench_board){.sides = p,
                               .memory = (char *)p + head_bytes(ranks),
                               .bytes = bytes,
@@ -89,6 +95,7 @@ int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
                               .rank = rank,
                               .ranks = ranks,
                               .spins = crowded ? 1 : SPINS};
+    touch(b);
     *out = b;
     return 0;
 }

@@ -71,8 +71,8 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     }
     bench_watch_begin(&watch);
     status = bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
-    if (!o->json && !status)
-        bench_watch_tell(&watch);
+    if (!status)
+        bench_watch_tell(&watch, o->json);
     return status;
 }
 

@@ -67,7 +67,13 @@ void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t en
 /* The largest cache of processor 0, as the kernel says. */
 uint64_t bench_cache_bytes(void);
 
-/* Private memory, touched, in huge pages where the system allows; NULL: none to be had. */
+/*
+ * Numbers in [1, 2), fp32 as well as bf16, all different ones: machines move zeros faster. Measured
+ * on two cores of an EPYC (Zen 3), stores past the caches: zeros 34 GB/s, anything else 19.
+ */
+void bench_fill(void *base, uint64_t bytes);
+
+/* Private memory, filled, in huge pages where the system allows; NULL: none to be had. */
 void *bench_memory(uint64_t bytes);
 void bench_memory_free(void *base, uint64_t bytes);
 

@@ -212,10 +212,10 @@ static int run(const struct optimizer_options *o)
         report(o, stats, (enum optimizer_series)pass, !o->check ? "off" : ok ? "ok" : "failed");
     for (int pass = OPTIMIZER_UPDATE; !err && pass <= OPTIMIZER_ADAMW; pass++)
         n_wide += stats[pass].spread > BENCH_WIDE_SPREAD;
-    if (!err && !o->json) {
+    if (!err && !o->json)
         bench_spread_tell(n_wide);
-        bench_watch_tell(&watch);
-    }
+    if (!err)
+        bench_watch_tell(&watch, o->json);
     if (err)
         fprintf(stderr, "zero bench optimizer: %s\n", zero__error_text());
     optimizer_close(&x);

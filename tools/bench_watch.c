@@ -54,14 +54,15 @@ double bench_watch_others(const struct bench_watch *w)
     return others > 0 ? others / took : 0;
 }
 
-void bench_watch_tell(const struct bench_watch *w)
+void bench_watch_tell(const struct bench_watch *w, bool json)
 {
     double others = bench_watch_others(w);
 
     if (others > BENCH_MOST_OTHERS)
-        printf("others took %.0f %% of a processor meanwhile: figures are too low by what they "
-               "kept from this\n",
-               others * 100);
+        fprintf(json ? stderr : stdout,
+                "others took %.0f %% of a processor meanwhile: figures are too low by what they "
+                "kept from this\n",
+                others * 100);
 }
 
 void bench_spread_tell(unsigned n_wide)

@@ -3,6 +3,8 @@
 #ifndef ZERO_TOOLS_BENCH_WATCH_H
 #define ZERO_TOOLS_BENCH_WATCH_H
 
+#include <stdbool.h>
+
 #define BENCH_WIDE_SPREAD 1.0  /* half as fast again and half as slow is within it */
 #define BENCH_MOST_OTHERS 0.25 /* of a processor */
 
@@ -16,8 +18,9 @@ void bench_watch_begin(struct bench_watch *w);
  * and what the host of a virtual machine took away; < 0: not known.
  */
 double bench_watch_others(const struct bench_watch *w);
-/* Beneath a table: a line if others took much, and one if `n_wide` rows have a wide spread. */
-void bench_watch_tell(const struct bench_watch *w);
+/* A line if others took much, beneath a table; beside records (`json`) on stderr. */
+void bench_watch_tell(const struct bench_watch *w, bool json);
+/* Beneath a table: a line if `n_wide` rows have a wide spread. */
 void bench_spread_tell(unsigned n_wide);
 
 #endif
