@@ -96,12 +96,15 @@ def wanted():
             who = f"AdamW, {threads} thread{'s' * (threads > 1)}, gradients {grad}"
             yield (who, "a plain loop", 0.95, f"limits-optimizer-{threads}",
                    [(f"adamw, gradients {grad}", "")], ("limit",))
+            yield (f"norm, clip and cast with it, {threads} thread{'s' * (threads > 1)}, gradients {grad}",
+                   "a plain loop of both passes", 0.95, f"limits-optimizer-{threads}",
+                   [(f"update, gradients {grad}", "")], ("limit",))
             for peer, name, much in (("deepspeed", "DeepSpeed", 1.1),
                                      ("deepspeed-direct", "DeepSpeed without a master copy", 1.1),
                                      ("torch", "PyTorch", 4)):
                 yield who, name, much, f"adamw-{threads}-{grad}", [("", "")], (peer,)
-    for dtype, batch, stages in (("bf16", 1, range(4)), ("bf16", 4, range(4)), ("fp32", 1, (3,))):
-        for stage in stages:
+    for dtype, batch in (("bf16", 1), ("bf16", 4), ("fp32", 1), ("fp32", 4)):
+        for stage in range(4):
             yield (f"a step of GPT-2, {dtype}, batch {batch}, stage {stage}",
                    "the fastest of PyTorch and DeepSpeed", 1, f"step-{dtype}-batch{batch}-stage{stage}",
                    [("", "")], ("ddp", "ddp-autocast", "zero-redundancy", "deepspeed-1", "fsdp2-keep",
