@@ -29,8 +29,11 @@ SIZES = tuple(4096 << shift for shift in range(0, 15, 2))
 class Scale:
     """How big the work is; --quick makes it small."""
     sizes: tuple = SIZES
-    samples: int = 9
-    sample_s: float = 0.1
+    samples: int = 51  # the first milliseconds are slower: 1 MiB 30 to 39 us of 9, of 51 20 to 23
+    sample_s: float = 0.2
+    slow_samples: int = 9  # of gloo's, which take a hundred times as long
+    slow_sample_s: float = 0.1
+    limit_samples: int = 9
     params: int = 100_000_000
     tensors: int = 100
     preset: str = "124M"
@@ -46,7 +49,8 @@ class Scale:
     store_s: float = 2.0
 
 
-QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, params=1_000_000, tensors=10,
+QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, slow_samples=3,
+              slow_sample_s=0.02, limit_samples=3, params=1_000_000, tensors=10,
               preset="tiny", seq=64, warmup=1, steps=1, limit_sizes=(1 << 20,),
               limit_ranks=(2, 4), limit_steps=2, arena=(100, 1000), store=128 << 20,
               store_s=0.2)
@@ -241,9 +245,9 @@ def zero_coll(scale, op, ranks, memory):
     return fastest(scale, found)
 
 
-def peer_arguments(scale, op, memory):
-    return [op, ",".join(DTYPES[memory]), ",".join(map(str, scale.sizes)), scale.samples,
-            scale.sample_s, len(cores())]
+def peer_arguments(scale, op, memory, samples, sample_s):
+    return [op, ",".join(DTYPES[memory]), ",".join(map(str, scale.sizes)), samples, sample_s,
+            len(cores())]
 
 
 YIELD = ["--mca", "mpi_yield_when_idle", "1"]
@@ -259,7 +263,8 @@ def mpi_coll(scale, op, ranks, memory, name, mca=()):
     else:
         ways = [[] if shared else ["-bind-to", "core"]]
         start = ["mpirun.mpich", "-n", ranks]
-    program = [OUT / f"mpi_coll.{name}", name, *peer_arguments(scale, op, memory), memory]
+    program = [OUT / f"mpi_coll.{name}", name, *peer_arguments(
+        scale, op, memory, scale.samples, scale.sample_s), memory]
     env = environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     found = []
     for way in ways:
@@ -290,7 +295,8 @@ def torch_ranks(scale, ranks, arguments):
 
 
 def gloo_coll(scale, op, ranks, memory):
-    arguments = [HERE / "gloo_coll.py", *peer_arguments(scale, op, memory)]
+    arguments = [HERE / "gloo_coll.py", *peer_arguments(scale, op, memory, scale.slow_samples,
+                                                        scale.slow_sample_s)]
     return fastest(scale, records(torch_ranks(scale, ranks, arguments)))
 
 
@@ -626,8 +632,8 @@ def limits_coll(scale, ranks, memory):
         wanted = [size for size in scale.limit_sizes if least <= size <= largest]
         sizes = [size for size in wanted if 4 * ranks * size < most]
         for reps, warmup, some in (
-                (10 * scale.samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
-                (scale.samples, 1, [s for s in sizes if s > TURNS_MOST])):
+                (10 * scale.limit_samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
+                (scale.limit_samples, 1, [s for s in sizes if s > TURNS_MOST])):
             for ops in groups if some else ():
                 command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
                            ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
