@@ -258,19 +258,16 @@ static int all_try(struct search *s)
     return err;
 }
 
-/* Limits that hold it as it is, where they are what lacks. */
-static int limit_try(struct search *s)
+/* The limits of device and host that hold a recipe; `more`: how much more they are than now. */
+static int limits_find(const struct search *s, const struct zero__recipe *r,
+                       const uint64_t now[ZERO__T_CPU + 1], uint64_t most[ZERO__T_CPU + 1],
+                       uint64_t *more)
 {
-    struct zero__memory_limit limit;
-    struct zero__recipe r = s->rt->recipe;
     struct zero__room room = s->room;
     struct zero__need need;
-    char text[120] = "", number[32];
-    int n = 0, err = zero__memory_limit(s->rt, &limit);
+    int err = zero__need_measure(s->rt, r, &room, NULL, &need);
 
-    place_spread(s, &r, ZERO__N_TIERS - 1);
-    if (!err)
-        err = zero__need_measure(s->rt, &r, &room, NULL, &need);
+    *more = UINT64_MAX;
     if (err)
         return err;
     if (room.is_host)
@@ -279,15 +276,43 @@ static int limit_try(struct search *s)
     room.spare = 0;
     if (!zero__room_takes(&room, &need, NULL))
         return 0;
+    *more = 0;
     for (uint32_t t = ZERO__T_DEVICE; t <= ZERO__T_CPU; t++) {
-        uint64_t now = t == ZERO__T_DEVICE ? limit.device_bytes : limit.cpu_bytes;
-        uint64_t most = need.tier[t] + need.tier[t] / 128 + room.slack;
-        most = (most / LEAST_BYTES + 1) * LEAST_BYTES;
-        if (now != ZERO__NO_LIMIT)
+        most[t] = need.tier[t] + need.tier[t] / 128 + room.slack;
+        most[t] = (most[t] / LEAST_BYTES + 1) * LEAST_BYTES;
+        if (most[t] < now[t])
+            most[t] = now[t];
+        *more += most[t] - now[t];
+    }
+    return 0;
+}
+
+/*
+ * Limits that hold it as it is, where they are what lacks: what was refused, or where tiers are
+ * filled, everything in the slowest one, whichever takes less.
+ */
+static int limit_try(struct search *s)
+{
+    uint64_t now[ZERO__T_CPU + 1], most[ZERO__T_CPU + 1], slow[ZERO__T_CPU + 1], more, other;
+    struct zero__memory_limit limit;
+    struct zero__recipe r = s->rt->recipe;
+    char text[120] = "", number[32];
+    int n = 0, err = zero__memory_limit(s->rt, &limit);
+
+    now[ZERO__T_DEVICE] = limit.device_bytes;
+    now[ZERO__T_CPU] = limit.cpu_bytes;
+    if (!err)
+        err = limits_find(s, &r, now, most, &more);
+    place_spread(s, &r, ZERO__N_TIERS - 1);
+    if (!err)
+        err = limits_find(s, &r, now, slow, &other);
+    if (err || (more == UINT64_MAX && other == UINT64_MAX))
+        return err;
+    for (uint32_t t = ZERO__T_DEVICE; t <= ZERO__T_CPU; t++)
+        if (now[t] != ZERO__NO_LIMIT)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s%s:%s", n ? "," : "",
                           t == ZERO__T_DEVICE ? "device" : "cpu",
-                          bytes_text(most > now ? most : now, number, sizeof number));
-    }
+                          bytes_text(other < more ? slow[t] : most[t], number, sizeof number));
     if (n) {
         say(s, s->n ? "; or " : "");
         setting_say(s, "memory_limit", text);

@@ -42,6 +42,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
                                 .disk_is_host = zero__disk_is_host(rt) != 0,
                                 .bytes_per_mib = disk->info.bytes_per_mib,
                                 .options = zero__options_hash(rt),
+                                .kept = 4,
                                 .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
     if (!err)
         err = device_room(rt, limit.device_bytes, room);
@@ -213,9 +214,9 @@ int zero__room_takes(const struct zero__room *room, const struct zero__need *nee
 
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
         if (most.tier[t])
-            most.tier[t] += room->slack + most.tier[t] / 128;
+            most.tier[t] += (room->slack + most.tier[t] / 128) / 4 * room->kept;
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        uint64_t spare = t == ZERO__T_DEVICE ? room->spare : 0;
+        uint64_t spare = t == ZERO__T_DEVICE ? room->spare / 4 * room->kept : 0;
         int fits = spare <= room->tier[t] && most.tier[t] <= room->tier[t] - spare;
         if (!fits && !(before && need->tier[t] <= before->tier[t]))
             return 0;

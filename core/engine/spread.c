@@ -43,6 +43,7 @@ static const uint32_t orders[][ZERO__N_PLACED] = {
 #undef O
 #define N_ORDERS (sizeof orders / sizeof *orders)
 #define ALL_TIERS ((1u << ZERO__N_TIERS) - 1)
+#define HOST_TIERS (1u << ZERO__T_DEVICE | 1u << ZERO__T_CPU)
 #define LEAST_GAIN 0.95 /* of a step, before another order is taken */
 
 /* Of ZERO_OFFLOAD=auto: tiers that only some ranks can use are nobody's. */
@@ -259,13 +260,15 @@ static int order_choose(struct zero_runtime *rt, uint32_t most, struct search *x
  */
 static int has_room(struct zero_runtime *rt, const struct zero__room *room, int *has)
 {
+    struct zero__room whole = *room;
     struct zero__need need;
     int err = zero__need_measure(rt, &rt->recipe, room, NULL, &need);
     int32_t lacks, *all = calloc((size_t)rt->ranks, sizeof *all);
 
     if (!all)
         return zero__fail(-ENOMEM, "no memory for what %d ranks lack", rt->ranks);
-    if (!err && !zero__room_takes(room, &need, NULL))
+    whole.kept = 4;
+    if (!err && !zero__room_takes(&whole, &need, NULL))
         err = zero__need_plan(rt, &rt->recipe, room, &need);
     lacks = !err && !zero__room_holds(room, &need);
     if (!err)
@@ -279,20 +282,27 @@ static int has_room(struct zero_runtime *rt, const struct zero__room *room, int 
 
 /*
  * Where to begin, and whether to fill faster tiers from there, until there is room. Filling goes
- * by what is measured, and a plan may need a little more; a disk needs memory of the host for what
- * moves to and from it, and so does that for the device, so less may fit with it than without.
+ * by what is measured, and a plan may need a little more, so quarters of what is kept for that are
+ * tried, too; a disk needs memory of the host for what moves to and from it, and so does that for
+ * the device, so less may fit with it than without.
  */
 static const struct {
-    uint32_t most, fills;
-} tries[] = {{ALL_TIERS, 1},
-             {ALL_TIERS, 0},
-             {1u << ZERO__T_DEVICE | 1u << ZERO__T_CPU, 1},
-             {1u << ZERO__T_DEVICE, 1}};
+    uint32_t most, fills, kept;
+} tries[] = {{ALL_TIERS, 1, 4},
+             {ALL_TIERS, 0, 4},
+             {HOST_TIERS, 1, 4},
+             {1u << ZERO__T_DEVICE, 1, 4},
+             {HOST_TIERS, 1, 1},
+             {HOST_TIERS, 1, 0},
+             {ALL_TIERS, 1, 1},
+             {ALL_TIERS, 1, 0}};
 
-static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills, struct search *x)
+static int spread_try(struct zero_runtime *rt, uint32_t most, uint32_t fills, uint32_t kept,
+                      struct search *x)
 {
     int err = 0;
 
+    x->room.kept = kept;
     if (fills)
         err = order_fill(rt, orders[0], most, x);
     else
@@ -313,7 +323,7 @@ int zero__spread(struct zero_runtime *rt)
     tiers_share(rt, room);
     err = zero__past_find(rt);
     for (uint32_t i = 0; room->spread && !has && !err && i < sizeof tries / sizeof *tries; i++) {
-        err = spread_try(rt, tries[i].most, tries[i].fills, &x);
+        err = spread_try(rt, tries[i].most, tries[i].fills, tries[i].kept, &x);
         if (!err && (i == 0 || memcmp(first, rt->recipe.placed, sizeof first) != 0))
             err = has_room(rt, room, &has);
         if (i == 0)
