@@ -298,11 +298,14 @@ static bool sound(const struct bench *b)
 
     for (unsigned i = 0; i < o->n_depths; i++)
         deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
-    if (!is_memory(b) && deepest > b->store.info.depth)
+    if (!is_memory(b) && deepest > b->store.info.depth) {
         fprintf(stderr,
-                "zero bench offload: %s has %u transfers under way at most (its option for the "
-                "depth, ZERO_NVME_DEPTH for nvme), fewer than the depth %" PRIu64 "\n",
-                b->store.name, b->store.info.depth, deepest);
+                "zero bench offload: %s has %u transfers under way at most, fewer than the depth "
+                "%" PRIu64 ", which fio would have: set its option for the depth, "
+                "ZERO_NVME_DEPTH=%" PRIu64 " for nvme\n",
+                b->store.name, b->store.info.depth, deepest, deepest);
+        return false;
+    }
     if (is_memory(b) || o->cache_allowed || b->store.info.flags & ZERO_STORE_DIRECT)
         return true;
     fprintf(

@@ -239,7 +239,7 @@ int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folde
         remedy = "make it (mkdir -p), or mount what should be there";
         break;
     case ENOTDIR:
-        remedy = "it is not a folder";
+        remedy = "take the folder that it lies in";
         break;
     }
     return zero__say(voice, err,

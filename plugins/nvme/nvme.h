@@ -25,6 +25,7 @@
 
 #include <zero/offload.h>
 
+#include "../common/bell.h" /* ZERO__SECOND */
 #include "../common/voice.h"
 
 #ifndef NVME_NAME /* a test compiles it under another name */
@@ -37,6 +38,9 @@
 #define NVME_WHY 700 /* bytes of a sentence, the name of a folder included */
 #define NVME_MAX_DEPTH 256u
 #define NVME_SUMS_PER_MIB ((uint32_t)((1u << 20) / NVME_BLOCK * sizeof(uint32_t)))
+#ifndef NVME_ANSWER_NS /* a test waits for less */
+#define NVME_ANSWER_NS (20 * ZERO__SECOND) /* for a file system to say anything: disks spin up */
+#endif
 #ifndef NVME_REG_BYTES /* a test has smaller ones */
 #define NVME_REG_BYTES (UINT64_C(1) << 30) /* of a registered buffer: the kernel takes no more */
 #endif
@@ -163,6 +167,8 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
 /* So many bytes lie on the disk: writes never fail for lack of room, where that is not told. */
 int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *file,
                             uint64_t bytes);
+/* -ETIMEDOUT, said: its file system does not answer; asked by a thread that may stay there. */
+int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folder, int64_t ns);
 /* -ENODATA: its file system does not say, as some in user space. */
 int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
 /* Its file system lies in memory. */

@@ -14,8 +14,11 @@
 static int folder_room(const struct zero__voice *voice, const char *folder, struct stat *st,
                        uint64_t *bytes)
 {
-    int err = zero__nvme_folder_free(folder, bytes);
+    int err = zero__nvme_folder_answers(voice, folder, NVME_ANSWER_NS);
 
+    if (err)
+        return err;
+    err = zero__nvme_folder_free(folder, bytes);
     if (err == -ENODATA)
         *bytes = UNKNOWN_BYTES;
     else if (err)

@@ -29,7 +29,11 @@ static int files_open(struct zero_store *store)
     store->direct = true;
     while (!err && store->n_files < s->n_paths) {
         struct nvme_file *f = &store->files[store->n_files];
-        err = zero__nvme_file_open(store, s->path[store->n_files], f);
+        err = zero__nvme_folder_answers(&store->voice, s->path[store->n_files],
+                                        store->patience_ns < NVME_ANSWER_NS ? store->patience_ns
+                                                                            : NVME_ANSWER_NS);
+        if (!err)
+            err = zero__nvme_file_open(store, s->path[store->n_files], f);
         if (err)
             break;
         store->direct &= f->align > 1;

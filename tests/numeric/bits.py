@@ -41,14 +41,15 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:nvme,optimizer:cpu",
-                    # as much as there is room for, in a host memory that has little
+                    # as much as there is room for: in a host memory that has too little for one rank's,
+                    # on a device that is too small by half of the optimizer's states
                     "optimizer:cpu+nvme", "auto",
                     "parameters:fault,gradients:fault,optimizer:fault,activations:fault",
                     # a system that does a part, is interrupted and wants to be asked again
                     "parameters:shaky,gradients:shaky,optimizer:shaky,activations:shaky"]}
 CROSSED = ("stage", "recompute", "offload")  # with each other and all groups, by --all
 DRAWN = ("state_dtype", "clip")  # of a group, not crossed
-ROOM = "device:64M,cpu:1M"
+STATES = ("master", "momentum", "variance")
 MOST_RUNS = 66
 
 
@@ -65,6 +66,21 @@ def text(run):
     return " ".join(f"{k}={v}" for k, v in run.items())
 
 
+def small_device(run, options, env):
+    """The limit of a device on which half of the optimizer's states have no room."""
+    job = support.train([*options, "--steps", 0], run["ranks"], {**env, "ZERO_OFFLOAD": ""}, 300)
+    rows = job.summary["memory"] if job.summary else []
+    needs = sum(r["reserved"] for r in rows)
+    return f"device:{(needs - sum(r['reserved'] for r in rows if r['class'] in STATES) // 2) >> 10}K"
+
+
+def is_where(run, rows):
+    """What fills its tiers has left the device, and of one rank come to lie on the disk."""
+    tiers = {r["tier"] for r in rows if r["reserved"]}
+    return {"auto": len(tiers) > 1,
+            "optimizer:cpu+nvme": run["ranks"] > 1 or {"cpu", "nvme"} <= tiers}.get(run["offload"], True)
+
+
 def result(run):
     """Hash of the weights, and of all losses and norms on the way; or None."""
     options = ["--preset", "micro", "--data", support.TEXT, "--val", 0, "--batch", 1,
@@ -75,17 +91,20 @@ def result(run):
                         "offload", "state_dtype", "update_at")}
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
-    if "+nvme" in run["offload"] and ":0." not in run["offload"] or run["offload"] == "auto":
-        env["ZERO_MEMORY_LIMIT"] = ROOM
     if any(name in run["offload"] for name in ("nvme", "fault", "shaky", "auto")):
         env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "64K",
                     "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
     if "shaky" in run["offload"]:
         env["ZERO_PLUGIN_PATH"] = ":".join(os.path.abspath(os.path.join(support.BUILD, f))
                                            for f in (".libs", "tests/plugin/.libs"))
+    if run["offload"] == "auto":
+        env["ZERO_MEMORY_LIMIT"] = small_device(run, options, env)
+    elif run["offload"] == "optimizer:cpu+nvme":
+        env["ZERO_MEMORY_LIMIT"] = "cpu:1M"
     job = support.train(options, run["ranks"], env, 300)
-    if job.status != 0 or not job.summary or len(job.steps) != STEPS:
-        diag(job.story())
+    if job.status != 0 or not job.summary or len(job.steps) != STEPS \
+            or not is_where(run, job.summary["memory"]):
+        diag(text(run), job.story(), *(job.summary or {}).get("memory", ()))
         return None
     way = json.dumps([[s["loss"], s["grad_norm"]] for s in job.steps])
     return [job.summary["weights_hash"], hashlib.sha256(way.encode()).hexdigest()[:16],

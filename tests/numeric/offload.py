@@ -67,7 +67,7 @@ def bad_input():
             {**NVME, "ZERO_NVME_PATH": "scratch"})
     refused("a missing folder", ["/no/such/folder .ZERO_NVME_PATH.: No such file or directory; make it"],
             {**NVME, "ZERO_NVME_PATH": "/no/such/folder"})
-    refused("a file instead of a folder", [TEXT, "is not a folder"],
+    refused("a file instead of a folder", [TEXT, "Not a directory; take the folder that it lies in"],
             {**NVME, "ZERO_NVME_PATH": TEXT})
     refused("a folder that cannot be written to", ["/proc", "Permission|Operation|Read-only|No such"],
             {**NVME, "ZERO_NVME_PATH": "/proc"})
@@ -249,6 +249,35 @@ def device_limit(plain):
         helped = run({**limit, **env}, ranks=1)
         ok(weights(helped) == weights(plain), f"{env['ZERO_OFFLOAD']}: fits, the same bits",
            helped.story())
+
+
+def reserved_in(job, tier):
+    """In KiB, and what the three digits of a MiB leave open."""
+    return int(float(re.search(rf"^(?:\[0\] )?  all +{tier} +(\S+)", job.out, re.M).group(1)) * 1024) + 1
+
+
+def tight():
+    """What fits by hand fits by auto, too; and limits that are told are enough, and not much more."""
+    for split in ("optimizer:device:0.1+cpu:0.9", "optimizer:device:0.5+cpu:0.5"):
+        hand = run({"ZERO_OFFLOAD": split})
+        device, cpu = (reserved_in(hand, tier) for tier in ("device", "cpu"))
+        limit = {"ZERO_MEMORY_LIMIT": f"device:{device}K,cpu:{cpu}K", "ZERO_NVME_PATH": DISK,
+                 "ZERO_TILE_BYTES": "64K", "ZERO_OFFLOAD_MEASURE": "0"}
+        for offload in (split, "auto", "optimizer:device+cpu"):
+            job = run({**limit, "ZERO_OFFLOAD": offload})
+            ok(weights(job) and weights(job) == weights(hand), f"{limit['ZERO_MEMORY_LIMIT']}, what "
+               f"{split} needs: {offload} fits, too", job.story())
+        limit["ZERO_MEMORY_LIMIT"] = f"device:{device}K,cpu:{cpu // 2}K"
+        job = run({**limit, "ZERO_OFFLOAD": "optimizer:device+cpu"})
+        told = [env for env in remedies(job) if "ZERO_MEMORY_LIMIT" in env]
+        ok(job.status not in (0, None) and len(told) == 1, "with half of the host's memory it does not",
+           job.story())
+        for env in told:
+            more = re.search(r"cpu:(\d+)([KM])", env["ZERO_MEMORY_LIMIT"])
+            more = int(more[1]) << (10 if more[2] == "M" else 0)
+            helped = run({**limit, "ZERO_OFFLOAD": "optimizer:device+cpu", **env})
+            ok(weights(helped) == weights(hand) and more < 1.5 * cpu,
+               f"{env}, which was told, is enough and not much more than {cpu}K", helped.story())
 
 
 def deep():
@@ -562,6 +591,10 @@ def injected(plain):
             r"shaky: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
             r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
            f"a write that is lost below {engine}: found, and where", job.story())
+    began = time.monotonic()
+    job = run({**SHAKY, "ZERO_SHAKY_ASLEEP": "1"}, ranks=2)
+    ok(job.status not in (0, None) and time.monotonic() - began < 20 and "has not answered within 1 s" in job.err,
+       "a file system that does not answer: an error, in time", job.story())
     for engine in ("io_uring", "threads"):
         job = run({**SHAKY, "ZERO_NVME_ENGINE": engine}, ranks=1)
         ok(weights(job) == plain, f"a system below {engine} that does a part, is interrupted and "
@@ -767,7 +800,7 @@ def unmounted(steps, plain):
        "and the next one, which looks for a folder there, is refused with the remedy", job.story())
 
 
-def turned_read_only(steps):
+def turned_read_only(steps, plain):
     """As a file system does by itself after an error of its disk."""
     what = "the disk becomes read-only while a job runs"
     image, folder = support.path("image-ro"), os.path.abspath(support.path("turned"))
@@ -789,7 +822,7 @@ def turned_read_only(steps):
             file.write("1")
         job.end(60)
         # What has its blocks may still be written, by some kernels.
-        ok(running and (weights(job) if job.status == 0 else weights(job) is None and re.search(
+        ok(running and (weights(job) == plain if job.status == 0 else weights(job) is None and re.search(
             r"nvme: (read|write|sync) of \d+ bytes at \d+ of the file in " + re.escape(folder) + ": ",
             job.err)), f"{what}: the job ends whole, or says where it was", running, job.story())
         job = run({**NVME, "ZERO_NVME_PATH": folder}, ranks=1)
@@ -832,6 +865,7 @@ def main():
     plain = weights(job)
     ok(plain, "the example trains on the device", job.story())
     device_limit(job)
+    tight()
     for tier in ("optimizer:cpu", "optimizer:nvme", "optimizer:device:0.2+cpu:0.4+nvme:0.4",
                  "parameters:cpu", "optimizer:nvme,gradients:nvme,parameters:nvme", "auto"):
         job = run({**NVME, "ZERO_OFFLOAD": tier} if "nvme" in tier else {"ZERO_OFFLOAD": tier},
@@ -863,7 +897,7 @@ def main():
     plain = weights(Job([GPT2, *MICRO[:-4], "--steps", long, "--eval-windows", 1], 1).end(60))
     vanishing(long, plain)
     unmounted(long, plain)
-    turned_read_only(long)
+    turned_read_only(long, plain)
     filling(long, plain, "ext4", 32)
     filling(long, plain, "btrfs", 128)
 

@@ -14,6 +14,7 @@
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
+ * ZERO_SHAKY_ASLEEP: its folders' file system does not answer.
  * ZERO_SHAKY_SILENT: its folders' file system does not say what is free.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
@@ -34,6 +35,7 @@
 #define NVME_NAME "shaky"
 
 #define NVME_REG_BYTES shaky_piece()
+#define NVME_ANSWER_NS ZERO__SECOND
 
 __attribute__((unused)) static uint64_t shaky_piece(void)
 {
@@ -202,6 +204,12 @@ __attribute__((unused)) static int shaky_sync(int fd)
     return fdatasync(fd);
 }
 
+__attribute__((unused)) static void shaky_sleep(void)
+{
+    while (getenv("ZERO_SHAKY_ASLEEP"))
+        pause();
+}
+
 __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
 {
     if (!err && getenv("ZERO_SHAKY_SILENT"))
@@ -211,7 +219,7 @@ __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
 
 #undef O_TMPFILE
 #define fstatvfs(fd, fs) shaky_room(fstatvfs(fd, fs), fs)
-#define statvfs(path, fs) shaky_room(statvfs(path, fs), fs)
+#define statvfs(path, fs) (shaky_sleep(), shaky_room(statvfs(path, fs), fs))
 #define O_TMPFILE 0
 #define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
 #define fallocate(...) shaky_fallocate()
