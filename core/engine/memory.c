@@ -375,8 +375,11 @@ int zero__memory_map(struct zero_runtime *rt)
         err = rt->comm_ops.map(rt->ctx, rt->slabs[SLAB_STATES].mr,
                                rt->states.buffers[h->param].offset,
                                s->shard * zero_dtype_bytes(s->dtype), &base);
-        if (!err)
-            rt->mapped[i] = base;
+        if (err)
+            return zero__while(err, "parameters are read where the other ranks have them, and "
+                                    "ZERO_MAP=0 copies them instead (a process has as many maps "
+                                    "as vm.max_map_count says, as much room as ulimit -v)");
+        rt->mapped[i] = base;
     }
     return err;
 }

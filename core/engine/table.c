@@ -61,6 +61,17 @@ static const char *human(uint64_t bytes, char *text, size_t n)
     return text;
 }
 
+/* Two that differ, so that one sees it. */
+static void human_both(uint64_t x, uint64_t y, char a[32], char b[32])
+{
+    human(x, a, 32);
+    human(y, b, 32);
+    if (x != y && !strcmp(a, b)) {
+        snprintf(a, 32, "%" PRIu64 " bytes", x);
+        snprintf(b, 32, "%" PRIu64 " bytes", y);
+    }
+}
+
 /* Lines of a table; what does not fit is left out. */
 struct rows {
     char text[1500];
@@ -153,11 +164,11 @@ int zero__table_refuse(const struct zero__table *table, const struct zero__lack 
     suggest(&help, lack->tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);
     suggest(&help, !help.n && !(tried && *tried) ? "a larger limit" : NULL);
+    human_both(lack->need, lack->available, a, b);
     return zero__fail(-ENOMEM,
                       "the plan needs %s%s on each of %u rank%s here, but %s has %s:%s\n"
                       "what would make it fit: %s%s%s",
-                      human(lack->need, a, sizeof a), lack->more ? " more" : "", lack->sharers,
-                      lack->sharers == 1 ? "" : "s", lack->what,
-                      human(lack->available, b, sizeof b), rows.text, tried ? tried : "",
+                      a, lack->more ? " more" : "", lack->sharers, lack->sharers == 1 ? "" : "s",
+                      lack->what, b, rows.text, tried ? tried : "",
                       tried && *tried && help.n ? "\nwhat may help, too: " : "", help.text);
 }

@@ -148,11 +148,19 @@ void gpt2_log_step(struct gpt2_log *log, const struct gpt2_step *s)
     show_progress(log, s);
 }
 
+/* Where something lies outside the device, or the library was asked whether it should. */
+static bool is_placed(const struct gpt2_session *s)
+{
+    const char *offload = zero_option(s->rt, "offload");
+
+    return *zero_placement(s->rt) || (offload && !strcmp(offload, "auto"));
+}
+
 void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
 {
     struct zero_forecast f = {.size = sizeof f};
 
-    if (!*zero_placement(s->rt) || zero_forecast(s->rt, &f))
+    if (!is_placed(s) || zero_forecast(s->rt, &f))
         return;
     log->forecast_s = f.step_s;
     gpt2_log_say(log,
@@ -244,7 +252,7 @@ void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
     else
         gpt2_log_say(log, "Outside the device: nothing, all of it fits there; of each rank: %s",
                      text);
-    if (*zero_placement(s->rt) && !zero_forecast(s->rt, &f))
+    if (is_placed(s) && !zero_forecast(s->rt, &f))
         gpt2_log_say(log, "By the last job of this kind a step should take %.3f s", f.step_s);
 }
 
@@ -259,7 +267,8 @@ static void say_row(struct gpt2_log *log, const struct zero_memory_row *r)
                  reserved, mib(r->peak));
 }
 
-static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
+static void say_memory(struct gpt2_log *log, const struct gpt2_session *s,
+                       const struct zero_memory_report *m)
 {
     bool beyond = false;
 
@@ -276,6 +285,9 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
                  mib(m->reserved), mib(m->peak));
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
                  mib(m->unplanned_peak));
+    if (strstr(zero_placement(s->rt), "nvme"))
+        gpt2_log_say(log, "  (what lies in nvme is on its way in cpu: its rows there count that, "
+                          "too)");
     if (m->mapped)
         gpt2_log_say(log,
                      "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
@@ -351,7 +363,7 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
         return err;
     snprintf(hex, sizeof hex, "%016" PRIx64, hash);
     gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
-    say_memory(log, &memory);
+    say_memory(log, s, &memory);
     say_disk(log, s, &memory);
     say_forecast(log);
     gpt2_log_say(log, "Weights %s", hex);
