@@ -2,7 +2,8 @@
 """Training steps with optimizer states elsewhere: the disk's part of them beside fio, in turn.
 
 A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile, as many under way
-as the plugin has) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
+as the plugin has, the bytes of an update after as long a pause as a step's passes take: a disk that has
+rested is faster) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
 on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have, where
 the system gives them to this user: as root it raises vm.nr_hugepages for all of the machine, and sets it
 back at the end; a run that is killed (SIGKILL) leaves it so, to be set back by hand (the first line of the
@@ -35,6 +36,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
 MIB = 1 << 20
@@ -51,10 +53,9 @@ def arguments():
     p.add_argument("--steps", type=int, default=8, help="the first two do not count")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--most", type=int, default=15, help="rounds, on a disk that others use")
-    p.add_argument("--seconds", type=float, default=3, help="of fio, twice in each round")
+    p.add_argument("--bursts", type=int, default=3, help="of fio, twice in each round")
     p.add_argument("--tile", default="4M", help="ZERO_TILE_BYTES, and fio's blocks")
     p.add_argument("--depth", type=int, default=16, help="ZERO_NVME_DEPTH, and fio's")
-    p.add_argument("--fio-bytes", type=int, default=1 << 30, help="file of each of fio's jobs")
     p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
     return p.parse_args()
 
@@ -103,17 +104,21 @@ def huge_pages_back(before):
 def fio(o, fds, huge):
     """Bytes a second, both ways together."""
     command = ["fio", "--output-format=json", "--ioengine=io_uring", "--direct=1", "--thread",
-               "--rw=rw", "--rwmixread=50", f"--bs={o.tile}", f"--iodepth={o.depth}", "--time_based",
-               f"--runtime={o.seconds}", f"--size={o.fio_bytes}", "--fallocate=none",
+               "--rw=rw", "--rwmixread=50", f"--bs={o.tile}", f"--iodepth={o.depth}",
+               f"--size={o.fio_bytes}", f"--io_size={2 * o.fio_bytes}", "--fallocate=none",
                "--invalidate=0", "--randrepeat=0", "--norandommap", "--scramble_buffers=0",
                "--gtod_reduce=1", "--fixedbufs", "--registerfiles", "--group_reporting"]
     if huge:
         command.append("--mem=mmaphuge")
     for i, fd in enumerate(fds):
         command += [f"--name=rank{i}", f"--filename=/proc/self/fd/{fd}"]
-    out = subprocess.run(command, capture_output=True, text=True, pass_fds=fds, check=True).stdout
-    job = json.loads(out[out.index("{"):])["jobs"][0]
-    return job["read"]["bw_bytes"] + job["write"]["bw_bytes"]
+    rates = []
+    for _ in range(o.bursts):
+        time.sleep(o.pause)
+        out = subprocess.run(command, capture_output=True, text=True, pass_fds=fds, check=True).stdout
+        job = json.loads(out[out.index("{"):])["jobs"][0]
+        rates.append(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
+    return statistics.median(rates)
 
 
 def disk_s(ops, step):
@@ -221,13 +226,18 @@ def main():
     o = arguments()
     if not shutil.which("fio"):
         sys.exit("bench/offload.py: fio is not installed")
+    cache = tempfile.TemporaryDirectory()
+    o.cache = cache.name
+    first = train(o, "optimizer:nvme")
+    tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
+    o.fio_bytes = -(-first["bytes"] // 2 // tile) * tile  # an update reads and writes them
+    o.pause = max(first["step"] - first["update"], 0)
     fds, rounds, before = fio_files(o), [], huge_pages(o)
     huge = before is not None
     print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} ranks, {o.dtype}, sequence {o.seq}, "
           f"tiles of {o.tile}, {o.folder}; fio's pages are "
-          f"{f'huge (vm.nr_hugepages was {before})' if huge else 'small'}", flush=True)
-    cache = tempfile.TemporaryDirectory()
-    o.cache = cache.name
+          f"{f'huge (vm.nr_hugepages was {before})' if huge else 'small'}; it moves "
+          f"{2 * o.fio_bytes * o.ranks / 1e6:.0f} MB after {o.pause:.2f} s", flush=True)
     try:
         while len(rounds) < o.rounds or (len(rounds) < o.most and not settled(rounds)):
             rounds.append(measure(o, fds, huge))
