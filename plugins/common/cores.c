@@ -12,8 +12,8 @@
 #include "groups.h"
 
 /*
- * Of a last-level cache: what a core has where it is the machine's own, at most, and what it can
- * count on: there may be others who use it as well, whom a virtual machine does not see.
+ * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
+ * where it belongs to a package of many and the machine is a part of that.
  */
 #define CORE_MOST (UINT64_C(16) << 20)
 #define CORE_BYTES (UINT64_C(8) << 20)
@@ -192,10 +192,6 @@ static uint32_t n_shared(const char *root, const struct zero__cores *c, const ch
  * Sums stream earlier where the last level is shared with strangers: measured on two cores of a
  * Xeon with a part of 105 MiB, 4 MiB took 0.28 ms so and 0.35 otherwise; on two of an EPYC with
  * 32 MiB, 0.093 so and 0.066 otherwise.
- *
- * Copies, and sums of an all_reduce, stream from half of such a last level on. Two cores of an EPYC
- * (Zen 3) with 32 MiB: 24 MiB of traffic took 0.50 ms so and 1.28 otherwise, 18 MiB 0.33 and 0.47,
- * 12 MiB 0.23 and 0.16; loops of a Zen 5 with as much: 32 MiB 0.22 and 0.43.
  */
 void zero__caches_find(struct zero__caches *out, const struct zero__cores *c, const char *root)
 {
@@ -217,7 +213,7 @@ void zero__caches_find(struct zero__caches *out, const struct zero__cores *c, co
     bool is_own = most && most <= n_cores * CORE_MOST;
     uint64_t share = n_cores * CORE_BYTES;
 
-    out->copies = most && most < share ? most : share;
+    out->copies = is_own || (most && most < share) ? most : share;
     out->sums = is_own || !own || own > out->copies ? out->copies : own;
     out->core = core ? core : CORE_OWN_BYTES;
 }

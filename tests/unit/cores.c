@@ -197,8 +197,8 @@ static void test_caches(void)
     machine_make(64, true, 1024, 32 << 10);
     ok(caches(&all).copies == 32 * MIB && caches(&all).core == MIB,
        "a last level of 32 MiB is the own one of many cores");
-    ok(caches(&two).copies == 16 * MIB && caches(&two).sums == 16 * MIB,
-       "two count on half of it, with sums, too");
+    ok(caches(&two).copies == 32 * MIB && caches(&two).sums == 32 * MIB,
+       "and that of two, sums count on it, too");
     ok(caches(&one).copies == 8 * MIB && caches(&one).sums == MIB,
        "it is not that of one core, whose sums have its own cache");
     ok(caches(&threads).copies == 8 * MIB && caches(&threads).sums == MIB,
