@@ -460,7 +460,7 @@ def peer_step(scale, dtype, batch, how):
 
 
 def has_bf16_products():
-    """PyTorch's products in bf16 take five to fifty times as long as in fp32 where the processor has
+    """PyTorch's products in bf16 take three to fifty times as long as in fp32 where the processor has
     no instructions for them (Zen 3, 256 x 768 by 768 x 768: 6.6, 0.8 and 10.9 GFLOP/s forward and for
     both gradients, in fp32 54, 41 and 34), so nobody would train in bf16 there."""
     with open("/proc/cpuinfo", encoding="ascii") as file:

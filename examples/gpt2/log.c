@@ -267,9 +267,20 @@ static void say_row(struct gpt2_log *log, const struct zero_memory_row *r)
                  reserved, mib(r->peak));
 }
 
-static void say_memory(struct gpt2_log *log, const struct gpt2_session *s,
-                       const struct zero_memory_report *m)
+/* A tier that is no memory, or NULL. */
+static const char *storage_in(const struct zero_memory_report *m)
 {
+    for (uint32_t i = 0; i < m->n_rows; i++) {
+        const struct zero_memory_row *r = &m->rows[i];
+        if (r->reserved && strcmp(r->tier, "device") != 0 && strcmp(r->tier, "cpu") != 0)
+            return r->tier;
+    }
+    return NULL;
+}
+
+static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
+{
+    const char *storage = storage_in(m);
     bool beyond = false;
 
     gpt2_log_say(log, "Memory of this rank in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
@@ -285,9 +296,9 @@ static void say_memory(struct gpt2_log *log, const struct gpt2_session *s,
                  mib(m->reserved), mib(m->peak));
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
                  mib(m->unplanned_peak));
-    if (strstr(zero_placement(s->rt), "nvme"))
-        gpt2_log_say(log, "  (what lies in nvme is on its way in cpu: its rows there count that, "
-                          "too)");
+    if (storage)
+        gpt2_log_say(log, "  (what lies in %s is on its way in cpu: its rows there count that, "
+                          "too)", storage);
     if (m->mapped)
         gpt2_log_say(log,
                      "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "
@@ -363,7 +374,7 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
         return err;
     snprintf(hex, sizeof hex, "%016" PRIx64, hash);
     gpt2_log_ops(log, s, log->steps); /* those that ended behind their step */
-    say_memory(log, s, &memory);
+    say_memory(log, &memory);
     say_disk(log, s, &memory);
     say_forecast(log);
     gpt2_log_say(log, "Weights %s", hex);

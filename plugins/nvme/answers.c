@@ -3,7 +3,7 @@
  * Whether a folder's file system answers at all. A file server that is gone, or a file system in
  * user space whose process is stuck, keeps whoever asks it in the kernel, without a deadline: so a
  * thread of its own asks first. What it asks with belongs to both, and to the thread alone when
- * nobody waits any more.
+ * nobody waits any more. (The core has the like in job/patient.h, which plugins do not see.)
  */
 #include <errno.h>
 #include <stdlib.h>
