@@ -93,8 +93,10 @@ int main(void)
 
     board = shared_memory(sizeof *board);
     fake_nccl_choose("libnccl");
-    run_all(2, AS_PROCESSES, NULL);
-    run_all(3, AS_PROCESSES, "7");
+    if (RANKS_PROCESSES) {
+        run_all(2, AS_PROCESSES, NULL);
+        run_all(3, AS_PROCESSES, "7");
+    }
     run_all(2, AS_THREADS, "3");
     if (!brief) {
         run_all(1, AS_THREADS, NULL);

@@ -156,7 +156,7 @@ int main(void)
     done();
 #endif
     if (brief) {
-        if (!mem)
+        if (!mem && RANKS_PROCESSES)
             run_all(3, AS_PROCESSES);
         if (!ofi)
             run_all(3, AS_THREADS);

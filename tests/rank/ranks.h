@@ -19,6 +19,11 @@
 
 #define RANKS_MAX 64
 #define RANKS_SECONDS 240 /* sanitizers, on a machine with other work */
+#ifdef __SANITIZE_THREAD__ /* it sees nothing of what processes do to each other */
+#define RANKS_PROCESSES 0
+#else
+#define RANKS_PROCESSES 1
+#endif
 
 enum ranks_how { AS_THREADS, AS_PROCESSES };
 
