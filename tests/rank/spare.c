@@ -62,7 +62,7 @@ int main(void)
     snprintf(folder, sizeof folder, "%s/zero-spare-XXXXXX", dir);
     if (!mkdtemp(folder))
         bail("cannot make a folder");
-    alarm(120);
+    alarm(240);
     run("all on the disk", 5 * MIB, "optimizer:nvme", "", 1);
     run("all on the disk, little memory", 5 * MIB, "optimizer:nvme", "cpu:48M", 0);
     run("what there is room for", 5 * MIB, "optimizer:cpu+nvme", "cpu:64M", 0);
