@@ -12,6 +12,7 @@ It needs the room on the disk (5 GB for 350M, 22 GB for 1.5B), and minutes.
 """
 import argparse
 import os
+import resource
 import statistics
 
 import support
@@ -26,7 +27,11 @@ PLACES = [(1, 1, 3, "optimizer:cpu"), (1, 1, 1, "optimizer:nvme"),
           (1, 2, 1, ""), (1, 2, 3, "optimizer:nvme,gradients:nvme,parameters:nvme"),
           (2, 1, 1, ""), (2, 1, 2, "optimizer:cpu,activations:cpu"), (2, 1, 3, "optimizer:nvme"),
           (2, 1, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
-          (2, 1, 1, "optimizer:nvme,gradients:cpu,activations:nvme")]
+          (2, 1, 1, "optimizer:nvme,gradients:cpu,activations:nvme"),
+          (2, 2, 1, ""), (2, 2, 3, "optimizer:fault,gradients:fault,parameters:fault,activations:fault")]
+# Every request is cut short, every other one is late, and every third call finds the disk busy.
+FAULTS = {"ZERO_FAULT_OFFLOAD": "nvme",
+          "ZERO_FAULT_IO": "busy:every=3:times=0,cut=1048576:times=0,delay=1:every=2:times=0"}
 
 
 def arguments():
@@ -66,7 +71,7 @@ def places(o, found):
     """`found`: by ranks and micro-batches, the weights of a run in memory alone."""
     for ranks, accum, stage, offload in PLACES:
         o.ranks, o.accum, o.stage = ranks, accum, stage
-        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder})
+        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder, **FAULTS})
         weights = job.log[-1].get("weights_hash") if job.status == 0 and job.log else None
         ok(weights and weights == found.setdefault((ranks, accum), weights),
            f"{o.preset}, {ranks} rank(s), {accum} micro-batch(es), stage {stage}, "
@@ -97,6 +102,23 @@ def forecast(log, what):
        f"{100 * (foretold / median - 1):+.0f} %")
 
 
+def kernel_bytes():
+    """Read from and written to disks by the programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 512 * used.ru_inblock, 512 * used.ru_oublock
+
+
+def on_disk(what, ranks, log, counted):
+    """The kernel has seen what the tier says it moved; what the first step reads was never written,
+    which costs a file system no reading."""
+    first = next(r for r in log if r["type"] == "step")
+    read = ranks * (log[-1]["disk_read_bytes"] - first["disk_read_bytes"])
+    written = ranks * log[-1]["disk_written_bytes"]
+    ok(read > 0 and counted[0] >= 0.95 * read and counted[1] >= 0.95 * written,
+       f"{what}: the kernel has seen what the tier moved, {read / 1e9:.2f} GB read and "
+       f"{written / 1e9:.2f} written", counted)
+
+
 def main():
     o = arguments()
     group = support.MemoryGroup()
@@ -106,6 +128,7 @@ def main():
     share = room // o.ranks - int(o.program * 1e9)
     group.limit(room)
     offload = "auto" if o.auto else ",".join(f"{part}:nvme" for part in PARTS)
+    before = kernel_bytes()
     try:
         small = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder,
                           "ZERO_BUCKET_BYTES": "16M", "ZERO_PREFETCH_BYTES": "32M",
@@ -128,6 +151,7 @@ def main():
     diag(*(line for line in small.out.split("\n") if "should take" in line or "forecast" in line))
     ok(states * o.ranks >= 4 * room, f"{what}: its states are {states * o.ranks / 1e9:.2f} GB")
     ok(last["disk_direct"], f"{what}: the disk is read and written past the page cache")
+    on_disk(what, o.ranks, small.log, [b - a for a, b in zip(before, kernel_bytes())])
     forecast(small.log, what)
     planned = sum(size for tier, size in by_tier.items() if tier != "nvme")
     ok(planned <= share and 0 < peak < room, f"{what}: it keeps to its limits", planned, peak)
