@@ -170,13 +170,14 @@ static void row_print(const struct step_options *o, const struct step_log *log,
 }
 
 /*
- * Beside all that: how long collectives were under way, and the disk had something to do, whose
+ * Beside all that: how long collectives were under way, those of the norm by themselves, of which
+ * nothing is beside anything; and the disk had something to do, whose
  * limit is what its bytes take when it has nothing else to do.
  */
 static void busy_print(const struct step_options *o, const struct step_log *log, double whole,
                        double *x)
 {
-    static const char *const names[] = {"collectives", "disk"};
+    static const char *const names[] = {"collectives", "norm", "disk"};
 
     for (unsigned sort = 0; sort < N_STEP_SORTS; sort++) {
         struct row row = {.name = names[sort]};

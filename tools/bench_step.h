@@ -27,8 +27,8 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value);
 /* The parts of a step, in seconds; STEP_TIME is the whole. */
 enum step_part { STEP_TIME, STEP_COMPUTE, STEP_EXPOSED, STEP_OPTIMIZER, STEP_OTHER, N_STEP_PARTS };
 
-/* What goes on beside computing. */
-enum step_sort { STEP_COLLECTIVES, STEP_DISK, N_STEP_SORTS };
+/* What goes on beside computing; STEP_NORM: the exchange of norms, for which each update waits. */
+enum step_sort { STEP_COLLECTIVES, STEP_NORM, STEP_DISK, N_STEP_SORTS };
 
 struct step_figures {
     double parts[N_STEP_PARTS];

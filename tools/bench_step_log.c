@@ -156,8 +156,10 @@ static int line_take(void *arg, const json_t *o)
     return whole(o, "step") > r->warmup ? step_add(r, o) : 0;
 }
 
-static int sort_of(const char *queue)
+static int sort_of(const char *kind, const char *queue)
 {
+    if (!strcmp(kind, "norm"))
+        return STEP_NORM;
     if (!strcmp(queue, "gather") || !strcmp(queue, "reduce"))
         return STEP_COLLECTIVES;
     return !strcmp(queue, "fetch") || !strcmp(queue, "writeback") ? STEP_DISK : -1;
@@ -186,7 +188,7 @@ static int op_take(void *arg, const json_t *o)
                                      .compute = compute,
                                      .works = compute || !strcmp(queue, "cpu") ||
                                               !strcmp(queue, "host"),
-                                     .sort = sort_of(queue)};
+                                     .sort = sort_of(text_of(o, "kind"), queue)};
     return 0;
 }
 

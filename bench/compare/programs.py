@@ -666,6 +666,8 @@ def limits_step(scale):
     found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
     found = {r["op"]: r for r in found}
     found["step"]["limit_loop"] = "without its waits"
+    norm = found.pop("norm", {"median_s": 0})  # is waited for, too, in the update
+    found["exposed"]["median_s"] += norm["median_s"]
     found["exposed"] |= {"limit_s": EXPOSED_MOST * found["step"]["median_s"],
                          "limit_loop": f"wanted: at most {100 * EXPOSED_MOST:.0f} %"}
     return found

@@ -377,7 +377,8 @@ share, so that it comes from where the operation has it. "Cold" is other memory 
 caches. Collectives are of fp32 in shm;
 with more ranks than cores both take turns on them. "map" is a gather that moves nothing, beside the
 flags that its ranks raise. Growth per byte is the most time of a byte over these sizes to the least,
-less 1. Of a step `exposed` is what the rank that waits longest waits for with nothing to compute.
+less 1. Of a step `exposed` is what the rank that waits longest waits for with nothing to compute,
+the exchange of norms before the update included.
 """,
 }
 

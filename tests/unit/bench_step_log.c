@@ -50,6 +50,7 @@ static void step_write(FILE *f, int step)
     op_write(f, step, 1, "compute", "compute", 400, 500);
     op_write(f, step, 1, "reduce", "reduce", 350, 600);
     op_write(f, step, 2, "sumsq", "cpu", 600, 700);
+    op_write(f, step, 2, "norm", "reduce", 700, 710);
     op_write(f, step, 2, "publish", "reduce", 650, 900);
     op_write(f, step, 2, "fetch", "fetch", 620, 720);
     op_write(f, step, 2, "fetch", "fetch", 640, 700);
@@ -136,7 +137,9 @@ int main(void)
     for (unsigned i = 0; i < log.n_steps; i++)
         good += near(log.steps[i].busy[STEP_COLLECTIVES] * 1e9, 660) &&
                 near(log.steps[i].beside[STEP_COLLECTIVES] * 1e9, 250) &&
-                near(log.steps[i].beside[STEP_DISK] * 1e9, 80);
+                near(log.steps[i].beside[STEP_DISK] * 1e9, 80) &&
+                near(log.steps[i].busy[STEP_NORM] * 1e9, 10) &&
+                near(log.steps[i].beside[STEP_NORM] * 1e9, 0);
     if (!is_int(good, STEPS - 1, "what is beside computing and kernels counts once"))
         diag("collectives %g of %g ns, disk %g", log.steps[5].beside[STEP_COLLECTIVES] * 1e9,
              log.steps[5].busy[STEP_COLLECTIVES] * 1e9, log.steps[5].beside[STEP_DISK] * 1e9);
