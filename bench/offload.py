@@ -27,7 +27,6 @@ Run in the build folder: make bench-offload, or
 
     python3 bench/offload.py [--preset 124M] [--ranks 2] [--stage 1] [--rounds 5] [--folder DIR]
 """
-import argparse
 import json
 import os
 import resource
@@ -38,25 +37,17 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
+import gpt2_job
+
 MIB = 1 << 20
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--preset", default="124M")
-    p.add_argument("--ranks", type=int, default=2)
-    p.add_argument("--stage", type=int, default=1)
-    p.add_argument("--dtype", default="bf16")
-    p.add_argument("--seq", type=int, default=256)
-    p.add_argument("--steps", type=int, default=8, help="the first two do not count")
-    p.add_argument("--rounds", type=int, default=5)
+    p = gpt2_job.options(__doc__)
     p.add_argument("--most", type=int, default=15, help="rounds, on a disk that others use")
     p.add_argument("--bursts", type=int, default=3, help="of fio, twice in each round")
     p.add_argument("--tile", default="4M", help="ZERO_TILE_BYTES, and fio's blocks")
     p.add_argument("--depth", type=int, default=16, help="ZERO_NVME_DEPTH, and fio's")
-    p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
     return p.parse_args()
 
 
@@ -133,34 +124,17 @@ def disk_s(ops, step):
 
 def train(o, offload):
     """Medians of the steps: whole, update; its kernels; bytes of a rank's disk in an update."""
-    with tempfile.TemporaryDirectory() as folder:
-        log, ops, text = (os.path.join(folder, name) for name in ("log", "ops", "text"))
-        with open(text, "wb") as f:
-            f.write(os.urandom(64 * o.seq).hex().encode())
-        env = {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": o.tile,
-               "ZERO_NVME_DEPTH": str(o.depth), "ZERO_STAGE": str(o.stage),
-               "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")}
-        env.pop("ZERO_NVME_PATH", None)
-        env["XDG_CACHE_HOME"] = o.cache  # what was measured on other days says nothing about this one
-        if "nvme" in offload:
-            env["ZERO_NVME_PATH"] = o.folder
-        else:
-            env.pop("ZERO_NVME_DEPTH")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [os.path.join(BUILD, "zero"), "run", "-n", str(o.ranks), "--bind", "--",
-             os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
-             "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
-             "--data", text, "--json", log, "--ops", ops], env=env,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            sys.exit(f"bench/offload.py: zero-gpt2 with ZERO_OFFLOAD={offload} has failed:\n"
-                     + done.stderr)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with open(log) as f:
-            records = [json.loads(line) for line in f]
-        with open(ops) as f:
-            times = [json.loads(line) for line in f]
+    # What was measured on other days says nothing about this one.
+    env = {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": o.tile, "XDG_CACHE_HOME": o.cache}
+    for name in ("ZERO_NVME_PATH", "ZERO_NVME_DEPTH"):
+        env.pop(name, None)
+    if "nvme" in offload:
+        env |= {"ZERO_NVME_PATH": o.folder, "ZERO_NVME_DEPTH": str(o.depth)}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done, records, times = gpt2_job.train(o, env)
+    if done.returncode:
+        sys.exit(f"bench/offload.py: zero-gpt2 with ZERO_OFFLOAD={offload} has failed:\n" + done.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     steps = [r for r in records if r["type"] == "step"][2:]
     found = {"step": statistics.median(s["time_s"] for s in steps)}
     if "nvme" not in offload:

@@ -170,9 +170,9 @@ static void row_print(const struct step_options *o, const struct step_log *log,
 }
 
 /*
- * Beside all that: how long collectives were under way, those of the norm by themselves, of which
- * nothing is beside anything; and the disk had something to do, whose
- * limit is what its bytes take when it has nothing else to do.
+ * Beside all that: how long collectives were under way, of them the exchange of norms by itself,
+ * and how long the disk had something to do, whose limit is what its bytes take when it has nothing
+ * else to do.
  */
 static void busy_print(const struct step_options *o, const struct step_log *log, double whole,
                        double *x)

@@ -872,6 +872,7 @@ def main():
                   ranks=1)
         told = [w for w in warnings(job) if "were asked for" not in w or ":0." not in tier]
         ok(weights(job) == plain and not told, f"{tier}: the same bits, no warning", job.story())
+    job = run({"ZERO_OFFLOAD": "auto"}, ranks=1)
     ok("nothing, all of it fits there" in job.out and "A step should take" in job.out,
        "auto leaves all on the device, and foretells a step", job.story())
     coarse()

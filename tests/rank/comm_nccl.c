@@ -71,7 +71,7 @@ static void run_all(int n, enum ranks_how how, const char *slow)
     if (slow)
         setenv("FAKE_NCCL_SLOW", slow, 1);
     for (const struct check_case *test = check_comm_cases; test->name; test++)
-        if (n >= test->least_ranks)
+        if (n >= test->least_ranks && (how == AS_THREADS || RANKS_PROCESSES))
             run(test, n, how);
     unsetenv("FAKE_NCCL_SLOW");
     seed++;
@@ -93,10 +93,8 @@ int main(void)
 
     board = shared_memory(sizeof *board);
     fake_nccl_choose("libnccl");
-    if (RANKS_PROCESSES) {
-        run_all(2, AS_PROCESSES, NULL);
-        run_all(3, AS_PROCESSES, "7");
-    }
+    run_all(2, AS_PROCESSES, NULL);
+    run_all(3, AS_PROCESSES, "7");
     run_all(2, AS_THREADS, "3");
     if (!brief) {
         run_all(1, AS_THREADS, NULL);

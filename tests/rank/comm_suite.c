@@ -60,6 +60,8 @@ static void run(const struct check_case *test, int n, enum ranks_how how)
 
 static void run_all(int n, enum ranks_how how)
 {
+    if (how == AS_PROCESSES && !RANKS_PROCESSES)
+        return;
     for (const struct check_case *test = check_comm_cases; test->name; test++)
         if (n >= test->least_ranks)
             run(test, n, how);
@@ -156,7 +158,7 @@ int main(void)
     done();
 #endif
     if (brief) {
-        if (!mem && RANKS_PROCESSES)
+        if (!mem)
             run_all(3, AS_PROCESSES);
         if (!ofi)
             run_all(3, AS_THREADS);

@@ -10,7 +10,10 @@
 
 #define SLAB (UINT64_C(4) << 20)
 #define LARGE_SLAB (UINT64_C(48) << 20)
-/* The thread sanitizer's clocks run out in minutes, and then it tells of races that are none. */
+/*
+ * When this took minutes, the thread sanitizer told of races with writes of two collectives before,
+ * which completions that this rank has seen lie between.
+ */
 #ifdef __SANITIZE_THREAD__
 #define LARGE UINT64_C(500003)
 #else

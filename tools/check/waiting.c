@@ -157,7 +157,8 @@ void check_case_aborts(struct check_rank *r)
 
 /*
  * How work ends on a rank whose peer aborts: so, or as if the peer had gone, which it has when it
- * closes before this rank has heard of it (close() in comm.h: "they get errors").
+ * closes before this rank has heard of it (close() in comm.h: "they get errors"). The errors are
+ * those that progress() lists, but for -ETIMEDOUT: nothing here is to wait for so long.
  */
 static bool is_end(int64_t err, bool by_itself)
 {

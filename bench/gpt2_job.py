@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What benchmarks of whole jobs share: their options, and zero-gpt2 with its logs."""
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+
+BUILD = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
+
+
+def options(doc, **defaults):
+    """A parser with the options of a job; `defaults`: of dtype, seq, rounds."""
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--preset", default="124M")
+    p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--stage", type=int, default=1)
+    p.add_argument("--dtype", default="bf16")
+    p.add_argument("--seq", type=int, default=256)
+    p.add_argument("--steps", type=int, default=8, help="the first two do not count")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
+    p.set_defaults(**defaults)
+    return p
+
+
+def train(o, env):
+    """The process that has ended, and if it did well the objects of its --json and of its --ops."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, ops, text = (os.path.join(folder, name) for name in ("log", "ops", "text"))
+        with open(text, "wb") as f:
+            f.write(os.urandom(64 * o.seq).hex().encode())
+        done = subprocess.run(
+            [os.path.join(BUILD, "zero"), "run", "-n", str(o.ranks), "--bind", "--",
+             os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
+             "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
+             "--data", text, "--json", log, "--ops", ops],
+            env={**env, "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
+            capture_output=True, text=True, check=False)
+        found = []
+        for path in (log, ops) if not done.returncode else ():
+            with open(path, encoding="utf-8") as f:
+                found.append([json.loads(line) for line in f])
+    return (done, *found) if found else (done, None, None)
