@@ -30,6 +30,20 @@ __attribute__((unused, format(printf, 1, 2))) static void diag(const char *fmt, 
     va_end(ap);
 }
 
+/*
+ * How much of what repeats itself in many variants is run: all of it (`make check-whole`), some of
+ * each kind, or less of that where another job of scripts/check has run the rest.
+ */
+__attribute__((unused)) static bool is_whole(void)
+{
+    return getenv("ZERO_TEST_WHOLE") != NULL;
+}
+
+__attribute__((unused)) static bool is_short(void)
+{
+    return getenv("ZERO_TEST_SHORT") && !is_whole();
+}
+
 __attribute__((unused)) static void plan(unsigned n)
 {
     tap.planned = n;

@@ -4,7 +4,7 @@
 What may change the bits is the number of ranks, the types of the parameters and of the optimizer's states,
 how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a group. Everything else must not
 change them. Without arguments: a cover of some 60 runs in which any two values of any two
-settings meet, in pairs of one group that differ in everything else, and one run 20 times.
+settings meet, in pairs of one group that differ in everything else, and one run again and again.
 
 --all: every placement in every stage of every group, with recomputation and without, each with other
 settings of what is left, drawn by chance and always the same; types of states and clipping are drawn for
@@ -243,7 +243,8 @@ def main():
         if support.SANITIZED:
             runs = runs[:4]
         compare(runs, [result(run) for run in runs])
-        repeat(runs[1], 3 if support.SANITIZED else 20)
+        whole = os.environ.get("ZERO_TEST_WHOLE")
+        repeat(runs[1], 20 if whole else 3 if support.SANITIZED else 6)
     support.done()
 
 

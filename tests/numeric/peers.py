@@ -33,9 +33,16 @@ def install():
     peers.mkdir(parents=True)
     source = os.path.join(support.TOP, "bench", "compare", "mpi_coll.c")
     for name in ("openmpi", "mpich"):
-        if not shutil.which(f"mpicc.{name}") or not shutil.which(f"mpirun.{name}"):
+        compiler = f"mpicc.{name}"
+        if not shutil.which(compiler) or not shutil.which(f"mpirun.{name}"):
             continue
-        command = [f"mpicc.{name}", "-std=gnu11", "-O2", "-Wall", "-Werror", "-o",
+        # Debian's compiler comes with mpirun, what it compiles with is a package of its own.
+        header = subprocess.run([compiler, "-E", "-x", "c", "-"], input="#include <mpi.h>\n",
+                                capture_output=True, text=True)
+        if header.returncode:
+            diag(f"{name}: {header.stderr.strip()}")
+            continue
+        command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Werror", "-o",
                    str(programs.OUT / f"mpi_coll.{name}"), source]
         made = subprocess.run(command, capture_output=True, text=True)
         ok(made.returncode == 0, f"mpi_coll.c with {name}", made.stderr)

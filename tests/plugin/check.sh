@@ -23,6 +23,24 @@ show() {
 gives() { { [ "$status" = "$1" ] && grep -qF -e "$3" "$2"; } || show; }
 counts() { [ "$(grep -c "$1" out)" = "$2" ] || show; }
 
+# hangs FOLDER BELOW RANK RANKS: a rank that does not return from the plugin, in the background, since
+# nothing but a time of half a minute ends it.
+hangs() {
+    mkdir "$1" && (
+        cd "$1" || exit
+        export ZERO_FAULT_COMM="$2" ZERO_FAULT="delay=300000:rank=$3:n=2"
+        check -n "$4" --timeout 30 --case 'moved as' fault
+        echo "$status" >status
+    ) &
+}
+# of FOLDER: out, err and status are those of that one.
+of() {
+    cp "$1/out" "$1/err" . && status=$(cat "$1/status")
+}
+hangs hang-0 shm 0 2
+hangs hang-1 shm 1 2
+hangs hang-alone self 0 1
+
 check --list
 ok 'the cases have names' gives 0 out 'wire bytes'
 check -n 2 --case 'wire bytes' shm
@@ -62,15 +80,6 @@ for rank in 0 1; do
 done
 ZERO_FAULT=stop:rank=1:n=2 check -n 2 --case 'wire' fault
 ok 'a rank that is stopped' gives 1 out '# rank 1 failed: it does not answer'
-# Who waits for a rank that hangs is not taken for it: it comes back sooner.
-for rank in 0 1; do
-    ZERO_FAULT=delay=300000:rank=$rank:n=2 check -n 2 --timeout 30 --case 'moved as' fault
-    ok "rank $rank does not return from the plugin" gives 1 out "rank $rank has not returned from"
-    ok 'the case has failed, once' counts '^not ok 1 - data is moved' 1
-done
-ZERO_FAULT_COMM=self ZERO_FAULT=delay=300000:rank=0:n=2 check -n 1 --timeout 30 --case 'moved as' fault
-ok 'a rank that is alone does not return' gives 1 out 'rank 0 has not returned from'
-ok 'and nothing waits for it' counts '^Bail out!' 1
 unset ZERO_FAULT_COMM
 export ZERO_PLUGIN_PATH="$ZERO_PLUGIN_PATH:$ZERO_TEST_BUILD/tests/plugin/.libs"
 check -n 2 --case 'post different things' shm
@@ -85,4 +94,15 @@ check -n 2 --case 'reductions are exact' movers
 ok 'who only moves has no sums to be tried' gives 0 out '# SKIP not among the plugin'
 check -n 2 --case 'data is moved' sums
 ok 'who only sums moves nothing' gives 0 out '# SKIP not among the plugin'
+
+wait
+# Who waits for a rank that hangs is not taken for it: it comes back sooner.
+for rank in 0 1; do
+    of hang-$rank
+    ok "rank $rank does not return from the plugin" gives 1 out "rank $rank has not returned from"
+    ok 'the case has failed, once' counts '^not ok 1 - data is moved' 1
+done
+of hang-alone
+ok 'a rank that is alone does not return' gives 1 out 'rank 0 has not returned from'
+ok 'and nothing waits for it' counts '^Bail out!' 1
 done_testing

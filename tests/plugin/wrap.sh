@@ -33,7 +33,7 @@ refused() {
 refusal() { { [ "$status" = 2 ] && grep -qF -e "$1" err; } || show; }
 
 for wrapper in trace fault; do
-    for ranks in 2 3; do
+    for ranks in 2 ${ZERO_TEST_WHOLE:+3}; do
         check $ranks $wrapper
         ok "$wrapper over shm, $ranks ranks" passes
     done

@@ -119,13 +119,32 @@ static void what_applies(void)
     is_int(left_out, 0, "without all_reduce no other case is left out");
 }
 
+/* The parity of the seed says whether receives are late; messages come whole and in pieces. */
+static void in_memory(void)
+{
+    static const struct check_case many = {"many ranks", 1, false, 0, 0, 0, many_ranks};
+    static const int crowds[] = {16, 33, 64};
+
+    for (int n = 2; n <= 8; n = n < 3 ? n + 1 : n + 5, seed++)
+        if (is_whole() || n == 3)
+            run_all(n, AS_THREADS);
+    for (unsigned i = 0; i < 3; i++, seed++)
+        if (is_whole() || i == 1)
+            run(&many, crowds[i], AS_THREADS);
+    for (int k = 0; k < 2; k++, seed++) {
+        most = "4999";
+        if (is_whole() || k == 1)
+            run_all(2 + k, AS_THREADS);
+        most = k ? "2039" : "999";
+        run(&many, crowds[k], AS_THREADS);
+    }
+}
+
 /* Processes come first: what a plugin's libraries start in this one must not be forked. */
 int main(void)
 {
-    static const struct check_case many = {"many ranks", 1, false, 0, 0, 0, many_ranks};
-    static const int processes[] = {1, 2, 3, 4}, threads[] = {2, 3, 8}, crowds[] = {16, 33, 64};
     const bool mem = strcmp(COMM_PLUGIN, "mem") == 0, ofi = strcmp(COMM_PLUGIN, "ofi") == 0;
-    const bool brief = getenv("ZERO_TEST_SHORT");
+    const bool wraps = strcmp(COMM_PLUGIN, "trace") == 0 || strcmp(COMM_PLUGIN, "fault") == 0;
     const bool less = strcmp(COMM_PLUGIN, "movers") == 0 || strcmp(COMM_PLUGIN, "sums") == 0 ||
                       strcmp(COMM_PLUGIN, "least") == 0;
 
@@ -157,28 +176,15 @@ int main(void)
     run_all(3, AS_PROCESSES);
     done();
 #endif
-    if (brief) {
-        if (!mem)
-            run_all(3, AS_PROCESSES);
-        if (!ofi)
-            run_all(3, AS_THREADS);
-        done();
-    }
-    for (unsigned i = 0; i < sizeof processes / sizeof *processes && !mem; i++)
-        run_all(processes[i], AS_PROCESSES);
+    for (int n = 1; n <= 4 && !mem; n++)
+        if (is_whole() || (!wraps && (n == 3 || (n < 3 && !is_short()))))
+            run_all(n, AS_PROCESSES);
     /* libfabric's shm crashes when it sends to an endpoint that a thread of its process has closed.
      */
-    for (unsigned i = 0; i < sizeof threads / sizeof *threads && !ofi; i++, seed++)
-        run_all(threads[i], AS_THREADS);
-    for (unsigned i = 0; i < sizeof threads / sizeof *threads && mem; i++, seed++)
-        run_all(threads[i], AS_THREADS); /* the parity of the seed says whether receives are late */
-    for (unsigned i = 0; i < sizeof crowds / sizeof *crowds && mem; i++, seed++)
-        run(&many, crowds[i], AS_THREADS);
-    for (int k = 0; k < 2 && mem; k++, seed++) { /* in pieces; both parities again */
-        most = "4999";
-        run_all(threads[k], AS_THREADS);
-        most = k ? "2039" : "999";
-        run(&many, crowds[k], AS_THREADS);
-    }
+    for (int n = 2; n <= 8 && !ofi; n = n < 3 ? n + 1 : n + 5, seed++)
+        if (is_whole() || n == (is_short() ? 3 : 2))
+            run_all(n, AS_THREADS);
+    if (mem && !is_short())
+        in_memory();
     done();
 }

@@ -158,7 +158,7 @@ static const char *judge(const struct what *w, const struct job *j)
 
 static void sweep(const struct what *w)
 {
-    const int by = getenv("ZERO_TEST_SHORT") ? 3 * w->by : w->by;
+    const int by = is_short() ? 3 * w->by : w->by;
     static struct job j;
     int n = 1, in_steps = 0, late = 0, reads = 0;
     const char *bad = NULL;

@@ -74,7 +74,7 @@ static int run(const struct what *w, const char *offload, const char *engine, st
 
 static void agree(const struct what *w, unsigned number)
 {
-    const bool brief = getenv("ZERO_TEST_SHORT"); /* few of the tiers with each model */
+    const unsigned by = is_whole() ? 2 : is_short() ? 7 : 3; /* some of the tiers with each model */
     static const char *const tiers[][2] = {
         {"optimizer:cpu", "auto"},
         {"optimizer:nvme", "auto"},
@@ -100,7 +100,7 @@ static void agree(const struct what *w, unsigned number)
     if (!good)
         diag("on the device: %s", here.error);
     for (unsigned i = 0; i < sizeof tiers / sizeof *tiers && good; i++) {
-        if ((i + number) % (brief ? 4 : 2)) /* a tier meets every other model */
+        if ((i + number) % by)
             continue;
         good = !run(w, tiers[i][0], tiers[i][1], &there) && there.agree && there.hash == here.hash;
         if (!good)
@@ -218,79 +218,6 @@ static void frozen(void)
     }
 }
 
-/* ZERO_TIMEOUT is for an op that does not end, not for all ops of an update together. */
-static void slow(void)
-{
-    struct zero_setting s[] = {{"stage", "1"},
-                               {"timeout", "3"},
-                               {"offload", "optimizer:fault"},
-                               {"fault_offload", "nvme"},
-                               {"nvme_path", path},
-                               {"tile_bytes", "64K"},
-                               {"fault_io", "delay=2000:op=write:times=0"}};
-    struct toy t = {.ranks = 1, .layers = 4, .steps = 1, .dtype = ZERO_F32, .width = 40000,
-                    .settings = s, .n_settings = 7, .seed = 7};
-    struct toy_result r;
-    int err = toy_train(&t, &r);
-
-    ok(!err && r.info.update_ns > 9 * UINT64_C(1000000000),
-       "an update of %.1f s, each op of it within ZERO_TIMEOUT: %s", (double)r.info.update_ns / 1e9,
-       err ? r.error : "it ends");
-}
-
-/* The same where one rank's disk is slow: the other waits for what it publishes, and is patient. */
-static void slow_peer(const char *stage)
-{
-    static struct zero_setting s[] = {{"stage", NULL},
-                                      {"timeout", "2"},
-                                      {"offload", "optimizer:fault"},
-                                      {"fault_offload", "nvme"},
-                                      {"nvme_path", path},
-                                      {"tile_bytes", "64K"},
-                                      {"fault_io", "delay=1500:op=write:times=0"}};
-    struct toy t = {.ranks = 2, .layers = 3, .steps = 1, .dtype = ZERO_F32, .width = 40000,
-                    .settings = s, .n_settings = 7, .n_other = 1, .seed = 7};
-    struct toy_result r;
-
-    s[0].value = stage;
-    int64_t began = zero__now_ns();
-    int err = toy_train(&t, &r);
-    double took = (double)(zero__now_ns() - began) / 1e9;
-    ok(!err && took > 6, "stage %s: rank 0 waits for the disk of rank 1, %.1f s in all: %s", stage,
-       took, err ? r.error : "it ends");
-}
-
-/* Writing never ends and nothing moves; what was read before, and has ended, does not excuse it. */
-static void dead(void)
-{
-    struct zero_setting s[] = {{"stage", "1"},
-                               {"timeout", "2"},
-                               {"offload", "optimizer:fault"},
-                               {"fault_offload", "nvme"},
-                               {"nvme_path", path},
-                               {"tile_bytes", "64K"},
-                               {"offload_measure", "0"},
-                               {"fault_io", "delay=60000:op=write:n=40:times=0"}};
-    struct toy t = {.ranks = 1, .layers = 4, .steps = 9, .dtype = ZERO_F32, .width = 40000,
-                    .settings = s, .n_settings = 8, .seed = 7};
-    struct toy_result r;
-    int64_t began = zero__now_ns();
-    int err = toy_train(&t, &r);
-    double took = (double)(zero__now_ns() - began) / 1e9;
-
-    ok(err == -ETIMEDOUT && strstr(r.error, "2 s (ZERO_TIMEOUT)") && took > 2 && took < 30,
-       "a disk that is dead for writing ends the job after ZERO_TIMEOUT, %.1f s in all: %s", took,
-       r.error);
-}
-
-static void slow_ones(void)
-{
-    dead();
-    slow();
-    slow_peer("1");
-    slow_peer("3");
-}
-
 static int files_left(void)
 {
     DIR *dir = opendir(folder);
@@ -331,8 +258,6 @@ int main(void)
     reserved();
     checksums();
     frozen();
-    if (!getenv("ZERO_TEST_SHORT"))
-        slow_ones();
     is_int(files_left(), 0, "nothing stays on the disk");
     rmdir(folder);
     done();

@@ -645,7 +645,7 @@ int main(void)
     cache_remove();
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     measured_badly();
-    if (!getenv("ZERO_TEST_SHORT"))
+    if (!is_short())
         measured_slowly();
     good("2", "1", "auto", "", all, none, "");
     good("2", "1", "optimizer:cpu+nvme", "cpu:2M", (uint64_t[]){UINT64_MAX, 2048 * KIB},

@@ -88,7 +88,7 @@ static void try_function(uint32_t function, uint32_t *defects)
 
 int main(void)
 {
-    const char *brief = getenv("ZERO_TEST_SHORT");
+    const bool brief = is_short();
     uint32_t defects = 0;
 
     case_memory_open(&memory);

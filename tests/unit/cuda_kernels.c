@@ -12,7 +12,7 @@ static struct case_memory memory;
 static void all_functions(void)
 {
     const struct fake_cuda_options plain = {0};
-    const char *brief = getenv("ZERO_TEST_SHORT");
+    const bool brief = is_short();
     char error[400];
 
     for (uint32_t f = 0; f < ZERO__CUDA_N_KERNELS; f++)

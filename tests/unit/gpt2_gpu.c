@@ -25,7 +25,7 @@ static bool launch(struct gpt2_case *c, const struct gpt2_launch *l)
 int main(void)
 {
     static const uint32_t dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
-    const uint32_t rounds = getenv("ZERO_TEST_SHORT") ? ROUNDS / 4 : ROUNDS;
+    const uint32_t rounds = is_short() ? ROUNDS / 4 : ROUNDS;
     struct gpt2_case c;
 
     gpt2_case_open(&c);
