@@ -243,8 +243,7 @@ def main():
         if support.SANITIZED:
             runs = runs[:4]
         compare(runs, [result(run) for run in runs])
-        whole = os.environ.get("ZERO_TEST_WHOLE")
-        repeat(runs[1], 20 if whole else 3 if support.SANITIZED else 6)
+        repeat(runs[1], 20 if support.WHOLE else 3 if support.SANITIZED else 6)
     support.done()
 
 

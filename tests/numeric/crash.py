@@ -218,7 +218,7 @@ last = None
 shared = support.path("shared")
 os.mkdir(shared)
 seen = []
-for name in ("shm",) if os.environ.get("ZERO_TEST_SHORT") else ("shm", "ucx", "ofi"):
+for name in ("shm",) if support.SHORT else ("shm", "ucx", "ofi"):
     if not os.path.exists(os.path.join(support.BUILD, ".libs", f"zero-comm-{name}.so")):
         skip(f"crashes over {name}", "the plugin was not built: its library is missing")
         continue

@@ -15,7 +15,6 @@ import support
 from namespaces import NET, NET6, Hosts, stories, weights
 from support import GPT2, TEXT, Job, ok
 
-SHORT = os.environ.get("ZERO_TEST_SHORT")
 TRANSPORTS = {"ucx": {"ZERO_COMM": "ucx"}, "ofi": {"ZERO_COMM": "ofi"}}
 MICRO = ["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0, "--clip", 1]
 WAITED = re.compile(r"; rank 0 waited in ((gather|reduce|publish|map) of \S+ \(#|norm \(#|"
@@ -192,9 +191,9 @@ def main():
             trains(net, name, TRANSPORTS[name])
             listens(net, name, TRANSPORTS[name])
             counts(net, name, TRANSPORTS[name])
-    cuts = [(2, 1)] if SHORT else [(4, 2), (2, 0)]
+    cuts = [(2, 1)] if support.SHORT else [(4, 2), (2, 0)]
     for name in built:
-        if not SHORT:
+        if not support.SHORT:
             with Hosts(4) as net:
                 trains(net, name, TRANSPORTS[name])
         cut_between(name, TRANSPORTS[name])

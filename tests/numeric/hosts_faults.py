@@ -70,7 +70,7 @@ class Case:
 
 def cases(name):
     yield Case(f"{name}, rank 2 of {HOSTS} hosts is stopped", 2, stop, STOPPED_S, {"ZERO_COMM": name})
-    if not os.environ.get("ZERO_TEST_SHORT"):
+    if not support.SHORT:
         yield Case(f"{name}, rank 0 of {HOSTS} hosts is stopped", 0, stop, STOPPED_S,
                    {"ZERO_COMM": name})
     below = {"ZERO_COMM": "fault", "ZERO_FAULT_COMM": name, "ZERO_TIMEOUT": str(TIMEOUT_S)}

@@ -15,7 +15,6 @@ import support
 from support import GPT2, TEXT, Job, ok, skip
 
 TRAIN = [GPT2, "--preset", "micro", "--data", TEXT, "--val", 0, "--batch", 1, "--steps", 20]
-SHORT = os.environ.get("ZERO_TEST_SHORT")
 # torchrun, where it is not in PATH
 TORCHRUN = os.environ.get("ZERO_TEST_TORCHRUN") or shutil.which("torchrun")
 SECRET = support.path("secret")
@@ -144,7 +143,7 @@ def main():
     for i, (what, start) in enumerate(starts):
         for t, (name, env) in enumerate(transports.items()):
             stage, some = (i + t) % 4, 2 + (i + 2 * t) % 3
-            for ranks in (2, 3, 4) if what in BY_PMIX and not SHORT else (some,):
+            for ranks in (2, 3, 4) if what in BY_PMIX and not support.SHORT else (some,):
                 same(f"{what}, {ranks} ranks over {name} in stage {stage}",
                      start(ranks, {**env, "ZERO_STAGE": str(stage)}), ranks, stage)
     for what, start in starts:

@@ -14,6 +14,9 @@ import uuid
 TOP = os.path.abspath(os.environ.get("ZERO_TEST_TOP", "."))
 BUILD = os.path.abspath(os.environ.get("ZERO_TEST_BUILD", "."))
 SANITIZED = bool(os.environ.get("SANITIZE_CFLAGS", "").strip())
+# How much of what repeats itself is run, as in tests/tap.h.
+WHOLE = bool(os.environ.get("ZERO_TEST_WHOLE"))
+SHORT = bool(os.environ.get("ZERO_TEST_SHORT")) and not WHOLE
 ZERO = os.path.join(BUILD, "zero")
 # A text that every tree has: 11 KB, enough to train `micro` on.
 TEXT = os.path.join(TOP, "LICENSE")

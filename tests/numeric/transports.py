@@ -31,7 +31,7 @@ def result(stage, ranks, env):
     return [job.summary["weights_hash"], [(s["loss"], s["grad_norm"]) for s in job.steps]]
 
 
-for n in (3,) if os.environ.get("ZERO_TEST_SHORT") else (2, 3, 4):
+for n in (3,) if support.SHORT else (2, 3, 4):
     wanted = [result(stage, n, {"ZERO_COMM": "shm"}) for stage in range(4)]
     ok(isinstance(wanted[0], list) and all(w == wanted[0] for w in wanted),
        f"shm, {n} ranks: the same bits in all stages", *wanted)

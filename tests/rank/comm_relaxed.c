@@ -211,7 +211,8 @@ int main(void)
         for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++, seed++) {
             group = ways[i].group;
             most = k ? "4999" : "0";
-            if (i == 2 || (k == 0 && (is_whole() || (!brief && i % 2 == 0))))
+            /* The parity of the seed says whether receives are late: some of either. */
+            if (i == 2 || (k == 0 && (is_whole() || (!brief && i % 3 == 0))))
                 run_all(ways[i].ranks, AS_THREADS, k == 1 || (i != 1 && i != 2));
             run(&bytes, ways[i].ranks, AS_THREADS);
         }

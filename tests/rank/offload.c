@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "engine/runtime.h"
 #include "toy.h"
 
@@ -74,7 +73,7 @@ static int run(const struct what *w, const char *offload, const char *engine, st
 
 static void agree(const struct what *w, unsigned number)
 {
-    const unsigned by = is_whole() ? 2 : is_short() ? 7 : 3; /* some of the tiers with each model */
+    const unsigned by = is_whole() ? 1 : is_short() ? 7 : 3; /* some of the tiers with each model */
     static const char *const tiers[][2] = {
         {"optimizer:cpu", "auto"},
         {"optimizer:nvme", "auto"},

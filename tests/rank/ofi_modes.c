@@ -317,7 +317,7 @@ int main(void)
     absent = shared_memory(sizeof *absent);
     for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
         if (!is_whole() && (is_short() ? i % 3 != 1 : tries[i].mode == FI_MR_LOCAL))
-            continue; /* all four at once want the most */
+            continue; /* who wants all four wants local, too */
         provider = tries[i].provider;
         mode = tries[i].mode;
         basic = tries[i].basic;
