@@ -24,6 +24,10 @@ enum { AS_IT_IS, OPTIMIZER_CPU, OPTIMIZER_DISK, AUTO, N_OFFLOADS };
 
 #define LEAST_BYTES (UINT64_C(64) << 10) /* that is tried but 0; ZERO_TILE_BYTES takes no less */
 
+/* In smaller tiles than make so many, what is under way is nothing beside the states, while each of
+ * them is several ops and buffers of a program that is planned for every trial. */
+#define MOST_TILES 4096u
+
 struct trial {
     uint64_t value[N_KNOBS]; /* OFFLOAD: one of those above; CHECKSUM: bytes of a MiB */
 };
@@ -340,6 +344,18 @@ static int knobs_try(struct search *s, int programs)
     return err;
 }
 
+static uint64_t least_tile(const struct zero_runtime *rt)
+{
+    const struct zero__model *m = &rt->model;
+    uint64_t elements = 0, bytes = LEAST_BYTES;
+
+    for (uint32_t i = 0; i < m->n_segments; i++)
+        elements += m->segments[i].shard * (rt->recipe.stage ? 1 : rt->recipe.ranks);
+    while (bytes < elements / MOST_TILES * sizeof(float))
+        bytes *= 2;
+    return bytes;
+}
+
 /* What each can be set to; where a setting would be refused for another reason, nothing else. */
 static void ends_set(struct search *s)
 {
@@ -354,7 +370,7 @@ static void ends_set(struct search *s)
     now[PREFETCH] = r->prefetch_bytes, least[PREFETCH] = 0;
     now[BUCKET] = r->bucket_bytes, least[BUCKET] = zero__least(LEAST_BYTES, now[BUCKET]);
     now[TILE] = (uint64_t)r->tile * sizeof(float);
-    least[TILE] = zero__least(LEAST_BYTES, now[TILE]);
+    least[TILE] = zero__least(least_tile(rt), now[TILE]);
     now[STAGE] = r->stage, least[STAGE] = r->ranks > 1 && adds ? 3 : r->stage;
     now[CHECKSUM] = s->room.bytes_per_mib;
     least[CHECKSUM] = disk && !strcmp(disk, "nvme") ? 0 : now[CHECKSUM];
