@@ -46,7 +46,7 @@ def arguments():
     p = gpt2_job.options(__doc__)
     p.add_argument("--most", type=int, default=15, help="rounds, on a disk that others use")
     p.add_argument("--bursts", type=int, default=3, help="of fio, twice in each round")
-    p.add_argument("--tile", default="4M", help="ZERO_TILE_BYTES, and fio's blocks")
+    p.add_argument("--tile", default="2M", help="ZERO_TILE_BYTES, and fio's blocks")
     p.add_argument("--depth", type=int, default=16, help="ZERO_NVME_DEPTH, and fio's")
     return p.parse_args()
 

@@ -22,7 +22,7 @@ static const char *const names[N_KNOBS] = {
 /* What ZERO_OFFLOAD may be set to instead. */
 enum { AS_IT_IS, OPTIMIZER_CPU, OPTIMIZER_DISK, AUTO, N_OFFLOADS };
 
-#define LEAST_BYTES (UINT64_C(64) << 10) /* that is tried but 0; ZERO_TILE_BYTES takes no less */
+#define LEAST_BYTES (UINT64_C(64) << 10) /* that is tried but 0 */
 
 /* In smaller tiles than make so many, what is under way is nothing beside the states, while each of
  * them is several ops and buffers of a program that is planned for every trial. */

@@ -116,7 +116,7 @@ struct tier {
     uint64_t mr_first;  /* are what no request moves */
 };
 
-#define ZERO__TILES 4u /* of an update outside the device: read, updated, written, and one more */
+#define ZERO__TILES 8u /* of an update outside the device that are read, updated or written */
 #define ZERO__MOST_IOS 16u /* requests of one op */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)

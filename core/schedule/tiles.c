@@ -2,16 +2,16 @@
 /*
  * One tile is a run of elements of the rank's part of one segment. Where its operands are:
  *
- *   on the device        gradients are copied to the host; parameters too, and back: a step that is
- *                        skipped and the gaps between parameters leave them as they were, and they
- *                        may be their own master copy
+ *   on the device        used where they are, if its memory is the host's
  *   in the host's memory used where they are
  *   on the disk          fetched, and what has changed is written back
  *
- * Where the device has memory of its own, tiles are updated by the host instead, in the memory that
- * they lie in (ZeRO-Offload, USENIX ATC 2021, section 3: gradients down, 16-bit parameters up). The
- * copies to the host then run some tiles ahead, and those back behind, each in a queue of its own,
- * and the step's scalars are copied once.
+ * Where the device has memory of its own (host_updates), tiles are updated by the host, in the
+ * memory that they lie in (ZeRO-Offload, USENIX ATC 2021, section 3: gradients down, 16-bit
+ * parameters up). Gradients are copied to the host, and parameters, too, and back: a step that is
+ * skipped and the gaps between parameters leave them as they were, and they may be their own master
+ * copy. The copies to the host run some tiles ahead, and those back behind, each in a queue of its
+ * own, and the step's scalars are copied once.
  *
  * Lives end at the marker behind the tile, so the plan gives the bytes to a tile further on, and
  * the link pass makes that one's fetch wait for this one's write.
@@ -140,7 +140,7 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
     if (!t)
         return zero__fail(-ENOMEM, "no memory for a step program");
     *t = (struct zero__tiles){.m = m, .r = r, .s = s, .brought = brought, .scalars = s->scalars};
-    t->queue = t->down = t->up = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
+    t->queue = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
     if (r->host_updates) {
         t->queue = ZERO__Q_HOST;
         t->down = ZERO__Q_STORE;
@@ -281,14 +281,14 @@ static int free_buffers(const struct tile *x, struct zero__body *b)
     return err;
 }
 
-/* What lies on the device: copied to the host, or the parameters back. */
+/* What lies on the device: copied to the host that updates it, or the parameters back. */
 static int copy(const struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
 {
     struct place param = place_of(t, x, PARAM), grad = place_of(t, x, GRAD);
     int copies_param = param.tier == ZERO__T_DEVICE;
     int copies_grad = grad.tier == ZERO__T_DEVICE && !back, err = 0;
 
-    if (!copies_param && !copies_grad)
+    if (!t->r->host_updates || (!copies_param && !copies_grad))
         return 0;
     if (copies_grad)
         err = zero__host_buffer(b, ZERO_CLASS_GRADIENTS, x->segment, grad.bytes, &x->host[GRAD]);

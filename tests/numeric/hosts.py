@@ -57,7 +57,7 @@ def disks(hosts, env):
     caches = [os.path.abspath(support.path(f"cache-{i}")) for i in range(hosts.n)]
     os.mkdir(disk)
     jobs = hosts.run([*MICRO, "--steps", 2],
-                     {**env, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_TILE_BYTES": "64K",
+                     {**env, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_TILE_BYTES": "32K",
                       "ZERO_NVME_PATH": disk},
                      [{"XDG_CACHE_HOME": cache,
                        "ZERO_FAULT_IO": "delay=50:times=0" if cache == caches[-1] else ""}

@@ -60,7 +60,7 @@ static int run(const char *stage, const char *accum, const char *offload, const 
         {"stage", stage},        {"accum", accum},        {"timeout", "20"},
         {"lr", "0.01"},          {"clip", "0.5"},         {"offload", offload},
         {"memory_limit", limit}, {"bucket_bytes", "64K"}, {"prefetch_bytes", "128K"},
-        {"tile_bytes", "64K"},   {"nvme_path", path}};
+        {"tile_bytes", "32K"},   {"nvme_path", path}};
     bool disk = strstr(offload, "nvme") || !strcmp(offload, "auto");
     struct toy t = {.ranks = RANKS,
                     .layers = 8,
@@ -127,7 +127,7 @@ static void refused(const char *offload, const char *limit, const char *words)
 static void measured_badly(void)
 {
     struct zero_setting s[] = {{"offload", "optimizer:fault"}, {"nvme_path", path},
-                               {"timeout", "20"}, {"tile_bytes", "64K"},
+                               {"timeout", "20"}, {"tile_bytes", "32K"},
                                {"fault_io", "error=EIO:op=read:n=2"}};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 3, .dtype = ZERO_BF16, .width = 40000,
                     .settings = s, .n_settings = 5, .seed = 7};
@@ -274,7 +274,7 @@ static void disks_told_apart(void)
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct zero_setting s[] = {{"offload", jobs[i].offload}, {"nvme_path", jobs[i].folder},
                                    {"timeout", "20"}, {"memory_limit", jobs[i].limit},
-                                   {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                                   {"tile_bytes", "32K"}, {"bucket_bytes", "64K"},
                                    {"prefetch_bytes", "128K"}, {jobs[i].name, jobs[i].value}};
         struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
                         .flags = TOY_ACTIVATIONS, .width = 40000, .settings = s, .n_settings = 8,
@@ -380,7 +380,7 @@ static void said_as_chosen(void)
 {
     struct zero_setting s[] = {{"offload", "auto"},        {"nvme_path", path},
                                {"timeout", "20"},          {"memory_limit", "device:2500K,cpu:2M"},
-                               {"tile_bytes", "64K"},      {"bucket_bytes", "64K"},
+                               {"tile_bytes", "32K"},      {"bucket_bytes", "64K"},
                                {"prefetch_bytes", "128K"}, {"log", "info"}};
     struct found f = {.early = 0};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
@@ -474,8 +474,8 @@ static void told_apart(void)
                                    {"accum", kinds[i % n].accum},
                                    {kinds[i % n].name, kinds[i % n].value},
                                    {"offload", "optimizer:cpu+nvme"},
-                                   {"memory_limit", "cpu:900K"},
-                                   {"tile_bytes", "64K"},
+                                   {"memory_limit", "cpu:1020K"},
+                                   {"tile_bytes", "32K"},
                                    {"timeout", "20"},
                                    {"nvme_path", path}};
         struct toy t = {.ranks = kinds[i % n].ranks,
@@ -503,7 +503,7 @@ static long peak_kib(const char *measures)
 {
     struct zero_setting s[] = {{"offload", "auto"},  {"nvme_path", path},
                                {"timeout", "20"},    {"memory_limit", "device:1500K,cpu:1200K"},
-                               {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                               {"tile_bytes", "32K"}, {"bucket_bytes", "64K"},
                                {"prefetch_bytes", "128K"}, {"offload_measure", measures}};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16, .width = 40000,
                     .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7};
@@ -545,7 +545,7 @@ static void counts_wear(void)
     for (int i = 0; i < 2 && !err; i++) {
         struct zero_setting s[] = {{"offload", "optimizer:cpu+nvme"}, {"nvme_path", path},
                                    {"timeout", "20"}, {"memory_limit", "cpu:2M"},
-                                   {"tile_bytes", "64K"}, {"offload_measure", i ? "1" : "0"}};
+                                   {"tile_bytes", "32K"}, {"offload_measure", i ? "1" : "0"}};
         struct toy t = {.ranks = RANKS, .layers = 8, .steps = 1, .dtype = ZERO_BF16,
                         .width = 40000, .settings = s, .n_settings = 6, .seed = 7};
         err = toy_train(&t, &r);
@@ -593,7 +593,7 @@ static void unmeasured(void)
 {
     struct zero_setting s[] = {{"offload", "auto"},  {"nvme_path", path},
                                {"timeout", "20"},    {"memory_limit", "device:1500K,cpu:1200K"},
-                               {"tile_bytes", "64K"}, {"bucket_bytes", "64K"},
+                               {"tile_bytes", "32K"}, {"bucket_bytes", "64K"},
                                {"prefetch_bytes", "128K"}, {"offload_measure", "0"}};
     struct toy t = {.ranks = RANKS, .layers = 8, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
                     .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 8, .seed = 7};
