@@ -23,6 +23,7 @@ static const char *const names[N_KNOBS] = {
 enum { AS_IT_IS, OPTIMIZER_CPU, OPTIMIZER_DISK, AUTO, N_OFFLOADS };
 
 #define LEAST_BYTES (UINT64_C(64) << 10) /* that is tried but 0 */
+#define LEAST_TILE (UINT64_C(32) << 10)  /* ZERO_TILE_BYTES takes no less */
 
 /* In smaller tiles than make so many, what is under way is nothing beside the states, while each of
  * them is several ops and buffers of a program that is planned for every trial. */
@@ -347,7 +348,7 @@ static int knobs_try(struct search *s, int programs)
 static uint64_t least_tile(const struct zero_runtime *rt)
 {
     const struct zero__model *m = &rt->model;
-    uint64_t elements = 0, bytes = LEAST_BYTES;
+    uint64_t elements = 0, bytes = LEAST_TILE;
 
     for (uint32_t i = 0; i < m->n_segments; i++)
         elements += m->segments[i].shard * (rt->recipe.stage ? 1 : rt->recipe.ranks);

@@ -74,11 +74,22 @@ def small_device(run, options, env):
     return f"device:{(needs - sum(r['reserved'] for r in rows if r['class'] in STATES) // 2) >> 10}K"
 
 
+def small_host(run, options, env):
+    """The limit of a host's memory that has room for a disk's tiles, and not for all of the states."""
+    job = support.train([*options, "--steps", 0], run["ranks"],
+                        {**env, "ZERO_OFFLOAD": "optimizer:nvme"}, 300)
+    rows = job.summary["memory"] if job.summary else []
+    tiles, states = (sum(r["reserved"] for r in rows if r["tier"] == t) for t in ("cpu", "nvme"))
+    return f"cpu:{(tiles + states) // 2 >> 10}K"
+
+
 def is_where(run, rows):
-    """What fills its tiers has left the device, and of one rank come to lie on the disk."""
+    """What fills its tiers has left the device, and of one rank come to lie on the disk; but for states
+    that are smaller than the tiles that a disk needs."""
+    few = (run["dtype"], run["state_dtype"]) == ("fp32", "bf16")
     tiers = {r["tier"] for r in rows if r["reserved"]}
     return {"auto": len(tiers) > 1,
-            "optimizer:cpu+nvme": run["ranks"] > 1 or {"cpu", "nvme"} <= tiers}.get(run["offload"], True)
+            "optimizer:cpu+nvme": run["ranks"] > 1 or few or {"cpu", "nvme"} <= tiers}.get(run["offload"], True)
 
 
 def result(run):
@@ -92,7 +103,7 @@ def result(run):
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
     if any(name in run["offload"] for name in ("nvme", "fault", "shaky", "auto")):
-        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "64K",
+        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "32K",
                     "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
     if "shaky" in run["offload"]:
         env["ZERO_PLUGIN_PATH"] = ":".join(os.path.abspath(os.path.join(support.BUILD, f))
@@ -100,7 +111,7 @@ def result(run):
     if run["offload"] == "auto":
         env["ZERO_MEMORY_LIMIT"] = small_device(run, options, env)
     elif run["offload"] == "optimizer:cpu+nvme":
-        env["ZERO_MEMORY_LIMIT"] = "cpu:1M"
+        env["ZERO_MEMORY_LIMIT"] = small_host(run, options, env)
     job = support.train(options, run["ranks"], env, 300)
     if job.status != 0 or not job.summary or len(job.steps) != STEPS \
             or not is_where(run, job.summary["memory"]):

@@ -165,10 +165,10 @@ int main(void)
             "ZERO_MEMORY_LIMIT=device:");
     refused(&(struct job){"3", "", "device:3100K", "64M", "128M", 2, NULL}, "ZERO_PREFETCH_BYTES=");
     refused(&(struct job){"0", "optimizer:cpu", "cpu:2M", "64M", "128M", 1, NULL}, "ZERO_OFFLOAD=");
-    refused(&(struct job){"0", "optimizer:nvme", "cpu:2M", "64M", "128M", 1, NULL},
+    refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1, NULL},
             "ZERO_TILE_BYTES=");
     refused(&(struct job){"2", "auto", "device:900K,cpu:1500K", "64M", "128M", 2, NULL}, "ZERO_");
-    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1800K", "64M", "128M", 2, NULL},
+    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1240K", "64M", "128M", 2, NULL},
             "ZERO_");
     refused(&(struct job){"2", "auto", "device:64K,cpu:64K", "64M", "128M", 1, NULL},
             "ZERO_MEMORY_LIMIT=device:");
@@ -177,10 +177,10 @@ int main(void)
             "; or stage=3" PROGRAMS "; or ZERO_MEMORY_LIMIT=");
     refused(&(struct job){"3", "", "device:2300K", "64M", "128M", 2, "memory_limit offload"},
             "memory_limit=device:");
-    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1800K", "64M", "128M", 2,
+    refused(&(struct job){"2", "optimizer:cpu", "device:1200K,cpu:1240K", "64M", "128M", 2,
                           "stage offload bucket_bytes"},
             PROGRAMS);
-    refused(&(struct job){"0", "optimizer:nvme", "cpu:2M", "64M", "128M", 1,
+    refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1,
                           "stage offload memory_limit bucket_bytes prefetch_bytes tile_bytes"},
             "tile_bytes=");
     rmdir(folder);
