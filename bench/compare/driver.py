@@ -25,7 +25,7 @@ MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
-All parts take three hours on two cores, which nothing else should use. bench/compare/setup installs
+All parts take three to five hours on two cores, which nothing else should use. bench/compare/setup installs
 the peers first: 6 GB in the build folder, and Debian packages as root (sudo -n where it is not). To begin
 with: run --list; run --quick --rounds 1; run limits-coll-2, which needs no peers.
 
@@ -49,7 +49,8 @@ def arguments():
     p.add_argument("what", nargs="*", default=["all"],
                    help="all (default), collectives, transports, optimizer, steps, offload, "
                    "limits, or parts by name")
-    p.add_argument("--list", action="store_true", help="the parts, and how far each is")
+    p.add_argument("--list", action="store_true", help="the parts, how far each is, and how long it "
+                   "took for bench/RESULTS.md")
     p.add_argument("--rounds", type=int, default=7, help="how often each program runs (7)")
     p.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     p.add_argument("--again", action="store_true", help="from the start, also what is done")
@@ -86,12 +87,23 @@ def newest(paths):
     return max((p.stat().st_mtime for p in paths if p.exists()), default=0)
 
 
+# What `make` builds what is measured from, and what setup does.
+BUILT = ("core", "plugins", "include", "tools", "examples/gpt2", "configure.ac", "Makefile.am")
+OF_SETUP = ("openmpi", "mpich")
+
+
 def check_built():
     """The programs must be those of the sources, or the commit says something else."""
     if not (programs.BUILD / "zero").exists():
         sys.exit(f"bench/compare/run: {programs.BUILD} is no build folder with a built libzero")
-    names = git("ls-files", "*.c", "*.h", "*.am", "*.ac").split()
-    sources = [programs.TOP / name for name in names if not name.startswith("tests/")]
+    names = [name for name in git("ls-files", "--", *BUILT).split()
+             if name.endswith((".c", ".h", ".am", ".ac", ".inc"))]
+    sources = [programs.TOP / name for name in names]
+    for peer in OF_SETUP:
+        program, source = programs.OUT / f"mpi_coll.{peer}", programs.HERE / "mpi_coll.c"
+        if program.exists() and newest([source]) > newest([program]):
+            sys.exit(f"bench/compare/run: {program} was compiled of an older {source}: "
+                     f"bench/compare/setup {' '.join(OF_SETUP)}")
     built = [*programs.BUILD.glob("zero*"), *programs.BUILD.glob(".libs/*.so*")]
     if newest(sources) > newest(built):
         sys.exit(f"bench/compare/run: sources are newer than what {programs.BUILD} has built: make")
@@ -198,7 +210,7 @@ def run_round(state, part):
         print(f"  round {number + 1}  {program.label:<44} "
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)
-    data["facts"] = facts()
+    data.setdefault("facts", facts())
     data["seconds"] += time.monotonic() - start
     if max(others.values()) > report.MOST_OTHERS and data["tries"] < MOST_AGAIN:
         data["tries"] += 1
@@ -225,7 +237,9 @@ def run_part(part, state, options, deadline):
 def settings_of(options, scale):
     """What rounds must have in common, by kind."""
     text = json.dumps(vars(scale), sort_keys=True)
+    here = report.machine()
     rest = {"quick": options.quick, "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
+            "flags": report.flags(), **{k: here.get(k) for k in ("processor", "kernel", "huge_pages")},
             "peers": {peer: programs.peer_line(peer) for peer in programs.PEERS}}
     return {kind: {"measured": measured(kind), **rest} for kind in KINDS}
 
@@ -289,12 +303,15 @@ def main():
         publish(chosen(parts, options.what), settings, options, scale)
         return
     deadline = time.monotonic() + options.minutes * 60
+    expected = {p["part"]: p.get("seconds") for p in (published("RESULTS") or {"parts": []})["parts"]}
     for part in chosen(parts, options.what):
         state = State(part, settings)
         if options.list:
+            took = expected.get(part.name)
             print(f"{part.name:<28} {part.kind:<12} "
                   f"{state.missing(part, options.rounds):3} rounds left, "
-                  f"{state.data['seconds']:.0f} s so far, {state.data['repeated']} disturbed")
+                  f"{state.data['seconds']:.0f} s so far"
+                  f"{f' of {took}' if took else ''}, {state.data['repeated']} disturbed")
             continue
         if options.again:
             state.clear()

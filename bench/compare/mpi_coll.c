@@ -9,7 +9,7 @@
  * user takes the fastest one. Samples are taken as `zero bench coll` takes them: small
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
- * samples, shorter rows and then fewer samples, an odd number and five at least, where they would
+ * samples, shorter rows and then fewer samples, an odd number and seven at least, where they would
  * take longer than SECONDS. Both placements are measured: a user takes the faster one. MEMORY is
  * `again`, for the same bytes again and again, or `fresh`: each rank writes its part before each
  * operation, which is not timed. Buffers lie in huge pages where the system has them.
@@ -25,7 +25,7 @@
 
 enum {
     MAX_REPS = 1000,
-    LEAST_REPS = 5,
+    LEAST_REPS = 7,
     MOST_IN_A_ROW = 256,
     BYTES_IN_A_ROW = 16 << 20,
     HUGE_PAGE = 2 << 20

@@ -327,6 +327,14 @@ def wanted():
         "| time of a byte, all_gather, 2 ranks, again | growth from 16 MiB on | ≤ 20 % | "
         "to 1 GiB 30 % *missed* |"],
        "what was wanted: reached, missed or open", *lines)
+    rounds = [{"zero": {"": 1.0}, "openmpi": {"": a}, "mpich": {"": b}}
+              for a, b in ((3, 9), (9, 3), (3, 9), (9, 3), (9, 5))] + [
+                  {"zero": {"": 1.0}, "openmpi": "failed", "mpich": {"": 4}}]
+    row = {name: report.cell(name, "", "zero", rounds) for name in ("zero", "openmpi", "mpich")}
+    ok(row["openmpi"]["ratio"] == 9 and row["mpich"]["ratio"] == 4.5
+       and figures.ratio_of({"rows": {"": row}}, "", ("openmpi", "mpich")) == (3, 3, 5, 3, 3.75),
+       "the better of two is the better one of each round", row,
+       figures.ratio_of({"rows": {"": row}}, "", ("openmpi", "mpich")))
     known, has = set(), programs.has_bf16_products
     for programs.has_bf16_products in (lambda: True, lambda: False):
         known |= {p.name for p in programs.all_parts(programs.Scale())}
