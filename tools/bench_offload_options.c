@@ -27,7 +27,7 @@ static void help(void)
         "  --tier NAME        plugin, by name or path (nvme)\n"
         "  --op LIST          of read, write, mixed and random_read, random_write, random_mixed\n"
         "                     (read,write,mixed); mixed is a read for each write\n"
-        "  --bytes LOW:HIGH   of a block (4M); also a list: 4K,256K,4M\n"
+        "  --bytes LOW:HIGH   of a block (2M, as in training); also a list: 4K,256K,4M\n"
         "  --factor F         from one size to the next (4)\n"
         "  --depth LIST       blocks under way (16, as in training); 1:32 goes on by doubling\n"
         "  --size SIZE        of the store and of fio's file (1G)\n"
@@ -272,7 +272,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    struct words w = {.bytes = "4M", .depth = "16", .factor = 4};
+    struct words w = {.bytes = "2M", .depth = "16", .factor = 4};
     int c;
 
     opterr = 0;

@@ -424,7 +424,7 @@ def offload_cpu(few):
                and r["percent_low"] <= r["percent_high"] for r in all_),
        "offload of memory: a record for each shape, beside plain loops", job.story())
     job = bench("offload", "--tier", "cpu", *few)
-    ok(job.status == 0 and re.findall(r"^(\w+) +4194304 +16 .* ok$", job.out, re.M) ==
+    ok(job.status == 0 and re.findall(r"^(\w+) +2097152 +16 .* ok$", job.out, re.M) ==
        ["read", "write", "mixed"], "offload: a table", job.story())
     job = bench("offload", "--tier", "cpu", "--op", "read", "--at-least", "1", "--json", *few)
     ok(job.status == 0, "a bound that is kept", job.story())
