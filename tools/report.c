@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "report_memory.h"
 #include "tool.h"
 
 #define OTHERS_MOST 12 /* jobs of the folder that are listed beside the one */
@@ -274,6 +275,7 @@ static int report_crash(int argc, char **argv)
 
 static const struct zero__tool reports[] = {
     {"crash", report_crash, "[--job NUMBER] DIR", "the last operations of a job that failed"},
+    {"memory", report_memory, "[--svg] LOG...", "what the ranks of runs reserved, side by side"},
 };
 
 int zero__tool_report(int argc, char **argv)

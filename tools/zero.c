@@ -12,8 +12,9 @@ static const struct zero__tool tools[] = {
     {"run", zero__tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
     {"info", zero__tool_info, "[--options]",
      "show plugins, machine and options as libzero sees them"},
-    {"report", zero__tool_report, "crash DIR", "tell from the ranks' last operations who failed"},
-    {"check", zero__tool_check, "comm PLUGIN [-n N]", "try a plugin against its interface"},
+    {"report", zero__tool_report, "crash|memory ...",
+     "what ranks have left: who failed, what they reserved"},
+    {"check", zero__tool_check, "comm|offload PLUGIN", "try a plugin against its interface"},
     {"bench", zero__tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
 };
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `zero report memory LOG...`: what a rank of each run reserved, side by side. */
+#include "config.h"
+
+#include "report_memory.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define MOST_COLUMNS 64u /* that a table or a picture is drawn with */
+
+static void help(void)
+{
+    fputs("usage: zero report memory [--svg] LOG...\n\n"
+          "Reads what `zero-gpt2 --json LOG` has written in runs with other stages, ranks or\n"
+          "placements, and prints the bytes that rank 0 reserved, by class, in MB (10^6 bytes): a\n"
+          "column for each tier of a run, in the order of the LOGs. --svg draws them as bars, a\n"
+          "picture for a page: zero report memory --svg stage*.json > memory.svg\n\n"
+          "The status is 0, 1 when a LOG cannot be read, 2 for bad use.\n",
+          stdout);
+}
+
+static void table_print(const struct memory_columns *c)
+{
+    if (*c->title)
+        printf("Memory of a rank in MB: %s\n", c->title);
+    printf("%-14s", "");
+    for (unsigned i = 0; i < c->n; i++)
+        printf("  %16s", c->list[i].run);
+    printf("\n%-14s", "class");
+    for (unsigned i = 0; i < c->n; i++)
+        printf("  %16s", c->list[i].tier);
+    putchar('\n');
+    for (unsigned k = 0; k < c->n_classes; k++) {
+        printf("%-14s", c->classes[k]);
+        for (unsigned i = 0; i < c->n; i++)
+            if (c->list[i].bytes[k])
+                printf("  %16.3f", (double)c->list[i].bytes[k] / 1e6);
+            else
+                printf("  %16s", "-");
+        putchar('\n');
+    }
+    printf("%-14s", "all");
+    for (unsigned i = 0; i < c->n; i++)
+        printf("  %16.3f", (double)c->list[i].all / 1e6);
+    putchar('\n');
+}
+
+int report_memory(int argc, char **argv)
+{
+    struct memory_columns columns = {0};
+    bool svg = false;
+    int status = 0, n_logs = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            help();
+            return 0;
+        }
+        if (!strcmp(argv[i], "--svg")) {
+            svg = true;
+        } else if (argv[i][0] == '-') {
+            fprintf(stderr, "zero report memory: unknown option %s; --help lists them\n", argv[i]);
+            return 2;
+        } else {
+            n_logs++;
+        }
+    }
+    if (!n_logs) {
+        fputs("zero report memory: give the LOG of a run at least (zero-gpt2 --json LOG); --help "
+              "tells more\n",
+              stderr);
+        return 2;
+    }
+    for (int i = 1; i < argc && !status; i++)
+        if (argv[i][0] != '-' && memory_log_read(argv[i], &columns)) {
+            fprintf(stderr, "zero report memory: %s\n", zero__error_text());
+            status = 1;
+        }
+    if (!status && columns.n > MOST_COLUMNS) {
+        fprintf(stderr, "zero report memory: %u columns are too many to read: give fewer logs\n",
+                columns.n);
+        status = 2;
+    }
+    if (!status)
+        svg ? memory_svg_write(&columns) : table_print(&columns);
+    free(columns.list);
+    return status;
+}
