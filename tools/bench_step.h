@@ -14,7 +14,8 @@ struct step_options {
     char *args[STEP_MAX_ARGS + 1]; /* zero-gpt2 and its arguments */
     int n_args;
     uint64_t ranks, steps, warmup;
-    bool json, bind, check;
+    bool json, bind, check, spoil;
+    bool fresh;         /* weights are random, and come from no file */
     bool cache_allowed; /* what the tier moves need not reach a disk */
     char folder[256];
 };
@@ -39,10 +40,20 @@ struct step_figures {
     double busy[N_STEP_SORTS], beside[N_STEP_SORTS];
 };
 
+/* Of the whole job, so it is the same on all ranks; NAN: the log has no number. */
+struct step_told {
+    double loss, norm;
+};
+
 struct step_log {
     struct step_figures *steps; /* those after the warm-up */
     unsigned n_steps;
-    bool sound; /* every loss and every norm is a number, the norms are not 0 */
+    struct step_told *told; /* of all steps, those of the warm-up as well */
+    unsigned n_told;
+    char weights[24]; /* their hash at the end */
+    uint64_t vocab;
+    double tokens; /* of a step, on all ranks */
+    bool sound; /* losses and norms are numbers, no norm is 0; and what step_log_check() says */
     char kinds[STEP_KINDS][24];
     unsigned n_kinds;
     char comm[64], dtype[16];
@@ -60,6 +71,13 @@ struct step_log {
 /* Reads --json FILE and --ops FILE of a run; 0 or a negative errno with a sentence. */
 int step_log_read(const char *json, const char *ops, unsigned warmup, struct step_log *out);
 void step_log_free(struct step_log *log);
+
+/*
+ * bench_step_check.c: *log is not sound if it says something else than that of rank 0, or if it is
+ * that (root is NULL) and `fresh` weights know too much or too little, or learn nothing. Says why,
+ * on stderr.
+ */
+void step_log_check(const struct step_log *root, bool fresh, struct step_log *log);
 
 /* The shortest time of an optimizer; all 0: there is none that could be measured. */
 struct step_limit {

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,27 @@ static int step_add(struct reading *r, const json_t *o)
     return 0;
 }
 
+/* JSON has no word for what is no number. */
+static double number_of(const json_t *o, const char *name)
+{
+    const json_t *x = json_object_get(o, name);
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+static int told_add(struct step_log *log, const json_t *o)
+{
+    const struct step_told told = {number_of(o, "loss"), number_of(o, "grad_norm")};
+    struct step_told *more = realloc(log->told, ((size_t)log->n_told + 1) * sizeof *more);
+
+    if (!more)
+        return zero__fail(-ENOMEM, "no memory for %u steps", log->n_told + 1);
+    log->told = more;
+    log->told[log->n_told++] = told;
+    log->tokens = number_of(o, "tokens_per_s") * number_of(o, "time_s");
+    log->sound &= isfinite(told.loss) && isfinite(told.norm) && told.norm > 0;
+    return 0;
+}
+
 static double planned(const json_t *memory, const char *class, bool on_device)
 {
     double sum = 0;
@@ -136,6 +158,8 @@ static int line_take(void *arg, const json_t *o)
     if (!strcmp(text_of(o, "type"), "summary")) {
         snprintf(log->comm, sizeof log->comm, "%s", text_of(o, "comm"));
         snprintf(log->dtype, sizeof log->dtype, "%s", text_of(o, "dtype"));
+        snprintf(log->weights, sizeof log->weights, "%s", text_of(o, "weights_hash"));
+        log->vocab = (uint64_t)whole(o, "vocab");
         log->stage = (int)whole(o, "stage");
         log->ranks = (int)whole(o, "ranks");
         log->parameters = (uint64_t)whole(o, "parameters");
@@ -151,9 +175,8 @@ static int line_take(void *arg, const json_t *o)
         return 0;
     if (whole(o, "step") == 1) /* states that are zero yet */
         log->disk_moved -= (double)whole(o, "disk_read_bytes");
-    log->sound &= json_is_number(json_object_get(o, "loss")) &&
-                  json_number_value(json_object_get(o, "grad_norm")) > 0;
-    return whole(o, "step") > r->warmup ? step_add(r, o) : 0;
+    int err = told_add(log, o);
+    return !err && whole(o, "step") > r->warmup ? step_add(r, o) : err;
 }
 
 static int sort_of(const char *kind, const char *queue)
@@ -387,4 +410,5 @@ int step_log_read(const char *json, const char *ops, unsigned warmup, struct ste
 void step_log_free(struct step_log *log)
 {
     free(log->steps);
+    free(log->told);
 }

@@ -388,6 +388,13 @@ def step():
     ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"
                                and r["repetitions"] == 2 for r in records(job)),
        "step: a plugin by name, --reps, --no-check", job.story())
+    job = bench("step", "--spoil", "--json", *few)
+    ok(job.status == 1 and records(job) and all(r["check"] == "failed" for r in records(job))
+       and re.search(r"step 1 has the loss \S+ on rank 1 and \S+ on rank 0", job.err),
+       "step: ranks that tell different losses are found", job.story())
+    job = bench("step", "-n", "1", "--spoil", *few)
+    ok(job.status == 1 and "check failed" in job.out and "the logarithm of a vocabulary of 256" in job.err,
+       "step: so is a first loss that cannot be", job.story())
     refused("an unknown preset", '--preset is "huge"', "step", "--preset", "huge")
     refused("an unknown stage", '--stage is "4"', "step", "--stage", "4")
     for word in ("--preset", "--js=x", "--ops", "--steps=1", "--val", "--stage"):

@@ -20,7 +20,7 @@ STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": 
         "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE}
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
-           "dtype": TEXT, "parameters": WHOLE, "memory": list, "mapped_bytes": WHOLE,
+           "dtype": TEXT, "parameters": WHOLE, "vocab": WHOLE, "memory": list, "mapped_bytes": WHOLE,
            "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE, "disk_direct": bool}
 MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
 OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
@@ -134,8 +134,8 @@ def log(stage, ranks, dtype, accum, maps=0):
     wrong = wire_wrong(job.steps, stage, ranks, accum, size, maps)
     ok(not wrong, what + ": bytes on the wire", wrong)
     s = job.log[-1]
-    ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"]) ==
-       (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS) and
+    ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"], s["vocab"]) ==
+       (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS, 256) and
        re.fullmatch("[0-9a-f]{16}", s["weights_hash"]), what + ": the summary", s)
     ok((s["mapped_bytes"] > 0) == (maps == 1), what + ": what is mapped", s["mapped_bytes"])
     wrong = memory_wrong(s["memory"], stage, ranks, accum, size)

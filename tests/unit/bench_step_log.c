@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* To which op a wait is put down, told from the logs of a run with so many steps that looking
- * through all of them for each would take minutes. */
+ * through all of them for each would take minutes; and which logs are of a sound training. */
 #include "../../tools/bench_step.h"
 
 #include <math.h>
@@ -75,8 +75,8 @@ static bool near(double a, double b)
 static void summary_write(FILE *f, const char *dtype, int bytes, const char *tier)
 {
     fprintf(f,
-            "{\"type\":\"summary\",\"comm\":\"shm\",\"dtype\":\"%s\",\"stage\":3,\"ranks\":2,"
-            "\"parameters\":1999,\"memory\":["
+            "{\"type\":\"summary\",\"weights_hash\":\"0123456789abcdef\",\"comm\":\"shm\","
+            "\"dtype\":\"%s\",\"stage\":3,\"ranks\":2,\"vocab\":3,\"parameters\":1999,\"memory\":["
             "{\"class\":\"momentum\",\"tier\":\"device\",\"planned\":%d},"
             "{\"class\":\"variance\",\"tier\":\"device\",\"planned\":%d},"
             "{\"class\":\"master\",\"tier\":\"%s\",\"planned\":8},"
@@ -100,6 +100,80 @@ static void updated_test(const char *dtype, int bytes, const char *tier, uint64_
            bytes, tier);
     ok(log.wide_grad == wide, "from gradients of %s", dtype);
     step_log_free(&log);
+}
+
+/* A rank's log of six steps, of which the last three say this. */
+static void told_write(const char *loss, const char *norm, const char *weights, int vocab,
+                       int tokens)
+{
+    FILE *f = fopen(json, "we");
+
+    if (!f)
+        bail("no file");
+    for (int step = 1; step <= 3; step++)
+        fprintf(f,
+                "{\"type\":\"step\",\"step\":%d,\"loss\":1.25,\"grad_norm\":0.75,\"time_s\":2,"
+                "\"tokens_per_s\":%d}\n",
+                step, tokens / 2);
+    for (int step = 4; step <= 6; step++)
+        fprintf(f,
+                "{\"type\":\"step\",\"step\":%d,\"loss\":%s,\"grad_norm\":%s,\"time_s\":2,"
+                "\"tokens_per_s\":%d}\n",
+                step, loss, norm, tokens / 2);
+    fprintf(f, "{\"type\":\"summary\",\"weights_hash\":\"%s\",\"ranks\":2,\"vocab\":%d}\n", weights,
+            vocab);
+    fclose(f);
+}
+
+/* Is rank 1 that says this sound, beside a rank 0 that says 1, 0.5 and "ab"? */
+static bool told_sound(const char *loss, const char *norm, const char *weights)
+{
+    struct step_log root, log;
+    int err = 0;
+
+    told_write("1", "0.5", "ab", 3, 10000);
+    err |= step_log_read(json, ops, 1, &root);
+    told_write(loss, norm, weights, 3, 10000);
+    err |= step_log_read(json, ops, 1, &log);
+    log.rank = 1;
+    step_log_check(NULL, true, &root);
+    step_log_check(&root, true, &log);
+    bool sound = !err && root.sound && log.sound;
+    step_log_free(&root);
+    step_log_free(&log);
+    return sound;
+}
+
+/* Is rank 0 with a first loss of 1.25 and these last ones sound? */
+static bool first_sound(int vocab, const char *last, int tokens, bool fresh)
+{
+    struct step_log log;
+
+    told_write(last, "0.5", "ab", vocab, tokens);
+    int err = step_log_read(json, ops, 0, &log);
+    step_log_check(NULL, fresh, &log);
+    bool sound = !err && log.sound;
+    step_log_free(&log);
+    return sound;
+}
+
+static void told_test(void)
+{
+    ok(told_sound("1", "0.5", "ab"), "ranks that say the same are sound");
+    ok(!told_sound("1.00000000001", "0.5", "ab"), "not if a loss differs in its last digit");
+    ok(!told_sound("1", "0.500000000001", "ab"), "nor if a norm does");
+    ok(!told_sound("1", "0.5", "ac"), "nor if the weights do");
+    ok(!told_sound("null", "0.5", "ab"), "nor if a loss is no number");
+    ok(!told_sound("1", "0", "ab"), "nor if a norm is 0");
+    ok(first_sound(3, "1", 10000, true), "a first loss about the logarithm of the vocabulary");
+    ok(!first_sound(6, "1", 10000, true), "not of a larger vocabulary");
+    ok(!first_sound(1, "1", 10000, true), "nor of a smaller one");
+    ok(!first_sound(0, "1", 10000, true), "nor of one that the log does not tell");
+    ok(first_sound(6, "1", 4, true), "unless there are few tokens");
+    ok(first_sound(6, "1", 10000, false), "or the weights come from a file");
+    ok(!first_sound(3, "1.3", 10000, true), "losses that rise");
+    ok(first_sound(3, "1.3", 400, true), "those of few tokens may");
+    ok(first_sound(3, "1.3", 10000, false), "so may those of weights from a file");
 }
 
 int main(void)
@@ -148,6 +222,7 @@ int main(void)
     updated_test("bf16", 4096, "device", 1000, false);
     updated_test("bf16", 2048, "device", 0, false); /* halves */
     updated_test("bf16", 4096, "nvme", 0, false);
+    told_test();
     unlink(json);
     unlink(ops);
     done();
