@@ -43,6 +43,11 @@ struct coll_options {
     int board_fd; /* of the ranks' common board */
 };
 
+/* Percents that lie in huge pages, -1: not known, or there is none. */
+struct coll_pages {
+    int region, plain, board; /* the plugin's memory; the limit's, private and shared */
+};
+
 struct coll_case {
     struct bench_comm *b;
     const struct coll_options *o;
@@ -64,7 +69,7 @@ struct coll_case {
     unsigned fresh_turn;
     struct bench_region *region;
     char *plain; /* private memory for the limit; see bench_coll_limit.c */
-    int huge, limit_huge; /* percents of these two that lie in huge pages, -1: not known */
+    struct coll_pages pages;
     struct bench_region map_region;
     const char *map;
     struct bench_board *board;
@@ -122,6 +127,8 @@ unsigned coll_n_ways(const struct coll_case *c);
  */
 void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t slots,
                        uint64_t *plain, uint64_t *board);
+/* Percent of the memory that the limit works on that lies in huge pages; -1: not known, or none. */
+int coll_limit_huge(const struct coll_case *c);
 int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
 
 /* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
@@ -132,9 +139,8 @@ int coll_check_fresh(struct coll_case *c, bool *ok);
 /* bench_coll_measure.c: everything about one case, and what rank 0 prints about it. */
 /* *n_wide counts those of a wide spread. */
 int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide);
-/* The head of the table; percents of huge pages in the plugin's memory and in the limit's, -1:
- * none. */
-void coll_head(const struct coll_options *o, int huge, int limit_huge);
+/* The head of the table. */
+void coll_head(const struct coll_options *o, const struct coll_pages *pages);
 
 /*
  * bench_coll_rank.c. Starts the ranks of what argv says, which *o is made of: checks comm plugin

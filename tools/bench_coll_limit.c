@@ -64,6 +64,17 @@ unsigned coll_n_ways(const struct coll_case *c)
     return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
 }
 
+int coll_limit_huge(const struct coll_case *c)
+{
+    const struct coll_pages *p = &c->pages;
+    uint64_t plain, board;
+
+    coll_limit_memory(c->o, c->op, 2 * c->half * c->n_slots, &plain, &board);
+    if (!(plain + board) || (plain && p->plain < 0) || (board && p->board < 0))
+        return -1;
+    return (int)(((double)plain * p->plain + (double)board * p->board) / (double)(plain + board));
+}
+
 static char *board_at(const struct coll_case *c, int rank)
 {
     return bench_board_memory(c->board, rank);

@@ -165,16 +165,26 @@ static bool has_exchange(const struct coll_options *o)
     return has;
 }
 
-static void head_notes(const struct coll_options *o, int huge, int limit_huge)
+/* Operations differ in whether their limits work on private or on shared memory. */
+static void head_pages(const struct coll_pages *p)
 {
-    char texts[2][32];
+    char texts[3][32];
 
-    if (huge >= 0)
-        printf("pages of the plugin's memory: %s", bench_pages_text(huge, texts[0]));
-    if (huge >= 0 && limit_huge >= 0)
-        printf(", of the limit's: %s", bench_pages_text(limit_huge, texts[1]));
-    if (huge >= 0)
-        putchar('\n');
+    if (p->region < 0)
+        return;
+    printf("pages of the plugin's memory: %s", bench_pages_text(p->region, texts[0]));
+    const char *plain = bench_pages_text(p->plain, texts[1]);
+    const char *board = bench_pages_text(p->board, texts[2]);
+    if (p->plain >= 0 && p->board >= 0 && strcmp(plain, board) != 0)
+        printf(", of the limit's: %s where it is private, %s where it is shared", plain, board);
+    else if (p->plain >= 0 || p->board >= 0)
+        printf(", of the limit's: %s", p->plain >= 0 ? plain : board);
+    putchar('\n');
+}
+
+static void head_notes(const struct coll_options *o, const struct coll_pages *pages)
+{
+    head_pages(pages);
     for (unsigned k = 0; k < o->n_ops; k++)
         if (o->limit && !coll_has_limit(o, o->ops[k])) {
             puts("sums in f16 have no limit: there is no plain loop for them");
@@ -182,7 +192,7 @@ static void head_notes(const struct coll_options *o, int huge, int limit_huge)
         }
 }
 
-void coll_head(const struct coll_options *o, int huge, int limit_huge)
+void coll_head(const struct coll_options *o, const struct coll_pages *pages)
 {
     if (o->json)
         return;
@@ -194,7 +204,7 @@ void coll_head(const struct coll_options *o, int huge, int limit_huge)
            : o->fresh ? "fresh"
                       : "the same",
            o->reps);
-    head_notes(o, huge, limit_huge);
+    head_notes(o, pages);
     printf("%-14s %12s %12s %7s %9s %9s %9s %9s%s  %s\n", "operation", "bytes", "us", "spread",
            "GB/s", "bus GB/s", "max GB/s", "of limit", has_exchange(o) ? "   of bare" : "",
            "check");
@@ -255,6 +265,14 @@ static void report_bare(const struct coll_case *c, const struct measure *m)
     }
 }
 
+/* Of the memory that the plugin works on. */
+static int huge_of(const struct coll_case *c)
+{
+    return c->op == COLL_BARRIER ? -1
+           : c->op == COLL_MAP   ? bench_pages_huge(c->map, c->bytes)
+                                 : c->pages.region;
+}
+
 static void report(const struct coll_case *c, const struct measure *m, bool ok)
 {
     unsigned n_ways = coll_n_ways(c), way = 0;
@@ -283,8 +301,8 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"ratio_to_bare", ratio, NULL},
         {"ratio_low", bare ? m->ratio.p10 : -1, NULL},
         {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
-        {"huge_pages_percent", c->huge, NULL},
-        {"limit_huge_pages_percent", n_ways ? c->limit_huge : -1, NULL},
+        {"huge_pages_percent", huge_of(c), NULL},
+        {"limit_huge_pages_percent", coll_limit_huge(c), NULL},
     };
     for (unsigned w = 0; w < N_BENCH_WAYS; w++)
         fields[17 + w] =

@@ -91,7 +91,7 @@ struct work {
     struct bench_region region;
     char *plain;
     struct bench_board *board;
-    int huge, limit_huge;    /* percents of huge pages */
+    struct coll_pages pages;
     struct bench_bare *bare; /* of rank 0 */
     char bare_why[BENCH_BARE_WHY];
     bool has_bare;
@@ -152,8 +152,7 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o, struc
                                   .region = &work->region,
                                   .plain = work->plain,
                                   .board = work->board,
-                                  .huge = work->huge,
-                                  .limit_huge = work->limit_huge,
+                                  .pages = work->pages,
                                   .has_bare = o->ops[k] == COLL_EXCHANGE && work->has_bare,
                                   .bare = work->bare,
                                   .bare_why = work->bare_why};
@@ -176,9 +175,12 @@ static int work_open(struct bench_comm *b, const struct coll_options *o, struct 
     if (!err)
         err = bench_board_open(o->board_fd, b->rank, b->ranks, w->bytes.board, o->ranks > o->cores,
                                &w->board);
-    w->huge = bench_pages_huge(w->region.base, w->bytes.region);
-    w->limit_huge = bench_pages_huge(w->plain, w->bytes.plain);
-    return err;
+    if (err)
+        return err;
+    w->pages.region = bench_pages_huge(w->region.base, w->bytes.region);
+    w->pages.plain = bench_pages_huge(w->plain, w->bytes.plain);
+    w->pages.board = bench_pages_huge(bench_board_memory(w->board, b->rank), w->bytes.board);
+    return 0;
 }
 
 int coll_rank(const struct coll_options *given)
@@ -199,7 +201,7 @@ int coll_rank(const struct coll_options *given)
     if (!err)
         err = bare_open(&b, &o, &work);
     if (!err && b.rank == 0)
-        coll_head(&o, work.huge, work.limit_huge);
+        coll_head(&o, &work.pages);
     if (!err)
         err = measure_all(&b, &o, &work, &ok);
     bench_bare_end(work.bare);

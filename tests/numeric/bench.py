@@ -93,11 +93,16 @@ def coll():
            for r, w in zip(all_, ways) if r in moves)
        and all(not w for r, w in zip(all_, ways) if r not in moves),
        "of the loops that took turns the fastest", job.story())
-    ok(all(0 <= r[f] <= 100 for r in all_ for f in ("huge_pages_percent",
-                                                    "limit_huge_pages_percent")),
+    ok(all(0 <= r[f] <= 100 for r in moves for f in ("huge_pages_percent",
+                                                     "limit_huge_pages_percent")),
        "and how much lies in huge pages", job.story())
+    ok(all("limit_huge_pages_percent" not in r and ("huge_pages_percent" in r) == (r["op"] == "map")
+           for r in all_ if r not in moves),
+       "but of barrier, which has no memory, and of map, whose limit has none", job.story())
     ok(all(r["warm"] == (1 if r["batch"] > 1 else 4) for r in all_),
        "what was not timed before a repetition is said", job.story())
+
+    limit_pages(few)
 
     for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
                           ("--fresh", ["--fresh"]), ("--no-limit", ["--no-limit"]),
@@ -181,6 +186,29 @@ def coll():
        job.story())
     for name, value in (("RANK", "0"), ("PMIX_RANK", "1")):
         refused("a job within a job", f"{name} is set", "coll", env={name: value})
+
+
+def huge_pages_of(file):
+    """What the kernel is told about large pages: always, madvise, never and so on."""
+    try:
+        with open(f"/sys/kernel/mm/transparent_hugepage/{file}", encoding="ascii") as text:
+            return re.search(r"\[(\w+)\]", text.read()).group(1)
+    except OSError:
+        return "never"
+
+
+def limit_pages(few):
+    """Shared memory may have small pages where private memory has large ones."""
+    for ops in ("all_gather", "broadcast", "reduce_scatter", "all_gather,broadcast,reduce_scatter"):
+        job = bench("coll", "--op", ops, "--bytes", "8M", "--json", *few)
+        found = {r["op"]: r.get("limit_huge_pages_percent") for r in records(job)}
+        ok(job.status == 0 and list(found) == ops.split(",") and None not in found.values(),
+           f"coll {ops}: the pages of its limit", job.story())
+        if huge_pages_of("shmem_enabled") in ("never", "deny"):
+            ok(not any(found.get(op) for op in ("all_gather", "broadcast")),
+               f"coll {ops}: of limits in shared memory none are large here", found)
+        if huge_pages_of("enabled") == "never":
+            ok(not found.get("reduce_scatter"), f"coll {ops}: nor are those of private memory", found)
 
 
 def p2p():
