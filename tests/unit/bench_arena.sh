@@ -32,7 +32,9 @@ printf 'id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,0,9,4\nd,9,21,4\ne,0,21,4\n' >x
 good "five buffers" '^x.12.csv +5 +12 +12 +1\.000000 ' x.12.csv
 cp x.12.csv x.11.csv
 bench x.11.csv x.12.csv
-ok "a capacity that cannot be met: exit status 1" [ "$status" = 1 ]
+ok "a capacity that cannot be met is no failure" [ "$status" = 0 ]
+bench --must-fit x.11.csv x.12.csv
+ok "unless it must be met: exit status 1" [ "$status" = 1 ]
 ok "and that is said" grep -qE '^x.11.csv .*above the capacity' out
 ok "the other file is planned all the same" grep -qE '^x.12.csv .* 1\.000000 ' out
 printf 'size, id ,class,upper,lower\r\n7,a,q,18446744073709551615,1099511627776\r\n\r\n' >y.csv
@@ -49,9 +51,19 @@ good "another" '^step-20000 +20000 .* 1.000000 .*core' --nodes 2000000 --step 20
 good "a random cut" '^cut-60 +60 .* 1.000000 ' --cut 60 --seed 7
 good "an object a line" '^{"bench":"arena","op":"plan","median_s":.*,"spread":.*,"check":"ok",.*"task":"step-44","buffers":44,' \
     --json --step 44
-bench --json x.11.csv
-ok "a plan above its capacity has failed" grep -q '"check":"failed"' out
-good "unless nobody checks" '"check":"off"' --json --no-check --step 44
+good "a plan above its capacity is a plan" '"check":"ok",.*"fits":0,' --json x.11.csv
+good "one that meets it fits" '"check":"ok",.*"fits":1,' --json --must-fit x.12.csv
+bench --json --spoil x.12.csv
+ok "buffers that overlap: exit status 1" [ "$status" = 1 ]
+ok "with a record" grep -q '"check":"failed",.*"task":"x.12.csv",.*"fits":1,' out
+ok "that names them" grep -q 'x.12.csv: .*buffers 0 and . are alive together and overlap' err
+bench --spoil x.12.csv
+ok "and a line" grep -qE '^x.12.csv .*\(check failed\)' out
+printf 'id,lower,upper,size\na,0,3,4\n' >one.csv
+bench --spoil one.csv
+ok "a buffer above the peak: exit status 1" [ "$status" = 1 ]
+ok "and the bytes that are taken" grep -q 'one.csv: the peak is said to be 4, and buffers end at 5' err
+good "unless nobody checks" '"check":"off"' --json --no-check --spoil --step 44
 cp x.12.csv 'a "b\c.csv'
 good "names are escaped" '"task":"a \\"b\\\\c.csv"' --json 'a "b\c.csv'
 good "bytes to the last one" '"lower_bound":1100910592,"peak":1100910592,' --json --step 1000
