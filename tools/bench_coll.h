@@ -65,6 +65,7 @@ struct coll_case {
     /* Slots lie one behind the other: a source, and `half` bytes later a destination. */
     uint64_t half;
     unsigned n_slots, turn;
+    unsigned n_checks;   /* each has data of its own */
     uint64_t fresh_slot; /* where --fresh wrote last for an operation, and in which turn */
     unsigned fresh_turn;
     struct bench_region *region;
@@ -131,7 +132,10 @@ void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t s
 int coll_limit_huge(const struct coll_case *c);
 int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m);
 
-/* bench_coll_check.c: runs the case once on known data; *ok is the same on all ranks. */
+/*
+ * bench_coll_check.c: runs the case once on known data that no check before had, and once more in
+ * another slot if there are several; *ok is the same on all ranks.
+ */
 int coll_check(struct coll_case *c, bool *ok);
 /* After the repetitions with --fresh: did the last one bring what had been written before it? */
 int coll_check_fresh(struct coll_case *c, bool *ok);

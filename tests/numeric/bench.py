@@ -116,6 +116,11 @@ def coll():
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
        "a wrong element is found and named, exit status 1", job.story())
+    job = bench("coll", "--bytes", "64K", "--json", "--spoil", "--cold", *few)
+    ok(job.status == 1 and len(re.findall(r"all_reduce of 65536 bytes: element 16383 on rank 1 is",
+                                          job.err)) == 1
+       and re.search(r"all_reduce of 65536 bytes in slot \d+: element 16383 on rank 1 is", job.err),
+       "coll --cold: another slot than the first is checked as well", job.story())
     job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
                 "--json", "--fresh", "--cold", *few)
     ok(job.status == 0 and len(records(job)) == 4
