@@ -49,7 +49,7 @@ enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, NO_LIMIT, SP
 
 static const struct option longs[] = {
     {"ranks", required_argument, NULL, 'n'},   {"in-place", no_argument, NULL, IN_PLACE},
-    {"op", required_argument, NULL, OP},       {"ops", required_argument, NULL, OP},
+    {"op", required_argument, NULL, OP},
     {"bytes", required_argument, NULL, BYTES}, {"factor", required_argument, NULL, FACTOR},
     {"reps", required_argument, NULL, REPS},   {"warmup", required_argument, NULL, WARMUP},
     {"comm", required_argument, NULL, COMM},   {"dtype", required_argument, NULL, DTYPE},

@@ -174,6 +174,7 @@ def coll():
     refused("no ranks", '--ranks is "0"', "coll", "-n", "0")
     refused("an option without value", "--bytes needs a value", "coll", "--bytes")
     refused("an unknown option", "--size is not an option", "coll", "--size", "4")
+    refused("another word for --op", "--ops is not an option", "coll", "--ops", "all_gather")
     refused("a word", "4K is not an option, and nothing else", "coll", "4K")
     refused("a value too many", "--json=3 has a value, but", "coll", "--json=3")
     refused("an ambiguous option", "--b=1 may be one of several", "coll", "--b=1")
@@ -627,6 +628,8 @@ def helps(*names):
 
 
 helps("coll", "p2p", "optimizer", "offload", "step")
+ok("is no defect" in " ".join(bench("coll", "--help").out.partition("--comm")[0].split()),
+   "coll --help says before its options what a low percentage of small messages means")
 coll()
 p2p()
 optimizer()
