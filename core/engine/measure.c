@@ -45,6 +45,21 @@ static uint64_t moved_so_far(const struct tier *t)
     return t->ops.info(t->store, &info) ? 0 : info.bytes_read + info.bytes_written;
 }
 
+/* in_store: the requests under way, a bit each. */
+static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in_store)
+{
+    if (c->user >= MOST_DEPTH || !(in_store >> c->user & 1))
+        return zero__fail(-EPROTO, "%s ended a request that is not under way, tag %llu: try it "
+                          "with zero check offload", w->t->name, (unsigned long long)c->user);
+    if (c->res < 0)
+        return (int)c->res;
+    if ((uint64_t)c->res != w->block)
+        return zero__fail(-EPROTO, "%s ended a request after %lld bytes of %llu, without an "
+                          "error: try it with zero check offload", w->t->name, (long long)c->res,
+                          (unsigned long long)w->block);
+    return 0;
+}
+
 /*
  * How many were moved, and in which time. A store that for a timeout ends nothing, and moves
  * nothing of what it is at, has failed.
@@ -55,6 +70,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
     uint64_t n = m->reads + m->writes, begun = 0, ended = 0, r = 0, before = 0;
     int64_t began = zero__now_ns(), heard = began;
     uint32_t free[MOST_DEPTH], n_free = 0;
+    uint64_t in_store = 0; /* a bit for each */
 
     while (n_free < w->depth)
         free[n_free] = n_free, n_free++;
@@ -76,7 +92,8 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
                 return k;
             r += k > 0 && is_read;
             begun += k > 0;
-            n_free -= k > 0;
+            if (k > 0)
+                in_store |= UINT64_C(1) << free[--n_free];
         }
         if (ended == n)
             break;
@@ -84,12 +101,10 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         if (k < 0)
             return k;
         for (int i = 0; i < k; i++) {
-            if (cqes[i].res < 0)
-                return (int)cqes[i].res;
-            if (n_free == w->depth || cqes[i].user >= w->depth)
-                return zero__fail(-EPROTO,
-                                  "%s reported a completion that was never asked for: %llu",
-                                  w->t->name, (unsigned long long)cqes[i].user);
+            int err = end_check(w, &cqes[i], in_store);
+            if (err)
+                return err;
+            in_store &= ~(UINT64_C(1) << cqes[i].user);
             free[n_free++] = (uint32_t)cqes[i].user;
         }
         ended += (uint64_t)k;

@@ -47,8 +47,10 @@ struct slot {
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
     struct zero_coll *raw;
     struct zero_io *raw_ios;
+    uint64_t raw_bytes;      /* of each of raw_ios, which an error may take away */
     uint32_t n_raw, pending; /* completions still to come */
     uint32_t n_posted;       /* requests that the store has taken */
+    uint32_t in_store;       /* of these, a bit each: those that have not ended */
     uint64_t sequence;       /* of its first collective, 0: it has none */
     uint32_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
@@ -73,7 +75,7 @@ struct lane {
     int64_t ended_ns; /* of a stream: the last op that is done */
 };
 
-/* What a completion says: whose it is. The piece is the relay's. */
+/* What a completion says: whose it is. The piece is the relay's, or a request's of a store. */
 static inline uint64_t zero__user(uint32_t queue, uint64_t ordinal, uint32_t piece)
 {
     return ordinal << 8 | piece << 4 | queue;
@@ -117,7 +119,7 @@ struct tier {
 };
 
 #define ZERO__TILES 8u /* of an update outside the device that are read, updated or written */
-#define ZERO__MOST_IOS 16u /* requests of one op */
+#define ZERO__MOST_IOS 16u /* requests of one op: as many as there are pieces, see zero__user() */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
 

@@ -16,6 +16,7 @@
 
 #define IDLE_NS (ZERO_SECOND / 4)
 #define N_CQES 16
+_Static_assert(ZERO__MOST_IOS <= 16, "a tag has four bits for the request");
 
 static const uint32_t queues[] = {ZERO__Q_FETCH, ZERO__Q_WRITEBACK};
 #define N_QUEUES (sizeof queues / sizeof *queues)
@@ -56,6 +57,16 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
                                           zero__whole_pages(disk->bytes)}};
     }
     return n;
+}
+
+/* What one of them has to move; lock held. */
+static uint64_t io_bytes(const struct slot *s, uint32_t i)
+{
+    if (!s->body)
+        return s->raw_bytes;
+    const struct zero__op *op = &s->body->ops[s->op];
+    int reads = op->kind == ZERO__FETCH;
+    return zero__whole_pages(s->body->accesses[op->first_access + 2 * i + !reads].bytes);
 }
 
 static void moved_add(struct moved *moved, int reads, uint64_t bytes)
@@ -120,7 +131,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         memcpy(ios, s->raw_ios, n * sizeof *ios);
     }
     for (uint32_t i = 0; i < n; i++)
-        ios[i].user = zero__user(q, l->started + 1, 0);
+        ios[i].user = zero__user(q, l->started + 1, i);
     if (!s->start_ns) {
         s->start_ns = zero__now_ns();
         s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
@@ -142,8 +153,12 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     int k = t->ops.submit(t->store, ios + first, n - first);
     if (k <= 0)
         return k ? k : NO_ROOM;
+    if ((uint32_t)k > n - first)
+        return zero__fail(-EPROTO, "%s says that it took %d requests of %u: try it with zero check "
+                          "offload", t->name, k, n - first);
     pthread_mutex_lock(&rt->lock);
     s->n_posted += (uint32_t)k;
+    s->in_store |= ((UINT32_C(1) << k) - 1) << first;
     if (s->n_posted == n)
         l->started++;
     pthread_mutex_unlock(&rt->lock);
@@ -157,19 +172,34 @@ static const char *subject(const struct zero_runtime *rt, const struct slot *s)
     return unit == ZERO_NONE ? "the runtime" : rt->model.units[unit].name;
 }
 
-/* Lock held. */
+/*
+ * Lock held. An update goes by what has ended: a request that ends twice, for another one, or in
+ * part would let it read what is not there yet.
+ */
 static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 {
     uint64_t q = zero__user_queue(c->user), ordinal = zero__user_ordinal(c->user);
     struct lane *l = q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? &rt->lanes[q] : NULL;
+    const char *name = rt->tiers[ZERO__T_DISK].name;
+    uint32_t piece = zero__user_piece(c->user);
 
-    if (!l || ordinal <= l->done || ordinal > l->started + 1 ||
-        zero__lane_slot(l, ordinal)->pending == 0)
-        return zero__fail(-EPROTO, "%s reported a completion that was never asked for: %llu",
-                          rt->tiers[ZERO__T_DISK].name, (unsigned long long)c->user);
+    if (!l || ordinal <= l->done || ordinal > l->started + 1 || ordinal > l->issued ||
+        piece >= zero__lane_slot(l, ordinal)->n_posted)
+        return zero__fail(-EPROTO, "%s ended a request that is not under way, tag %llu: try it "
+                          "with zero check offload", name, (unsigned long long)c->user);
     struct slot *s = zero__lane_slot(l, ordinal);
+    if (!(s->in_store >> piece & 1))
+        return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s twice: try it with "
+                          "zero check offload", name, piece + 1, s->n_posted,
+                          zero__queue_name((uint32_t)q), subject(rt, s));
     if (c->res < 0)
         return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q), subject(rt, s));
+    if ((uint64_t)c->res != io_bytes(s, piece))
+        return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s after %lld bytes of "
+                          "%llu, without an error: try it with zero check offload", name, piece + 1,
+                          s->n_posted, zero__queue_name((uint32_t)q), subject(rt, s),
+                          (long long)c->res, (unsigned long long)io_bytes(s, piece));
+    s->in_store &= ~(UINT32_C(1) << piece);
     s->pending--;
     zero__lane_settle(rt, (uint32_t)q);
     return 0;
@@ -324,7 +354,7 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw_ios = &io, .n_raw = 1, .event = s->event};
+    *s = (struct slot){.raw_ios = &io, .raw_bytes = bytes, .n_raw = 1, .event = s->event};
     ordinals[ZERO__Q_FETCH] = ++l->issued;
     pthread_mutex_unlock(&rt->lock);
     rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);

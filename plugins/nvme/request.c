@@ -391,10 +391,12 @@ static uint32_t hand_out(struct zero_store *store, struct zero_cqe *cqes, uint32
         store->finished = r->next;
         if (!r->next)
             store->finished_end = &store->finished;
-        cqes[n++] =
+        cqes[n] =
             (struct zero_cqe){r->io.user, r->err                     ? r->err
                                           : r->io.op == ZERO_IO_SYNC ? 0
                                                                      : (int64_t)r->io.buf.len};
+        NVME_TELL(&cqes[n]);
+        n++;
         err = r->err ? zero__say(&store->voice, r->err, "%s", r->why) : 0;
         r->next = store->free_requests;
         store->free_requests = r;

@@ -564,6 +564,28 @@ def cut_file():
            f"the file is cut to {size} bytes: found, and where", job.story())
 
 
+def wrong_ends():
+    """A store that tells of its requests what is not so."""
+    known = {**SHAKY, "ZERO_OFFLOAD_MEASURE": "0"}
+    measured = {**SHAKY, "XDG_CACHE_HOME": support.path("nothing-measured")}
+    less, twice = r"after \d+ bytes of \d+, without an error", "twice"
+    for what, env, told in (
+            ("by a block less than it has, in a step", {**known, "ZERO_SHAKY_LESS": "200"},
+             r"request \d of \d of the (fetch|writeback) of \S+ " + less),
+            ("by a block less than it has, before the first one", {**known, "ZERO_SHAKY_LESS": "1"},
+             r"request 1 of 1 of the fetch of the runtime " + less),
+            ("by a block less than it has, while it is measured", {**measured, "ZERO_SHAKY_LESS": "1"},
+             "a request " + less),
+            ("for another one, in a step", {**known, "ZERO_SHAKY_TWICE": "200"},
+             r"request \d of \d of the (fetch|writeback) of \S+ " + twice),
+            ("for another one, while it is measured", {**measured, "ZERO_SHAKY_TWICE": "1"},
+             r"a request that is not under way, tag \d+")):
+        job = run(env, ranks=1)
+        ok(job.status not in (0, None) and job.seconds < 20 and weights(job) is None and re.search(
+            "shaky ended " + told + ": try it with zero check offload", job.err),
+           f"a request that ends {what}: an error", job.story())
+
+
 def injected(plain):
     fault = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme"}
     job = run({**fault, "ZERO_FAULT_IO": "cut=4096:n=1:times=0"}, ranks=1)
@@ -615,6 +637,7 @@ def injected(plain):
                 r"system has refused it again and again for [23]\.\d s \(ZERO_TIMEOUT\): " + text,
                 job.err), f"a system below {engine} that says \"{text}\" for ever: an error, in time",
                job.story())
+    wrong_ends()
     job = run({**fault, "ZERO_TIMEOUT": "2", "ZERO_FAULT_IO": "delay=60000:n=60"}, ranks=1)
     ok(job.status not in (0, None) and re.search(
         r"waited 2 s \(ZERO_TIMEOUT\) for fault, which has not ended it: .*\(fault over (io_uring|"

@@ -16,6 +16,9 @@
  * most that can be registered with it as one.
  * ZERO_SHAKY_ASLEEP: its folders' file system does not answer.
  * ZERO_SHAKY_SILENT: its folders' file system does not say what is free.
+ * ZERO_SHAKY_LESS=N: the N-th request that moved something ends well, and with a block less than it
+ * moved. ZERO_SHAKY_TWICE=N: from the N-th on, one ends with the tag of the one before it, where
+ * both are of one op of the engine: with what stands above the number of the request in a tag.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
@@ -35,6 +38,7 @@
 #define NVME_NAME "shaky"
 
 #define NVME_REG_BYTES shaky_piece()
+#define NVME_TELL(cqe) shaky_end(&(cqe)->user, &(cqe)->res)
 #define NVME_ANSWER_NS ZERO__SECOND
 
 __attribute__((unused)) static uint64_t shaky_piece(void)
@@ -45,6 +49,20 @@ __attribute__((unused)) static uint64_t shaky_piece(void)
 }
 
 static atomic_uint shaky_calls, shaky_results, shaky_submits; /* of each file's own */
+
+__attribute__((unused)) static void shaky_end(uint64_t *user, int64_t *res)
+{
+    static atomic_uint ends;
+    static _Atomic uint64_t last;
+    const char *less = getenv("ZERO_SHAKY_LESS"), *twice = getenv("ZERO_SHAKY_TWICE");
+    unsigned n = *res > 0 ? atomic_fetch_add(&ends, 1) + 1 : 0;
+    uint64_t before = atomic_exchange(&last, *user);
+
+    if (less && n == strtoul(less, NULL, 10))
+        *res -= 4096;
+    if (twice && n > 1 && n >= strtoul(twice, NULL, 10) && before >> 8 == *user >> 8)
+        *user = before;
+}
 
 /* Of every four transfers one goes to its end. */
 __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
