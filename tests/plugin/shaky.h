@@ -19,6 +19,7 @@
  * ZERO_SHAKY_LESS=N: the N-th request that moved something ends well, and with a block less than it
  * moved. ZERO_SHAKY_TWICE=N: from the N-th on, one ends with the tag of the one before it, where
  * both are of one op of the engine: with what stands above the number of the request in a tag.
+ * ZERO_SHAKY_BESIDE: its threads lose a write that begins while another of them reads.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
@@ -146,9 +147,15 @@ __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_u
     return 0;
 }
 
+static atomic_int shaky_reads; /* under way */
+
 __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t bytes, off_t off)
 {
+    atomic_fetch_add(&shaky_reads, 1);
     ssize_t n = pread(fd, to, shaky_part((unsigned)bytes), off);
+    if (getenv("ZERO_SHAKY_BESIDE"))
+        usleep(1000);
+    atomic_fetch_sub(&shaky_reads, 1);
 
     n = shaky_refuses(fd) ? -EINVAL : shaky_result((int)n);
 
@@ -169,7 +176,7 @@ __attribute__((unused)) static void shaky_tell(const char *what, int fd)
 __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
 {
     unsigned part = shaky_part((unsigned)bytes);
-    int drops = shaky_drops();
+    int drops = shaky_drops() || (getenv("ZERO_SHAKY_BESIDE") && atomic_load(&shaky_reads));
     ssize_t n = drops ? (ssize_t)part : pwrite(fd, of, part, off);
 
     if (drops)

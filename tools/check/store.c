@@ -2,6 +2,7 @@
 /* The cases, and one case's use of a store. */
 #include "store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,10 +11,13 @@
 
 #include "values.h"
 
+#define MOST_RUN 32u
+
 const struct check_store_case check_offload_cases[] = {
     {"what is declared makes sense", 0, check_store_info_sane},
     {"a fresh store is zero", 0, check_store_fresh},
     {"random extents come back as written", 0, check_store_extents},
+    {"reads beside writes", 0, check_store_beside},
     {"one request of all the store", 0, check_store_large},
     {"more requests than there is room for", 0, check_store_many},
     {"what is moved counts, and once", 0, check_store_counts},
@@ -90,11 +94,37 @@ int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_
     return k;
 }
 
-int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n)
+/* Of requests with the tags 0 to n-1: whole or with an error, each once; ends: how often so far. */
+static int64_t ended_well(struct check_store *s, const struct zero_io *ios, uint32_t n,
+                          const struct zero_cqe *c, uint32_t *ends)
+{
+    struct check_rank *r = &s->t->verdict;
+
+    if (!want(r, c->user < n && !ends[c->user]++, "tag %" PRIu64 " ends twice, or is of nobody",
+              c->user))
+        return -EPROTO;
+    if (c->res < 0)
+        return c->res;
+    uint64_t bytes = ios[c->user].buf.len;
+    if (ios[c->user].op != ZERO_IO_SYNC &&
+        !want(r, (uint64_t)c->res == bytes,
+              "a request of %" PRIu64 " bytes ends well after %" PRIi64, bytes, c->res))
+        return -EPROTO;
+    return 0;
+}
+
+int64_t check_store_run(struct check_store *s, const struct zero_io *wanted, uint32_t n)
 {
     int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000, first = 0;
-    uint32_t submitted = 0, ended = 0;
+    uint32_t submitted = 0, ended = 0, ends[MOST_RUN] = {0};
+    struct zero_io ios[MOST_RUN];
 
+    if (n > MOST_RUN)
+        return -EINVAL;
+    for (uint32_t i = 0; i < n; i++) {
+        ios[i] = wanted[i];
+        ios[i].user = i;
+    }
     while (ended < n && check_now_ms() < until) {
         struct zero_cqe cqes[8];
         int got;
@@ -107,9 +137,10 @@ int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32
         got = s->ops->poll(s->store, cqes, 8, submitted < n ? 1000000 : 100000000);
         if (got < 0)
             return got;
-        for (int i = 0; i < got; i++)
-            if (cqes[i].res < 0 && !first)
-                first = cqes[i].res;
+        for (int i = 0; i < got; i++) {
+            int64_t err = ended_well(s, ios, n, &cqes[i], ends);
+            first = first ? first : err;
+        }
         ended += (uint32_t)got;
     }
     return ended < n ? -ETIMEDOUT : first;

@@ -52,7 +52,10 @@ struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t
                               uint64_t memory_off, uint64_t bytes);
 /* Submits until some are accepted, or an error; 0: none for CHECK_WAIT_NS. Nothing is under way. */
 int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n);
-/* Submits all and waits until all have ended: the first error, or 0. */
+/*
+ * Submits all, 32 at most, with tags of its own, and waits until all have ended, each once and
+ * whole: the first error, or 0.
+ */
 int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /* The same with one. */
 int64_t check_store_one(struct check_store *s, uint32_t op, uint64_t store_off, uint64_t memory_off,
@@ -65,6 +68,7 @@ bool check_store_is(const char *at, uint64_t bytes, uint64_t key);
 /* store_transfers.c */
 void check_store_fresh(struct check_tier *t);
 void check_store_extents(struct check_tier *t);
+void check_store_beside(struct check_tier *t);
 void check_store_large(struct check_tier *t);
 void check_store_many(struct check_tier *t);
 void check_store_counts(struct check_tier *t);

@@ -8,6 +8,8 @@
 
 #define ROUNDS 60
 #define BATCH 6
+#define PARTS 16u /* of a store, each a request */
+#define TURNS 8u
 
 /*
  * Blocks are of the declared alignment; a block holds what its key makes, 0: nothing was written.
@@ -145,6 +147,49 @@ void check_store_extents(struct check_tier *t)
         free(e.old);
     }
     check_store_close(&e.s);
+}
+
+/*
+ * One of the turns: of neighbours one is read and one written, all at once, and the other way round
+ * the next time. In turn 0 all are written, in the last one all are read.
+ */
+static void beside_turn(struct check_store *s, uint64_t turn, uint64_t part, uint32_t n,
+                        uint64_t keys[PARTS])
+{
+    struct check_rank *r = &s->t->verdict;
+    struct zero_io ios[PARTS];
+
+    for (uint32_t i = 0; i < n; i++) {
+        bool writes = turn == 0 || (turn < TURNS && (turn + i) % 2);
+        char *at = s->memory + i * part;
+        ios[i] = check_store_io(s, writes ? ZERO_IO_WRITE : ZERO_IO_READ, i * part, i * part, part);
+        memset(at, 0, part);
+        if (writes)
+            check_store_fill(at, part, keys[i] = mix(r->seed, 3, turn * PARTS + i));
+    }
+    int64_t err = check_store_run(s, ios, n);
+    if (!want(r, !err, "turn %" PRIu64 ": %" PRIi64 ", %s", turn, err, check_error()))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        want(r, check_store_is(s->memory + i * part, part, keys[i]),
+             "turn %" PRIu64 ": the %" PRIu64 " bytes at %" PRIu64 " differ%s", turn, part,
+             i * part, ios[i].op == ZERO_IO_WRITE ? " in the memory that is written" : "");
+}
+
+/* As training does all the time: what comes next is read while what has changed is written. */
+void check_store_beside(struct check_tier *t)
+{
+    uint64_t keys[PARTS];
+    struct check_store s;
+
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t blocks = t->bytes / s.info.offset_align;
+        uint32_t n = blocks < PARTS ? (uint32_t)blocks : PARTS;
+        uint64_t part = n ? blocks / n * s.info.offset_align : 0;
+        for (uint64_t turn = 0; n && turn <= TURNS && !t->verdict.n_bad; turn++)
+            beside_turn(&s, turn, part, n, keys);
+    }
+    check_store_close(&s);
 }
 
 void check_store_fresh(struct check_tier *t)
