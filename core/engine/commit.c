@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registration through the public API, and commit: layout, program, memory, initial values. */
+#include "config.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +85,15 @@ static void map_decide(struct zero_runtime *rt)
               "parameters are gathered and not mapped (ZERO_MAP): %s", obstacle);
 }
 
+/* Tests: ZERO_TEST_TILES=N, so that the update of a small model uses a tile's place again. */
+static uint32_t tiles_at_once(void)
+{
+    const char *text = secure_getenv("ZERO_TEST_TILES");
+    unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+
+    return n > 0 && n < ZERO__TILES ? (uint32_t)n : ZERO__TILES;
+}
+
 static void recipe_make(struct zero_runtime *rt)
 {
     static const uint32_t moments[] = {[ZERO__ADAMW] = 2, [ZERO__ADAM] = 2, [ZERO__CALLBACK] = 2};
@@ -101,7 +112,7 @@ static void recipe_make(struct zero_runtime *rt)
     if (zero__option_int(o, ZERO__OPT_MAP) != ZERO__MAP_NEVER)
         r->map_bytes = (uint64_t)sysconf(_SC_PAGESIZE); /* see map_decide() */
     memcpy(r->placed, rt->placed, sizeof r->placed); /* see zero__spread(), too */
-    r->tiles = ZERO__TILES;
+    r->tiles = tiles_at_once();
     r->tile = (uint32_t)(zero__option_bytes(o, ZERO__OPT_TILE_BYTES) / sizeof(float) /
                          ZERO_SUMSQ_BLOCK * ZERO_SUMSQ_BLOCK);
     r->boundary = reduce_at == ZERO__REDUCE_AUTO ? r->stage < 2

@@ -118,7 +118,8 @@ struct tier {
     uint64_t mr_first;  /* are what no request moves */
 };
 
-#define ZERO__TILES 8u /* of an update outside the device that are read, updated or written */
+/* Of an update outside the device that are read, updated or written; tests: ZERO_TEST_TILES. */
+#define ZERO__TILES 8u
 #define ZERO__MOST_IOS 16u /* requests of one op: as many as there are pieces, see zero__user() */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
