@@ -40,7 +40,7 @@ extern const struct zero_device_ops zero__host_device_ops;
  * application do counts as far as touch() tells. Order comes from streams, events, and
  * write_value() with the wait_value() that it ends; that the host waited for something before it
  * went on counts only when it is told so, by stream_wait() on the stream that stands for the host.
- * What is found does not depend on timing. At most 64 streams; this mode allocates.
+ * What is found does not depend on timing. At most 96 streams; this mode allocates.
  */
 int zero__host_test_mode(struct zero_device *dev, uint64_t seed, uint32_t max_delay_us);
 

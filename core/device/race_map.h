@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RACE_STREAMS 64u
+#define RACE_STREAMS 96u
 
 /* How far each stream is known to have got. */
 struct race_clock {

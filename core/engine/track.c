@@ -26,8 +26,12 @@
 #include "device/host.h"
 #include "engine/runtime.h"
 
-#define WIDTH 16u /* the device has 64 streams */
-#define STORAGE_WIDTH 8u
+/*
+ * Tiles of an update and what is fetched for units beside them. Four lanes have as many streams, and
+ * one for their ends; with ten others these are 78, and the application's, of the device's 96.
+ */
+#define WIDTH 16u
+_Static_assert(WIDTH >= 2 * ZERO__TILES, "transfers that share a stream would look ordered");
 #define MARKS 16u /* what the host saw, the last times */
 
 struct tracker {
@@ -39,11 +43,6 @@ struct tracker {
     uint32_t n_marks;
 };
 
-static uint32_t width_of(uint32_t q)
-{
-    return q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? STORAGE_WIDTH : WIDTH;
-}
-
 static int overlapping_make(struct zero_runtime *rt, struct tracker *t, uint32_t q)
 {
     const struct zero_device_ops *d = &rt->dev_ops;
@@ -51,7 +50,7 @@ static int overlapping_make(struct zero_runtime *rt, struct tracker *t, uint32_t
 
     if (!err)
         err = d->event_create(rt->dev, &t->start[q]);
-    for (uint32_t k = 0; k < width_of(q) && !err; k++) {
+    for (uint32_t k = 0; k < WIDTH && !err; k++) {
         err = d->stream_create(rt->dev, zero__queue_name(q), &t->streams[q][k]);
         if (!err)
             err = d->event_create(rt->dev, &t->end[q][k]);
@@ -184,7 +183,7 @@ void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s
             record(rt, done_event(rt, q, ordinal), t->ends[q]);
         return;
     }
-    uint32_t k = overlaps ? (uint32_t)(ordinal % width_of(q)) : 0;
+    uint32_t k = overlaps ? (uint32_t)(ordinal % WIDTH) : 0;
     void *stream = rt->lanes[q].stream ? rt->lanes[q].stream : t->streams[q][k];
 
     if (s->mark)

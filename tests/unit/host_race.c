@@ -249,7 +249,7 @@ static void limits(void)
     is_int(zero__host_test_mode(dev, 1, 0), -EBUSY, "the test mode comes once");
     while (n < 100 && ops->stream_create(dev, "many", &s) == 0)
         n++;
-    is_int(n, 64, "and follows 64 streams");
+    is_int(n, 96, "and follows 96 streams");
     ops->alloc(dev, 1 << 20, ZERO_MEM_HOST, &q);
     ops->touch(dev, s, q, 1 << 20, 1, "old");
     is_int(zero__host_race_size(dev), 1, "an access is kept");
