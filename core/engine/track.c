@@ -27,8 +27,8 @@
 #include "engine/runtime.h"
 
 /*
- * Tiles of an update and what is fetched for units beside them. Four lanes have as many streams, and
- * one for their ends; with ten others these are 78, and the application's, of the device's 96.
+ * Tiles of an update and what is fetched for units beside them. Four lanes have as many streams,
+ * and one for their ends; with ten others these are 78, and the application's, of the device's 96.
  */
 #define WIDTH 16u
 _Static_assert(WIDTH >= 2 * ZERO__TILES, "transfers that share a stream would look ordered");

@@ -195,7 +195,7 @@ static void none(struct config c)
             diag("rank %d: %d races: %.400s", i, f.races[i], f.text[i]);
 }
 
-/* Places of tiles are used again: states are read from a disk, and nothing else is written there. */
+/* Places of tiles are used again: states are read from a disk, which nothing else writes to. */
 static int uses_again(const struct config *c)
 {
     return c->offload && strstr(c->offload, "optimizer") && strstr(c->offload, "nvme") &&
