@@ -165,9 +165,9 @@ static void touch(struct zero_runtime *rt, const struct slot *s, void *stream)
     const struct zero__op *op = &s->body->ops[s->op];
 
     for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
-        const struct zero__access *x = &s->body->accesses[a];
-        rt->dev_ops.touch(rt->dev, stream, zero__address(rt, s->body, x->buffer, x->off), x->bytes,
-                          x->write, zero__op_name(op->kind));
+        struct zero__access x = zero__access_whole(op, &s->body->accesses[a]);
+        rt->dev_ops.touch(rt->dev, stream, zero__address(rt, s->body, x.buffer, x.off), x.bytes,
+                          x.write, zero__op_name(op->kind));
     }
 }
 

@@ -128,12 +128,13 @@ static int pair_conflicts(const struct list *l, uint32_t i, uint32_t j)
 
     for (uint32_t a = x->first_access; a < x->first_access + x->n_accesses; a++) {
         for (uint32_t c = y->first_access; c < y->first_access + y->n_accesses; c++) {
-            const struct zero__access *p = &bx->accesses[a], *q = &by->accesses[c];
-            const struct zero__buffer *f = zero__buffer_of(l->s, bx, p->buffer);
-            const struct zero__buffer *g = zero__buffer_of(l->s, by, q->buffer);
-            uint64_t pf = f->offset + p->off, qf = g->offset + q->off;
-            if ((p->write || q->write) && f->tier == g->tier && f->transient == g->transient &&
-                pf < qf + q->bytes && qf < pf + p->bytes)
+            struct zero__access p = zero__access_whole(x, &bx->accesses[a]);
+            struct zero__access q = zero__access_whole(y, &by->accesses[c]);
+            const struct zero__buffer *f = zero__buffer_of(l->s, bx, p.buffer);
+            const struct zero__buffer *g = zero__buffer_of(l->s, by, q.buffer);
+            uint64_t pf = f->offset + p.off, qf = g->offset + q.off;
+            if ((p.write || q.write) && f->tier == g->tier && f->transient == g->transient &&
+                pf < qf + q.bytes && qf < pf + p.bytes)
                 return 1;
         }
     }

@@ -90,9 +90,10 @@ static void conflicts_find(const struct linker *l, uint32_t i, const struct cloc
     const struct zero__op *op = op_at(l, i);
 
     *wanted = (struct clock){{0}};
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
-        zero__touched_find(&l->touched, zero__buffer_of(l->s, b, b->accesses[a].buffer),
-                           &b->accesses[a], wanted->done);
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        struct zero__access x = zero__access_whole(op, &b->accesses[a]);
+        zero__touched_find(&l->touched, zero__buffer_of(l->s, b, x.buffer), &x, wanted->done);
+    }
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (wanted->done[q] <= known->done[q])
             wanted->done[q] = 0;
@@ -104,9 +105,11 @@ static void accesses_note(struct linker *l, uint32_t i)
     const struct zero__body *b = body_at(l, i);
     const struct zero__op *op = op_at(l, i);
 
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
-        zero__touched_note(&l->touched, zero__buffer_of(l->s, b, b->accesses[a].buffer),
-                           &b->accesses[a], op->queue, ordinal_at(l, i));
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        struct zero__access x = zero__access_whole(op, &b->accesses[a]);
+        zero__touched_note(&l->touched, zero__buffer_of(l->s, b, x.buffer), &x, op->queue,
+                           ordinal_at(l, i));
+    }
 }
 
 /* Drops what another wanted wait implies and appends the rest to the op. */

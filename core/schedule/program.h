@@ -259,6 +259,20 @@ static inline uint64_t zero__whole_pages(uint64_t bytes)
 }
 
 /*
+ * An access with all the bytes that it touches: between the disk and the host's memory pages are
+ * moved, and what is behind the end of a buffer in its last one may have been another one's.
+ */
+static inline struct zero__access zero__access_whole(const struct zero__op *op,
+                                                     const struct zero__access *x)
+{
+    struct zero__access whole = *x;
+
+    if (op->kind == ZERO__FETCH || op->kind == ZERO__WRITEBACK)
+        whole.bytes = zero__whole_pages(x->bytes);
+    return whole;
+}
+
+/*
  * What a segment's gradient is kept in from its reduction to the update: its own type, or, with
  * several micro-batches, fp32 accumulators.
  */

@@ -19,16 +19,19 @@ static int cut_compare(const void *x, const void *y)
 static void borders_add(struct zero__touched *t, const struct zero__states *s,
                         const struct zero__body *b, int write)
 {
-    for (uint32_t a = 0; a < b->n_accesses; a++) {
-        const struct zero__access *x = &b->accesses[a];
-        const struct zero__buffer *f = zero__buffer_of(s, b, x->buffer);
-        uint64_t first = f->offset + x->off;
-        size_t *n = &t->slabs[slab_of(f)].n_cuts;
-        if (write) {
-            t->slabs[slab_of(f)].cuts[*n] = first;
-            t->slabs[slab_of(f)].cuts[*n + 1] = first + x->bytes;
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct zero__op *op = &b->ops[i];
+        for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+            struct zero__access x = zero__access_whole(op, &b->accesses[a]);
+            const struct zero__buffer *f = zero__buffer_of(s, b, x.buffer);
+            uint64_t first = f->offset + x.off;
+            size_t *n = &t->slabs[slab_of(f)].n_cuts;
+            if (write) {
+                t->slabs[slab_of(f)].cuts[*n] = first;
+                t->slabs[slab_of(f)].cuts[*n + 1] = first + x.bytes;
+            }
+            *n += 2;
         }
-        *n += 2;
     }
 }
 

@@ -69,7 +69,8 @@ static void model_make(struct made *x, uint32_t dtype, int plain)
         snprintf(name, sizeof name, "u%u", u);
         zero__model_add_unit(&x->m, name, &id);
         for (uint32_t p = 0; p <= draw(4); p++)
-            param_add(x, u, dtype, 0, plain ? 1024 * x->r.ranks * 8 : 1 + draw(9000));
+            param_add(x, u, dtype, 0, plain ? 1024 * x->r.ranks * 8
+                                        : 1 + draw(draw(3) ? 9000 : 200)); /* or a few bytes */
         if (!plain && draw(4) == 0)
             param_add(x, u, dtype, ZERO_PARAM_FROZEN, 1 + draw(3000));
         if (!plain && draw(4) == 0)
@@ -136,6 +137,8 @@ static void recipe_make(struct made *x)
     x->r.map_bytes = draw(3) ? 0 : draw(2) ? 4096 : 128; /* a few segments, all of them */
     x->r.early = draw(3) == 0;
     x->r.host_updates = draw(3) == 0;
+    x->r.halves = draw(2);
+    x->r.state_dtype = draw(2) ? ZERO_BF16 : ZERO_F32;
     for (uint32_t what = 0; what < ZERO__P_ACTIVATIONS; what++) {
         if (draw(2))
             continue;
@@ -305,11 +308,12 @@ static void volume(void)
 int main(void)
 {
     uint64_t first = getenv("ZERO_TEST_SEED") ? strtoull(getenv("ZERO_TEST_SEED"), NULL, 0) : 1;
+    const uint64_t n = is_short() ? 150 : 1500; /* one of a thousand has had a race */
     uint32_t bad = 0;
 
-    for (uint64_t seed = first; seed < first + 150; seed++)
+    for (uint64_t seed = first; seed < first + n; seed++)
         bad += !one(seed);
-    is_int(bad, 0, "150 random programs: checked, no idle wait, budgets hold");
+    is_int(bad, 0, "%" PRIu64 " random programs: checked, no idle wait, budgets hold", n);
     ok(n_waits > 2000, "%u waits were taken away in turn", n_waits);
     volume();
     done();
