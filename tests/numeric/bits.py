@@ -30,6 +30,7 @@ STEPS = 100
 # From the first to the last request of a job: every one is cut short, every other one is late, and every
 # third call finds the disk busy.
 FAULTS = "busy:every=3:times=0,cut=4096:times=0,delay=1:every=2:times=0"
+SOME = "optimizer:cpu+nvme,activations:nvme"
 GROUP = {"ranks": [1, 2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
          "reduce_at": ["micro", "boundary"], "state_dtype": ["fp32", "bf16"], "clip": [1, 0]}
 FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
@@ -41,9 +42,10 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:nvme,optimizer:cpu",
-                    # as much as there is room for: in a host memory that has too little for one rank's,
-                    # on a device that is too small by half of the optimizer's states
-                    "optimizer:cpu+nvme", "auto",
+                    # as much as there is room for: in a host memory that has too little for all of the
+                    # states, on a device that is too small by half of them. What a disk needs of the host's
+                    # memory in any case is there for the activations: it is more than micro's states.
+                    SOME, "auto",
                     "parameters:fault,gradients:fault,optimizer:fault,activations:fault",
                     # a system that does a part, is interrupted and wants to be asked again
                     "parameters:shaky,gradients:shaky,optimizer:shaky,activations:shaky"]}
@@ -74,22 +76,27 @@ def small_device(run, options, env):
     return f"device:{(needs - sum(r['reserved'] for r in rows if r['class'] in STATES) // 2) >> 10}K"
 
 
+def states_on(tier, rows):
+    return sum(r["reserved"] for r in rows if r["tier"] == tier and r["class"] in STATES)
+
+
 def small_host(run, options, env):
-    """The limit of a host's memory that has room for a disk's tiles, and not for all of the states."""
-    job = support.train([*options, "--steps", 0], run["ranks"],
-                        {**env, "ZERO_OFFLOAD": "optimizer:nvme"}, 300)
-    rows = job.summary["memory"] if job.summary else []
-    tiles, states = (sum(r["reserved"] for r in rows if r["tier"] == t) for t in ("cpu", "nvme"))
-    return f"cpu:{(tiles + states) // 2 >> 10}K"
+    """The limit of a host's memory that has room for a disk's tiles and for some of the states beside
+    them, and not for all; and what these are on the disk, if all are."""
+    rows = []
+    for tier in ("nvme", "cpu"):
+        job = support.train([*options, "--steps", 0], run["ranks"],
+                            {**env, "ZERO_OFFLOAD": f"optimizer:{tier},activations:nvme"}, 300)
+        rows.append(job.summary["memory"] if job.summary else [])
+    tiles, states = (sum(r["reserved"] for r in x if r["tier"] == "cpu") for x in rows)
+    return f"cpu:{(tiles + 3 * states) // 4 >> 10}K", states_on("nvme", rows[0])
 
 
-def is_where(run, rows):
-    """What fills its tiers has left the device, and of one rank come to lie on the disk; but for states
-    that are smaller than the tiles that a disk needs."""
-    few = (run["dtype"], run["state_dtype"]) == ("fp32", "bf16")
-    tiers = {r["tier"] for r in rows if r["reserved"]}
-    return {"auto": len(tiers) > 1,
-            "optimizer:cpu+nvme": run["ranks"] > 1 or few or {"cpu", "nvme"} <= tiers}.get(run["offload"], True)
+def is_where(run, rows, states):
+    """What fills its tiers has left the device; `states`: of these some lie on the disk, and not all."""
+    if run["offload"] == SOME:
+        return 0 < states_on("nvme", rows) < states and not states_on("device", rows)
+    return run["offload"] != "auto" or len({r["tier"] for r in rows if r["reserved"]}) > 1
 
 
 def result(run):
@@ -103,19 +110,20 @@ def result(run):
     # With fp16 the loss scale grows until a step overflows, so that skipped steps are compared too.
     env.update({"ZERO_LOSS_SCALE_WINDOW": "20", "ZERO_TIMEOUT": "60"})
     if any(name in run["offload"] for name in ("nvme", "fault", "shaky", "auto")):
-        # Three tiles at once are fewer than there are, so that their places are used again.
-        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "32K", "ZERO_TEST_TILES": "3",
+        # Two tiles at once are fewer than there are, so that their places are used again.
+        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "32K", "ZERO_TEST_TILES": "2",
                     "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
     if "shaky" in run["offload"]:
         env["ZERO_PLUGIN_PATH"] = ":".join(os.path.abspath(os.path.join(support.BUILD, f))
                                            for f in (".libs", "tests/plugin/.libs"))
+    states = 0
     if run["offload"] == "auto":
         env["ZERO_MEMORY_LIMIT"] = small_device(run, options, env)
-    elif run["offload"] == "optimizer:cpu+nvme":
-        env["ZERO_MEMORY_LIMIT"] = small_host(run, options, env)
+    elif run["offload"] == SOME:
+        env["ZERO_MEMORY_LIMIT"], states = small_host(run, options, env)
     job = support.train(options, run["ranks"], env, 300)
     if job.status != 0 or not job.summary or len(job.steps) != STEPS \
-            or not is_where(run, job.summary["memory"]):
+            or not is_where(run, job.summary["memory"], states):
         diag(text(run), job.story(), *(job.summary or {}).get("memory", ()))
         return None
     way = json.dumps([[s["loss"], s["grad_norm"]] for s in job.steps])

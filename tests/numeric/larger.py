@@ -29,6 +29,9 @@ PLACES = [(1, 1, 3, "optimizer:cpu"), (1, 1, 1, "optimizer:nvme"),
           (2, 1, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
           (2, 1, 1, "optimizer:nvme,gradients:cpu,activations:nvme"),
           (2, 2, 1, ""), (2, 2, 3, "optimizer:fault,gradients:fault,parameters:fault,activations:fault")]
+# What is reserved for each of them.
+CLASSES = {"optimizer": ("master", "momentum", "variance"), "gradients": ("gradients", "accumulators"),
+           "parameters": ("parameters",), "activations": ("activations",)}
 # Every request is cut short, every other one is late, and every third call finds the disk busy.
 FAULTS = {"ZERO_FAULT_OFFLOAD": "nvme",
           "ZERO_FAULT_IO": "busy:every=3:times=0,cut=1048576:times=0,delay=1:every=2:times=0"}
@@ -71,11 +74,34 @@ def places(o, found):
     """`found`: by ranks and micro-batches, the weights of a run in memory alone."""
     for ranks, accum, stage, offload in PLACES:
         o.ranks, o.accum, o.stage = ranks, accum, stage
-        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder, **FAULTS})
+        # Else a step of some micro-batches is reduced at its end in stages 0 and 1, to other bits.
+        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder, "ZERO_REDUCE_AT": "micro",
+                        **FAULTS})
         weights = job.log[-1].get("weights_hash") if job.status == 0 and job.log else None
+        what = (f"{o.preset}, {ranks} rank(s), {accum} micro-batch(es), stage {stage}, "
+                f"{offload or 'in memory'}")
         ok(weights and weights == found.setdefault((ranks, accum), weights),
-           f"{o.preset}, {ranks} rank(s), {accum} micro-batch(es), stage {stage}, "
-           f"{offload or 'in memory'}: the same bits", job.story())
+           f"{what}: the same bits", job.story())
+        wrong = misplaced(job.log[-1], offload) if weights else ["no run"]
+        ok(not wrong, f"{what}: what is to lie there does", *wrong)
+
+
+def misplaced(summary, offload):
+    """What is not where `offload` wants it. What lies on a disk passes through the host's memory, and may
+    be used on the device; states are not."""
+    wrong, classes = [], {}
+    for row in summary["memory"]:
+        if row["reserved"]:
+            classes.setdefault(row["class"], set()).add(row["tier"])
+    for part in filter(None, offload.split(",")):
+        name, where = part.split(":", 1)
+        wanted = {place.split(":")[0] for place in where.split("+")}
+        found = set().union(*(classes.get(kind, ()) for kind in CLASSES[name]))
+        if not wanted <= found or (name == "optimizer" and "device" in found - wanted):
+            wrong.append(f"{part}: found in {sorted(found)}")
+    for kind, found in classes.items():
+        wrong += [f"{kind}: in {tier}" for tier in found & {"nvme", "fault"} if tier not in offload]
+    return wrong
 
 
 def tiers(summary):
