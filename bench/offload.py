@@ -145,8 +145,10 @@ def train(o, offload):
     found = {"step": statistics.median(s["time_s"] for s in steps)}
     if "nvme" not in offload:
         return found
-    summary, forecast = ([r for r in records if r["type"] == kind][-1]
-                         for kind in ("summary", "forecast"))
+    last = {r["type"]: r for r in records}
+    if "forecast" not in last:
+        give_up(f"zero-gpt2 has foretold no step: --preset {o.preset} is too small for that")
+    summary, forecast = last["summary"], last["forecast"]
     # What the first step reads has never been written, which costs a file system no reading.
     unwritten = next(r for r in records if r["type"] == "step")["disk_read_bytes"]
     moved = o.ranks * (summary["disk_read_bytes"] - unwritten + summary["disk_written_bytes"])

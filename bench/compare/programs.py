@@ -257,9 +257,8 @@ SHARED = [["--oversubscribe", *YIELD, "--bind-to", "none"],  # Open MPI's ranks,
 
 
 def mpi_coll(scale, op, ranks, memory, name, mca=()):
-    """Where a process's buffers happen to lie, its own and those that the library takes, makes one
-    and the same sum of Open MPI's four times as slow in about each fourth start on a Zen 3: so a
-    start counts in which that did not happen."""
+    """Some starts of the same program of Open MPI's take two to five times as long as others for all
+    their sums (bench/NOTES.md): so a start counts in which that did not happen."""
     shared = ranks > len(cores())
     if name == "openmpi":
         ways = SHARED if shared else [["--bind-to", "core"]]

@@ -313,8 +313,8 @@ Bytes are those of the full message. In place and out of place were both measure
 counts, for every program, and stands behind its time ("in", "out", as it was in most rounds; the JSON
 file has both, with the ratio in the same place); for a reduce_scatter of MPI's the fastest one of
 `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Of MPI's programs the fastest of
-three starts counts, since where the buffers of a process happen to lie can make the same sum several
-times as slow; of libzero's and gloo's there is one. Ranks are bound to a core each
+three starts counts, since some starts of Open MPI's take several times as long for the same sum; of
+libzero's and gloo's there is one. Ranks are bound to a core each
 where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's yield
 (`mpi_yield_when_idle`) and are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and gloo, which takes
 half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`:

@@ -45,7 +45,9 @@ static uint64_t moved_so_far(const struct tier *t)
     return t->ops.info(t->store, &info) ? 0 : info.bytes_read + info.bytes_written;
 }
 
-/* in_store: the requests under way, a bit each. */
+_Static_assert(MOST_DEPTH <= 64, "requests under way have a bit each");
+
+/* in_store: those. */
 static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in_store)
 {
     if (c->user >= MOST_DEPTH || !(in_store >> c->user & 1))

@@ -34,8 +34,9 @@ static uint64_t place_on_disk(const struct zero_runtime *rt, const struct zero__
 }
 
 /*
- * Requests of an op, from its pairs of accesses; lock held. Buffers begin at multiples of pages and
- * share none, so whole pages are transferred, which is what disks want.
+ * Requests of an op, from its pairs of accesses; lock held. Buffers begin at multiples of pages,
+ * and no two share one at a time: whole pages are transferred, as disks want it, and whoever had
+ * them before was waited for; see zero__access_whole().
  */
 static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
                          struct zero_io ios[ZERO__MOST_IOS])
@@ -54,7 +55,7 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
                                   .store_off = place_on_disk(rt, d) + disk->off,
                                   .buf = {rt->tiers[ZERO__T_DISK].mr,
                                           place_in_memory(rt, m) + memory->off,
-                                          zero__whole_pages(disk->bytes)}};
+                                          zero__access_whole(op, disk).bytes}};
     }
     return n;
 }
@@ -65,8 +66,8 @@ static uint64_t io_bytes(const struct slot *s, uint32_t i)
     if (!s->body)
         return s->raw_bytes;
     const struct zero__op *op = &s->body->ops[s->op];
-    int reads = op->kind == ZERO__FETCH;
-    return zero__whole_pages(s->body->accesses[op->first_access + 2 * i + !reads].bytes);
+    uint32_t disk = op->first_access + 2 * i + (op->kind == ZERO__WRITEBACK);
+    return zero__access_whole(op, &s->body->accesses[disk]).bytes;
 }
 
 static void moved_add(struct moved *moved, int reads, uint64_t bytes)

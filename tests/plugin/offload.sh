@@ -48,6 +48,17 @@ fails() {
     fi
 }
 
+# caught TITLE WORDS: the last check, with $status, has found what is wrong and says so.
+caught() {
+    if [ $status = 1 ] && grep -q '^not ok 1 ' "$folder/tap" && grep -q "$2" "$folder/tap"; then
+        echo "ok $n - $1"
+    else
+        echo "not ok $n - $1: status $status"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+}
+
 # lost WHERE WORDS PLUGIN VARIABLE=VALUE...: a write that is acknowledged and not done is found. Below a
 # store several are under way at once, and one of them may be overwritten before it is read: then
 # another one is lost.
@@ -63,13 +74,7 @@ lost() {
         status=$?
         [ $status = 0 ] || break
     done
-    if [ $status = 1 ] && grep -q '^not ok 1 ' "$folder/tap" && grep -q "$words" "$folder/tap"; then
-        echo "ok $n - $title"
-    else
-        echo "not ok $n - $title: status $status"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
-    fi
+    caught "$title" "$words"
 }
 
 # finds TITLE CASE WORDS VARIABLE=VALUE...: a store that is wrong is found by that case.
@@ -82,13 +87,7 @@ finds() {
     env ZERO_NVME_PATH="$full/a" ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" "$@" ZERO_LOG=error \
         "$build/zero" check offload --case "$case" shaky > "$folder/tap" 2>&1
     status=$?
-    if [ $status = 1 ] && grep -q '^not ok 1 ' "$folder/tap" && grep -q "$words" "$folder/tap"; then
-        echo "ok $n - $title"
-    else
-        echo "not ok $n - $title: status $status"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
-    fi
+    caught "$title" "$words"
 }
 
 # order TITLE SORT PLUGIN VARIABLE=VALUE...: three writes that one call brings end, as trace sees them

@@ -308,7 +308,7 @@ static void volume(void)
 int main(void)
 {
     uint64_t first = getenv("ZERO_TEST_SEED") ? strtoull(getenv("ZERO_TEST_SEED"), NULL, 0) : 1;
-    const uint64_t n = is_short() ? 150 : 1500; /* one of a thousand has had a race */
+    const uint64_t n = is_short() ? 700 : 1500; /* seeds 664 and 685 have had a race */
     uint32_t bad = 0;
 
     for (uint64_t seed = first; seed < first + n; seed++)
