@@ -38,8 +38,9 @@ away; a round in which that is more than a quarter of a processor is done again,
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
-at which it was measured, if that was with the same versions of the peers. On another processor
-than that of the file nothing is overwritten: --as NAME gives each machine a file of its own.
+at which it was measured. Where they would be lost, since they were measured with other versions of the
+peers or other samples, or on another processor, nothing is written: move the older file away, or give
+each machine a file of its own by --as NAME.
 """
 
 
@@ -83,30 +84,21 @@ def measured(kind):
     return found + ("-changed" if changed else "")
 
 
-def newest(paths):
-    return max((p.stat().st_mtime for p in paths if p.exists()), default=0)
-
-
-# What `make` builds what is measured from, and what setup does.
-BUILT = ("core", "plugins", "include", "tools", "examples/gpt2", "configure.ac", "Makefile.am")
 OF_SETUP = ("openmpi", "mpich")
 
 
-def check_built():
+def build():
     """The programs must be those of the sources, or the commit says something else."""
     if not (programs.BUILD / "zero").exists():
         sys.exit(f"bench/compare/run: {programs.BUILD} is no build folder with a built libzero")
-    names = [name for name in git("ls-files", "--", *BUILT).split()
-             if name.endswith((".c", ".h", ".am", ".ac", ".inc"))]
-    sources = [programs.TOP / name for name in names]
     for peer in OF_SETUP:
         program, source = programs.OUT / f"mpi_coll.{peer}", programs.HERE / "mpi_coll.c"
-        if program.exists() and newest([source]) > newest([program]):
+        if program.exists() and source.stat().st_mtime > program.stat().st_mtime:
             sys.exit(f"bench/compare/run: {program} was compiled of an older {source}: "
                      f"bench/compare/setup {' '.join(OF_SETUP)}")
-    built = [*programs.BUILD.glob("zero*"), *programs.BUILD.glob(".libs/*.so*")]
-    if newest(sources) > newest(built):
-        sys.exit(f"bench/compare/run: sources are newer than what {programs.BUILD} has built: make")
+    made = subprocess.run(["make", "-s", "-C", programs.BUILD], capture_output=True, text=True)
+    if made.returncode:
+        sys.exit(f"bench/compare/run: make has failed in {programs.BUILD}:\n{made.stderr}")
 
 
 class State:
@@ -151,10 +143,13 @@ class State:
 
 
 def busy_s():
-    """Processor time that was used so far, by anybody, and that the host took away."""
+    """Processor time that was used so far, by anybody, and that the host took away, of the cores that
+    programs are bound to."""
+    mine = {f"cpu{cpu}" for cpu in programs.cores()}
     with open("/proc/stat", encoding="ascii") as file:
-        ticks = [int(x) for x in file.readline().split()[1:]]
-    user, nice, system, _, _, irq, softirq, steal = ticks[:8]
+        lines = [line.split() for line in file if line.split()[0] in mine]
+    ticks = [sum(int(line[i]) for line in lines) for i in range(1, 9)]
+    user, nice, system, _, _, irq, softirq, steal = ticks
     per_s = os.sysconf("SC_CLK_TCK")
     return (user + nice + system + irq + softirq) / per_s, steal / per_s
 
@@ -287,7 +282,13 @@ def publish(parts, settings, options, scale):
     if old and not report.same_machine(old["machine"], report.machine()):
         sys.exit(f"bench/compare/run: not published: bench/{stem}.json is of another machine, "
                  f"{old['machine']['processor']}: give --as NAME to keep both")
-    write_results(parts, settings, options, scale, old)
+    results = write_results(parts, settings, options, scale, old)
+    kept = {p["part"] for p in results["parts"]}
+    lost = [p["part"] for p in old["parts"] if p["part"] not in kept] if old else []
+    if lost:
+        sys.exit(f"bench/compare/run: not published: bench/{stem}.json has {', '.join(lost)}, which "
+                 f"do not compare with what is new ({'; '.join(report.differences(old, results))}): "
+                 "run all parts, or move that file away")
     for end in ("md", "json"):
         shutil.copyfile(programs.OUT / f"RESULTS.{end}", programs.TOP / "bench" / f"{stem}.{end}")
         print(f"bench/{stem}.{end} is written")
@@ -295,7 +296,7 @@ def publish(parts, settings, options, scale):
 
 def main():
     options = arguments()
-    check_built()
+    build()
     scale = programs.QUICK if options.quick else programs.Scale()
     parts = programs.all_parts(scale)
     settings = settings_of(options, scale)

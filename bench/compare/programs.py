@@ -328,31 +328,30 @@ def collectives(scale):
 
 # ---- Networks ------------------------------------------------------------------------------------
 
-TRANSPORTS = {  # variables of libzero and the bare exchange; Open MPI's components
-    "ucx-shm": ({"ZERO_COMM": "ucx", "UCX_TLS": "posix,cma,self"}, "ucp_ring", "self,vader"),
-    "ucx-tcp": ({"ZERO_COMM": "ucx", "UCX_TLS": "tcp,self"}, "ucp_ring", "self,tcp"),
-    "ofi-shm": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "shm"},
-                "ofi_ring", "self,vader"),
-    "ofi-tcp": ({"ZERO_COMM": "ofi", "ZERO_OFI_PROVIDER": "tcp"},
-                "ofi_ring", "self,tcp"),
+TRANSPORTS = {  # variables of libzero; the bare exchange's peer; Open MPI's components
+    "ucx-shm": ({"UCX_TLS": "posix,cma,self"}, "ucp_ring", "self,vader"),
+    "ucx-tcp": ({"UCX_TLS": "tcp,self"}, "ucp_ring", "self,tcp"),
+    "ofi-shm": ({"ZERO_OFI_PROVIDER": "shm"}, "ofi_ring", "self,vader"),
+    "ofi-tcp": ({"ZERO_OFI_PROVIDER": "tcp"}, "ofi_ring", "self,tcp"),
 }
 GATHERS = ("all_gather", "reduce_scatter")
-RINGS = {"ucp_ring": "zero-exchange-ucx", "ofi_ring": "zero-exchange-ofi"}
 
 
-def zero_over(scale, env):
-    command = ["./zero", "bench", "coll", "-n", 2, "--op", ",".join(GATHERS), "--in-place",
-               "--bytes", ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps",
+def zero_over(scale, plugin, env):
+    command = ["./zero", "bench", "coll", "--comm", plugin, "-n", 2, "--op", ",".join(GATHERS),
+               "--in-place", "--bytes", ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps",
                scale.samples, "--no-limit", "--json"]
     found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
     return {f"{r['op']} {r['bytes']}": checked(r) for r in found}
 
 
-def bare_ring(scale, env, program):
-    """Each rank sends and receives half of a message that two ranks gather or reduce."""
-    command = [BUILD / RINGS[program], scale.samples, *(size // 2 for size in scale.sizes)]
+def exchanges(scale, plugin, env):
+    """The gather once more, each sample in turn with one of the bare exchange's, of as many."""
+    command = ["./zero", "bench", "p2p", "--comm", plugin, "--op", "exchange", "--bytes",
+               ",".join(map(str, scale.sizes)), "--dtype", "f32", "--reps", scale.samples,
+               "--no-limit", "--json"]
     found = records(run([(pinned(cores(), command), environment(**env))], scale.limit_s))
-    return {f"{op} {2 * r['bytes']}": checked(r) for r in found for op in GATHERS}
+    return {f"exchange {r['bytes']}": {**r, "limit_s": r["bare_s"]} for r in found if "bare_s" in r}
 
 
 def mpi_over(scale, btl):
@@ -365,11 +364,13 @@ def mpi_over(scale, btl):
 
 def transports(scale):
     for name, (env, ring, btl) in TRANSPORTS.items():
-        work = (scale, env)
         plugin, wire = name.split("-")
+        work = (scale, plugin, env)
+        measured = Measured(lambda w=work: exchanges(*w))
         yield Part(f"transport-{name}", "transports", f"{plugin} over {wire}, 2 ranks", [
-            Program("zero", f"libzero {plugin}", run=lambda w=work: zero_over(*w)),
-            Program("ring", "bare exchange", ring, lambda w=work, r=ring: bare_ring(*w, r)),
+            Program("zero", f"libzero {plugin}",
+                    run=lambda w=work, m=measured: zero_over(*w) | m.zero()),
+            Program("ring", "bare exchange", ring, measured.limit),
             Program("openmpi", f"Open MPI, btl {btl}", "openmpi",
                     lambda b=btl: mpi_over(scale, b)),
         ])
@@ -579,6 +580,15 @@ WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "strea
         "stream the copy by four": "stream_the_copy_by_four_s"}
 
 
+ALSO = {"percent_beside_computing": "% beside computing", "wire_bytes": "bytes sent"}
+
+
+def measured_of(record):
+    """Its seconds, with what else it says that tables have."""
+    seconds, also = checked(record), {k: record[k] for k in record.get("also", ())}
+    return {"seconds": seconds, "also": also} if also else seconds
+
+
 def limit_of(record):
     """Its seconds; where loops took turns, a dict with these, what the best one is called, and the
     seconds of each."""
@@ -603,7 +613,7 @@ class Measured:
         return self.found
 
     def zero(self):
-        return {key: value if isinstance(value, str) else checked(value)
+        return {key: value if isinstance(value, str) else measured_of(value)
                 for key, value in self.run("zero").items()}
 
     def limit(self):
@@ -645,7 +655,7 @@ def limits_coll(scale, ranks, memory):
                 text = run([(pinned(cores(), command), environment())], 2 * scale.limit_s)
                 for r in records(text):
                     if r["op"] == "map":
-                        r["limit_loop"] = "flags alone"
+                        r |= {"limit_loop": "flags alone", "also": ("wire_bytes",)}
                     found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
         for op in [op for ops in groups for op in ops]:
             for size in wanted:
@@ -670,6 +680,7 @@ def limits_step(scale):
     found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
     found = {r["op"]: r for r in found}
     found["step"]["limit_loop"] = "without its waits"
+    found["collectives"]["also"] = ("percent_beside_computing",)
     norm = found.pop("norm", {"median_s": 0})  # is waited for, too, in the update
     found["exposed"]["median_s"] += norm["median_s"]
     found["exposed"] |= {"limit_s": EXPOSED_MOST * found["step"]["median_s"],

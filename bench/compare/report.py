@@ -164,12 +164,15 @@ def cell(program, key, base, rounds):
     out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
     if len(times) < len(rounds):
         out["failed_rounds"] = len(rounds) - len(times)
-    told = [f if isinstance(f, dict) else None for f in (of_round(r, program) for r in rounds)]
-    if any(f and "what" in f for f in told):
+    told = [f if isinstance(f, dict) else {} for f in (of_round(r, program) for r in rounds)]
+    also = [f["also"] for f in told if "also" in f]
+    if also:
+        out["also"] = {k: median([a[k] for a in also if k in a]) for k in also[0]}
+    if any("what" in f for f in told):
         out |= tried([f for f in told if f])
-    elif any(told):
+    elif any("places" in f for f in told):
         bases = [of_round(r, base) if program != base else None for r in rounds]
-        out |= where(told, [b if isinstance(b, dict) else None for b in bases])
+        out |= where(told, [b if isinstance(b, dict) and "places" in b else None for b in bases])
     if program != base:
         pairs = [(time_or_reason(r, program), time_or_reason(r, base)) for r in rounds]
         by_round = [p / b if isinstance(p, (int, float)) and isinstance(b, (int, float)) else None
@@ -198,8 +201,8 @@ def summary(part, data, n_rounds):
         for found in r.values():
             keys += [key for key in found if key not in keys] if isinstance(found, dict) else []
     if part.kind in ("collectives", "transports"):
-        keys.sort(key=lambda key: (key.split(" ")[0] not in ("f32", "all_gather"),
-                                   int(key.split(" ")[1])))
+        first = list(dict.fromkeys(key.split(" ")[0] for key in keys))
+        keys.sort(key=lambda key: (first.index(key.split(" ")[0]), int(key.split(" ")[1])))
     out = {"part": part.name, "kind": part.kind, "title": part.title,
            "others": [r["others"] for r in kept], "dates": sorted({r["date"] for r in kept}),
            "commits": sorted({r["commit"] for r in kept}),
@@ -215,6 +218,10 @@ def summary(part, data, n_rounds):
         out["rows"][key] = {
             p["name"]: {"missing": p["missing"]} if "missing" in p else
             cell(p["name"], key, part.programs[0].name, rounds) for p in out["programs"]}
+    if part.kind == "limits" and growth(out):
+        out["growth"] = growth(out)
+        for name, found in out["growth"].items():
+            found["rounds"] = growth_of_rounds(part.programs[0].name, name, found["to"], rounds)
     return out
 
 
@@ -240,6 +247,20 @@ def growth(part):
     return found
 
 
+def growth_of_rounds(program, name, largest, rounds):
+    """The same of a program in single rounds, of those that have all sizes."""
+    sizes = [size for size in programs.Scale.limit_sizes if GROWTH[0] <= size <= largest]
+    found = []
+    for r in rounds:
+        times = r.get(program, {})
+        per = [] if isinstance(times, str) else [
+            seconds(times[f"{name} {size}"]) / size for size in sizes
+            if not isinstance(times.get(f"{name} {size}", ""), str)]
+        if len(per) == len(sizes):
+            found.append(round(max(per) / min(per) - 1, 4))
+    return found
+
+
 def flags():
     """What the C compiler was told."""
     try:
@@ -256,12 +277,14 @@ def same_machine(a, b):
     return all(a.get(k) == b.get(k) for k in ("processor", "cores_used", "L2", "L3"))
 
 
-def comparable(old, new):
-    """May parts of an older file stand beside new ones? Not if the machine or a peer is another."""
-    scales = [{k: v for k, v in found["scale"].items() if k not in IN_ROWS} for found in (old, new)]
-    return (scales[0] == scales[1] and old["rounds"] >= new["rounds"]
-            and same_machine(old["machine"], new["machine"])
-            and all(old["versions"].get(peer) == new["versions"][peer] for peer in programs.PEERS))
+def differences(old, new):
+    """Why parts of an older file may not stand beside new ones."""
+    scale = other_scale_keys(old["scale"], new["scale"])
+    return ([f"{k} was {old['scale'].get(k)}, is {new['scale'].get(k)}" for k in scale]
+            + ([f"of {old['rounds']} rounds"] if old["rounds"] < new["rounds"] else [])
+            + (["of another machine"] if not same_machine(old["machine"], new["machine"]) else [])
+            + [f"{peer} was {old['versions'].get(peer)}, is {new['versions'][peer]}"
+               for peer in programs.PEERS if old["versions"].get(peer) != new["versions"][peer]])
 
 
 def results(done, n_rounds, scale, old=None):
@@ -270,7 +293,8 @@ def results(done, n_rounds, scale, old=None):
     found = {"rounds": n_rounds, "scale": json.loads(json.dumps(vars(scale))),  # as in a file
              "machine": machine(), "versions": versions(),
              "quick": any(d["settings"]["quick"] for _, d in done)}
-    parts = {part["part"]: part for part in old["parts"]} if old and comparable(old, found) else {}
+    parts = {part["part"]: part for part in old["parts"]} \
+        if old and not differences(old, found) else {}
     for part in parts.values():
         for what in ("measured", "machine", "versions"):
             part.setdefault(what, old.get(what))
@@ -278,7 +302,7 @@ def results(done, n_rounds, scale, old=None):
     everything = programs.all_parts(scale)
     found["parts"] = [parts[p.name] for p in everything if p.name in parts]
     for part in found["parts"]:
-        if part["kind"] == "limits" and growth(part):
+        if part["kind"] == "limits" and "growth" not in part and growth(part):
             part["growth"] = growth(part)
     dates = sorted({date for part in found["parts"] for date in part["dates"]}) or ["never"]
     found["date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
@@ -299,7 +323,7 @@ Times are medians of {rounds} rounds, in each of which libzero and every
 peer ran once, each round in another order; in brackets (90 % − 10 % quantile) / median. Ratios are
 a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Behind a
 ratio stand the least and the greatest of a round; it is bold where at least three quarters of the rounds
-agree on who is faster. Part by part
+agree on who is faster, or where all do, if only the least and the greatest were kept. Part by part
 it says at which commit it was measured, and how much of a processor others took, or the host of a
 virtual machine, while a program ran; the JSON file has a hash of the sources that each depends on.
 
@@ -329,9 +353,9 @@ allocated; {pages}.
 Two ranks on this machine, the messages through UCX or libfabric, fp32: libzero in place, Open MPI in
 place or not and by whichever call is the fastest, which stands behind its time. The bare exchange
 calls nothing but the transport: each rank sends half of the message from a private buffer and
-receives the other half into one, both at once and polling; libzero's ratio to it is the part of the
-transport's speed that is left after all that a collective needs beyond (for a reduce_scatter the
-sum, too). Open MPI uses the same kind of wire with its own components.
+receives the other half into one, both at once and polling. It takes turns with libzero's gather of as
+many bytes (`exchange`, of `zero bench p2p`), as many in each sample: the ratio is the part of the
+transport's speed that is left. Open MPI uses the same kind of wire with its own components.
 """,
     "optimizer": """\
 AdamW on {params} parameters in bf16; fp32 master copy, momentum and variance. PyTorch and DeepSpeed
@@ -396,13 +420,16 @@ def figure(found):
         return f"{what}, {time_text(found['median_s'])}"
     text += f" {ratio_figure(found)}" if "ratio" in found else ""
     how = what or ", ".join(found[k] for k in ("place", "call") if k in found)
-    return text + (f" {how}" if how else "")
+    text += f" {how}" if how else ""
+    return text + "".join(f", {value:.0f} {programs.ALSO[what]}"
+                          for what, value in found.get("also", {}).items())
 
 
 def ratio_figure(found):
     """With its range; bold where most rounds agree on which side of 1 it is."""
     text = f"{ratio_text(found['ratio'])}×"
-    first, third = found.get("ratio_quartiles", (found["ratio"], found["ratio"]))
+    ends = found.get("ratio_least", found["ratio"]), found.get("ratio_most", found["ratio"])
+    first, third = found.get("ratio_quartiles", ends)
     text = f"**{text}**" if first > 1 or third < 1 else text
     return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})" \
         if "ratio_least" in found else text
@@ -540,6 +567,17 @@ def commands_text(part):
     return "".join(f"\n    {line}" for line in lines) + "\n" if lines else ""
 
 
+def other_scale_keys(old, new):
+    return [k for k in new if k not in IN_ROWS and old.get(k) != new[k]]
+
+
+def other_scale(scale):
+    """What samples and starts were when a file was measured, if they are others now."""
+    now = json.loads(json.dumps(vars(programs.Scale())))
+    other = [f"{k} {scale.get(k, 'not known')}, now {now[k]}" for k in other_scale_keys(scale, now)]
+    return f"an older bench/compare: {'; '.join(other)}" if other else ""
+
+
 def markdown(found):
     m, scale = found["machine"], found["scale"]
     text = INTRODUCTION.format(**found)
@@ -550,6 +588,7 @@ def markdown(found):
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
              ("huge pages", pages_brief(m)),
+             *(("measured with", text) for text in [other_scale(scale)] if text),
              ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
                            "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]

@@ -167,6 +167,9 @@ def loops():
     cell = report.cell("peer", "", "zero", rounds)
     ok(report.figure(cell).endswith(" 1.18× (0.50–2.00)"),
        "where rounds disagree on who is faster nothing is bold", report.figure(cell), cell)
+    older = [{"ratio": 1.2, "ratio_least": least, "ratio_most": 2} for least in (0.9, 1.1)]
+    ok([report.ratio_figure(c) for c in older] == ["1.20× (0.90–2.00)", "**1.20×** (1.10–2.00)"],
+       "without quartiles what all rounds agree on is", *map(report.ratio_figure, older))
     wanted = {"median_s": 0.05, "spread": 0, "ratio": 2.0, "what": "wanted: at most 5 %"}
     ok(report.figure(wanted) == "wanted: at most 5 %, 50 ms", "a wish is no limit",
        report.figure(wanted))
@@ -258,6 +261,30 @@ def grown():
        said)
 
 
+def grown_by_rounds():
+    """Growth is judged by rounds, as ratios are."""
+    found = [{"zero": {f"all_gather {size << 20}": size * (1 + by * (size == 64)) for size in
+                       (16, 64, 256)}} for by in (0.1, 0.3, 0.15)] + [{"zero": "failed"}]
+    part = programs.Part("limits-coll-2", "limits", "", [programs.Program("zero", "libzero")])
+    data = {"settings": SETTINGS["steps"], "repeated": 0, "seconds": 0, "rounds": [
+        {"found": f, "others": {}, "date": "", "commit": ""} for f in found]}
+    some = report.summary(part, data, 4)
+    text = figures.table({"parts": [some]})
+    ok(some["growth"]["all_gather"]["rounds"] == [0.1, 0.3, 0.15]
+       and "to 256 MiB 15 % (10–30 %) open" in text, "growth of rounds", some["growth"], text)
+
+
+def told_beside():
+    """What a record says beside its time is kept, and stands behind it."""
+    m = programs.Measured(lambda: {"collectives": {
+        "median_s": 2.0, "check": "ok", "also": ("percent_beside_computing",),
+        "percent_beside_computing": 96.6}})
+    rounds = [{"zero": m.zero()} for _ in range(3)]
+    cell = report.cell("zero", "collectives", "zero", rounds)
+    ok(cell["median_s"] == 2.0 and report.figure(cell) == "2 s (0 %), 97 % beside computing",
+       "what stands beside a time", report.figure(cell))
+
+
 def unchecked():
     for check in ("off", "failed", "wrong"):
         try:
@@ -322,7 +349,7 @@ def wanted():
     ok([line for line in lines if line.startswith("| ")][1:] == [
         "| reduce_scatter, 2 ranks, again | the better of Open MPI and MPICH | ≥ 4× | 1 MiB 5.00 "
         "(3.50–7.00) **reached**; 4 MiB 5.00 (2.00–7.00) open; 16 MiB 3.00 (1.00–4.50) *missed* |",
-        "| a gather that is mapped, 2 ranks |  | ≤ 20 µs | 1 MiB 10 µs **reached**; "
+        "| a gather that is mapped, 2 ranks: its flags |  | ≤ 20 µs | 1 MiB 10 µs **reached**; "
         "64 MiB 20 µs open |",
         "| time of a byte, all_gather, 2 ranks, again | growth from 16 MiB on | ≤ 20 % | "
         "to 1 GiB 30 % *missed* |"],
@@ -341,6 +368,26 @@ def wanted():
     programs.has_bf16_products = has
     ok({part for _, _, _, part, _, _ in figures.wanted()} <= known,
        "of parts that there are", sorted({w[3] for w in figures.wanted()} - known))
+
+
+def said_of_publishing(parts, old):
+    """Why parts are not published beside an older file; "" if they are."""
+    settings = {kind: {"measured": "0", "quick": False} for kind in driver.KINDS}
+    options = SimpleNamespace(quick=False, rounds=7, name="made")
+    driver.complete, driver.published = (lambda *_: True), (lambda _: old)
+    copied, driver.shutil.copyfile = driver.shutil.copyfile, lambda *_: None
+    for part in parts:
+        state = driver.State(part, settings)
+        state.data["rounds"] = [{"found": {}, "others": {}, "date": "", "commit": ""}]
+        state.save()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            driver.publish(parts, settings, options, programs.Scale())
+        return ""
+    except SystemExit as error:
+        return str(error)
+    finally:
+        driver.shutil.copyfile = copied
 
 
 def stay():
@@ -362,6 +409,15 @@ def stay():
        and [p["measured"] for p in new["parts"]] == ["sources of first", "sources of second"]
        and len(new["not_measured"]) == len(programs.all_parts(scale)) - 2,
        "parts of two commits, each with its own", new["parts"])
+    before = report.markdown(old | {"scale": old["scale"] | {"samples": 9}})
+    ok("an older bench/compare: samples 9, now 51 |" in before and "older bench" not in
+       report.markdown(old), "what was sampled otherwise stands at the head", before)
+    old["rounds"] = 7
+    ok(said_of_publishing(some[1:], old) == "" and all(w in said_of_publishing(
+        some[1:], old | {"scale": old["scale"] | {"samples": 9}}) for w in (
+            some[0].name, "samples was 9, is 51")), "what is published is never lost",
+       said_of_publishing(some[1:], old), said_of_publishing(
+           some[1:], old | {"scale": old["scale"] | {"samples": 9}}))
     text = report.markdown(new)
     ok("Commit first, 2026-01-01." in text and "Commit second, 2026-01-01." in text,
        "the table says which", text)
@@ -400,6 +456,8 @@ pages()
 written()
 sources()
 grown()
+grown_by_rounds()
+told_beside()
 unchecked()
 left_out()
 otherwise()

@@ -24,6 +24,8 @@ ONE = ["all_gather-2", "reduce_scatter-2-fresh", "all_reduce-2", "transport-ucx-
 SCALE = programs.Scale(**{**vars(programs.QUICK), "sizes": (4096, 65536), "params": 100_000,
                           "arena": (100,), "limit_s": 120})
 
+RINGS = {"ucp_ring": "zero-exchange-ucx", "ofi_ring": "zero-exchange-ofi"}
+
 
 def install():
     """What is there, in the place where setup would put it."""
@@ -47,7 +49,7 @@ def install():
         made = subprocess.run(command, capture_output=True, text=True)
         ok(made.returncode == 0, f"mpi_coll.c with {name}", made.stderr)
         (peers / name).write_text("here")
-    for name, program in programs.RINGS.items():
+    for name, program in RINGS.items():
         if (programs.BUILD / program).exists():
             (peers / name).write_text("here")
     if (installed / "venv").exists():
