@@ -21,6 +21,11 @@ int bench_board_create(int ranks, uint64_t each, int *fd);
 /* `crowded`: there are more ranks than cores, so who waits gives up its core at once. */
 int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
                      struct bench_board **out);
+/*
+ * Before loops are timed: numbers in this rank's memory, as zeros move faster on some machines, and
+ * all pages there, large ones where the system has them.
+ */
+void bench_board_fill(struct bench_board *board);
 void bench_board_close(struct bench_board *board);
 
 /* A rank's memory. */

@@ -177,6 +177,7 @@ static int work_open(struct bench_comm *b, const struct coll_options *o, struct 
                                &w->board);
     if (err)
         return err;
+    bench_board_fill(w->board);
     w->pages.region = bench_pages_huge(w->region.base, w->bytes.region);
     w->pages.plain = bench_pages_huge(w->plain, w->bytes.plain);
     w->pages.board = bench_pages_huge(bench_board_memory(w->board, b->rank), w->bytes.board);

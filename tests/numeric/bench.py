@@ -408,6 +408,10 @@ def step():
     of = {r["op"]: r for r in records(job)}.get("optimizer", {})
     ok(job.status == 0 and of.get("percent_of_limit", 0) > 0,
        "step: the optimizer's percentage of its limit", job.story())
+    again = bench("step", "--stage", "0", "--preset", "tiny", "--seq", "16", "--steps", "2", "--json",
+                  *few[4:], "--", "--accum", "2")
+    limits = [of.get("limit_s"), {r["op"]: r for r in records(again)}["optimizer"].get("limit_s")]
+    ok(limits[0] != limits[1], "step: its limit is measured, and never twice the same", limits)
     job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_DIRECT": "0"})
     ok(job.status == 1 and "the ranks' tier goes through the page cache" in job.err,
        "step: a disk that is read from the page cache is none", job.story())
