@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is told when a job fails: the last ops and collectives of each rank, who is waited for in
+ * what, and the file that keeps it.
+ */
+#ifndef ZERO_ENGINE_FLIGHT_H
+#define ZERO_ENGINE_FLIGHT_H
+
+#include <stdatomic.h>
+
+#include <zero/comm.h>
+
+#include "schedule/program.h"
+
+struct slot;
+struct zero__job_params;
+struct zero_runtime;
+
+/* ---- flight.c */
+
+#define ZERO__FLIGHT_KEPT 1024u /* a power of two */
+struct flight_op {
+    uint64_t ordinal, sequence; /* sequence: of the first collective, 0: none */
+    int64_t start_ns, end_ns;
+    uint32_t n, kind, unit, body;
+    uint32_t queue;
+};
+/* A collective as this rank posted it: what must be the same on all ranks. */
+struct flight_coll {
+    uint64_t sequence, count;
+    uint32_t queue, kind, flags, src_dtype, dst_dtype, redop, epoch;
+    int32_t root;
+    float scale;
+};
+struct flight {
+    struct flight_op *ring;    /* NULL: before commit */
+    uint64_t end;              /* ops, ever */
+    struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
+    uint64_t n_colls;          /* ever */
+    atomic_uint_fast64_t now;  /* what the transport is at, see flight.c; 0: nothing */
+};
+int zero__flight_create(struct zero_runtime *rt);
+void zero__flight_free(struct zero_runtime *rt);
+struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t ordinal,
+                                 int64_t end_ns);
+/* An op is over; lock held. */
+void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
+                       uint64_t ordinal, int64_t end_ns);
+/* Notes what other ranks are waited for in; the progress thread, before it sleeps, lock held. */
+void zero__flight_waits(struct zero_runtime *rt);
+
+/* Says what the transport is at, "gather of layer1 (#12)", or ""; any thread, never blocks. For
+ * zero__job_on_lost(). */
+void zero__flight_say(void *rt, char *text, size_t room);
+struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
+/* A collective was posted; lock held. */
+void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
+
+/* ---- doubt.c, by the progress thread; moved: an op may just have ended. */
+
+void zero__doubt_begin(struct zero_runtime *rt);
+void zero__doubt(struct zero_runtime *rt, int moved);
+
+/* ---- crash.c */
+
+/* Who this rank is, before it looks for the others; then the job's number, if it has heard it. */
+void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p);
+void zero__crash_number(struct zero_runtime *rt, uint64_t number);
+/* Could a report be written? */
+int zero__crash_check(struct zero_runtime *rt);
+/*
+ * The progress thread has heard that ranks posted different collectives. Where reports are wanted,
+ * the application's thread gets a moment to come to its own: who is alone is told by those of all.
+ */
+void zero__crash_linger(const struct zero_runtime *rt);
+/* After an error: a report goes to a file, once. Not with the lock held. */
+void zero__crash_report(struct zero_runtime *rt);
+
+/* ---- history.c; without a history they do nothing */
+
+int zero__history_create(struct zero_runtime *rt);
+void zero__history_free(struct zero_runtime *rt);
+/* This rank posts a collective of the program. */
+void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
+/* Collective, before an update and after an evaluation: have all ranks posted the same? */
+int zero__history_compare(struct zero_runtime *rt);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where bytes are: slabs of memory that are reserved as one, the tiers beside the device that
+ * offload plugins serve, and ways for the application's thread to reach either.
+ */
+#ifndef ZERO_ENGINE_TIERS_H
+#define ZERO_ENGINE_TIERS_H
+
+#include <zero/comm.h>
+#include <zero/offload.h>
+
+#include "schedule/program.h"
+
+struct zero_runtime;
+
+/* A range of a tier that was reserved as one. */
+struct slab {
+    uint8_t *base;
+    uint64_t bytes;
+    struct zero_mr *mr;
+    int from_comm; /* the context allocated it */
+    int pinned;    /* of the host: the device knows it */
+};
+/* Of a tier: states, then transients. */
+static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
+{
+    return 2 * tier + (transient != 0);
+}
+enum { SLAB_STATES, SLAB_TRANSIENTS, N_SLABS = 2 * ZERO__N_TIERS }; /* the device's by name */
+
+/* A tier beside the device, served by an offload plugin. */
+struct tier {
+    const char *name; /* of the plugin; NULL: nothing lies there */
+    struct zero_offload_ops ops;
+    struct zero_store *store;
+    struct zero_store_info info;
+    struct zero_mr *mr; /* disk: the memory of the tier cpu from here on: states before it */
+    uint64_t mr_first;  /* are what no request moves */
+};
+
+/* Of an update outside the device that are read, updated or written; tests: ZERO_TEST_TILES. */
+#define ZERO__TILES 8u
+#define ZERO__MOST_IOS 16u /* requests of one op: as many as there are pieces, see zero__user() */
+/* How long to wait with a store that has no room now: it may not say when it has. */
+#define ZERO__STORE_FULL_NS INT64_C(1000000)
+
+/* ---- memory.c */
+
+struct zero__memory_limit;
+/* ZERO_MEMORY_LIMIT. */
+int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit);
+int zero__memory_reserve(struct zero_runtime *rt);
+/* Of the disk, that a rank may fill. */
+uint64_t zero__disk_room(const struct zero_runtime *rt);
+/* What lies there takes the host's memory. */
+int zero__disk_is_host(const struct zero_runtime *rt);
+/* Of the host's memory, for what the program has on the disk. */
+uint64_t zero__checksum_bytes(const struct zero_runtime *rt);
+/* For a new program, while nothing is under way. */
+int zero__memory_grow(struct zero_runtime *rt);
+/* Collective: maps what the recipe says, before the progress thread runs. */
+int zero__memory_map(struct zero_runtime *rt);
+/* Gives back what came from the device, before it closes; then the rest. */
+void zero__memory_release(struct zero_runtime *rt, int of_device);
+
+/* ---- tiers.c */
+
+/* The plugins of ZERO_OFFLOAD, and what it places where. */
+int zero__tiers_load(struct zero_runtime *rt);
+/* Those of ZERO_OFFLOAD=auto: what cannot be used is left out. */
+void zero__tiers_try(struct zero_runtime *rt);
+/* Reserves what the program needs in them. */
+int zero__tiers_open(struct zero_runtime *rt);
+/* More room for transients of the host, while nothing is under way. */
+int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+/* A store of the tier's plugin; a trial is another one than the job's, and warns of nothing. */
+int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, int is_trial);
+/* Before the device closes. */
+void zero__tiers_unpin(struct zero_runtime *rt);
+void zero__tiers_close(struct zero_runtime *rt);
+/* Of the host's memory, that a store of so many bytes takes for itself: checksums. */
+uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes);
+/* Room on the disk for the program that is now the first one, while nothing is under way. */
+int zero__disk_grow(struct zero_runtime *rt);
+
+/* ---- storage.c */
+
+/* Where there is a disk; else these do nothing. */
+int zero__storage_start(struct zero_runtime *rt);
+void zero__storage_stop(struct zero_runtime *rt);
+/* Adds what the body that begins moves to and from the disk. */
+void zero__storage_count(struct zero_runtime *rt);
+void zero__storage_wake(struct zero_runtime *rt);
+/* Bytes of a home on the disk, for the application's thread while no step runs. */
+int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                       void *to);
+int zero__storage_write(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
+                        const void *from);
+/* The same of a transient buffer at `off` in its slab; one of to, from is NULL. */
+int zero__storage_move(struct zero_runtime *rt, uint64_t off, uint64_t bytes, void *to,
+                       const void *from);
+
+/* ---- reach.c */
+
+/* Of the application's thread: bytes of the device that nothing else works on. They block. */
+int zero__reach_open(struct zero_runtime *rt);
+void zero__reach_close(struct zero_runtime *rt);
+int zero__device_read(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+int zero__device_write(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+/* The same from anywhere to anywhere; fast only where the device can reach both. */
+int zero__device_copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+
+#endif
