@@ -4,13 +4,13 @@
 
 #include "bench_ranks.h"
 
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../plugins/common/cores.h"
 #include "run.h"
 
 /*
@@ -21,8 +21,11 @@
 
 int bench_cores(void)
 {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    struct zero__cores here;
+
+    zero__cores_here(&here);
+    uint32_t n = zero__cores_busy(&here, NULL);
+    return n ? (int)n : 1;
 }
 
 bool bench_ranks_is_rank(int *cores, int *fd)

@@ -24,7 +24,10 @@ int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char *
  */
 bool bench_ranks_is_rank(int *cores, int *fd);
 
-/* Cores that this process may use. */
+/*
+ * Cores that this process may keep busy, at least 1: as transports count them, a container that has
+ * the time of a few among many counts for those (docker --cpus).
+ */
 int bench_cores(void);
 
 #endif
