@@ -36,17 +36,38 @@ bool bench_ranks_is_rank(int *cores, int *fd)
     return given && getenv("RANK") && sscanf(given, "%d,%d%c", cores, fd, &more) == 2;
 }
 
+/*
+ * Who a launcher says that this is, and of how many where it says so. The script of sbatch has
+ * SLURM_PROCID and SLURM_NTASKS and runs once; what is run on each of the tasks is a step.
+ */
+static const struct launched {
+    const char *rank, *ranks;
+    bool alone; /* without a number of ranks there is one */
+} launchers[] = {
+    {"RANK", NULL, false},
+    {"WORLD_SIZE", NULL, false},
+    {"PMIX_RANK", NULL, false},
+    {"PMI_RANK", "PMI_SIZE", false},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", true},
+};
+
+static bool is_launched(const struct launched *l)
+{
+    const char *ranks = l->ranks ? getenv(l->ranks) : NULL;
+
+    return getenv(l->rank) && (ranks ? strcmp(ranks, "1") != 0 : !l->alone);
+}
+
 bool bench_ranks_may_start(const char *tool)
 {
-    static const char *const names[] = {"RANK", "WORLD_SIZE", "PMIX_RANK"};
-
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!getenv(names[i]))
+    for (unsigned i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const char *name = launchers[i].rank;
+        if (!is_launched(&launchers[i]))
             continue;
         fprintf(stderr,
                 "zero %s: %s is set, so this is a rank of a job already; zero %s starts ranks "
                 "itself (-n): run it without a launcher, or unset %s\n",
-                tool, names[i], tool, names[i]);
+                tool, name, tool, name);
         return false;
     }
     return true;

@@ -190,8 +190,16 @@ def coll():
     job = bench("coll", "--rank", "1", "--op", "barrier", "--json", *few)
     ok(job.status == 0 and [r["ranks"] for r in records(job)] == [1], "--rank means --ranks",
        job.story())
-    for name, value in (("RANK", "0"), ("PMIX_RANK", "1")):
-        refused("a job within a job", f"{name} is set", "coll", env={name: value})
+    for env in ({"RANK": "0"}, {"PMIX_RANK": "1"}, {"PMI_RANK": "0"},
+                {"PMI_RANK": "0", "PMI_SIZE": "2"},
+                {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2"}):
+        refused("a job within a job", f"{list(env)[0]} is set", "coll", env=env)
+    for what, env in (("mpirun with one rank", {"PMI_RANK": "0", "PMI_SIZE": "1"}),
+                      ("srun with one task", {"SLURM_PROCID": "0", "SLURM_NTASKS": "1",
+                                              "SLURM_STEP_NUM_TASKS": "1"}),
+                      ("a script of sbatch", {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"})):
+        job = bench("coll", "--op", "barrier", "--json", *few, env=env)
+        ok(job.status == 0 and len(records(job)) == 1, f"but {what} is no job", job.story())
 
 
 def huge_pages_of(file):
