@@ -121,6 +121,8 @@ static void row_print(const struct step_options *o, const struct step_log *log,
     const struct bench_field fields[] = {
         {"preset", 0, o->preset},
         {"stage", log->stage, NULL},
+        {"batch", (double)log->batch, NULL},
+        {"seq", (double)log->seq, NULL},
         {"parameters", (double)log->parameters, NULL},
         {"rank", log->rank, NULL},
         {"percent_of_step", 100 * row->of_step, NULL},
@@ -245,9 +247,10 @@ static int report(const struct step_options *o, const struct step_log *log,
     double whole = figure(log, STEP_TIME, x).median;
     double tokens = figure(log, N_STEP_PARTS + STEP_KINDS, x).median;
     if (!o->json) {
-        printf("GPT-2 %s, stage %d, comm %s, %d rank%s, %s, medians of %u steps, check %s\n",
+        printf("GPT-2 %s, stage %d, comm %s, %d rank%s, %s, batch %" PRIu64
+               ", sequences of %" PRIu64 ", medians of %u steps, check %s\n",
                o->preset, log->stage, log->comm, log->ranks, log->ranks == 1 ? "" : "s", log->dtype,
-               log->n_steps, check_text(o, log));
+               log->batch, log->seq, log->n_steps, check_text(o, log));
         if (log->ranks > 1)
             printf("Rank %d, which waits longest.\n", log->rank);
         printf("%-20s %12s %7s %9s %12s %9s\n", "part", "ms", "spread", "of step", "limit, ms",

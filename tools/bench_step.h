@@ -52,6 +52,7 @@ struct step_log {
     unsigned n_told;
     char weights[24]; /* their hash at the end */
     uint64_t vocab;
+    uint64_t batch, seq; /* of a rank and micro-batch */
     double tokens; /* of a step, on all ranks */
     bool sound; /* losses and norms are numbers, no norm is 0; and what step_log_check() says */
     char kinds[STEP_KINDS][24];

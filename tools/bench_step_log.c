@@ -160,6 +160,8 @@ static int line_take(void *arg, const json_t *o)
         snprintf(log->dtype, sizeof log->dtype, "%s", text_of(o, "dtype"));
         snprintf(log->weights, sizeof log->weights, "%s", text_of(o, "weights_hash"));
         log->vocab = (uint64_t)whole(o, "vocab");
+        log->batch = (uint64_t)whole(o, "batch");
+        log->seq = (uint64_t)whole(o, "seq");
         log->stage = (int)whole(o, "stage");
         log->ranks = (int)whole(o, "ranks");
         log->parameters = (uint64_t)whole(o, "parameters");

@@ -380,16 +380,17 @@ int gpt2_log_summary(struct gpt2_log *log, struct gpt2_session *s)
     gpt2_log_say(log, "Weights %s", hex);
     if (log->json)
         write_json(log->json,
-                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:b}",
+                   json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, "
+                             "s:o, s:o, s:b}",
                              "type", "summary",
                              "weights_hash", hex, "stage", (int)gpt2_session_number(s, "stage"),
                              "ranks", zero_ranks(s->rt), "comm", comm ? comm : "", "dtype",
                              zero_dtype_name(s->shape.dtype), "parameters",
                              count(gpt2_n_parameters(&s->shape.model)), "vocab",
-                             count(s->shape.model.vocab), "memory",
-                             memory_json(&memory), "mapped_bytes", count(memory.mapped),
-                             "disk_read_bytes", count(memory.disk_read), "disk_written_bytes",
-                             count(memory.disk_written), "disk_direct",
+                             count(s->shape.model.vocab), "batch", count(s->shape.batch), "seq",
+                             count(s->shape.seq), "memory", memory_json(&memory), "mapped_bytes",
+                             count(memory.mapped), "disk_read_bytes", count(memory.disk_read),
+                             "disk_written_bytes", count(memory.disk_written), "disk_direct",
                              (int)memory.disk_direct));
     return 0;
 }

@@ -386,9 +386,10 @@ def step():
     waits = [op for op in by if op.startswith("exposed_")]
     fields = {k: t for k, t in FIELDS.items() if k not in ("bytes", "bandwidth_GBps",
                                                            "limit_GBps")}
-    fields.update(stage=int, preset=str, percent_of_step=float)
+    fields.update(stage=int, preset=str, batch=int, seq=int, percent_of_step=float)
     ok(job.status == 0 and {"step", "compute", "exposed", "optimizer", "other"} <= set(by)
        and all(typed(r, fields) and r["stage"] == 2 and r["ranks"] == 2 and r["check"] == "ok"
+               and (r["batch"], r["seq"]) == (8, 32)
                and r["rank"] == all_[0]["rank"] in (0, 1)
                and r["repetitions"] == 3 for r in all_) and by["step"].get("tokens_per_s", 0) > 0,
        "step: a record for each part", job.story())
@@ -402,9 +403,11 @@ def step():
        and "percent_of_limit" not in by["optimizer"] and "limit_s" not in by["compute"]
        and not job.err, "step: what limits the optimizer, of small states no percentage",
        job.story())
-    job = bench("step", "-n", "1", "--dtype", "bf16", *few, "--", "--accum", "2")
+    job = bench("step", "-n", "1", "--dtype", "bf16", "--batch", "3", "--seq", "20", *few, "--",
+                "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
-       and "1 rank, bf16" in job.out, "step: a table, and options for zero-gpt2", job.story())
+       and "1 rank, bf16, batch 3, sequences of 20, medians of 3" in job.out,
+       "step: a table, and options for zero-gpt2", job.story())
     job = bench("step", "--json", "--cache", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
     disk = {r["op"]: r for r in records(job)}.get("disk", {})
     ok(job.status == 0 and disk.get("bytes", 0) > 0 and disk.get("bandwidth_GBps", 0) > 0
@@ -642,6 +645,9 @@ def helps(*names):
 helps("coll", "p2p", "optimizer", "offload", "step")
 ok("is no defect" in " ".join(bench("coll", "--help").out.partition("--comm")[0].split()),
    "coll --help says before its options what a low percentage of small messages means")
+said = bench("step", "--help").out
+ok(all(re.search(rf"^  --{option} .*\(.*\)$", said, re.M)
+       for option in ("stage", "batch", "seq", "dtype")), "step --help says what is taken", said)
 coll()
 p2p()
 optimizer()

@@ -20,8 +20,8 @@ STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": 
         "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE}
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
-           "dtype": TEXT, "parameters": WHOLE, "vocab": WHOLE, "memory": list, "mapped_bytes": WHOLE,
-           "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE, "disk_direct": bool}
+           "dtype": TEXT, "parameters": WHOLE, "vocab": WHOLE, "batch": WHOLE, "seq": WHOLE,
+           "memory": list, "mapped_bytes": WHOLE, "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE, "disk_direct": bool}
 MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
 OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
       "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}
@@ -134,8 +134,9 @@ def log(stage, ranks, dtype, accum, maps=0):
     wrong = wire_wrong(job.steps, stage, ranks, accum, size, maps)
     ok(not wrong, what + ": bytes on the wire", wrong)
     s = job.log[-1]
-    ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"], s["vocab"]) ==
-       (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS, 256) and
+    ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"], s["vocab"],
+        s["batch"], s["seq"]) ==
+       (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS, 256, batch, 32) and
        re.fullmatch("[0-9a-f]{16}", s["weights_hash"]), what + ": the summary", s)
     ok((s["mapped_bytes"] > 0) == (maps == 1), what + ": what is mapped", s["mapped_bytes"])
     wrong = memory_wrong(s["memory"], stage, ranks, accum, size)
