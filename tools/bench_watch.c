@@ -4,26 +4,43 @@
 
 #include "bench_watch.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../plugins/common/cores.h"
 #include "base/clock.h"
 
-/* Seconds that all processors have worked, or were kept from it; < 0: the kernel does not say. */
+double bench_watch_busy(FILE *stat, const struct zero__cores *mine)
+{
+    unsigned long long user, nice, system, idle, iowait, irq, softirq, steal, ticks = 0;
+    bool any = false;
+    char line[512];
+    uint32_t cpu;
+
+    while (fgets(line, sizeof line, stat) && strncmp(line, "cpu", 3) == 0) {
+        if (line[3] == ' ' || /* the sum of all */
+            sscanf(line, "cpu%" SCNu32 " %llu %llu %llu %llu %llu %llu %llu %llu", &cpu, &user,
+                   &nice, &system, &idle, &iowait, &irq, &softirq, &steal) != 9 ||
+            !zero__cores_has(mine, cpu))
+            continue;
+        ticks += user + nice + system + irq + softirq + steal;
+        any = true;
+    }
+    return any ? (double)ticks / (double)sysconf(_SC_CLK_TCK) : -1;
+}
+
 static double busy_s(void)
 {
-    unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
+    struct zero__cores mine;
     FILE *f = fopen("/proc/stat", "re");
-    int n = f ? fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system,
-                       &idle, &iowait, &irq, &softirq, &steal)
-              : 0;
 
+    zero__cores_here(&mine);
+    double busy = f ? bench_watch_busy(f, &mine) : -1;
     if (f)
         fclose(f);
-    return n == 8 ? (double)(user + nice + system + irq + softirq + steal) /
-                        (double)sysconf(_SC_CLK_TCK)
-                  : -1;
+    return busy;
 }
 
 static double used_s(int who)

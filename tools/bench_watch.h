@@ -4,9 +4,12 @@
 #define ZERO_TOOLS_BENCH_WATCH_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #define BENCH_WIDE_SPREAD 1.0  /* half as fast again and half as slow is within it */
 #define BENCH_MOST_OTHERS 0.25 /* of a processor */
+
+struct zero__cores;
 
 struct bench_watch {
     double at_s, busy_s, ours_s;
@@ -14,10 +17,16 @@ struct bench_watch {
 
 void bench_watch_begin(struct bench_watch *w);
 /*
- * Of a processor, what programs other than this one and its children that have ended took since,
- * and what the host of a virtual machine took away; < 0: not known.
+ * Of a processor, what programs other than this one and its children that have ended took since of
+ * those that this process may use, and what the host of a virtual machine took of them; < 0: not
+ * known. What runs elsewhere on the machine keeps nothing from it.
  */
 double bench_watch_others(const struct bench_watch *w);
+/*
+ * Seconds that these processors have worked, or were kept from it, by the lines of /proc/stat; < 0:
+ * none of them is there.
+ */
+double bench_watch_busy(FILE *stat, const struct zero__cores *mine);
 /* A line if others took much, beneath a table; beside records (`json`) on stderr. */
 void bench_watch_tell(const struct bench_watch *w, bool json);
 /* Beneath a table: a line if `n_wide` rows have a wide spread. */
