@@ -18,6 +18,7 @@
 #include "bench_args.h"
 #include "bench_ranks.h"
 #include "bench_record.h"
+#include "bench_watch.h"
 #include "lifetimes.h"
 
 #define MOST_NODES UINT64_C(50000000)
@@ -58,7 +59,8 @@ static void help(FILE *f)
         "plan of no more bytes, else 0. The check: no two buffers that are alive together "
         "overlap,\n"
         "and the peak is what they take. Times are medians; spread is (90 % - 10 % quantile) /\n"
-        "median. There is no warm-up: a job plans once.\n"
+        "median; above 100 % a line says so, as it does when others took more than a quarter of\n"
+        "one of its processors. There is no warm-up: a job plans once.\n"
         "\n"
         "Exit status: 0; 1 if a plan is wrong, or with --must-fit above its capacity; 2 for bad\n"
         "use or a bad file.\n",
@@ -77,6 +79,7 @@ struct bench {
     unsigned reps; /* 0: REPS, if ENOUGH_NS allow */
     bool json, check, spoil, must_fit;
     bool has_head; /* that of the table, printed with the first line */
+    unsigned n_wide;
 };
 
 /* What is known about the plan of a task. */
@@ -229,6 +232,7 @@ static int task_bench(struct bench *b, const char *name, struct zero__lifetimes 
     v.fits = r.height <= (l->capacity > 0 ? l->capacity : r.lower_bound);
     head(b);
     report(b, name, l, &r, &time, n, v);
+    b->n_wide += n > 1 && time.spread > BENCH_WIDE_SPREAD;
     return v.sound && (v.fits || !b->must_fit) ? 0 : 1;
 }
 
@@ -352,11 +356,17 @@ static int larger(int a, int b)
 
 static int run(struct bench *b, int argc, char **argv)
 {
+    struct bench_watch watch;
+
+    bench_watch_begin(&watch);
     int status = made_bench(b, "step", &b->step);
     if (status < 2)
         status = larger(status, made_bench(b, "cut", &b->cut));
     for (int i = 0; i < argc; i++)
         status = larger(status, file_bench(b, argv[i]));
+    if (!b->json)
+        bench_spread_tell(b->n_wide);
+    bench_watch_tell(&watch, b->json);
     return status;
 }
 

@@ -18,10 +18,12 @@
 #include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_step.h"
+#include "bench_watch.h"
 #include "run.h"
 
 #define TEXT_BYTES (1u << 20)
 #define LEAST_ON_DISK 0.95 /* of what a tier says it moved */
+#define LEAST_OF_STEP 0.05 /* the spread of less says nothing of a step */
 
 /* A path in our folder; the string is the caller's to free. */
 static char *file_in(const struct step_options *o, const char *name)
@@ -241,6 +243,7 @@ static int report(const struct step_options *o, const struct step_log *log,
 {
     static const char *const names[] = {"step", "compute", "exposed", "optimizer", "other"};
     double *x = calloc(log->n_steps, sizeof *x);
+    unsigned n_wide = 0;
 
     if (!x)
         return zero__fail(-ENOMEM, "no memory for %u steps", log->n_steps);
@@ -259,6 +262,7 @@ static int report(const struct step_options *o, const struct step_log *log,
     for (unsigned part = 0; part < N_STEP_PARTS; part++) {
         struct row row = {.name = names[part], .time = figure(log, part, x), .beside = -1};
         row.of_step = row.time.median / whole;
+        n_wide += row.of_step >= LEAST_OF_STEP && row.time.spread > BENCH_WIDE_SPREAD;
         limit_put(&row, log, limit, (int)part, x);
         row_print(o, log, &row, part == STEP_TIME ? tokens : -1);
         for (unsigned k = 0; part == STEP_EXPOSED && k < log->n_kinds; k++) {
@@ -274,6 +278,8 @@ static int report(const struct step_options *o, const struct step_log *log,
     busy_print(o, log, whole, x);
     if (!o->json)
         printf("%-20s %12.0f\n", "tokens/s", tokens);
+    if (!o->json)
+        bench_spread_tell(n_wide);
     free(x);
     return 0;
 }
@@ -385,6 +391,7 @@ static int run(struct step_options *o)
          *text = file_in(o, "text");
     struct step_log log = {0};
     struct step_limit limit;
+    struct bench_watch watch;
     int status = 2, err = !json || !ops || !out || !text;
 
     char numbers[32];
@@ -399,6 +406,7 @@ static int run(struct step_options *o)
                 step_pair_add(o, "--val", "0") && step_pair_add(o, "--json", json) &&
                 step_pair_add(o, "--ops", ops);
     const double before = kernel_counted();
+    bench_watch_begin(&watch);
     if (!err && fits)
         status = train(o, out);
     if (!err && fits && status == 0) {
@@ -407,6 +415,8 @@ static int run(struct step_options *o)
             err = step_limit(o, &log, &limit);
         if (!err)
             err = report(o, &log, &limit);
+        if (!err)
+            bench_watch_tell(&watch, o->json);
         status = err || (o->check && !log.sound) || !on_disk(o, &log, kernel_counted() - before);
     }
     if (err)

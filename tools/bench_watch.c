@@ -77,7 +77,7 @@ void bench_watch_tell(const struct bench_watch *w, bool json)
 
     if (others > BENCH_MOST_OTHERS)
         fprintf(json ? stderr : stdout,
-                "others took %.0f %% of a processor meanwhile: figures are too low by what they "
+                "others took %.0f %% of a processor meanwhile: figures are worse by what they "
                 "kept from this\n",
                 others * 100);
 }
