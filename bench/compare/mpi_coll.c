@@ -12,7 +12,9 @@
  * samples, shorter rows and then fewer samples, an odd number and seven at least, where they would
  * take longer than SECONDS. Both placements are measured: a user takes the faster one. MEMORY is
  * `again`, for the same bytes again and again, or `fresh`: each rank writes its part before each
- * operation, which is not timed. Buffers lie in huge pages where the system has them.
+ * operation, which is not timed. Buffers lie in huge pages where the system has them. With
+ * COMPARE_SPOIL=1 in its environment the last rank changes an element of each result, to see the
+ * check fail.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -113,6 +115,14 @@ static float load(const struct run *r, const unsigned char *from, size_t i)
     return x;
 }
 
+static void spoil(const struct run *r, unsigned char *got, size_t first)
+{
+    const char *wanted = getenv("COMPARE_SPOIL");
+
+    if (wanted && strcmp(wanted, "1") == 0 && r->rank == r->ranks - 1)
+        store(r, got, first, load(r, got, first) + 1);
+}
+
 /* One operation on known values; true if all ranks got what they should. */
 static int correct(struct run *r)
 {
@@ -126,7 +136,8 @@ static int correct(struct run *r)
         store(r, r->full, i, input(r->rank, i));
     memset(r->other, 0, r->bytes);
     operate(r);
-    const unsigned char *got = r->in_place ? r->full : r->other;
+    unsigned char *got = r->in_place ? r->full : r->other;
+    spoil(r, got, scatter && r->call == ALL ? (size_t)r->rank * shard : 0);
     for (size_t i = 0; i < results; i++) {
         const size_t at = scatter ? (size_t)r->rank * shard + i : i;
         const size_t there = scatter && r->call == ALL ? at : i;

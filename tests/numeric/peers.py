@@ -4,6 +4,7 @@ for. libzero's own and the bare exchanges always run, a peer where it is install
 MPICH where their compilers are, Python's where bench/compare/setup has put them."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,24 @@ def run(part, program):
        f"{what}: {len(found)} times", found)
 
 
+def spoiled(part, program):
+    """Every result of it, however it was called and wherever it went, can be found wrong."""
+    what = f"{part.name}: {program.label}: wrong results"
+    if lacks := missing_of(part, program):
+        skip(what, f"{lacks} is not installed")
+        return
+    seen, checked = [], programs.checked
+    programs.checked = lambda record: seen.append(record["check"]) or record["median_s"]
+    os.environ["COMPARE_SPOIL"] = "1"
+    try:
+        program.run()
+    except programs.Failed as error:
+        diag(error)
+    del os.environ["COMPARE_SPOIL"]
+    programs.checked = checked
+    ok(seen and set(seen) == {"wrong"}, what, seen)
+
+
 for tool in ("lscpu", "taskset"):
     if not shutil.which(tool):
         support.skip_all(f"{tool} is not installed")
@@ -100,4 +119,6 @@ ok(not missing, "every kind has its parts", missing)
 for name in ONE:
     for one in parts[name].programs if name in parts else ():
         run(parts[name], one)
+        if parts[name].kind == "collectives" and one.peer:
+            spoiled(parts[name], one)
 support.done()
