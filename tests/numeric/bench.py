@@ -106,14 +106,16 @@ def coll():
 
     limit_pages(few)
 
-    for name, options in (("--in-place", ["--in-place"]), ("--cold", ["--cold"]),
-                          ("--fresh", ["--fresh"]), ("--no-limit", ["--no-limit"]),
-                          ("f16, one rank", ["--dtype", "f16", "-n", "1"])):
+    moving, sums = ["all_gather"], ["reduce_scatter", "all_reduce"]
+    for options, limited in ((["--in-place"], moving + sums), (["--cold"], moving + sums),
+                             (["--fresh"], moving + sums), (["--no-limit"], []),
+                             (["--dtype", "f16", "-n", "1"], moving)):
+        what = f"coll {' '.join(options)}"
         job = bench("coll", "--bytes", "8K", "--json", *few, *options)
-        ok(job.status == 0 and len(records(job)) == 3 and all(good(r) for r in records(job)),
-           f"coll {name}", job.story())
-        ok(("limit_s" in records(job)[0]) == (name not in ("--no-limit", "f16, one rank"))
-           or name == "f16, one rank", f"coll {name}: a limit or none", job.story())
+        ok(job.status == 0 and len(records(job)) == 3 and all(good(r) for r in records(job)), what,
+           job.story())
+        ok([r["op"] for r in records(job) if r.get("limit_s", 0) > 0] == limited,
+           f"{what}: limits of {' and '.join(limited) or 'nothing'}", job.story())
     job = bench("coll", "--bytes", "4K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
