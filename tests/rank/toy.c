@@ -20,6 +20,7 @@ struct work {
     struct rank *r;
     uint64_t input;  /* first layer: seed of its input, else 0 */
     int spoil, loss; /* a gradient that is not finite; last layer */
+    int carry;       /* what comes out goes into the next step */
     const void *w, *b, *table;
     void *dw, *db, *dtable;
     float beta, scale, *x, *y, *skip; /* skip: where y goes too */
@@ -39,7 +40,8 @@ struct rank {
     uint32_t tables[MAX_LAYERS];
     uint32_t kept[MAX_LAYERS]; /* activations: each layer's input */
     uint64_t n;
-    int step, micro, accum;
+    int step, micro, accum, carries;
+    uint64_t carried;
     float *dx;
     struct work works[4 * MAX_LAYERS];
     uint32_t n_works;
@@ -115,16 +117,17 @@ static int has_table(const struct rank *r, int u)
 
 static void pretend(const struct rank *r)
 {
-    struct timespec t = {r->t->compute_ms / 1000, r->t->compute_ms % 1000 * 1000000L};
+    uint32_t ms = r->t->compute_ms + (r->rank == r->t->late ? r->t->late_ms : 0);
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
 
-    if (r->t->compute_ms)
+    if (ms)
         nanosleep(&t, NULL);
 }
 
 static void layer_forward(void *arg)
 {
     const struct work *k = arg;
-    const struct rank *r = k->r;
+    struct rank *r = k->r;
 
     pretend(r);
     for (uint64_t i = 0; i < r->n && k->input; i++)
@@ -137,6 +140,11 @@ static void layer_forward(void *arg)
         memcpy(k->keep, k->x, r->n * sizeof *k->x);
     if (k->skip)
         memcpy(k->skip, k->y, r->n * sizeof *k->y);
+    for (uint64_t i = 0; i < r->n && k->carry; i++) {
+        uint32_t bits;
+        memcpy(&bits, &k->y[i], sizeof bits);
+        r->carried = mix(r->carried + bits);
+    }
 }
 
 static void layer_backward(void *arg)
@@ -207,7 +215,8 @@ static int use_forward(struct rank *r, int k, int again)
     TRY(zero_acquire(r->rt, r->units[u], ZERO_FORWARD, r->stream));
     struct work *w = work_new(r, k, u);
     if (k == 0 && !again)
-        w->input = (uint64_t)(r->step * 64 + r->micro * 16 + r->rank) + 1;
+        w->input = (uint64_t)(r->step * 64 + r->micro * 16 + r->rank) + 1 + r->carried;
+    w->carry = r->carries && k == L - 1;
     if (left_out(r, layer + 1) && k + 2 <= L)
         w->skip = reach(r, zero_buffer(r->rt, r->x[k + 2]));
     if (keeps(r, layer) && !again && layer % 2 == 0) {
@@ -386,6 +395,12 @@ static int train(struct rank *r)
                 TRY(zero_begin(r->rt, ZERO_EVAL, 0));
                 TRY(forward(r));
             }
+        }
+        if (r->t->flags & TOY_BEFORE) {
+            TRY(zero_begin(r->rt, ZERO_EVAL, 0));
+            r->carries = 1;
+            TRY(forward(r));
+            r->carries = 0;
         }
         TRY(zero_update(r->rt, &r->out.info));
         if (r->t->stepped)

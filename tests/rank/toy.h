@@ -26,6 +26,7 @@ enum toy_flags {
     TOY_APART = 1 << 11,     /* with TOY_REORDER: rank 1 alone */
     TOY_EARLY = 1 << 13,     /* step 1 leaves a unit out of its last micro-batch, likewise */
     TOY_BETWEEN = 1 << 14,   /* an evaluation between the micro-batches of a step */
+    TOY_BEFORE = 1 << 15,    /* one before each update; the next step's input depends on it */
     TOY_ACTIVATIONS = 1 << 12, /* what backward needs is saved as activations, half of it by copy */
 };
 
@@ -39,6 +40,8 @@ struct toy {
     uint32_t n_other; /* of these, the last, which rank 0 does without */
     uint64_t seed;
     uint32_t compute_ms; /* how long a use of a unit sleeps, as if it computed that long */
+    uint32_t late_ms;    /* how much longer on rank late */
+    int late;
     const char *job, *model; /* NULL: a job of its own, the default name */
     /* Called by every rank in the thread that trains; may be NULL. registered: the model is
      * complete and not committed; finished: after the last step. */
