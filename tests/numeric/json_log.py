@@ -3,6 +3,7 @@
 type and in harmony with each other; so has every line of --ops; progress is one line in place on a
 terminal and plain lines elsewhere; --beat-bigram decides the exit status."""
 import math
+import mmap
 import os
 import pty
 import re
@@ -27,7 +28,12 @@ OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, 
       "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}
 CLASSES = ["parameters", "gradients", "accumulators", "master", "momentum", "variance", "gathered",
            "buckets", "activations", "other"]
-PARAMETERS = 118528  # of preset micro
+# Of preset micro: elements of its units, and how often one is gathered in a micro-batch of stage 3.
+# The tied embedding is used at both ends.
+BLOCK = 12 * 64 * 64 + 13 * 64
+UNITS = {"wte": (256 * 64, 3), "wpe": (32 * 64, 2), "h.0": (BLOCK, 2), "h.1": (BLOCK, 2),
+         "ln_f": (2 * 64, 2)}
+PARAMETERS = sum(elements for elements, _ in UNITS.values())
 
 
 def shape_wrong(o, shape):
@@ -72,22 +78,32 @@ def memory_wrong(rows, stage, ranks, accum, size):
     return [w for w in wrong if w]
 
 
-def wire_wrong(steps, stage, ranks, accum, size, maps):
-    """All steps alike, and near the closed forms: the tied embedding is gathered more often."""
-    sent = {o["wire_bytes"] for o in steps}
-    model = PARAMETERS * (ranks - 1) / ranks
-    if stage < 2:  # reduced once, at the boundary
-        low = high = model * (size if accum == 1 else 4) + model * \
-            (size if stage or accum == 1 else 4)
-    elif stage == 2:
-        low = high = (accum + 1) * model * size
-    elif maps:  # at least the gradients; what is not mapped is gathered
-        low, high = accum * model * size, 2.8 * accum * model * size
-    else:
-        low, high = 3 * accum * model * size, 3.7 * accum * model * size
-    if len(sent) != 1 or not low <= sent.copy().pop() <= high * 1.05:
-        return f"{sent}, from {low:.0f} to {high:.0f} are wanted"
-    return ""
+def padded(elements, ranks, size):
+    """A unit's shards are whole pages where that costs less than 0.8 %, else multiples of 64."""
+    pages = -elements % (ranks * 4096 // size)
+    return elements + (pages if pages < elements / 125 else -elements % (ranks * 64))
+
+
+def mapped_bytes(elements, ranks, size):
+    """What a rank sees of the others' shards where it maps the unit, which takes whole pages."""
+    shard = padded(elements, ranks, size) // ranks * size
+    return shard * (ranks - 1) if shard % mmap.PAGESIZE == 0 else 0
+
+
+def wire_wanted(stage, ranks, accum, size, maps):
+    """What a rank sends in a step, to the byte: gradients, parameters, and its sum for the norm."""
+    total = 8 * (ranks - 1)
+    for elements, gathers in UNITS.values():
+        shard = padded(elements, ranks, size) // ranks
+        if stage < 2 and accum > 1:  # sums are fp32, and reduced once; stage 0 publishes them
+            each = 4 + (size if stage else 4)
+        elif stage < 3:
+            each = (accum + 1) * size
+        else:
+            gathered = not (maps and mapped_bytes(elements, ranks, size))
+            each = accum * size * (1 + gathered * gathers)
+        total += shard * (ranks - 1) * each
+    return total
 
 
 def ops_wrong(file, stage, ranks, accum, maps):
@@ -131,14 +147,17 @@ def log(stage, ranks, dtype, accum, maps=0):
     ok(not wrong, what + ": fields and types", *wrong)
     wrong = [w for o in job.steps if (w := step_wrong(o, 32 * batch * ranks * accum))]
     ok(not wrong, what + ": the parts of a step's time are its time", *wrong)
-    wrong = wire_wrong(job.steps, stage, ranks, accum, size, maps)
-    ok(not wrong, what + ": bytes on the wire", wrong)
+    sent = [o["wire_bytes"] for o in job.steps]
+    want = wire_wanted(stage, ranks, accum, size, maps)
+    ok(set(sent) == {want}, what + ": bytes on the wire", sent, want)
     s = job.log[-1]
     ok((s["stage"], s["ranks"], s["comm"], s["dtype"], s["parameters"], s["vocab"],
         s["batch"], s["seq"]) ==
        (stage, ranks, "shm" if ranks > 1 else "self", dtype, PARAMETERS, 256, batch, 32) and
        re.fullmatch("[0-9a-f]{16}", s["weights_hash"]), what + ": the summary", s)
-    ok((s["mapped_bytes"] > 0) == (maps == 1), what + ": what is mapped", s["mapped_bytes"])
+    want = maps * sum(mapped_bytes(elements, ranks, size) for elements, _ in UNITS.values())
+    ok(s["mapped_bytes"] == want and (want > 0) == (maps == 1), what + ": what is mapped",
+       s["mapped_bytes"], want)
     wrong = memory_wrong(s["memory"], stage, ranks, accum, size)
     ok(not wrong, what + ": its memory", *wrong)
     wrong, lines = ops_wrong(ops, stage, ranks, accum, maps)
@@ -233,6 +252,7 @@ def main():
     log(2, 2, "bf16", 3)
     log(3, 2, "fp16", 1)
     log(3, 2, "fp32", 1, 1)
+    log(3, 2, "bf16", 2, 1)
     log(3, 1, "fp32", 2)
     progress(0)
     progress(2)
