@@ -29,8 +29,8 @@ ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
              "very next")
 ZERO__OPTION(MAP, map, CHOICE, "auto", "auto|0|1", "Sharding",
              "Map the ranks' shards side by side in stage 3 instead of gathering copies, where the "
-             "transport can and shards are whole pages; auto: on a machine of one memory node, "
-             "where no copy is faster")
+             "transport can and shards are whole pages; auto: if the processors that "
+             "ranks may use are all on one memory node, where no copy is faster")
 ZERO__OPTION(RELAY_BYTES, relay_bytes, BYTES, "4M", "[4K,256M]", "Sharding",
              "Size of the pieces in which collectives go through memory of the host, where the "
              "transport cannot take that of the device; a rank has six of them")

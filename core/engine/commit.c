@@ -13,7 +13,6 @@
 #include "engine/places.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
-#include "memory/limits.h"
 
 /* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530 */
 #define MOST_MAPS 32768u
@@ -63,10 +62,11 @@ static const char *map_obstacle(const struct zero_runtime *rt)
         return "the comm plugin cannot map";
     /*
      * A product reads a peer's rows from the other node whenever they have left its caches, a copy
-     * once. Ranks of one host see the same number of nodes.
+     * once. All ranks know of each other's nodes, and decide alike.
      */
-    if (zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_AUTO && zero__memory_nodes() > 1)
-        return "the machine has several memory nodes; 1 maps all the same";
+    if (zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_AUTO &&
+        __builtin_popcount(rt->memory_nodes) > 1)
+        return "ranks may run on several memory nodes; 1 maps all the same";
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         n += zero__recipe_maps(&rt->recipe, &rt->model.segments[i]);
     return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;

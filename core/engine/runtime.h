@@ -106,6 +106,7 @@ struct zero_runtime {
     uint32_t device_mem;     /* enum zero_mem: what its memory is */
     char device_pci[16];     /* where it is plugged in; "": not known, or nowhere */
     uint32_t device_sharers; /* ranks that may have the same device */
+    uint32_t memory_nodes;   /* on which ranks may run, a bit each; of all hosts in one */
     struct {
         void *stream, *pinned;
     } reach; /* see reach.c; a device whose memory is the host's has none */

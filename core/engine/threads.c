@@ -2,7 +2,8 @@
 /*
  * How many threads a rank takes when nobody says so: its share of the cores that it may use. A core
  * that several ranks may use counts in parts, so that ranks which a launcher has bound to cores of
- * their own take all of theirs, and ranks that roam over the machine divide it.
+ * their own take all of theirs, and ranks that roam over the machine divide it. And on which memory
+ * nodes all these cores are.
  */
 #include "config.h"
 
@@ -14,11 +15,13 @@
 
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "memory/nodes.h"
 
 /* Where a rank runs. */
 struct seat {
     cpu_set_t cores;
-    int32_t host, reserved;
+    int32_t host;
+    uint32_t nodes; /* as in zero__memory_nodes() */
 };
 
 /* The cores that this thread may use; the first ones where the kernel's mask has no room here. */
@@ -60,9 +63,12 @@ int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads)
     if (!all)
         return zero__fail(-ENOMEM, "no memory for the cores of %d ranks", rt->ranks);
     cores_of(&mine.cores);
+    mine.nodes = zero__memory_nodes(&mine.cores, NULL);
     all[0] = mine;
     if (rt->ranks > 1) /* also those that were told a number */
         err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    for (int r = 0; r < rt->ranks && !err; r++)
+        rt->memory_nodes |= all[r].nodes;
     if (!err && n <= 0) {
         n = share(all, rt->ranks, rt->rank);
         snprintf(text, sizeof text, "%d", (int)n);

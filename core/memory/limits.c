@@ -101,35 +101,3 @@ uint64_t zero__memory_left(char *source, uint32_t source_bytes)
     fclose(f);
     return left;
 }
-
-uint32_t zero__node_list_count(const char *list)
-{
-    uint32_t n = 0, first, last;
-    int used;
-
-    for (;; list++) {
-        if (sscanf(list, "%" SCNu32 "%n", &first, &used) != 1)
-            return 0;
-        list += used;
-        last = first;
-        if (*list == '-') {
-            if (sscanf(++list, "%" SCNu32 "%n", &last, &used) != 1 || last < first)
-                return 0;
-            list += used;
-        }
-        n += last - first + 1;
-        if (*list != ',')
-            return *list && *list != '\n' ? 0 : n;
-    }
-}
-
-uint32_t zero__memory_nodes(void)
-{
-    char list[256];
-    FILE *f = fopen("/sys/devices/system/node/has_memory", "re");
-    uint32_t n = f && fgets(list, sizeof list, f) ? zero__node_list_count(list) : 0;
-
-    if (f)
-        fclose(f);
-    return n ? n : 1;
-}

@@ -27,9 +27,4 @@ static inline uint64_t zero__device_left(uint64_t free_bytes)
  */
 uint64_t zero__memory_left(char *source, uint32_t source_bytes);
 
-/* Memory nodes of the machine; 1 when the system does not tell. */
-uint32_t zero__memory_nodes(void);
-/* How many numbers a list such as "0-1,4" has; 0: it is none. */
-uint32_t zero__node_list_count(const char *list);
-
 #endif

@@ -221,26 +221,46 @@ def bigram():
        "one that has not ends with status 3 and says why", job.story())
 
 
-NODES = "/sys/devices/system/node/has_memory"
+NODES = "/sys/devices/system/node"
 
 
 def by_nodes():
-    """Where the machine has several memory nodes, parameters are copied unless somebody wants else."""
-    for nodes, env, maps in (("0", {}, True), ("0-1", {}, False), ("0-1", {"ZERO_MAP": "1"}, True)):
-        what = f"memory nodes {nodes}{', ZERO_MAP=1' * bool(env)}: {'' if maps else 'not '}mapped"
-        file, log_file = support.path("nodes"), support.path("nodes.json")
-        with open(file, "w", encoding="utf-8") as text:
-            text.write(nodes + "\n")
+    """Where ranks may run on several memory nodes, parameters are copied unless somebody wants else.
+    Halves of this machine's processors are a and b: which are on each node, which each rank has."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2
+    parts = {key: ",".join(map(str, part)) for key, part in
+             (("-", []), ("a", cores[:half]), ("b", cores[half:]), ("ab", cores))}
+    for nodes, bound, env, maps in (
+            (["ab"], ["ab", "ab"], {}, True), (["a", "b"], ["ab", "ab"], {}, False),
+            (["a", "b"], ["ab", "ab"], {"ZERO_MAP": "1"}, True),
+            (["ab", "-"], ["ab", "ab"], {}, True), (["a", "b"], ["b", "b"], {}, True),
+            (["a", "b"], ["a", "b"], {}, False), (["a", "b"], ["a", "ab"], {}, False)):
+        what = f"memory nodes {' '.join(nodes)}, ranks on {' '.join(bound)}" \
+               f"{', ZERO_MAP=1' * bool(env)}: {'' if maps else 'not '}mapped"
+        folder, log_file = support.path("nodes"), support.path("nodes.json")
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, text in [("has_memory", f"0-{len(nodes) - 1}"),
+                           *((f"node{i}/cpulist", parts[n]) for i, n in enumerate(nodes))]:
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text + "\n")
         if not (shutil.which("unshare") and os.path.exists(NODES)):
             skip(what, "this system has no memory nodes to be seen, or no unshare")
             continue
-        mount = ["unshare", "-m", "sh", "-c", f'mount --bind "$0" {NODES} && exec "$@"', file]
+        if not half:
+            skip(what, "this system has one processor")
+            continue
+        mount = ["unshare", "-m", "sh", "-c", f'mount --bind "$0" {NODES} && exec "$@"', folder]
         if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
             skip(what, "this user may not mount a file system")
             continue
-        job = support.Job([*mount, support.ZERO, "run", "-n", 2, "--", support.GPT2, "--preset", "micro",
-                           "--stage", 3, "--data", support.TEXT, "--steps", 1, "--val", 0, "--json",
-                           log_file], env={"ZERO_LOG": "info", **env}).end()
+        bind = ["sh", "-c", 'eval "cores=\\$CORES$RANK"; exec taskset -c "$cores" "$@"', "sh"]
+        job = support.Job([*mount, support.ZERO, "run", "-n", 2, "--", *bind, support.GPT2,
+                           "--preset", "micro", "--stage", 3, "--data", support.TEXT, "--steps", 1,
+                           "--val", 0, "--json", log_file],
+                          env={"ZERO_LOG": "info", "CORES0": parts[bound[0]],
+                               "CORES1": parts[bound[1]], **env}).end()
         if ok(job.status == 0, what + ": it runs", job.err):
             ok((support.objects(log_file)[-1]["mapped_bytes"] > 0) == maps and
                ("several memory nodes; 1 maps all the same" in job.err) != maps, what, job.err)
