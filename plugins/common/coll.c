@@ -191,9 +191,9 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks)
 unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
                             uint64_t all_bytes)
 {
-    uint64_t bytes = zero__coll_traffic(c, ranks);
+    uint64_t bytes = zero__coll_traffic(c, ranks); /* what just fills the caches does not fit */
     bool sums = bytes > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
 
     sums &= !(c->flags & ZERO_COLL_INPLACE);
-    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes > all_bytes ? ZERO__STREAM_COPIES : 0);
+    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes >= all_bytes ? ZERO__STREAM_COPIES : 0);
 }
