@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What benchmarks of whole jobs share: their options, and zero-gpt2 with its logs."""
 import argparse
+import ctypes
 import json
 import os
+import resource
 import subprocess
 import tempfile
 
@@ -24,8 +26,15 @@ def options(doc, **defaults):
     return p
 
 
-def train(o, env):
-    """The process that has ended, and if it did well the objects of its --json and of its --ops."""
+def small_pages():
+    """Of a process that is started: no huge pages, nor those that it starts (PR_SET_THP_DISABLE)."""
+    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)
+
+
+def train(o, env, preexec_fn=None):
+    """The process that has ended, and if it did well the objects of its --json and of its --ops.
+    done.kernel_bytes: what the kernel has seen of its disks."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         log, ops, text = (os.path.join(folder, name) for name in ("log", "ops", "text"))
         with open(text, "wb") as f:
@@ -36,9 +45,24 @@ def train(o, env):
              "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
              "--data", text, "--json", log, "--ops", ops],
             env={**env, "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
-            capture_output=True, text=True, check=False)
+            capture_output=True, text=True, check=False, preexec_fn=preexec_fn)
         found = []
         for path in (log, ops) if not done.returncode else ():
             with open(path, encoding="utf-8") as f:
                 found.append([json.loads(line) for line in f])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done.kernel_bytes = 512 * (after.ru_inblock - before.ru_inblock + after.ru_oublock - before.ru_oublock)
     return (done, *found) if found else (done, None, None)
+
+
+def no_disk(o, done, records):
+    """Why the tier nvme of a job was none that is reached past the page cache; "": it was, or had no
+    part in the job."""
+    summary = next(r for r in records if r["type"] == "summary")
+    # What the first step reads has never been written, which costs a file system no reading.
+    unwritten = next(r for r in records if r["type"] == "step")["disk_read_bytes"]
+    moved = o.ranks * (summary["disk_read_bytes"] - unwritten + summary["disk_written_bytes"])
+    if moved and (done.kernel_bytes < 0.95 * moved or not summary["disk_direct"]):
+        return f"{o.folder} is no disk that is reached past the page cache: the kernel has seen " \
+               f"{done.kernel_bytes} of {moved} bytes\n{done.stderr}"
+    return ""

@@ -7,7 +7,7 @@ rested is faster) before and after zero-gpt2 with its states on the disk, and ze
 on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have, where
 the system gives them to this user: as root it raises vm.nr_hugepages for all of the machine, and sets it
 back at the end; a run that is killed (SIGKILL) leaves it so, to be set back by hand (the first line of the
-output says what it was). Printed are medians of the rounds, and of ratios within a round,
+output says what it was). Where it does not, the jobs have small ones, too. Printed are medians of the rounds, and of ratios within a round,
 with the bound of each:
 
     disk      bytes of an update, both ways, in the time from its first request to the end of its
@@ -29,7 +29,6 @@ Run in the build folder: make bench-offload, or
 """
 import json
 import os
-import resource
 import shutil
 import signal
 import statistics
@@ -98,14 +97,14 @@ def huge_pages_back(before):
         f.write(str(before))
 
 
-def fio(o, fds, huge):
+def fio(o, fds):
     """Bytes a second, both ways together."""
     command = ["fio", "--output-format=json", "--ioengine=io_uring", "--direct=1", "--thread",
                "--rw=rw", "--rwmixread=50", f"--bs={o.tile}", f"--iodepth={o.depth}",
                f"--size={o.fio_bytes}", f"--io_size={2 * o.fio_bytes}", "--fallocate=none",
                "--invalidate=0", "--randrepeat=0", "--norandommap", "--scramble_buffers=0",
                "--gtod_reduce=1", "--fixedbufs", "--registerfiles", "--group_reporting"]
-    if huge:
+    if o.huge:
         command.append("--mem=mmaphuge")
     for i, fd in enumerate(fds):
         command += [f"--name=rank{i}", f"--filename=/proc/self/fd/{fd}"]
@@ -136,11 +135,9 @@ def train(o, offload):
         env.pop(name, None)
     if "nvme" in offload:
         env |= {"ZERO_NVME_PATH": o.folder, "ZERO_NVME_DEPTH": str(o.depth)}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done, records, times = gpt2_job.train(o, env)
+    done, records, times = gpt2_job.train(o, env, None if o.huge else gpt2_job.small_pages)
     if done.returncode:
         give_up(f"zero-gpt2 with ZERO_OFFLOAD={offload} has failed:\n{done.stderr}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     steps = [r for r in records if r["type"] == "step"][2:]
     found = {"step": statistics.median(s["time_s"] for s in steps)}
     if "nvme" not in offload:
@@ -148,14 +145,9 @@ def train(o, offload):
     last = {r["type"]: r for r in records}
     if "forecast" not in last:
         give_up(f"zero-gpt2 has foretold no step: --preset {o.preset} is too small for that")
-    summary, forecast = last["summary"], last["forecast"]
-    # What the first step reads has never been written, which costs a file system no reading.
-    unwritten = next(r for r in records if r["type"] == "step")["disk_read_bytes"]
-    moved = o.ranks * (summary["disk_read_bytes"] - unwritten + summary["disk_written_bytes"])
-    seen = 512 * (after.ru_inblock - before.ru_inblock + after.ru_oublock - before.ru_oublock)
-    if seen < 0.95 * moved or not summary["disk_direct"]:
-        give_up(f"{o.folder} is no disk that is reached past the page cache: "
-                f"the kernel has seen {seen} of {moved} bytes\n{done.stderr}")
+    forecast = last["forecast"]
+    if why := gpt2_job.no_disk(o, done, records):
+        give_up(why)
     return {**found, "update": statistics.median(disk_s(times, s["step"]) for s in steps[:-1]),
             "kernels": forecast["update_s"], "forecast": forecast["step_s"],
             "bytes": steps[-1]["disk_read_bytes"] + steps[-1]["disk_written_bytes"]}
@@ -169,12 +161,12 @@ BOUNDS = (("of_fio", "disk, of fio's bandwidth", lambda x: x >= 0.90, ">= 0.90")
            "0.80 to 1.20"))
 
 
-def measure(o, fds, huge):
+def measure(o, fds):
     """One round."""
     here, cpu = train(o, ""), train(o, "optimizer:cpu")
-    before = fio(o, fds, huge)
+    before = fio(o, fds)
     disk = train(o, "optimizer:nvme")
-    rate = (before + fio(o, fds, huge)) / 2
+    rate = (before + fio(o, fds)) / 2
     moved = disk["bytes"] * o.ranks
     return {"fio": rate, "disk": moved / disk["update"], "of_fio": moved / disk["update"] / rate,
             "update": disk["update"], "kernels": disk["kernels"], "disk_s": moved / rate,
@@ -211,23 +203,35 @@ def main():
         give_up("fio is not installed")
     cache = tempfile.TemporaryDirectory()
     o.cache = cache.name
+    before = huge_pages(o)
+    o.huge = before is not None
+    try:
+        rounds = measure_all(o, before)
+    finally:
+        if o.huge:
+            huge_pages_back(before)
+    judge(rounds)
+
+
+def measure_all(o, before):
+    """All rounds; `before`: vm.nr_hugepages."""
     first = train(o, "optimizer:nvme")
     tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
     o.fio_bytes = -(-first["bytes"] // 2 // tile) * tile  # an update reads and writes them
     o.pause = max(first["step"] - first["update"], 0)
-    fds, rounds, before = fio_files(o), [], huge_pages(o)
-    huge = before is not None
+    fds, rounds = fio_files(o), []
     print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} ranks, {o.dtype}, sequence {o.seq}, "
-          f"tiles of {o.tile}, {o.folder}; fio's pages are "
-          f"{f'huge (vm.nr_hugepages was {before})' if huge else 'small'}; it moves "
+          f"tiles of {o.tile}, {o.folder}; pages of fio and of the job are "
+          f"{f'huge (vm.nr_hugepages was {before})' if o.huge else 'small'}; fio moves "
           f"{2 * o.fio_bytes * o.ranks / 1e6:.0f} MB after {o.pause:.2f} s", flush=True)
-    try:
-        while len(rounds) < o.rounds or (len(rounds) < o.most and not settled(rounds)):
-            rounds.append(measure(o, fds, huge))
-            say(len(rounds), rounds[-1])
-    finally:
-        if huge:
-            huge_pages_back(before)
+    while len(rounds) < o.rounds or (len(rounds) < o.most and not settled(rounds)):
+        rounds.append(measure(o, fds))
+        say(len(rounds), rounds[-1])
+    return rounds
+
+
+def judge(rounds):
+    """Prints the medians; the exit status."""
     m = {k: statistics.median(r[k] for r in rounds) for k in rounds[0]}
     print(f"medians of {len(rounds)}{'' if settled(rounds) else ', which are apart'}; fio "
           f"{m['fio'] / 1e9:.3f} GB/s, {m['bytes'] / 1e6:.1f} MB of a rank's disk in a step:")
