@@ -7,10 +7,10 @@
  */
 #include "../tap.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
 static char folder[] = "activations-test-XXXXXX", path[4096];
@@ -109,18 +109,6 @@ static void reserved(void)
     is_int(bytes_in(&disk, "device"), bytes_in(&cpu, "device"), "with a disk as with the host");
 }
 
-static int files_left(void)
-{
-    DIR *dir = opendir(folder);
-    int n = -2; /* . and .. */
-
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 int main(void)
 {
     static const struct what whats[] = {
@@ -141,7 +129,7 @@ int main(void)
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(whats[i]);
     reserved();
-    is_int(files_left(), 0, "nothing stays on the disk");
+    is_int(files_left(path), 0, "nothing stays on the disk");
     rmdir(folder);
     done();
 }

@@ -6,11 +6,11 @@
  */
 #include "../tap.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
 enum { RANKS = 2, LAYERS = 3, PARAMS = 2 * LAYERS, WIDTH = 40000, STEPS = 3 };
@@ -22,6 +22,8 @@ struct what {
     const char *stage, *offload, *below, *op, *error, *says;
     uint32_t dtype;
     int by; /* every so many requests */
+    const char *accum;
+    bool early; /* each unit is updated as soon as it is reduced */
 };
 
 /* What a rank has seen; each has its own. */
@@ -114,7 +116,9 @@ static int run(const struct what *w, int n, struct job *j)
 {
     char fault[64];
     struct zero_setting s[] = {{"stage", w->stage},
-                               {"clip", "0.5"},
+                               {"clip", w->early ? "0" : "0.5"},
+                               {"update_at", w->early ? "backward" : "end"},
+                               {"accum", w->accum ? w->accum : "1"},
                                {"timeout", "20"},
                                {"offload", w->offload},
                                {"fault_offload", w->below},
@@ -123,7 +127,7 @@ static int run(const struct what *w, int n, struct job *j)
                                 !strcmp(w->below, "nvme") ? path : "0"},
                                {"fault_io", fault}};
     struct toy t = {.ranks = RANKS, .layers = LAYERS, .steps = STEPS, .dtype = w->dtype,
-                    .width = WIDTH, .settings = s, .n_settings = n ? 8 : 7, .n_other = n ? 1 : 0,
+                    .width = WIDTH, .settings = s, .n_settings = n ? 10 : 9, .n_other = n ? 1 : 0,
                     .seed = 7, .committed = committed, .stepped = stepped, .lost = lost,
                     .log = quiet, .arg = j};
     struct toy_result r;
@@ -186,16 +190,24 @@ int main(void)
 {
     static const char *const enospc = "No space left on device", *const eio = "Input/output error";
     const struct what whats[] = {
-        {"0", "optimizer:fault", "nvme", "write", "ENOSPC", enospc, ZERO_BF16, 5},
-        {"1", "optimizer:fault", "nvme", "write", "EIO", eio, ZERO_F32, 5},
-        {"2", "optimizer:fault,gradients:fault", "nvme", "write", "ENOSPC", enospc, ZERO_BF16, 5},
-        {"3", "optimizer:fault", "nvme", "write", "ENOSPC", enospc, ZERO_F32, 5},
+        {"0", "optimizer:fault", "nvme", "write", "ENOSPC", enospc, ZERO_BF16, 5, NULL, false},
+        {"1", "optimizer:fault", "nvme", "write", "EIO", eio, ZERO_F32, 5, NULL, false},
+        {"2", "optimizer:fault,gradients:fault", "nvme", "write", "ENOSPC", enospc,
+         ZERO_BF16, 5, NULL, false},
+        {"3", "optimizer:fault", "nvme", "write", "ENOSPC", enospc, ZERO_F32, 5, NULL, false},
         {"3", "optimizer:fault,gradients:fault,parameters:fault", "nvme", "write", "EIO", eio,
-         ZERO_BF16, 5},
-        {"1", "optimizer:fault,parameters:fault", "cpu", "write", "ENOSPC", enospc, ZERO_BF16, 5},
-        {"0", "parameters:fault", "cpu", "write", "EIO", eio, ZERO_F32, 1},
-        {"2", "optimizer:fault", "nvme", "read", "EIO", eio, ZERO_BF16, 5},
-        {"3", "optimizer:fault,parameters:fault", "cpu", "read", "EIO", eio, ZERO_F32, 5},
+         ZERO_BF16, 5, NULL, false},
+        {"1", "optimizer:fault,parameters:fault", "cpu", "write", "ENOSPC", enospc,
+         ZERO_BF16, 5, NULL, false},
+        {"0", "parameters:fault", "cpu", "write", "EIO", eio, ZERO_F32, 1, NULL, false},
+        {"2", "optimizer:fault", "nvme", "read", "EIO", eio, ZERO_BF16, 5, NULL, false},
+        {"3", "optimizer:fault,parameters:fault", "cpu", "read", "EIO", eio,
+         ZERO_F32, 5, NULL, false},
+        {"1", "optimizer:fault", "nvme", "write", "EIO", eio, ZERO_BF16, 5, NULL, true},
+        {"3", "optimizer:fault,gradients:fault,parameters:fault", "nvme", "write", "ENOSPC", enospc,
+         ZERO_BF16, 7, "2", true},
+        {"2", "optimizer:fault,gradients:fault", "nvme", "read", "EIO", eio,
+         ZERO_BF16, 7, "2", false},
     };
 
     setenv("ZERO_TEST_TILES", "3", 1); /* so that their places are used again */
@@ -209,6 +221,7 @@ int main(void)
     unlink(speeds);
     *strrchr(speeds, '/') = 0;
     rmdir(speeds);
-    ok(!rmdir(folder), "nothing stays on the disk");
+    is_int(files_left(path), 0, "nothing stays on the disk");
+    rmdir(folder);
     done();
 }
