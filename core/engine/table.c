@@ -159,7 +159,8 @@ int zero__table_refuse(const struct zero__table *table, const struct zero__lack 
     suggest(&help, r->stage > 0 && lack->per_rank && lack->tier == ZERO__T_DEVICE ? "more ranks"
                                                                                 : NULL);
     suggest(&help, lack->tier == ZERO__T_DISK
-                       ? "another disk's folder beside it in ZERO_NVME_PATH"
+                       ? "ZERO_NVME_PATH with more room (of several folders the smallest counts "
+                         "for each)"
                        : NULL);
     suggest(&help, lack->tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -296,8 +297,9 @@ int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file 
     if (!zero__nvme_folder_free(file->folder, &room))
         snprintf(free_text, sizeof free_text, "%llu", (unsigned long long)room);
     return zero__say(&store->voice, err,
-                     "%llu bytes in %s (ZERO_NVME_PATH): %s; %s are free. Free some, add a folder "
-                     "on another disk, or give this tier less",
+                     "%llu bytes in %s (ZERO_NVME_PATH): %s; %s are free. Free some, name "
+                     "folders with more room (of several the smallest counts for each), or give "
+                     "this tier less",
                      (unsigned long long)bytes, file->folder, strerror(-err), free_text);
 }
 
@@ -305,11 +307,18 @@ int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *fi
                             uint64_t bytes)
 {
     const struct zero__voice *voice = &store->voice;
+    struct rlimit most;
     int err = 0;
 
     if (bytes > INT64_MAX)
         return zero__say(voice, -EFBIG, "%llu bytes in %s: no file is so large",
                          (unsigned long long)bytes, file->folder);
+    if (!getrlimit(RLIMIT_FSIZE, &most) && bytes > most.rlim_cur) /* else a signal kills us */
+        return zero__say(voice, -EFBIG,
+                         "%llu bytes in %s (ZERO_NVME_PATH): this process may write files of %llu "
+                         "bytes at most: raise that (ulimit -f), or name more folders",
+                         (unsigned long long)bytes, file->folder,
+                         (unsigned long long)most.rlim_cur);
     if (ftruncate(file->fd, (off_t)bytes))
         return zero__say(voice, -errno, "%llu bytes in %s: %s", (unsigned long long)bytes,
                          file->folder, strerror(errno));

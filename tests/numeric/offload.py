@@ -158,7 +158,7 @@ def small_disk():
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
         ok(job.status not in (0, None) and re.search(
             r"the plan needs .*\n?.* tier nvme \([^)]*" + re.escape(folder) +
-            r"\) has 12[0-9.]+ KiB:\n\[0\] +\w+ ", job.err) and "another disk's folder" in job.err,
+            r"\) has 12[0-9.]+ KiB:\n\[0\] +\w+ ", job.err) and "more room (of several" in job.err,
            "a disk that is too small: who needs what, and how much there is", job.story())
         subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
@@ -168,6 +168,17 @@ def small_disk():
            "a folder in memory: one warning for all ranks", *warnings(job))
     finally:
         subprocess.run(["umount", "-l", folder], check=False)
+
+
+def small_files():
+    """A limit of files' sizes, which a signal would enforce."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+    job = run(NVME, ranks=1, preexec_fn=limit)
+    ok(job.status not in (0, None) and re.search(
+        r"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of 262144 bytes at most: "
+        r"raise that \(ulimit -f\), or name more folders", job.err),
+       "files that may not be so large: refused, with the remedy", job.story())
 
 
 def folders():
@@ -902,6 +913,7 @@ def main():
     job = run({"ZERO_OFFLOAD": "optimizer:nvme"}, ranks=1)
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())
     small_disk()
+    small_files()
     folders()
     tight_disk(plain)
     shared()
