@@ -28,12 +28,18 @@ static double uniform(uint64_t seed, uint64_t i)
     return ((double)(x >> 11) + 0.5) * 0x1p-53;
 }
 
-static float normal(uint64_t seed, uint64_t i, double mean, double deviation)
+/* Elements first … first + count; the two of a pair are made at once. */
+static void normals(const struct zero_init *n, uint64_t first, uint64_t count, float *values)
 {
-    uint64_t pair = i & ~UINT64_C(1);
-    double r = sqrt(-2.0 * log(uniform(seed, pair)));
-    double a = 6.283185307179586476925286766559 * uniform(seed, pair + 1);
-    return (float)(mean + deviation * r * ((i & 1) ? sin(a) : cos(a)));
+    for (uint64_t i = first; i < first + count; i += 2 - i % 2) {
+        uint64_t pair = i & ~UINT64_C(1);
+        double r = sqrt(-2.0 * log(uniform(n->seed, pair)));
+        double angle = 6.283185307179586476925286766559 * uniform(n->seed, pair + 1);
+        if (i == pair)
+            values[i - first] = (float)(n->a + (double)n->b * r * cos(angle));
+        if (pair + 1 < first + count)
+            values[pair + 1 - first] = (float)(n->a + (double)n->b * r * sin(angle));
+    }
 }
 
 int zero__init_values(const struct zero__param *p, uint64_t first, uint64_t count, float *values)
@@ -46,13 +52,14 @@ int zero__init_values(const struct zero__param *p, uint64_t first, uint64_t coun
                                 "the initialiser of parameter %s returned %d", p->name, err)
                    : 0;
     }
+    if (n->kind == ZERO_INIT_NORMAL) {
+        normals(n, first, count, values);
+        return 0;
+    }
     for (uint64_t i = 0; i < count; i++) {
         switch (n->kind) {
         case ZERO_INIT_CONSTANT:
             values[i] = n->a;
-            break;
-        case ZERO_INIT_NORMAL:
-            values[i] = normal(n->seed, first + i, n->a, n->b);
             break;
         case ZERO_INIT_UNIFORM:
             values[i] = (float)(n->a + ((double)n->b - n->a) * uniform(n->seed, first + i));
