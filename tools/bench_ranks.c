@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../plugins/common/cores.h"
+#include "machine/cores.h"
 #include "run.h"
 
 /*

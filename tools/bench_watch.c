@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../plugins/common/cores.h"
+#include "machine/cores.h"
 #include "base/clock.h"
 
 double bench_watch_busy(FILE *stat, const struct zero__cores *mine)

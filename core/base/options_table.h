@@ -104,8 +104,8 @@ ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices",
              "example; a number may follow, as in cuda:0, else a rank takes that of its place on "
              "its host")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
-             "Threads of a rank for CPU work; 0: the cores that it may use, divided by the ranks "
-             "that may use them too")
+             "Threads of a rank for CPU work; 0: the cores that it may use and has the time of, "
+             "divided by the ranks that may use them too")
 ZERO__OPTION(ISA, isa, CHOICE, "auto", "auto|avx512|avx2|scalar", "Ranks and devices",
              "Instruction set of the CPU kernels; all of them give the same bits")
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine and this process's control group still have. */
+/* What of the memory that is left a plan may take. */
 #ifndef ZERO_MEMORY_LIMITS_H
 #define ZERO_MEMORY_LIMITS_H
 
-#include <stdint.h>
+#include "machine/left.h"
 
 /* Bytes that stay free for what is not ours: stacks, libraries, page tables. */
 #define ZERO__MEMORY_MARGIN (UINT64_C(64) << 20)
@@ -20,11 +20,5 @@ static inline uint64_t zero__device_left(uint64_t free_bytes)
 
     return free_bytes - (margin < ZERO__DEVICE_MARGIN ? margin : ZERO__DEVICE_MARGIN);
 }
-
-/*
- * Bytes that can be had without swapping, and in source[64] what says so ("the machine",
- * "control group /sys/fs/cgroup/…"). UINT64_MAX when the system does not tell.
- */
-uint64_t zero__memory_left(char *source, uint32_t source_bytes);
 
 #endif

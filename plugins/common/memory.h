@@ -8,9 +8,6 @@
 
 #include <stdint.h>
 
-/* Bytes that can still be had here: the least that the machine and every control group leave. */
-uint64_t zero__memory_available(void);
-
 /*
  * Puts pages behind base … base + bytes, a fresh mapping; huge ones where the system allows. Fills
  * piece by piece and looks at what is left before each, because other ranks do the same. 0,

@@ -12,6 +12,7 @@
 
 #include "../common/locked.h"
 #include "../common/memory.h"
+#include "machine/left.h"
 #include "cpu.h"
 
 #define HUGE (UINT64_C(2) << 20)
@@ -40,7 +41,7 @@ static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)
                      "%llu bytes of host memory for the tier cpu: %s; the machine and its control "
                      "group leave %llu. Give this tier less, or use nvme for some of it",
                      (unsigned long long)bytes, strerror(-err),
-                     (unsigned long long)zero__memory_available());
+                     (unsigned long long)zero__memory_left(NULL, 0));
 }
 
 /*
@@ -128,7 +129,7 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
         *memory = m;
         return 0;
     }
-    if (m.bytes > zero__memory_available())
+    if (m.bytes > zero__memory_left(NULL, 0))
         return no_room(voice, m.bytes, -ENOMEM);
     err = addresses_find(m.bytes, &m.base);
     if (err)
@@ -174,7 +175,7 @@ static int grow(const struct zero__voice *voice, uint64_t bytes, const struct cp
     struct cpu_memory before = *m;
     int err = 0;
 
-    if (bytes - before.bytes > zero__memory_available())
+    if (bytes - before.bytes > zero__memory_left(NULL, 0))
         err = no_room(voice, bytes - before.bytes, -ENOMEM);
     if (!err && m->locked)
         munlock(m->base, m->bytes);

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "../common/locked.h"
-#include "../common/memory.h"
+#include "machine/left.h"
 #include "cpu.h"
 
 static int probe(const struct zero_host *host, struct zero_store_info *info)
 {
     const struct zero__voice voice = {host, CPU_NAME};
-    struct zero_store_info full = {.size = info->size, .capacity = zero__memory_available()};
+    struct zero_store_info full = {.size = info->size, .capacity = zero__memory_left(NULL, 0)};
     uint64_t limit;
     enum cpu_lock lock;
     int err = zero__cpu_lock(&voice, &lock);

@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "../common/cores.h"
 #include "../common/memory.h"
 #include "../common/reduce.h"
+#include "machine/cores.h"
+#include "machine/left.h"
 
 #define NAME "self"
 
@@ -130,7 +131,7 @@ static int self_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, v
     if (err) {
         munmap(p, bytes);
         return zero__say(&ctx->voice, err, "alloc: %llu bytes do not fit, %llu are available",
-                         (unsigned long long)bytes, (unsigned long long)zero__memory_available());
+                         (unsigned long long)bytes, (unsigned long long)zero__memory_left(NULL, 0));
     }
     *mr = mr_add(ctx, p, bytes, 1);
     if (!*mr) {

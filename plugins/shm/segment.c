@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../common/memory.h"
+#include "machine/left.h"
 #include "shm.h"
 
 #define ENDS_MS 100 /* for a process that has closed its files to end */
@@ -91,7 +92,7 @@ int zero__segment_create(const struct zero__voice *v, uint64_t bytes, struct shm
                 "%llu bytes of shared memory do not fit: %llu are left on this machine "
                 "or in its control group, and 32 MiB must stay free: make room, or "
                 "train a smaller model",
-                (unsigned long long)bytes, (unsigned long long)zero__memory_available());
+                (unsigned long long)bytes, (unsigned long long)zero__memory_left(NULL, 0));
         errno = -err;
         return zero__say(v, err, "cannot make %llu bytes of shared memory: %m",
                          (unsigned long long)bytes);

@@ -22,7 +22,7 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
-#include "../common/cores.h"
+#include "machine/cores.h"
 #include "../common/fingerprint.h"
 #include "../common/idle.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "../../plugins/common/cores.h"
+#include "machine/cores.h"
 #include "../../tools/run.h"
 #include "../tap.h"
 

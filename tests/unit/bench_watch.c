@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../plugins/common/cores.h"
+#include "machine/cores.h"
 #include "../tap.h"
 
 /* user nice system idle iowait irq softirq steal guest guest_nice */

@@ -4,7 +4,7 @@
  * use a part of them.
  */
 #define _GNU_SOURCE
-#include "plugins/common/cores.h"
+#include "machine/cores.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 /* On which memory nodes processors are, by the kernel's lists of a made-up machine. */
 #include "config.h"
 
-#include "memory/nodes.h"
+#include "machine/nodes.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -58,17 +58,17 @@ int main(void)
     } ranks[] = {{"0-17", 3},    {"0-3", 1}, {"9", 1},      {"12-15", 2},
                  {"3-4", 3},     {"16", 0},  {"16,7", 2},   {"18", 1u << 31},
                  {"0,18,99", 1 | 1u << 31}};
-    cpu_set_t set;
+    struct zero__cores set;
 
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++)
-        is_int(zero__list_read(lists[i].list, &set), lists[i].n, "list %u", i);
+        is_int(zero__cores_read(&set, lists[i].list), lists[i].n, "list %u", i);
     machine_make();
     for (unsigned i = 0; i < sizeof ranks / sizeof *ranks; i++) {
-        zero__list_read(ranks[i].cores, &set);
+        zero__cores_read(&set, ranks[i].cores);
         is_int(zero__memory_nodes(&set, root), ranks[i].nodes, "processors %s", ranks[i].cores);
     }
     tell("has_memory", "0-1,5\n");
-    zero__list_read("0-3", &set);
+    zero__cores_read(&set, "0-3");
     is_int(zero__memory_nodes(&set, root), 1 | 1u << 5, "a node that tells no processors counts");
     is_int(zero__memory_nodes(&set, "/nowhere"), 0, "a system that does not tell");
     char command[64];

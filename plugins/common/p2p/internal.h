@@ -12,7 +12,7 @@
 
 #include <stdatomic.h>
 
-#include "../cores.h"
+#include "machine/cores.h"
 #include "../fingerprint.h"
 #include "../idle.h"
 #include "p2p.h"

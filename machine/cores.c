@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "cores.h"
+#include "machine/cores.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "groups.h"
+#include "machine/groups.h"
 
 /*
  * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
@@ -33,6 +34,30 @@ static void put(struct zero__cores *c, uint32_t cpu)
 bool zero__cores_has(const struct zero__cores *c, uint32_t cpu)
 {
     return cpu < ZERO__CORES_MOST && c->bits[cpu / 64] >> cpu % 64 & 1;
+}
+
+uint32_t zero__cores_read(struct zero__cores *c, const char *list)
+{
+    uint32_t n = 0, first, last;
+    int used;
+
+    memset(c, 0, sizeof *c);
+    for (;; list++) {
+        if (sscanf(list, "%" SCNu32 "%n", &first, &used) != 1)
+            return 0;
+        list += used;
+        last = first;
+        if (*list == '-') {
+            if (sscanf(++list, "%" SCNu32 "%n", &last, &used) != 1 || last < first)
+                return 0;
+            list += used;
+        }
+        n += last - first + 1;
+        for (uint32_t i = first; i <= last && i < ZERO__CORES_MOST; i++)
+            put(c, i);
+        if (*list != ',')
+            return *list && *list != '\n' ? 0 : n;
+    }
 }
 
 void zero__cores_here(struct zero__cores *c)
@@ -107,9 +132,14 @@ static uint64_t group_cores(const char *folder, bool first_version)
                : UINT64_MAX;
 }
 
+uint64_t zero__cores_time(const char *root, char *group)
+{
+    return zero__groups_least(root ? root : "", "cpu", group_cores, group);
+}
+
 uint32_t zero__cores_busy(const struct zero__cores *c, const char *root)
 {
-    uint64_t most = zero__groups_least(root ? root : "", "cpu", group_cores);
+    uint64_t most = zero__cores_time(root, NULL);
     uint32_t n = zero__cores_count(c);
 
     return most < n ? (uint32_t)most : n;
@@ -160,13 +190,12 @@ static uint64_t cache_up_to(const char *root, uint32_t cpu, uint64_t level, int 
 /* Takes out of the set who is in a list like "0-3,8" of the kernel's, and processor `cpu`. */
 static void take(struct zero__cores *c, uint32_t cpu, const char *list)
 {
-    c->bits[cpu / 64] &= ~(UINT64_C(1) << cpu % 64);
-    for (char *end; *list >= '0' && *list <= '9'; list = *end == ',' ? end + 1 : end) {
-        unsigned long first = strtoul(list, &end, 10);
-        unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
-        for (; first <= last && first < ZERO__CORES_MOST; first++)
-            c->bits[first / 64] &= ~(UINT64_C(1) << first % 64);
-    }
+    struct zero__cores out;
+
+    zero__cores_read(&out, list);
+    put(&out, cpu);
+    for (uint32_t i = 0; i < ZERO__CORES_MOST / 64; i++)
+        c->bits[i] &= ~out.bits[i];
 }
 
 /* How many there are of what the list `what` of each processor says who shares it. */

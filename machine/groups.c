@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "groups.h"
+#include "machine/groups.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FOLDER 4096
+/* The narrowest so far. */
+struct least {
+    uint64_t value;
+    char *folder; /* NULL: nobody asks */
+};
 
-/* The least that the group `name` below `top` and its ancestors give. */
-static uint64_t least_of(const char *top, const char *name, bool first, zero__group_fn *gives)
+/* The group `name` below `top` and its ancestors. */
+static void look(struct least *l, const char *top, const char *name, bool first,
+                 zero__group_fn *gives)
 {
-    char folder[FOLDER];
-    uint64_t least = UINT64_MAX;
+    char folder[ZERO__GROUP_FOLDER];
     size_t base = strlen(top);
 
     if ((size_t)snprintf(folder, sizeof folder, "%s%s", top, name) >= sizeof folder)
-        return least;
+        return;
     for (;;) {
         uint64_t here = gives(folder, first);
         char *slash = strrchr(folder, '/');
-        least = here < least ? here : least;
+        if (here < l->value) {
+            l->value = here;
+            if (l->folder)
+                memcpy(l->folder, folder, strlen(folder) + 1);
+        }
         if (!slash || slash < folder + base)
-            return least;
+            return;
         *slash = 0;
     }
 }
@@ -37,11 +45,14 @@ static bool is_listed(const char *list, const char *controller)
     return false;
 }
 
-uint64_t zero__groups_least(const char *root, const char *controller, zero__group_fn *gives)
+uint64_t zero__groups_least(const char *root, const char *controller, zero__group_fn *gives,
+                            char *folder)
 {
-    uint64_t least = UINT64_MAX, here;
-    char line[FOLDER], top[512];
+    struct least l = {UINT64_MAX, folder};
+    char line[ZERO__GROUP_FOLDER], top[512];
 
+    if (folder)
+        folder[0] = 0;
     snprintf(top, sizeof top, "%s/proc/self/cgroup", root);
     FILE *f = fopen(top, "re");
     while (f && fgets(line, sizeof line, f)) {
@@ -55,10 +66,9 @@ uint64_t zero__groups_least(const char *root, const char *controller, zero__grou
             continue;
         snprintf(top, sizeof top, "%s/sys/fs/cgroup%s%s", root, first ? "/" : "",
                  first ? controller : "");
-        here = least_of(top, path, first, gives);
-        least = here < least ? here : least;
+        look(&l, top, path, first, gives);
     }
     if (f)
         fclose(f);
-    return least;
+    return l.value;
 }

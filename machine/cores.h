@@ -4,11 +4,13 @@
  * have: whether ranks share cores, and what goes past the caches, depends on where they may run and
  * not on how large the machine is.
  */
-#ifndef ZERO_PLUGINS_COMMON_CORES_H
-#define ZERO_PLUGINS_COMMON_CORES_H
+#ifndef ZERO_MACHINE_CORES_H
+#define ZERO_MACHINE_CORES_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "machine/groups.h"
 
 #define ZERO__CORES_MOST 1024u /* of the kernel's numbers; what comes behind them is not seen */
 
@@ -23,10 +25,15 @@ struct zero__cores {
  */
 void zero__cores_here(struct zero__cores *c);
 void zero__cores_add(struct zero__cores *c, const struct zero__cores *more);
+/* Those of a list of the kernel's, "0-3,8"; how many it has, also those not seen, 0: it is none. */
+uint32_t zero__cores_read(struct zero__cores *c, const char *list);
 /*
- * How many of them can be busy all the time: control groups may give this process the time of fewer
- * than it may use (docker --cpus). `root`: in front of /proc and /sys, NULL: nothing.
+ * Of how many processors control groups give this process the time (docker --cpus); UINT64_MAX: of
+ * all. In group[ZERO__GROUP_FOLDER] the narrowest group, "": none limits; NULL: nobody asks.
+ * `root`: in front of /proc and /sys, NULL: nothing.
  */
+uint64_t zero__cores_time(const char *root, char *group);
+/* How many of a set can be busy all the time. */
 uint32_t zero__cores_busy(const struct zero__cores *c, const char *root);
 bool zero__cores_has(const struct zero__cores *c, uint32_t cpu);
 uint32_t zero__cores_count(const struct zero__cores *c);
