@@ -28,8 +28,8 @@
 #define END_MS 4000   /* to the end of their processes; other work may have the cores */
 #define TIMEOUT "3"   /* ZERO_TIMEOUT, where nothing else ends a good end */
 #define SLEEP_END_MS 20000
-/* Where nothing has failed one rank after the other computes 3 s before it is given up, on cores that
-   others use as well; without that none of them ends before the alarm. */
+/* Where nothing has failed one rank after the other computes 3 s before it is given up, on cores
+   that others use as well; without that none of them ends before the alarm. */
 #define LATE_END_MS 40000
 
 enum when { MEETING, COMMITTING, STEPPING, ENDING, SLEEPING, HOLDING, HEARING, SUMMING, N_WHEN };
