@@ -187,9 +187,11 @@ static void finished(struct zero_runtime *rt, int rank, void *arg)
     atomic_store(&now, ENDING);
 }
 
+/* Of the death; 0: who asks was done before it. */
 static int age_ms(void)
 {
-    return (int)(now_ms() - atomic_load(&board->since));
+    int64_t since = atomic_load(&board->since);
+    return since ? (int)(now_ms() - since) : 0;
 }
 
 static void failed(int rank, int err, const char *error, void *arg)
