@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "machine/groups.h"
 
@@ -81,4 +82,12 @@ uint64_t zero__memory_left(char *source, uint32_t bytes)
     else if (source)
         snprintf(source, bytes, "%s", who);
     return groups < left ? groups : left;
+}
+
+uint64_t zero__file_most(void)
+{
+    struct rlimit most;
+
+    return getrlimit(RLIMIT_FSIZE, &most) || most.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+                                                                            : most.rlim_cur;
 }

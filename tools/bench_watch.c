@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "machine/cores.h"
 #include "base/clock.h"
+#include "machine/cores.h"
 
 double bench_watch_busy(FILE *stat, const struct zero__cores *mine)
 {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A step that leaves the declared order: what it has in use, and the places it finds for it.
- */
+/* A step that leaves the declared order: what it has in use, and the places it finds for it. */
 #ifndef ZERO_ENGINE_DEVIATE_H
 #define ZERO_ENGINE_DEVIATE_H
 
 #include "schedule/program.h"
-
 
 struct zero_runtime;
 

@@ -121,6 +121,14 @@ int zero__pages_host(int fd, uint64_t offset, uint64_t limit_bytes, struct zero_
             goto err_free;
         }
         h->offset = 0;
+        if (limit_bytes > zero__file_most()) {
+            err = zero__fail(-EFBIG,
+                             "paged memory of %" PRIu64 " bytes (ZERO_DYNAMIC_BYTES) is a file, "
+                             "and this process may make files of %" PRIu64 " bytes at most: raise "
+                             "that (ulimit -f), or lower ZERO_DYNAMIC_BYTES",
+                             limit_bytes, zero__file_most());
+            goto err_close;
+        }
         if (limit_bytes > INT64_MAX || ftruncate(h->fd, (off_t)limit_bytes)) {
             err = zero__fail(-EFBIG, "paged memory: a limit of %" PRIu64 " bytes is too large",
                              limit_bytes);

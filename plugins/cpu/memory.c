@@ -12,8 +12,8 @@
 
 #include "../common/locked.h"
 #include "../common/memory.h"
-#include "machine/left.h"
 #include "cpu.h"
+#include "machine/left.h"
 
 #define HUGE (UINT64_C(2) << 20)
 #define LOCK_TEXT 640 /* bytes of a sentence */

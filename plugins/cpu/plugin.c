@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "../common/locked.h"
-#include "machine/left.h"
 #include "cpu.h"
+#include "machine/left.h"
 
 static int probe(const struct zero_host *host, struct zero_store_info *info)
 {

@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "machine/left.h"
 #include "nvme.h"
 
 /* Of file systems that lie on other machines, as statfs() calls them. */
@@ -307,18 +307,18 @@ int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *fi
                             uint64_t bytes)
 {
     const struct zero__voice *voice = &store->voice;
-    struct rlimit most;
+    const uint64_t most = zero__file_most();
     int err = 0;
 
     if (bytes > INT64_MAX)
         return zero__say(voice, -EFBIG, "%llu bytes in %s: no file is so large",
                          (unsigned long long)bytes, file->folder);
-    if (!getrlimit(RLIMIT_FSIZE, &most) && bytes > most.rlim_cur) /* else a signal kills us */
+    if (bytes > most)
         return zero__say(voice, -EFBIG,
                          "%llu bytes in %s (ZERO_NVME_PATH): this process may write files of %llu "
                          "bytes at most: raise that (ulimit -f), or name more folders",
                          (unsigned long long)bytes, file->folder,
-                         (unsigned long long)most.rlim_cur);
+                         (unsigned long long)most);
     if (ftruncate(file->fd, (off_t)bytes))
         return zero__say(voice, -errno, "%llu bytes in %s: %s", (unsigned long long)bytes,
                          file->folder, strerror(errno));

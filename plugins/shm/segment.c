@@ -35,6 +35,8 @@ static int segment_file(void)
 /* The file, its size fixed for good, readable by this user only. */
 static int segment_make(struct shm_segment *s)
 {
+    if (s->bytes > zero__file_most())
+        return -EFBIG;
     s->fd = segment_file();
     if (s->fd < 0)
         return -errno;
@@ -93,6 +95,11 @@ int zero__segment_create(const struct zero__voice *v, uint64_t bytes, struct shm
                 "or in its control group, and 32 MiB must stay free: make room, or "
                 "train a smaller model",
                 (unsigned long long)bytes, (unsigned long long)zero__memory_left(NULL, 0));
+        if (err == -EFBIG)
+            return zero__say(v, err,
+                             "%llu bytes of shared memory are a file, and this process may make "
+                             "files of %llu bytes at most: raise that (ulimit -f)",
+                             (unsigned long long)bytes, (unsigned long long)zero__file_most());
         errno = -err;
         return zero__say(v, err, "cannot make %llu bytes of shared memory: %m",
                          (unsigned long long)bytes);

@@ -22,9 +22,9 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
-#include "machine/cores.h"
 #include "../common/fingerprint.h"
 #include "../common/idle.h"
+#include "machine/cores.h"
 
 #include <zero/device.h>
 

@@ -179,6 +179,12 @@ def small_files():
         r"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of 262144 bytes at most: "
         r"raise that \(ulimit -f\), or name more folders", job.err),
        "files that may not be so large: refused, with the remedy", job.story())
+    for what, env, ranks in (("paged memory of", {"ZERO_DYNAMIC_BYTES": "2M"}, 1),
+                             ("bytes of shared memory", {}, 2)):
+        job = run(env, ranks=ranks, preexec_fn=limit)
+        ok(job.status not in (0, None) and re.search(
+            what + r".* file, and this process may make files of 262144 bytes at most: raise that "
+            r"\(ulimit -f\)", job.err), f"{what} more than a file may have: refused", job.story())
 
 
 def folders():

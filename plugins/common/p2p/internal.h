@@ -12,9 +12,9 @@
 
 #include <stdatomic.h>
 
-#include "machine/cores.h"
 #include "../fingerprint.h"
 #include "../idle.h"
+#include "machine/cores.h"
 #include "p2p.h"
 
 #define P2P_SLOTS 64u /* posted and not completed; a power of two */
