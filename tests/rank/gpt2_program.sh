@@ -88,8 +88,9 @@ whole=$whole'"disk_written_bytes":0}$'
 ok 'two steps in the log' is "$(grep -c "^{$whole" log)" 2
 ok 'two evaluations' is "$(grep -cE '^\{"type":"eval","step":[12],"loss":[0-9.]+\}$' log)" 2
 whole='"type":"summary","weights_hash":"[0-9a-f]\{16\}","stage":1,"ranks":1,"comm":"self",'
-whole=$whole'"dtype":"fp32","parameters":118528,"vocab":256,"memory":\[{"class":"parameters",'
-whole=$whole'"tier":"device","planned":[0-9]*,"reserved":[0-9]*,"peak":[0-9]*},{.*}\],"mapped_bytes":0,'
+whole=$whole'"dtype":"fp32","parameters":118528,"vocab":256,"batch":[0-9]*,"seq":32,'
+whole=$whole'"memory":\[{"class":"parameters","tier":"device","planned":[0-9]*,"reserved":[0-9]*,'
+whole=$whole'"peak":[0-9]*},{.*}\],"mapped_bytes":0,'
 whole=$whole'"disk_read_bytes":0,"disk_written_bytes":0,"disk_direct":false}$'
 ok 'a summary at the end' is "$(tail -n 1 log | grep -c "^{$whole")" 1
 parts() {
