@@ -46,7 +46,12 @@ gpt2() {
     ZERO_DEVICE=$device LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         ${ranks:+"$build/zero" run -n "$ranks" --} "$build/zero-gpt2" --preset micro --steps 2 \
         --data "$tmp/text" "$@" >"$tmp/out" 2>&1
-    [ $? = "$wanted" ]
+    status=$?
+    [ $status = "$wanted" ] || {
+        echo "# ended with $status; what it said last:"
+        tail -n 20 "$tmp/out" | sed 's/^/# /'
+        false
+    }
 }
 ranks=''
 ok 'a GPU that is not there is an error' gpt2 1 cuda:5 "$driver"
