@@ -230,22 +230,34 @@ static void say_tiers(struct gpt2_log *log, const struct zero_memory_report *m)
     }
 }
 
+/* Where a tier that has folders keeps what lies there, by the option that says so; "" where none. */
+static const char *folders_of(const struct gpt2_session *s, const char *tier)
+{
+    char name[64];
+    const char *folders;
+
+    snprintf(name, sizeof name, "%s_path", tier);
+    folders = zero_option(s->rt, name);
+    return folders ? folders : "";
+}
+
 void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
 {
     struct zero_memory_report m = {.size = sizeof m};
     struct zero_forecast f = {.size = sizeof f};
-    char text[256] = "";
+    char text[1024] = "";
     int n = 0;
 
     if (zero_memory_report(s->rt, &m))
         return;
     for (uint32_t i = 0, end; i < m.n_rows; i = end) {
         uint64_t bytes = 0;
+        const char *folders = folders_of(s, m.rows[i].tier);
         for (end = i; end < m.n_rows && !strcmp(m.rows[end].tier, m.rows[i].tier); end++)
             bytes += m.rows[end].reserved;
         if (n < (int)sizeof text)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f MiB", n ? ", " : "",
-                          m.rows[i].tier, mib(bytes));
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %.1f MiB%s%s", n ? ", " : "",
+                          m.rows[i].tier, mib(bytes), *folders ? " in " : "", folders);
     }
     if (*zero_placement(s->rt))
         gpt2_log_say(log, "Outside the device: %s; of each rank: %s", zero_placement(s->rt), text);
