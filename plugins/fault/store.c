@@ -4,7 +4,6 @@
  * tags are its address; it has ended when all pieces have, and is told when its delay is over.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,15 +96,6 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     return 0;
 }
 
-/* Of a request that is told later, what the slow disk has yet to move. */
-static uint64_t left_of(const struct store_request *r, int64_t now)
-{
-    int64_t served = now > r->served_ns ? now - r->served_ns : 0;
-    double moved = r->rate ? (double)served / ZERO__SECOND * (double)r->rate : (double)r->ended;
-
-    return moved < (double)r->ended ? r->ended - (uint64_t)moved : 0;
-}
-
 static int fault_info(struct zero_store *s, struct zero_store_info *info)
 {
     struct zero_store_info full = {.size = sizeof full};
@@ -117,7 +107,7 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
     full.bytes_written += s->dropped; /* who drops a write says that it was done */
     for (const struct store_request *r = s->late; r; r = r->next) {
         uint64_t *moved = r->io.op == ZERO_IO_READ ? &full.bytes_read : &full.bytes_written;
-        uint64_t left = left_of(r, now);
+        uint64_t left = zero__store_left(r, now);
         *moved -= left < *moved ? left : *moved; /* 0: the plugin below does not count */
     }
     describe(&full);
@@ -145,121 +135,6 @@ static int fault_reg(struct zero_store *s, void *base, uint64_t bytes, uint32_t 
 static int fault_unreg(struct zero_store *s, struct zero_mr *mr)
 {
     return s->ops.unreg(s->inner, mr);
-}
-
-/* Does it befall this request? Each request that it could befall counts once. */
-static bool happens(struct store_fault *f, const struct zero_io *io)
-{
-    if (f->op && f->op != io->op)
-        return false;
-    f->seen++;
-    if (f->seen < f->first || (f->seen - f->first) % f->every)
-        return false;
-    return f->times == 0 || (f->seen - f->first) / f->every < f->times;
-}
-
-static bool is_whole(const struct zero_store *s, const struct zero_io *io)
-{
-    return io->buf.len % s->align == 0 && io->store_off <= s->bytes &&
-           io->buf.len <= s->bytes - io->store_off;
-}
-
-/* As far as can be told here; what is wrong goes below as it comes, where it is refused. */
-static bool is_sound(const struct zero_store *s, const struct zero_io *io)
-{
-    return (io->op == ZERO_IO_READ || io->op == ZERO_IO_WRITE) && !io->flags && !io->reserved[0] &&
-           !io->reserved[1] && io->buf.mr && io->buf.len && is_whole(s, io);
-}
-
-static void drop(const struct zero_store *s, struct store_request *r)
-{
-    if (!is_sound(s, &r->io))
-        return;
-    r->dropped = true;
-    r->sent = r->ended = r->io.buf.len;
-    zero__tell(&s->voice, ZERO_LOG_WARN,
-               "a write of %llu bytes at %llu is acknowledged and not done, as ZERO_FAULT_IO wants",
-               (unsigned long long)r->io.buf.len, (unsigned long long)r->io.store_off);
-}
-
-/* true: this call takes nothing more. */
-static bool befall(struct zero_store *s, struct store_request *r)
-{
-    for (int i = 0; i < s->n_faults; i++) {
-        struct store_fault *f = &s->faults[i];
-        if (!happens(f, &r->io))
-            continue;
-        switch (f->action) {
-        case STORE_DELAY:
-            r->delay_ns = (int64_t)f->value * 1000000;
-            break;
-        case STORE_CUT:
-            if (is_whole(s, &r->io)) /* else it is wrong, and no piece of it may be right */
-                r->piece = f->value < s->align ? s->align : f->value / s->align * s->align;
-            break;
-        case STORE_SLOW:
-            r->rate = f->value;
-            break;
-        case STORE_BUSY:
-            return true;
-        case STORE_REORDER:
-            r->reordered = is_sound(s, &r->io);
-            break;
-        case STORE_DROP:
-            drop(s, r);
-            break;
-        case STORE_ERROR:
-            r->err = -(int)f->value;
-            r->wanted = true;
-            zero__tell(&s->voice, ZERO_LOG_WARN, "%s", "a request fails, as ZERO_FAULT_IO wants");
-            break;
-        default:
-            zero__tell(&s->voice, ZERO_LOG_WARN, "%s",
-                       "the process is killed, as ZERO_FAULT_IO wants");
-            raise(SIGKILL);
-        }
-    }
-    return false;
-}
-
-/* What the slow disk takes for so many bytes. */
-static int64_t slow_ns(uint64_t bytes, uint64_t rate)
-{
-    double ns = (double)bytes / (double)rate * ZERO__SECOND;
-
-    return ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000); /* days are enough */
-}
-
-/* All that were reordered together have ended: they are told from the last one to the first. */
-static void regroup(struct zero_store *s, struct store_request *last)
-{
-    for (struct store_request **at = &s->late; *at;)
-        if ((*at)->last == last)
-            *at = (*at)->next;
-        else
-            at = &(*at)->next;
-    for (struct store_request *r = last; r; r = r->before) {
-        r->next = r->before ? r->before : s->late;
-        r->last = NULL;
-    }
-    s->late = last;
-}
-
-static void end(struct zero_store *s, struct store_request *r)
-{
-    if (r->dropped && !r->err)
-        s->dropped += r->ended;
-    r->due_ns = r->delay_ns ? zero__until_ns(r->delay_ns) : 0;
-    if (r->rate && !r->err) {
-        int64_t now = zero__clock_ns();
-        r->served_ns = s->slow_ns > now ? s->slow_ns : now;
-        s->slow_ns = r->served_ns + slow_ns(r->ended, r->rate);
-        r->due_ns = s->slow_ns > r->due_ns ? s->slow_ns : r->due_ns;
-    }
-    r->next = s->late;
-    s->late = r;
-    if (r->last && --r->last->left == 0)
-        regroup(s, r->last);
 }
 
 static bool is_sent(const struct store_request *r)
@@ -290,7 +165,7 @@ static int send_piece(struct zero_store *s, struct store_request *r)
 }
 
 /* Requests of which nothing is to come leave the list. */
-static int send_more(struct zero_store *s)
+static void send_more(struct zero_store *s)
 {
     while (s->sending && s->pieces < STORE_PIECES) {
         struct store_request *r = s->sending;
@@ -305,9 +180,8 @@ static int send_more(struct zero_store *s)
         if (!s->sending)
             s->sending_end = &s->sending;
         if (!r->below)
-            end(s, r);
+            zero__store_end(s, r);
     }
-    return 0;
 }
 
 static void send_later(struct zero_store *s, struct store_request *r)
@@ -349,7 +223,7 @@ static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_
             send_more(s);
         if (s->sending || s->pieces >= STORE_PIECES)
             break;
-        if (befall(s, &fresh))
+        if (zero__store_befall(s, &fresh))
             break;
         s->free_requests = r->next;
         *r = fresh;
@@ -368,7 +242,7 @@ static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_
         if (!is_sent(r))
             send_later(s, r);
         else if (!r->below)
-            end(s, r);
+            zero__store_end(s, r);
     }
     send_reordered(s, last);
     return err ? err : (int)i;
@@ -393,45 +267,8 @@ static void take(struct zero_store *s, const struct zero_cqe *c)
             if (!*at)
                 s->sending_end = at;
         }
-        end(s, r);
+        zero__store_end(s, r);
     }
-}
-
-/* What the plugin below says of an error it said when it ended; ours is said when it is told. */
-static int error_of(const struct zero_store *s, const struct store_request *r)
-{
-    if (!r->wanted)
-        return r->err;
-    return zero__say(&s->voice, r->err,
-                     "%s of %llu bytes at %llu fails, as ZERO_FAULT_IO wants: %s",
-                     zero__io_name(r->io.op), (unsigned long long)r->io.buf.len,
-                     (unsigned long long)r->io.store_off, strerror(-r->err));
-}
-
-/* Tells what is due, up to one that failed; *next: when the next one is. */
-static uint32_t hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t *next)
-{
-    int64_t now = zero__clock_ns();
-    uint32_t n = 0;
-
-    *next = INT64_MAX;
-    for (struct store_request **at = &s->late; *at;) {
-        struct store_request *r = *at;
-        if (n == max || r->last || r->due_ns > now) {
-            if (!r->last) /* else it waits for others to end */
-                *next = r->due_ns < *next ? r->due_ns : *next;
-            at = &r->next;
-            continue;
-        }
-        *at = r->next;
-        int err = r->err ? error_of(s, r) : 0;
-        cqes[n++] = (struct zero_cqe){r->io.user, err ? err : (int64_t)r->ended};
-        r->next = s->free_requests;
-        s->free_requests = r;
-        if (err)
-            max = n;
-    }
-    return n;
 }
 
 static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns)
@@ -441,7 +278,7 @@ static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
 
     for (;;) {
         send_more(s);
-        uint32_t n = hand_out(s, cqes, max, &next);
+        uint32_t n = zero__store_hand_out(s, cqes, max, &next);
         if (n || !max)
             return (int)n;
         int64_t left = (until < next ? until : next) - zero__clock_ns();
@@ -453,7 +290,7 @@ static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
         if (k > 0)
             continue;
         /* Nothing below: something is due, the time is over, or somebody has called wake(). */
-        return (int)hand_out(s, cqes, max, &next);
+        return (int)zero__store_hand_out(s, cqes, max, &next);
     }
 }
 

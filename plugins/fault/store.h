@@ -95,4 +95,15 @@ struct zero_store {
 int zero__store_faults(const struct zero__voice *voice, const char *text,
                        struct store_fault faults[STORE_FAULTS], int *n);
 
+/* store_befall.c: true: this call takes nothing more. */
+bool zero__store_befall(struct zero_store *s, struct store_request *r);
+
+/* store_late.c: the request has ended below, and is told when that is due. */
+void zero__store_end(struct zero_store *s, struct store_request *r);
+/* Of a request that is told later, what the slow disk has yet to move. */
+uint64_t zero__store_left(const struct store_request *r, int64_t now);
+/* Tells what is due, up to one that failed; *next: when the next one is. */
+uint32_t zero__store_hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
+                              int64_t *next);
+
 #endif
