@@ -8,7 +8,8 @@
  *   store.c     open, info, resize, close
  *   disk.c      which disk a file lies on
  *   file.c      one file: made, reserved, judged
- *   request.c   requests cut into transfers, a bounded number of them under way; what ends mean
+ *   request.c   requests cut into transfers, a bounded number of them under way
+ *   result.c    what the end of a transfer means
  *   sums.c      a checksum for every block; sums_avx2.c, sums_avx512.c: its loop
  *   uring.c     transfers through io_uring
  *   threads.c   transfers by threads, where io_uring is forbidden
@@ -204,6 +205,13 @@ int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint3
 int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns);
 int zero__nvme_wake(struct zero_store *store);
+
+/* result.c */
+/* What the system says of a transfer: its error, or whether it is to go on. */
+int zero__nvme_judge(struct zero_store *store, struct nvme_transfer *t, int64_t result,
+                     bool *again);
+/* Did everything arrive as it was written? */
+int zero__nvme_verify(const struct zero_store *store, const struct nvme_transfer *t);
 
 /* sums_avx2.c, sums_avx512.c: the processor must have these instructions. */
 void zero__nvme_sums_avx2(const char *data, uint64_t n_blocks, uint32_t *sums);
