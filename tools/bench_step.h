@@ -94,4 +94,10 @@ int step_limit(const struct step_options *o, const struct step_log *log, struct 
 /* A rank of it; returns the exit status. */
 int step_limit_rank(char **argv, int cores, int fd);
 
+/* bench_step_report.c: the table, or the records. */
+int step_report(const struct step_options *o, const struct step_log *log,
+                const struct step_limit *limit);
+/* How long a step waits, in the middle; seconds. */
+double step_log_exposed(const struct step_log *log);
+
 #endif
