@@ -1,55 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which ranks share a host. A host is a kernel since its last boot and a network namespace: what
- * lies behind is reached by shared memory, everything else by the network. Names do not tell:
- * several machines may be called localhost, and a container like its host.
+ * Which ranks share a host (machine/host.h): what is there is reached by shared memory, everything
+ * else by the network.
  *
  * When that is known, it is also known by which interface a rank reaches the others.
  */
 #include "config.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "job/internal.h"
-
-/* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
-static void boot_id(char *text, size_t room)
-{
-    char raw[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    size_t n = 0;
-
-    if (fd < 0 || read(fd, raw, sizeof raw - 1) <= 0)
-        if (gethostname(raw, sizeof raw - 1))
-            raw[0] = 0;
-    if (fd >= 0)
-        close(fd);
-    for (const char *c = raw; *c > ' ' && n + 1 < room; c++)
-        if (*c != '-')
-            text[n++] = *c;
-    text[n] = 0;
-}
+#include "machine/host.h"
 
 void zero__process_own(struct zero__wire_process *p)
 {
-    char boot[33];
-    struct stat st;
+    struct zero__host here;
 
     memset(p, 0, sizeof *p);
     p->pid = getpid();
     if (gethostname(p->host, sizeof p->host - 1))
         snprintf(p->host, sizeof p->host, "?");
-    boot_id(boot, sizeof boot);
-    if (stat("/proc/self/ns/net", &st))
-        st.st_ino = 0;
-    snprintf(p->host_id, sizeof p->host_id, "%s:%" PRIu64, boot, (uint64_t)st.st_ino);
+    zero__host_here(&here);
+    snprintf(p->host_id, sizeof p->host_id, "%.32s:%" PRIu64, here.boot, here.network);
 }
 
 void zero__process_clean(struct zero__wire_process *p)

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "../common/bell.h"
-#include "../common/machine.h"
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/host.h"
 #include "ofi.h"
 
 #define NAME_MOST 256 /* of an endpoint's address */
@@ -20,7 +20,7 @@
 /* What a rank says before its address. */
 struct hello {
     char provider[56];
-    struct zero__machine machine;
+    struct zero__host machine;
 };
 
 struct address {
@@ -139,7 +139,7 @@ static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
     return 0;
 }
 
-static int address_make(struct ofi *ofi, const struct zero__machine *machine, struct address *own)
+static int address_make(struct ofi *ofi, const struct zero__host *machine, struct address *own)
 {
     struct hello h = {.machine = *machine};
     int err;
@@ -172,15 +172,15 @@ static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t unti
 
 /* Are all ranks on this machine? */
 static int is_local(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
-                    const struct zero__machine *mine, bool *local)
+                    const struct zero__host *mine, bool *local)
 {
-    struct zero__machine *all = calloc((size_t)ofi->ranks, sizeof *all);
+    struct zero__host *all = calloc((size_t)ofi->ranks, sizeof *all);
     int err = all ? zero__oob_gather(&ofi->voice, oob, until, "open", mine, sizeof *mine, all)
                   : zero__say(&ofi->voice, -ENOMEM, "no memory for %d ranks", ofi->ranks);
 
     *local = true;
     for (int32_t p = 0; p < ofi->ranks && !err; p++)
-        *local &= zero__machine_same(mine, &all[p]);
+        *local &= zero__host_same(mine, &all[p]);
     free(all);
     return err;
 }
@@ -189,12 +189,12 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
 {
     const struct ofi_wish wish = zero__ofi_wish(ofi->voice.host);
     int64_t until = zero__until_ns(ofi->timeout_ns);
-    struct zero__machine here;
+    struct zero__host here;
     struct address own;
     bool local;
     int err;
 
-    zero__machine_here(&here);
+    zero__host_here(&here);
     err = is_local(ofi, oob, until, &here, &local);
     if (err)
         return err;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../common/listing.h"
-#include "../common/machine.h"
+#include "machine/link.h"
 #include "ofi.h"
 
 /* Not "net": a message that is not received, as after an error, keeps what follows it waiting. */
@@ -166,7 +166,7 @@ static void link_speed(const struct fi_info *info, char *text, size_t room)
     if (link && link->speed)
         snprintf(text, room, " %g Gb/s", (double)link->speed / 1e9);
     else
-        zero__machine_link(info->domain_attr->name, text, room);
+        zero__link_speed(info->domain_attr->name, text, room);
 }
 
 static void put_provider(struct list *l, const struct fi_info *all, int wanted,

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/machine.h"
 #include "../common/oob.h"
 #include "../common/reduce.h"
+#include "machine/host.h"
 #include "shm.h"
 
 #define PROTOCOL 3u /* of what lies in shared memory */
@@ -23,7 +23,7 @@
 struct hello {
     uint32_t protocol, seat_bytes, lane_bytes, uid;
     uint64_t pid_namespace;
-    struct zero__machine machine;
+    struct zero__host machine;
     struct zero__cores cores;
     uint32_t mem; /* of a device that could share it; 0: none */
     struct shm_correspondent self;
@@ -62,7 +62,7 @@ static void hello_fill(struct hello *h)
     h->uid = geteuid();
     if (stat("/proc/self/ns/pid", &st) == 0)
         h->pid_namespace = st.st_ino;
-    zero__machine_here(&h->machine);
+    zero__host_here(&h->machine);
     zero__cores_here(&h->cores);
 }
 
@@ -70,7 +70,7 @@ static int hello_check(const struct zero__voice *v, const struct hello *all, int
 {
     for (int32_t p = 1; p < ranks; p++) {
         const struct hello *a = &all[0], *b = &all[p];
-        if (!zero__machine_same_kernel(&a->machine, &b->machine))
+        if (!zero__host_same_kernel(&a->machine, &b->machine))
             return zero__say(v, -EXDEV,
                              "ranks 0 and %d run on different machines: shm works on one, choose "
                              "another plugin with ZERO_COMM",
@@ -138,7 +138,7 @@ static bool could_share(const struct zero_comm_ctx *ctx, const struct hello *all
     for (int32_t p = 0; p < ctx->ranks; p++)
         if (!all[p].mem || all[p].mem != all[0].mem || !all[p].self.name_bytes ||
             all[p].self.name_bytes > SHM_SOCKET_NAME ||
-            !zero__machine_same(&all[p].machine, &all[0].machine))
+            !zero__host_same(&all[p].machine, &all[0].machine))
             return false;
     return true;
 }

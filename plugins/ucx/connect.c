@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "../common/bell.h"
-#include "../common/machine.h"
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/host.h"
 #include "ucx.h"
 
 #define FLUSH_NS (INT64_C(2) * ZERO__SECOND) /* for what was sent to arrive, at the end */
@@ -24,7 +24,7 @@
 /* What a rank says before its UCX address. */
 struct hello {
     uint64_t version;
-    struct zero__machine machine;
+    struct zero__host machine;
 };
 
 static void hello_fill(struct hello *h)
@@ -34,7 +34,7 @@ static void hello_fill(struct hello *h)
     ucp_get_version(&major, &minor, &release);
     memset(h, 0, sizeof *h);
     h->version = (uint64_t)major << 32 | minor;
-    zero__machine_here(&h->machine);
+    zero__host_here(&h->machine);
 }
 
 /* The error handler of an endpoint; the receives from that peer would wait for ever. */
@@ -92,7 +92,7 @@ static int endpoints_make(struct ucx *ucx, const char *all, size_t stride)
                 &ucx->voice, -EPROTO, "ranks %d and %d use UCX %u and %u: install the same version",
                 ucx->rank, p, (unsigned)(mine->version >> 32), (unsigned)(h->version >> 32));
         if (p != ucx->rank)
-            err = endpoint_make(ucx, p, h + 1, zero__machine_same(&h->machine, &mine->machine));
+            err = endpoint_make(ucx, p, h + 1, zero__host_same(&h->machine, &mine->machine));
         if (err)
             return err;
     }

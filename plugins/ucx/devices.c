@@ -9,7 +9,7 @@
 #include <uct/api/uct.h>
 
 #include "../common/listing.h"
-#include "../common/machine.h"
+#include "machine/link.h"
 #include "ucx.h"
 
 struct list {
@@ -54,7 +54,7 @@ static void add_text(struct list *l, const uct_tl_resource_desc_t *r)
     }
     if (r->dev_type == UCT_DEVICE_TYPE_NET) {
         char speed[32];
-        zero__machine_link(r->dev_name, speed, sizeof speed);
+        zero__link_speed(r->dev_name, speed, sizeof speed);
         zero__listing_put(&l->words, "%s%s%s", l->n_devices ? ", " : " (", r->dev_name, speed);
         l->n_devices++;
         l->network |= strcmp(r->dev_name, "lo") != 0;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "../bell.h"
-#include "../machine.h"
 #include "../oob.h"
 #include "../reduce.h"
+#include "machine/host.h"
 #include "internal.h"
 
 int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
@@ -47,7 +47,7 @@ static int limit_check(const struct zero__voice *v, const struct zero__p2p *t)
 
 /* Where a rank runs, as its peers want to know it. */
 struct place {
-    struct zero__machine machine;
+    struct zero__host machine;
     struct zero__cores cores;
 };
 
@@ -58,13 +58,13 @@ static int places_find(struct zero_comm_ctx *ctx, struct place *all)
     struct zero__cores cores = {{0}};
     uint32_t here = 0;
 
-    zero__machine_here(&mine.machine);
+    zero__host_here(&mine.machine);
     zero__cores_here(&mine.cores);
     int err = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), "open",
                                &mine, sizeof mine, all);
     for (int32_t p = 0; !err && p < ctx->ranks; p++)
-        if (p == ctx->rank || (mine.machine.boot_id[0] &&
-                               zero__machine_same_kernel(&all[p].machine, &mine.machine))) {
+        if (p == ctx->rank || (mine.machine.boot[0] &&
+                               zero__host_same_kernel(&all[p].machine, &mine.machine))) {
             zero__cores_add(&cores, &all[p].cores);
             here++;
         }

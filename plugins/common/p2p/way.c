@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../machine.h"
+#include "machine/host.h"
 #include "internal.h"
 
 int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *group)
@@ -39,12 +39,12 @@ int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *grou
 /* A number that ranks of one machine have in common; a rank that knows nothing is alone. */
 uint64_t zero__p2p_host(int32_t rank)
 {
-    struct zero__machine machine;
+    struct zero__host machine;
     const unsigned char *at = (const unsigned char *)&machine;
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 
-    zero__machine_here(&machine);
-    if (!machine.boot_id[0] || !machine.network)
+    zero__host_here(&machine);
+    if (!machine.boot[0] || !machine.network)
         return (uint64_t)rank;
     for (size_t i = 0; i < sizeof machine; i++)
         h = (h ^ at[i]) * UINT64_C(0x100000001b3);
