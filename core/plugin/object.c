@@ -22,10 +22,14 @@ typedef int entry_fn(const struct zero_host *host, const struct zero_plugin **pl
 static int open_failed(const char *path)
 {
     const char *text = dlerror();
-    int version = text && (strstr(text, "undefined symbol") || strstr(text, "version"));
+    const char *likely = "";
 
+    if (text && (strstr(text, "undefined symbol") || strstr(text, "version")))
+        likely = " (compiled for a different version?)";
+    else if (text && strstr(text, "ELF"))
+        likely = " (no shared library, or one for another machine: build the plugin here)";
     return zero__fail(-ENOEXEC, "%s: cannot load: %s%s", path, text ? text : "unknown reason",
-                      version ? " (compiled for a different version?)" : "");
+                      likely);
 }
 
 /* The entry of the file itself, not one that a library it depends on happens to have. */

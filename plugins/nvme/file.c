@@ -184,7 +184,9 @@ static void judge(const struct zero_store *store, const char *folder, unsigned l
 {
     if (is_memory(type))
         zero__tell(&store->voice, store->warns,
-                   "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there", folder);
+                   "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there; name a "
+                   "folder on a local disk",
+                   folder);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         if (type == networks[i].type)
             zero__tell(&store->voice, store->warns,

@@ -41,7 +41,7 @@ static int files_open(struct zero_store *store)
             if (*f->disk && strcmp(store->files[i].disk, f->disk) == 0)
                 zero__tell(&store->voice, store->warns,
                            "%s and %s (ZERO_NVME_PATH) lie on one disk (%s): two folders of one "
-                           "disk are not faster than one",
+                           "disk are not faster than one; name one of each",
                            store->files[i].folder, f->folder, f->disk);
         store->n_files++;
     }
