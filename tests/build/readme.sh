@@ -60,4 +60,10 @@ ok 'links lead somewhere' sh -c "
     for link in \$(grep -oE '\]\([^)]*\)' '$readme' | tr -d '])('); do
         test -e '$ZERO_TEST_TOP'/\$link || { echo \"\$link\"; exit 1; }
     done"
+ok 'ratios are those of the results' sh -c "
+    grep -oE '[0-9.]+ \([0-9.]+–[0-9.]+\)' '$readme' > '$scratch/ratios'
+    test -s '$scratch/ratios'
+    while read -r ratio; do
+        grep -qF \"\$ratio\" '$ZERO_TEST_TOP/bench/RESULTS.md' || { echo \"\$ratio\"; exit 1; }
+    done < '$scratch/ratios'"
 done_testing
