@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """doc/troubleshooting.md beside what is printed: each block of commands there is typed, and must say
 what the page has behind it. Numbers may differ, the order of lines, which ranks write, and at what a
-rank was when it heard of another one.
+rank was when it heard of another one; and what a machine's own things are called.
 
     troubleshooting.py --write    puts what is printed now into the page, for whoever changes a sentence
 """
@@ -22,6 +22,7 @@ PLUGINS = "/usr/local/lib/zero"  # where the page has them
 # What a block needs that not every machine or user has, by a word of its commands.
 NEEDS = {"cuda": lambda: not shutil.which("nvidia-smi") and
                  os.path.exists(os.path.join(BUILD, ".libs", "zero-device-cuda.so")),
+         "ZERO_NVME_PATH=$PWD": lambda: os.major(os.stat(support.FOLDER).st_dev) != 0,
          "nccl": lambda: os.path.exists(os.path.join(BUILD, ".libs", "zero-comm-nccl.so"))}
 
 
@@ -51,6 +52,7 @@ def typed(commands):
 def shape(line):
     line = re.sub(r"\bunit \S+: |\brank \d+ failed in \w+: |\b(gather|reduce) of \S+: ", "", line)
     line = re.sub(r"waited in .*", "waited", line)
+    line = re.sub(r"this machine, which has .*: name|on one disk \(\S+\)", "machine", line)
     return re.sub(r"[0-9]+(\.[0-9]+)?", "0", re.sub(r"0x[0-9a-f]+|[0-9a-f]{16,}", "0", line))
 
 
