@@ -16,7 +16,7 @@ static void help(FILE *f)
 {
     fputs(
         "usage: zero info [--options] [--plugins] [--machine]\n"
-        "Shows what libzero finds here: without options the machine and the plugins.\n"
+        "Shows what libzero finds here: without options the machine and, in short, the plugins.\n"
         "\n"
         "  --machine   cores, NUMA nodes, memory and its limits\n"
         "  --plugins   every plugin with version, path, capabilities, or what is wrong with it\n"
@@ -28,25 +28,6 @@ static void help(FILE *f)
         f);
 }
 
-/* Prints text in lines of `width`, all but the first indented. */
-static void wrapped(const char *text, int indent, int width)
-{
-    int at = indent;
-
-    printf("%*s", indent, "");
-    while (*text) {
-        int n = (int)strcspn(text, " ");
-        if (at > indent && at + 1 + n > width) {
-            printf("\n%*s", indent, "");
-            at = indent;
-        }
-        at += printf("%s%.*s", at > indent ? " " : "", n, text);
-        text += n;
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
 static int terminal_width(void)
 {
     struct winsize w;
@@ -55,11 +36,32 @@ static int terminal_width(void)
     return w.ws_col < 100 ? w.ws_col : 100;
 }
 
+void info_wrapped(const char *text, int at, int indent)
+{
+    const int width = terminal_width();
+    bool first = true;
+
+    if (at < indent)
+        at += printf("%*s", indent - at, "");
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (!first && at + 1 + n > width) {
+            printf("\n%*s", indent, "");
+            at = indent;
+            first = true;
+        }
+        at += printf("%s%.*s", first ? "" : " ", n, text);
+        first = false;
+        text += n;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
 static void print_options(const struct zero__options *options)
 {
     struct zero__option_row row;
     char group[64] = "", name[80];
-    int width = terminal_width();
 
     for (uint32_t i = 0; zero__options_row(options, i, &row) == 0; i++) {
         if (strncmp(group, row.group, sizeof group - 1)) {
@@ -75,13 +77,13 @@ static void print_options(const struct zero__options *options)
                strcmp(row.value, row.default_value)
                    ? (row.default_value[0] ? row.default_value : "\"\"")
                    : "");
-        wrapped(row.help, 6, width);
+        info_wrapped(row.help, 0, 6);
         if (row.allowed[0])
             printf("      allowed: %s\n", row.allowed);
     }
 }
 
-static int show(bool machine, bool plugins, bool all)
+static int show(bool machine, enum info_plugins plugins, bool all)
 {
     struct zero__options *options;
     struct zero__log log = {.rank = -1, .level = ZERO_LOG_WARN};
@@ -102,7 +104,7 @@ static int show(bool machine, bool plugins, bool all)
     if (machine && plugins)
         putchar('\n');
     if (plugins || all)
-        status = info_plugins(options, &log, !plugins);
+        status = info_plugins(options, &log, plugins);
     if (all) {
         if (machine || plugins)
             putchar('\n');
@@ -144,5 +146,5 @@ int zero__tool_info(int argc, char **argv)
         return 2;
     }
     bool some = options || plugins || machine;
-    return show(machine || !some, plugins || !some, options);
+    return show(machine || !some, plugins ? INFO_WHOLE : some ? INFO_NONE : INFO_SHORT, options);
 }

@@ -14,10 +14,20 @@ void info_bytes(uint64_t bytes, char text[32]);
 /* Processor, NUMA nodes, memory and limits. */
 void info_machine(void);
 
+/* Prints text in lines as wide as the terminal; `at` columns of the first are printed already. */
+void info_wrapped(const char *text, int at, int indent);
+
+enum info_plugins {
+    INFO_NONE, /* only asks every plugin, so that its own options become known */
+    INFO_SHORT,
+    INFO_WHOLE,
+};
+
 /*
- * Everything that the loader finds, and why one cannot be used. `quiet`: only asks every plugin,
- * so that its own options become known. 0, or 1 after a line on standard error.
+ * Everything that the loader finds, and why one cannot be used. 0, or 1 after a line on standard
+ * error.
  */
-int info_plugins(struct zero__options *options, const struct zero__log *log, bool quiet);
+int info_plugins(struct zero__options *options, const struct zero__log *log,
+                 enum info_plugins how);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One paragraph for each plugin: where it is, what it is, what it can do, or what is wrong. */
+/*
+ * For each plugin what it says of itself, or what is wrong with it; or a paragraph: where it is, what
+ * it is, what it can do.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -117,6 +120,38 @@ static int show(void *arg, const struct zero__plugin_row *row)
     return 0;
 }
 
+/* One that can be used, in a line. */
+static void describe(const struct zero__plugin_row *row, char *text, size_t room)
+{
+    char left[32];
+
+    if (row->kind == ZERO_IFACE_COMM) {
+        snprintf(text, room, "%s", row->comm.note);
+    } else if (row->kind == ZERO_IFACE_OFFLOAD) {
+        info_bytes(row->offload.capacity, left);
+        snprintf(text, room, "%s; %s", row->offload.note, left);
+    } else {
+        info_bytes(row->device.free_bytes, left);
+        snprintf(text, room, "%s%s%s free", row->device.note, row->device.note[0] ? "; " : "", left);
+    }
+}
+
+static int show_short(void *arg, const struct zero__plugin_row *row)
+{
+    char text[1024];
+    int at = printf("  %-7s  %-8s ", row->kind_name ? row->kind_name : "?", row->name);
+
+    (void)arg;
+    if (row->error)
+        snprintf(text, sizeof text, "cannot be loaded: %s", row->error);
+    else if (row->probe)
+        snprintf(text, sizeof text, "not usable here: %s", row->probe_error);
+    else
+        describe(row, text, sizeof text);
+    info_wrapped(text, at, at);
+    return 0;
+}
+
 static int look(void *arg, const struct zero__plugin_row *row)
 {
     (void)arg;
@@ -124,24 +159,27 @@ static int look(void *arg, const struct zero__plugin_row *row)
     return 0;
 }
 
-int info_plugins(struct zero__options *options, const struct zero__log *log, bool quiet)
+int info_plugins(struct zero__options *options, const struct zero__log *log,
+                 enum info_plugins how)
 {
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
     struct zero__loader *loader;
 
-    if (!quiet)
+    if (how == INFO_WHOLE)
         puts("plugins");
+    else if (how == INFO_SHORT)
+        puts("plugins (zero info --plugins tells more)");
     int err = zero__loader_create(options, log, builtins, 1, &loader);
     if (err) {
         fflush(stdout);
         fprintf(stderr, "zero info: %s\n", zero_last_error());
         return 1;
     }
-    zero__loader_scan(loader, quiet ? look : show, NULL);
+    zero__loader_scan(loader, how == INFO_WHOLE ? show : how == INFO_SHORT ? show_short : look, NULL);
     const char *dir;
-    for (uint32_t i = 0; !quiet && (dir = zero__loader_dir(loader, i)); i++)
+    for (uint32_t i = 0; how != INFO_NONE && (dir = zero__loader_dir(loader, i)); i++)
         printf("%s%s", i ? ":" : "  looked for in ", dir);
-    if (!quiet)
+    if (how != INFO_NONE)
         putchar('\n');
     zero__loader_free(loader);
     return 0;

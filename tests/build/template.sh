@@ -52,14 +52,14 @@ for ranks in 1 2 4; do
 done
 ok 'zero check offload accepts the offload plugin' build check-offload
 listing() {
-    ZERO_PLUGIN_PATH=$here "$zero" info | tee list | grep -qE '^  comm +template +version 1' &&
+    ZERO_PLUGIN_PATH=$here "$zero" info --plugins | tee list | grep -qE '^  comm +template +version 1' &&
         grep -qE '^  offload +template +version 1' list || { cat list; false; }
 }
 ok 'zero info finds and probes both' listing
 renamed() {
     build name=pigeon all && exported ./zero-comm-pigeon.so && ls >files &&
         build name=pigeon check-comm check-offload && ls | cmp - files &&
-        ZERO_PLUGIN_PATH=$here "$zero" info >list && grep -qE '^  comm +pigeon +version 1' list &&
+        ZERO_PLUGIN_PATH=$here "$zero" info --plugins >list && grep -qE '^  comm +pigeon +version 1' list &&
         grep -qE '^  offload +pigeon +version 1' list || { cat list; false; }
 }
 ok 'both are called something else with one word, and both checks accept them' renamed

@@ -77,7 +77,7 @@ within() {
 
 # ---- Is there a GPU?
 
-within 60 "$bin/zero" info >"$tmp/info" 2>&1
+within 60 "$bin/zero" info --machine --plugins >"$tmp/info" 2>&1
 if ! grep -qE '^  device +cuda ' "$tmp/info"; then
     echo "skipped: there is no device plugin cuda in $plugins: it was built without nvcc"
     exit 77

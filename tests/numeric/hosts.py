@@ -167,8 +167,8 @@ def cut_between(name, env, six=False):
 def speeds(hosts, built):
     """`zero info` names the speed that the system gives a device; a veth has 10 Gb/s."""
     out = subprocess.run(["ip", "netns", "exec", hosts.spaces[0],
-                          os.path.join(support.BUILD, "zero"), "info"], capture_output=True,
-                         text=True, check=False).stdout
+                          os.path.join(support.BUILD, "zero"), "info", "--plugins"],
+                         capture_output=True, text=True, check=False).stdout
     for name in built:
         text = re.search(rf"  comm +{name} .*?(?=\n  [a-z]|\n[a-z])", out, re.S)
         ok(text and "eth0 10 Gb/s" in text[0], f"zero info: the speed of {name}'s devices", out)

@@ -14,7 +14,7 @@ driver=$build/tests/fake/.libs
 # info SETTINGS: of the driver that executes on the host.
 info() {
     FAKE_CUDA=$1 LD_LIBRARY_PATH="$driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-        "$build/zero" info >"$tmp/out" 2>"$tmp/err"
+        "$build/zero" info --plugins >"$tmp/out" 2>"$tmp/err"
 }
 says() {
     grep -qE -- "$1" "$tmp/out" || {
@@ -76,7 +76,7 @@ FAKE_CUDA=memory_mib=$((need + need / 16)) ok 'with more there is room' gpt2 0 c
 
 # No driver: whatever this machine has, the name leads to a file that is none.
 echo 'this is no library' >"$tmp/libcuda.so.1"
-LD_LIBRARY_PATH="$tmp" "$build/zero" info >"$tmp/out" 2>"$tmp/err"
+LD_LIBRARY_PATH="$tmp" "$build/zero" info --plugins >"$tmp/out" 2>"$tmp/err"
 ok 'no driver: not usable' says '^  device +cuda +version.*: not usable here'
 ok 'why and what to do then' says 'no NVIDIA driver: .*libcuda\.so\.1: .*install the driver'
 ok 'everything else is shown' says '^  device +host'

@@ -25,7 +25,7 @@ train() {
 
 # Whatever this machine has, there is no such driver.
 export ZERO_CUDA_LIBRARY=/nonexistent/libcuda.so.1
-"$zero" info >out 2>&1
+"$zero" info --plugins >out 2>&1
 ok 'zero info lists it' in_words 'comm     nccl     version'
 ok 'as not usable, for the driver' in_words 'nccl: /nonexistent/libcuda.so.1 cannot be loaded'
 ok 'with the remedy' in_words 'install the driver, or choose another transport with ZERO_COMM'
@@ -41,15 +41,15 @@ ok 'zero check comm says it, too' in_words 'install the driver'
 # The plugin that is installed, and a driver and a library that are not: it would work.
 fakes=$ZERO_TEST_BUILD/tests/fake/nccl/.libs
 export ZERO_CUDA_LIBRARY="$fakes/libnccl.so"
-ZERO_NCCL_LIBRARY=/nonexistent/libnccl.so.2 "$zero" info >out 2>&1
+ZERO_NCCL_LIBRARY=/nonexistent/libnccl.so.2 "$zero" info --plugins >out 2>&1
 ok 'no NCCL' in_words '/nonexistent/libnccl.so.2 cannot be loaded'
 ok 'what to do' in_words 'install NCCL 2.18 or later (libnccl2), say where it is with ZERO_NCCL_LIB'
 export ZERO_NCCL_LIBRARY="$fakes/libnccl.so"
-FAKE_NCCL_VERSION=21705 "$zero" info >out 2>&1
+FAKE_NCCL_VERSION=21705 "$zero" info --plugins >out 2>&1
 ok 'an NCCL that is too old' in_words 'is NCCL 2.17.5, and 2.18 is the oldest that works: install a n'
-FAKE_CUDA_DEVICES=0 "$zero" info >out 2>&1
+FAKE_CUDA_DEVICES=0 "$zero" info --plugins >out 2>&1
 ok 'a driver without a GPU' in_words 'the driver finds no GPU (does CUDA_VISIBLE_DEVICES hide it?)'
-"$zero" info >out 2>&1
+"$zero" info --plugins >out 2>&1
 ok 'all is there' in_words 'NCCL 2.28.9, 2 GPUs'
 train ZERO_COMM=nccl
 ok 'a device of another kind' in_words 'nccl does not offer host memory (that of ZERO_DEVICE)'
@@ -80,7 +80,7 @@ ok 'no choice' in_words 'ZERO_NCCL_REGISTER is "yes": give 0 or 1'
 
 # NCCL itself, where it is: without a GPU it refuses, and says so through the plugin.
 export ZERO_NCCL_LIBRARY=libnccl.so.2
-"$zero" info >out 2>&1
+"$zero" info --plugins >out 2>&1
 if [ -e /dev/nvidiactl ] || [ -n "$SANITIZE_CFLAGS" ] || ! grep -q ' NCCL [0-9.]*, 2 GPUs' out; then
     skip 'NCCL without a GPU' 'NCCL is not installed, or there is a GPU'
 else

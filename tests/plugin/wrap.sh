@@ -51,7 +51,7 @@ ZERO_TRACE_COMM=fault check 2 trace
 ok 'trace over fault over shm' passes
 ZERO_FAULT_COMM=$libs/zero-comm-trace.so check 2 "$libs/zero-comm-fault.so" --case 'data'
 ok 'fault over trace over shm, by absolute paths' passes
-"$zero" info >out 2>err
+"$zero" info --plugins >out 2>err
 ok 'zero info shows what is below' grep -q 'over shm: ranks of one machine' out
 
 # ---- What is below

@@ -39,6 +39,14 @@ check "the version" has '^zero [0-9]'
 check "cores" has '^  cores +[0-9]+ with [0-9]+ thread'
 check "memory" has '^  memory +[0-9.]+ [MGT]iB'
 check "the limit of locked memory" has '^  memlock'
+check "the host device" has '^  device +host +kernels for (avx512|avx2|scalar); [0-9.]+ [MG]iB free'
+check "a transport" has '^  comm +self +one rank'
+check "a tier" has '^  offload +cpu +.*iB$'
+check "a broken plugin, and why" has '^  comm +broken +cannot be loaded: .*broken.so: .*ELF'
+check "where it looked" has "looked for in $top/.libs:$tmp:"
+check "all of it on a screen" [ "$(wc -l <out)" -le 40 ]
+check "nothing on standard error" [ ! -s err ]
+info --plugins
 check "the host device" has '^  device +host +version'
 check "with its instruction set" has 'kernels for (avx512|avx2|scalar)'
 check "the plugin self" has '^  comm +self +version [0-9.]+, interface [0-9.]+$'

@@ -11,7 +11,7 @@ tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 unset ZERO_LOG ZERO_CONFIG ZERO_NUMERICS ZERO_COMM UCX_TLS
 [ -e "$ZERO_TEST_BUILD/.libs/zero-comm-ucx.so" ] || skip_all 'the plugin ucx was not built'
-"$zero" info | grep 'UCX' | grep -q 'cma' || skip_all 'UCX has no cma here'
+"$zero" info --plugins | grep 'UCX' | grep -q 'cma' || skip_all 'UCX has no cma here'
 
 # gathers [SETTING]: three times 8 MiB from either of two ranks to the other; leaves `copied` and status.
 gathers() {
