@@ -56,7 +56,8 @@ def pages_text(m):
     return (f"huge pages, for which all ask, the machine gave to "
             f"{'' if gives['enabled'] else 'no '}private memory ({found['enabled']}), that of MPI and "
             f"gloo, and to {'' if gives['shmem_enabled'] else 'no '}shared memory "
-            f"({found['shmem_enabled']}), that of libzero")
+            f"({found['shmem_enabled']}), that of libzero, which asks for each by itself, too, since "
+            "26 November")
 
 
 def machine():

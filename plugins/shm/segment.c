@@ -43,7 +43,7 @@ static int segment_make(struct shm_segment *s)
     if (fchmod(s->fd, 0600) || ftruncate(s->fd, (off_t)s->bytes) ||
         fcntl(s->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return -errno;
-    s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    s->base = zero__memory_map(s->bytes, PROT_READ | PROT_WRITE, s->fd);
     if (s->base == MAP_FAILED) {
         s->base = NULL;
         return -errno;
@@ -170,13 +170,12 @@ static int join_process(const struct zero__voice *v, int32_t rank, const struct 
     if (!is_segment(s->fd, a))
         return zero__say(v, -EPROTO, "%s is not the memory that rank %d announced", path, rank);
     s->base =
-        mmap(NULL, s->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, s->fd, 0);
+        zero__memory_map(s->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, s->fd);
     if (s->base == MAP_FAILED) {
         s->base = NULL;
         return zero__say(v, -errno, "cannot map %llu bytes of rank %d: %m",
                          (unsigned long long)s->bytes, rank);
     }
-    madvise(s->base, s->bytes, MADV_HUGEPAGE); /* a wish; what is never read costs no page table */
     return 0;
 }
 
