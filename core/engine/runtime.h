@@ -170,7 +170,6 @@ struct zero_runtime {
     uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
     uint32_t n_begun; /* streamed: places that are posted; the next one is the next to be */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
-    int64_t step_began_ns;
     struct zero_step_info last_info;
     struct work work, timed_work; /* of this step so far; of the last one in the declared order */
     struct op_times {
