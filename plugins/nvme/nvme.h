@@ -143,7 +143,6 @@ struct zero_store {
     const struct nvme_engine *engine;
     void *engine_data;
     struct zero_mr *mrs;
-    int next_buffer;
 
     struct nvme_request requests[NVME_REQUESTS], *free_requests;
     struct nvme_request *waiting, **waiting_end; /* not all of it has begun */
