@@ -296,7 +296,6 @@ static inline bool zero__p2p_tag_is_word(uint64_t tag)
 }
 /* The collective under way that a tag of data belongs to. */
 struct p2p_run *zero__p2p_tag_run(struct zero_comm *comm, uint64_t tag);
-int zero__p2p_word_recv(struct zero_comm *comm, int32_t p);
 int zero__p2p_word_send(struct zero_comm *comm, int32_t p, struct p2p_message *m,
                         struct zero__p2p_op *op);
 

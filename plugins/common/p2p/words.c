@@ -46,7 +46,7 @@ struct p2p_run *zero__p2p_tag_run(struct zero_comm *comm, uint64_t tag)
     return zero__p2p_run_at(comm, tag >> COLL_AT & ((1u << COLL_BITS) - 1));
 }
 
-int zero__p2p_word_recv(struct zero_comm *comm, int32_t p)
+static int word_recv(struct zero_comm *comm, int32_t p)
 {
     struct p2p_peer *peer = &comm->peers[p];
 
@@ -202,7 +202,7 @@ void zero__p2p_listen(struct zero_comm *comm)
             comm->stirred = true;
         }
         if (!comm->err && !zero__p2p_has_left(peer))
-            zero__p2p_word_recv(comm, p);
+            word_recv(comm, p);
     }
 }
 
