@@ -49,9 +49,8 @@ const struct zero_plugin *zero__builtin_find(const struct zero__loader *loader, 
 
 /* search.c: collects the folders; -EINVAL for one that is not absolute. */
 int zero__search_dirs(struct zero__loader *loader);
-/* search.c: "comm" and so on; NULL for an unknown kind. And back; 0 for an unknown word. */
+/* search.c: "comm" and so on; NULL for an unknown kind. */
 const char *zero__kind_name(uint32_t kind);
-uint32_t zero__kind_of(const char *word, size_t bytes);
 /* search.c: takes `zero-<kind>-<name>.so` apart; -EINVAL when it is something else. */
 int zero__file_name_parse(const char *file, uint32_t *kind, char name[ZERO__PLUGIN_NAME]);
 int zero__plugin_name_check(const char *name);

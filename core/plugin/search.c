@@ -24,7 +24,8 @@ const char *zero__kind_name(uint32_t kind)
     return kind < N_KINDS ? kinds[kind] : NULL;
 }
 
-uint32_t zero__kind_of(const char *word, size_t bytes)
+/* And back; 0 for an unknown word. */
+static uint32_t kind_of(const char *word, size_t bytes)
 {
     for (uint32_t kind = 1; kind < N_KINDS; kind++)
         if (strlen(kinds[kind]) == bytes && strncmp(kinds[kind], word, bytes) == 0)
@@ -49,7 +50,7 @@ int zero__file_name_parse(const char *file, uint32_t *kind, char name[ZERO__PLUG
     if (strncmp(file, prefix, sizeof prefix - 1) != 0)
         return -EINVAL;
     dash = strchr(word, '-');
-    found = dash ? zero__kind_of(word, (size_t)(dash - word)) : 0;
+    found = dash ? kind_of(word, (size_t)(dash - word)) : 0;
     if (!found)
         return -EINVAL;
     end = file + strlen(file) - (sizeof suffix - 1);
