@@ -17,7 +17,7 @@
 #include "base/memory_limit.h"
 #include "base/placement.h"
 
-int zero__int_parse(const char *text, int64_t *value)
+static int int_parse(const char *text, int64_t *value)
 {
     char *end;
 
@@ -76,7 +76,7 @@ int zero__bytes_parse(const char *text, int64_t *value)
         return -EINVAL;
     memcpy(digits, text, n);
     digits[n] = 0;
-    if (zero__int_parse(digits, &x) || __builtin_mul_overflow(x, INT64_C(1) << (10 * power), &x))
+    if (int_parse(digits, &x) || __builtin_mul_overflow(x, INT64_C(1) << (10 * power), &x))
         return -EINVAL;
     *value = x;
     return 0;
@@ -96,7 +96,7 @@ static int number_parse(enum zero__option_type type, const char *text,
 
     if (type == ZERO__REAL)
         return zero__real_parse(text, &value->real);
-    err = type == ZERO__INT ? zero__int_parse(text, &value->integer)
+    err = type == ZERO__INT ? int_parse(text, &value->integer)
                             : zero__bytes_parse(text, &value->integer);
     if (!err)
         value->real = (double)value->integer;
