@@ -210,8 +210,6 @@ bool nccl_comm_end(struct zero_comm *comm);
 /* ---- post.c, sums.c, progress.c */
 
 int nccl_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
-/* Puts what is not there yet of a batch on its stream: 0 when all is, -EAGAIN, or an error. */
-int nccl_advance(struct zero_comm *comm);
 /* Puts what waits for the own stream on it, as far as that goes. */
 int nccl_begin(struct zero_comm *comm);
 /* Within enter: does the sum go through the buffers: in pieces, in fp32? */

@@ -127,7 +127,8 @@ static int give_up(struct zero_comm *comm, int err)
     return nccl_comm_fail(comm, err, text);
 }
 
-int nccl_advance(struct zero_comm *comm)
+/* Puts what is not there yet of a batch on its stream: 0 when all is, -EAGAIN, or an error. */
+static int advance(struct zero_comm *comm)
 {
     struct nccl_work *w = &comm->work;
     int err = nccl_settle(comm);
@@ -175,7 +176,7 @@ int nccl_begin(struct zero_comm *comm)
         if (!w->active)
             *w = (struct nccl_work){.active = true, .n = 1, .stream = comm->stream};
         w->colls = &e->coll;
-        err = nccl_advance(comm);
+        err = advance(comm);
         if (!err)
             err = ctx->ops->event_record(ctx->dev, e->event, comm->stream);
         if (err && err != -EAGAIN)
@@ -219,7 +220,7 @@ static int post_in(struct zero_comm *comm, const struct zero_coll *colls, uint32
         return zero__say(&comm->ctx->voice, -EINVAL,
                          "another batch is not on its stream yet: post it again before others");
     w->colls = colls;
-    err = nccl_advance(comm);
+    err = advance(comm);
     for (uint32_t i = 0; i < n && !err; i++)
         comm->wire += zero__coll_wire(&colls[i], comm->rank, comm->ranks);
     return err;
