@@ -95,7 +95,8 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
     zero__reduce(ctx->isa, &r);
 }
 
-int zero__self_advance(struct zero_comm *comm, uint64_t *budget)
+/* Does up to *budget bytes of the oldest collective; 1 when it is finished. */
+static int advance(struct zero_comm *comm, uint64_t *budget)
 {
     const struct zero_coll *c = &comm->queue[comm->finished % SELF_INFLIGHT];
     uint64_t count = c->dst.len ? c->count : 0, size = zero_dtype_bytes(c->src_dtype);
@@ -127,7 +128,7 @@ static uint32_t round_trip(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uin
             struct zero_cqe cqe = {c->user, aborted ? -ECANCELED : (int64_t)c->dst.len};
             if (aborted)
                 comm->finished++;
-            else if (!zero__self_advance(comm, &budget))
+            else if (!advance(comm, &budget))
                 break;
             cqes[n++] = cqe;
         }

@@ -42,9 +42,6 @@ struct zero_comm_ctx {
     struct zero_comm *comms;
 };
 
-/* collectives.c: does up to *budget bytes of the oldest collective; 1 when it is finished. */
-int zero__self_advance(struct zero_comm *comm, uint64_t *budget);
-
 /* collectives.c: entries of the table. */
 int zero__self_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
                     void *stream);
