@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct shm_notice) <= SHM_NOTICE_BYTES, "a notice fits on 
 #define YIELDS 200
 #define NAP_NS 100000
 
-const char *zero__call_name(uint32_t call)
+static const char *call_name(uint32_t call)
 {
     switch (call) {
     case SHM_CALL_OPEN:
@@ -49,9 +49,9 @@ static int board_wait(struct zero_comm_ctx *ctx, struct shm_table *t, int32_t p,
 
     for (unsigned i = 0; atomic_load(&board_of(t, p)->turn) < t->turn; i++) {
         if (atomic_load(&ctx->aborted))
-            return zero__say(&ctx->voice, -ECANCELED, "%s: aborted", zero__call_name(call));
+            return zero__say(&ctx->voice, -ECANCELED, "%s: aborted", call_name(call));
         if (atomic_load(&ctx->seats[world_rank(t, p)].aborted))
-            return zero__say(&ctx->voice, -ECANCELED, "%s: rank %d aborted", zero__call_name(call),
+            return zero__say(&ctx->voice, -ECANCELED, "%s: rank %d aborted", call_name(call),
                              world_rank(t, p));
         if (i < YIELDS) {
             sched_yield();
@@ -59,7 +59,7 @@ static int board_wait(struct zero_comm_ctx *ctx, struct shm_table *t, int32_t p,
         }
         if (zero__clock_ns() >= until)
             return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
-                             zero__call_name(call), world_rank(t, p));
+                             call_name(call), world_rank(t, p));
         nanosleep(&nap, NULL);
     }
     return 0;
@@ -73,8 +73,8 @@ int zero__notices_check(struct zero_comm_ctx *ctx, const struct shm_table *t,
             return zero__say(&ctx->voice, -EPROTO,
                              "ranks %d and %d call different things: %s and %s; every rank must "
                              "make the same calls in the same order",
-                             world_rank(t, 0), world_rank(t, p), zero__call_name(all[0].call),
-                             zero__call_name(all[p].call));
+                             world_rank(t, 0), world_rank(t, p), call_name(all[0].call),
+                             call_name(all[p].call));
     for (int32_t p = 0; p < t->ranks; p++)
         if (all[p].status && p != t->rank) {
             errno = -all[p].status;
@@ -100,5 +100,5 @@ int zero__board_gather(struct zero_comm_ctx *ctx, struct shm_table *t,
             return err;
         memcpy(&all[p], board_of(t, p)->notice[half], sizeof all[p]);
     }
-    return zero__notices_check(ctx, t, all, zero__call_name(mine->call));
+    return zero__notices_check(ctx, t, all, call_name(mine->call));
 }

@@ -235,7 +235,6 @@ int zero__board_gather(struct zero_comm_ctx *ctx, struct shm_table *table,
 /* The same judgement on notices that came another way. */
 int zero__notices_check(struct zero_comm_ctx *ctx, const struct shm_table *table,
                         const struct shm_notice *all, const char *doing);
-const char *zero__call_name(uint32_t call);
 
 /* region.c */
 int zero__shm_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
