@@ -39,7 +39,7 @@ static int device_alloc(struct zero_runtime *rt, struct slab *s)
         return err;
     }
     s->base = base;
-    s->mr = base; /* nobody's registration: see zero__relay_address() */
+    s->mr = base; /* nobody's registration: relay.c takes it for an address */
     return 0;
 }
 

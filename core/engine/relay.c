@@ -73,11 +73,13 @@ static uint64_t dst_off(const struct zero_runtime *rt, const struct zero_coll *c
                : p->off;
 }
 
-/* On the device. */
+/* On the device: a slice of its memory has its slab's address as registration. */
 static uint8_t *device_at(const struct zero_slice *x, uint64_t part, const struct zero_coll *c,
                           const struct piece *p, uint32_t dtype)
 {
-    return zero__relay_address(x) + (part * c->count + p->first) * zero_dtype_bytes(dtype);
+    uint8_t *first = (uint8_t *)(void *)x->mr + x->off;
+
+    return first + (part * c->count + p->first) * zero_dtype_bytes(dtype);
 }
 
 /* ---- The way of a piece ---------------------------------------------------------------------- */
@@ -236,11 +238,6 @@ static int lane_turn(struct zero_runtime *rt, uint32_t queue, int *moved)
 }
 
 /* ---- For the lanes --------------------------------------------------------------------------- */
-
-uint8_t *zero__relay_address(const struct zero_slice *x)
-{
-    return (uint8_t *)(void *)x->mr + x->off;
-}
 
 int zero__relay_start(struct zero_runtime *rt, uint32_t queue, struct slot *s,
                       const struct zero_coll *colls, uint32_t n)

@@ -18,9 +18,6 @@ struct zero_mr *zero__relay_mr(struct zero_runtime *rt);
 /* Before the device closes; then before the context does. */
 void zero__relay_close(struct zero_runtime *rt, int of_device);
 
-/* Of a slice of the device's memory: such a slice has its slab's address as registration. */
-uint8_t *zero__relay_address(const struct zero_slice *x);
-
 /* Takes an op; -EAGAIN: another one is under way. zero__relay_turn() is to follow. */
 int zero__relay_start(struct zero_runtime *rt, uint32_t queue, struct slot *s,
                       const struct zero_coll *colls, uint32_t n);
