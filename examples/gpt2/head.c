@@ -10,7 +10,8 @@
 #include "matmul.h"
 #include "vector.h"
 
-size_t gpt2_head_block(const struct gpt2_head *h)
+/* Rows of the vocabulary that are worked on at once. */
+static size_t block_rows(const struct gpt2_head *h)
 {
     size_t n = GPT2_TILE / h->width / 64 * 64;
     if (n < 64)
@@ -20,12 +21,12 @@ size_t gpt2_head_block(const struct gpt2_head *h)
 
 size_t gpt2_head_logits(const struct gpt2_head *h, int keep)
 {
-    return h->rows * (keep ? h->vocab : gpt2_head_block(h));
+    return h->rows * (keep ? h->vocab : block_rows(h));
 }
 
 size_t gpt2_head_scratch(const struct gpt2_head *h)
 {
-    return gpt2_matmul_scratch(h->dtype, h->rows, gpt2_head_block(h), h->width);
+    return gpt2_matmul_scratch(h->dtype, h->rows, block_rows(h), h->width);
 }
 
 /* Rows v … v + n - 1 of the embedding times x. */
@@ -83,7 +84,7 @@ void gpt2_head_forward(const struct gpt2_head *h, const struct gpt2_param *w, co
                        const int32_t *targets, float *loss, float *stat, float *logits,
                        float *scratch)
 {
-    const size_t step = gpt2_head_block(h);
+    const size_t step = block_rows(h);
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;
@@ -101,7 +102,7 @@ void gpt2_head_backward(const struct gpt2_head *h, const struct gpt2_param *w, c
                         const int32_t *targets, const float *stat, float scale, float *dx,
                         float *logits, float *scratch)
 {
-    const size_t step = gpt2_head_block(h), bytes = h->width * zero_dtype_bytes(w->dtype);
+    const size_t step = block_rows(h), bytes = h->width * zero_dtype_bytes(w->dtype);
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;
@@ -120,7 +121,7 @@ void gpt2_head_row(const struct gpt2_head *h, const struct gpt2_param *w, const 
                    float *logits, float *scratch)
 {
     const struct gpt2_head one = {1, h->width, h->vocab, h->dtype, 1};
-    const size_t step = gpt2_head_block(&one);
+    const size_t step = block_rows(&one);
 
     for (size_t v = 0; v < h->vocab; v += step) {
         const size_t n = h->vocab - v < step ? h->vocab - v : step;

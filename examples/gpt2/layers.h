@@ -96,8 +96,6 @@ struct gpt2_head {
     int keep; /* the logits of a training step stay in memory instead of being computed twice */
 };
 
-/* Rows of the vocabulary that are worked on at once. */
-size_t gpt2_head_block(const struct gpt2_head *h);
 /* Floats of logits: all of them with `keep`, else one block. */
 size_t gpt2_head_logits(const struct gpt2_head *h, int keep);
 /* Floats of scratch. */
