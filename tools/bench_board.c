@@ -36,14 +36,14 @@ static uint64_t head_bytes(int ranks)
     return ((uint64_t)ranks * sizeof(struct side) + 4095) / 4096 * 4096;
 }
 
-uint64_t bench_board_bytes(int ranks, uint64_t each)
+static uint64_t board_bytes(int ranks, uint64_t each)
 {
     return head_bytes(ranks) + (uint64_t)ranks * each;
 }
 
 int bench_board_create(int ranks, uint64_t each, int *out)
 {
-    uint64_t bytes = bench_board_bytes(ranks, each);
+    uint64_t bytes = board_bytes(ranks, each);
     int fd = memfd_create("zero-bench", 0); /* without CLOEXEC: the ranks get it */
 
     if (fd < 0 || ftruncate(fd, (off_t)bytes)) {
@@ -60,7 +60,7 @@ int bench_board_create(int ranks, uint64_t each, int *out)
 int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
                      struct bench_board **out)
 {
-    uint64_t bytes = bench_board_bytes(ranks, each);
+    uint64_t bytes = board_bytes(ranks, each);
     struct bench_board *b = calloc(1, sizeof *b);
 
     if (!b)

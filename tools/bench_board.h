@@ -15,8 +15,7 @@
 
 struct bench_board;
 
-/* Bytes of a board for so many ranks with `each` bytes of memory. */
-uint64_t bench_board_bytes(int ranks, uint64_t each);
+/* A board for so many ranks with `each` bytes of memory. */
 int bench_board_create(int ranks, uint64_t each, int *fd);
 /* `crowded`: there are more ranks than cores, so who waits gives up its core at once. */
 int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
