@@ -226,6 +226,46 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     return connect_all(ofi, oob, until, &own);
 }
 
+void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what)
+{
+    int err = fid ? fi_close(fid) : 0;
+
+    if (err && !ofi->kept) /* what it stands on stays, too */
+        zero__tell(&ofi->voice, ZERO_LOG_INFO, "libfabric's %s does not close %s: %s",
+                   ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
+    ofi->kept |= err != 0;
+}
+
+/* A completed send is in the hands of the provider or the kernel, which deliver it. */
+static void transport_stop(struct zero__p2p *t, bool aborted)
+{
+    struct ofi *ofi = (struct ofi *)(void *)t;
+
+    (void)aborted;
+    if (!ofi->ep)
+        return;
+    zero__ofi_regions_close(ofi);
+    zero__ofi_shut(ofi, &ofi->ep->fid, "the endpoint");
+    ofi->ep = NULL;
+    zero__ofi_regions_close(ofi);
+}
+
+static void transport_close(struct zero__p2p *t)
+{
+    struct ofi *ofi = (struct ofi *)(void *)t;
+
+    zero__ofi_shut(ofi, ofi->cq ? &ofi->cq->fid : NULL, "the completion queue");
+    zero__ofi_shut(ofi, ofi->av ? &ofi->av->fid : NULL, "the address table");
+    zero__ofi_shut(ofi, ofi->domain ? &ofi->domain->fid : NULL, "the domain");
+    zero__ofi_shut(ofi, ofi->fabric ? &ofi->fabric->fid : NULL, "the fabric");
+    if (ofi->info)
+        fi_freeinfo(ofi->info);
+    if (ofi->wake_fd >= 0)
+        close(ofi->wake_fd);
+    free(ofi->peers);
+    free(ofi);
+}
+
 static const struct zero__p2p_ops ops = {
     .send = zero__ofi_send,
     .recv = zero__ofi_recv,
@@ -235,8 +275,8 @@ static const struct zero__p2p_ops ops = {
     .wake = zero__ofi_wake,
     .reg = zero__ofi_reg,
     .unreg = zero__ofi_unreg,
-    .stop = zero__ofi_stop,
-    .close = zero__ofi_close,
+    .stop = transport_stop,
+    .close = transport_close,
 };
 
 static struct ofi *ofi_new(const struct zero__voice *voice, const struct zero_comm_open *params)
@@ -276,47 +316,7 @@ int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     err = join(ofi, params->oob);
     if (!err)
         return zero__p2p_open(&voice, params, &ofi->p2p, out);
-    zero__ofi_stop(&ofi->p2p, true);
-    zero__ofi_close(&ofi->p2p);
+    transport_stop(&ofi->p2p, true);
+    transport_close(&ofi->p2p);
     return err;
-}
-
-void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what)
-{
-    int err = fid ? fi_close(fid) : 0;
-
-    if (err && !ofi->kept) /* what it stands on stays, too */
-        zero__tell(&ofi->voice, ZERO_LOG_INFO, "libfabric's %s does not close %s: %s",
-                   ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
-    ofi->kept |= err != 0;
-}
-
-/* A completed send is in the hands of the provider or the kernel, which deliver it. */
-void zero__ofi_stop(struct zero__p2p *t, bool aborted)
-{
-    struct ofi *ofi = (struct ofi *)(void *)t;
-
-    (void)aborted;
-    if (!ofi->ep)
-        return;
-    zero__ofi_regions_close(ofi);
-    zero__ofi_shut(ofi, &ofi->ep->fid, "the endpoint");
-    ofi->ep = NULL;
-    zero__ofi_regions_close(ofi);
-}
-
-void zero__ofi_close(struct zero__p2p *t)
-{
-    struct ofi *ofi = (struct ofi *)(void *)t;
-
-    zero__ofi_shut(ofi, ofi->cq ? &ofi->cq->fid : NULL, "the completion queue");
-    zero__ofi_shut(ofi, ofi->av ? &ofi->av->fid : NULL, "the address table");
-    zero__ofi_shut(ofi, ofi->domain ? &ofi->domain->fid : NULL, "the domain");
-    zero__ofi_shut(ofi, ofi->fabric ? &ofi->fabric->fid : NULL, "the fabric");
-    if (ofi->info)
-        fi_freeinfo(ofi->info);
-    if (ofi->wake_fd >= 0)
-        close(ofi->wake_fd);
-    free(ofi->peers);
-    free(ofi);
 }

@@ -67,8 +67,6 @@ int zero__ofi_providers(const struct ofi_wish *wish, char *text, size_t room, bo
 
 /* connect.c: collective. */
 int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
-void zero__ofi_stop(struct zero__p2p *t, bool aborted);
-void zero__ofi_close(struct zero__p2p *t);
 /* Closes it unless it is NULL; a line in the log for the first that stays. */
 void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what);
 

@@ -156,6 +156,80 @@ static int worker_make(struct ucx *ucx)
     return 0;
 }
 
+/* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */
+static void finish(struct ucx *ucx, ucs_status_ptr_t request, int64_t until)
+{
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
+        if (!ucp_worker_progress(ucx->worker))
+            zero__ucx_wait(&ucx->p2p, NAP_NS);
+    ucp_request_free(request);
+}
+
+/* Until everything that was sent is on its way; a peer that is gone does not hold it up for long.
+ */
+static void flush(struct ucx *ucx)
+{
+    const ucp_request_param_t param = {0};
+    int64_t until = zero__until_ns(FLUSH_NS);
+    ucs_status_ptr_t request = ucp_worker_flush_nbx(ucx->worker, &param);
+
+    if (!request || UCS_PTR_IS_ERR(request))
+        return;
+    finish(ucx, request, until);
+}
+
+/*
+ * Messages to a peer that was cut off never end, and a worker that is destroyed before them kills
+ * the process. Endpoints without error handling, to ranks of this machine, cannot be forced. All
+ * begin to close before any is waited for: one peer that takes long leaves the others their time.
+ */
+static void cut_off(struct ucx *ucx)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    int64_t until = zero__until_ns(FLUSH_NS);
+
+    for (int32_t p = 0; p < ucx->ranks; p++) {
+        struct ucx_peer *peer = &ucx->peers[p];
+        if (!peer->ep || peer->local)
+            continue;
+        peer->closing = ucp_ep_close_nbx(peer->ep, &param);
+        peer->ep = NULL;
+        if (UCS_PTR_IS_ERR(peer->closing))
+            peer->closing = NULL;
+    }
+    for (int32_t p = 0; p < ucx->ranks; p++)
+        if (ucx->peers[p].closing)
+            finish(ucx, ucx->peers[p].closing, until);
+}
+
+/* The worker takes its endpoints with it. */
+static void transport_stop(struct zero__p2p *t, bool aborted)
+{
+    struct ucx *ucx = (struct ucx *)(void *)t;
+
+    if (!ucx->worker)
+        return;
+    if (aborted)
+        cut_off(ucx);
+    else
+        flush(ucx);
+    ucp_worker_destroy(ucx->worker);
+    ucx->worker = NULL;
+}
+
+static void transport_close(struct zero__p2p *t)
+{
+    struct ucx *ucx = (struct ucx *)(void *)t;
+
+    if (ucx->context)
+        ucp_cleanup(ucx->context);
+    if (ucx->wake_fd >= 0)
+        close(ucx->wake_fd);
+    free(ucx->peers);
+    free(ucx);
+}
+
 static const struct zero__p2p_ops ops = {
     .send = zero__ucx_send,
     .recv = zero__ucx_recv,
@@ -166,8 +240,8 @@ static const struct zero__p2p_ops ops = {
     .wake = zero__ucx_wake,
     .reg = zero__ucx_reg,
     .unreg = zero__ucx_unreg,
-    .stop = zero__ucx_stop,
-    .close = zero__ucx_close,
+    .stop = transport_stop,
+    .close = transport_close,
 };
 
 static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_comm_open *params)
@@ -221,81 +295,7 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     free(blob);
     if (!err)
         return zero__p2p_open(&voice, params, &ucx->p2p, out);
-    zero__ucx_stop(&ucx->p2p, true);
-    zero__ucx_close(&ucx->p2p);
+    transport_stop(&ucx->p2p, true);
+    transport_close(&ucx->p2p);
     return err;
-}
-
-/* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */
-static void finish(struct ucx *ucx, ucs_status_ptr_t request, int64_t until)
-{
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
-        if (!ucp_worker_progress(ucx->worker))
-            zero__ucx_wait(&ucx->p2p, NAP_NS);
-    ucp_request_free(request);
-}
-
-/* Until everything that was sent is on its way; a peer that is gone does not hold it up for long.
- */
-static void flush(struct ucx *ucx)
-{
-    const ucp_request_param_t param = {0};
-    int64_t until = zero__until_ns(FLUSH_NS);
-    ucs_status_ptr_t request = ucp_worker_flush_nbx(ucx->worker, &param);
-
-    if (!request || UCS_PTR_IS_ERR(request))
-        return;
-    finish(ucx, request, until);
-}
-
-/*
- * Messages to a peer that was cut off never end, and a worker that is destroyed before them kills
- * the process. Endpoints without error handling, to ranks of this machine, cannot be forced. All
- * begin to close before any is waited for: one peer that takes long leaves the others their time.
- */
-static void cut_off(struct ucx *ucx)
-{
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    int64_t until = zero__until_ns(FLUSH_NS);
-
-    for (int32_t p = 0; p < ucx->ranks; p++) {
-        struct ucx_peer *peer = &ucx->peers[p];
-        if (!peer->ep || peer->local)
-            continue;
-        peer->closing = ucp_ep_close_nbx(peer->ep, &param);
-        peer->ep = NULL;
-        if (UCS_PTR_IS_ERR(peer->closing))
-            peer->closing = NULL;
-    }
-    for (int32_t p = 0; p < ucx->ranks; p++)
-        if (ucx->peers[p].closing)
-            finish(ucx, ucx->peers[p].closing, until);
-}
-
-/* The worker takes its endpoints with it. */
-void zero__ucx_stop(struct zero__p2p *t, bool aborted)
-{
-    struct ucx *ucx = (struct ucx *)(void *)t;
-
-    if (!ucx->worker)
-        return;
-    if (aborted)
-        cut_off(ucx);
-    else
-        flush(ucx);
-    ucp_worker_destroy(ucx->worker);
-    ucx->worker = NULL;
-}
-
-void zero__ucx_close(struct zero__p2p *t)
-{
-    struct ucx *ucx = (struct ucx *)(void *)t;
-
-    if (ucx->context)
-        ucp_cleanup(ucx->context);
-    if (ucx->wake_fd >= 0)
-        close(ucx->wake_fd);
-    free(ucx->peers);
-    free(ucx);
 }

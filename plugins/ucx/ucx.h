@@ -36,8 +36,6 @@ struct ucx {
 
 /* connect.c: collective. */
 int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
-void zero__ucx_stop(struct zero__p2p *t, bool aborted);
-void zero__ucx_close(struct zero__p2p *t);
 
 /* message.c */
 int zero__ucx_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void *data,
