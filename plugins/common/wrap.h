@@ -79,7 +79,6 @@ struct zero_comm {
     char why[256];
 };
 
-int64_t zero__wrap_now(void);
 const char *zero__wrap_call_name(enum zero__wrap_call call);
 
 /*
