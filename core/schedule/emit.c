@@ -269,7 +269,7 @@ static int release(struct emit *e, uint32_t use)
         e->gathered[next] = id;
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++)
         if (id != ZERO_NONE && !e->keep[use] && zero__brings(e->r, e->m, e->s, i))
-            err = zero__free_buffer(e, &marked, unit, id++);
+            err = zero__body_end(e->b, &marked, unit, id++);
     if (!err)
         err = zero__declared_free(e, use, &marked);
     return err;

@@ -131,10 +131,4 @@ int zero__saves_leave(struct emit *e, uint32_t use);
 int zero__saves_finish(struct emit *e);
 void zero__saves_end(struct emit *e);
 
-/* Ends a transient buffer at the marker at index *marked, which is appended if it is not there. */
-static inline int zero__free_buffer(struct emit *e, uint32_t *marked, uint32_t unit, uint32_t id)
-{
-    return zero__body_end(e->b, marked, unit, id);
-}
-
 #endif

@@ -151,7 +151,7 @@ static int leaving_end(struct emit *e, struct emit_leaving *l, uint32_t use, uin
         if (l->bytes <= e->move_limit && use < x->use + AGE)
             break;
         l->bytes -= e->b->buffers[x->id - e->b->n_homes].bytes;
-        err = zero__free_buffer(e, marked, e->uses[x->use].unit, x->id);
+        err = zero__body_end(e->b, marked, e->uses[x->use].unit, x->id);
         l->head++;
     }
     return err;
@@ -244,7 +244,7 @@ static int restore(struct emit *e, uint32_t i)
         return err;
     marked = e->b->n_ops;
     e->staged -= bytes_of(e, i);
-    return zero__free_buffer(e, &marked, unit, e->stage[i]);
+    return zero__body_end(e->b, &marked, unit, e->stage[i]);
 }
 
 /* Lists what comes back while use `use` computes, and what it consumes itself. */

@@ -90,7 +90,7 @@ int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked)
     for (uint32_t i = 0; i < e->m->n_buffers; i++) {
         if (e->lives[i].last != use)
             continue;
-        int err = zero__free_buffer(e, marked, e->uses[use].unit, e->b->declared[i]);
+        int err = zero__body_end(e->b, marked, e->uses[use].unit, e->b->declared[i]);
         if (err)
             return err;
     }

@@ -66,9 +66,9 @@ static int retire_oldest(struct emit *e)
 
     FOR_TRAINABLE (e, x->home.unit, i) {
         if (!err && e->bucket[i] != ZERO_NONE)
-            err = zero__free_buffer(e, &marked, x->home.unit, e->bucket[i]);
+            err = zero__body_end(e->b, &marked, x->home.unit, e->bucket[i]);
         if (!err && e->sums[i] != ZERO_NONE)
-            err = zero__free_buffer(e, &marked, x->home.unit, e->sums[i]);
+            err = zero__body_end(e->b, &marked, x->home.unit, e->sums[i]);
         e->bucket[i] = e->sums[i] = ZERO_NONE;
     }
     e->bucket_live -= x->bytes;
