@@ -153,18 +153,13 @@ static int cpu_pin(struct zero_runtime *rt)
     return err;
 }
 
-static void cpu_unpin(struct zero_runtime *rt)
+void zero__tiers_unpin(struct zero_runtime *rt)
 {
     struct slab *s = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
 
     if (s->pinned)
         rt->dev_ops.unpin(rt->dev, s[0].base, s[0].bytes + s[1].bytes);
     s->pinned = 0;
-}
-
-void zero__tiers_unpin(struct zero_runtime *rt)
-{
-    cpu_unpin(rt);
 }
 
 static int cpu_open(struct zero_runtime *rt)
@@ -292,7 +287,7 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     disk->mr = NULL;
     if (err)
         return err;
-    cpu_unpin(rt);
+    zero__tiers_unpin(rt);
     err = t->ops.resize(t->store, states->bytes + transients);
     int lost = t->ops.map(t->store, &base); /* also where it did not grow: it may have moved */
     if (lost)
