@@ -268,7 +268,7 @@ static int pages_open(struct zero_runtime *rt)
         dynamic = limit.device_bytes - planned;
     if (err || dynamic < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
         return err;
-    err = zero__pages_host(-1, 0, dynamic, &backing);
+    err = zero__pages_host(dynamic, &backing);
     return err ? err : zero__pages_create(&backing, dynamic, &rt->pages);
 }
 

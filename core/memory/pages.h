@@ -38,10 +38,8 @@ struct zero__pages_backing {
     void (*close)(void *self, uint8_t *base, uint64_t bytes);
 };
 
-/* Host memory: a memory file of the library's own, or of the caller (fd >= 0: used from offset on,
- * which is a multiple of ZERO__PAGE_BYTES, and not closed). 0 or a negative errno. */
-int zero__pages_host(int fd, uint64_t offset, uint64_t limit_bytes,
-                     struct zero__pages_backing *out);
+/* Host memory: a memory file of the library's own. 0 or a negative errno. */
+int zero__pages_host(uint64_t limit_bytes, struct zero__pages_backing *out);
 
 struct zero__pages_stats {
     uint64_t live_bytes, peak_live_bytes; /* requested; small ones as rounded up */

@@ -18,8 +18,6 @@
 
 struct host {
     int fd;
-    int own; /* fd is ours to close */
-    uint64_t offset;
     uint8_t *whole; /* the reservation before alignment */
     uint64_t whole_bytes;
 };
@@ -45,7 +43,7 @@ static int host_reserve(void *self, uint64_t bytes, uint8_t **base)
 static int host_commit(void *self, uint32_t page)
 {
     struct host *h = self;
-    off_t at = (off_t)(h->offset + page * ZERO__PAGE_BYTES);
+    off_t at = (off_t)(page * ZERO__PAGE_BYTES);
     char source[256];
     uint64_t left = zero__memory_left(source, sizeof source);
     int rc;
@@ -71,7 +69,7 @@ static int host_map(void *self, uint8_t *at, uint32_t page, uint32_t n)
 {
     struct host *h = self;
     void *got = mmap(at, n * ZERO__PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                     h->fd, (off_t)(h->offset + page * ZERO__PAGE_BYTES));
+                     h->fd, (off_t)(page * ZERO__PAGE_BYTES));
 
     if (got == MAP_FAILED)
         return zero__fail(-errno,
@@ -100,40 +98,34 @@ static void host_close(void *self, uint8_t *base, uint64_t bytes)
     (void)bytes;
     if (h->whole)
         munmap(h->whole, h->whole_bytes);
-    if (h->own)
-        close(h->fd);
+    close(h->fd);
     free(h);
 }
 
-int zero__pages_host(int fd, uint64_t offset, uint64_t limit_bytes, struct zero__pages_backing *out)
+int zero__pages_host(uint64_t limit_bytes, struct zero__pages_backing *out)
 {
     struct host *h = calloc(1, sizeof *h);
     int err;
 
     if (!h)
         return zero__fail(-ENOMEM, "paged memory: no memory for its description");
-    *h = (struct host){.fd = fd, .own = fd < 0, .offset = offset};
-    if (h->own) {
-        h->fd = memfd_create("zero-pages", MFD_CLOEXEC);
-        if (h->fd < 0) {
-            err =
-                zero__fail(-errno, "paged memory: cannot make a memory file: %s", strerror(errno));
-            goto err_free;
-        }
-        h->offset = 0;
-        if (limit_bytes > zero__file_most()) {
-            err = zero__fail(-EFBIG,
-                             "paged memory of %" PRIu64 " bytes (ZERO_DYNAMIC_BYTES) is a file, "
-                             "and this process may make files of %" PRIu64 " bytes at most: raise "
-                             "that (ulimit -f), or lower ZERO_DYNAMIC_BYTES",
-                             limit_bytes, zero__file_most());
-            goto err_close;
-        }
-        if (limit_bytes > INT64_MAX || ftruncate(h->fd, (off_t)limit_bytes)) {
-            err = zero__fail(-EFBIG, "paged memory: a limit of %" PRIu64 " bytes is too large",
-                             limit_bytes);
-            goto err_close;
-        }
+    h->fd = memfd_create("zero-pages", MFD_CLOEXEC);
+    if (h->fd < 0) {
+        err = zero__fail(-errno, "paged memory: cannot make a memory file: %s", strerror(errno));
+        goto err_free;
+    }
+    if (limit_bytes > zero__file_most()) {
+        err = zero__fail(-EFBIG,
+                         "paged memory of %" PRIu64 " bytes (ZERO_DYNAMIC_BYTES) is a file, "
+                         "and this process may make files of %" PRIu64 " bytes at most: raise "
+                         "that (ulimit -f), or lower ZERO_DYNAMIC_BYTES",
+                         limit_bytes, zero__file_most());
+        goto err_close;
+    }
+    if (limit_bytes > INT64_MAX || ftruncate(h->fd, (off_t)limit_bytes)) {
+        err = zero__fail(-EFBIG, "paged memory: a limit of %" PRIu64 " bytes is too large",
+                         limit_bytes);
+        goto err_close;
     }
     *out = (struct zero__pages_backing){
         .self = h,

@@ -46,7 +46,7 @@ static void model_open(struct model *m, uint64_t limit)
 {
     struct zero__pages_backing backing;
     memset(m, 0, sizeof *m);
-    if (zero__pages_host(-1, 0, limit, &backing) || zero__pages_create(&backing, limit, &m->pages))
+    if (zero__pages_host(limit, &backing) || zero__pages_create(&backing, limit, &m->pages))
         bail(zero__error_text());
 }
 
@@ -366,7 +366,7 @@ static void injected_faults(void)
         struct zero__pages_backing b = {&f,         faulty_reserve, faulty_commit,
                                         faulty_map, faulty_unmap,   faulty_close};
         memset(&m, 0, sizeof m);
-        if (zero__pages_host(-1, 0, 12 * PAGE, &f.real))
+        if (zero__pages_host(12 * PAGE, &f.real))
             bail(zero__error_text());
         if (zero__pages_create(&b, 12 * PAGE, &m.pages)) {
             failed++;
@@ -394,26 +394,6 @@ static void injected_faults(void)
     is_int(unclean, 0, "and afterwards all memory is usable");
 }
 
-static void own_backing(void)
-{
-    struct zero__pages_backing backing;
-    struct zero__pages *p;
-    uint64_t got = 0;
-    void *at;
-    int fd = memfd_create("test", MFD_CLOEXEC);
-
-    if (fd < 0 || ftruncate(fd, (off_t)(6 * PAGE)))
-        bail("no memory file");
-    is_int(zero__pages_host(fd, 2 * PAGE, 4 * PAGE, &backing), 0, "a memory file of the caller");
-    is_int(zero__pages_create(&backing, 4 * PAGE, &p), 0, "serves as backing");
-    is_int(zero__pages_alloc(p, PAGE, &at), 0, "for a request");
-    *(uint64_t *)at = SEED;
-    zero__pages_destroy(p);
-    ok(pread(fd, &got, 8, (off_t)(2 * PAGE)) == 8 && got == SEED,
-       "whose bytes lie in the file from the offset on");
-    close(fd);
-}
-
 int main(void)
 {
     sizes();
@@ -426,6 +406,5 @@ int main(void)
     misuse();
     steady_state();
     injected_faults();
-    own_backing();
     done();
 }
