@@ -49,14 +49,14 @@ void zero__deviate_free(struct zero_runtime *rt)
  * ends, the application's thread leaves with ops in flight, and the progress thread still reads
  * their body to say which unit it was.
  */
-static struct zero__body *body_anew(struct zero_runtime *rt)
+struct zero__body *zero__deviate_body(struct zero_runtime *rt)
 {
     zero__body_free(&rt->dev_step.body);
     return &rt->dev_step.body;
 }
 
 /* Runs the ops of a body one by one; after an error the body stays until the runtime ends. */
-static int body_run(struct zero_runtime *rt, struct zero__body *b)
+int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b)
 {
     const struct zero__body *planned = rt->body;
     uint32_t kind = rt->body_kind;
@@ -88,7 +88,7 @@ static int failed(struct zero_runtime *rt, int err)
 
 static int reduce(struct zero_runtime *rt, uint32_t unit)
 {
-    struct zero__body *b = body_anew(rt);
+    struct zero__body *b = zero__deviate_body(rt);
     int last = rt->micro == rt->recipe.accum;
     int err =
         zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__CLOSE, last, b);
@@ -96,7 +96,7 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
     if (!err)
         err = zero__pool_place(rt, b, rt->dev_step.grad_at);
     if (!err)
-        err = body_run(rt, b);
+        err = zero__deviate_run(rt, b);
     if (!err)
         zero__pool_return(rt, b);
     zero__pool_leave(rt, unit, rt->dev_step.grad_at);
@@ -108,27 +108,17 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
 int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit)
 {
     enum zero__reduction part = rt->contributed[unit] == SOME ? ZERO__FINISH : ZERO__ZEROED;
-    struct zero__body *b = body_anew(rt);
+    struct zero__body *b = zero__deviate_body(rt);
     int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, part, 1, b);
 
     zero__pool_empty(rt); /* no transient outlives a micro-batch */
     if (!err)
         err = zero__pool_place(rt, b, rt->dev_step.grad_at);
     if (!err)
-        err = body_run(rt, b);
+        err = zero__deviate_run(rt, b);
     zero__pool_leave(rt, unit, rt->dev_step.grad_at);
     zero__pool_empty(rt);
     return failed(rt, err);
-}
-
-struct zero__body *zero__deviate_body(struct zero_runtime *rt)
-{
-    return body_anew(rt);
-}
-
-int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b)
-{
-    return body_run(rt, b);
 }
 
 /* ---- The step -------------------------------------------------------------------------------- */
@@ -219,13 +209,13 @@ static int gradients_open(struct zero_runtime *rt, uint32_t unit)
         return zero__fail(-EINVAL, "one more backward use than the declared order has, after its "
                                    "gradient was reduced: declare the order with zero_set_order()");
     if (d->backward[unit] == 0) {
-        struct zero__body *b = body_anew(rt);
+        struct zero__body *b = zero__deviate_body(rt);
         err =
             zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__OPEN, 0, b);
         if (!err)
             err = zero__pool_place(rt, b, d->grad_at);
         if (!err)
-            err = body_run(rt, b);
+            err = zero__deviate_run(rt, b);
     }
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
         if (!rt->model.segments[i].trainable)
@@ -253,12 +243,12 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
         return zero__fail(-ENOMEM, "no memory to record an order");
     d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
-    struct zero__body *b = body_anew(rt);
+    struct zero__body *b = zero__deviate_body(rt);
     int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, b);
     if (!err)
         err = zero__pool_place(rt, b, d->param_at);
     if (!err)
-        err = body_run(rt, b);
+        err = zero__deviate_run(rt, b);
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
         rt->param_now[i] = d->param_at[i] != ZERO__NOWHERE
                                ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]
