@@ -18,7 +18,7 @@ struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal)
     return &l->slots[ordinal & (l->capacity - 1)];
 }
 
-int zero__lanes_create(struct zero_runtime *rt)
+void zero__lanes_create(struct zero_runtime *rt)
 {
     pthread_condattr_t attr;
 
@@ -27,7 +27,6 @@ int zero__lanes_create(struct zero_runtime *rt)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&rt->moved, &attr);
     pthread_condattr_destroy(&attr);
-    return 0;
 }
 
 static void slots_free(struct lane *l)

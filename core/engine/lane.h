@@ -68,7 +68,7 @@ static inline uint64_t zero__user_ordinal(uint64_t user)
 
 /* ---- lane.c */
 
-int zero__lanes_create(struct zero_runtime *rt);
+void zero__lanes_create(struct zero_runtime *rt);
 void zero__lanes_free(struct zero_runtime *rt);
 /* When the job's thread, which wakes who waits, has ended. */
 void zero__lanes_end(struct zero_runtime *rt);
