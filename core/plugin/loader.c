@@ -245,8 +245,3 @@ const char *zero__plugin_name(const struct zero__plugin *p)
 {
     return p->desc.name; /* outlives the loader: plugins stay loaded */
 }
-
-const char *zero__plugin_path(const struct zero__plugin *p)
-{
-    return p->path;
-}

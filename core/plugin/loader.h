@@ -49,8 +49,6 @@ const struct zero_device_ops *zero__plugin_device(const struct zero__plugin *plu
 
 /* Of static life. */
 const char *zero__plugin_name(const struct zero__plugin *plugin);
-/* The real path of its file, or "(built in)". */
-const char *zero__plugin_path(const struct zero__plugin *plugin);
 
 /* One line of a listing; the strings are valid during the call of the function only. */
 struct zero__plugin_row {
