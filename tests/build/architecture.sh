@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# doc/ARCHITECTURE.md against the tree: every room is there and has its line, and every stop of its
+# walks is a function of the file that it names.
+. "$ZERO_TEST_TOP/tests/tap.sh"
+cd "$ZERO_TEST_TOP" || exit 1
+page=doc/ARCHITECTURE.md
+
+# "| what | `FILE`: `FUNCTION`, `FUNCTION` | ... |" as FILE FUNCTION, one a line.
+stops() {
+    sed -n 's/^|[^|]*| `\([a-z0-9_/]*\.[ch]\)`: \([^|]*\)|.*/\1 \2/p' "$page" |
+        while read -r file functions; do
+            echo "$functions" | grep -oE '[a-z0-9_]+' | sed "s|^|$file |"
+        done
+}
+# Files of the core are named from there.
+place() {
+    for at in "core/$1" "$1" "plugins/$1"; do
+        [ -e "$at" ] && echo "$at" && return
+    done
+    return 1
+}
+ok 'there are walks' test "$(stops | wc -l)" -ge 40
+none 'every stop is a function of its file' "$(stops | while read -r file function; do
+    at=$(place "$file") && grep -qE "(^|[ *])$function\(" "$at" || echo "$file: $function"
+done)"
+none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine tools examples/*/ tests |
+    sed 's|/$||' | while read -r room; do
+    name=${room##*/}
+    grep -qE "^\| .*\`($room|$name|${room%/*}/$name)/?\`" "$page" || echo "$room"
+done)"
+none 'every room of a line is there' "$(sed -n '/^## Rooms/,/^## The/p' "$page" |
+    sed -n 's/^| `\([a-z0-9/-]*\)`.*/\1/p' | while read -r room; do
+    [ -d "$room" ] || echo "$room"
+done)"
+none 'every file that it names is there' "$(grep -oE '`(core/|plugins/|tests/|tools/|engine/|schedule/|job/|model/|device/|base/|memory/|machine/)[a-z0-9_/]*\.(c|h|sh|py)`' "$page" |
+    tr -d '`' | sort -u | while read -r file; do
+    place "$file" >/dev/null || echo "$file"
+done)"
+done_testing
