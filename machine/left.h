@@ -13,8 +13,8 @@
 uint64_t zero__memory_left(char *source, uint32_t bytes);
 
 /*
- * The largest file that this process may make (ulimit -f), also in memory; UINT64_MAX: any. A signal
- * ends a process that makes a larger one.
+ * The largest file that this process may make (ulimit -f), also in memory; UINT64_MAX: any. A
+ * signal ends a process that makes a larger one.
  */
 uint64_t zero__file_most(void);
 

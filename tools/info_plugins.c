@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For each plugin what it says of itself, or what is wrong with it; or a paragraph: where it is, what
- * it is, what it can do.
+ * For each plugin what it says of itself, or what is wrong with it; or a paragraph: where it is,
+ * what it is, what it can do.
  */
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +132,8 @@ static void describe(const struct zero__plugin_row *row, char *text, size_t room
         snprintf(text, room, "%s; %s", row->offload.note, left);
     } else {
         info_bytes(row->device.free_bytes, left);
-        snprintf(text, room, "%s%s%s free", row->device.note, row->device.note[0] ? "; " : "", left);
+        snprintf(text, room, "%s%s%s free", row->device.note, row->device.note[0] ? "; " : "",
+                 left);
     }
 }
 
@@ -175,7 +176,11 @@ int info_plugins(struct zero__options *options, const struct zero__log *log,
         fprintf(stderr, "zero info: %s\n", zero_last_error());
         return 1;
     }
-    zero__loader_scan(loader, how == INFO_WHOLE ? show : how == INFO_SHORT ? show_short : look, NULL);
+    zero__loader_scan(loader,
+                      how == INFO_WHOLE   ? show
+                      : how == INFO_SHORT ? show_short
+                                          : look,
+                      NULL);
     const char *dir;
     for (uint32_t i = 0; how != INFO_NONE && (dir = zero__loader_dir(loader, i)); i++)
         printf("%s%s", i ? ":" : "  looked for in ", dir);

@@ -230,7 +230,7 @@ static void say_tiers(struct gpt2_log *log, const struct zero_memory_report *m)
     }
 }
 
-/* Where a tier that has folders keeps what lies there, by the option that says so; "" where none. */
+/* Where a tier keeps what lies there, by the option that says so; "" where it has no folders. */
 static const char *folders_of(const struct gpt2_session *s, const char *tier)
 {
     char name[64];

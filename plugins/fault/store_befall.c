@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befalls a request when it comes: each fault that could counts it, and marks it if it does. */
+/* What befalls a request when it comes: each fault that could counts it, and marks it if so. */
 #include <signal.h>
 
 #include "store.h"
