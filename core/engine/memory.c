@@ -360,28 +360,35 @@ int zero__memory_grow(struct zero_runtime *rt)
     return err;
 }
 
-int zero__memory_map(struct zero_runtime *rt)
+/* Waits for the other ranks, as the exchange does. */
+static int segments_map(struct zero_runtime *rt, void *arg)
 {
-    rt->mapped = calloc(rt->model.n_segments + 1, sizeof *rt->mapped);
-    int err = verdict(rt, rt->mapped ? 0
-                                     : zero__fail(-ENOMEM, "no memory to map %u segments",
-                                                  rt->model.n_segments));
-    for (uint32_t i = 0; i < rt->model.n_segments && !err; i++) {
+    (void)arg;
+    for (uint32_t i = 0; i < rt->model.n_segments; i++) {
         const struct zero__segment *s = &rt->model.segments[i];
         const struct zero__home *h = &rt->states.homes[i];
         void *base;
         if (!h->param_mapped)
             continue;
-        err = rt->comm_ops.map(rt->ctx, rt->slabs[SLAB_STATES].mr,
-                               rt->states.buffers[h->param].offset,
-                               s->shard * zero_dtype_bytes(s->dtype), &base);
+        int err = rt->comm_ops.map(rt->ctx, rt->slabs[SLAB_STATES].mr,
+                                   rt->states.buffers[h->param].offset,
+                                   s->shard * zero_dtype_bytes(s->dtype), &base);
         if (err)
             return zero__while(err, "parameters are read where the other ranks have them, and "
                                     "ZERO_MAP=0 copies them instead (a process has as many maps "
                                     "as vm.max_map_count says, as much room as ulimit -v)");
         rt->mapped[i] = base;
     }
-    return err;
+    return 0;
+}
+
+int zero__memory_map(struct zero_runtime *rt)
+{
+    rt->mapped = calloc(rt->model.n_segments + 1, sizeof *rt->mapped);
+    int err = verdict(rt, rt->mapped ? 0
+                                     : zero__fail(-ENOMEM, "no memory to map %u segments",
+                                                  rt->model.n_segments));
+    return err ? err : zero__inside_call(rt, segments_map, NULL);
 }
 
 /* Whoever allocated it, memory of a device of its own goes before that does. */

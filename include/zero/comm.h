@@ -9,7 +9,7 @@
  * - The library serialises all calls to one context and its communicators, except wake() and
  *   abort(), which may come from any thread at any time. Different contexts may run at once (ranks
  *   may be threads of one process), so a plugin keeps no mutable global state.
- * - Only alloc, reg, exchange, open and split may block (never longer than the deadline given in
+ * - Only alloc, reg, exchange, map, open and split may block (never longer than the deadline in
  *   struct zero_comm_open), and free, unreg and comm_close for what is on a stream of the device;
  *   progress() blocks up to its timeout.
  * - Every rank posts the same collectives on a communicator in the same order. Communicators are
