@@ -167,7 +167,7 @@ void zero__lane_settle(struct zero_runtime *rt, uint32_t queue)
     }
 }
 
-static int reached(struct zero_runtime *rt, const uint64_t *ordinals)
+int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals)
 {
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         if (rt->lanes[q].done < ordinals[q])
@@ -193,7 +193,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
     int late = 0;
 
     pthread_mutex_lock(&rt->lock);
-    while (!reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
+    while (!zero__lanes_reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
         if (!began || seen != ended(rt)) {
             began = began ? began : zero__now_ns();
             deadline = zero__deadline_ns(rt->timeout_ns + ZERO__GRACE_NS);
@@ -202,7 +202,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
         int64_t look = zero__deadline_ns(LOOK_NS), until = look < deadline ? look : deadline;
         struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
         late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
-               until == deadline && !reached(rt, ordinals) && seen == ended(rt);
+               until == deadline && !zero__lanes_reached(rt, ordinals) && seen == ended(rt);
         if (late) { /* later than the op, whose own deadline says more */
             int64_t later = zero__job_patience(rt->job, deadline - ZERO__GRACE_NS);
             later = zero__deadline_after(later, ZERO__GRACE_NS);

@@ -82,7 +82,9 @@ struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal);
 int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
 /* Runs collectives of the runtime's own on a lane and waits for them. */
 int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n);
-/* Waits until ordinals are done, or the runtime fails; adds to *waited_ns when it had to. */
+/* Are ordinals done, one of every lane? Lock held. */
+int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals);
+/* Waits until they are, or the runtime fails; adds to *waited_ns when it had to. */
 int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns);
 /* Counts ops done whose completions have all come, in order; lock held. */
 void zero__lane_settle(struct zero_runtime *rt, uint32_t queue);
@@ -93,7 +95,7 @@ int zero__lanes_drain(struct zero_runtime *rt);
 
 /* Where the transport takes streams: one for each of its lanes. */
 int zero__streams_create(struct zero_runtime *rt);
-/* Could the op start now: is all that it waits for done, or ordered in streams? Lock held. */
+/* There: could the op start now, is all that it waits for done or ordered in streams? Lock held. */
 int zero__streams_ready(struct zero_runtime *rt, uint32_t q, const struct slot *s);
 /* Lets the lane's stream wait for what is not done yet; lock held. */
 int zero__streams_wait(struct zero_runtime *rt, uint32_t q, const struct slot *s);

@@ -31,6 +31,11 @@ struct blame {
     bool heard; /* from the transport: it may follow from a peer's end, whatever it is called */
 };
 
+static int is_ready(struct zero_runtime *rt, uint32_t q, const struct slot *s)
+{
+    return rt->streamed ? zero__streams_ready(rt, q, s) : zero__lanes_reached(rt, s->waits);
+}
+
 /* Starts what can start; lock held. Returns how many, or an error. */
 static int lanes_start(struct zero_runtime *rt, struct blame *blame)
 {
@@ -44,8 +49,7 @@ static int lanes_start(struct zero_runtime *rt, struct blame *blame)
             continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
-            if (!zero__streams_ready(rt, q, s) ||
-                (l->stream && l->started - l->done >= MOST_LAUNCHED))
+            if (!is_ready(rt, q, s) || (l->stream && l->started - l->done >= MOST_LAUNCHED))
                 break;
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)

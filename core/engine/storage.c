@@ -99,14 +99,6 @@ void zero__storage_count(struct zero_runtime *rt)
     }
 }
 
-static int waits_over(const struct zero_runtime *rt, const struct slot *s)
-{
-    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].done < s->waits[q])
-            return 0;
-    return 1;
-}
-
 enum start { NOTHING_STARTS, STARTED, NO_ROOM };
 
 /* Submits what it can of a lane's next op: what came of it, or an error. */
@@ -119,7 +111,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = l->started < l->issued ? zero__lane_slot(l, l->started + 1) : NULL;
-    if (!s || zero__runtime_over(rt) || !waits_over(rt, s)) {
+    if (!s || zero__runtime_over(rt) || !zero__lanes_reached(rt, s->waits)) {
         if (s && !zero__runtime_over(rt))
             atomic_store(&rt->storage_waits, 1); /* whoever it waits for wakes us */
         pthread_mutex_unlock(&rt->lock);

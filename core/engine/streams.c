@@ -53,12 +53,12 @@ static int is_final(const struct slot *s)
 
 int zero__streams_ready(struct zero_runtime *rt, uint32_t q, const struct slot *s)
 {
-    int ahead = rt->streamed && rt->lanes[q].stream && !is_final(s);
-
-    if (rt->streamed && s->place && s->place != rt->n_begun + 1)
+    if (s->place && s->place != rt->n_begun + 1)
         return 0;
+    if (!rt->lanes[q].stream || is_final(s))
+        return zero__lanes_reached(rt, s->waits);
     for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
-        if (rt->lanes[w].done < s->waits[w] && !(ahead && is_recorded(rt, w, s->waits[w])))
+        if (rt->lanes[w].done < s->waits[w] && !is_recorded(rt, w, s->waits[w]))
             return 0;
     return 1;
 }
@@ -88,10 +88,7 @@ void zero__streams_arm(struct zero_runtime *rt)
         if (!l->stream || l->done == l->started)
             continue;
         struct slot *s = zero__lane_slot(l, l->done + 1);
-        int over = !s->armed;
-        for (uint32_t w = 0; w < ZERO__N_QUEUES; w++)
-            over = over && rt->lanes[w].done >= s->waits[w];
-        if (!over)
+        if (s->armed || !zero__lanes_reached(rt, s->waits))
             continue;
         s->armed = 1;
         s->start_ns = zero__now_ns();
