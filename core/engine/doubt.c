@@ -14,10 +14,9 @@
 /* The op of the lane that is first has waited for so long, since it began or moved last. */
 static int waits(struct zero_runtime *rt, struct lane *l, int64_t now_ns)
 {
-    if (!l->comm || l->done == l->started)
-        return 0;
-    const struct slot *s = zero__lane_slot(l, l->done + 1);
-    return s->armed && now_ns - (s->deadline_ns - rt->timeout_ns) >= rt->doubt.after_ns;
+    const struct slot *s = zero__lane_head(l);
+
+    return s && now_ns - (s->deadline_ns - rt->timeout_ns) >= rt->doubt.after_ns;
 }
 
 void zero__doubt_begin(struct zero_runtime *rt)

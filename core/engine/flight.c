@@ -77,11 +77,8 @@ static const struct slot *head(struct zero_runtime *rt)
     const struct slot *first = NULL;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
-        struct lane *l = &rt->lanes[q];
-        if (!l->comm || l->done == l->started)
-            continue;
-        const struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (s->armed && (!first || s->place < first->place))
+        const struct slot *s = zero__lane_head(&rt->lanes[q]);
+        if (s && (!first || s->place < first->place))
             first = s;
     }
     return first;

@@ -153,18 +153,30 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
     return 0;
 }
 
+const struct slot *zero__lane_head(struct lane *l)
+{
+    if (!l->comm || l->done == l->started)
+        return NULL;
+    const struct slot *s = zero__lane_slot(l, l->done + 1);
+    return s->armed ? s : NULL;
+}
+
+void zero__lane_done(struct zero_runtime *rt, uint32_t queue, int64_t now_ns)
+{
+    struct lane *l = &rt->lanes[queue];
+    const struct slot *s = zero__lane_slot(l, l->done + 1);
+
+    zero__times_note(rt, s, now_ns);
+    zero__flight_note(rt, s, queue, l->done + 1, now_ns);
+    l->done++;
+}
+
 void zero__lane_settle(struct zero_runtime *rt, uint32_t queue)
 {
     struct lane *l = &rt->lanes[queue];
 
-    for (; l->done < l->started; l->done++) {
-        struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (s->pending)
-            break;
-        int64_t now_ns = zero__now_ns();
-        zero__times_note(rt, s, now_ns);
-        zero__flight_note(rt, s, queue, l->done + 1, now_ns);
-    }
+    while (l->done < l->started && !zero__lane_slot(l, l->done + 1)->pending)
+        zero__lane_done(rt, queue, zero__now_ns());
 }
 
 int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals)

@@ -86,7 +86,11 @@ int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *co
 int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals);
 /* Waits until they are, or the runtime fails; adds to *waited_ns when it had to. */
 int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns);
-/* Counts ops done whose completions have all come, in order; lock held. */
+/* Of a transport's lane: the op that waits for nothing any more but other ranks, or NULL. */
+const struct slot *zero__lane_head(struct lane *l);
+/* Notes that the first op under way in a lane has ended; lock held. */
+void zero__lane_done(struct zero_runtime *rt, uint32_t queue, int64_t now_ns);
+/* The same of all ops whose completions have come, in order; lock held. */
 void zero__lane_settle(struct zero_runtime *rt, uint32_t queue);
 /* Waits until everything issued is done. */
 int zero__lanes_drain(struct zero_runtime *rt);

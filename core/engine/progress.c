@@ -97,9 +97,7 @@ static int device_done(struct zero_runtime *rt, uint32_t q)
         if (rt->streamed && !s->armed && s->start_ns < l->ended_ns)
             s->start_ns = l->ended_ns; /* it was behind the one before */
         l->ended_ns = now_ns;
-        zero__times_note(rt, s, now_ns);
-        zero__flight_note(rt, s, q, l->done + 1, now_ns);
-        l->done++;
+        zero__lane_done(rt, q, now_ns);
         n++;
     }
     return n;
@@ -195,12 +193,8 @@ static struct lane *late_lane(struct zero_runtime *rt)
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
-        if (!l->comm || l->done == l->started)
-            continue;
-        const struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (!s->armed || now < deadline_of(rt, s))
-            continue;
-        if (!late || s->place < zero__lane_slot(late, late->done + 1)->place)
+        const struct slot *s = zero__lane_head(l);
+        if (s && now >= deadline_of(rt, s) && (!late || s->place < zero__lane_head(late)->place))
             late = l;
     }
     return late;
@@ -215,7 +209,7 @@ static int deadlines_check(struct zero_runtime *rt, int *culprit)
 
     if (!l)
         return 0;
-    struct slot *s = zero__lane_slot(l, l->done + 1);
+    const struct slot *s = zero__lane_head(l);
     int n = zero__transport_missing(rt, l->comm, who, 8);
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
     *culprit = n > 0 ? who[0] : -1;
@@ -237,10 +231,8 @@ static int64_t idle_ns(struct zero_runtime *rt)
     int64_t now = zero__now_ns(), least = IDLE_NS;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
-        struct lane *l = &rt->lanes[q];
-        if (!l->comm || l->done == l->started || !zero__lane_slot(l, l->done + 1)->armed)
-            continue;
-        int64_t left = deadline_of(rt, zero__lane_slot(l, l->done + 1)) - now;
+        const struct slot *s = zero__lane_head(&rt->lanes[q]);
+        int64_t left = s ? deadline_of(rt, s) - now : least;
         if (left < least)
             least = left > 0 ? left : 0;
     }

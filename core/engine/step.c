@@ -241,10 +241,7 @@ static int compute_end(struct zero_runtime *rt, void *stream)
     } else {
         /* Earlier uses may still run on a stream: ordinals are done in order. */
         if (l->done + 1 == rt->use_ordinal) {
-            int64_t now_ns = zero__now_ns();
-            zero__times_note(rt, s, now_ns);
-            zero__flight_note(rt, s, ZERO__Q_COMPUTE, l->done + 1, now_ns);
-            l->done++;
+            zero__lane_done(rt, ZERO__Q_COMPUTE, zero__now_ns());
         } else {
             s->on_stream = 1;
             err = rt->dev_ops.event_record(rt->dev, s->event, rt->lanes[ZERO__Q_CPU].stream);
