@@ -53,20 +53,18 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
 }
 
 /*
- * Everything of the last body is done but what goes on behind an update: the next body waits for
- * what of it concerns it.
+ * Everything of the body is done but what goes on behind an update: the next body waits for what of
+ * it concerns it.
  */
-static int body_settle(struct zero_runtime *rt)
+static int body_settle(struct zero_runtime *rt, uint64_t *waited_ns)
 {
-    uint64_t all[ZERO__N_QUEUES], waited = 0;
+    const int updates = rt->body_kind == ZERO__UPDATE_BODY;
+    uint64_t all[ZERO__N_QUEUES];
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        all[q] = rt->body_kind == ZERO__UPDATE_BODY && zero__queue_is_behind(q)
-                     ? 0
-                     : rt->lanes[q].issued;
-    int err = zero__lanes_wait(rt, all, &waited);
-    rt->exposed_ns += waited;
-    zero__track_host(rt, rt->body_kind == ZERO__UPDATE_BODY);
+        all[q] = updates && zero__queue_is_behind(q) ? 0 : rt->lanes[q].issued;
+    int err = zero__lanes_wait(rt, all, waited_ns);
+    zero__track_host(rt, updates);
     return err;
 }
 
@@ -100,7 +98,7 @@ int zero__body_close(struct zero_runtime *rt)
     else if (!err && rt->phase == PHASE_MICRO && zero__step_updates(rt))
         zero__rest_contributed(rt);
     if (!err)
-        err = body_settle(rt);
+        err = body_settle(rt, &rt->exposed_ns);
     if (!err && rt->phase == PHASE_EVAL)
         err = zero__history_compare(rt);
     if (!err)
@@ -300,7 +298,6 @@ static int missing_make(struct zero_runtime *rt)
 
 static int update_body(struct zero_runtime *rt)
 {
-    uint64_t ends[ZERO__N_QUEUES];
     int err = zero__history_compare(rt);
 
     if (!err)
@@ -309,13 +306,7 @@ static int update_body(struct zero_runtime *rt)
         return err;
     body_open(rt, ZERO__UPDATE_BODY);
     err = advance(rt);
-    if (err)
-        return err;
-    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        ends[q] = zero__queue_is_behind(q) ? 0 : rt->lanes[q].issued;
-    err = zero__lanes_wait(rt, ends, NULL);
-    zero__track_host(rt, 1);
-    return err;
+    return err ? err : body_settle(rt, NULL);
 }
 
 static const void *state_at(const struct zero_runtime *rt, uint32_t id)
