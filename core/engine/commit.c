@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -282,13 +281,7 @@ int zero_commit(struct zero_runtime *rt)
 out:
     if (err) {
         err = zero__runtime_cause(rt, err);
-        pthread_mutex_lock(&rt->lock);
-        if (!rt->err) {
-            snprintf(rt->err_text, sizeof rt->err_text, "%s", zero__error_text());
-            rt->err = err;
-        }
-        pthread_mutex_unlock(&rt->lock);
-        zero__job_fail(rt->job, rt->rank, err, "zero_commit", zero__error_text());
+        zero__runtime_fail(rt, rt->rank, err, "zero_commit", zero__error_text());
         zero__crash_report(rt);
         return err;
     }

@@ -173,11 +173,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     }
     if (err) {
         err = zero__runtime_cause(rt, err);
-        if (rt->job && rt->ranks > 1)
-            zero__job_fail(rt->job, rt->rank, err, "zero_create", zero__error_text());
-        snprintf(rt->err_text, sizeof rt->err_text, "%s", zero__error_text());
-        rt->err = err;
         snprintf(said, sizeof said, "%s", zero__error_text());
+        zero__runtime_fail(rt, rt->rank, err, "zero_create", said);
         zero_destroy(rt);
         return zero__fail(err, "%s", said);
     }
