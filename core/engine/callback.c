@@ -103,9 +103,7 @@ static void job_run(void *arg)
     struct job *j = arg;
     struct zero_runtime *rt = j->rt;
     const struct zero__segment *s = &rt->model.segments[j->segment];
-    const struct zero_scalars *step =
-        (const void *)(rt->slabs[SLAB_STATES].base +
-                       rt->states.buffers[rt->states.scalars].offset);
+    const struct zero_scalars *step = (const void *)zero__home_address(rt, rt->states.scalars, 0);
 
     for (uint32_t i = 0; i < s->n_params && !step->skip; i++) {
         uint32_t id = rt->model.by_segment[s->first_param + i];

@@ -193,9 +193,7 @@ static int scalars_init(struct zero_runtime *rt)
     else if (rt->model.train_dtype == ZERO_F16)
         s.loss_scale = (float)zero__option_real(rt->options, ZERO__OPT_LOSS_SCALE_INIT);
     rt->last_info.loss_scale = s.loss_scale;
-    return zero__device_write(
-        rt, rt->slabs[SLAB_STATES].base + rt->states.buffers[rt->states.scalars].offset, &s,
-        sizeof s);
+    return zero__device_write(rt, zero__home_address(rt, rt->states.scalars, 0), &s, sizeof s);
 }
 
 static int layout_make(struct zero_runtime *rt)

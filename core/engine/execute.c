@@ -28,6 +28,12 @@ uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint
     return rt->slabs[slab_of(f)].base + f->offset + off;
 }
 
+uint8_t *zero__home_address(const struct zero_runtime *rt, uint32_t id, uint64_t off)
+{
+    const struct zero__buffer *f = &rt->states.buffers[id];
+    return rt->slabs[slab_of(f)].base + f->offset + off;
+}
+
 const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
                                              uint32_t segment, uint32_t role)
 {

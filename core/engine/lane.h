@@ -130,6 +130,8 @@ int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
 /* Address of bytes of a buffer of a body. */
 uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint32_t buffer,
                        uint64_t off);
+/* The same of a home, which is of no body; not of one on the disk. */
+uint8_t *zero__home_address(const struct zero_runtime *rt, uint32_t id, uint64_t off);
 /* Address of a segment's whole parameters, which lie in `buffer` or are mapped. */
 uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b, uint32_t segment,
                              uint32_t buffer);

@@ -309,11 +309,6 @@ static int update_body(struct zero_runtime *rt)
     return err ? err : body_settle(rt, NULL);
 }
 
-static const void *state_at(const struct zero_runtime *rt, uint32_t id)
-{
-    return rt->slabs[SLAB_STATES].base + rt->states.buffers[id].offset;
-}
-
 /* Where updates do not wait for the norm, nothing but this report needs it. */
 static int norm_of(struct zero_runtime *rt, const struct zero_scalars *s, double *norm)
 {
@@ -323,7 +318,7 @@ static int norm_of(struct zero_runtime *rt, const struct zero_scalars *s, double
     *norm = s->grad_norm;
     if (!rt->recipe.early)
         return 0;
-    err = zero__device_read(rt, sums, state_at(rt, rt->states.sums),
+    err = zero__device_read(rt, sums, zero__home_address(rt, rt->states.sums, 0),
                             (uint64_t)rt->ranks * sizeof *sums);
     for (int i = 0; i < rt->ranks && !err; i++)
         total += sums[i];
@@ -336,7 +331,7 @@ static int info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_in
     const struct work *w = &rt->work;
     struct zero_scalars s;
     double norm;
-    int err = zero__device_read(rt, &s, state_at(rt, rt->states.scalars), sizeof s);
+    int err = zero__device_read(rt, &s, zero__home_address(rt, rt->states.scalars, 0), sizeof s);
 
     if (!err)
         err = norm_of(rt, &s, &norm);

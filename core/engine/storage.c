@@ -358,8 +358,7 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
 static int access_pieces(struct zero_runtime *rt, uint64_t off, uint64_t bytes, uint8_t *to,
                          const uint8_t *from)
 {
-    uint8_t *bounce =
-        rt->slabs[zero__slab(ZERO__T_CPU, 0)].base + rt->states.buffers[rt->states.bounce].offset;
+    uint8_t *bounce = zero__home_address(rt, rt->states.bounce, 0);
     int err = 0;
 
     while (bytes && !err) {

@@ -18,13 +18,6 @@ static uint64_t piece_of(const struct zero_runtime *rt)
     return rt->states.staging_bytes / sizeof(float);
 }
 
-/* Not of one on the disk. */
-static uint8_t *home_at(struct zero_runtime *rt, uint32_t id, uint64_t off)
-{
-    const struct zero__buffer *f = &rt->states.buffers[id];
-    return rt->slabs[zero__slab(f->tier, 0)].base + f->offset + off;
-}
-
 /* How elements are kept: a type, or the lower halves of values whose upper ones are bf16. */
 #define LOW_HALF ((uint32_t)-1)
 
@@ -100,8 +93,8 @@ static int bytes_move(struct zero_runtime *rt, uint32_t id, uint64_t off, uint64
     if (rt->states.buffers[id].tier == ZERO__T_DISK)
         return to_home ? zero__storage_write(rt, id, off, bytes, rt->scratch)
                        : zero__storage_read(rt, id, off, bytes, rt->scratch);
-    return to_home ? zero__device_write(rt, home_at(rt, id, off), rt->scratch, bytes)
-                   : zero__device_read(rt, rt->scratch, home_at(rt, id, off), bytes);
+    return to_home ? zero__device_write(rt, zero__home_address(rt, id, off), rt->scratch, bytes)
+                   : zero__device_read(rt, rt->scratch, zero__home_address(rt, id, off), bytes);
 }
 
 /* Stores n values from element `at` of a home on; where it is not at hand, through the scratch. */
@@ -112,7 +105,7 @@ static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, u
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        uint8_t *p = home_at(rt, id, 0);
+        uint8_t *p = zero__home_address(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
             store(p, at + i, code, values[i]);
         return 0;
@@ -134,7 +127,7 @@ static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        const uint8_t *p = home_at(rt, id, 0);
+        const uint8_t *p = zero__home_address(rt, id, 0);
         for (uint64_t i = 0; i < n; i++)
             values[i] = load(p, at + i, code, values[i]);
         return 0;
@@ -319,7 +312,7 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
                           .scale = 1,
                           .root = (int32_t)owner,
                           .count = count};
-    void *staging = home_at(rt, rt->states.staging, 0);
+    void *staging = zero__home_address(rt, rt->states.staging, 0);
 
     *(owner == rt->recipe.rank ? &c.src : &c.dst) = zero__slice(rt, SLAB_STATES, f->offset, bytes);
     int mine = owner == rt->recipe.rank;
