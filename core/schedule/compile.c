@@ -54,7 +54,7 @@ static int body_emit(const struct zero__model *m, const struct zero__recipe *r,
     case ZERO__UPDATE_BODY:
         return zero__emit_update(m, r, s, b);
     default:
-        return zero__emit_eval(m, r, s, p->uses[ZERO_EVAL], p->n_uses[ZERO_EVAL], b);
+        return zero__emit_train(m, r, s, p->uses[ZERO_EVAL], p->n_uses[ZERO_EVAL], 0, b);
     }
 }
 
@@ -70,10 +70,8 @@ static int body_compile(const struct zero__model *m, const struct zero__recipe *
     const struct zero__body *update =
         zero__body_follows(r, body) ? &p->bodies[ZERO__UPDATE_BODY] : NULL;
     struct zero__body *b = &p->bodies[body];
-    int err;
+    int err = body_emit(m, r, s, p, body);
 
-    b->n_homes = s->n_buffers;
-    err = body_emit(m, r, s, p, body);
     if (!err)
         err = zero__plan_body(b, plan_nodes, threads);
     if (!err)
@@ -136,7 +134,6 @@ int zero__program_measure(const struct zero__model *m, const struct zero__recipe
     memset(bytes, 0, ZERO__N_TIERS * sizeof *bytes);
     for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++) {
         struct zero__body *b = &p->bodies[i];
-        b->n_homes = s->n_buffers;
         err = body_emit(m, r, s, p, i);
         if (!err)
             err = zero__plan_body(b, 0, 1);

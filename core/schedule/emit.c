@@ -314,10 +314,3 @@ int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
     emit_end(&e);
     return err;
 }
-
-int zero__emit_eval(const struct zero__model *m, const struct zero__recipe *r,
-                    const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
-                    struct zero__body *b)
-{
-    return zero__emit_train(m, r, s, uses, n_uses, 0, b);
-}

@@ -317,13 +317,10 @@ struct zero__traffic {
 int zero__program_traffic(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, struct zero__traffic *traffic);
 
-/* The passes, for tests; in this order. */
+/* The passes, for tests; in this order. The first is for evaluations, too; last: of a step. */
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
                      const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
                      int last, struct zero__body *b);
-int zero__emit_eval(const struct zero__model *m, const struct zero__recipe *r,
-                    const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
-                    struct zero__body *b);
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
                       const struct zero__states *s, struct zero__body *b);
 /* Bodies of one unit, see emit_single.c. */

@@ -38,7 +38,7 @@ int zero__program_traffic(const struct zero__model *m, const struct zero__recipe
     int err = 0;
 
     for (uint32_t i = 0; i < sizeof of / sizeof *of && !err; i++) {
-        struct zero__body b = {.n_homes = s->n_buffers};
+        struct zero__body b = {.ops = NULL};
         if (!of[i].times)
             continue;
         err = of[i].body == ZERO__UPDATE_BODY
