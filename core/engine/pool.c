@@ -50,18 +50,13 @@ void zero__pool_free(struct zero_runtime *rt)
     rt->dev_step.n_used = rt->dev_step.capacity = 0;
 }
 
-static uint64_t aligned(uint64_t bytes)
-{
-    return (bytes + ZERO_BUFFER_ALIGN - 1) & ~(uint64_t)(ZERO_BUFFER_ALIGN - 1);
-}
-
 /* First fit; declared buffers may overlap each other, since their lives do not. */
 int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
 {
     struct deviation *d = &rt->dev_step;
     uint64_t end = 0, all = 0;
 
-    bytes = aligned(bytes);
+    bytes = zero__whole_pages(bytes);
     for (uint32_t i = 0; i <= d->n_used; i++) {
         uint64_t next = i < d->n_used ? d->used[i].first : rt->slabs[SLAB_TRANSIENTS].bytes;
         if (next >= end && next - end >= bytes) {
@@ -69,7 +64,7 @@ int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
             return zero__pool_keep(rt, end, bytes);
         }
         if (i < d->n_used && d->used[i].last > end)
-            end = aligned(d->used[i].last);
+            end = zero__whole_pages(d->used[i].last);
         all += i < d->n_used ? d->used[i].last - d->used[i].first : 0;
     }
     return zero__fail(-ENOMEM,
@@ -98,8 +93,8 @@ static uint64_t activations_end(const struct zero_runtime *rt)
         if (rt->body->away[i] == ZERO_NONE)
             continue;
         const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
-        if (f->tier == ZERO__T_CPU && f->offset + aligned(f->bytes) > end)
-            end = f->offset + aligned(f->bytes);
+        if (f->tier == ZERO__T_CPU && f->offset + zero__whole_pages(f->bytes) > end)
+            end = f->offset + zero__whole_pages(f->bytes);
     }
     return end;
 }
@@ -126,19 +121,19 @@ static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t in
     for (uint32_t i = 0; i < index; i++) {
         const struct zero__buffer *o = &b->buffers[i];
         if (o->tier != ZERO__T_CPU || !live_at_once(o, f) ||
-            o->offset >= f->offset + aligned(f->bytes) ||
-            f->offset >= o->offset + aligned(o->bytes))
+            o->offset >= f->offset + zero__whole_pages(f->bytes) ||
+            f->offset >= o->offset + zero__whole_pages(o->bytes))
             continue;
-        f->offset = o->offset + aligned(o->bytes);
+        f->offset = o->offset + zero__whole_pages(o->bytes);
         i = UINT32_MAX; /* others may be there: once more from the first, ever higher */
     }
-    return f->offset + aligned(f->bytes) <= room
+    return f->offset + zero__whole_pages(f->bytes) <= room
                ? 0
                : zero__fail(-ENOMEM,
                             "this step leaves the declared order and needs %llu bytes of the "
                             "host's memory, of which the plan has %llu: declare the order with "
                             "zero_set_order() before the step",
-                            (unsigned long long)(f->offset + aligned(f->bytes)),
+                            (unsigned long long)(f->offset + zero__whole_pages(f->bytes)),
                             (unsigned long long)room);
 }
 
