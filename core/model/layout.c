@@ -35,26 +35,24 @@ static void persistence_choose(struct zero__model *m, const struct zero__layout_
     }
 }
 
-static int segment_of(struct zero__model *m, uint32_t unit, const struct zero__param *x,
-                      uint32_t persistent, uint32_t *segment)
+/* The segment of a unit that takes the parameter; a new one where none does yet. */
+static uint32_t segment_of(struct zero__model *m, uint32_t unit, const struct zero__param *x,
+                           uint32_t persistent)
 {
     struct zero__unit *u = &m->units[unit];
     uint32_t trainable = !(x->flags & ZERO_PARAM_FROZEN);
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &m->segments[i];
-        if (s->dtype == x->dtype && s->trainable == trainable && s->persistent == persistent) {
-            *segment = i;
-            return 0;
-        }
+        if (s->dtype == x->dtype && s->trainable == trainable && s->persistent == persistent)
+            return i;
     }
-    *segment = u->first_segment + u->n_segments++;
-    m->segments[*segment] = (struct zero__segment){.unit = unit,
-                                                   .dtype = x->dtype,
-                                                   .trainable = trainable,
-                                                   .persistent = persistent};
-    m->n_segments = *segment + 1;
-    return 0;
+    u->n_segments++;
+    m->segments[m->n_segments] = (struct zero__segment){.unit = unit,
+                                                        .dtype = x->dtype,
+                                                        .trainable = trainable,
+                                                        .persistent = persistent};
+    return m->n_segments++;
 }
 
 static int params_place(struct zero__model *m, const uint8_t *persistent)
@@ -66,9 +64,7 @@ static int params_place(struct zero__model *m, const uint8_t *persistent)
             struct zero__param *x = &m->params[i];
             if (x->unit != u)
                 continue;
-            int err = segment_of(m, u, x, persistent[i], &x->segment);
-            if (err)
-                return err;
+            x->segment = segment_of(m, u, x, persistent[i]);
             struct zero__segment *s = &m->segments[x->segment];
             if (zero__round_up(s->used, ZERO_ALIGN_ELEMENTS, &x->offset) ||
                 zero__add(x->offset, x->count, &s->used) || s->used > MAX_ELEMENTS)
