@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A runtime's beginning and end: options, ranks, plugins; registration is passed to the model. */
+/* A runtime's beginning and end: options, ranks, plugins. */
 #define _GNU_SOURCE
 #include "config.h"
 
