@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts one op: turns its accesses into collectives for the transport, or hands it to the kernels.
- * Operands are found by (segment, role); nothing here knows a stage.
+ * Sources and destinations come in pairs, one behind the other; what uses and updates work on is
+ * found by (segment, role). Nothing here knows a stage.
  */
 #include <errno.h>
 #include <stdio.h>

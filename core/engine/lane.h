@@ -30,7 +30,7 @@ struct slot {
     int accumulate;          /* REDUCE, ACCUMULATE, loads of sums: there is something to add to */
     int released;            /* COMPUTE */
     int64_t start_ns, deadline_ns;
-    void *event; /* CPU lane, and COMPUTE on a stream */
+    void *event; /* of lanes that are streams, and COMPUTE on a stream */
     int on_stream;
     uint32_t mark; /* tests: see zero__track_mark() */
     int armed; /* of a stream: its waits are over, start_ns and deadline_ns count */
@@ -125,7 +125,10 @@ uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct
 /* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
 int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err);
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
-/* Puts zeroing a unit's gradients (or accumulators) on the device's stream. */
+/*
+ * A unit's gradients (or accumulators) become zero: on the device's stream, and where they lie
+ * elsewhere, in the host's memory or on the disk, before this returns.
+ */
 int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit);
 /* Address of bytes of a buffer of a body. */
 uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint32_t buffer,

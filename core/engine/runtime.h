@@ -4,9 +4,10 @@
  *
  * Threads of a rank: the application's thread issues ops (in list order, as far as its acquires and
  * releases allow) and waits; the progress thread starts issued ops when what they wait for is done,
- * and is the only one to call the communication plugin; the device's threads run kernels; the job's
- * control thread reports dead ranks. `lock` guards lanes and counters; `moved` is signalled
- * whenever a counter moved or the runtime failed.
+ * and while it runs no other calls the communication plugin, but for wake and abort: what opens,
+ * splits, exchanges, maps and closes comes before or after (inside.c says by which thread). The
+ * device's threads run kernels; the job's control thread reports dead ranks. `lock` guards lanes
+ * and counters; `moved` is signalled whenever a counter moved or the runtime failed.
  */
 #ifndef ZERO_ENGINE_RUNTIME_H
 #define ZERO_ENGINE_RUNTIME_H
@@ -231,7 +232,7 @@ static inline int zero__runtime_over(struct zero_runtime *rt)
 {
     return rt->err || atomic_load_explicit(&rt->job_failed, memory_order_acquire);
 }
-/* The runtime's error as this thread's sentence, or 0. */
+/* The runtime's error as this thread's sentence, which ends the phase and is reported; or 0. */
 int zero__runtime_error(struct zero_runtime *rt);
 /* An operation that was aborted: what the job says was the reason, else err. */
 int zero__runtime_cause(struct zero_runtime *rt, int err);

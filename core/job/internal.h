@@ -181,7 +181,7 @@ struct zero__job {
 
     atomic_int error_state; /* written under lock */
     struct zero__job_error error;
-    struct zero__job_error proposal; /* not rank 0: what FAIL carries */
+    struct zero__job_error proposal; /* what FAIL carries; of rank 0: the deadline that it weighs */
     int64_t error_deadline_ns;
     bool told; /* on_error was called */
     void (*on_error)(void *arg);
@@ -310,7 +310,10 @@ void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 void zero__error_decide(struct zero__job *job, const struct zero__job_error *e);
 void zero__error_failf(struct zero__job *job, int culprit, int err, const char *op, const char *fmt,
                        ...) __attribute__((format(printf, 5, 6)));
-/* Not rank 0: the decision did not come in time, or never will: the own view stands. */
+/*
+ * What is pending stands when its time is up: the own view, as rank 0's decision did not come, or
+ * never will; on rank 0, of the deadlines that it heard of, the one at the smallest place.
+ */
 void zero__error_expire(struct zero__job *job);
 
 #endif

@@ -71,7 +71,7 @@ enum zero__queue {
     ZERO__Q_COMPUTE,
     ZERO__Q_GATHER,
     ZERO__Q_REDUCE,
-    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, norm, update; copies of a tile */
+    ZERO__Q_CPU, /* kernels of the device: fill, accumulate, sums of squares, scalars, update */
     ZERO__Q_FETCH,
     ZERO__Q_WRITEBACK,
     ZERO__Q_LOAD,  /* copies to the device, */
@@ -125,7 +125,7 @@ enum zero__op_kind {
     ZERO__N_OPS,
 };
 
-/* What an access is for; the executor finds its operands by role. */
+/* What an access is for: by it uses and updates find theirs, while pairs go by their position. */
 enum zero__role {
     ZERO__R_SRC,
     ZERO__R_DST,
