@@ -113,20 +113,6 @@ static void serve(struct zero__job *job, int32_t who, short events)
     }
 }
 
-static void call_on_error(struct zero__job *job)
-{
-    void (*fn)(void *) = job->on_error;
-    void *arg = job->on_error_arg;
-
-    if (!fn || job->told ||
-        atomic_load_explicit(&job->error_state, memory_order_relaxed) != ZERO__ERROR_DECIDED)
-        return;
-    job->told = true;
-    pthread_mutex_unlock(&job->lock);
-    fn(arg);
-    pthread_mutex_lock(&job->lock);
-}
-
 /* Writes what there is to say; true while some of it is still to be said. */
 static bool speak(struct zero__job *job)
 {
@@ -136,6 +122,22 @@ static bool speak(struct zero__job *job)
         more |= zero__peer_has_words(&job->peers[r]);
     }
     return more;
+}
+
+/* The other ranks hear of it first: what is called may wait for a lock, and ends the transport. */
+static void call_on_error(struct zero__job *job)
+{
+    void (*fn)(void *) = job->on_error;
+    void *arg = job->on_error_arg;
+
+    if (!fn || job->told ||
+        atomic_load_explicit(&job->error_state, memory_order_relaxed) != ZERO__ERROR_DECIDED)
+        return;
+    job->told = true;
+    speak(job);
+    pthread_mutex_unlock(&job->lock);
+    fn(arg);
+    pthread_mutex_lock(&job->lock);
 }
 
 void *zero__job_control(void *arg)

@@ -14,6 +14,7 @@ struct scene {
     atomic_llong killed_ms;
     struct zero__job_error errors[RANKS_MAX];
     atomic_int called;
+    int others; /* that had been called when rank 0's call returned */
 };
 
 static struct scene *scene;
@@ -110,6 +111,15 @@ static void count_call(void *arg)
     atomic_fetch_add((atomic_int *)arg, 1);
 }
 
+/* Of rank 0: whatever it takes, the others hear of the error meanwhile. */
+static void call_last(void *arg)
+{
+    for (int i = 0; i < 5000 && atomic_load((atomic_int *)arg) < 3; i++)
+        sleep_ms(1);
+    scene->others = atomic_load((atomic_int *)arg);
+    count_call(arg);
+}
+
 static void *fail_it(void *arg)
 {
     zero__job_fail(arg, 2, -EIO, "write", "disk full");
@@ -124,7 +134,7 @@ static void aborted(struct rank *r)
 
     if (!job)
         return;
-    zero__job_on_error(job, count_call, &scene->called);
+    zero__job_on_error(job, r->rank ? count_call : call_last, &scene->called);
     if (r->rank == scene->victim) {
         for (int i = 0; i < 2; i++)
             pthread_create(&t[i], NULL, fail_it, job);
@@ -401,6 +411,7 @@ int main(void)
             fresh(v, 0);
             check(4, how, aborted, -1, v ? "rank 1 reports" : "rank 0 reports");
             is_int(atomic_load(&scene->called), 4, "on_error was called once per rank");
+            is_int(scene->others, 3, "the others did not wait for rank 0's call");
         }
         for (int i = 0; i < 10; i++) {
             fresh(-1, 0);
