@@ -12,6 +12,7 @@
 #define ZERO_PLUGINS_COMMON_WRAP_H
 
 #include "coll.h"
+#include "entry.h"
 
 #define ZERO__WRAP_INFLIGHT 1024u /* of the plugin below, more is not declared */
 
@@ -137,9 +138,31 @@ int zero__wrap_memory(struct zero_comm_ctx *ctx, uint32_t *mem);
         .missing = (n)&4 ? zero__wrap_missing : NULL, .wire_bytes = zero__wrap_wire_bytes,        \
         .comm_close = zero__wrap_comm_close, .memory = zero__wrap_memory,                         \
     }
-#define ZERO__WRAP_SHAPES(X)                           \
-    {                                                  \
-        X(0), X(1), X(2), X(3), X(4), X(5), X(6), X(7) \
+#define ZERO__WRAP_IFACE(n, tables_) ZERO__ENTRY_IFACE(COMM, &(tables_)[n])
+#define ZERO__WRAP_ENTRY(n, name_, ifaces_) ZERO__ENTRY_PLUGIN(name_, &(ifaces_)[n], __VERSION__)
+#define ZERO__WRAP_SHAPES(X, ...)                                                                 \
+    {                                                                                             \
+        X(0, __VA_ARGS__), X(1, __VA_ARGS__), X(2, __VA_ARGS__), X(3, __VA_ARGS__),               \
+            X(4, __VA_ARGS__), X(5, __VA_ARGS__), X(6, __VA_ARGS__), X(7, __VA_ARGS__)            \
+    }
+
+/* The entry of a wrapper, as ZERO__PLUGIN() is that of a plugin with one table. */
+#define ZERO__WRAP_PLUGIN(name_, wrapper_, probe_, open_, post_, progress_)                       \
+    static const struct zero_comm_ops tables[] =                                                  \
+        ZERO__WRAP_SHAPES(ZERO__WRAP_TABLE, probe_, open_, post_, progress_);                     \
+    static const struct zero_iface ifaces[] = ZERO__WRAP_SHAPES(ZERO__WRAP_IFACE, tables);        \
+    static const struct zero_plugin plugins[] =                                                   \
+        ZERO__WRAP_SHAPES(ZERO__WRAP_ENTRY, name_, ifaces);                                       \
+                                                                                                  \
+    ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host,                           \
+                                          const struct zero_plugin **out)                         \
+    {                                                                                             \
+        unsigned shape;                                                                           \
+        int err = zero__wrap_shape((wrapper_), host, &shape);                                     \
+                                                                                                  \
+        if (!err)                                                                                 \
+            *out = &plugins[shape];                                                               \
+        return err;                                                                               \
     }
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../common/entry.h"
 #include "../common/locked.h"
 #include "cpu.h"
 #include "machine/left.h"
@@ -43,25 +44,4 @@ static const struct zero_offload_ops ops = {
     .close = zero__cpu_close,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_OFFLOAD,
-     .major = ZERO_OFFLOAD_MAJOR,
-     .minor = ZERO_OFFLOAD_MINOR,
-     .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = CPU_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(CPU_NAME, OFFLOAD, &ops, __VERSION__)

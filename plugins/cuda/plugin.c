@@ -2,6 +2,7 @@
 /* The entry of the plugin `cuda`; see cuda.h for what it is. */
 #include "config.h"
 
+#include "../common/entry.h"
 #include "cuda.h"
 
 #define TEXT_OF(x) #x
@@ -39,25 +40,4 @@ const struct zero_device_ops zero__cuda_ops = {
     .detach = zero__cuda_detach,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_DEVICE,
-     .major = ZERO_DEVICE_MAJOR,
-     .minor = ZERO_DEVICE_MINOR,
-     .ops = &zero__cuda_ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = CUDA_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__ MADE_BY,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(CUDA_NAME, DEVICE, &zero__cuda_ops, __VERSION__ MADE_BY)

@@ -272,29 +272,4 @@ static int fault_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
 
 /* ---- The entry ------------------------------------------------------------------------------- */
 
-#define TABLE(n) ZERO__WRAP_TABLE(n, fault_probe, fault_open, fault_post, fault_progress)
-static const struct zero_comm_ops tables[] = ZERO__WRAP_SHAPES(TABLE);
-
-#define IFACE(n)                                                                     \
-    {                                                                                \
-        .kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, \
-        .ops = &tables[n]                                                            \
-    }
-static const struct zero_iface ifaces[] = ZERO__WRAP_SHAPES(IFACE);
-
-#define PLUGIN(n)                                                                   \
-    {                                                                               \
-        .size = sizeof(struct zero_plugin), .name = FAULT_NAME, .version = "0.1.0", \
-        .build = __VERSION__, .ifaces = &ifaces[n], .n_ifaces = 1                   \
-    }
-static const struct zero_plugin plugins[] = ZERO__WRAP_SHAPES(PLUGIN);
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    unsigned shape;
-    int err = zero__wrap_shape(&wrapper, host, &shape);
-
-    if (!err)
-        *out = &plugins[shape];
-    return err;
-}
+ZERO__WRAP_PLUGIN(FAULT_NAME, &wrapper, fault_probe, fault_open, fault_post, fault_progress)

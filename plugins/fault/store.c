@@ -10,6 +10,7 @@
 
 #include "../common/bell.h"
 #include "../common/below.h"
+#include "../common/entry.h"
 #include "../common/io.h"
 #include "store.h"
 
@@ -322,25 +323,4 @@ static const struct zero_offload_ops ops = {
     .close = fault_close,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_OFFLOAD,
-     .major = ZERO_OFFLOAD_MAJOR,
-     .minor = ZERO_OFFLOAD_MINOR,
-     .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = STORE_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(STORE_NAME, OFFLOAD, &ops, __VERSION__)

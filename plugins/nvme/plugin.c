@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../common/entry.h"
 #include "nvme.h"
 
 #define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */
@@ -99,25 +100,4 @@ static const struct zero_offload_ops ops = {
     .close = zero__nvme_close,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_OFFLOAD,
-     .major = ZERO_OFFLOAD_MAJOR,
-     .minor = ZERO_OFFLOAD_MINOR,
-     .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = NVME_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(NVME_NAME, OFFLOAD, &ops, __VERSION__)

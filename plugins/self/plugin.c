@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "../common/entry.h"
 #include "../common/memory.h"
 #include "../common/reduce.h"
 #include "machine/cores.h"
@@ -250,22 +251,4 @@ static const struct zero_comm_ops ops = {
     .comm_close = self_comm_close,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(NAME, COMM, &ops, __VERSION__)

@@ -2,6 +2,8 @@
 /* The entry of the plugin `shm`; see shm.h for what it is. */
 #include "shm.h"
 
+#include "../common/entry.h"
+
 static const struct zero_comm_ops ops = {
     .size = sizeof(struct zero_comm_ops),
     .probe = zero__shm_probe,
@@ -25,22 +27,4 @@ static const struct zero_comm_ops ops = {
     .memory = zero__shm_memory,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = SHM_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(SHM_NAME, COMM, &ops, __VERSION__)

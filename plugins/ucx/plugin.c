@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "../common/entry.h"
 #include "ucx.h"
 
 static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
@@ -35,22 +36,4 @@ static const struct zero_comm_ops ops = {
     ZERO__P2P_ENTRIES,
 };
 
-static const struct zero_iface ifaces[] = {
-    {.kind = ZERO_IFACE_COMM, .major = ZERO_COMM_MAJOR, .minor = ZERO_COMM_MINOR, .ops = &ops},
-};
-
-static const struct zero_plugin plugin = {
-    .size = sizeof(struct zero_plugin),
-    .name = UCX_NAME,
-    .version = "0.1.0",
-    .build = __VERSION__,
-    .ifaces = ifaces,
-    .n_ifaces = 1,
-};
-
-ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host, const struct zero_plugin **out)
-{
-    (void)host;
-    *out = &plugin;
-    return 0;
-}
+ZERO__PLUGIN(UCX_NAME, COMM, &ops, __VERSION__)
