@@ -3,38 +3,12 @@
 #define _GNU_SOURCE
 #include "machine/left.h"
 
-#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "machine/groups.h"
-
-/*
- * The number after `key` at the start of a line of the file; key "": the file's first number, of
- * which "max" is none.
- */
-static bool number_read(const char *path, const char *key, uint64_t *value)
-{
-    char line[256], *end;
-    size_t n = strlen(key);
-    bool found = false;
-    FILE *f = fopen(path, "re");
-
-    while (f && !found && fgets(line, sizeof line, f)) {
-        if (strncmp(line, key, n) != 0)
-            continue;
-        errno = 0;
-        *value = strtoull(line + n, &end, 10);
-        found = end != line + n && errno == 0;
-        if (!*key)
-            break;
-    }
-    if (f)
-        fclose(f);
-    return found;
-}
+#include "machine/number.h"
 
 /* What the two versions of control groups call their files. */
 static const struct group_names {
@@ -54,14 +28,14 @@ static uint64_t group_left(const char *folder, bool first_version)
     uint64_t max, now, cache = 0, part;
 
     snprintf(path, sizeof path, "%s/%s", folder, name->max);
-    if (!number_read(path, "", &max))
+    if (!zero__number_read(path, "", &max))
         return UINT64_MAX;
     snprintf(path, sizeof path, "%s/%s", folder, name->now);
-    if (!number_read(path, "", &now))
+    if (!zero__number_read(path, "", &now))
         return UINT64_MAX;
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     for (int i = 0; i < 2; i++)
-        if (number_read(path, name->cache[i], &part))
+        if (zero__number_read(path, name->cache[i], &part))
             cache += part;
     now = now > cache ? now - cache : 0;
     return max > now ? max - now : 0;
@@ -73,7 +47,7 @@ uint64_t zero__memory_left(char *source, uint32_t bytes)
     uint64_t groups = zero__groups_least("", "memory", group_left, folder), left = UINT64_MAX, kib;
     const char *who = "the system";
 
-    if (number_read("/proc/meminfo", "MemAvailable:", &kib) && kib <= UINT64_MAX / 1024) {
+    if (zero__number_read("/proc/meminfo", "MemAvailable:", &kib) && kib <= UINT64_MAX / 1024) {
         left = kib * 1024;
         who = "the machine";
     }

@@ -13,20 +13,15 @@
 #include <sys/prctl.h>
 
 #include "base/status.h"
+#include "machine/number.h"
 
 #define SPARE 2 /* pages that fio takes to begin its memory at one */
 
 static uint64_t meminfo(const char *key)
 {
-    unsigned long long x = 0;
-    char line[256];
-    FILE *f = fopen("/proc/meminfo", "re");
+    uint64_t x = 0;
 
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%llu", &x) == 1)
-            break;
-    if (f)
-        fclose(f);
+    zero__number_read("/proc/meminfo", key, &x);
     return x;
 }
 

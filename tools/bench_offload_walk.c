@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "machine/number.h"
 
 #define END_WORD (OFFLOAD_PAGE / sizeof(uint64_t) - 1)
 
@@ -182,20 +183,13 @@ static double cpu_seconds(void)
 /* Bytes that this process had read from and written to disks. */
 static uint64_t disk_bytes(void)
 {
-    unsigned long long x, sum = 0;
-    unsigned n = 0;
-    char line[128];
-    FILE *f = fopen("/proc/self/io", "re");
+    const char *path = "/proc/self/io";
+    uint64_t in, out;
 
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "read_bytes: %llu", &x) == 1 ||
-            sscanf(line, "write_bytes: %llu", &x) == 1) {
-            sum += x;
-            n++;
-        }
-    if (f)
-        fclose(f);
-    return n == 2 ? sum : OFFLOAD_UNKNOWN;
+    if (!zero__number_read(path, "read_bytes:", &in) ||
+        !zero__number_read(path, "write_bytes:", &out))
+        return OFFLOAD_UNKNOWN;
+    return in + out;
 }
 
 /* What is still there of what was read. */

@@ -6,7 +6,6 @@
 #include "device/host_types.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "base/checked.h"
 #include "base/status.h"
 #include "device/host_race.h"
+#include "machine/left.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 
@@ -107,27 +107,12 @@ int host_release(struct zero_device *dev, void *base, uint64_t bytes, uint32_t m
     return 0;
 }
 
-/* MemAvailable counts caches that the system would give up, which sysconf() does not. */
-static uint64_t available(void)
-{
-    unsigned long long kib = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "re");
-
-    if (!f)
-        return 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    fclose(f);
-    return (uint64_t)kib * 1024;
-}
-
 void host_memory_info(struct zero_device_info *info)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t left = zero__memory_left(NULL, 0);
 
     info->mem = ZERO_MEM_HOST;
     info->memory_bytes = pages > 0 ? (uint64_t)pages * page_bytes() : 0;
-    info->free_bytes = available();
+    info->free_bytes = left == UINT64_MAX ? 0 : left; /* the system does not tell */
 }

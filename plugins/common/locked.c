@@ -8,10 +8,11 @@
 
 #include <linux/capability.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "machine/number.h"
 
 static bool is_privileged(void)
 {
@@ -30,29 +31,20 @@ uint64_t zero__locked_limit(void)
     return limit.rlim_cur;
 }
 
-/* The number of KiB behind `key` in a file of /proc; 0: it is not there. */
-static uint64_t kib_of(const char *path, const char *key)
-{
-    unsigned long long kib = 0;
-    char line[256];
-    FILE *f = fopen(path, "re");
-
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%llu", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
-
 uint64_t zero__locked_now(void)
 {
-    return kib_of("/proc/self/status", "VmLck:") * 1024;
+    uint64_t kib = 0;
+
+    zero__number_read("/proc/self/status", "VmLck:", &kib);
+    return kib * 1024;
 }
 
 bool zero__swap_is_there(void)
 {
-    return kib_of("/proc/meminfo", "SwapTotal:") > 0;
+    uint64_t kib = 0;
+
+    zero__number_read("/proc/meminfo", "SwapTotal:", &kib);
+    return kib > 0;
 }
 
 const char *zero__locked_remedy(uint64_t bytes, char text[ZERO__LOCKED_REMEDY])

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "machine/number.h"
 #include "plugin/loader.h"
 #include "tests/tap.h"
 
@@ -33,16 +34,9 @@ static struct zero__log quiet = {.level = 0};
 /* Of this process, in KiB: "VmRSS:" now, or "VmHWM:", the most since peak_reset(). */
 static long memory_of(const char *key)
 {
-    char line[256];
-    long kib = -1;
-    FILE *f = fopen("/proc/self/status", "re");
+    uint64_t kib;
 
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0)
-            sscanf(line + strlen(key), "%ld", &kib);
-    if (f)
-        fclose(f);
-    return kib;
+    return zero__number_read("/proc/self/status", key, &kib) ? (long)kib : -1;
 }
 
 static bool peak_reset(void)

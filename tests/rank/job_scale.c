@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "machine/number.h"
+
 #define MOST ZERO__JOB_MAX_RANKS
 #define OWN_TABLE 1024     /* ranks that have a table each */
 #define STACK_BYTES 65536u /* of a rank */
@@ -46,16 +48,10 @@ static pthread_barrier_t start, opened;
 
 static long resident_kib(void)
 {
-    char line[128];
-    long kib = 0;
-    FILE *f = fopen("/proc/self/status", "r");
+    uint64_t kib = 0;
 
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
+    zero__number_read("/proc/self/status", "VmRSS:", &kib);
+    return (long)kib;
 }
 
 static void *run_rank(void *arg)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine/number.h"
 #include "store.h"
 
 #define MUCH (UINT64_C(16) << 20) /* that libraries may keep of what they have got */
@@ -159,15 +160,9 @@ static int count_descriptors(void)
 /* Of this process, as the system counts it: resident, locked. */
 static uint64_t status_bytes(const char *what)
 {
-    FILE *f = fopen("/proc/self/status", "re");
-    unsigned long long kib = 0;
-    char line[256];
+    uint64_t kib = 0;
 
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, what, strlen(what)) == 0)
-            sscanf(line + strlen(what), "%llu", &kib);
-    if (f)
-        fclose(f);
+    zero__number_read("/proc/self/status", what, &kib);
     return kib << 10;
 }
 
