@@ -14,12 +14,7 @@
 #include "base/status.h"
 #include "device/host_race.h"
 #include "machine/left.h"
-
-#define HUGE_BYTES (UINT64_C(2) << 20)
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "machine/pages.h"
 
 static uint64_t page_bytes(void)
 {
@@ -27,32 +22,21 @@ static uint64_t page_bytes(void)
     return n > 0 ? (uint64_t)n : 4096;
 }
 
-/* Maps size bytes at a multiple of align, both multiples of the page; NULL if there is no room. */
-static char *map_aligned(uint64_t size, uint64_t align)
+/* Maps size bytes, whole pages, where huge ones can lie; NULL if there is no room. */
+static char *map(uint64_t size)
 {
-    uint64_t spare = align > page_bytes() ? align : 0, before;
-    char *p = mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at = size < ZERO__HUGE_BYTES ? NULL : zero__addresses_take(size);
+    char *p;
 
-    if (p == MAP_FAILED)
+    if (!at && size >= ZERO__HUGE_BYTES)
         return NULL;
-    if (!spare)
+    p = mmap(at, size, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1, 0);
+    if (p != MAP_FAILED)
         return p;
-    before = (align - (uintptr_t)p % align) % align;
-    if (before)
-        munmap(p, before);
-    munmap(p + before + size, spare - before);
-    return p + before;
-}
-
-static int populate(char *p, uint64_t size)
-{
-    if (madvise(p, size, MADV_POPULATE_WRITE) == 0)
-        return 0;
-    if (errno != EINVAL)
-        return -errno;
-    for (uint64_t at = 0; at < size; at += page_bytes()) /* a kernel before 5.14 */
-        *(volatile char *)(p + at) = 0;
-    return 0;
+    if (at)
+        munmap(at, size);
+    return NULL;
 }
 
 static int check_mem(uint32_t mem)
@@ -64,7 +48,7 @@ static int check_mem(uint32_t mem)
 
 int host_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **base)
 {
-    uint64_t size, total;
+    uint64_t size;
     char *p;
     int err = check_mem(mem);
 
@@ -73,13 +57,12 @@ int host_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **bas
         return err;
     if (!bytes)
         return zero__fail(-EINVAL, "host device: an allocation of 0 bytes");
-    if (zero__round_up(bytes, page_bytes(), &size) || zero__add(size, HUGE_BYTES, &total) ||
-        !(p = map_aligned(size, size < HUGE_BYTES ? page_bytes() : HUGE_BYTES)))
+    if (zero__round_up(bytes, page_bytes(), &size) || !(p = map(size)))
         return zero__fail(-ENOMEM, "host device: %llu bytes are more than the system grants",
                           (unsigned long long)bytes);
-    if (size >= HUGE_BYTES)
+    if (size >= ZERO__HUGE_BYTES)
         madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work too */
-    err = populate(p, size);
+    err = zero__pages_fill(p, size, -1, 0);
     if (err) {
         munmap(p, size);
         return zero__fail(-ENOMEM, "host device: %llu bytes cannot be made resident: %s",

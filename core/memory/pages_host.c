@@ -13,30 +13,27 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "machine/pages.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
 
 struct host {
     int fd;
-    uint8_t *whole; /* the reservation before alignment */
-    uint64_t whole_bytes;
 };
+
+_Static_assert(ZERO__HUGE_BYTES % ZERO__PAGE_BYTES == 0, "addresses are aligned to a page");
 
 static int host_reserve(void *self, uint64_t bytes, uint8_t **base)
 {
-    struct host *h = self;
-    uint64_t whole_bytes = bytes + ZERO__PAGE_BYTES;
-    void *whole =
-        mmap(NULL, whole_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at = zero__addresses_take(bytes);
 
-    if (whole == MAP_FAILED)
+    (void)self;
+    if (!at)
         return zero__fail(-errno,
                           "paged memory: cannot reserve %" PRIu64 " bytes of addresses: %s; lower "
                           "the limit, or raise the one of the shell (ulimit -v)",
-                          whole_bytes, strerror(errno));
-    h->whole = whole;
-    h->whole_bytes = whole_bytes;
-    *base = h->whole + (-(uintptr_t)whole & (ZERO__PAGE_BYTES - 1));
+                          bytes, strerror(errno));
+    *base = at;
     return 0;
 }
 
@@ -94,10 +91,8 @@ static int host_unmap(void *self, uint8_t *at, uint32_t n)
 static void host_close(void *self, uint8_t *base, uint64_t bytes)
 {
     struct host *h = self;
-    (void)base;
-    (void)bytes;
-    if (h->whole)
-        munmap(h->whole, h->whole_bytes);
+    if (base)
+        munmap(base, bytes);
     close(h->fd);
     free(h);
 }

@@ -3,70 +3,37 @@
 #include "memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "machine/left.h"
+#include "machine/pages.h"
 
 #define PIECE (UINT64_C(64) << 20)
 #define RESERVE (UINT64_C(32) << 20) /* left to everybody else */
-#define HUGE (UINT64_C(2) << 20)     /* a huge page, of most machines */
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
 
 void *zero__memory_map(uint64_t bytes, int prot, int fd)
 {
-    uint64_t room = bytes + HUGE;
-    char *range, *base;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+    void *base;
 
-    if (bytes < HUGE || bytes > INT64_MAX - HUGE)
+    if (bytes < ZERO__HUGE_BYTES || bytes > INT64_MAX - ZERO__HUGE_BYTES)
         return mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
-    range = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED)
+    base = zero__addresses_take(whole);
+    if (!base)
         return MAP_FAILED;
-    base = range + (HUGE - (uintptr_t)range % HUGE) % HUGE;
     if (mmap(base, bytes, prot, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
         int err = errno;
-        munmap(range, room);
+        munmap(base, whole);
         errno = err;
         return MAP_FAILED;
     }
-    if (base > range)
-        munmap(range, (uint64_t)(base - range));
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end = (bytes + page - 1) / page * page;
-    munmap(base + end, (uint64_t)(range + room - (base + end)));
     madvise(base, bytes, MADV_HUGEPAGE); /* a wish; what is never read costs no page table */
     return base;
-}
-
-/* Writes to every page, after the file has them: for kernels before 5.14. */
-static int touch(char *base, uint64_t off, uint64_t bytes, int fd)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-    while (fd >= 0 && fallocate(fd, 0, (off_t)off, (off_t)bytes))
-        if (errno != EINTR)
-            return errno == ENOSPC ? -ENOMEM : -errno;
-    for (uint64_t i = off; i < off + bytes; i += page)
-        ((volatile char *)base)[i] = 0;
-    return 0;
-}
-
-static int fill_piece(char *base, uint64_t off, uint64_t bytes, int fd)
-{
-    while (madvise(base + off, bytes, MADV_POPULATE_WRITE)) {
-        if (errno == EINVAL)
-            return touch(base, off, bytes, fd);
-        if (errno != EINTR && errno != EAGAIN)
-            return errno == EFAULT ? -ENOMEM : -errno;
-    }
-    return 0;
 }
 
 /*
@@ -75,13 +42,13 @@ static int fill_piece(char *base, uint64_t off, uint64_t bytes, int fd)
  */
 static int collapse(char *base, uint64_t off, uint64_t bytes, int fd)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)base, from = (start + off + HUGE - 1) / HUGE * HUGE;
-    uintptr_t to = (start + off + bytes) / HUGE * HUGE;
+    const uint64_t huge = ZERO__HUGE_BYTES, page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)base, from = (start + off + huge - 1) / huge * huge;
+    uintptr_t to = (start + off + bytes) / huge * huge;
     int err = 0;
 
-    for (uintptr_t at = from; at < to && !err; at += HUGE)
-        err = fill_piece(base, at - start, page, fd);
+    for (uintptr_t at = from; at < to && !err; at += huge)
+        err = zero__pages_fill((void *)at, page, fd, at - start);
     if (!err && from < to)
         madvise((void *)from, to - from, MADV_COLLAPSE);
     return err;
@@ -99,7 +66,7 @@ int zero__memory_fill(void *base, uint64_t bytes, int fd)
             return -ENOMEM;
         err = fd >= 0 ? collapse(base, done, n, fd) : 0;
         if (!err)
-            err = fill_piece(base, done, n, fd);
+            err = zero__pages_fill((char *)base + done, n, fd, done);
         if (err)
             return err;
     }

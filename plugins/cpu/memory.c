@@ -14,8 +14,8 @@
 #include "../common/memory.h"
 #include "cpu.h"
 #include "machine/left.h"
+#include "machine/pages.h"
 
-#define HUGE (UINT64_C(2) << 20)
 #define LOCK_TEXT 640 /* bytes of a sentence */
 
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
@@ -101,22 +101,6 @@ static int whole_pages(const struct zero__voice *voice, uint64_t bytes, uint64_t
     return 0;
 }
 
-/* Addresses that nothing lies at yet, at a multiple of a huge page: only such become huge pages. */
-static int addresses_find(uint64_t bytes, char **base)
-{
-    char *all = mmap(NULL, bytes + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                     0);
-    if (all == MAP_FAILED)
-        return -errno;
-
-    uint64_t before = -(uintptr_t)all % HUGE;
-    if (before)
-        munmap(all, before);
-    munmap(all + before + bytes, HUGE - before);
-    *base = all + before;
-    return 0;
-}
-
 int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
                           const struct cpu_wish *wish, struct cpu_memory *memory)
 {
@@ -131,9 +115,9 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
     }
     if (m.bytes > zero__memory_left(NULL, 0))
         return no_room(voice, m.bytes, -ENOMEM);
-    err = addresses_find(m.bytes, &m.base);
-    if (err)
-        return no_room(voice, m.bytes, err);
+    m.base = zero__addresses_take(m.bytes);
+    if (!m.base)
+        return no_room(voice, m.bytes, -errno);
     if (mprotect(m.base, m.bytes, PROT_READ | PROT_WRITE))
         err = no_room(voice, m.bytes, -errno);
     if (!err) {
@@ -155,11 +139,10 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
 /* The pages go to other addresses as they are: nothing is copied, and nothing is there twice. */
 static int move(const struct zero__voice *voice, uint64_t bytes, struct cpu_memory *m)
 {
-    char *base = NULL;
-    int err = addresses_find(bytes, &base);
+    void *base = zero__addresses_take(bytes);
 
-    if (err)
-        return no_room(voice, bytes, err);
+    if (!base)
+        return no_room(voice, bytes, -errno);
     /* After a failure nobody knows whose these addresses are by now: they are left alone. */
     if (mremap(m->base, m->bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, base) == MAP_FAILED)
         return no_room(voice, bytes, -errno);

@@ -7,14 +7,10 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "machine/pages.h"
 #include "ofi.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 static bool is_bound(const struct ofi *ofi)
 {
@@ -31,8 +27,7 @@ static void pages_make(void *base, uint64_t bytes)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = (uintptr_t)base + bytes;
     void *from = (char *)base - (uintptr_t)base % page;
 
-    while (madvise(from, end - (uintptr_t)from, MADV_POPULATE_WRITE) && errno == EINTR)
-        ;
+    zero__pages_populate(from, end - (uintptr_t)from);
 }
 
 static int region_make(struct ofi *ofi, void *base, uint64_t bytes, struct fid_mr **mr)
