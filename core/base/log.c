@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define TEXT_BYTES 4096
 #define LINES_BYTES 8192
 
@@ -90,12 +92,12 @@ bool zero__log_shows(const struct zero__log *log, int level, const char *compone
     return level <= log->level;
 }
 
-/* Text from outside must not move the cursor of a terminal nor forge a line. */
+/* Text from outside must not move the cursor of a terminal nor forge a line; tabs are blanks. */
 static void clean(char *line)
 {
-    for (; *line; line++)
-        if ((unsigned char)*line < ' ' || *line == 0x7f)
-            *line = *line == '\t' ? ' ' : '?';
+    for (char *c = line; (c = strchr(c, '\t'));)
+        *c = ' ';
+    zero__text_clean(line, strlen(line) + 1);
 }
 
 static void emit(const struct zero__log *log, int level, const char *lines, size_t len)

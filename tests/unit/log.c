@@ -60,6 +60,9 @@ static void lines(void)
     is_str(seen, "zero: rank 1: plan: a\nzero: rank 1: plan: b", "every line has the prefix");
     zero__log(&log, ZERO_LOG_WARN, "plan", "a\033[2Jb\r");
     is_str(seen, "zero: rank 1: plan: a?[2Jb?", "control characters do not get through");
+    zero__log(&log, ZERO_LOG_WARN, "plan", "a\tb\xc2\x9b" "2J\x7f\xc2\xa9");
+    is_str(seen, "zero: rank 1: plan: a b??2J?\xc2\xa9",
+           "nor those of two bytes, as others do; a tab is a blank");
     log.rank = -1;
     zero__log(&log, ZERO_LOG_WARN, "plan", "%s", "");
     is_str(seen, "zero: plan: ", "an empty message without a rank");
