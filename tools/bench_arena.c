@@ -317,8 +317,6 @@ static const struct option longs[] = {
 
 static bool value(int c, const char *text, struct bench *b)
 {
-    uint64_t x;
-
     switch (c) {
     case STEP:
         return list_read("--step", text, &b->step);
@@ -330,15 +328,9 @@ static bool value(int c, const char *text, struct bench *b)
         return bench_count("bench arena", "--nodes", text, 1000, 0, UINT64_MAX,
                            &b->params.node_budget);
     case THREADS:
-        if (!bench_number("bench arena", "--threads", text, 1, 1024, &x))
-            return false;
-        b->params.n_threads = (uint32_t)x;
-        return true;
+        return bench_unsigned("bench arena", "--threads", text, 1, 1024, &b->params.n_threads);
     case REPETITIONS:
-        if (!bench_number("bench arena", "--reps", text, 1, MOST_REPS, &x))
-            return false;
-        b->reps = (unsigned)x;
-        return true;
+        return bench_unsigned("bench arena", "--reps", text, 1, MOST_REPS, &b->reps);
     default:
         b->json |= c == JSON;
         b->spoil |= c == SPOIL;

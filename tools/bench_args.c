@@ -58,6 +58,17 @@ bool bench_number(const char *tool, const char *option, const char *text, uint64
     return bench_count(tool, option, text, 0, least, most, out);
 }
 
+bool bench_unsigned(const char *tool, const char *option, const char *text, uint64_t least,
+                    uint64_t most, unsigned *out)
+{
+    uint64_t x;
+
+    if (!bench_number(tool, option, text, least, most, &x))
+        return false;
+    *out = (unsigned)x;
+    return true;
+}
+
 bool bench_dtype(const char *tool, const char *option, const char *text, uint32_t *out)
 {
     static const struct {

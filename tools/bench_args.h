@@ -13,6 +13,9 @@
 /* A whole number from least to most. */
 bool bench_number(const char *tool, const char *option, const char *text, uint64_t least,
                   uint64_t most, uint64_t *out);
+/* The same, of those that fit: most is at most UINT_MAX. */
+bool bench_unsigned(const char *tool, const char *option, const char *text, uint64_t least,
+                    uint64_t most, unsigned *out);
 /* The same with the units K, M and G of 1000 ("100M parameters") or of 1024 (bytes). */
 bool bench_count(const char *tool, const char *option, const char *text, uint64_t unit,
                  uint64_t least, uint64_t most, uint64_t *out);

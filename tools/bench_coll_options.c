@@ -77,8 +77,7 @@ static void flag(int c, struct coll_options *o)
 
 static bool value(int c, const char *text, struct coll_options *o)
 {
-    uint64_t x = 0;
-    bool good = true;
+    unsigned ranks;
 
     switch (c) {
     case OP:
@@ -95,17 +94,14 @@ static bool value(int c, const char *text, struct coll_options *o)
     case DTYPE:
         return bench_dtype(o->tool, "--dtype", text, &o->dtype);
     case 'n':
-        good = bench_number(o->tool, "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &x);
-        o->ranks = (int)x;
-        return good;
+        if (!bench_unsigned(o->tool, "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &ranks))
+            return false;
+        o->ranks = (int)ranks;
+        return true;
     case REPS:
-        good = bench_number(o->tool, "--reps", text, 1, 4000, &x);
-        o->reps = (unsigned)x;
-        return good;
+        return bench_unsigned(o->tool, "--reps", text, 1, 4000, &o->reps);
     case WARMUP:
-        good = bench_number(o->tool, "--warmup", text, 0, 1000000, &x);
-        o->warmup = (unsigned)x;
-        return good;
+        return bench_unsigned(o->tool, "--warmup", text, 0, 1000000, &o->warmup);
     default:
         flag(c, o);
         return true;

@@ -142,17 +142,6 @@ static bool parse_pages(const char *text, enum offload_pages *pages)
     return false;
 }
 
-static bool number(const char *option, const char *text, uint64_t least, uint64_t most,
-                   unsigned *out)
-{
-    uint64_t x;
-
-    if (!bench_number(BENCH, option, text, least, most, &x))
-        return false;
-    *out = (unsigned)x;
-    return true;
-}
-
 /* Numbers that only make sense together. */
 static bool fits(struct offload_options *o)
 {
@@ -222,11 +211,11 @@ static bool value(int c, const char *text, struct offload_options *o, struct wor
     case SECONDS:
         return parse_seconds(text, &o->ns);
     case REPS:
-        return number("--reps", text, 1, 10000, &o->reps);
+        return bench_unsigned(BENCH, "--reps", text, 1, 10000, &o->reps);
     case WARMUP:
-        return number("--warmup", text, 0, 10000, &o->warmup);
+        return bench_unsigned(BENCH, "--warmup", text, 0, 10000, &o->warmup);
     case AT_LEAST:
-        return number("--at-least", text, 1, 1000, &o->least);
+        return bench_unsigned(BENCH, "--at-least", text, 1, 1000, &o->least);
     case PAGES:
         return parse_pages(text, &o->pages);
     case BESIDE:

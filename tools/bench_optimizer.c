@@ -71,17 +71,6 @@ static const struct option longs[] = {
     {0},
 };
 
-static bool number(const char *option, const char *text, uint64_t least, uint64_t most,
-                   unsigned *out)
-{
-    uint64_t x;
-
-    if (!bench_number("bench optimizer", option, text, least, most, &x))
-        return false;
-    *out = (unsigned)x;
-    return true;
-}
-
 static bool value(int c, const char *text, struct optimizer_options *o)
 {
     switch (c) {
@@ -96,11 +85,11 @@ static bool value(int c, const char *text, struct optimizer_options *o)
     case GRAD_DTYPE:
         return bench_dtype("bench optimizer", "--grad-dtype", text, &o->grad_dtype);
     case THREADS:
-        return number("--threads", text, 1, 1024, &o->threads);
+        return bench_unsigned("bench optimizer", "--threads", text, 1, 1024, &o->threads);
     case REPS:
-        return number("--reps", text, 1, 1000000, &o->reps);
+        return bench_unsigned("bench optimizer", "--reps", text, 1, 1000000, &o->reps);
     case WARMUP:
-        return number("--warmup", text, 0, 1000000, &o->warmup);
+        return bench_unsigned("bench optimizer", "--warmup", text, 0, 1000000, &o->warmup);
     default:
         o->spoil |= c == SPOIL;
         o->json |= c == JSON;
