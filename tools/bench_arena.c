@@ -297,7 +297,7 @@ static int made_bench(struct bench *b, const char *kind, const struct list *list
     return status;
 }
 
-enum { STEP = 256, CUT, SEED, NODES, THREADS, REPETITIONS, CHECK, NO_CHECK, SPOIL, MUST_FIT, JSON };
+enum { STEP = 256, CUT, SEED, NODES, THREADS, REPETITIONS, NO_CHECK, SPOIL, MUST_FIT, JSON };
 
 static const struct option longs[] = {
     {"step", required_argument, NULL, STEP},
@@ -306,7 +306,6 @@ static const struct option longs[] = {
     {"nodes", required_argument, NULL, NODES},
     {"threads", required_argument, NULL, THREADS},
     {"reps", required_argument, NULL, REPETITIONS},
-    {"check", no_argument, NULL, CHECK},
     {"no-check", no_argument, NULL, NO_CHECK},
     {"spoil", no_argument, NULL, SPOIL},
     {"must-fit", no_argument, NULL, MUST_FIT},
@@ -335,8 +334,7 @@ static bool value(int c, const char *text, struct bench *b)
         b->json |= c == JSON;
         b->spoil |= c == SPOIL;
         b->must_fit |= c == MUST_FIT;
-        if (c == CHECK || c == NO_CHECK)
-            b->check = c == CHECK;
+        b->check &= c != NO_CHECK;
         return true;
     }
 }

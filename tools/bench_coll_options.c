@@ -43,7 +43,7 @@ static bool ops_read(const char *text, struct coll_options *o)
 }
 
 enum { OP = 256, BYTES, FACTOR, REPS, WARMUP, COMM, DTYPE };
-enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, BIND, NO_CHECK, CHECK, NO_LIMIT, SPOIL, JSON };
+enum { IN_PLACE = 512, COLD, FRESH, NO_BIND, NO_CHECK, NO_LIMIT, SPOIL, JSON };
 
 #define N_OF_COLL 2 /* the first ones: of p2p the ranks are given, and the place */
 
@@ -54,8 +54,7 @@ static const struct option longs[] = {
     {"reps", required_argument, NULL, REPS},   {"warmup", required_argument, NULL, WARMUP},
     {"comm", required_argument, NULL, COMM},   {"dtype", required_argument, NULL, DTYPE},
     {"cold", no_argument, NULL, COLD},         {"fresh", no_argument, NULL, FRESH},
-    {"bind", no_argument, NULL, BIND},         {"no-bind", no_argument, NULL, NO_BIND},
-    {"check", no_argument, NULL, CHECK},       {"no-check", no_argument, NULL, NO_CHECK},
+    {"no-bind", no_argument, NULL, NO_BIND},   {"no-check", no_argument, NULL, NO_CHECK},
     {"no-limit", no_argument, NULL, NO_LIMIT},
     {"spoil", no_argument, NULL, SPOIL},       {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, 'h'},          {0},
@@ -69,10 +68,8 @@ static void flag(int c, struct coll_options *o)
     o->spoil |= c == SPOIL;
     o->limit &= c != NO_LIMIT;
     o->json |= c == JSON;
-    if (c == BIND || c == NO_BIND)
-        o->bind = c == BIND;
-    if (c == CHECK || c == NO_CHECK)
-        o->check = c == CHECK;
+    o->bind &= c != NO_BIND;
+    o->check &= c != NO_CHECK;
 }
 
 static bool value(int c, const char *text, struct coll_options *o)

@@ -183,7 +183,7 @@ static bool fits(struct offload_options *o)
 }
 
 enum { TIER = 256, OP, BYTES, FACTOR, DEPTH, SIZE, SECONDS, REPS, WARMUP, BESIDE, FOLDER, NO_FIO };
-enum { CACHE = 300, CHECK, NO_CHECK, SPOIL, JSON, AT_LEAST, PAGES };
+enum { CACHE = 300, NO_CHECK, SPOIL, JSON, AT_LEAST, PAGES };
 
 struct words {
     const char *bytes, *depth;
@@ -223,9 +223,8 @@ static bool value(int c, const char *text, struct offload_options *o, struct wor
     case FOLDER:
         o->folder = text;
         return true;
-    case CHECK:
     case NO_CHECK:
-        o->check = c == CHECK;
+        o->check = false;
         return true;
     default:
         o->fio &= c != NO_FIO;
@@ -254,7 +253,6 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         {"pages", required_argument, NULL, PAGES},
         {"no-fio", no_argument, NULL, NO_FIO},
         {"cache", no_argument, NULL, CACHE},
-        {"check", no_argument, NULL, CHECK},
         {"no-check", no_argument, NULL, NO_CHECK},
         {"spoil", no_argument, NULL, SPOIL},
         {"json", no_argument, NULL, JSON},

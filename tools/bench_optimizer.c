@@ -53,7 +53,7 @@ static void help(FILE *f)
         f);
 }
 
-enum { PARAMS = 256, DTYPE, GRAD_DTYPE, THREADS, UNIT, REPS, WARMUP, CHECK, NO_CHECK, SPOIL, JSON };
+enum { PARAMS = 256, DTYPE, GRAD_DTYPE, THREADS, UNIT, REPS, WARMUP, NO_CHECK, SPOIL, JSON };
 
 static const struct option longs[] = {
     {"params", required_argument, NULL, PARAMS},
@@ -63,7 +63,6 @@ static const struct option longs[] = {
     {"unit", required_argument, NULL, UNIT},
     {"reps", required_argument, NULL, REPS},
     {"warmup", required_argument, NULL, WARMUP},
-    {"check", no_argument, NULL, CHECK},
     {"no-check", no_argument, NULL, NO_CHECK},
     {"spoil", no_argument, NULL, SPOIL},
     {"json", no_argument, NULL, JSON},
@@ -93,8 +92,7 @@ static bool value(int c, const char *text, struct optimizer_options *o)
     default:
         o->spoil |= c == SPOIL;
         o->json |= c == JSON;
-        if (c == CHECK || c == NO_CHECK)
-            o->check = c == CHECK;
+        o->check &= c != NO_CHECK;
         return true;
     }
 }

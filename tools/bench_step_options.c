@@ -79,8 +79,8 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value)
     return arg_add(o, name) && arg_add(o, value);
 }
 
-enum { PRESET = 256, STAGE, BATCH, SEQ, DTYPE, STEPS, WARMUP, DATA, COMM, BIND, NO_BIND };
-enum { CHECK = 512, NO_CHECK, SPOIL, JSON, CACHE };
+enum { PRESET = 256, STAGE, BATCH, SEQ, DTYPE, STEPS, WARMUP, DATA, COMM, NO_BIND };
+enum { NO_CHECK = 512, SPOIL, JSON, CACHE };
 
 static const struct option longs[] = {
     {"preset", required_argument, NULL, PRESET},
@@ -94,9 +94,7 @@ static const struct option longs[] = {
     {"warmup", required_argument, NULL, WARMUP},
     {"data", required_argument, NULL, DATA},
     {"comm", required_argument, NULL, COMM},
-    {"bind", no_argument, NULL, BIND},
     {"no-bind", no_argument, NULL, NO_BIND},
-    {"check", no_argument, NULL, CHECK},
     {"no-check", no_argument, NULL, NO_CHECK},
     {"spoil", no_argument, NULL, SPOIL},
     {"cache", no_argument, NULL, CACHE},
@@ -157,10 +155,8 @@ static bool value(int c, const char *text, struct step_options *o)
         o->json |= c == JSON;
         o->spoil |= c == SPOIL;
         o->cache_allowed |= c == CACHE;
-        if (c == BIND || c == NO_BIND)
-            o->bind = c == BIND;
-        if (c == CHECK || c == NO_CHECK)
-            o->check = c == CHECK;
+        o->bind &= c != NO_BIND;
+        o->check &= c != NO_CHECK;
         return true;
     }
 }

@@ -181,7 +181,7 @@ def coll():
     refused("another word for --op", "--ops is not an option", "coll", "--ops", "all_gather")
     refused("a word", "4K is not an option, and nothing else", "coll", "4K")
     refused("a value too many", "--json=3 has a value, but", "coll", "--json=3")
-    refused("an ambiguous option", "--b=1 may be one of several", "coll", "--b=1")
+    refused("an ambiguous option", "--f=1 may be one of several", "coll", "--f=1")
     refused("an unknown letter", "-x is not an option", "coll", "--json", "-x")
     refused("an operation twice", "each once", "coll", "--op", "all_gather,all_gather")
     job = bench("coll", "-n", "3", "--op", "all_gather,map", "--bytes", "100,101,102,108,3M",
