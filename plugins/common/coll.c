@@ -3,7 +3,6 @@
 #include "coll.h"
 
 #include <errno.h>
-#include <stdbool.h>
 
 #define PART_BLOCK 64u
 
@@ -118,6 +117,30 @@ int zero__coll_check(const struct zero__voice *v, const struct zero_coll *c, int
                          (unsigned long long)c->count, ranks);
     err = check_slice(v, &c->src, c->src_dtype, src, name, "source");
     return err ? err : check_slice(v, &c->dst, c->dst_dtype, dst, name, "destination");
+}
+
+int zero__coll_check_place(const struct zero__voice *v, const struct zero_coll *c,
+                           const struct zero_slice *s, bool exchanged, uint64_t bytes)
+{
+    const char *name = zero_coll_name(c->kind);
+
+    if (!exchanged)
+        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", name);
+    if (s->off > bytes || s->len > bytes - s->off)
+        return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu", name,
+                         (unsigned long long)s->off, (unsigned long long)s->len,
+                         (unsigned long long)bytes);
+    return 0;
+}
+
+int zero__coll_check_batch(const struct zero__voice *v, uint32_t n, uint32_t most, uint64_t left,
+                           const void *stream)
+{
+    if (stream)
+        return zero__say(v, -ENOTSUP, "%s takes no stream", v->plugin);
+    if (n > most)
+        return zero__say(v, -EINVAL, "a batch of %u is larger than %u", n, most);
+    return n > left ? -EAGAIN : 0;
 }
 
 int zero__coll_check_overlap(const struct zero__voice *v, const struct zero_coll *c, int32_t rank,

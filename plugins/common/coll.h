@@ -6,6 +6,8 @@
 #ifndef ZERO_PLUGINS_COMMON_COLL_H
 #define ZERO_PLUGINS_COMMON_COLL_H
 
+#include <stdbool.h>
+
 #include <zero/comm.h>
 
 #include "voice.h"
@@ -28,6 +30,20 @@ static inline int zero__coll_reduces(uint32_t kind)
  */
 int zero__coll_check(const struct zero__voice *voice, const struct zero_coll *c, int32_t rank,
                      int32_t ranks);
+
+/*
+ * Checks where a slice of the collective lies that is not empty: within `bytes` of memory that was
+ * exchanged. -EINVAL or -ERANGE.
+ */
+int zero__coll_check_place(const struct zero__voice *voice, const struct zero_coll *c,
+                           const struct zero_slice *s, bool exchanged, uint64_t bytes);
+
+/*
+ * Of a communicator without streams that holds `most` collectives, `left` more now: may n be
+ * posted? -ENOTSUP, -EINVAL for a batch that can never fit, -EAGAIN without a sentence.
+ */
+int zero__coll_check_batch(const struct zero__voice *voice, uint32_t n, uint32_t most,
+                           uint64_t left, const void *stream);
 
 /*
  * Checks that source and destination, where they lie, overlap only as INPLACE says. Pointers of

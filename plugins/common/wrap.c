@@ -323,11 +323,10 @@ int zero__wrap_comm_close(struct zero_comm *comm)
 
 int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
 {
-    if (n > comm->ctx->inflight)
-        return zero__say(&comm->ctx->voice, -EINVAL, "a batch of %u is larger than %u", n,
-                         comm->ctx->inflight);
-    if (n > comm->n_free)
-        return -EAGAIN;
+    int err = zero__coll_check_batch(&comm->ctx->voice, n, comm->ctx->inflight, comm->n_free, NULL);
+
+    if (err)
+        return err;
     for (uint32_t i = 0; i < n; i++) {
         struct zero__wrap_record *r = comm->free;
         comm->free = r->next;

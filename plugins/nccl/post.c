@@ -14,15 +14,7 @@ static int slice_check(struct zero_comm *comm, const struct zero_coll *c,
 {
     const struct zero__voice *v = &comm->ctx->voice;
 
-    if (s->len == 0)
-        return 0;
-    if (!s->mr->exchanged)
-        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero_coll_name(c->kind));
-    if (s->off > s->mr->bytes || s->len > s->mr->bytes - s->off)
-        return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero_coll_name(c->kind), (unsigned long long)s->off,
-                         (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
-    return 0;
+    return s->len ? zero__coll_check_place(v, c, s, s->mr->exchanged, s->mr->bytes) : 0;
 }
 
 static int coll_check(struct zero_comm *comm, const struct zero_coll *c)
@@ -188,14 +180,11 @@ int nccl_begin(struct zero_comm *comm)
 
 static int post_own(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
 {
-    int err;
+    int err = zero__coll_check_batch(&comm->ctx->voice, n, NCCL_INFLIGHT,
+                                     NCCL_INFLIGHT - (comm->posted - comm->completed), NULL);
 
-    if (n > NCCL_INFLIGHT)
-        return zero__say(&comm->ctx->voice, -EINVAL, "a batch of %u is larger than %u", n,
-                         NCCL_INFLIGHT);
-    if (n > NCCL_INFLIGHT - (comm->posted - comm->completed))
-        return -EAGAIN;
-    err = own_make(comm);
+    if (!err)
+        err = own_make(comm);
     if (err)
         return err;
     for (uint32_t i = 0; i < n; i++)

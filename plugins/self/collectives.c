@@ -17,15 +17,7 @@ static char *slice_base(const struct zero_slice *s)
 static int check_slice(struct zero_comm_ctx *ctx, const struct zero_coll *c,
                        const struct zero_slice *s)
 {
-    if (s->len == 0 ||
-        (s->mr->exchanged && s->off <= s->mr->bytes && s->len <= s->mr->bytes - s->off))
-        return 0;
-    if (!s->mr->exchanged)
-        return zero__say(&ctx->voice, -EINVAL, "%s: the memory was not exchanged",
-                         zero_coll_name(c->kind));
-    return zero__say(&ctx->voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                     zero_coll_name(c->kind), (unsigned long long)s->off,
-                     (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
+    return s->len ? zero__coll_check_place(&ctx->voice, c, s, s->mr->exchanged, s->mr->bytes) : 0;
 }
 
 static int check(struct zero_comm *comm, const struct zero_coll *c)
@@ -45,20 +37,16 @@ static int check(struct zero_comm *comm, const struct zero_coll *c)
 int zero__self_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
+    int err;
 
-    if (stream)
-        return zero__say(&ctx->voice, -ENOTSUP, "the comm plugin self takes no stream");
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
-    if (n > SELF_INFLIGHT)
-        return zero__say(&ctx->voice, -EINVAL, "a batch of %u is larger than %u", n, SELF_INFLIGHT);
-    if (n > SELF_INFLIGHT - (comm->posted - comm->finished))
-        return -EAGAIN;
-    for (uint32_t i = 0; i < n; i++) {
-        int err = check(comm, &colls[i]);
-        if (err)
-            return err;
-    }
+    err = zero__coll_check_batch(&ctx->voice, n, SELF_INFLIGHT,
+                                 SELF_INFLIGHT - (comm->posted - comm->finished), stream);
+    for (uint32_t i = 0; i < n && !err; i++)
+        err = check(comm, &colls[i]);
+    if (err)
+        return err;
     for (uint32_t i = 0; i < n; i++)
         comm->queue[comm->posted++ % SELF_INFLIGHT] = colls[i];
     return 0;

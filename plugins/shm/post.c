@@ -9,19 +9,15 @@ static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const str
                     char **at)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
+    int err;
 
     *at = NULL;
     if (s->len == 0)
         return 0;
-    if (s->mr->region == SHM_NO_REGION)
-        return zero__say(&ctx->voice, -EINVAL, "%s: the memory was not exchanged",
-                         zero_coll_name(c->kind));
-    *at = zero__region_at(ctx, s->mr->region, ctx->rank, s->off, s->len);
-    if (!*at)
-        return zero__say(&ctx->voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero_coll_name(c->kind), (unsigned long long)s->off,
-                         (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
-    return 0;
+    err = zero__coll_check_place(&ctx->voice, c, s, s->mr->region != SHM_NO_REGION, s->mr->bytes);
+    if (!err)
+        *at = zero__region_at(ctx, s->mr->region, ctx->rank, s->off, s->len);
+    return err;
 }
 
 /* What kernels of a device add up; of other types they copy. */
@@ -81,14 +77,9 @@ static int post_check(struct zero_comm *comm, uint32_t n, const void *stream)
 {
     int err = zero__shm_error(comm);
 
-    if (err)
-        return err;
-    if (stream)
-        return zero__say(&comm->ctx->voice, -ENOTSUP, "shm takes no stream");
-    if (n > SHM_SLOTS)
-        return zero__say(&comm->ctx->voice, -EINVAL, "a batch of %u is larger than %u", n,
-                         SHM_SLOTS);
-    return n > SHM_SLOTS - (comm->posted - comm->completed) ? -EAGAIN : 0;
+    return err ? err
+               : zero__coll_check_batch(&comm->ctx->voice, n, SHM_SLOTS,
+                                        SHM_SLOTS - (comm->posted - comm->completed), stream);
 }
 
 static void post_make(const struct zero_coll *c, uint64_t index, struct shm_post *post)

@@ -8,18 +8,15 @@
 static int slice_at(struct zero_comm *comm, const struct zero_coll *c, const struct zero_slice *s,
                     char **at, void **handle)
 {
-    const struct zero__voice *v = &comm->ctx->voice;
+    int err;
 
     *at = NULL;
     *handle = NULL;
     if (s->len == 0)
         return 0;
-    if (!s->mr->exchanged)
-        return zero__say(v, -EINVAL, "%s: the memory was not exchanged", zero_coll_name(c->kind));
-    if (s->off > s->mr->bytes || s->len > s->mr->bytes - s->off)
-        return zero__say(v, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu",
-                         zero_coll_name(c->kind), (unsigned long long)s->off,
-                         (unsigned long long)s->len, (unsigned long long)s->mr->bytes);
+    err = zero__coll_check_place(&comm->ctx->voice, c, s, s->mr->exchanged, s->mr->bytes);
+    if (err)
+        return err;
     *at = s->mr->base + s->off;
     *handle = s->mr->handle;
     return 0;
@@ -43,16 +40,11 @@ static int coll_make(struct zero_comm *comm, const struct zero_coll *c, struct p
 
 static int post_check(struct zero_comm *comm, uint32_t n, const void *stream)
 {
-    const struct zero__voice *v = &comm->ctx->voice;
     int err = comm->err ? zero__p2p_error(comm) : zero__p2p_usable(comm->ctx);
 
-    if (err)
-        return err;
-    if (stream)
-        return zero__say(v, -ENOTSUP, "%s takes no stream", v->plugin);
-    if (n > P2P_SLOTS)
-        return zero__say(v, -EINVAL, "a batch of %u is larger than %u", n, P2P_SLOTS);
-    return n > P2P_SLOTS - (comm->posted - comm->completed) ? -EAGAIN : 0;
+    return err ? err
+               : zero__coll_check_batch(&comm->ctx->voice, n, P2P_SLOTS,
+                                        P2P_SLOTS - (comm->posted - comm->completed), stream);
 }
 
 int zero__p2p_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream)
