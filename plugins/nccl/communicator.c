@@ -10,14 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "../common/members.h"
 #include "nccl.h"
 
 #define NAP_NS 200000
 #define TOKEN_BYTES 4096
-
-struct wish {
-    int32_t color, key;
-};
 
 int nccl_called(struct zero_comm *comm, int result, const char *doing)
 {
@@ -134,24 +131,6 @@ static int comm_equip(struct zero_comm *comm)
 
 /* ---- Of the context -------------------------------------------------------------------------- */
 
-/* This rank's place among those of its color, by key; who is the first of them. */
-static void place(const struct zero_comm_ctx *ctx, const struct wish *all, struct zero_comm *comm,
-                  int32_t *first)
-{
-    const struct wish *mine = &all[ctx->rank];
-
-    *first = ctx->rank;
-    for (int32_t p = 0; p < ctx->ranks; p++) {
-        const struct wish *w = &all[p], *f = &all[*first];
-        if (w->color != mine->color)
-            continue;
-        comm->ranks++;
-        comm->rank += w->key < mine->key || (w->key == mine->key && p < ctx->rank);
-        if (w->key < f->key || (w->key == f->key && p < *first))
-            *first = p;
-    }
-}
-
 static int id_make(struct zero_comm *comm, nccl_id *id)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
@@ -187,7 +166,8 @@ static int world_make(struct zero_comm *comm, const nccl_id *id)
 static int world_split(struct zero_comm_ctx *ctx, int32_t color, int32_t key,
                        struct zero_comm **out)
 {
-    struct wish mine = {color, key}, *all = calloc((size_t)ctx->ranks, sizeof *all);
+    struct zero__member mine = {color, key, ctx->rank};
+    struct zero__member *all = calloc((size_t)ctx->ranks, sizeof *all);
     nccl_id id = {{0}}, *ids = calloc((size_t)ctx->ranks, sizeof *ids);
     struct zero_comm *comm = color >= 0 ? comm_new(ctx) : NULL;
     int32_t first = 0;
@@ -202,8 +182,10 @@ static int world_split(struct zero_comm_ctx *ctx, int32_t color, int32_t key,
     err = nccl_meet(ctx, "split", err, &mine, all ? sizeof mine : 0, all);
     if (err)
         goto out;
-    if (comm)
-        place(ctx, all, comm, &first);
+    if (comm) {
+        comm->ranks = zero__members_choose(all, ctx->ranks, ctx->rank, &comm->rank);
+        first = all[0].parent;
+    }
     if (comm && first == ctx->rank)
         err = id_make(comm, &id);
     err = nccl_meet(ctx, "split", err, &id, sizeof id, ids);

@@ -7,20 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/members.h"
 #include "shm.h"
-
-struct member {
-    int32_t key, parent; /* rank in the parent */
-};
-
-static int member_order(const void *a, const void *b)
-{
-    const struct member *x = a, *y = b;
-
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return x->parent < y->parent ? -1 : x->parent > y->parent;
-}
 
 static void comm_free(struct zero_comm *comm)
 {
@@ -56,24 +44,22 @@ static struct zero_comm *comm_new(struct zero_comm_ctx *ctx, int32_t ranks)
 static int comm_form(struct zero_comm_ctx *ctx, const struct shm_table *t,
                      const struct shm_notice *all, struct zero_comm **out, int32_t *first)
 {
-    struct member *members = calloc((size_t)t->ranks, sizeof *members);
+    struct zero__member *members = calloc((size_t)t->ranks, sizeof *members);
     struct zero_comm *comm;
-    int32_t n = 0;
+    int32_t n = 0, rank = 0;
 
     for (int32_t p = 0; members && p < t->ranks; p++)
-        if (all[p].color == all[t->rank].color)
-            members[n++] = (struct member){all[p].key, p};
+        members[p] = (struct zero__member){.color = all[p].color, .key = all[p].key};
+    if (members)
+        n = zero__members_choose(members, t->ranks, t->rank, &rank);
     comm = members ? comm_new(ctx, n) : NULL;
     if (!comm) {
         free(members);
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator of %d ranks", n);
     }
-    qsort(members, (size_t)n, sizeof *members, member_order);
-    for (int32_t i = 0; i < n; i++) {
+    comm->rank = comm->table.rank = rank;
+    for (int32_t i = 0; i < n; i++)
         comm->world[i] = t->world ? t->world[members[i].parent] : members[i].parent;
-        if (members[i].parent == t->rank)
-            comm->rank = comm->table.rank = i;
-    }
     comm->table.world = comm->world;
     *first = members[0].parent;
     *out = comm;

@@ -12,20 +12,8 @@
 #include <string.h>
 
 #include "../bell.h"
+#include "../members.h"
 #include "internal.h"
-
-struct member {
-    int32_t key, parent; /* rank in the parent */
-};
-
-static int member_order(const void *a, const void *b)
-{
-    const struct member *x = a, *y = b;
-
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return x->parent < y->parent ? -1 : x->parent > y->parent;
-}
 
 void zero__p2p_comm_free(struct zero_comm *comm)
 {
@@ -117,7 +105,7 @@ static int buffers_make(struct zero_comm *comm)
 }
 
 /* Who goes with whom, and how long a message may be: the least of what the members can. */
-static int way_make(struct zero_comm *comm, const struct member *members,
+static int way_make(struct zero_comm *comm, const struct zero__member *members,
                     const struct p2p_notice *all)
 {
     uint64_t *hosts = calloc((size_t)comm->ranks, sizeof *hosts);
@@ -141,25 +129,23 @@ static int comm_form(struct zero_comm_ctx *ctx, struct zero_comm *parent,
                      const struct p2p_notice *all, struct zero_comm **out)
 {
     int32_t ranks = parent ? parent->ranks : ctx->ranks, own = parent ? parent->rank : ctx->rank;
-    struct member *members = calloc((size_t)ranks, sizeof *members);
+    struct zero__member *members = calloc((size_t)ranks, sizeof *members);
     struct zero_comm *comm;
-    int32_t n = 0;
+    int32_t n = 0, rank = 0;
     int err;
 
     for (int32_t p = 0; members && p < ranks; p++)
-        if (all[p].color == all[own].color)
-            members[n++] = (struct member){all[p].key, p};
+        members[p] = (struct zero__member){.color = all[p].color, .key = all[p].key};
+    if (members)
+        n = zero__members_choose(members, ranks, own, &rank);
     comm = members ? comm_new(ctx, n) : NULL;
     if (!comm) {
         free(members);
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator of %d ranks", n);
     }
-    qsort(members, (size_t)n, sizeof *members, member_order);
-    for (int32_t i = 0; i < n; i++) {
+    comm->rank = rank;
+    for (int32_t i = 0; i < n; i++)
         comm->world[i] = parent ? parent->world[members[i].parent] : members[i].parent;
-        if (members[i].parent == own)
-            comm->rank = i;
-    }
     err = way_make(comm, members, all);
     free(members);
     if (!err)
