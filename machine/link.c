@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number that a file begins with; 0: none. */
+/* The number that a file begins with, which may have a fraction; 0: none. */
 static double number_in(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -57,7 +57,7 @@ def pages_text(m):
             f"{'' if gives['enabled'] else 'no '}private memory ({found['enabled']}), that of MPI and "
             f"gloo, and to {'' if gives['shmem_enabled'] else 'no '}shared memory "
             f"({found['shmem_enabled']}), that of libzero, which asks for each by itself, too, since "
-            "26 November")
+            "26 November 2026")
 
 
 def machine():
