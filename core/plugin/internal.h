@@ -38,10 +38,16 @@ struct zero__loader {
     uint32_t n_builtins, n_dirs;
     char *dirs[ZERO__PLUGIN_DIRS];
     struct zero__plugin *plugins;
+    struct zero__stack *stacks; /* below.c: which plugin stands on which */
 };
 
 /* host_services.c: fills the tables; their ctx is the loader. */
 void zero__host_fill(struct zero__loader *loader);
+
+/* below.c: the service of that name, see plugin.h. */
+int zero__stand_on(struct zero__loader *loader, const char *above, uint32_t kind,
+                   const char *option, const char *name, void *ops);
+void zero__stacks_free(struct zero__loader *loader);
 
 /* builtin.c: the static plugin of that kind and name, or NULL. */
 const struct zero_plugin *zero__builtin_find(const struct zero__loader *loader, uint32_t kind,

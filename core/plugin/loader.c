@@ -49,6 +49,7 @@ void zero__loader_free(struct zero__loader *loader)
         zero__plugin_free(loader->plugins);
         loader->plugins = next;
     }
+    zero__stacks_free(loader);
     for (uint32_t i = 0; i < loader->n_dirs; i++)
         free(loader->dirs[i]);
     free(loader);

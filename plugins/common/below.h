@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The plugin that a wrapper stands on. A wrapper knows nothing of the loader: it finds what is
- * below by itself, and is as strict about it as the loader is.
- */
+/* The plugin that a wrapper stands on. */
 #ifndef ZERO_PLUGINS_COMMON_BELOW_H
 #define ZERO_PLUGINS_COMMON_BELOW_H
 
-#include <zero/offload.h>
+#include <errno.h>
+#include <stddef.h>
 
-#include "coll.h"
+#include <zero/plugin.h>
 
-/*
- * Loads the plugin that `what` names, an absolute path or the name of a plugin in the folder
- * of the wrapper's own file, for good; `option` is the variable that said so, for errors. Copies
- * its table in full size, entries that it lacks NULL. -EPERM when others may write to the file or
- * to a folder above it, -ELOOP when wrappers stand on each other in a circle; others say what is
- * wrong.
- */
-int zero__below_comm(const struct zero__voice *voice, const char *option, const char *what,
-                     struct zero_comm_ops *ops);
-int zero__below_offload(const struct zero__voice *voice, const char *option, const char *what,
-                        struct zero_offload_ops *ops);
+#include "voice.h"
+
+/* See stand_on() in plugin.h; an entry is called before versions are compared, so it is asked here. */
+static inline int zero__below(const struct zero__voice *v, uint32_t kind, const char *option,
+                              const char *what, void *ops)
+{
+    const struct zero_host *host = v->host;
+
+    if (host->size < offsetof(struct zero_host, stand_on) + sizeof host->stand_on)
+        return zero__say(v, -ENOTSUP,
+                         "this libzero hands out no plugins to stand on: %s is of a later one",
+                         v->plugin);
+    return host->stand_on(host->ctx, v->plugin, kind, option, what, ops);
+}
 
 #endif

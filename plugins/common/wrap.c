@@ -23,8 +23,7 @@ const char *zero__wrap_call_name(enum zero__wrap_call call)
 static const char *below_named(const struct zero__wrapper *w, const struct zero_host *host)
 {
     return host->param(host->ctx, w->name, w->option, "shm",
-                       "Communication plugin below this one: a name in the same folder, or an "
-                       "absolute path");
+                       "Communication plugin below this one: a name, or an absolute path");
 }
 
 static int below_load(const struct zero__wrapper *w, const struct zero_host *host,
@@ -32,7 +31,8 @@ static int below_load(const struct zero__wrapper *w, const struct zero_host *hos
 {
     const struct zero__voice v = {host, w->name};
 
-    return zero__below_comm(&v, w->shown, below_named(w, host), ops);
+    ops->size = sizeof *ops;
+    return zero__below(&v, ZERO_IFACE_COMM, w->shown, below_named(w, host), ops);
 }
 
 int zero__wrap_shape(const struct zero__wrapper *w, const struct zero_host *host, unsigned *shape)

@@ -25,7 +25,8 @@ static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
     const char *what = param(v->host, "fault_offload", "nvme",
                              "offload plugin that fault stands on, by name or absolute path");
 
-    return zero__below_offload(v, "ZERO_FAULT_OFFLOAD", what, ops);
+    ops->size = sizeof *ops;
+    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", what, ops);
 }
 
 /* What stands in between has the same properties, but for memory that it would not see. */

@@ -46,7 +46,8 @@ static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
                                       "offload plugin that trace stands on, by name or absolute "
                                       "path");
 
-    return zero__below_offload(v, "ZERO_TRACE_OFFLOAD", what, ops);
+    ops->size = sizeof *ops;
+    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_TRACE_OFFLOAD", what, ops);
 }
 
 static void describe(struct zero_store_info *info)

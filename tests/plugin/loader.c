@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "tests/tap.h"
 
 static struct zero__log quiet = {.level = 0};
@@ -384,6 +385,43 @@ static void test_builtin(void)
     loader_end(options, loader);
 }
 
+/* What a wrapper is given: as much of the table as it has room for, and no plugin below itself. */
+static void test_stand_on(void)
+{
+    struct {
+        struct zero_comm_ops ops;
+        void *behind;
+    } longer = {.ops.size = sizeof longer};
+    struct zero_comm_ops ops = {.size = offsetof(struct zero_comm_ops, probe) + sizeof ops.probe};
+    struct zero__options *options;
+    struct zero__loader *loader;
+
+    if (loader_make(folder, &options, &loader)) {
+        ok(0, "a loader: %s", zero__error_text());
+        return;
+    }
+    const struct zero_host *h = zero__loader_host(loader);
+    is_int(h->stand_on(h->ctx, "above", ZERO_IFACE_COMM, "ZERO_X", "good", &ops), 0,
+           "a plugin to stand on");
+    ok(ops.probe && !ops.open && ops.size < sizeof ops, "of its table what there is room for");
+    longer.behind = &longer;
+    is_int(h->stand_on(h->ctx, "above", ZERO_IFACE_COMM, "ZERO_X", "good", &longer), 0, "again");
+    ok(longer.ops.post && !longer.behind && longer.ops.size == sizeof longer,
+       "entries that it does not have are NULL");
+    ops.size = sizeof ops.size - 1;
+    is_int(h->stand_on(h->ctx, "above", ZERO_IFACE_COMM, "ZERO_X", "good", &ops), -EINVAL,
+           "a table without room for its size");
+    ops.size = sizeof ops;
+    is_int(h->stand_on(h->ctx, "good", ZERO_IFACE_COMM, "ZERO_X", "above", &ops), -ELOOP,
+           "nothing stands on what stands on it");
+    is_int(h->stand_on(h->ctx, "good", ZERO_IFACE_OFFLOAD, "ZERO_X", "pigeon", &ops), -ENODEV,
+           "a plugin that is not there");
+    ok(!strncmp(zero__error_text(), "ZERO_X is \"pigeon\": no plugin zero-offload-pigeon.so", 52),
+       "names the option, too: %s", zero__error_text());
+    is_int(h->stand_on(h->ctx, "good", 99, "ZERO_X", "above", &ops), -EINVAL, "an unknown kind");
+    loader_end(options, loader);
+}
+
 int main(void)
 {
     const char *build = getenv("ZERO_TEST_BUILD");
@@ -392,6 +430,7 @@ int main(void)
     if (folder[0] != '/')
         bail("ZERO_TEST_BUILD is not set to the build folder");
     test_good();
+    test_stand_on();
     test_tables();
     test_faults();
     test_names();

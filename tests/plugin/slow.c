@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A comm plugin for tests: another one, loaded from the absolute path in ZERO_SLOW_PLUGIN, whose
+ * A comm plugin for tests: another one, that of ZERO_SLOW_PLUGIN, whose
  * completions of gathers and reductions come no sooner than ZERO_SLOW_US after their post, as on a
  * slow wire. (The sums of squares of a step's norm, 8 bytes of fp64, are neither.) With
  * ZERO_SLOW_REVERSE those that are due at once come in reverse order.
  */
 #include <zero/comm.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -23,7 +22,7 @@ struct record {
 };
 
 struct zero_comm_ctx {
-    const struct zero_comm_ops *ops;
+    struct zero_comm_ops ops;
     struct zero_comm_ctx *inner;
     const struct zero_host *host;
     int64_t delay_ns;
@@ -44,32 +43,21 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int inner_find(const struct zero_host *host, const struct zero_comm_ops **ops)
+static int inner_find(const struct zero_host *host, struct zero_comm_ops *ops)
 {
     const char *path = host->param(host->ctx, "slow", "slow_plugin", "", "Plugin that is slow");
-    const struct zero_plugin *plugin;
-    int (*entry)(const struct zero_host *, const struct zero_plugin **);
 
-    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!file)
-        return host->fail(host->ctx, "slow", -ENOENT, "%s", dlerror());
-    *(void **)&entry = dlsym(file, "zero_plugin_v1");
-    int err = entry ? entry(host, &plugin) : -ENOENT;
-    for (uint32_t i = 0; !err && i < plugin->n_ifaces; i++)
-        if (plugin->ifaces[i].kind == ZERO_IFACE_COMM) {
-            *ops = plugin->ifaces[i].ops;
-            return 0;
-        }
-    return host->fail(host->ctx, "slow", -ENOENT, "%s is no comm plugin", path);
+    ops->size = sizeof *ops;
+    return host->stand_on(host->ctx, "slow", ZERO_IFACE_COMM, "ZERO_SLOW_PLUGIN", path, ops);
 }
 
 static int slow_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
-    const struct zero_comm_ops *ops;
+    struct zero_comm_ops ops;
     int err = inner_find(host, &ops);
 
     if (!err)
-        err = ops->probe(host, caps);
+        err = ops.probe(host, caps);
     caps->flags &= ~(uint32_t)(ZERO_COMM_STREAM | ZERO_COMM_MAP);
     return err;
 }
@@ -86,7 +74,7 @@ static int slow_open(const struct zero_comm_open *params, struct zero_comm_ctx *
     ctx->reverse = atoi(host->param(host->ctx, "slow", "slow_reverse", "0", "Order"));
     int err = inner_find(host, &ctx->ops);
     if (!err)
-        err = ctx->ops->open(params, &ctx->inner);
+        err = ctx->ops.open(params, &ctx->inner);
     if (err)
         free(ctx);
     else
@@ -96,7 +84,7 @@ static int slow_open(const struct zero_comm_open *params, struct zero_comm_ctx *
 
 static int slow_close(struct zero_comm_ctx *ctx)
 {
-    int err = ctx->ops->close(ctx->inner);
+    int err = ctx->ops.close(ctx->inner);
     free(ctx);
     return err;
 }
@@ -104,38 +92,38 @@ static int slow_close(struct zero_comm_ctx *ctx)
 static int slow_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
                       struct zero_mr **mr)
 {
-    return ctx->ops->alloc(ctx->inner, bytes, mem, base, mr);
+    return ctx->ops.alloc(ctx->inner, bytes, mem, base, mr);
 }
 
 static int slow_free(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    return ctx->ops->free(ctx->inner, mr);
+    return ctx->ops.free(ctx->inner, mr);
 }
 
 static int slow_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
                     struct zero_mr **mr)
 {
-    return ctx->ops->reg(ctx->inner, base, bytes, mem, mr);
+    return ctx->ops.reg(ctx->inner, base, bytes, mem, mr);
 }
 
 static int slow_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    return ctx->ops->unreg(ctx->inner, mr);
+    return ctx->ops.unreg(ctx->inner, mr);
 }
 
 static int slow_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    return ctx->ops->exchange(ctx->inner, mr);
+    return ctx->ops.exchange(ctx->inner, mr);
 }
 
 static int slow_wake(struct zero_comm_ctx *ctx)
 {
-    return ctx->ops->wake(ctx->inner);
+    return ctx->ops.wake(ctx->inner);
 }
 
 static int slow_abort(struct zero_comm_ctx *ctx)
 {
-    return ctx->ops->abort(ctx->inner);
+    return ctx->ops.abort(ctx->inner);
 }
 
 /* The next to be reported: the oldest or the youngest of those that are due; NULL: none. */
@@ -180,7 +168,7 @@ static int slow_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint3
         return (int)n;
     if (next_ns != INT64_MAX && timeout_ns > next_ns - now_ns())
         timeout_ns = next_ns - now_ns() > 0 ? next_ns - now_ns() : 0;
-    int k = ctx->ops->progress(ctx->inner, got, BATCH, timeout_ns);
+    int k = ctx->ops.progress(ctx->inner, got, BATCH, timeout_ns);
     for (int i = 0; i < k; i++) {
         ctx->records[got[i].user].done = 1;
         ctx->records[got[i].user].res = got[i].res;
@@ -196,7 +184,7 @@ static int slow_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32
     if (!comm)
         return -ENOMEM;
     comm->ctx = ctx;
-    int err = ctx->ops->split(ctx->inner, parent ? parent->inner : NULL, color, key, &comm->inner);
+    int err = ctx->ops.split(ctx->inner, parent ? parent->inner : NULL, color, key, &comm->inner);
     if (err)
         free(comm);
     else
@@ -237,7 +225,7 @@ static int slow_post(struct zero_comm *comm, const struct zero_coll *colls, uint
         own[made].user = (uint64_t)id[made];
     }
     if (!err)
-        err = ctx->ops->post(comm->inner, own, n, stream);
+        err = ctx->ops.post(comm->inner, own, n, stream);
     for (uint32_t i = 0; i < made && err; i++)
         ctx->records[id[i]].used = 0;
     return err;
@@ -245,22 +233,22 @@ static int slow_post(struct zero_comm *comm, const struct zero_coll *colls, uint
 
 static int slow_error(struct zero_comm *comm)
 {
-    return comm->ctx->ops->error(comm->inner);
+    return comm->ctx->ops.error(comm->inner);
 }
 
 static int slow_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
 {
-    return comm->ctx->ops->missing ? comm->ctx->ops->missing(comm->inner, ranks, max) : 0;
+    return comm->ctx->ops.missing ? comm->ctx->ops.missing(comm->inner, ranks, max) : 0;
 }
 
 static int slow_wire_bytes(struct zero_comm *comm, uint64_t *bytes)
 {
-    return comm->ctx->ops->wire_bytes(comm->inner, bytes);
+    return comm->ctx->ops.wire_bytes(comm->inner, bytes);
 }
 
 static int slow_comm_close(struct zero_comm *comm)
 {
-    int err = comm->ctx->ops->comm_close(comm->inner);
+    int err = comm->ctx->ops.comm_close(comm->inner);
     free(comm);
     return err;
 }

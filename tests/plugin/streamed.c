@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "../../plugins/common/below.h"
+#include "../../plugins/common/coll.h"
 #include "../../plugins/common/open.h"
 
 #define NAME "streamed"
@@ -74,9 +75,10 @@ static int below_load(const struct zero_host *host, struct zero_comm_ops *ops)
 {
     const struct zero__voice v = {host, NAME};
     const char *what = host->param(host->ctx, NAME, "streamed_plugin", "shm",
-                                   "Plugin below: a name in the same folder or an absolute path");
+                                   "Plugin below: a name or an absolute path");
 
-    return zero__below_comm(&v, "ZERO_STREAMED_PLUGIN", what, ops);
+    ops->size = sizeof *ops;
+    return zero__below(&v, ZERO_IFACE_COMM, "ZERO_STREAMED_PLUGIN", what, ops);
 }
 
 static int streamed_probe(const struct zero_host *host, struct zero_comm_caps *caps)

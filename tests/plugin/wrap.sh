@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The wrappers `trace` and `fault`: over other plugins they pass what these pass; what is below them
-# is found and checked as strictly as the loader does; what `trace` writes.
+# is found and checked as strictly as what the library loads itself; what `trace` writes.
 # shellcheck disable=SC2317 # functions are called through ok
 . "$ZERO_TEST_TOP/tests/tap.sh"
 zero=$ZERO_TEST_BUILD/zero
@@ -60,20 +60,20 @@ refused 'a plugin that is not there' pigeon 'zero-comm-pigeon.so'
 refused 'a relative path' ./zero-comm-shm.so 'ZERO_TRACE_COMM is "./zero-comm-shm.so"'
 refused 'a name in capitals' Shm 'absolute path'
 refused 'a file of another name' /etc/passwd 'zero-comm-NAME.so'
-refused 'a device plugin' "$bad/zero-device-old_table.so" 'zero-comm-NAME.so'
+refused 'a device plugin' "$bad/zero-device-old_table.so" 'one for comm is needed'
 refused 'itself' trace 'stands on itself'
 ZERO_FAULT_COMM=trace
 export ZERO_FAULT_COMM
 refused 'a circle of two' fault 'stands on itself'
 unset ZERO_FAULT_COMM
 refused 'no entry' "$bad/zero-comm-bad_symbol.so" 'no symbol zero_plugin_v1'
-refused 'the entry of another library' "$bad/zero-comm-bad_origin.so" 'no symbol zero_plugin_v1'
+refused 'the entry of another library' "$bad/zero-comm-bad_origin.so" 'comes from another file'
 refused 'another version' "$bad/zero-comm-bad_major.so" 'speaks comm interface'
-refused 'a later version' "$bad/zero-comm-bad_need.so" 'and needs'
-refused 'a missing entry' "$bad/zero-comm-bad_entry.so" 'the entry post'
-refused 'a table that ends early' "$bad/zero-comm-bad_short.so" 'the entry split'
+refused 'a later version' "$bad/zero-comm-bad_need.so" 'needs comm interface'
+refused 'a missing entry' "$bad/zero-comm-bad_entry.so" 'entry post'
+refused 'a table that ends early' "$bad/zero-comm-bad_short.so" 'entry split'
 refused 'a table without end' "$bad/zero-comm-bad_size.so" 'bytes long'
-refused 'no table' "$bad/zero-comm-bad_table.so" '0 bytes long'
+refused 'no table' "$bad/zero-comm-bad_table.so" 'comm table is NULL'
 refused 'no interface of the kind' "$bad/zero-comm-bad_kind.so" 'no comm interface'
 refused 'another name inside' "$bad/zero-comm-bad_name.so" 'calls itself'
 refused 'no description' "$bad/zero-comm-bad_desc.so" 'returned no plugin'
