@@ -14,7 +14,7 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("core", "machine", "plugins", "tools", "examples")
+FOLDERS = ("core", "machine", "launch", "plugins", "tools", "examples")
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|\s+|.', re.S)
 NAME = re.compile(r"(?:\(\*(\w+)\)|(\w+))\(")
 DECLARED = re.compile(r"__attribute__\(\(format\(printf, (\d+), \d+\)\)\)")

@@ -76,9 +76,6 @@ const struct zero__loops *zero__loops(enum zero__isa isa);
 /* "auto", "scalar", "avx2", "avx512"; -EINVAL for anything else. */
 int zero__isa_parse(const char *name, enum zero__isa *isa);
 
-/* Name of a kernel in reports, "?" for an unknown one. */
-const char *zero__kernel_name(uint32_t kernel);
-
 /* Checks kernel, sizes, types and pointers; says what is wrong. */
 int zero__kernel_check(const struct zero_launch *launch);
 

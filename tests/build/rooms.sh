@@ -6,7 +6,7 @@
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 
-rooms='machine base memory plugin device job model schedule engine'
+rooms='machine launch base memory plugin device job model schedule engine'
 
 # All includes of a folder as FILE:LINE KIND NAME, KIND being " or <.
 includes() {
@@ -48,10 +48,12 @@ outside='
 for folder in plugins offload; do
     [ -d "$folder" ] || continue
     none "$folder include public headers, shared ones and their own" "$(includes "$folder" |
-        awk -v shared='^((\\.\\./common|\\.\\./\\.\\./plugins/common)/(p2p/p2p.h|[^/]+)|machine/[^/]+)$' "$outside")"
+        awk -v shared='^((\\.\\./common|\\.\\./\\.\\./plugins/common)/(p2p/p2p.h|[^/]+)|(machine|launch)/[^/]+)$' "$outside")"
 done
-none 'what tells of the machine includes nothing else' "$(includes machine |
-    awk '$2 == "\"" && $3 !~ /^machine\//')"
+for room in machine launch; do
+    none "$room includes nothing else" "$(includes $room |
+        awk -v own="^$room/" '$2 == "\"" && $3 !~ own')"
+done
 none 'examples include public headers and their own' "$(includes examples | awk "$outside")"
 none 'public headers include only standard and public ones' "$(includes include |
     grep -Ev ' < (zero/[a-z]+\.h|std[a-z]+\.h|string\.h)$')"

@@ -5,7 +5,7 @@
 cd "$ZERO_TEST_TOP" || exit 1
 
 longest=700
-folders=$(ls -d include core machine plugins tools examples tests scripts doc bench 2>/dev/null)
+folders=$(ls -d include core machine launch plugins tools examples tests scripts doc bench 2>/dev/null)
 
 # Text that people wrote, in the tree or in a tarball.
 sources() {

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "device/kernels.h"
+#include "launch/check.h"
 
 #define SEED UINT64_C(20240229)
 

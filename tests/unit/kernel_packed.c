@@ -109,7 +109,7 @@ static void variants(enum zero__isa isa)
             pack_whole(at, n, s.step, halves, half_states, true, adam);
             good = agrees(halves, half_states);
         }
-        if (!ok(good, "%s: %s in all variants", zero__loops(isa)->name, zero__kernel_name(kernel)))
+        if (!ok(good, "%s: %s in all variants", zero__loops(isa)->name, zero__launch_name(kernel)))
             diag("round %d, seed %" PRIu64, round - 1, SEED);
     }
 }

@@ -168,7 +168,7 @@ static void variants(enum zero__isa isa)
         int round = 0;
         for (; round < 72 && good; round++)
             good = one(isa, kernel, &seed, round);
-        if (!ok(good, "%s: %s in all variants", zero__loops(isa)->name, zero__kernel_name(kernel)))
+        if (!ok(good, "%s: %s in all variants", zero__loops(isa)->name, zero__launch_name(kernel)))
             diag("round %d, seed %" PRIu64, round - 1, SEED);
     }
 }
@@ -243,7 +243,7 @@ static void skipped(void)
         run_kernel(ZERO__ISA_AUTO, kernel, &a);
         ok(memcmp(p, want_p, sizeof p) == 0 && memcmp(m, want_m, sizeof m) == 0 &&
                memcmp(v, want_v, sizeof v) == 0 && memcmp(out, out_before, sizeof out) == 0,
-           "%s: a skipped step leaves every bit", zero__kernel_name(kernel));
+           "%s: a skipped step leaves every bit", zero__launch_name(kernel));
     }
 }
 

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "check.h"
+#include "../../common/voice.h"
+#include "launch.h"
+#include "launch/check.h"
 
 /* Times that the blocks a device holds at once make the largest grid. */
 #define WAVES 4u
@@ -299,12 +301,13 @@ int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessor
                            uint32_t *n)
 {
     struct zero__voice voice = {host, "cuda"};
-    int err = zero__cuda_launch_check(&voice, l);
+    char why[ZERO__LAUNCH_WHY];
+    int err = zero__launch_check(l, "cuda", why);
     struct zero__cuda_launch one;
     bool some;
 
     if (err)
-        return err;
+        return zero__say(&voice, err, "%s", why);
     switch (l->kernel) {
     case ZERO_KERNEL_FILL:
         return plan_fill(&voice, multiprocessors, l->args, out, max, n);

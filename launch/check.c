@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check.h"
+#include "launch/check.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #define N_KERNELS 9u
 
@@ -21,11 +23,26 @@ static const struct {
     [ZERO_KERNEL_SUM] = {"sum", sizeof(struct zero_sum_args)},
 };
 
-/* Who is checked, and who is told. */
+const char *zero__launch_name(uint32_t kernel)
+{
+    return kernel < N_KERNELS ? kernels[kernel].name : "?";
+}
+
 struct check {
-    const struct zero__voice *voice;
     const char *kernel;
+    char *why;
 };
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct check *c, int err,
+                                                        const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(c->why, ZERO__LAUNCH_WHY, fmt, ap);
+    va_end(ap);
+    return err;
+}
 
 static bool is_real(uint32_t dtype)
 {
@@ -41,14 +58,14 @@ static int check_array(const struct check *c, const char *what, const void *p, u
     if (count == 0)
         return 0;
     if (!p)
-        return zero__say(c->voice, -EINVAL, "%s: %s is NULL", c->kernel, what);
+        return refuse(c, -EINVAL, "%s: %s is NULL", c->kernel, what);
     if ((uintptr_t)p % bytes)
-        return zero__say(c->voice, -EINVAL, "%s: %s is at %p: it must be a multiple of %u bytes",
-                         c->kernel, what, p, bytes);
+        return refuse(c, -EINVAL, "%s: %s is at %p: it must be a multiple of %u bytes", c->kernel,
+                      what, p, bytes);
     if (__builtin_mul_overflow(count, (uint64_t)bytes, &size) ||
         __builtin_add_overflow((uint64_t)(uintptr_t)p, size, &end))
-        return zero__say(c->voice, -EINVAL, "%s: %s has %llu elements, more than memory can hold",
-                         c->kernel, what, (unsigned long long)count);
+        return refuse(c, -EINVAL, "%s: %s has %llu elements, more than memory can hold", c->kernel,
+                      what, (unsigned long long)count);
     return 0;
 }
 
@@ -56,9 +73,8 @@ static int check_reals(const struct check *c, const char *what, const void *p, u
                        uint32_t dtype)
 {
     if (!is_real(dtype))
-        return zero__say(c->voice, -EINVAL,
-                         "%s: the type of %s is %s (%u): it must be fp32, bf16 or fp16", c->kernel,
-                         what, zero_dtype_name(dtype), dtype);
+        return refuse(c, -EINVAL, "%s: the type of %s is %s (%u): it must be fp32, bf16 or fp16",
+                      c->kernel, what, zero_dtype_name(dtype), dtype);
     return check_array(c, what, p, count, zero_dtype_bytes(dtype));
 }
 
@@ -68,14 +84,14 @@ static int check_fill(const struct check *c, const struct zero_fill_args *a)
     int err;
 
     if (!bytes)
-        return zero__say(c->voice, -EINVAL, "fill: element type %u is unknown", a->dtype);
+        return refuse(c, -EINVAL, "fill: element type %u is unknown", a->dtype);
     if ((err = check_array(c, "first", a->first, a->n, sizeof *a->first)) ||
         (err = check_array(c, "count", a->count, a->n, sizeof *a->count)))
         return err;
     for (uint32_t i = 0; i < a->n; i++) {
         uint64_t end;
         if (__builtin_add_overflow(a->first[i], a->count[i], &end))
-            return zero__say(c->voice, -EINVAL, "fill: run %u ends beyond any memory", i);
+            return refuse(c, -EINVAL, "fill: run %u ends beyond any memory", i);
         if ((err = check_array(c, "dst", a->dst, end, bytes)))
             return err;
     }
@@ -88,7 +104,7 @@ static int check_accumulate(const struct check *c, const struct zero_accumulate_
     if (err || (err = check_reals(c, "x", a->x, a->count, a->x_dtype)))
         return err;
     if (a->beta > 1)
-        return zero__say(c->voice, -EINVAL, "accumulate: beta is %u: it must be 0 or 1", a->beta);
+        return refuse(c, -EINVAL, "accumulate: beta is %u: it must be 0 or 1", a->beta);
     return 0;
 }
 
@@ -111,10 +127,10 @@ static int check_scalars(const struct check *c, const struct zero_scalars_args *
     if (err || (err = check_array(c, "sums", a->sums, a->ranks, sizeof *a->sums)))
         return err;
     if (!(a->inverse > 0) || !(a->clip >= 0) || !(a->growth >= 0))
-        return zero__say(c->voice, -EINVAL,
-                         "scalars: inverse %g, clip %g, growth %g: inverse must be "
-                         "positive, the others at least 0",
-                         (double)a->inverse, (double)a->clip, (double)a->growth);
+        return refuse(c, -EINVAL,
+                      "scalars: inverse %g, clip %g, growth %g: inverse must be "
+                      "positive, the others at least 0",
+                      (double)a->inverse, (double)a->clip, (double)a->growth);
     return 0;
 }
 
@@ -129,10 +145,10 @@ static int check_sum(const struct check *c, const struct zero_sum_args *a)
     int err;
 
     if (a->n < 1 || a->n > ZERO_SUM_SOURCES)
-        return zero__say(c->voice, -EINVAL,
-                         "sum: %u sources: one launch takes 1 to %u, more are added piece by "
-                         "piece through partial",
-                         a->n, ZERO_SUM_SOURCES);
+        return refuse(c, -EINVAL,
+                      "sum: %u sources: one launch takes 1 to %u, more are added piece by "
+                      "piece through partial",
+                      a->n, ZERO_SUM_SOURCES);
     if ((err = check_reals(c, "dst", a->dst, a->count, a->dst_dtype)) ||
         (err = check_array(c, "src", a->src, a->n, sizeof *a->src)) ||
         (err = check_array(c, "partial", a->partial, a->partial ? a->count : 0, sizeof(float))))
@@ -141,9 +157,9 @@ static int check_sum(const struct check *c, const struct zero_sum_args *a)
         if ((err = check_reals(c, "a source", a->src[i], a->count, a->src_dtype)))
             return err;
     if (a->accumulate > 1 || (a->accumulate && a->dst_dtype != ZERO_F32))
-        return zero__say(c->voice, -EINVAL,
-                         "sum: accumulate %u with dst of type %s: it must be 0, or 1 and fp32",
-                         a->accumulate, zero_dtype_name(a->dst_dtype));
+        return refuse(c, -EINVAL,
+                      "sum: accumulate %u with dst of type %s: it must be 0, or 1 and fp32",
+                      a->accumulate, zero_dtype_name(a->dst_dtype));
     return 0;
 }
 
@@ -153,10 +169,10 @@ static int check_master(const struct check *c, const struct zero_update_args *a)
     if (a->p || !a->low)
         return check_reals(c, "p", a->p, a->count, ZERO_F32);
     if (!a->out || a->out_dtype != ZERO_BF16)
-        return zero__say(c->voice, -EINVAL,
-                         "%s: low is the lower half of bf16 parameters: out must be "
-                         "there and bf16",
-                         c->kernel);
+        return refuse(c, -EINVAL,
+                      "%s: low is the lower half of bf16 parameters: out must be "
+                      "there and bf16",
+                      c->kernel);
     return check_array(c, "low", a->low, a->count, sizeof *a->low);
 }
 
@@ -166,9 +182,8 @@ static int check_update(const struct check *c, const struct zero_update_args *a,
     int err = check_master(c, a);
 
     if (states != ZERO_F32 && states != ZERO_BF16)
-        return zero__say(c->voice, -EINVAL,
-                         "%s: the type of m and v is %s (%u): it must be fp32 or bf16", c->kernel,
-                         zero_dtype_name(states), states);
+        return refuse(c, -EINVAL, "%s: the type of m and v is %s (%u): it must be fp32 or bf16",
+                      c->kernel, zero_dtype_name(states), states);
     if (err || (err = check_reals(c, "grad", a->grad, a->count, a->grad_dtype)) ||
         (err = check_array(c, "scalars", a->scalars, 1, _Alignof(struct zero_scalars))))
         return err;
@@ -179,24 +194,23 @@ static int check_update(const struct check *c, const struct zero_update_args *a,
     if (!a->out)
         return 0;
     if (a->out_dtype != ZERO_BF16 && a->out_dtype != ZERO_F16)
-        return zero__say(c->voice, -EINVAL, "%s: the type of out is %s: it must be bf16 or fp16",
-                         c->kernel, zero_dtype_name(a->out_dtype));
+        return refuse(c, -EINVAL, "%s: the type of out is %s: it must be bf16 or fp16", c->kernel,
+                      zero_dtype_name(a->out_dtype));
     return check_reals(c, "out", a->out, a->count, a->out_dtype);
 }
 
-int zero__cuda_launch_check(const struct zero__voice *voice, const struct zero_launch *l)
+int zero__launch_check(const struct zero_launch *l, const char *device, char why[ZERO__LAUNCH_WHY])
 {
-    struct check c = {voice, "?"};
+    struct check c = {zero__launch_name(l->kernel), why};
 
     if (l->kernel >= N_KERNELS)
-        return zero__say(voice, -ENOTSUP, "kernel %u is unknown to the device cuda", l->kernel);
-    c.kernel = kernels[l->kernel].name;
+        return refuse(&c, -ENOTSUP, "kernel %u is unknown to the device %s", l->kernel, device);
     if (l->flags)
-        return zero__say(voice, -EINVAL, "%s: flags 0x%x: they must be 0", c.kernel, l->flags);
+        return refuse(&c, -EINVAL, "%s: flags 0x%x: they must be 0", c.kernel, l->flags);
     if (!l->args || l->args_bytes != kernels[l->kernel].args_bytes)
-        return zero__say(voice, -EINVAL, "%s: arguments of %llu bytes: %llu are expected", c.kernel,
-                         (unsigned long long)l->args_bytes,
-                         (unsigned long long)kernels[l->kernel].args_bytes);
+        return refuse(&c, -EINVAL, "%s: arguments of %llu bytes: %llu are expected", c.kernel,
+                      (unsigned long long)l->args_bytes,
+                      (unsigned long long)kernels[l->kernel].args_bytes);
     switch (l->kernel) {
     case ZERO_KERNEL_FILL:
         return check_fill(&c, l->args);
