@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "bench.h"
 #include "bench_args.h"
@@ -20,6 +19,7 @@
 #include "bench_record.h"
 #include "bench_watch.h"
 #include "lifetimes.h"
+#include "machine/clock.h"
 
 #define MOST_NODES UINT64_C(50000000)
 #define MOST_TASKS 64u

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "machine/clock.h"
 
 #define PROGRAM "zero-exchange-"
 #define LEAVE_MS 2000

@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "bench_loops.h"
+#include "machine/clock.h"
 
 #define SPINS 2000u /* before another rank may need this core */
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "bench_loops.h"
+#include "machine/clock.h"
 
 #define BATCH_BYTES (UINT64_C(16) << 20) /* small operations are timed many at a time */
 #define WARM 4u

@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "bench_loops.h"
+#include "machine/clock.h"
 
 /* The plain loops want their sources at multiples of a cache line. */
 static uint64_t step_of(const struct coll_case *c)

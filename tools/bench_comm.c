@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "device/host.h"
+#include "machine/clock.h"
 
 #define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
 #define HUGE_PAGE (UINT64_C(2) << 20)

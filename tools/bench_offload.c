@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "bench.h"
 #include "bench_offload.h"
 #include "bench_record.h"
+#include "machine/clock.h"
 
 #define LEAST_ON_DISK 0.95
 

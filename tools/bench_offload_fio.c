@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
+#include "machine/clock.h"
 
 #define GRACE_MS 60000 /* for fio to start and to end */
 #define MOST_ARGS 32

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
 #include "base/status.h"
+#include "machine/clock.h"
 #include "machine/number.h"
 
 #define END_WORD (OFFLOAD_PAGE / sizeof(uint64_t) - 1)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "bench_loops.h"
 #include "bench_ranks.h"
 #include "device/host.h"
+#include "machine/clock.h"
 
 #define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 64 */
 

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "machine/clock.h"
 #include "machine/cores.h"
 
 double bench_watch_busy(FILE *stat, const struct zero__cores *mine)

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
+#include "machine/clock.h"
 
 #define NEWS_NS ZERO_SECOND       /* for the others to hear of it before this process ends */
 #define LOST_NS (2 * ZERO_SECOND) /* for a case to end by itself after a rank was lost */

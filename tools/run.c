@@ -13,8 +13,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "job/job.h"
+#include "machine/clock.h"
 #include "tool.h"
 
 _Static_assert(ZERO__JOB_MAX_RANKS == 4096 && RUN_GRACE_S == 15, "the texts below say so");

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "machine/clock.h"
 
 #define MS INT64_C(1000000)
 #define VERDICT_NS (50 * MS)  /* failures within it are one event */

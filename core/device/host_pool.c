@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/thread.h"
+#include "machine/thread.h"
 
 void host_pool_wake(struct zero_device *dev, uint64_t n)
 {

@@ -11,9 +11,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/clock.h"
 #include "device/host.h"
 #include "device/kernels.h"
+#include "machine/clock.h"
 
 #define HOST_RING 4096u /* operations that a stream holds, a power of two */
 #define HOST_TURN 16u   /* chunks that a worker runs before it looks for other streams */

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 /* Pieces of mapped memory that a rank may need: the kernel's usual limit for a process is 65,530 */
 #define MOST_MAPS 32768u

@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
+#include "machine/clock.h"
 #include "base/kept.h"
 #include "base/status.h"
 #include "engine/room.h"

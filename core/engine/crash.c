@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 #define LINGER_NS (ZERO_SECOND / 10)
 #define DISK_NS (5 * ZERO_SECOND)

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "device/host.h"
 #include "engine/inside.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 #define END_S 10      /* for a runtime to end, where nothing spins; more than plugins wait */
 #define END_DISK_S 30 /* more for a disk, which may be slow */

@@ -5,8 +5,8 @@
  * of the progress thread, so that it costs nothing while all goes on, and nothing at all where the
  * job does not want to know.
  */
-#include "base/clock.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 #define AGAIN_NS (ZERO_SECOND / 4)
 #define MOST 8

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/relay.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 static uint32_t slab_of(const struct zero__buffer *f)
 {

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/inside.h"
 #include "engine/runtime.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 #define SPIN_NS (3 * ZERO_SECOND / 10)  /* plugins sleep while they wait at an end, */
 #define SPIN_CLEAN_NS (3 * ZERO_SECOND) /* or compute for much less than this */

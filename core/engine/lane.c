@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 #define LOOK_NS (ZERO_SECOND / 4) /* who waits looks whether the job has failed, see create.c */
 

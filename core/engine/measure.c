@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 #define WALK_NS (2 * ZERO_SECOND) /* then no more is begun */
 #define MOST_CQES 16

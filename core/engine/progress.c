@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "engine/inside.h"
 #include "engine/relay.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
 /* For the job to tell why: of an abort somebody does know, of a transport's error maybe nobody. */

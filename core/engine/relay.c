@@ -12,8 +12,8 @@
 #include <errno.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "engine/relay_types.h"
+#include "machine/clock.h"
 
 static struct relay_lane *lane_of(struct zero_runtime *rt, uint32_t queue)
 {

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 /* Issues ops up to the next compute op, or the end. */
 static int advance(struct zero_runtime *rt)

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
 
 #define IDLE_NS (ZERO_SECOND / 4)
 #define N_CQES 16

@@ -13,9 +13,9 @@
  */
 #include <errno.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 int zero__streams_create(struct zero_runtime *rt)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 /* Room for two steps and some evaluations, within bounds. */
 int zero__times_size(struct zero_runtime *rt)

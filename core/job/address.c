@@ -13,9 +13,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 struct query {
     char name[ZERO__ADDRESS_HOST];

@@ -17,8 +17,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 static int error_state(struct zero__job *job)
 {

@@ -8,8 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 /* Who a pollfd belongs to: a rank, a rank's process, a guest, or one of these. */
 enum {

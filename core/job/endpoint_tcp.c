@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/link.h"
+#include "machine/clock.h"
 
 #define BACKLOG 4096 /* the kernel takes less if it must */
 #define CONNECT_NS (3 * ZERO_SECOND)

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 static int state_of(struct zero__job *job)
 {

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/exchange.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 static bool failed(struct zero__job *job)
 {

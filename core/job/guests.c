@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define ACCEPTS 64 /* in one turn of the control thread, which has other things to do */
 

@@ -12,12 +12,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "job/exchange.h"
 #include "job/internal.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
 
 #define PATIENCE_NS (5 * ZERO_SECOND) /* then the missing ranks are named in the log */
 #define STACK_BYTES (256u << 10)      /* poll, a few small frames, and the on_error callback */

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define GRACE_NS (2 * ZERO_SECOND)       /* for rank 0 to say who is missing */
 #define LONGEST_NS (86400 * ZERO_SECOND) /* what is believed of its announcement */

@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "machine/clock.h"
 
 #define HEADER_BYTES ((uint32_t)sizeof(struct zero__wire_header))
 

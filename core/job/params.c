@@ -20,11 +20,11 @@
 #include <zero/offload.h>
 #include <zero/zero.h>
 
-#include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "job/pmix.h"
 #include "job/wire.h"
+#include "machine/clock.h"
 
 /* An empty variable counts as not set: that is how a shell clears one for a single command. */
 static const char *variable(const char *name)

@@ -10,9 +10,9 @@
 
 #include <sodium.h>
 
-#include "base/clock.h"
 #include "base/status.h"
-#include "base/thread.h"
+#include "machine/clock.h"
+#include "machine/thread.h"
 
 #define LOOK_NS (ZERO_SECOND / 50) /* between two questions whether it is over */
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__peer_state state)
 {

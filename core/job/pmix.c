@@ -33,12 +33,12 @@ int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 #include <pmix.h>
 #include <sodium.h>
 
-#include "base/clock.h"
 #include "base/options.h"
 #include "job/endpoint.h"
 #include "job/interface.h"
 #include "job/notice.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 #define LIBRARY "libpmix.so.2"
 #define GRACE_NS (2 * ZERO_SECOND) /* for the timeouts of PMIx, which say more */

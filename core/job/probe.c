@@ -29,10 +29,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define LEAST_NS (7 * ZERO_SECOND / 2) /* the kernel tries at 0, 1 and 3 s: any may be lost */
 #define DOUBT_NS (ZERO_SECOND / 4)     /* at least */

@@ -2,8 +2,8 @@
 /* Writes sets of ranks for people: "1, 3-6, 9". What does not fit ends in "...". */
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 int zero__ranks_text(struct zero__job *job, bool (*is)(struct zero__job *job, int32_t rank),
                      char *text, size_t room)

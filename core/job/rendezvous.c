@@ -22,12 +22,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "job/interface.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define NO_SECRET "there is no secret that ranks of other hosts could know"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define USUAL_BYTES 512u /* of a rank's part */
 #define SAME "all ranks must make the same calls in the same order"

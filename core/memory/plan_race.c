@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/thread.h"
+#include "machine/thread.h"
 #include "memory/plan_merge.h"
 #include "memory/plan_search.h"
 

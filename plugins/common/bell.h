@@ -17,21 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ZERO__SECOND INT64_C(1000000000)
-
-static inline int64_t zero__clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * ZERO__SECOND + t.tv_nsec;
-}
-
-/* Now + timeout; far away instead of an overflow. */
-static inline int64_t zero__until_ns(int64_t timeout_ns)
-{
-    int64_t t;
-    return __builtin_add_overflow(zero__clock_ns(), timeout_ns, &t) ? INT64_MAX : t;
-}
+#include "machine/clock.h"
 
 struct zero__bell {
     _Atomic uint32_t count;
@@ -56,8 +42,8 @@ static inline uint32_t zero__bell_announce(struct zero__bell *b)
 /* Sleeps until somebody rings after announce() returned `seen`, or `until`. May return early. */
 static inline void zero__bell_sleep(struct zero__bell *b, uint32_t seen, int64_t until)
 {
-    int64_t left = until - zero__clock_ns();
-    struct timespec t = {.tv_sec = left / ZERO__SECOND, .tv_nsec = left % ZERO__SECOND};
+    int64_t left = until - zero__now_ns();
+    struct timespec t = {.tv_sec = left / ZERO_SECOND, .tv_nsec = left % ZERO_SECOND};
 
     if (left > 0)
         syscall(SYS_futex, &b->count, FUTEX_WAIT, seen, &t, NULL, 0);

@@ -17,9 +17,9 @@
 #define ZERO__IDLE_SPINS 32                          /* a few microseconds */
 #define ZERO__IDLE_SPINS_SHARED 1                    /* who is waited for may want this core */
 #define ZERO__IDLE_YIELDS 64                         /* soon */
-#define ZERO__IDLE_YIELD_NS (ZERO__SECOND / 1000)    /* late */
-#define ZERO__IDLE_CROWD_NS (ZERO__SECOND / 20000)   /* a yield that takes longer: others work */
-#define ZERO__IDLE_CROWDED_NS (ZERO__SECOND / 100)
+#define ZERO__IDLE_YIELD_NS (ZERO_SECOND / 1000)    /* late */
+#define ZERO__IDLE_CROWD_NS (ZERO_SECOND / 20000)   /* a yield that takes longer: others work */
+#define ZERO__IDLE_CROWDED_NS (ZERO_SECOND / 100)
 
 /* Of a thread that waits; zeroes are a beginning. */
 struct zero__idle {
@@ -61,7 +61,7 @@ static inline bool zero__idle_sleeps(struct zero__idle *i, int64_t now_ns, bool 
                                          : i->turns > zero__idle_most(i) + ZERO__IDLE_YIELDS)
         return true;
     sched_yield();
-    int64_t after_ns = zero__clock_ns();
+    int64_t after_ns = zero__now_ns();
     if (after_ns - now_ns >= ZERO__IDLE_CROWD_NS)
         i->crowded_ns = after_ns + ZERO__IDLE_CROWDED_NS;
     return false;

@@ -19,7 +19,7 @@ int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, in
     int err = oob->post(oob->ctx, mine, bytes);
 
     for (unsigned i = 0; !err; i++) {
-        bool late = zero__clock_ns() >= until; /* what came during a long nap still counts */
+        bool late = zero__now_ns() >= until; /* what came during a long nap still counts */
         err = oob->test(oob->ctx, all);
         if (err != -EINPROGRESS)
             return err;

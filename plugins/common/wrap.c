@@ -111,7 +111,7 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
     }
     err = before(ctx, ZERO__CALL_OPEN);
     if (!err) {
-        int64_t start = zero__clock_ns();
+        int64_t start = zero__now_ns();
         err = ctx->below.open(params, &ctx->inner);
         after(ctx, ZERO__CALL_OPEN, err, 0, start);
     }
@@ -134,7 +134,7 @@ static void comm_free(struct zero_comm *comm)
 int zero__wrap_close(struct zero_comm_ctx *ctx)
 {
     int refused = before(ctx, ZERO__CALL_CLOSE), err;
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     err = after(ctx, ZERO__CALL_CLOSE, ctx->below.close(ctx->inner), 0, start);
     while (ctx->comms) { /* below, they went with the context */
@@ -163,7 +163,7 @@ int zero__wrap_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, vo
                      struct zero_mr **mr)
 {
     int err = before(ctx, ZERO__CALL_ALLOC);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     if (err)
         return err;
@@ -174,7 +174,7 @@ int zero__wrap_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, vo
 int zero__wrap_free(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     int err = before(ctx, ZERO__CALL_FREE);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     return err ? err : after(ctx, ZERO__CALL_FREE, ctx->below.free(ctx->inner, mr), 0, start);
 }
@@ -183,7 +183,7 @@ int zero__wrap_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32
                    struct zero_mr **mr)
 {
     int err = before(ctx, ZERO__CALL_REG);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     if (err)
         return err;
@@ -194,7 +194,7 @@ int zero__wrap_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32
 int zero__wrap_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     int err = before(ctx, ZERO__CALL_UNREG);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     return err ? err : after(ctx, ZERO__CALL_UNREG, ctx->below.unreg(ctx->inner, mr), 0, start);
 }
@@ -202,7 +202,7 @@ int zero__wrap_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 int zero__wrap_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     int err = before(ctx, ZERO__CALL_EXCHANGE);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     if (err)
         return err;
@@ -213,7 +213,7 @@ int zero__wrap_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, 
                    void **base)
 {
     int err = before(ctx, ZERO__CALL_MAP);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     if (err)
         return err;
@@ -265,7 +265,7 @@ int zero__wrap_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_
     comm = comm_new(ctx);
     if (!comm)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator");
-    start = zero__clock_ns();
+    start = zero__now_ns();
     err = ctx->below.split(ctx->inner, parent ? parent->inner : NULL, color, key, &comm->inner);
     after(ctx, ZERO__CALL_SPLIT, err, 0, start);
     if (err || !comm->inner) {
@@ -307,7 +307,7 @@ int zero__wrap_comm_close(struct zero_comm *comm)
     struct zero_comm_ctx *ctx = comm->ctx;
     struct zero_comm **link = &ctx->comms;
     int err = before(ctx, ZERO__CALL_COMM_CLOSE);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
 
     if (err)
         return err;
@@ -333,7 +333,7 @@ int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint3
         r->next = NULL;
         r->coll = colls[i];
         r->place = comm->posted + i;
-        r->start_ns = zero__clock_ns();
+        r->start_ns = zero__now_ns();
         comm->batch[i] = colls[i];
         comm->batch[i].user = (uintptr_t)r;
     }

@@ -169,7 +169,7 @@ static bool copy_piece(struct zero_store *store, const struct zero_io *io)
 int zero__cpu_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
                    int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0;
     uint32_t n = 0;
 
     while (n < max && store->ended != store->submitted) {
@@ -179,10 +179,10 @@ int zero__cpu_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max
             store->ended++;
             store->done = 0;
         }
-        if (n || zero__clock_ns() >= until) /* one at a time: the caller has other things to do */
+        if (n || zero__now_ns() >= until) /* one at a time: the caller has other things to do */
             return (int)n;
     }
-    while (timeout_ns > 0 && zero__clock_ns() < until) {
+    while (timeout_ns > 0 && zero__now_ns() < until) {
         uint32_t seen = zero__bell_announce(&store->bell);
         if (atomic_exchange(&store->woken, false))
             break;

@@ -90,13 +90,13 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
 int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_t timeout_ns,
                      const char *what)
 {
-    int64_t until = zero__until_ns(timeout_ns);
+    int64_t until = zero__deadline_ns(timeout_ns);
     struct timespec pause = {0, PAUSE_MIN_NS};
     int result, doubts = 0;
 
     while ((result = dev->driver.stream_query(stream)) == CUDA_NOT_READY ||
            (result && !zero__cuda_sticks(result) && !doubts++)) {
-        if (zero__clock_ns() >= until)
+        if (zero__now_ns() >= until)
             return zero__say(&dev->voice, -ETIMEDOUT, "%s: not done after %g s (ZERO_TIMEOUT)",
                              what, (double)timeout_ns / 1e9);
         nanosleep(&pause, NULL);

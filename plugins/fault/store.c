@@ -102,7 +102,7 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
 {
     struct zero_store_info full = {.size = sizeof full};
     int err = s->ops.info(s->inner, &full);
-    int64_t now = zero__clock_ns();
+    int64_t now = zero__now_ns();
 
     if (err)
         return err;
@@ -275,7 +275,7 @@ static void take(struct zero_store *s, const struct zero_cqe *c)
 
 static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0, next;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0, next;
     struct zero_cqe own[16];
 
     for (;;) {
@@ -283,7 +283,7 @@ static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
         uint32_t n = zero__store_hand_out(s, cqes, max, &next);
         if (n || !max)
             return (int)n;
-        int64_t left = (until < next ? until : next) - zero__clock_ns();
+        int64_t left = (until < next ? until : next) - zero__now_ns();
         int k = s->ops.poll(s->inner, own, 16, timeout_ns > 0 && left > 0 ? left : 0);
         if (k < 0)
             return k;

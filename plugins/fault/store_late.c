@@ -12,7 +12,7 @@
 /* What the slow disk takes for so many bytes. */
 static int64_t slow_ns(uint64_t bytes, uint64_t rate)
 {
-    double ns = (double)bytes / (double)rate * ZERO__SECOND;
+    double ns = (double)bytes / (double)rate * ZERO_SECOND;
 
     return ns < 1e15 ? (int64_t)ns : INT64_C(1000000000000000); /* days are enough */
 }
@@ -36,9 +36,9 @@ void zero__store_end(struct zero_store *s, struct store_request *r)
 {
     if (r->dropped && !r->err)
         s->dropped += r->ended;
-    r->due_ns = r->delay_ns ? zero__until_ns(r->delay_ns) : 0;
+    r->due_ns = r->delay_ns ? zero__deadline_ns(r->delay_ns) : 0;
     if (r->rate && !r->err) {
-        int64_t now = zero__clock_ns();
+        int64_t now = zero__now_ns();
         r->served_ns = s->slow_ns > now ? s->slow_ns : now;
         s->slow_ns = r->served_ns + slow_ns(r->ended, r->rate);
         r->due_ns = s->slow_ns > r->due_ns ? s->slow_ns : r->due_ns;
@@ -52,7 +52,7 @@ void zero__store_end(struct zero_store *s, struct store_request *r)
 uint64_t zero__store_left(const struct store_request *r, int64_t now)
 {
     int64_t served = now > r->served_ns ? now - r->served_ns : 0;
-    double moved = r->rate ? (double)served / ZERO__SECOND * (double)r->rate : (double)r->ended;
+    double moved = r->rate ? (double)served / ZERO_SECOND * (double)r->rate : (double)r->ended;
 
     return moved < (double)r->ended ? r->ended - (uint64_t)moved : 0;
 }
@@ -71,7 +71,7 @@ static int error_of(const struct zero_store *s, const struct store_request *r)
 uint32_t zero__store_hand_out(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
                               int64_t *next)
 {
-    int64_t now = zero__clock_ns();
+    int64_t now = zero__now_ns();
     uint32_t n = 0;
 
     *next = INT64_MAX;

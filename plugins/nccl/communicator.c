@@ -25,7 +25,7 @@ int nccl_called(struct zero_comm *comm, int result, const char *doing)
         return 0;
     if (result == NCCL_IN_PROGRESS) {
         comm->launching = true;
-        comm->until = zero__until_ns(comm->ctx->timeout_ns);
+        comm->until = zero__deadline_ns(comm->ctx->timeout_ns);
         return 0;
     }
     int err = nccl_describe(comm->ctx, comm->nccl, result, doing, text);
@@ -49,7 +49,7 @@ int nccl_settle(struct zero_comm *comm)
     }
     if (r != NCCL_IN_PROGRESS)
         return nccl_called(comm, r, comm->doing);
-    if (comm->launching && zero__clock_ns() >= comm->until) {
+    if (comm->launching && zero__now_ns() >= comm->until) {
         char text[NCCL_TEXT];
         snprintf(text, sizeof text,
                  "%s: NCCL is not ready after %g s (ZERO_TIMEOUT); a peer may be missing, "
@@ -267,7 +267,7 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
     pthread_mutex_lock(&ctx->lock);
     comm->nccl = comm->part;
     comm->launching = comm->nccl != NULL;
-    comm->until = zero__until_ns(ctx->timeout_ns);
+    comm->until = zero__deadline_ns(ctx->timeout_ns);
     pthread_mutex_unlock(&ctx->lock);
     if (!err && color >= 0)
         err = part_finish(comm);

@@ -74,7 +74,7 @@ int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *
         snprintf(m.why, sizeof m.why, "%.299s", ctx->said);
     if (bytes)
         memcpy(m.words, mine, bytes);
-    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), call, &m,
+    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__deadline_ns(ctx->timeout_ns), call, &m,
                               sizeof m, all);
     if (!failed)
         failed = meeting_judge(ctx, call, err, all);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/thread.h"
+#include "machine/thread.h"
 #include "nccl.h"
 
 #define LOOK_NS 100000000 /* for an abort whose signal went unheard */
@@ -38,7 +38,7 @@ static void end_begin(struct zero_comm *comm, bool broken)
 
     end->nccl = comm->nccl;
     end->broken = broken;
-    end->until = zero__until_ns(ctx->timeout_ns);
+    end->until = zero__deadline_ns(ctx->timeout_ns);
     end->next = ctx->ends;
     ctx->ends = end;
     comm->nccl = NULL;
@@ -86,7 +86,7 @@ static bool is_final(struct zero_comm_ctx *ctx, struct nccl_end *end)
     if (r == NCCL_OK || r == NCCL_IN_PROGRESS)
         r = ctx->nccl.CommGetAsyncError(end->nccl, &state);
     r = r == NCCL_OK ? state : r;
-    if (r == NCCL_IN_PROGRESS && zero__clock_ns() < end->until)
+    if (r == NCCL_IN_PROGRESS && zero__now_ns() < end->until)
         return false;
     if (r != NCCL_OK)
         end->broken = true;
@@ -129,8 +129,8 @@ static void *ender_main(void *arg)
         done = ender_step(ctx);
         if (done > 0 || (!done && ctx->closing))
             continue;
-        int64_t until = zero__until_ns(done ? POLL_NS : LOOK_NS);
-        struct timespec t = {until / ZERO__SECOND, until % ZERO__SECOND};
+        int64_t until = zero__deadline_ns(done ? POLL_NS : LOOK_NS);
+        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
         pthread_cond_timedwait(&ctx->work, &ctx->lock, &t);
         done = 1; /* there may be more before it closes */
     }
@@ -144,7 +144,7 @@ static void *ender_main(void *arg)
 
 int nccl_ender_start(struct zero_comm_ctx *ctx)
 {
-    int err = zero__thread_start(&ctx->ender, ender_main, ctx);
+    int err = zero__thread_create(&ctx->ender, NULL, ender_main, ctx);
 
     if (err)
         return zero__say(&ctx->voice, -err, "cannot start a thread: %s", strerror(err));
@@ -155,9 +155,9 @@ int nccl_ender_start(struct zero_comm_ctx *ctx)
 /* Waits for what the thread tells, until it is so or the time is over. The lock is held. */
 static bool wait_until(struct zero_comm_ctx *ctx, const bool *over, int64_t until)
 {
-    struct timespec t = {until / ZERO__SECOND, until % ZERO__SECOND};
+    struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
 
-    while (!*over && zero__clock_ns() < until)
+    while (!*over && zero__now_ns() < until)
         pthread_cond_timedwait(&ctx->moved, &ctx->lock, &t);
     return *over;
 }
@@ -172,7 +172,8 @@ bool nccl_ender_stop(struct zero_comm_ctx *ctx)
     ctx->closing = true;
     pthread_cond_signal(&ctx->work);
     /* What is finalized may take that long, what is aborted then a while more. */
-    left = wait_until(ctx, &ctx->ender_left, zero__until_ns(ctx->timeout_ns + ctx->timeout_ns / 2));
+    left = wait_until(ctx, &ctx->ender_left,
+                      zero__deadline_ns(ctx->timeout_ns + ctx->timeout_ns / 2));
     pthread_mutex_unlock(&ctx->lock);
     if (left)
         pthread_join(ctx->ender, NULL);
@@ -190,7 +191,7 @@ bool nccl_end_wait(struct zero_comm *comm)
         return true;
     pthread_mutex_lock(&ctx->lock);
     pthread_cond_signal(&ctx->work);
-    over = wait_until(ctx, &comm->end->over, zero__until_ns(ctx->timeout_ns));
+    over = wait_until(ctx, &comm->end->over, zero__deadline_ns(ctx->timeout_ns));
     pthread_mutex_unlock(&ctx->lock);
     return over;
 }
@@ -214,7 +215,7 @@ bool nccl_comm_end(struct zero_comm *comm)
     if (!end->nccl) /* never made */
         end->over = true;
     if (end->broken) /* its streams may still run */
-        good = wait_until(ctx, &end->over, zero__until_ns(ctx->timeout_ns));
+        good = wait_until(ctx, &end->over, zero__deadline_ns(ctx->timeout_ns));
     if (end->over)
         end_remove(ctx, end);
     else

@@ -24,7 +24,7 @@ static int end_of(struct zero_comm *comm)
     const struct nccl_end *end = comm->end;
     int err = atomic_load(&comm->err);
 
-    if (comm->nccl || (!end->over && zero__clock_ns() < end->until))
+    if (comm->nccl || (!end->over && zero__now_ns() < end->until))
         return 0;
     return err ? err : -ECANCELED;
 }
@@ -106,7 +106,7 @@ static void rest(struct zero_comm_ctx *ctx, const struct look *look, int64_t unt
     }
     seen = zero__bell_announce(&ctx->bell);
     if (!atomic_load(&ctx->woken) && !atomic_load(&ctx->aborted)) {
-        int64_t ask = zero__until_ns(ASK_NS);
+        int64_t ask = zero__deadline_ns(ASK_NS);
         zero__bell_sleep(&ctx->bell, seen, ask < until ? ask : until);
     }
     zero__bell_leave(&ctx->bell);
@@ -115,7 +115,7 @@ static void rest(struct zero_comm_ctx *ctx, const struct look *look, int64_t unt
 int nccl_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                   int64_t timeout_ns)
 {
-    int64_t until = zero__until_ns(timeout_ns);
+    int64_t until = zero__deadline_ns(timeout_ns);
 
     for (;;) {
         bool aborted = atomic_load(&ctx->aborted) != 0;
@@ -125,7 +125,7 @@ int nccl_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max
             return n;
         if (aborted && !look.waits)
             return zero__say(&ctx->voice, -ECANCELED, "the collectives of this rank were aborted");
-        if (atomic_exchange(&ctx->woken, 0) || look.stirred || zero__clock_ns() >= until)
+        if (atomic_exchange(&ctx->woken, 0) || look.stirred || zero__now_ns() >= until)
             return 0;
         rest(ctx, &look, until);
     }

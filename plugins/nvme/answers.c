@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "../common/thread.h"
+#include "machine/thread.h"
 #include "nvme.h"
 
 struct question {
@@ -62,12 +62,12 @@ static struct question *question_make(const char *folder)
 int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folder, int64_t ns)
 {
     struct question *q = question_make(folder);
-    const int64_t until_ns = zero__until_ns(ns);
-    const struct timespec until = {until_ns / ZERO__SECOND, until_ns % ZERO__SECOND};
+    const int64_t until_ns = zero__deadline_ns(ns);
+    const struct timespec until = {until_ns / ZERO_SECOND, until_ns % ZERO_SECOND};
     pthread_t thread;
     int err = 0;
 
-    if (!q || zero__thread_start(&thread, ask, q)) { /* then opening it finds out */
+    if (!q || zero__thread_create(&thread, NULL, ask, q)) { /* then opening it finds out */
         if (q)
             question_free(q);
         return 0;
@@ -86,5 +86,5 @@ int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folde
     return zero__say(voice, -ETIMEDOUT,
                      "the file system of %s (ZERO_NVME_PATH) has not answered within %.3g s: look "
                      "whether its server or process is still there, or name another folder",
-                     folder, (double)ns / ZERO__SECOND);
+                     folder, (double)ns / ZERO_SECOND);
 }

@@ -26,7 +26,7 @@
 
 #include <zero/offload.h>
 
-#include "../common/bell.h" /* ZERO__SECOND */
+#include "../common/bell.h" /* ZERO_SECOND */
 #include "../common/voice.h"
 
 #ifndef NVME_NAME /* a test compiles it under another name */
@@ -43,7 +43,7 @@
 #define NVME_TELL(cqe) (void)(cqe)
 #endif
 #ifndef NVME_ANSWER_NS /* a test waits for less */
-#define NVME_ANSWER_NS (20 * ZERO__SECOND) /* for a file system to say anything: disks spin up */
+#define NVME_ANSWER_NS (20 * ZERO_SECOND) /* for a file system to say anything: disks spin up */
 #endif
 #ifndef NVME_REG_BYTES /* a test has smaller ones */
 #define NVME_REG_BYTES (UINT64_C(1) << 30) /* of a registered buffer: the kernel takes no more */

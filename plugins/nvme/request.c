@@ -151,17 +151,17 @@ static void flush(struct zero_store *store)
     if (!store->stalled)
         store->stalled_ns = 0;
     else if (!store->stalled_ns)
-        store->stalled_ns = zero__clock_ns();
+        store->stalled_ns = zero__now_ns();
     if (store->broken || !err)
         return;
     if (!store->stalled)
         store->broken =
             zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
-    else if (zero__clock_ns() - store->stalled_ns > store->patience_ns)
+    else if (zero__now_ns() - store->stalled_ns > store->patience_ns)
         store->broken = zero__say(&store->voice, -ETIMEDOUT,
                                   "%s has taken no transfers for %.1f s and ended none "
                                   "(ZERO_TIMEOUT)",
-                                  store->engine->name, (double)store->patience_ns / ZERO__SECOND);
+                                  store->engine->name, (double)store->patience_ns / ZERO_SECOND);
 }
 
 static void start_more(struct zero_store *store)
@@ -299,7 +299,7 @@ static bool sleep_until(struct zero_store *store, int64_t ns)
 {
     struct pollfd fds[2] = {{.fd = store->engine->fd(store), .events = POLLIN},
                             {.fd = store->wake_fd, .events = POLLIN}};
-    const struct timespec limit = {.tv_sec = ns / ZERO__SECOND, .tv_nsec = ns % ZERO__SECOND};
+    const struct timespec limit = {.tv_sec = ns / ZERO_SECOND, .tv_nsec = ns % ZERO_SECOND};
     uint64_t count;
 
     return ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents &&
@@ -309,7 +309,7 @@ static bool sleep_until(struct zero_store *store, int64_t ns)
 int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0;
 
     for (;;) {
         bool later = take_ended(store);
@@ -322,7 +322,7 @@ int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t ma
             return zero__say(&store->voice, store->broken, "%s is broken", store->engine->name);
         if (!max)
             return 0;
-        int64_t left = timeout_ns > 0 ? until - zero__clock_ns() : 0;
+        int64_t left = timeout_ns > 0 ? until - zero__now_ns() : 0;
         if (left <= 0 || sleep_until(store, later && left > PAUSE_NS ? PAUSE_NS : left))
             return 0;
     }

@@ -50,7 +50,7 @@ int zero__nvme_verify(const struct zero_store *store, const struct nvme_transfer
 /* EAGAIN or EINTR: once more, but not for ever. */
 static int refused(struct zero_store *store, struct nvme_transfer *t, int err, bool *again)
 {
-    int64_t now = zero__clock_ns();
+    int64_t now = zero__now_ns();
     char why[160];
 
     store->refusal = -err;
@@ -61,7 +61,7 @@ static int refused(struct zero_store *store, struct nvme_transfer *t, int err, b
         return 0;
     snprintf(why, sizeof why,
              "the system has refused it again and again for %.1f s (ZERO_TIMEOUT): %s",
-             (double)(now - t->refused_ns) / ZERO__SECOND, strerror(-err));
+             (double)(now - t->refused_ns) / ZERO_SECOND, strerror(-err));
     return fail(store, t, -ETIMEDOUT, why);
 }
 

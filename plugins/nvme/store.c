@@ -17,9 +17,9 @@
 #include "nvme.h"
 
 #define REFUSAL 256 /* bytes of a sentence */
-#define LONG_NS (600 * ZERO__SECOND)
+#define LONG_NS (600 * ZERO_SECOND)
 #define BROKEN_MS 10
-#define CLOSE_NS (30 * ZERO__SECOND) /* for a disk to end what it is at */
+#define CLOSE_NS (30 * ZERO_SECOND) /* for a disk to end what it is at */
 
 static int files_open(struct zero_store *store)
 {
@@ -289,13 +289,13 @@ int zero__nvme_unreg(struct zero_store *store, struct zero_mr *mr)
 /* What is under way is waited for: until then the system may write to memory of others. */
 int zero__nvme_close(struct zero_store *store)
 {
-    int64_t until = zero__until_ns(CLOSE_NS);
+    int64_t until = zero__deadline_ns(CLOSE_NS);
     struct zero_cqe cqes[16];
 
     store->waiting = NULL;
     store->waiting_end = &store->waiting;
-    while (store->running > store->engine->unsent(store) && zero__clock_ns() < until)
-        if (zero__nvme_poll(store, cqes, 16, ZERO__SECOND / 10) < 0)
+    while (store->running > store->engine->unsent(store) && zero__now_ns() < until)
+        if (zero__nvme_poll(store, cqes, 16, ZERO_SECOND / 10) < 0)
             poll(NULL, 0, BROKEN_MS); /* the engine is broken: what the system has still ends */
     /* Then the store stays: what is under way will still end in it. */
     if (store->running > store->engine->unsent(store))
@@ -304,7 +304,7 @@ int zero__nvme_close(struct zero_store *store)
                          "stay until the process ends",
                          store->running - store->engine->unsent(store), store->files[0].folder,
                          store->n_files > 1 ? " and the other folders" : "",
-                         (int)(CLOSE_NS / ZERO__SECOND));
+                         (int)(CLOSE_NS / ZERO_SECOND));
     store_free(store);
     return 0;
 }

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../common/thread.h"
+#include "machine/thread.h"
 #include "nvme.h"
 
 #define MOST_THREADS 64u /* for all folders; more only wait for each other */
@@ -103,7 +103,7 @@ static int threads_open(struct zero_store *store)
     e->todo_end = &e->todo;
     store->engine_data = e;
     while (e->n < wanted && !err) {
-        err = -zero__thread_start(&e->thread[e->n], work, store);
+        err = -zero__thread_create(&e->thread[e->n], NULL, work, store);
         e->n += !err;
     }
     if (e->n) { /* fewer than wanted are slower, no more */

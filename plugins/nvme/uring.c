@@ -28,7 +28,7 @@ static char rings;
 #endif
 
 #define BUFFERS 64 /* of at most NVME_REG_BYTES */
-#define TRY_NS (5 * ZERO__SECOND)
+#define TRY_NS (5 * ZERO_SECOND)
 #define TRY_MS 10 /* before what the system had no room for is tried again */
 
 struct uring {
@@ -77,7 +77,7 @@ static int try_ops(struct io_uring *ring)
 /* What does nothing goes there and back: a system may let rings be made and not be entered. */
 static int try_nothing(struct io_uring *ring, int64_t patience_ns)
 {
-    int64_t until = zero__until_ns(patience_ns < TRY_NS ? patience_ns : TRY_NS);
+    int64_t until = zero__deadline_ns(patience_ns < TRY_NS ? patience_ns : TRY_NS);
     struct pollfd fd = {.fd = ring->ring_fd, .events = POLLIN};
     struct io_uring_cqe *cqe;
 
@@ -88,7 +88,7 @@ static int try_nothing(struct io_uring *ring, int64_t patience_ns)
             return n;
         if (!io_uring_peek_cqe(ring, &cqe))
             break;
-        if (zero__clock_ns() > until)
+        if (zero__now_ns() > until)
             return -ETIMEDOUT;
         poll(&fd, 1, TRY_MS);
     }

@@ -188,7 +188,7 @@ static int is_local(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
 static int join(struct ofi *ofi, const struct zero_oob *oob)
 {
     const struct ofi_wish wish = zero__ofi_wish(ofi->voice.host);
-    int64_t until = zero__until_ns(ofi->timeout_ns);
+    int64_t until = zero__deadline_ns(ofi->timeout_ns);
     struct zero__host here;
     struct address own;
     bool local;

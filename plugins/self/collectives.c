@@ -134,7 +134,7 @@ static int busy(const struct zero_comm_ctx *ctx)
 int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                         int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0;
 
     for (;;) {
         uint32_t n = max ? round_trip(ctx, cqes, max) : 0;
@@ -148,7 +148,7 @@ int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
         if (!atomic_load(&ctx->woken) && !atomic_load(&ctx->aborted))
             zero__bell_sleep(&ctx->bell, seen, until);
         zero__bell_leave(&ctx->bell);
-        if (zero__clock_ns() >= until) {
+        if (zero__now_ns() >= until) {
             atomic_store(&ctx->woken, 0);
             return 0;
         }

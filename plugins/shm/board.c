@@ -57,7 +57,7 @@ static int board_wait(struct zero_comm_ctx *ctx, struct shm_table *t, int32_t p,
             sched_yield();
             continue;
         }
-        if (zero__clock_ns() >= until)
+        if (zero__now_ns() >= until)
             return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
                              call_name(call), world_rank(t, p));
         nanosleep(&nap, NULL);
@@ -87,7 +87,7 @@ int zero__notices_check(struct zero_comm_ctx *ctx, const struct shm_table *t,
 int zero__board_gather(struct zero_comm_ctx *ctx, struct shm_table *t,
                        const struct shm_notice *mine, struct shm_notice *all)
 {
-    int64_t until = zero__until_ns(ctx->timeout_ns);
+    int64_t until = zero__deadline_ns(ctx->timeout_ns);
     struct shm_board *own = board_of(t, t->rank);
     uint32_t half = (uint32_t)(t->turn % 2);
     int err;

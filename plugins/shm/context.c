@@ -146,7 +146,7 @@ static bool could_share(const struct zero_comm_ctx *ctx, const struct hello *all
 static int context_join(struct zero_comm_ctx *ctx, const struct zero_comm_open *params,
                         bool *shares)
 {
-    int64_t until = zero__until_ns(ctx->timeout_ns);
+    int64_t until = zero__deadline_ns(ctx->timeout_ns);
     struct hello mine, *hellos = calloc((size_t)ctx->ranks, sizeof *hellos);
     const struct zero_oob *oob = params->oob;
     int err;

@@ -251,7 +251,7 @@ static int look(const struct swap *s, int64_t until)
     for (int32_t p = 0; p < ctx->ranks; p++)
         if (atomic_load(&ctx->seats[p].aborted))
             return zero__say(&ctx->voice, -ECANCELED, "exchange: rank %d aborted", p);
-    if (zero__clock_ns() >= until)
+    if (zero__now_ns() >= until)
         return zero__say(&ctx->voice, -ETIMEDOUT,
                          "exchange: rank %d does not hand over its device's memory", missing(s));
     return 0;
@@ -260,7 +260,7 @@ static int look(const struct swap *s, int64_t until)
 static int swap_run(struct swap *s)
 {
     struct pollfd at = {.fd = s->ctx->device.socket, .events = POLLIN};
-    int64_t until = zero__until_ns(s->ctx->timeout_ns);
+    int64_t until = zero__deadline_ns(s->ctx->timeout_ns);
     int32_t all = s->ctx->ranks - 1;
 
     for (;;) {

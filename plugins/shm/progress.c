@@ -190,7 +190,7 @@ static bool is_over(const struct zero_comm_ctx *ctx)
 int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                        int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0;
     bool news, sleeps = false;
     uint32_t n;
 
@@ -209,7 +209,7 @@ int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
         sleeps = false;
         if (zero__idle_spins(&ctx->idle, news))
             continue;
-        int64_t now = zero__clock_ns();
+        int64_t now = zero__now_ns();
         if (now >= until)
             return 0;
         sleeps = zero__idle_sleeps(&ctx->idle, now, !is_over(ctx));

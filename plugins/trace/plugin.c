@@ -31,7 +31,7 @@ static void trace_after(struct zero_comm_ctx *ctx, enum zero__wrap_call call, in
                         uint64_t bytes, int64_t start_ns)
 {
     struct trace *t = ctx->own;
-    int64_t ns = zero__clock_ns() - start_ns;
+    int64_t ns = zero__now_ns() - start_ns;
 
     zero__trace_count(&t->calls[call], err, bytes, ns);
     if (bytes)
@@ -101,7 +101,7 @@ static void note_completion(struct zero_comm_ctx *ctx, const struct zero__wrap_r
 {
     const struct zero_coll *c = &r->coll;
     uint64_t bytes = c->src.len > c->dst.len ? c->src.len : c->dst.len;
-    int64_t ns = zero__clock_ns() - r->start_ns;
+    int64_t ns = zero__now_ns() - r->start_ns;
     struct trace *t = ctx->own;
 
     if (c->kind <= ZERO_BARRIER)
@@ -114,11 +114,11 @@ static void note_completion(struct zero_comm_ctx *ctx, const struct zero__wrap_r
 static int trace_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                           int64_t timeout_ns)
 {
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
     struct trace *t = ctx->own;
     int n = ctx->below.progress(ctx->inner, cqes, max, timeout_ns);
 
-    zero__trace_count(&t->progress, n, 0, zero__clock_ns() - start);
+    zero__trace_count(&t->progress, n, 0, zero__now_ns() - start);
     for (int i = 0; i < n; i++) {
         struct zero__wrap_record *r = zero__wrap_record(cqes[i].user);
         note_completion(ctx, r, cqes[i].res);

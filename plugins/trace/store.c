@@ -81,7 +81,7 @@ static int trace_open(const struct zero_store_open *params, struct zero_store **
 {
     const struct zero__voice v = {params->host, NAME};
     struct zero_store *s = calloc(1, sizeof *s);
-    int64_t start = zero__clock_ns();
+    int64_t start = zero__now_ns();
     int err;
 
     if (!s)
@@ -96,7 +96,7 @@ static int trace_open(const struct zero_store_open *params, struct zero_store **
     if (!err)
         err = s->ops.open(params, &s->inner);
     zero__tell(&v, ZERO_LOG_TRACE, "open of %" PRIu64 " bytes = %d in %.3f ms", params->bytes, err,
-               (double)(zero__clock_ns() - start) / 1e6);
+               (double)(zero__now_ns() - start) / 1e6);
     if (err)
         free(s);
     else
@@ -155,7 +155,7 @@ static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_
         struct record *r = taken[m] = s->free_records;
         s->free_records = r->next;
         r->io = own[m] = ios[m];
-        r->start_ns = zero__clock_ns();
+        r->start_ns = zero__now_ns();
         own[m++].user = (uint64_t)(uintptr_t)r;
     }
     int k = m ? s->ops.submit(s->inner, own, m) : 0;
@@ -164,7 +164,7 @@ static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_
         s->free_records = taken[i];
     }
     if (k > 0 && !s->n_under_way)
-        s->busy_since_ns = zero__clock_ns();
+        s->busy_since_ns = zero__now_ns();
     s->n_under_way += k > 0 ? (uint32_t)k : 0;
     if (s->n_under_way > s->most_under_way)
         s->most_under_way = s->n_under_way;
@@ -174,7 +174,7 @@ static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_
 static struct zero_cqe note_end(struct zero_store *s, const struct zero_cqe *c)
 {
     struct record *r = (void *)(uintptr_t)c->user;
-    int64_t now = zero__clock_ns(), ns = now - r->start_ns;
+    int64_t now = zero__now_ns(), ns = now - r->start_ns;
     struct sum *sum = &s->sums[r->io.op <= ZERO_IO_SYNC ? r->io.op : 0];
     struct zero_cqe out = {r->io.user, c->res};
 
@@ -220,7 +220,7 @@ static void report(struct zero_store *s)
     }
     zero__tell(&s->voice, ZERO_LOG_INFO,
                "%.3f s with something under way of %.3f s, at most %u requests at a time",
-               (double)s->busy_ns / 1e9, (double)(zero__clock_ns() - s->open_ns) / 1e9,
+               (double)s->busy_ns / 1e9, (double)(zero__now_ns() - s->open_ns) / 1e9,
                s->most_under_way);
 }
 

@@ -18,7 +18,7 @@
 #include "machine/host.h"
 #include "ucx.h"
 
-#define FLUSH_NS (INT64_C(2) * ZERO__SECOND) /* for what was sent to arrive, at the end */
+#define FLUSH_NS (INT64_C(2) * ZERO_SECOND) /* for what was sent to arrive, at the end */
 #define NAP_NS (INT64_C(1000) * 1000)            /* what comes ends it */
 
 /* What a rank says before its UCX address. */
@@ -123,7 +123,7 @@ static int address_make(struct ucx *ucx, char **blob, size_t *blob_bytes)
 /* Every rank's address to every rank, and an endpoint to each. */
 static int connect_all(struct ucx *ucx, const struct zero_oob *oob, const char *blob, size_t bytes)
 {
-    int64_t until = zero__until_ns(ucx->timeout_ns);
+    int64_t until = zero__deadline_ns(ucx->timeout_ns);
     char *all = NULL;
     size_t stride;
     int err = zero__oob_gather_blobs(&ucx->voice, oob, until, "open", blob, bytes, &all, &stride);
@@ -159,7 +159,7 @@ static int worker_make(struct ucx *ucx)
 /* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */
 static void finish(struct ucx *ucx, ucs_status_ptr_t request, int64_t until)
 {
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__clock_ns() < until)
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && zero__now_ns() < until)
         if (!ucp_worker_progress(ucx->worker))
             zero__ucx_wait(&ucx->p2p, NAP_NS);
     ucp_request_free(request);
@@ -170,7 +170,7 @@ static void finish(struct ucx *ucx, ucs_status_ptr_t request, int64_t until)
 static void flush(struct ucx *ucx)
 {
     const ucp_request_param_t param = {0};
-    int64_t until = zero__until_ns(FLUSH_NS);
+    int64_t until = zero__deadline_ns(FLUSH_NS);
     ucs_status_ptr_t request = ucp_worker_flush_nbx(ucx->worker, &param);
 
     if (!request || UCS_PTR_IS_ERR(request))
@@ -187,7 +187,7 @@ static void cut_off(struct ucx *ucx)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    int64_t until = zero__until_ns(FLUSH_NS);
+    int64_t until = zero__deadline_ns(FLUSH_NS);
 
     for (int32_t p = 0; p < ucx->ranks; p++) {
         struct ucx_peer *peer = &ucx->peers[p];
@@ -289,7 +289,7 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
     if (!err)
         err = address_make(ucx, &blob, &blob_bytes);
     /* Who has no address says so here: the others would wait for it. */
-    err = zero__oob_agree(&voice, params->oob, zero__until_ns(ucx->timeout_ns), "open", err);
+    err = zero__oob_agree(&voice, params->oob, zero__deadline_ns(ucx->timeout_ns), "open", err);
     if (!err)
         err = connect_all(ucx, params->oob, blob, blob_bytes);
     free(blob);

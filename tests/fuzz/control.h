@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define FRAME(kind_, ...)                                                  \
     {                                                                      \

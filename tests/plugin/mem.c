@@ -331,8 +331,8 @@ static void mem_wait(struct zero__p2p *t, int64_t timeout_ns)
     for (struct message *msg = m->here; msg; msg = msg->next)
         if (msg->late) /* as if it came a little later */
             return;
-    until = zero__until_ns(timeout_ns);
-    at = (struct timespec){until / ZERO__SECOND, until % ZERO__SECOND};
+    until = zero__deadline_ns(timeout_ns);
+    at = (struct timespec){until / ZERO_SECOND, until % ZERO_SECOND};
     pthread_mutex_lock(&box->lock);
     if (!box->rung)
         pthread_cond_timedwait(&box->bell, &box->lock, &at);
@@ -478,7 +478,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
         return -ENOMEM;
     if (oob->rank == 0)
         mine.hub = (uintptr_t)hub_new(oob->ranks);
-    err = zero__oob_gather(&voice, oob, zero__until_ns(params->timeout_ns), "open", &mine,
+    err = zero__oob_gather(&voice, oob, zero__deadline_ns(params->timeout_ns), "open", &mine,
                            sizeof mine, all);
     if (!err && all[0].pid != mine.pid)
         err = zero__say(&voice, -EXDEV, "ranks of other processes");

@@ -40,7 +40,7 @@
 
 #define NVME_REG_BYTES shaky_piece()
 #define NVME_TELL(cqe) shaky_end(&(cqe)->user, &(cqe)->res)
-#define NVME_ANSWER_NS ZERO__SECOND
+#define NVME_ANSWER_NS ZERO_SECOND
 
 __attribute__((unused)) static uint64_t shaky_piece(void)
 {

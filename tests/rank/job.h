@@ -7,9 +7,9 @@
 
 #include <zero/zero.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/job.h"
+#include "machine/clock.h"
 
 #define MS INT64_C(1000000)
 

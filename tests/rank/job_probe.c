@@ -10,9 +10,9 @@
 
 #include <zero/zero.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "job/job.h"
+#include "machine/clock.h"
 
 static int run(int argc, char **argv)
 {

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "folder.h"
+#include "machine/clock.h"
 #include "toy.h"
 
 static char folder[] = "offload-slow-test-XXXXXX", path[4096];

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/thread.h"
+#include "machine/thread.h"
 #include "toy.h"
 
 #define RANKS 2

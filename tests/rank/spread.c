@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "machine/clock.h"
 #include "toy.h"
 
 #define KIB UINT64_C(1024)

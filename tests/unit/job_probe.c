@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "job/internal.h"
+#include "machine/clock.h"
 
 #define RANKS 40
 #define HOSTS 1000

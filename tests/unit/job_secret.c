@@ -13,11 +13,11 @@
 
 #include <zero/zero.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "job/auth.h"
 #include "job/interface.h"
 #include "job/patient.h"
+#include "machine/clock.h"
 
 #define HEX32 "00112233445566778899aabbccddeeff"
 #define HEX HEX32 "0123456789ABCDEF0123456789abcdef"

@@ -10,8 +10,8 @@
 #include "../bell.h"
 #include "internal.h"
 
-#define LINGER_NS (2 * ZERO__SECOND) /* for peers that end the same collective later */
-#define HURRY_NS (ZERO__SECOND / 10) /* after an error */
+#define LINGER_NS (2 * ZERO_SECOND) /* for peers that end the same collective later */
+#define HURRY_NS (ZERO_SECOND / 10) /* after an error */
 #define NAP_NS (INT64_C(1000) * 1000) /* what comes ends it */
 
 /* A turn of the transport, and a nap if it moved nothing: libzero counts the time computed here. */
@@ -164,13 +164,13 @@ static bool lists_use_memory(const struct zero_comm_ctx *ctx, const struct zero_
 
 void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
 {
-    int64_t until = zero__until_ns(HURRY_NS);
+    int64_t until = zero__deadline_ns(HURRY_NS);
     int err = 0;
 
     if (atomic_load(&ctx->aborted))
         zero__p2p_abort_all(ctx);
     while (!ctx->broken && lists_use_memory(ctx, mr)) {
-        if (zero__clock_ns() >= until)
+        if (zero__now_ns() >= until)
             err = -ECONNABORTED;
         else
             err = turn(ctx->t);
@@ -183,9 +183,9 @@ void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
 
 void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed)
 {
-    int64_t until = zero__until_ns(failed ? HURRY_NS : LINGER_NS);
+    int64_t until = zero__deadline_ns(failed ? HURRY_NS : LINGER_NS);
 
-    while (ctx->closed && !ctx->broken && zero__clock_ns() < until) {
+    while (ctx->closed && !ctx->broken && zero__now_ns() < until) {
         if (turn(ctx->t) < 0)
             return;
         zero__p2p_sweep(ctx);

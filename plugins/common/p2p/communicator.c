@@ -226,7 +226,7 @@ int zero__p2p_fail(struct zero_comm *comm, int err, const char *fmt, ...)
     vsnprintf(comm->why, sizeof comm->why, fmt, ap);
     va_end(ap);
     comm->err = err;
-    comm->quiet_ns = zero__until_ns(P2P_QUIET_NS);
+    comm->quiet_ns = zero__deadline_ns(P2P_QUIET_NS);
     /* Who hears of an abort from one of several ranks first hears all of it. */
     comm->last->word = P2P_FAIL;
     if (atomic_load(&ctx->aborted) || ctx->left >= 0) {

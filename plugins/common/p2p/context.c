@@ -60,7 +60,7 @@ static int places_find(struct zero_comm_ctx *ctx, struct place *all)
 
     zero__host_here(&mine.machine);
     zero__cores_here(&mine.cores);
-    int err = zero__oob_gather(&ctx->voice, ctx->oob, zero__until_ns(ctx->timeout_ns), "open",
+    int err = zero__oob_gather(&ctx->voice, ctx->oob, zero__deadline_ns(ctx->timeout_ns), "open",
                                &mine, sizeof mine, all);
     for (int32_t p = 0; !err && p < ctx->ranks; p++)
         if (p == ctx->rank || (mine.machine.boot[0] &&
@@ -86,7 +86,7 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)
         err = limit_check(voice, t);
-    err = zero__oob_agree(voice, params->oob, zero__until_ns(params->timeout_ns), "open", err);
+    err = zero__oob_agree(voice, params->oob, zero__deadline_ns(params->timeout_ns), "open", err);
     if (err)
         goto end;
     ctx->voice = *voice;

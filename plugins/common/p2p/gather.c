@@ -107,7 +107,7 @@ static int32_t hear(const struct zero_comm *comm, uint64_t turn, int32_t heard,
 static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p2p_notice *all)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    int64_t until = zero__until_ns(ctx->timeout_ns);
+    int64_t until = zero__deadline_ns(ctx->timeout_ns);
     uint64_t turn = comm->n_notices++;
     struct p2p_message *m = comm->notice[turn % 2];
     int32_t sent = 0, heard = 0;
@@ -132,7 +132,7 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
         heard = hear(comm, turn, heard, all);
         if (sent == comm->ranks && heard == comm->ranks)
             return 0;
-        if (zero__clock_ns() >= until)
+        if (zero__now_ns() >= until)
             return zero__p2p_fail(comm, -ETIMEDOUT, "%s: rank %d does not take part",
                                   call_name(mine->call),
                                   comm->world[heard < comm->ranks ? heard : sent]);
@@ -147,7 +147,7 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
 int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
                      const struct p2p_notice *mine, struct p2p_notice *all)
 {
-    int64_t until = zero__until_ns(ctx->timeout_ns);
+    int64_t until = zero__deadline_ns(ctx->timeout_ns);
     struct p2p_notice n = *mine;
     int err = zero__p2p_usable(ctx);
 

@@ -36,7 +36,7 @@ static bool may_collect(struct zero_comm *comm, bool *done)
     *done = comm->completed < comm->started &&
             zero__p2p_is_done(comm, zero__p2p_run_at(comm, comm->completed));
     return *done || (comm->err &&
-                     (zero__p2p_is_quiet(comm) || zero__clock_ns() >= comm->quiet_ns));
+                     (zero__p2p_is_quiet(comm) || zero__now_ns() >= comm->quiet_ns));
 }
 
 static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t max)
@@ -151,7 +151,7 @@ static bool is_over(const struct zero_comm_ctx *ctx)
 int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                        int64_t timeout_ns)
 {
-    int64_t until = timeout_ns > 0 ? zero__until_ns(timeout_ns) : 0, now;
+    int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0, now;
     bool news;
 
     zero__idle_begin(&ctx->idle);
@@ -167,7 +167,7 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
             return 0;
         if (zero__idle_spins(&ctx->idle, news))
             continue;
-        now = zero__clock_ns();
+        now = zero__now_ns();
         if (now >= until)
             return 0;
         if (zero__idle_sleeps(&ctx->idle, now, !is_over(ctx)))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Monotonic time in nanoseconds; deadlines are absolute, ZERO_NEVER is none. */
-#ifndef ZERO_BASE_CLOCK_H
-#define ZERO_BASE_CLOCK_H
+#ifndef ZERO_MACHINE_CLOCK_H
+#define ZERO_MACHINE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
