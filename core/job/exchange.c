@@ -17,16 +17,19 @@ static bool failed(struct zero__job *job)
     return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
 }
 
-/* `whole`: of a broadcast, the bytes of all pieces, so that ranks that differ are noticed. */
-static int post(struct zero__job *job, uint32_t kind, const void *src, uint64_t len, uint64_t whole)
+int zero__oob_post(void *ctx, const void *src, uint32_t len)
 {
+    struct zero__job *job = ctx;
+
+    if (len > ZERO__JOB_EXCHANGE_BYTES)
+        return zero__fail(-EMSGSIZE,
+                          "job: an exchange of %u bytes per rank: at most %d are "
+                          "allowed, use several",
+                          len, ZERO__JOB_EXCHANGE_BYTES);
     pthread_mutex_lock(&job->lock);
     bool busy = job->posted && !failed(job);
-    if (!busy && !failed(job)) {
-        struct zero__wire_header h = {
-            .kind = (uint16_t)kind, .seq = job->seq + 1, .len = len, .offset = whole};
-        zero__round_post(job, &h, src);
-    }
+    if (!busy && !failed(job))
+        zero__round_post(job, job->seq + 1, src, len);
     pthread_mutex_unlock(&job->lock);
     if (busy)
         return zero__fail(-EBUSY, "job: an exchange is posted while another one is under way: "
@@ -78,35 +81,6 @@ int zero__job_allgather(struct zero__job *job, const void *src, uint32_t len, vo
     int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
     int e = zero__oob_post(job, src, len);
     return e ? e : wait_result(job, dst, deadline);
-}
-
-int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len)
-{
-    int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
-    bool root = job->params.rank == 0;
-    uint64_t at = 0;
-
-    do {
-        uint64_t n = len - at < ZERO__JOB_PIECE_BYTES ? len - at : ZERO__JOB_PIECE_BYTES;
-        char *piece = len ? (char *)buf + at : NULL;
-        int e = post(job, ZERO__ROUND_BROADCAST, root ? piece : NULL, n, len);
-        if (!e)
-            e = wait_result(job, root ? NULL : piece, deadline);
-        if (e)
-            return e;
-        at += n;
-    } while (at < len);
-    return 0;
-}
-
-int zero__oob_post(void *ctx, const void *src, uint32_t len)
-{
-    if (len > ZERO__JOB_EXCHANGE_BYTES)
-        return zero__fail(-EMSGSIZE,
-                          "job: an exchange of %u bytes per rank: at most %d are "
-                          "allowed, use several",
-                          len, ZERO__JOB_EXCHANGE_BYTES);
-    return post(ctx, ZERO__ROUND_GATHER, src, len, 0);
 }
 
 int zero__oob_test(void *ctx, void *dst)

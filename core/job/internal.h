@@ -18,16 +18,15 @@
 #include "job/interface.h"
 #include "job/link.h"
 
-#define ZERO__JOB_GUESTS 256                        /* places, besides one for every rank */
-#define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)        /* for proof and HELLO after connecting */
-#define ZERO__JOB_UNTOUCHED_NS (ZERO_SECOND / 20)   /* a guest keeps its place as long at least */
-#define ZERO__JOB_PORT_NS ZERO_SECOND               /* for an earlier rank 0 to leave its port */
-#define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)     /* for rank 0 to decide the first error */
-#define ZERO__JOB_NEWS_NS ZERO_SECOND               /* for a death to be noticed by all */
-#define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)       /* for the last words at close */
-#define ZERO__JOB_EXPLAIN_NS ZERO_SECOND            /* for late ranks to hear of a refusal */
-#define ZERO__JOB_PIECE_BYTES (UINT64_C(256) << 10) /* of a broadcast, one round each */
-#define ZERO__JOB_BEATS 8                           /* signs of life in ZERO_HEARTBEAT */
+#define ZERO__JOB_GUESTS 256                      /* places, besides one for every rank */
+#define ZERO__JOB_GUEST_NS (5 * ZERO_SECOND)      /* for proof and HELLO after connecting */
+#define ZERO__JOB_UNTOUCHED_NS (ZERO_SECOND / 20) /* a guest keeps its place as long at least */
+#define ZERO__JOB_PORT_NS ZERO_SECOND             /* for an earlier rank 0 to leave its port */
+#define ZERO__JOB_DECISION_NS (2 * ZERO_SECOND)   /* for rank 0 to decide the first error */
+#define ZERO__JOB_NEWS_NS ZERO_SECOND             /* for a death to be noticed by all */
+#define ZERO__JOB_LINGER_NS (ZERO_SECOND / 5)     /* for the last words at close */
+#define ZERO__JOB_EXPLAIN_NS ZERO_SECOND          /* for late ranks to hear of a refusal */
+#define ZERO__JOB_BEATS 8                         /* signs of life in ZERO_HEARTBEAT */
 
 enum zero__peer_state { ZERO__PEER_ABSENT = 0, ZERO__PEER_HERE, ZERO__PEER_LEFT, ZERO__PEER_LOST };
 
@@ -116,14 +115,10 @@ struct zero__probe {
     int64_t next_ns; /* no doubt is looked at before */
 };
 
-enum zero__round_kind { ZERO__ROUND_GATHER = 1, ZERO__ROUND_BROADCAST = 2 };
-
 /* One exchange. Two are kept, because a fast rank may be one round ahead of rank 0's reader. */
 struct zero__round {
     uint32_t seq;   /* 0: none yet */
-    uint32_t kind;  /* enum zero__round_kind */
-    uint64_t len;   /* GATHER: of one part; BROADCAST: of this piece */
-    uint64_t whole; /* BROADCAST: all pieces */
+    uint64_t len;   /* of one part */
     uint64_t total; /* bytes of the result */
     uint64_t got;   /* not rank 0: of them */
     int32_t first;  /* the rank whose part came first */
@@ -280,8 +275,8 @@ bool zero__peer_has_words(const struct zero__peer *peer);
 
 /* round.c */
 struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq);
-/* This rank's part of the round that h (kind, seq, len, offset) describes. */
-void zero__round_post(struct zero__job *job, const struct zero__wire_header *h, const void *src);
+/* This rank's part of that round. */
+void zero__round_post(struct zero__job *job, uint32_t seq, const void *src, uint64_t len);
 /* Where the body of a PART or RESULT goes; NULL after an error was recorded. */
 void *zero__round_place(struct zero__job *job, int32_t rank, const struct zero__wire_header *h);
 void zero__round_message(struct zero__job *job, int32_t rank, const struct zero__wire_header *h);

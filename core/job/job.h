@@ -5,7 +5,7 @@
  * rank within milliseconds and a stopped one within seconds, and makes every rank report the same
  * first error. Ranks may be threads of one process: all state hangs off the handle.
  *
- * Rules: exchanges (allgather, broadcast, oob) are collective, in one order, by one thread of a
+ * Rules: exchanges (allgather, oob) are collective, in one order, by one thread of a
  * rank at a time. zero__job_fail() and zero__job_error() may come from any thread.
  */
 #ifndef ZERO_JOB_JOB_H
@@ -135,9 +135,6 @@ int64_t zero__job_patience(struct zero__job *job, int64_t deadline_ns);
  */
 void zero__job_waits(struct zero__job *job, const int32_t *ranks, int n);
 int64_t zero__job_doubt_ns(const struct zero__job *job); /* ZERO_NEVER: nobody wants to know */
-
-/* Copies buf from rank 0 to all; any size, the same on all ranks. Blocks. */
-int zero__job_broadcast(struct zero__job *job, void *buf, uint64_t len);
 
 /*
  * Reports an error to all ranks; the first one wins (rank 0 decides which that is), later ones are

@@ -38,10 +38,10 @@ static void cannot_end(struct zero__job *job, int32_t rank)
 }
 
 /* Makes the place of `seq` ready. Records the error when that cannot be. */
-static int start(struct zero__job *job, const struct zero__wire_header *h, int32_t first)
+static int start(struct zero__job *job, uint32_t seq, uint64_t len, int32_t first)
 {
-    struct zero__round *r = zero__round_of(job, h->seq);
-    uint64_t total = h->kind == ZERO__ROUND_GATHER ? h->len * (uint64_t)job->params.ranks : h->len;
+    struct zero__round *r = zero__round_of(job, seq);
+    uint64_t total = len * (uint64_t)job->params.ranks;
 
     if (total > r->capacity) {
         /* Room for zero_sum() from the start: a training loop calls it. */
@@ -56,10 +56,8 @@ static int start(struct zero__job *job, const struct zero__wire_header *h, int32
         r->data = data;
         r->capacity = capacity;
     }
-    r->seq = h->seq;
-    r->kind = h->kind;
-    r->len = h->len;
-    r->whole = h->offset;
+    r->seq = seq;
+    r->len = len;
     r->total = total;
     r->got = 0;
     r->first = first;
@@ -92,16 +90,13 @@ static void count_part(struct zero__job *job, struct zero__round *r)
 }
 
 /* Compares a rank's part with what the round is; records who differs. */
-static bool agrees(struct zero__job *job, struct zero__round *r, int32_t rank,
-                   const struct zero__wire_header *h)
+static bool agrees(struct zero__job *job, struct zero__round *r, int32_t rank, uint64_t len)
 {
-    if (r->kind == h->kind && r->len == h->len && r->whole == h->offset)
+    if (r->len == len)
         return true;
-    const char *how = h->kind == ZERO__ROUND_GATHER ? "gathers" : "broadcasts";
-    const char *was = r->kind == ZERO__ROUND_GATHER ? "gathers" : "broadcasts";
-    zero__error_failf(
-        job, rank, -EPROTO, "exchange", "it %s %" PRIu64 " bytes where rank %d %s %" PRIu64 ": %s",
-        how, h->offset ? h->offset : h->len, r->first, was, r->whole ? r->whole : r->len, SAME);
+    zero__error_failf(job, rank, -EPROTO, "exchange",
+                      "it gathers %" PRIu64 " bytes where rank %d gathers %" PRIu64 ": %s", len,
+                      r->first, r->len, SAME);
     return false;
 }
 
@@ -126,15 +121,13 @@ static bool has_last_result(const struct zero__peer *peer, uint32_t seq)
 static void *place_part(struct zero__job *job, int32_t rank, const struct zero__wire_header *h)
 {
     struct zero__round *r = zero__round_of(job, h->seq);
-    bool gather = h->kind == ZERO__ROUND_GATHER;
 
     /* While a deadline is weighed parts are taken as ever: who is late is no stranger. */
     if (is_decided(job))
         return NULL;
     if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
-        !has_last_result(&job->peers[rank], h->seq) ||
-        (!gather && h->kind != ZERO__ROUND_BROADCAST) || h->bytes != (gather ? h->len : 0) ||
-        h->len > (gather ? ZERO__JOB_EXCHANGE_BYTES : ZERO__JOB_PIECE_BYTES))
+        !has_last_result(&job->peers[rank], h->seq) || h->bytes != h->len ||
+        h->len > ZERO__JOB_EXCHANGE_BYTES)
         return malformed(job, rank);
     if (job->clean) { /* rank 0 is about to go */
         cannot_end(job, 0);
@@ -143,19 +136,19 @@ static void *place_part(struct zero__job *job, int32_t rank, const struct zero__
     if (r->seq != h->seq) {
         if (h->seq != job->seq + 1)
             return malformed(job, rank);
-        if (start(job, h, rank))
+        if (start(job, h->seq, h->len, rank))
             return NULL;
     }
-    if (!agrees(job, r, rank, h))
+    if (!agrees(job, r, rank, h->len))
         return NULL;
-    return r->total ? r->data + (gather ? (uint64_t)rank * r->len : 0) : (char *)r;
+    return r->total ? r->data + (uint64_t)rank * r->len : (char *)r;
 }
 
 static void *place_result(struct zero__job *job, const struct zero__wire_header *h)
 {
     struct zero__round *r = zero__round_of(job, h->seq);
 
-    if (!job->posted || r->done || h->seq != r->seq || h->kind != r->kind || h->len != r->len ||
+    if (!job->posted || r->done || h->seq != r->seq || h->len != r->len ||
         h->offset != r->got || h->bytes > r->total - r->got || (!h->bytes && r->total))
         return malformed(job, 0);
     return r->total ? r->data + r->got : (char *)r; /* not NULL; nothing is written for 0 bytes */
@@ -194,17 +187,14 @@ void zero__round_left(struct zero__job *job, int32_t rank)
 void zero__round_part(struct zero__job *job, struct zero__wire_header *h, const void **body)
 {
     struct zero__round *r = zero__round_of(job, job->seq);
-    bool gather = r->kind == ZERO__ROUND_GATHER;
 
     *h = (struct zero__wire_header){
         .type = ZERO__WIRE_PART,
-        .kind = (uint16_t)r->kind,
-        .bytes = gather ? (uint32_t)r->len : 0,
+        .bytes = (uint32_t)r->len,
         .seq = r->seq,
         .len = r->len,
-        .offset = r->whole,
     };
-    *body = gather && r->len ? r->data + (uint64_t)job->params.rank * r->len : NULL;
+    *body = r->len ? r->data + (uint64_t)job->params.rank * r->len : NULL;
 }
 
 void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct zero__wire_header *h,
@@ -216,7 +206,6 @@ void zero__round_result(struct zero__job *job, struct zero__peer *peer, struct z
 
     *h = (struct zero__wire_header){
         .type = ZERO__WIRE_RESULT,
-        .kind = (uint16_t)r->kind,
         .bytes = n,
         .seq = r->seq,
         .len = r->len,
@@ -253,17 +242,16 @@ void zero__round_blame(struct zero__job *job, struct zero__job_error *e)
              (double)job->params.timeout_ns / 1e9, SAME);
 }
 
-void zero__round_post(struct zero__job *job, const struct zero__wire_header *h, const void *src)
+void zero__round_post(struct zero__job *job, uint32_t seq, const void *src, uint64_t len)
 {
-    struct zero__round *r = zero__round_of(job, h->seq);
+    struct zero__round *r = zero__round_of(job, seq);
     int32_t rank = job->params.rank;
-    bool gather = h->kind == ZERO__ROUND_GATHER;
 
-    if (r->seq != h->seq ? start(job, h, rank) != 0 : !agrees(job, r, rank, h))
+    if (r->seq != seq ? start(job, seq, len, rank) != 0 : !agrees(job, r, rank, len))
         return;
-    if (r->len && src)
-        memcpy(r->data + (gather ? (uint64_t)rank * r->len : 0), src, r->len);
-    job->seq = h->seq;
+    if (len)
+        memcpy(r->data + (uint64_t)rank * len, src, len);
+    job->seq = seq;
     job->posted = true;
     if (rank == 0)
         count_part(job, r);

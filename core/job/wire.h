@@ -14,7 +14,7 @@
 #include "job/auth.h"
 #include "job/job.h"
 
-#define ZERO__WIRE_MAGIC 0x355a4a7eu
+#define ZERO__WIRE_MAGIC 0x365a4a7eu
 #define ZERO__WIRE_BODY_BYTES 65536u
 
 enum zero__wire_type {
@@ -40,10 +40,10 @@ enum zero__wire_type {
 
 struct zero__wire_header {
     uint32_t magic;
-    uint16_t type, kind; /* kind: enum zero__round_kind of PART and RESULT */
+    uint16_t type, kind; /* kind: of CHALLENGE and BEAT */
     uint32_t bytes, seq; /* bytes of the body that follows */
     uint64_t len;        /* PART, RESULT: bytes of one part */
-    uint64_t offset;     /* PART: bytes of the whole broadcast; RESULT: place in the result */
+    uint64_t offset;     /* RESULT: place in the result */
 };
 
 /* A rank's process. Ranks are on one host when their host_id is the same, see hosts.c. */

@@ -43,7 +43,7 @@ static void fixed_nonce(unsigned char nonce[static ZERO__AUTH_BYTES])
         .local_ranks = RANKS, .n_hosts = 1, .process = { 7, "host", "host:1" } \
     }
 #define RESULT_NOW \
-    FRAME(RESULT, .kind = ZERO__ROUND_GATHER, .bytes = 8 * RANKS, .seq = 1, .len = 8), "a result"
+    FRAME(RESULT, .bytes = 8 * RANKS, .seq = 1, .len = 8), "a result"
 
 static const struct __attribute__((packed)) {
     uint8_t how;
@@ -101,9 +101,9 @@ static const struct __attribute__((packed)) {
                JOINED_NOW,
                FRAME(BEAT),
                WELCOME_NOW,
-               FRAME(RESULT, .kind = ZERO__ROUND_GATHER, .bytes = 8, .seq = 1, .len = 8),
+               FRAME(RESULT, .bytes = 8, .seq = 1, .len = 8),
                "a result",
-               FRAME(RESULT, .kind = ZERO__ROUND_GATHER, .bytes = sizeof open_door.b, .seq = 1,
+               FRAME(RESULT, .bytes = sizeof open_door.b, .seq = 1,
                      .len = 8, .offset = 8),
                "its rest",
                FRAME(ERROR, .bytes = sizeof open_door.error),
@@ -180,13 +180,11 @@ static int join(struct search *s, struct zero__link *link, bool by_unix)
 /* An exchange, and what rank 0 says then. */
 static void talk(struct zero__job *job)
 {
-    struct zero__wire_header part = {.kind = ZERO__ROUND_GATHER, .seq = 1, .bytes = 8, .len = 8};
-
     job->peers[0].state = ZERO__PEER_HERE;
     job->state = ZERO__JOB_OPEN;
     pthread_mutex_lock(&job->lock);
     if (zero__round_of(job, 1))
-        zero__round_post(job, &part, "my part.");
+        zero__round_post(job, 1, "my part.", 8);
     zero__peer_write(job, 0);
     zero__peer_read(job, 0);
     zero__peer_write(job, 0);

@@ -3,8 +3,8 @@
  * What a stranger sends to rank 0: PROOF, or HELLO when it is believed, and whatever follows, while
  * rank 0 takes part in an exchange, waits and looks for links that are cut. Of the first byte bit
  * 0: it is believed; bit 1: the job has begun already; bit 2: its rank is there already; bit 3:
- * rank 0 broadcasts twice what does not fit into the connection, and the last three headers come
- * when it has posted the first, the second and the third after that.
+ * rank 0 gathers twice what does not fit into the connection, and of the last bytes (struct hasty)
+ * those of a round come when it has posted that one.
  */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@
 #include "control.h"
 
 #define RANKS 2
-#define LARGE 30000
+#define LARGE 8000 /* whole headers */
 #define LOOKS 4 /* for cut links: so many make a verdict */
 
 #define HELLO_AT(rank_, ranks_, model_, version_, host)                                    \
@@ -30,7 +30,7 @@
     }
 #define HELLO_OF(...) HELLO_AT(__VA_ARGS__, "host:2")
 #define HELLO HELLO_OF(1, RANKS, "model", "0.1.0")
-#define PART FRAME(PART, .kind = ZERO__ROUND_GATHER, .bytes = 8, .seq = 1, .len = 8), "my part"
+#define PART FRAME(PART, .bytes = 8, .seq = 1, .len = 8), "my part"
 
 static const struct __attribute__((packed)) {
     uint8_t how;
@@ -111,29 +111,38 @@ static const struct __attribute__((packed)) fails {
               FRAME(FAIL, .bytes = sizeof fails.error),
               {.culprit = 9, .err = INT32_MIN, .op = "op\n", .cause = "cause"}};
 
-/* A piece of a broadcast where rank 0 gathers. */
+/* Its part is of another length than that of rank 0. */
 static const struct __attribute__((packed)) {
     struct hello hello;
     struct zero__wire_header part, beat;
 } differs = {{1, HELLO},
-             FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 8, .offset = 8),
+             FRAME(PART, .seq = 1, .bytes = 32, .len = 32),
              FRAME(BEAT)};
 
 /* Parts that are out of turn, and one after the end of the job. */
 static const struct __attribute__((packed)) {
     struct hello hello;
     struct zero__wire_header part;
-} ahead = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 2, .len = 8, .offset = 8)},
-  long_part = {{1, HELLO}, FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 1u << 30)};
+} ahead = {{1, HELLO}, FRAME(PART, .seq = 2, .bytes = 8, .len = 8)},
+  long_part = {{1, HELLO}, FRAME(PART, .seq = 1, .len = 1u << 30)};
 
-#define PIECE(seq_, bytes_) \
-    FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = seq_, .len = bytes_, .offset = bytes_)
+#define PIECE(seq_, bytes_) FRAME(PART, .seq = seq_, .bytes = bytes_, .len = bytes_)
+struct __attribute__((packed)) hasty {
+    struct __attribute__((packed)) {
+        struct zero__wire_header part;
+        char body[LARGE];
+    } first;
+    struct zero__wire_header second[1 + LARGE / sizeof(struct zero__wire_header)], third;
+};
 /* Goes on without having read a result, up to the round that takes the first one's place. */
 static const struct __attribute__((packed)) {
     struct hello hello;
-    struct zero__wire_header parts[3];
-} hasty = {{9, HELLO}, {PIECE(1, LARGE), PIECE(2, LARGE), PIECE(3, LARGE + LARGE / 2)}},
-  in_time = {{9, HELLO}, {PIECE(1, LARGE), FRAME(BEAT), FRAME(BEAT)}};
+    struct hasty parts;
+} hasty = {{9, HELLO}, {{PIECE(1, LARGE), ""}, {PIECE(2, LARGE)}, PIECE(3, LARGE + LARGE / 2)}},
+  in_time = {{9, HELLO},
+             {{PIECE(1, LARGE), ""},
+              {[0 ... LARGE / sizeof(struct zero__wire_header)] = FRAME(BEAT)},
+              FRAME(BEAT)}};
 
 static const struct __attribute__((packed)) {
     struct fails fails;
@@ -141,7 +150,7 @@ static const struct __attribute__((packed)) {
 } after = {{{1, HELLO},
             FRAME(FAIL, .bytes = sizeof fails.error),
             {.culprit = 1, .err = -5, .op = "op", .cause = "cause"}},
-           FRAME(PART, .kind = ZERO__ROUND_BROADCAST, .seq = 1, .len = 8, .offset = 8)};
+           FRAME(PART, .seq = 1, .bytes = 8, .len = 8)};
 
 #define JOINS (SAYS(JOINED) | SAYS(WELCOME))
 const struct fuzz_seed fuzz_seeds[] = {
@@ -216,8 +225,6 @@ static void live(struct zero__job *job)
     static struct zero__place hosts[RANKS];
     static bool reached[RANKS];
     static int32_t host_of[RANKS];
-    const struct zero__wire_header part = {
-        .kind = ZERO__ROUND_GATHER, .seq = 1, .bytes = 8, .len = 8};
 
     zero__probe_init(job);
     job->probe.hosts = hosts;
@@ -225,29 +232,30 @@ static void live(struct zero__job *job)
     job->probe.host_of = host_of;
     job->probe.on = job->probe.waits = true;
     if (!atomic_load(&job->error_state))
-        zero__round_post(job, &part, "my part");
+        zero__round_post(job, 1, "my part", 8);
     zero__peer_write(job, 1);
     for (int i = 0; i < LOOKS && !atomic_load(&job->error_state); i++)
         zero__probe(job, i, 1);
     zero__peer_write(job, 1);
 }
 
-/* Rank 0 broadcasts, and nobody reads what it sends; headers come between. */
-static void live_hastily(struct zero__job *job, int fd, const struct zero__wire_header *parts)
+/* Rank 0 gathers, and nobody reads what it sends. */
+static void live_hastily(struct zero__job *job, int fd, const struct hasty *parts)
 {
     static const char data[LARGE];
-    struct zero__wire_header h = {.kind = ZERO__ROUND_BROADCAST, .len = LARGE, .offset = LARGE};
     int small = 4096;
 
     setsockopt(job->peers[1].link.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    for (h.seq = 1; h.seq <= 2 && !atomic_load(&job->error_state); h.seq++) {
-        zero__round_post(job, &h, data);
-        if (send(fd, parts, h.seq * sizeof *parts, MSG_NOSIGNAL) < 0)
+    for (uint32_t seq = 1; seq <= 2 && !atomic_load(&job->error_state); seq++) {
+        const void *from = seq == 1 ? (const void *)&parts->first : parts->second;
+        size_t bytes = seq == 1 ? sizeof parts->first : sizeof *parts - sizeof parts->first;
+
+        zero__round_post(job, seq, data, sizeof data);
+        if (send(fd, from, bytes, MSG_NOSIGNAL) < 0)
             return;
-        parts++;
         zero__peer_read(job, 1);
         zero__peer_write(job, 1);
-        if (!zero__round_of(job, h.seq)->done)
+        if (!zero__round_of(job, seq)->done)
             return;
     }
 }
@@ -268,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct zero__job job;
     static struct zero__peer peers[RANKS];
     static struct zero__guest guest;
-    struct zero__wire_header parts[3];
+    static struct hasty parts;
     int fds[2], other[2] = {-1, -1};
 
     if (size < 1 || size > 65536 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds))
@@ -285,14 +293,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     zero__link_init(&guest.link, fds[1], 0);
     guest.trusted = data[0] & 1;
     size_t later = (data[0] & 8) && size > sizeof parts ? sizeof parts : 0;
-    memcpy(parts, data + size - later, later);
+    memcpy(&parts, data + size - later, later);
     if (send(fds[0], data + 1, size - 1 - later, MSG_NOSIGNAL) != (ssize_t)(size - 1 - later))
         abort();
     serve(&job, &guest);
     pthread_mutex_lock(&job.lock);
     if (job.state == ZERO__JOB_OPEN && job.peers[1].state != ZERO__PEER_ABSENT) {
         if (later && job.peers[1].state == ZERO__PEER_HERE)
-            live_hastily(&job, fds[0], parts);
+            live_hastily(&job, fds[0], &parts);
         else
             live(&job);
     }

@@ -35,25 +35,9 @@ static void gather_one(struct rank *r, struct zero__job *job, uint32_t len, unsi
     free(dst);
 }
 
-static void broadcast_one(struct rank *r, struct zero__job *job, size_t len, unsigned seed)
-{
-    unsigned char *buf = malloc(len + 1);
-    bool same = true;
-
-    for (size_t i = 0; i < len; i++)
-        buf[i] = r->rank ? 0xee : byte_of(0, (unsigned)i, seed);
-    int e = zero__job_broadcast(job, buf, len);
-    want(r, !e, "broadcast of %zu: %s", len, zero_last_error());
-    for (size_t i = 0; i < len; i++)
-        same &= buf[i] == byte_of(0, (unsigned)i, seed);
-    want(r, same, "broadcast of %zu: wrong bytes", len);
-    free(buf);
-}
-
 static void exchanges(struct rank *r)
 {
     static const uint32_t lens[] = {8, 0, 1, 4096, 65536, 0, 3};
-    static const size_t sizes[] = {1 << 20, 0, 1, 262144, 262145, 5, 300001};
     struct zero__job *job = job_of(r);
 
     if (!job)
@@ -63,8 +47,6 @@ static void exchanges(struct rank *r)
         gather_one(r, job, lens[i], i, false);
         gather_one(r, job, lens[i], i + 100, true);
     }
-    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        broadcast_one(r, job, sizes[i], i);
     for (unsigned i = 0; i < 50; i++)
         gather_one(r, job, 16, i, i & 1);
     want(r, zero__job_error(job, NULL) == 0, "an error without cause");

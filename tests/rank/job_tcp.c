@@ -28,8 +28,8 @@ static void exchanges(struct rank *r)
 {
     struct zero__job_params p = tcp_params(r, r->arg, 20000, 20000);
     struct zero__job *job = open_it(r, &p);
-    size_t len = 300001;
-    unsigned char *big = malloc(len);
+    unsigned char *big = malloc((RANKS_MAX + 1) * (size_t)ZERO__JOB_EXCHANGE_BYTES);
+    unsigned char *own = big + RANKS_MAX * (size_t)ZERO__JOB_EXCHANGE_BYTES;
     int64_t x = r->rank, all[RANKS_MAX];
     bool same = true;
 
@@ -46,11 +46,13 @@ static void exchanges(struct rank *r)
         for (int k = 0; !e && k < r->ranks; k++)
             same &= all[k] == k;
     }
-    for (size_t i = 0; i < len; i++)
-        big[i] = (unsigned char)(r->rank ? 0 : i * 7 + (i >> 8));
-    want(r, !zero__job_broadcast(job, big, len), "broadcast: %s", text());
-    for (size_t i = 0; i < len; i++)
-        same &= big[i] == (unsigned char)(i * 7 + (i >> 8));
+    for (size_t i = 0; i < ZERO__JOB_EXCHANGE_BYTES; i++)
+        own[i] = (unsigned char)(r->rank + i * 7 + (i >> 8));
+    want(r, !zero__job_allgather(job, own, ZERO__JOB_EXCHANGE_BYTES, big), "the largest: %s", text());
+    for (int k = 0; k < r->ranks; k++)
+        for (size_t i = 0; i < ZERO__JOB_EXCHANGE_BYTES; i++)
+            same &= big[(size_t)k * ZERO__JOB_EXCHANGE_BYTES + i] ==
+                    (unsigned char)(k + i * 7 + (i >> 8));
     want(r, same, "wrong bytes");
     sleep_ms(r->rank * 20);
     want(r, !zero__job_close(job, 1), "close: %s", text());
