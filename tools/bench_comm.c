@@ -85,13 +85,11 @@ static void job_failed(void *arg)
 static int job_open(struct bench_comm *b)
 {
     struct zero__job_params p;
-    int err = zero__job_params_from(NULL, &p);
+    int err = zero__job_params_from(NULL, b->options, &p);
 
     if (err)
         return err;
-    b->timeout_ns = (int64_t)(zero__option_real(b->options, ZERO__OPT_TIMEOUT) * 1e9);
-    p.timeout_ns = b->timeout_ns;
-    p.heartbeat_ns = (int64_t)(zero__option_real(b->options, ZERO__OPT_HEARTBEAT) * 1e9);
+    b->timeout_ns = p.timeout_ns;
     p.log = &b->log;
     err = zero__job_open(&p, &b->job);
     if (err)

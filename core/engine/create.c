@@ -67,12 +67,10 @@ static void job_failed(void *arg)
 static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
 {
     struct zero__job_params p;
-    int err = zero__job_params_from(cfg, &p);
+    int err = zero__job_params_from(cfg, rt->options, &p);
 
     if (err)
         return err;
-    p.timeout_ns = rt->timeout_ns;
-    p.heartbeat_ns = (int64_t)(zero__option_real(rt->options, ZERO__OPT_HEARTBEAT) * 1e9);
     p.log = &rt->log;
     zero__crash_begin(rt, &p);
     err = zero__job_open(&p, &rt->job);

@@ -25,6 +25,7 @@
 
 struct zero_config;
 struct zero__log;
+struct zero__options;
 struct zero__job;
 
 struct zero__job_params {
@@ -62,10 +63,11 @@ struct zero__job_error {
 /*
  * Who this rank is: explicit ranks of `cfg` (may be NULL), else the variables RANK, WORLD_SIZE,
  * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB, else
- * what PMIx says (mpirun, srun; collective); nothing set is one rank. Options that concern it come
- * from their usual sources. An error names the variable, its value and what is allowed.
+ * what PMIx says (mpirun, srun; collective); nothing set is one rank. Fills in what
+ * `options` say of it, too. An error names the variable, its value and what is allowed.
  */
-int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out);
+int zero__job_params_from(const struct zero_config *cfg, const struct zero__options *options,
+                          struct zero__job_params *out);
 
 /*
  * Finds the other ranks and returns when all are there, or with an error that names who is

@@ -135,14 +135,11 @@ static bool started_by_pmix(void)
     return variable("PMIX_RANK") && variable("PMIX_NAMESPACE") && !variable("RANK");
 }
 
-static int from_pmix(const struct zero__options *o, struct zero__job_params *p)
+static int from_pmix(struct zero__job_params *p)
 {
-    double seconds = zero__option_real(o, ZERO__OPT_TIMEOUT);
-    int64_t ns = p->join_ns     ? p->join_ns
-                 : seconds < 60 ? (int64_t)(seconds * 1e9)
-                                : 60 * ZERO_SECOND;
+    int64_t most = p->timeout_ns < 60 * ZERO_SECOND ? p->timeout_ns : 60 * ZERO_SECOND;
     const char *job = variable("ZERO_JOB");
-    int e = zero__pmix_find(p, ns);
+    int e = zero__pmix_find(p, p->join_ns ? p->join_ns : most);
 
     return e || !job ? e : name_copy("ZERO_JOB", job, p->key, 129);
 }
@@ -229,24 +226,27 @@ static bool may_be_several(const struct zero_config *cfg)
     return started_by_pmix() || (size && strcmp(size, "1"));
 }
 
-static int read_all(const struct zero_config *cfg, struct zero__job_params *p)
+static int64_t seconds_ns(const struct zero__options *o, enum zero__option_id option)
 {
-    struct zero__options *o;
-    int e = zero__options_load(cfg ? cfg->settings : NULL, cfg ? cfg->n_settings : 0, &o);
+    return (int64_t)(zero__option_real(o, option) * 1e9);
+}
+
+static int read_all(const struct zero_config *cfg, const struct zero__options *o,
+                    struct zero__job_params *p)
+{
+    int e = may_be_several(cfg) ? read_options(o, p) : 0;
 
     if (e)
         return e;
-    if (may_be_several(cfg))
-        e = read_options(o, p);
-    if (!e)
-        e = cfg && cfg->ranks   ? from_config(cfg, p)
-            : started_by_pmix() ? from_pmix(o, p)
-                                : from_environment(p);
-    zero__options_free(o);
-    return e;
+    p->timeout_ns = seconds_ns(o, ZERO__OPT_TIMEOUT);
+    p->heartbeat_ns = seconds_ns(o, ZERO__OPT_HEARTBEAT);
+    if (cfg && cfg->ranks)
+        return from_config(cfg, p);
+    return started_by_pmix() ? from_pmix(p) : from_environment(p);
 }
 
-int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params *out)
+int zero__job_params_from(const struct zero_config *cfg, const struct zero__options *options,
+                          struct zero__job_params *out)
 {
     struct zero__job_params p = {.rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1};
     const struct {
@@ -269,11 +269,10 @@ int zero__job_params_from(const struct zero_config *cfg, struct zero__job_params
     e = name_copy("zero_config.model", cfg && cfg->model ? cfg->model : "model", p.model,
                   sizeof p.model);
     if (!e)
-        e = read_all(cfg, &p);
+        e = read_all(cfg, options, &p);
     if (!e) {
         snprintf(p.version, sizeof p.version, "%s", zero_version());
         p.abi_hash = XXH3_64bits(&abi, sizeof abi);
-        p.timeout_ns = 600 * ZERO_SECOND;
         *out = p;
     }
     zero__secret_wipe(&p.secret);

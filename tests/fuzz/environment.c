@@ -2,6 +2,7 @@
 /* What launchers put into the environment: lines NAME=VALUE, of names that the job room reads. */
 #include "fuzz.h"
 
+#include "base/options.h"
 #include "job/job.h"
 
 static const char *const names[] = {
@@ -76,6 +77,7 @@ static unsigned reached(const struct zero__job_params *p)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1), *rest = text, *line;
+    struct zero__options *options = NULL;
     struct zero__job_params params;
 
     if (!text)
@@ -90,10 +92,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (strncmp(line, names[i], strlen(names[i])) == 0 && line + strlen(names[i]) == value)
                 setenv(names[i], value + 1, 1);
     }
-    if (zero__job_params_from(NULL, &params))
+    if (zero__options_load(NULL, 0, &options) || zero__job_params_from(NULL, options, &params))
         fuzz_reached |= REFUSED;
     else
         fuzz_reached |= reached(&params);
+    zero__options_free(options);
     free(text);
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <zero/zero.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "job/job.h"
 #include "machine/clock.h"
@@ -17,15 +18,18 @@ __attribute__((unused)) static struct zero__job_params
 job_params(int rank, int ranks, const char *name, int64_t join_ms, int64_t timeout_ms)
 {
     struct zero_config config = ZERO_CONFIG_INIT;
+    struct zero__options *options;
     struct zero__job_params p;
 
     config.rank = rank;
     config.ranks = ranks;
     config.job = name;
-    if (zero__job_params_from(&config, &p))
+    if (zero__options_load(NULL, 0, &options) || zero__job_params_from(&config, options, &p))
         bail(zero_last_error());
+    zero__options_free(options);
     p.join_ns = join_ms * MS;
     p.timeout_ns = timeout_ms * MS;
+    p.heartbeat_ns = 0;
     return p;
 }
 

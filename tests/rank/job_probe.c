@@ -11,23 +11,27 @@
 #include <zero/zero.h>
 
 #include "base/log.h"
+#include "base/options.h"
 #include "job/job.h"
 #include "machine/clock.h"
 
 static int run(int argc, char **argv)
 {
+    struct zero__options *options = NULL;
     struct zero__job_params p;
     struct zero__log log = {.rank = -1, .level = ZERO_LOG_WARN};
     struct zero__job *job;
     int32_t all[ZERO__JOB_MAX_RANKS];
 
-    int e = zero__job_params_from(NULL, &p);
+    int e = zero__options_load(NULL, 0, &options);
+    if (!e)
+        e = zero__job_params_from(NULL, options, &p);
+    zero__options_free(options);
     if (!e) {
-        const char *beat = getenv("ZERO_HEARTBEAT"), *level = getenv("ZERO_LOG");
+        const char *level = getenv("ZERO_LOG");
         if (level && !strcmp(level, "info"))
             log.level = ZERO_LOG_INFO;
         p.log = &log;
-        p.heartbeat_ns = (int64_t)((beat ? atof(beat) : 3) * 1e9);
         e = zero__job_open(&p, &job);
     }
     if (e) {

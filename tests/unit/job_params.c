@@ -18,6 +18,18 @@ static const char *const names[] = {
     "PMIX_RANK",     "PMIX_NAMESPACE",      "ZERO_SECRET_FD",
     "ZERO_INSECURE", "ZERO_INTERFACE"};
 
+static int params_from(const struct zero_config *c, struct zero__job_params *p)
+{
+    struct zero__options *options;
+    int err = zero__options_load(NULL, 0, &options);
+
+    if (err)
+        return err;
+    err = zero__job_params_from(c, options, p);
+    zero__options_free(options);
+    return err;
+}
+
 /* Sets exactly these variables: "NAME=value NAME=value". */
 static int from(const char *variables, struct zero__job_params *p)
 {
@@ -32,7 +44,7 @@ static int from(const char *variables, struct zero__job_params *p)
         setenv(word, eq + 1, 1);
     }
     memset(p, 0xee, sizeof *p);
-    return zero__job_params_from(NULL, p);
+    return params_from(NULL, p);
 }
 
 #define LOCAL "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 "
@@ -129,7 +141,7 @@ static int with(int rank, int ranks, int local_rank, int local_ranks, const char
     c.local_rank = local_rank;
     c.local_ranks = local_ranks;
     c.job = job;
-    return zero__job_params_from(&c, p);
+    return params_from(&c, p);
 }
 
 static void explicit_ranks(void)
@@ -159,9 +171,9 @@ static void explicit_ranks(void)
     is_int(with(0, 2, 0, 0, "", &p), -EINVAL, "an empty name");
     from("", &p);
     c.model = "a\nb";
-    is_int(zero__job_params_from(&c, &p), -EINVAL, "a model's name with a line break");
+    is_int(params_from(&c, &p), -EINVAL, "a model's name with a line break");
     c.model = "teacher";
-    is_int(zero__job_params_from(&c, &p), 0, "a model's name");
+    is_int(params_from(&c, &p), 0, "a model's name");
     is_str(p.model, "teacher", "is kept");
 }
 
