@@ -350,13 +350,6 @@ int zero__live_body(struct zero__body *b); /* a part of the plan pass */
  */
 int zero__link_body(const struct zero__states *s, const struct zero__body *update,
                     struct zero__body *b);
-/*
- * Finds, independently of the passes: a read of a transient buffer before its first write, an
- * access outside a buffer or its life, two live buffers on the same bytes, a conflict of two ops
- * that no wait orders; also with ops of the update before.
- */
-int zero__check_body(const struct zero__states *s, const struct zero__body *update,
-                     const struct zero__body *b);
 /* May the body directly follow an update? */
 int zero__body_follows(const struct zero__recipe *r, uint32_t body);
 void zero__body_free(struct zero__body *b);

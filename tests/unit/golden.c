@@ -10,6 +10,7 @@
 #include "../tap.h"
 
 #include "base/status.h"
+#include "program_check.h"
 #include "schedule/program.h"
 
 enum {
@@ -255,9 +256,9 @@ static char *program_text(const struct golden *g)
             continue;
         fprintf(f, "body %s: wire %" PRIu64 "\n", zero__body_name(b), p->bodies[b].wire_bytes);
         zero__body_dump(&m, &s, &p->bodies[b], f);
-        is_int(zero__check_body(&s,
-                                zero__body_follows(&r, b) ? &p->bodies[ZERO__UPDATE_BODY] : NULL,
-                                &p->bodies[b]),
+        is_int(program_check(&s,
+                             zero__body_follows(&r, b) ? &p->bodies[ZERO__UPDATE_BODY] : NULL,
+                             &p->bodies[b]),
                0, "%s, %s: the checker agrees", g->name, zero__body_name(b));
     }
     fclose(f);

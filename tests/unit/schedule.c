@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "memory/plan.h"
+#include "program_check.h"
 #include "schedule/program.h"
 
 static uint64_t state;
@@ -172,7 +173,7 @@ static uint32_t waits_idle(const struct zero__states *s, const struct zero__body
         for (uint32_t w = b->ops[i].first_wait; w < b->ops[i].first_wait + b->ops[i].n_waits; w++) {
             struct zero__wait kept = b->waits[w];
             b->waits[w].ordinal = 0;
-            idle += zero__check_body(s, update, b) == 0;
+            idle += program_check(s, update, b) == 0;
             b->waits[w] = kept;
         }
     }
@@ -231,7 +232,7 @@ static int one(uint64_t seed)
         struct zero__body *b = &p->bodies[i];
         const struct zero__body *update =
             zero__body_follows(&x.r, i) ? &p->bodies[ZERO__UPDATE_BODY] : NULL;
-        if (zero__check_body(&x.s, update, b)) {
+        if (program_check(&x.s, update, b)) {
             diag("seed %" PRIu64 " body %s: %s", seed, zero__body_name(i), zero__error_text());
             zero__body_dump(&x.m, &x.s, b, stdout);
             good = 0;

@@ -3,12 +3,13 @@
  * The checker: reads a compiled body and trusts none of the passes. It recomputes what is known to
  * be done when an op starts from the waits alone, and then looks at every pair of ops.
  */
+#include "program_check.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "memory/plan.h"
-#include "schedule/program.h"
 
 /* The body and the update before it (maybe an empty one) as one list. */
 struct list {
@@ -165,8 +166,8 @@ static int races_check(const struct zero__states *s, const struct zero__body *up
     return err;
 }
 
-int zero__check_body(const struct zero__states *s, const struct zero__body *update,
-                     const struct zero__body *b)
+int program_check(const struct zero__states *s, const struct zero__body *update,
+                  const struct zero__body *b)
 {
     int err = lives_check(s, b);
 
