@@ -65,60 +65,36 @@ static size_t carve_head(const struct gpt2_shape *s, void *region, struct head *
     return b.used;
 }
 
-static void region_of(const struct gpt2_shape *s, uint32_t region, struct gpt2_lifetime *l)
+static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
 {
-    const size_t rows = gpt2_rows(s), stream = rows * s->model.width * sizeof(float);
-    const size_t vector = (size_t)s->model.width * sizeof(float);
-    const size_t chains = gpt2_embed_scratch(s->model.vocab, rows) * sizeof(int32_t);
-    const uint32_t block = GPT2_UNIT_BLOCK, last = block + s->model.n_layers - 1, norm = last + 1;
-    const struct gpt2_use wte = {GPT2_UNIT_WTE, false}, wpe = {GPT2_UNIT_WPE, false};
-    const struct gpt2_use d_wte = {GPT2_UNIT_WTE, true}, d_wpe = {GPT2_UNIT_WPE, true};
-    const struct gpt2_use f = {norm, false}, d_f = {norm, true};
+    const size_t rows = gpt2_rows(s), vector = (size_t)s->model.width * sizeof(float);
     struct final final;
     struct head_forward forward;
     struct head head;
 
     switch (region) {
     case GPT2_STREAM:
-        *l = (struct gpt2_lifetime){"stream", true, stream, wte, f};
-        break;
-    case GPT2_POSITION:
-        *l = (struct gpt2_lifetime){"wpe.work", false, vector, wpe, wpe};
-        break;
-    case GPT2_WORK_FORWARD:
-        *l = (struct gpt2_lifetime){
-            "block.work", false, gpt2_block_work(s, 0), {block, false}, {last, false}};
-        break;
-    case GPT2_WORK_BACKWARD:
-        *l = (struct gpt2_lifetime){
-            "block.work.backward", false, gpt2_block_work(s, 1), {last, true}, {block, true}};
-        break;
-    case GPT2_FINAL:
-        *l = (struct gpt2_lifetime){"ln_f", true, carve_final(s, NULL, &final), f, d_f};
-        break;
-    case GPT2_HEAD_FORWARD:
-        *l = (struct gpt2_lifetime){"head.work", false, carve_head_forward(s, NULL, &forward), f,
-                                    wte};
-        break;
-    case GPT2_HEAD:
-        *l = (struct gpt2_lifetime){"head", true, carve_head(s, NULL, &head), f, d_f};
-        break;
     case GPT2_D_STREAM:
-        *l = (struct gpt2_lifetime){"stream.gradient", true, stream, d_f, d_wte};
-        break;
+        return rows * vector;
+    case GPT2_POSITION:
+        return vector;
+    case GPT2_WORK_FORWARD:
+        return gpt2_block_work(s, 0);
+    case GPT2_WORK_BACKWARD:
+        return gpt2_block_work(s, 1);
+    case GPT2_FINAL:
+        return carve_final(s, NULL, &final);
+    case GPT2_HEAD_FORWARD:
+        return carve_head_forward(s, NULL, &forward);
+    case GPT2_HEAD:
+        return carve_head(s, NULL, &head);
     case GPT2_EMBED:
-        *l = (struct gpt2_lifetime){"embed.work", false, vector + chains + 64, d_wpe, d_wte};
-        break;
+        return vector + gpt2_embed_scratch(s->model.vocab, rows) * sizeof(int32_t) + 64;
     case GPT2_BATCH:
     case GPT2_PRODUCTS:
-        *l = (struct gpt2_lifetime){"", false, 0, wte, wte};
-        break;
+        return 0;
     default:
-        *l = (struct gpt2_lifetime){"block",
-                                    true,
-                                    gpt2_block_saved(s),
-                                    {block + region - GPT2_SAVED, false},
-                                    {block + region - GPT2_SAVED, true}};
+        return gpt2_block_saved(s);
     }
 }
 
@@ -262,7 +238,7 @@ static void d_embed(struct gpt2_pass *p)
 }
 
 const struct gpt2_math gpt2_cpu_math = {
-    .region = region_of,
+    .region_bytes = region_bytes,
     .embed = embed,
     .position = position,
     .block = block,

@@ -9,6 +9,43 @@ uint32_t gpt2_n_regions(const struct gpt2_config *c)
     return GPT2_SAVED + c->n_layers;
 }
 
+struct gpt2_lifetime gpt2_lifetime(const struct gpt2_config *c, uint32_t region)
+{
+    const uint32_t first = GPT2_UNIT_BLOCK, last = first + c->n_layers - 1, norm = last + 1;
+    const struct gpt2_use wte = {GPT2_UNIT_WTE, false}, wpe = {GPT2_UNIT_WPE, false};
+    const struct gpt2_use d_wte = {GPT2_UNIT_WTE, true}, d_wpe = {GPT2_UNIT_WPE, true};
+    const struct gpt2_use f = {norm, false}, d_f = {norm, true};
+    const struct gpt2_use whole = {GPT2_WHOLE_STEP, false};
+    const uint32_t block = first + region - GPT2_SAVED;
+
+    switch (region) {
+    case GPT2_STREAM:
+        return (struct gpt2_lifetime){"stream", true, wte, f};
+    case GPT2_POSITION:
+        return (struct gpt2_lifetime){"wpe.work", false, wpe, wpe};
+    case GPT2_WORK_FORWARD:
+        return (struct gpt2_lifetime){"block.work", false, {first, false}, {last, false}};
+    case GPT2_WORK_BACKWARD:
+        return (struct gpt2_lifetime){"block.work.backward", false, {last, true}, {first, true}};
+    case GPT2_FINAL:
+        return (struct gpt2_lifetime){"ln_f", true, f, d_f};
+    case GPT2_HEAD_FORWARD:
+        return (struct gpt2_lifetime){"head.work", false, f, wte};
+    case GPT2_HEAD:
+        return (struct gpt2_lifetime){"head", true, f, d_f};
+    case GPT2_D_STREAM:
+        return (struct gpt2_lifetime){"stream.gradient", true, d_f, d_wte};
+    case GPT2_EMBED:
+        return (struct gpt2_lifetime){"embed.work", false, d_wpe, d_wte};
+    case GPT2_BATCH:
+        return (struct gpt2_lifetime){"batch", false, whole, whole};
+    case GPT2_PRODUCTS:
+        return (struct gpt2_lifetime){"cublas.work", false, whole, whole};
+    default:
+        return (struct gpt2_lifetime){"block", true, {block, false}, {block, true}};
+    }
+}
+
 uint32_t gpt2_order(const struct gpt2_config *c, bool training, struct gpt2_use *uses)
 {
     const uint32_t units = gpt2_n_units(c);

@@ -44,7 +44,6 @@ struct gpt2_use {
 struct gpt2_lifetime {
     const char *name;
     bool activation; /* else scratch */
-    size_t bytes;    /* 0: it is not wanted */
     struct gpt2_use from, to;
 };
 
@@ -84,7 +83,7 @@ void *gpt2_pass_region(struct gpt2_pass *p, uint32_t region);
  * their regions, note errors in the pass and do nothing after one.
  */
 struct gpt2_math {
-    void (*region)(const struct gpt2_shape *s, uint32_t region, struct gpt2_lifetime *l);
+    size_t (*region_bytes)(const struct gpt2_shape *s, uint32_t region); /* 0: it is not wanted */
     void (*begin)(struct gpt2_pass *p); /* or NULL; before the first use */
     void (*embed)(struct gpt2_pass *p);
     void (*position)(struct gpt2_pass *p);
@@ -103,6 +102,7 @@ struct gpt2_math {
 extern const struct gpt2_math gpt2_cpu_math;
 
 uint32_t gpt2_n_regions(const struct gpt2_config *c);
+struct gpt2_lifetime gpt2_lifetime(const struct gpt2_config *c, uint32_t region);
 
 /* Uses of one training micro-step or evaluation, in order; returns how many (≤ 2 * units + 2). */
 uint32_t gpt2_order(const struct gpt2_config *c, bool training, struct gpt2_use *uses);

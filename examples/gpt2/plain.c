@@ -75,10 +75,9 @@ static int allocate(struct gpt2_plain *p)
     if (!p->master || !p->momentum || !p->variance || !p->gradients || !p->values || !p->regions)
         return -ENOMEM;
     for (uint32_t r = 0; r < n_regions; r++) {
-        struct gpt2_lifetime l;
-        gpt2_cpu_math.region(&p->shape, r, &l);
-        p->regions[r] = l.bytes ? zeroed(l.bytes) : NULL;
-        if (l.bytes && !p->regions[r])
+        const size_t bytes = gpt2_cpu_math.region_bytes(&p->shape, r);
+        p->regions[r] = bytes ? zeroed(bytes) : NULL;
+        if (bytes && !p->regions[r])
             return -ENOMEM;
     }
     return 0;

@@ -165,13 +165,14 @@ static uint32_t unit_of(const struct gpt2_session *s, struct gpt2_use use)
     return use.unit == GPT2_WHOLE_STEP ? ZERO_WHOLE_STEP : s->units[use.unit];
 }
 
-static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, uint32_t *id)
+static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, size_t bytes,
+                      uint32_t *id)
 {
     const struct zero_buffer_desc desc = {
         .size = sizeof desc,
         .name = l->name,
         .memory_class = l->activation ? ZERO_CLASS_ACTIVATIONS : ZERO_CLASS_OTHER,
-        .bytes = l->bytes,
+        .bytes = bytes,
         .from_unit = unit_of(s, l->from),
         .from_pass = pass_of(l->from),
         .to_unit = unit_of(s, l->to),
@@ -181,7 +182,8 @@ static int add_buffer(struct gpt2_session *s, const struct gpt2_lifetime *l, uin
 }
 
 /* What a block saves: it may lie elsewhere until the block's backward pass. */
-static int add_saved(struct gpt2_session *s, const struct gpt2_lifetime *l, uint32_t *id)
+static int add_saved(struct gpt2_session *s, const struct gpt2_lifetime *l, size_t bytes,
+                     uint32_t *id)
 {
     char name[32];
 
@@ -189,7 +191,7 @@ static int add_saved(struct gpt2_session *s, const struct gpt2_lifetime *l, uint
     const struct zero_activation_desc desc = {
         .size = sizeof desc,
         .name = name,
-        .bytes = l->bytes,
+        .bytes = bytes,
         .from_unit = s->units[l->from.unit],
         .from_pass = pass_of(l->from),
         .to_unit = s->units[l->to.unit],
@@ -203,13 +205,14 @@ static int add_regions(struct gpt2_session *s)
     int err = 0;
 
     for (uint32_t r = 0; r < gpt2_n_regions(&s->shape.model) && !err; r++) {
-        struct gpt2_lifetime l;
-        s->host.math->region(&s->shape, r, &l);
-        if (!l.bytes)
+        const struct gpt2_lifetime l = gpt2_lifetime(&s->shape.model, r);
+        const size_t bytes = s->host.math->region_bytes(&s->shape, r);
+        if (!bytes)
             continue;
         if (r == GPT2_SAVED)
-            s->saved_bytes = l.bytes;
-        err = r < GPT2_SAVED ? add_buffer(s, &l, &s->regions[r]) : add_saved(s, &l, &s->regions[r]);
+            s->saved_bytes = bytes;
+        err = r < GPT2_SAVED ? add_buffer(s, &l, bytes, &s->regions[r])
+                             : add_saved(s, &l, bytes, &s->regions[r]);
     }
     return err;
 }

@@ -137,9 +137,8 @@ static void plain_open(struct plain *p, const struct gpt2_shape *s, const char *
     p->scalars = zeroed(sizeof start);
     gpu_copy(&gpu, p->scalars, &start, sizeof start);
     for (uint32_t r = 0; r < gpt2_n_regions(&s->model); r++) {
-        struct gpt2_lifetime l;
-        gpt2_gpu_math.region(s, r, &l);
-        p->regions[r] = l.bytes ? gpu_alloc(&gpu, l.bytes) : NULL;
+        const size_t bytes = gpt2_gpu_math.region_bytes(s, r);
+        p->regions[r] = bytes ? gpu_alloc(&gpu, bytes) : NULL;
     }
     initial_values(p);
 }

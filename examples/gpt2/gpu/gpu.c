@@ -9,59 +9,33 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static void region_of(const struct gpt2_shape *s, uint32_t region, struct gpt2_lifetime *l)
+static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
 {
-    const size_t stream = gpt2_rows(s) * s->model.width * sizeof(float);
-    const uint32_t block = GPT2_UNIT_BLOCK, last = block + s->model.n_layers - 1, norm = last + 1;
-    const struct gpt2_use wte = {GPT2_UNIT_WTE, false}, d_wte = {GPT2_UNIT_WTE, true};
-    const struct gpt2_use f = {norm, false}, d_f = {norm, true};
-    const struct gpt2_use whole = {GPT2_WHOLE_STEP, false};
     struct gpt2_gpu_batch batch;
 
     switch (region) {
     case GPT2_STREAM:
-        *l = (struct gpt2_lifetime){"stream", true, stream, wte, f};
-        break;
-    case GPT2_WORK_FORWARD:
-        *l = (struct gpt2_lifetime){
-            "block.work", false, gpt2_gpu_block_work(s, false), {block, false}, {last, false}};
-        break;
-    case GPT2_WORK_BACKWARD:
-        *l = (struct gpt2_lifetime){"block.work.backward",
-                                    false,
-                                    gpt2_gpu_block_work(s, true),
-                                    {last, true},
-                                    {block, true}};
-        break;
-    case GPT2_FINAL:
-        *l = (struct gpt2_lifetime){"ln_f", true, gpt2_gpu_final(s), f, d_f};
-        break;
-    case GPT2_HEAD_FORWARD:
-        *l = (struct gpt2_lifetime){"head.work", false, gpt2_gpu_head(s, false), f, wte};
-        break;
-    case GPT2_HEAD:
-        *l = (struct gpt2_lifetime){"head", true, gpt2_gpu_head(s, true), f, d_f};
-        break;
     case GPT2_D_STREAM:
-        *l = (struct gpt2_lifetime){"stream.gradient", true, stream, d_f, d_wte};
-        break;
+        return gpt2_rows(s) * s->model.width * sizeof(float);
+    case GPT2_WORK_FORWARD:
+        return gpt2_gpu_block_work(s, false);
+    case GPT2_WORK_BACKWARD:
+        return gpt2_gpu_block_work(s, true);
+    case GPT2_FINAL:
+        return gpt2_gpu_final(s);
+    case GPT2_HEAD_FORWARD:
+        return gpt2_gpu_head(s, false);
+    case GPT2_HEAD:
+        return gpt2_gpu_head(s, true);
     case GPT2_BATCH:
-        *l = (struct gpt2_lifetime){"batch", false, gpt2_gpu_carve_batch(s, NULL, &batch), whole,
-                                    whole};
-        break;
+        return gpt2_gpu_carve_batch(s, NULL, &batch);
     case GPT2_PRODUCTS:
-        *l = (struct gpt2_lifetime){"cublas.work", false, GPT2_BLAS_BYTES, whole, whole};
-        break;
+        return GPT2_BLAS_BYTES;
     case GPT2_POSITION:
     case GPT2_EMBED:
-        *l = (struct gpt2_lifetime){"", false, 0, wte, wte};
-        break;
+        return 0;
     default:
-        *l = (struct gpt2_lifetime){"block",
-                                    true,
-                                    gpt2_gpu_block_saved(s),
-                                    {block + region - GPT2_SAVED, false},
-                                    {block + region - GPT2_SAVED, true}};
+        return gpt2_gpu_block_saved(s);
     }
 }
 
@@ -267,7 +241,7 @@ static void d_embed(struct gpt2_pass *p)
 }
 
 const struct gpt2_math gpt2_gpu_math = {
-    .region = region_of,
+    .region_bytes = region_bytes,
     .begin = begin,
     .embed = embed,
     .position = position,
