@@ -34,7 +34,6 @@
 #define FAULT_NAME "fault"
 #define FAULT_MOST 16
 #define FAULT_TEXT 96 /* bytes of one fault */
-#define FAULT_DELAY_MOST_MS 3600000
 
 enum fault_action {
     FAULT_DELAY,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fault.h"
+#include "words.h"
 
 #define GRAMMAR                                                                                   \
     "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "   \
@@ -16,18 +17,6 @@ static const char *const actions[FAULT_N_ACTIONS] = {"delay", "error", "kill",  
                                                      "skip",  "size",  "dtype", "order"};
 static const char *const places[FAULT_N_PLACES] = {"open", "split",    "alloc", "exchange",
                                                    "post", "progress", "done",  "close"};
-
-static const struct {
-    const char *name;
-    int err;
-} errors[] = {
-    {"EPERM", EPERM},         {"ENOENT", ENOENT},         {"EIO", EIO},
-    {"EAGAIN", EAGAIN},       {"ENOMEM", ENOMEM},         {"EBUSY", EBUSY},
-    {"ENODEV", ENODEV},       {"EINVAL", EINVAL},         {"ENOSPC", ENOSPC},
-    {"EPIPE", EPIPE},         {"EPROTO", EPROTO},         {"ENOTSUP", ENOTSUP},
-    {"ENETDOWN", ENETDOWN},   {"ECONNRESET", ECONNRESET}, {"ECONNABORTED", ECONNABORTED},
-    {"ETIMEDOUT", ETIMEDOUT}, {"ECANCELED", ECANCELED},   {"EHOSTUNREACH", EHOSTUNREACH},
-};
 
 const char *zero__fault_place_name(enum fault_place place)
 {
@@ -43,34 +32,6 @@ static int find(const char *word, const char *const *list, int n)
     return -1;
 }
 
-/* A whole number from `least` to `most`, up to `end`, NULL: the end of the text. */
-static bool number(const char *text, const char *end, uint64_t least, uint64_t most, uint64_t *x)
-{
-    char *stop;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    *x = strtoull(text, &stop, 10);
-    return errno == 0 && (end ? stop == end : *stop == 0) && *x >= least && *x <= most;
-}
-
-static bool read_error(const char *text, int *err)
-{
-    uint64_t x;
-
-    if (number(text, NULL, 1, 4095, &x)) {
-        *err = -(int)x;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (strcmp(text, errors[i].name) == 0) {
-            *err = -errors[i].err;
-            return true;
-        }
-    return false;
-}
-
 static bool read_rank(const char *text, int32_t *rank)
 {
     uint64_t x;
@@ -79,7 +40,7 @@ static bool read_rank(const char *text, int32_t *rank)
         *rank = FAULT_ANY_RANK;
     else if (strcmp(text, "all") == 0)
         *rank = FAULT_ALL_RANKS;
-    else if (number(text, NULL, 0, INT32_MAX, &x))
+    else if (zero__fault_number(text, NULL, 0, INT32_MAX, &x))
         *rank = (int32_t)x;
     else
         return false;
@@ -90,10 +51,10 @@ static bool read_range(const char *text, uint64_t *first, uint64_t *last)
 {
     const char *dash = strchr(text, '-');
 
-    if (!number(text, dash, 1, UINT32_MAX, first))
+    if (!zero__fault_number(text, dash, 1, UINT32_MAX, first))
         return false;
     *last = *first;
-    return !dash || number(dash + 1, NULL, *first, UINT32_MAX, last);
+    return !dash || zero__fault_number(dash + 1, NULL, *first, UINT32_MAX, last);
 }
 
 static bool read_kind(const char *text, uint32_t *kinds)
@@ -106,30 +67,32 @@ static bool read_kind(const char *text, uint32_t *kinds)
     return false;
 }
 
-/* The first word; value is NULL without one. */
-static const char *read_action(struct fault *f, const char *word, const char *value)
+static const char *read_action(void *arg, const char *word, const char *value)
 {
+    struct fault *f = arg;
     int action = find(word, actions, FAULT_N_ACTIONS);
-    uint64_t ms;
+    uint64_t x;
 
     if (action < 0)
         return "there is no such action";
     f->action = (enum fault_action)action;
     if (f->action == FAULT_DELAY) {
-        if (!value || !number(value, NULL, 0, FAULT_DELAY_MOST_MS, &ms))
+        if (!value || !zero__fault_number(value, NULL, 0, FAULT_DELAY_MOST_MS, &x))
             return "delay wants milliseconds, at most an hour of them";
-        f->delay_ns = (int64_t)ms * 1000000;
+        f->delay_ns = (int64_t)x * 1000000;
     } else if (f->action == FAULT_ERROR) {
-        if (!value || !read_error(value, &f->err))
+        if (!value || !zero__fault_errno(value, &x))
             return "error wants the name or number of an errno";
+        f->err = -(int)x;
     } else if (value) {
         return "this action takes no value";
     }
     return NULL;
 }
 
-static const char *read_key(struct fault *f, const char *key, const char *value)
+static const char *read_key(void *arg, const char *key, const char *value)
 {
+    struct fault *f = arg;
     uint64_t x;
     int place;
 
@@ -147,12 +110,12 @@ static const char *read_key(struct fault *f, const char *key, const char *value)
     if (strcmp(key, "kind") == 0)
         return read_kind(value, &f->kinds) ? NULL : "there is no such collective";
     if (strcmp(key, "times") == 0) {
-        if (!number(value, NULL, 1, UINT32_MAX, &f->times))
+        if (!zero__fault_number(value, NULL, 1, UINT32_MAX, &f->times))
             return "times is a number from 1";
         return NULL;
     }
     if (strcmp(key, "comm") == 0) {
-        if (!number(value, NULL, 1, UINT32_MAX, &x))
+        if (!zero__fault_number(value, NULL, 1, UINT32_MAX, &x))
             return "comm is a number from 1";
         f->comm = (uint32_t)x;
         return NULL;
@@ -163,18 +126,8 @@ static const char *read_key(struct fault *f, const char *key, const char *value)
 /* One fault, from text that may be written to; what is wrong with it, or NULL. */
 static const char *read_fault(struct fault *f, char *text)
 {
-    const char *wrong = NULL;
-    bool first = true;
+    const char *wrong = zero__fault_words(text, read_action, read_key, f);
 
-    for (char *rest = text, *word; !wrong && (word = strsep(&rest, ":")); first = false) {
-        char *value = strchr(word, '=');
-        if (value)
-            *value++ = 0;
-        if (!*word)
-            wrong = first && !rest ? "it is empty" : "nothing stands before or after a colon";
-        else
-            wrong = first ? read_action(f, word, value) : read_key(f, word, value);
-    }
     if (wrong)
         return wrong;
     if (fault_changes(f->action) && f->place != FAULT_AT_POST)
@@ -238,7 +191,7 @@ int zero__fault_choose(const struct zero__voice *v, struct fault_set *set, int32
                                       "Chooses ranks and times that ZERO_FAULT leaves open");
     uint64_t seed;
 
-    if (!number(text, NULL, 0, UINT64_MAX, &seed))
+    if (!zero__fault_number(text, NULL, 0, UINT64_MAX, &seed))
         return zero__say(v, -EINVAL, "ZERO_FAULT_SEED is \"%.64s\": a whole number is wanted",
                          text);
     for (uint32_t i = 0; i < set->n; i++) {

@@ -37,7 +37,8 @@ find "$top/core" "$top/plugins" "$top/include" "$top/tools" -name '*.h' -newer "
 echo 'check-fuzz: compiling the library for the fuzzer'
 # shellcheck disable=SC2046,SC3013 # flags; -nt is everywhere
 for file in "$top"/core/*/*.c "$top"/plugins/common/*.c "$top"/plugins/common/p2p/*.c \
-    "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c "$top"/tools/report_read.c; do
+    "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c \
+    "$top"/plugins/fault/words.c "$top"/tools/report_read.c; do
     name=$(echo "${file#"$top"/}" | tr / _)
     object=$out/objects/${name%.c}.o
     [ "$object" -nt "$file" ] ||

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "words.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int err;
+} errors[] = {
+    {"EPERM", EPERM},
+    {"ENOENT", ENOENT},
+    {"EINTR", EINTR},
+    {"EIO", EIO},
+    {"EAGAIN", EAGAIN},
+    {"ENOMEM", ENOMEM},
+    {"EBUSY", EBUSY},
+    {"ENODEV", ENODEV},
+    {"EINVAL", EINVAL},
+    {"ENOSPC", ENOSPC},
+    {"EROFS", EROFS},
+    {"EPIPE", EPIPE},
+    {"EPROTO", EPROTO},
+    {"EBADMSG", EBADMSG},
+    {"ENOTSUP", ENOTSUP},
+    {"ENETDOWN", ENETDOWN},
+    {"ECONNRESET", ECONNRESET},
+    {"ECONNABORTED", ECONNABORTED},
+    {"ETIMEDOUT", ETIMEDOUT},
+    {"ECANCELED", ECANCELED},
+    {"EHOSTUNREACH", EHOSTUNREACH},
+};
+
+bool zero__fault_number(const char *text, const char *end, uint64_t least, uint64_t most,
+                        uint64_t *x)
+{
+    char *stop;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long n = strtoull(text, &stop, 10);
+    if (errno || (end ? stop != end : *stop != 0) || n < least || n > most)
+        return false;
+    *x = n;
+    return true;
+}
+
+bool zero__fault_errno(const char *text, uint64_t *x)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (strcmp(text, errors[i].name) == 0) {
+            *x = (uint64_t)errors[i].err;
+            return true;
+        }
+    return zero__fault_number(text, NULL, 1, 4095, x);
+}
+
+const char *zero__fault_words(char *text, zero__fault_reader *action, zero__fault_reader *key,
+                              void *arg)
+{
+    const char *wrong = NULL;
+    bool first = true;
+
+    for (char *rest = text, *word; !wrong && (word = strsep(&rest, ":")); first = false) {
+        char *value = strchr(word, '=');
+        if (value)
+            *value++ = 0;
+        if (!*word)
+            wrong = first && !rest ? "it is empty" : "nothing stands before or after a colon";
+        else
+            wrong = (first ? action : key)(arg, word, value);
+    }
+    return wrong;
+}
