@@ -32,12 +32,13 @@ flags() {
 
 mkdir -p "$out/objects"
 # Objects know of their own file only.
-find "$top/core" "$top/plugins" "$top/include" "$top/tools" -name '*.h' -newer "$out/library.a" 2>&1 |
+find "$top/machine" "$top/launch" "$top/core" "$top/plugins" "$top/include" "$top/tools" \
+    -name '*.h' -newer "$out/library.a" 2>&1 |
     grep -q . && rm -f "$out"/objects/*.o
 echo 'check-fuzz: compiling the library for the fuzzer'
 # shellcheck disable=SC2046,SC3013 # flags; -nt is everywhere
-for file in "$top"/core/*/*.c "$top"/plugins/common/*.c "$top"/plugins/common/p2p/*.c \
-    "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c \
+for file in "$top"/machine/*.c "$top"/launch/*.c "$top"/core/*/*.c "$top"/plugins/common/*.c \
+    "$top"/plugins/common/p2p/*.c "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c \
     "$top"/plugins/fault/words.c "$top"/tools/report_read.c; do
     name=$(echo "${file#"$top"/}" | tr / _)
     object=$out/objects/${name%.c}.o
@@ -58,7 +59,7 @@ for target in $targets; do
     ZERO_LOG=none "$out/seeds_$target" "$out/corpus/$target" >"$out/$target.log" 2>&1 ||
         { failed=1; echo "check-fuzz: $target: a seed as it is:"; tail -40 "$out/$target.log"; continue; }
     echo "check-fuzz: $target $*"
-    ZERO_LOG=none "$out/fuzz_$target" -max_len=4096 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+    ZERO_LOG=none "$out/fuzz_$target" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$out/$target-" "$@" "$out/corpus/$target" >"$out/$target.log" 2>&1 ||
         { failed=1; echo "check-fuzz: $target failed:"; tail -40 "$out/$target.log"; }
     # Seeds from which nothing new was found are seeds that do not reach what they are for.

@@ -16,7 +16,7 @@
 #include "tests/tap.h"
 
 #define INPUTS 20000u
-#define MOST 4096u
+#define MOST 32768u
 
 static volatile unsigned long current;
 
