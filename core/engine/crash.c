@@ -155,7 +155,7 @@ static void put_coll(FILE *f, struct zero_runtime *rt, const struct flight_coll 
             "\"scale_bits\": %u, \"flags\": %u, \"epoch\": %u",
             state, zero__queue_name(c->queue), c->sequence, zero_coll_name(c->kind), c->count,
             zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype), c->root, c->redop,
-            zero_bits_of_float(c->scale), c->flags, c->epoch);
+            c->scale_bits, c->flags, c->epoch);
     put_text(f, "unit", known ? m->units[m->segments[c->epoch - 1].unit].name : "");
     fputs("}\n", f);
 }

@@ -156,10 +156,8 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     int err = rt->comm_ops.post(l->comm, colls, n, l->stream);
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */
         return zero__collective_failed(rt, s, err);
-    for (uint32_t i = 0; i < n; i++) {
-        zero__history_note(rt, queue, &colls[i]);
+    for (uint32_t i = 0; i < n; i++)
         zero__flight_posted(rt, queue, &colls[i]);
-    }
     l->sequence += n;
     return 0;
 }

@@ -62,13 +62,16 @@ struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c)
                                 .redop = c->redop,
                                 .epoch = c->epoch,
                                 .root = c->root,
-                                .scale = c->scale};
+                                .scale_bits = zero_bits_of_float(c->scale)};
 }
 
 void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c)
 {
+    const struct flight_coll coll = zero__flight_coll(queue, c);
+
     if (rt->flight.ring)
-        rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = zero__flight_coll(queue, c);
+        rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = coll;
+    zero__history_note(rt, &coll);
 }
 
 /* Of the ops under way with the transport that are first in their lanes, the first of all. */

@@ -25,13 +25,14 @@ struct flight_op {
     uint32_t n, kind, unit, body;
     uint32_t queue;
 };
-/* A collective as this rank posted it: what must be the same on all ranks. */
+/* A collective as this rank posted it: what must be the same on all ranks. Hashed: no padding. */
 struct flight_coll {
     uint64_t sequence, count;
-    uint32_t queue, kind, flags, src_dtype, dst_dtype, redop, epoch;
+    uint32_t queue, kind, flags, src_dtype, dst_dtype, redop, epoch, scale_bits;
     int32_t root;
-    float scale;
+    uint32_t reserved; /* 0 */
 };
+_Static_assert(sizeof(struct flight_coll) == 56, "no padding");
 struct flight {
     struct flight_op *ring;    /* NULL: before commit */
     uint64_t end;              /* ops, ever */
@@ -80,8 +81,8 @@ void zero__crash_report(struct zero_runtime *rt);
 
 int zero__history_create(struct zero_runtime *rt);
 void zero__history_free(struct zero_runtime *rt);
-/* This rank posts a collective of the program. */
-void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
+/* This rank has posted a collective. */
+void zero__history_note(struct zero_runtime *rt, const struct flight_coll *c);
 /* Collective, before an update and after an evaluation: have all ranks posted the same? */
 int zero__history_compare(struct zero_runtime *rt);
 

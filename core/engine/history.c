@@ -22,17 +22,11 @@
 static const uint32_t queues[] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
 #define N_QUEUES 2u
 
-struct posted {
-    uint64_t sequence, count;
-    uint32_t kind, flags, src_dtype, dst_dtype, redop, scale, epoch;
-    int32_t root;
-};
-
 struct history {
     struct side {
         uint64_t hash, n;
     } sides[N_QUEUES];
-    struct posted ring[N_QUEUES][KEPT];
+    struct flight_coll ring[N_QUEUES][KEPT];
 };
 
 struct zero__histories {
@@ -58,29 +52,20 @@ void zero__history_free(struct zero_runtime *rt)
     free(rt->history);
 }
 
-void zero__history_note(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c)
+void zero__history_note(struct zero_runtime *rt, const struct flight_coll *c)
 {
-    uint32_t q = queue == queues[0] ? 0 : 1;
-    struct posted p = {.sequence = c->sequence,
-                       .count = c->count,
-                       .kind = c->kind,
-                       .flags = c->flags,
-                       .src_dtype = c->src_dtype,
-                       .dst_dtype = c->dst_dtype,
-                       .redop = c->redop,
-                       .scale = zero_bits_of_float(c->scale),
-                       .epoch = c->epoch,
-                       .root = c->root};
+    uint32_t q = c->queue == queues[0] ? 0 : 1;
 
     if (!rt->history)
         return;
     struct history *h = &rt->history->mine;
-    h->ring[q][h->sides[q].n++ % KEPT] = p;
-    h->sides[q].hash = XXH3_64bits_withSeed(&p, sizeof p, h->sides[q].hash);
+    h->ring[q][h->sides[q].n++ % KEPT] = *c;
+    h->sides[q].hash = XXH3_64bits_withSeed(c, sizeof *c, h->sides[q].hash);
 }
 
 /* "all_gather of 640 bf16 of unit layer2", or that there was none. */
-static const char *describe(const struct zero_runtime *rt, const struct posted *p, char text[160])
+static const char *describe(const struct zero_runtime *rt, const struct flight_coll *p,
+                            char text[160])
 {
     const char *kind = p ? zero_coll_name(p->kind) : "";
 
@@ -95,7 +80,7 @@ static const char *describe(const struct zero_runtime *rt, const struct posted *
     return text;
 }
 
-static const struct posted *find(const struct history *h, uint32_t q, uint64_t i)
+static const struct flight_coll *find(const struct history *h, uint32_t q, uint64_t i)
 {
     return i < h->sides[q].n && h->sides[q].n - i <= KEPT ? &h->ring[q][i % KEPT] : NULL;
 }
@@ -107,7 +92,7 @@ static int difference(struct zero_runtime *rt, const struct history *a, const st
     for (uint32_t q = 0; q < N_QUEUES; q++) {
         uint64_t n = a->sides[q].n > b->sides[q].n ? a->sides[q].n : b->sides[q].n;
         for (uint64_t i = n > KEPT ? n - KEPT : 0; i < n; i++) {
-            const struct posted *p = find(a, q, i), *r = find(b, q, i);
+            const struct flight_coll *p = find(a, q, i), *r = find(b, q, i);
             char one[160], two[160];
             if (p && r && memcmp(p, r, sizeof *p) == 0)
                 continue;

@@ -144,7 +144,6 @@ static int post(struct zero_runtime *rt, uint32_t queue, struct piece *p)
     int err = rt->comm_ops.post(lane->comm, &c, 1, NULL);
     if (err)
         return err;
-    zero__history_note(rt, queue, &c);
     zero__flight_posted(rt, queue, &c);
     lane->sequence++;
     p->state = POSTED;
