@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a plugin that stands on another one gets from the loader. Which stands on which is kept, since
- * nobody else could tell that wrappers go round in a circle: one asks in its entry, another in its
- * probe, each for the next.
+ * What a plugin that stands on another one gets from the loader. Which stands on which is kept,
+ * since nobody else could tell that wrappers go round in a circle: one asks in its entry, another
+ * in its probe, each for the next.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,8 @@ int zero__stand_on(struct zero__loader *loader, const char *above, uint32_t kind
 
     memcpy(&size, ops, sizeof size);
     if (size < sizeof size)
-        return zero__fail(-EINVAL, "%s: a table of %zu bytes has no room for its size", above, size);
+        return zero__fail(-EINVAL, "%s: a table of %zu bytes has no room for its size", above,
+                          size);
     err = zero__kind_name(kind) ? stack(loader, above, kind, name) : 0;
     if (!err)
         err = zero__loader_load(loader, kind, name, &p);

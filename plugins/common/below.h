@@ -10,7 +10,7 @@
 
 #include "voice.h"
 
-/* See stand_on() in plugin.h; an entry is called before versions are compared, so it is asked here. */
+/* See stand_on() in plugin.h. An entry is called before versions are compared: it looks itself. */
 static inline int zero__below(const struct zero__voice *v, uint32_t kind, const char *option,
                               const char *what, void *ops)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the languages of ZERO_FAULT and ZERO_FAULT_IO have in common: FIRST[=VALUE][:KEY=VALUE]... */
+/* What ZERO_FAULT and ZERO_FAULT_IO have in common: ACTION[=VALUE][:KEY=VALUE]..., in a row. */
 #ifndef ZERO_PLUGINS_FAULT_WORDS_H
 #define ZERO_PLUGINS_FAULT_WORDS_H
 

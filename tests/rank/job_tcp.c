@@ -48,7 +48,8 @@ static void exchanges(struct rank *r)
     }
     for (size_t i = 0; i < ZERO__JOB_EXCHANGE_BYTES; i++)
         own[i] = (unsigned char)(r->rank + i * 7 + (i >> 8));
-    want(r, !zero__job_allgather(job, own, ZERO__JOB_EXCHANGE_BYTES, big), "the largest: %s", text());
+    want(r, !zero__job_allgather(job, own, ZERO__JOB_EXCHANGE_BYTES, big), "the largest: %s",
+         text());
     for (int k = 0; k < r->ranks; k++)
         for (size_t i = 0; i < ZERO__JOB_EXCHANGE_BYTES; i++)
             same &= big[(size_t)k * ZERO__JOB_EXCHANGE_BYTES + i] ==

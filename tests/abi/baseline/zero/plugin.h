@@ -60,9 +60,10 @@ enum zero_log_level {
 };
 
 /**
- * Services of the library; every one but stand_on() may be called from any thread. They grow at the
- * end: an older library has those within its `size`. There is one of these per runtime, so a plugin uses the pointer that it was given: that of the entry and of a probe during
- * the call, that of an open until the matching close.
+ * Services of the library; every one but stand_on() may be called from any thread. They grow at
+ * the end: an older library has those within its `size`. There is one of these per runtime, so a
+ * plugin uses the pointer that it was given: that of the entry and of a probe during the call, that
+ * of an open until the matching close.
  */
 struct zero_host {
     size_t size;
@@ -84,16 +85,18 @@ struct zero_host {
     const char *(*param)(void *ctx, const char *plugin, const char *key, const char *dflt,
                          const char *help);
     /**
-     * For a plugin that stands on another one and passes calls on: that one's table, found and checked
-     * as libzero finds and checks what it loads itself. Only from the entry, a probe or an open.
+     * For a plugin that stands on another one and passes calls on: that one's table, found and
+     * checked as libzero finds and checks what it loads itself. Only from the entry, a probe or an
+     * open.
      * @param plugin the one that asks
      * @param kind   enum zero_iface_kind of both
      * @param option what names the other one, ZERO_TRACE_COMM; for errors
      * @param name   its name, or the absolute path of its file
-     * @param ops    a struct zero_comm_ops or another one, its member `size` set: filled in up to
-     *               that size, entries that the other one lacks NULL; valid as long as the services
-     * @return 0 or a negative errno, its sentence recorded: -ELOOP where plugins stand on each other
-     *         in a circle
+     * @param ops    a struct zero_comm_ops or another one, its member `size` set: filled in up
+     *               to that size, entries that the other one lacks NULL; valid as long as the
+     *               services
+     * @return 0 or a negative errno, its sentence recorded: -ELOOP where plugins stand on each
+     *         other in a circle
      */
     int (*stand_on)(void *ctx, const char *plugin, uint32_t kind, const char *option,
                     const char *name, void *ops);
