@@ -54,7 +54,7 @@ void zero__flight_waits(struct zero_runtime *rt);
  * zero__job_on_lost(). */
 void zero__flight_say(void *rt, char *text, size_t room);
 struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
-/* A collective was posted; lock held. */
+/* A collective was posted: for reports, and for history.c; lock held. */
 void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
 
 /* ---- doubt.c, by the progress thread; moved: an op may just have ended. */

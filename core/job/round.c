@@ -14,6 +14,7 @@
 #include "machine/clock.h"
 
 #define USUAL_BYTES 512u /* of a rank's part */
+_Static_assert(ZERO__JOB_EXCHANGE_BYTES == ZERO__WIRE_BODY_BYTES, "a part is a message's body");
 #define SAME "all ranks must make the same calls in the same order"
 
 struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq)
@@ -126,8 +127,7 @@ static void *place_part(struct zero__job *job, int32_t rank, const struct zero__
     if (is_decided(job))
         return NULL;
     if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
-        !has_last_result(&job->peers[rank], h->seq) || h->bytes != h->len ||
-        h->len > ZERO__JOB_EXCHANGE_BYTES)
+        !has_last_result(&job->peers[rank], h->seq) || h->bytes != h->len)
         return malformed(job, rank);
     if (job->clean) { /* rank 0 is about to go */
         cannot_end(job, 0);

@@ -12,6 +12,7 @@
 struct zero__stack {
     struct zero__stack *next;
     uint32_t kind;
+    bool loading; /* what is below; who asks again meanwhile is a copy of the one above */
     char above[ZERO__PLUGIN_NAME], below[ZERO__PLUGIN_NAME];
 };
 
@@ -22,6 +23,15 @@ void zero__stacks_free(struct zero__loader *loader)
         free(loader->stacks);
         loader->stacks = next;
     }
+}
+
+static struct zero__stack *stack_find(const struct zero__loader *loader, uint32_t kind,
+                                      const char *above, const char *below)
+{
+    for (struct zero__stack *s = loader->stacks; s; s = s->next)
+        if (s->kind == kind && strcmp(s->above, above) == 0 && strcmp(s->below, below) == 0)
+            return s;
+    return NULL;
 }
 
 /* Does the plugin `above` stand on `below`, or on what does? It ends: there are no circles. */
@@ -37,61 +47,75 @@ static bool stands_on(const struct zero__loader *loader, uint32_t kind, const ch
     return false;
 }
 
-static int stack_keep(struct zero__loader *loader, uint32_t kind, const char *above,
-                      const char *below)
+/* Before anything is loaded: an entry that stood on itself would be called for ever. */
+static int stack(struct zero__loader *loader, uint32_t kind, const char *above, const char *below,
+                 struct zero__stack **out)
 {
-    for (struct zero__stack *s = loader->stacks; s; s = s->next)
-        if (s->kind == kind && strcmp(s->above, above) == 0 && strcmp(s->below, below) == 0)
-            return 0;
-    struct zero__stack *s = calloc(1, sizeof *s);
-    if (!s)
-        return zero__fail(-ENOMEM, "no memory for the plugin loader");
-    s->kind = kind;
-    strcpy(s->above, above);
-    strcpy(s->below, below);
-    s->next = loader->stacks;
-    loader->stacks = s;
+    struct zero__stack *s = stack_find(loader, kind, above, below);
+
+    if (s ? s->loading : stands_on(loader, kind, below, above))
+        return zero__fail(-ELOOP,
+                          "the plugin %s stands on itself; below the last wrapper there must be a "
+                          "plugin that does the work, and those above have names of their own",
+                          above);
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s)
+            return zero__fail(-ENOMEM, "no memory for the plugin loader");
+        s->kind = kind;
+        strcpy(s->above, above);
+        strcpy(s->below, below);
+        s->next = loader->stacks;
+        loader->stacks = s;
+    }
+    *out = s;
     return 0;
 }
 
-/* Before anything is loaded: an entry that stood on itself would be called for ever. */
-static int stack(struct zero__loader *loader, const char *above, uint32_t kind, const char *name)
+static void unstack(struct zero__loader *loader, struct zero__stack *s)
 {
-    char below[ZERO__PLUGIN_NAME];
-    uint32_t found;
+    struct zero__stack **link = &loader->stacks;
 
-    if (*name == '/') {
-        if (zero__file_name_parse(strrchr(name, '/') + 1, &found, below))
-            return 0; /* loading it says what is wrong */
-    } else {
-        if (zero__plugin_name_check(name))
-            return 0;
-        strcpy(below, name);
-    }
-    if (strlen(above) >= ZERO__PLUGIN_NAME)
-        return zero__fail(-EINVAL, "\"%.80s…\" is no name of a plugin", above);
-    if (stands_on(loader, kind, below, above))
-        return zero__fail(-ELOOP,
-                          "the plugin %s stands on itself; below the last wrapper there must be a "
-                          "plugin that does the work",
-                          above);
-    return stack_keep(loader, kind, above, below);
+    while (*link != s)
+        link = &(*link)->next;
+    *link = s->next;
+    free(s);
 }
 
-int zero__stand_on(struct zero__loader *loader, const char *above, uint32_t kind,
-                   const char *option, const char *name, void *ops)
+/* The plugin of that name under the one above, loaded. */
+static int load(struct zero__loader *loader, uint32_t kind, const char *above, const char *name,
+                struct zero__plugin **plugin)
+{
+    char below[ZERO__PLUGIN_NAME];
+    struct zero__stack *s;
+    int err = zero__plugin_name_check(above)
+                  ? zero__fail(-EINVAL, "\"%.80s\" is no name of a plugin", above)
+                  : zero__plugin_named(kind, name, below);
+
+    if (!err)
+        err = stack(loader, kind, above, below, &s);
+    if (err)
+        return err;
+    s->loading = true;
+    err = zero__loader_load(loader, kind, name, plugin);
+    s->loading = false;
+    if (err)
+        unstack(loader, s);
+    return err;
+}
+
+int zero__stand_on(void *ctx, const char *above, uint32_t kind, const char *option,
+                   const char *name, void *ops)
 {
     struct zero__plugin *p;
     size_t size;
     int err;
 
     memcpy(&size, ops, sizeof size);
-    if (size < sizeof size)
-        return zero__fail(-EINVAL, "%s: a table of %zu bytes has no room for its size", above,
-                          size);
-    err = zero__kind_name(kind) ? stack(loader, above, kind, name) : 0;
-    if (!err)
-        err = zero__loader_load(loader, kind, name, &p);
+    if (size < sizeof size || size > ZERO__PLUGIN_TABLE_MOST)
+        return zero__fail(-EINVAL, "%s: the table for what is below says it is %zu bytes long",
+                          above, size);
+    err = load(ctx, kind, above, name, &p);
     if (err) /* -ENOENT from an entry would say that the file above is not there */
         return zero__while(err == -ENOENT ? -ENODEV : err, "%s is \"%.200s\"", option, name);
     memset(ops, 0, size);

@@ -57,12 +57,6 @@ static const char *service_param(void *ctx, const char *plugin, const char *key,
     return value ? value : dflt;
 }
 
-static int service_stand_on(void *ctx, const char *plugin, uint32_t kind, const char *option,
-                            const char *name, void *ops)
-{
-    return zero__stand_on(ctx, plugin, kind, option, name, ops);
-}
-
 void zero__host_fill(struct zero__loader *loader)
 {
     loader->host = (struct zero_host){
@@ -74,7 +68,7 @@ void zero__host_fill(struct zero__loader *loader)
         .log = service_log,
         .fail = service_fail,
         .param = service_param,
-        .stand_on = service_stand_on,
+        .stand_on = zero__stand_on,
     };
     loader->quiet = loader->host;
     loader->quiet.log = service_log_quiet;

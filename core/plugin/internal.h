@@ -13,12 +13,14 @@
 
 #define ZERO__PLUGIN_NAME 64 /* bytes of a name, with its end */
 #define ZERO__PLUGIN_DIRS 32
+#define ZERO__PLUGIN_TABLE_MOST 65536u /* bytes; a larger table is garbage */
 #define ZERO__BUILT_IN "(built in)"
 
 struct zero__plugin {
     struct zero__plugin *next;
     uint32_t kind;
     char name[ZERO__PLUGIN_NAME];
+    bool by_name; /* found so, not by its path */
     char *path;
     struct zero_plugin desc;        /* copied up to the smaller size */
     const struct zero_iface *iface; /* of this kind, the version that was agreed on */
@@ -45,8 +47,8 @@ struct zero__loader {
 void zero__host_fill(struct zero__loader *loader);
 
 /* below.c: the service of that name, see plugin.h. */
-int zero__stand_on(struct zero__loader *loader, const char *above, uint32_t kind,
-                   const char *option, const char *name, void *ops);
+int zero__stand_on(void *ctx, const char *above, uint32_t kind, const char *option,
+                   const char *name, void *ops);
 void zero__stacks_free(struct zero__loader *loader);
 
 /* builtin.c: the static plugin of that kind and name, or NULL. */
@@ -78,6 +80,8 @@ int zero__object_open(struct zero__loader *loader, int fd, const char *path,
 /* negotiate.c: checks what the plugin says and copies its table. p->kind and p->name are set. */
 int zero__negotiate(const struct zero_plugin *desc, struct zero__plugin *p);
 
+/* loader.c: the name of the plugin that a name or an absolute path means. */
+int zero__plugin_named(uint32_t kind, const char *text, char name[ZERO__PLUGIN_NAME]);
 /* loader.c: opens one file that was found; does not enter it in the loader's list. */
 int zero__plugin_open_file(struct zero__loader *loader, uint32_t kind, const char *name,
                            const char *path, struct zero__plugin **plugin);

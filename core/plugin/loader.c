@@ -169,7 +169,7 @@ static int split_path(uint32_t kind, const char *file, char name[ZERO__PLUGIN_NA
     return 0;
 }
 
-/* The list is searched by name, and for files also by path: two paths may have one name. */
+/* By name what was found by name, by path what has that one: two paths may have one name. */
 static struct zero__plugin *find_loaded(const struct zero__loader *loader, uint32_t kind,
                                         const char *name, const char *path)
 {
@@ -178,38 +178,44 @@ static struct zero__plugin *find_loaded(const struct zero__loader *loader, uint3
     if (path && !realpath(path, real))
         return NULL;
     for (struct zero__plugin *p = loader->plugins; p; p = p->next)
-        if (p->kind == kind && strcmp(p->name, name) == 0 && (!path || !strcmp(p->path, real)))
+        if (p->kind == kind && strcmp(p->name, name) == 0 &&
+            (path ? !strcmp(p->path, real) : p->by_name))
             return p;
     return NULL;
 }
 
-int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *name,
-                      struct zero__plugin **plugin)
+int zero__plugin_named(uint32_t kind, const char *text, char name[ZERO__PLUGIN_NAME])
 {
-    const char *path = *name == '/' ? name : NULL;
-    char own[ZERO__PLUGIN_NAME];
-    struct zero__plugin *p;
-    int err;
-
     if (!zero__kind_name(kind))
         return zero__fail(-EINVAL, "plugins of kind %u are unknown", kind);
-    if (!path && zero__plugin_name_check(name))
+    if (*text == '/')
+        return split_path(kind, text, name);
+    if (zero__plugin_name_check(text))
         return zero__fail(-EINVAL,
                           "\"%.200s\" names no %s plugin: give its name, or the absolute path of "
                           "its file",
-                          name, zero__kind_name(kind));
-    if (path) {
-        err = split_path(kind, path, own);
-        if (err)
-            return err;
-        name = own;
-    }
+                          text, zero__kind_name(kind));
+    strcpy(name, text);
+    return 0;
+}
+
+int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *text,
+                      struct zero__plugin **plugin)
+{
+    const char *path = *text == '/' ? text : NULL;
+    char name[ZERO__PLUGIN_NAME];
+    struct zero__plugin *p;
+    int err = zero__plugin_named(kind, text, name);
+
+    if (err)
+        return err;
     p = find_loaded(loader, kind, name, path);
     if (!p) {
         err = path ? zero__plugin_open_file(loader, kind, name, path, &p)
                    : open_by_name(loader, kind, name, &p);
         if (err)
             return err;
+        p->by_name = !path;
         p->next = loader->plugins;
         loader->plugins = p;
     }

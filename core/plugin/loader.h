@@ -2,7 +2,8 @@
 /*
  * Finds, checks and opens plugins: files `zero-<kind>-<name>.so`, or tables built into the program.
  * One loader per runtime; it owns the services (struct zero_host) that plugins call. Not thread
- * safe but for those services. Loaded code is never unloaded, also not by ..._free().
+ * safe but for those services, stand_on() aside. Loaded code is never unloaded, also not by
+ * ..._free().
  */
 #ifndef ZERO_PLUGIN_LOADER_H
 #define ZERO_PLUGIN_LOADER_H
@@ -31,7 +32,7 @@ void zero__loader_free(struct zero__loader *loader);
  * The plugin of that kind (enum zero_iface_kind) and name, or absolute path; the same one when
  * asked again. It belongs to the loader. -ENOENT: no such file; others say what is wrong with it.
  */
-int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *name,
+int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *text,
                       struct zero__plugin **plugin);
 
 /* The i-th folder that is searched, NULL after the last. */

@@ -8,8 +8,6 @@
 
 #include "plugin/internal.h"
 
-#define MOST_BYTES 65536u /* a larger table is garbage */
-
 struct entry {
     const char *name;
     size_t offset;
@@ -71,7 +69,7 @@ static int check_desc(const struct zero_plugin *desc, struct zero__plugin *p)
 {
     size_t least = offsetof(struct zero_plugin, flags) + sizeof desc->flags;
 
-    if (desc->size < least || desc->size > MOST_BYTES)
+    if (desc->size < least || desc->size > ZERO__PLUGIN_TABLE_MOST)
         return zero__fail(-EINVAL,
                           "%s: its description is %zu bytes long, expected at least %zu: compiled "
                           "for a different version?",
@@ -133,7 +131,7 @@ static int copy_table(const struct zero_iface *f, struct zero__plugin *p)
     if (!f->ops)
         return zero__fail(-EINVAL, "%s: its %s table is NULL", p->path, kind);
     memcpy(&size, f->ops, sizeof size);
-    if (size < sizeof size || size > MOST_BYTES)
+    if (size < sizeof size || size > ZERO__PLUGIN_TABLE_MOST)
         return zero__fail(-EINVAL,
                           "%s: its %s table says it is %zu bytes long: compiled for a different "
                           "version?",

@@ -14,8 +14,8 @@
  *
  * Passes run in this order: emit (ops and buffers, in an order that is correct if run one by one),
  * plan (an offset for every transient buffer, from list-order lifetimes), link (waits, from
- * conflicts of the bytes ops touch), check. No pass writes waits by hand: two ops are ordered
- * because they touch the same bytes, or not at all.
+ * conflicts of the bytes ops touch); a test checks what comes out. No pass writes waits by hand:
+ * two ops are ordered because they touch the same bytes, or not at all.
  */
 #ifndef ZERO_SCHEDULE_PROGRAM_H
 #define ZERO_SCHEDULE_PROGRAM_H

@@ -87,7 +87,7 @@ struct zero_host {
     /**
      * For a plugin that stands on another one and passes calls on: that one's table, found and
      * checked as libzero finds and checks what it loads itself. Only from the entry, a probe or an
-     * open.
+     * open. Plugins that stand on each other have different names.
      * @param plugin the one that asks
      * @param kind   enum zero_iface_kind of both
      * @param option what names the other one, ZERO_TRACE_COMM; for errors

@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "bell.h"
+#include "machine/clock.h"
 
 #define ZERO__IDLE_SPINS 32                          /* a few microseconds */
 #define ZERO__IDLE_SPINS_SHARED 1                    /* who is waited for may want this core */

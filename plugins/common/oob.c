@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bell.h"
+#include "machine/clock.h"
 
 #define YIELDS 100
 #define BLOB_MOST 60000u

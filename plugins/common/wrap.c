@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bell.h"
 #include "below.h"
+#include "machine/clock.h"
 
 const char *zero__wrap_call_name(enum zero__wrap_call call)
 {

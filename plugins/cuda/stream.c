@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "../common/bell.h"
+#include "machine/clock.h"
 
 #define PAUSE_MIN_NS 10000
 #define PAUSE_MAX_NS 40000 /* what a step may lose at its end, for some percent of a processor */

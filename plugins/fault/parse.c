@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The language of ZERO_FAULT, which fault.h describes. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fault.h"

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/bell.h"
 #include "../common/below.h"
 #include "../common/entry.h"
 #include "../common/io.h"
+#include "machine/clock.h"
 #include "store.h"
 
 static const char *param(const struct zero_host *host, const char *key, const char *dflt,

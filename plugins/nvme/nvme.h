@@ -26,8 +26,8 @@
 
 #include <zero/offload.h>
 
-#include "../common/bell.h" /* ZERO_SECOND */
 #include "../common/voice.h"
+#include "machine/clock.h"
 
 #ifndef NVME_NAME /* a test compiles it under another name */
 #define NVME_NAME "nvme"

@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../common/bell.h"
 #include "../common/io.h"
+#include "machine/clock.h"
 #include "nvme.h"
 
 #define STRIPE (UINT64_C(1) << 20)         /* on one of several paths, then the next */

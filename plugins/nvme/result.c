@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../common/bell.h"
 #include "../common/io.h"
+#include "machine/clock.h"
 #include "nvme.h"
 
 #define MOST_STUCK 16 /* times in a row that a transfer may end without having come further */

@@ -11,9 +11,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../common/bell.h"
 #include "../common/locked.h"
 #include "../common/open.h"
+#include "machine/clock.h"
 #include "nvme.h"
 
 #define REFUSAL 256 /* bytes of a sentence */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../common/bell.h"
 #include "../common/locked.h"
+#include "machine/clock.h"
 #include "nvme.h"
 
 /*

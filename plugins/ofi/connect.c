@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../common/bell.h"
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/clock.h"
 #include "machine/host.h"
 #include "ofi.h"
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "../common/bell.h"
 #include "trace.h"
+#include "machine/clock.h"
 
 /* A line of log. The parameter is not called ctx, which is a member's name, too. */
 #define say(context, level, ...) \

@@ -13,10 +13,10 @@
 
 #include <zero/offload.h>
 
-#include "../common/bell.h"
 #include "../common/below.h"
 #include "../common/entry.h"
 #include "../common/io.h"
+#include "machine/clock.h"
 
 #define NAME "trace"
 #define REQUESTS 512u

@@ -12,9 +12,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../common/bell.h"
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/clock.h"
 #include "machine/host.h"
 #include "ucx.h"
 

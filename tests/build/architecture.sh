@@ -33,7 +33,7 @@ none 'every room of a line is there' "$(sed -n '/^## Rooms/,/^## The/p' "$page" 
     sed -n 's/^| `\([a-z0-9/-]*\)`.*/\1/p' | while read -r room; do
     [ -d "$room" ] || echo "$room"
 done)"
-none 'every file that it names is there' "$(grep -oE '`(core/|plugins/|tests/|tools/|engine/|schedule/|job/|model/|device/|base/|memory/|machine/)[a-z0-9_/]*\.(c|h|sh|py)`' "$page" |
+none 'every file that it names is there' "$(grep -oE '`(core/|plugins/|tests/|tools/|engine/|schedule/|job/|model/|device/|base/|memory/|plugin/|machine/|launch/)[a-z0-9_/]*\.(c|h|sh|py)`' "$page" |
     tr -d '`' | sort -u | while read -r file; do
     place "$file" >/dev/null || echo "$file"
 done)"

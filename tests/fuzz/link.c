@@ -16,8 +16,8 @@ static const struct {
 static const struct {
     struct zero__wire_header h, next;
     char body[8];
-} part = {{.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_PART, .kind = 1, .seq = 1},
-          {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_RESULT, .kind = 1, .bytes = 8, .len = 8},
+} part = {{.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_PART, .seq = 1},
+          {.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_RESULT, .bytes = 8, .len = 8},
           "body"};
 
 enum { MESSAGE = 1u << 0, BODY = 1u << 1, MALFORMED = 1u << 2, ENDED = 1u << 3 };

@@ -145,7 +145,7 @@ def socket_of(pid):
     return None
 
 
-def hello(version, magic=0x355a4a7e):
+def hello(version, magic=0x365a4a7e):
     """The first message of rank 1 of 2: a header, and who it is."""
     body = struct.pack("<32sQii64sq64s56s", version.encode(), 1, 1, 2, b"model", os.getpid(),
                        b"host", b"")

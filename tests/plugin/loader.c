@@ -393,6 +393,7 @@ static void test_stand_on(void)
         void *behind;
     } longer = {.ops.size = sizeof longer};
     struct zero_comm_ops ops = {.size = offsetof(struct zero_comm_ops, probe) + sizeof ops.probe};
+    char path[2100];
     struct zero__options *options;
     struct zero__loader *loader;
 
@@ -414,6 +415,14 @@ static void test_stand_on(void)
     ops.size = sizeof ops;
     is_int(h->stand_on(h->ctx, "good", ZERO_IFACE_COMM, "ZERO_X", "above", &ops), -ELOOP,
            "nothing stands on what stands on it");
+    snprintf(path, sizeof path, "%s/zero-comm-good.so", folder);
+    is_int(h->stand_on(h->ctx, "good", ZERO_IFACE_COMM, "ZERO_X", path, &ops), -ELOOP,
+           "nor by its path");
+    is_int(h->stand_on(h->ctx, "other", ZERO_IFACE_COMM, "ZERO_X", path, &ops), 0, "others do so");
+    is_int(h->stand_on(h->ctx, "above", ZERO_IFACE_COMM, "ZERO_X", "pigeon", &ops), -ENODEV,
+           "where nothing was found");
+    is_int(h->stand_on(h->ctx, "pigeon", ZERO_IFACE_COMM, "ZERO_X", "above", &ops), -ENODEV,
+           "nothing stands on it");
     is_int(h->stand_on(h->ctx, "good", ZERO_IFACE_OFFLOAD, "ZERO_X", "pigeon", &ops), -ENODEV,
            "a plugin that is not there");
     ok(!strncmp(zero__error_text(), "ZERO_X is \"pigeon\": no plugin zero-offload-pigeon.so", 52),

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../plugins/common/bell.h"
 #include "../../plugins/common/oob.h"
 #include "../../plugins/common/p2p/internal.h"
+#include "machine/clock.h"
 
 /*
  * Variants declare less, and refuse the rest: `movers` no reductions, `sums` one kind of sums, and

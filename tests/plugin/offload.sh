@@ -271,6 +271,16 @@ for engine in io_uring threads; do
         fi
     done
 done
+# Wrappers that go round in a circle, which their probes find: an entry asks for nothing.
+n=$((n + 1))
+if ZERO_TRACE_OFFLOAD=fault ZERO_FAULT_OFFLOAD=trace timeout 60 "$build/zero" check offload trace \
+    > "$folder/tap" 2>&1 || ! grep -q 'stands on itself' "$folder/tap"; then
+    echo "not ok $n - a circle of wrappers"
+    tail -n 20 "$folder/tap" | sed 's/^/# /'
+    failed=1
+else
+    echo "ok $n - a circle of wrappers"
+fi
 # Where a ring breaks, what it was never given does not keep the store from closing.
 n=$((n + 1))
 what="a ring that takes nothing any more: an error, and the store closes"

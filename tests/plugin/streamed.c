@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A comm plugin for tests that takes streams, without a GPU: another plugin that takes none (shm,
- * or the absolute path in ZERO_STREAMED_PLUGIN), and the device's streams. A collective in a stream
- * is a function in it, which says that the stream is there, and a wait for a flag; progress() posts
+ * or what ZERO_STREAMED_PLUGIN names), and the device's streams. A collective in a stream is a
+ * function in it, which says that the stream is there, and a wait for a flag; progress() posts
  * below what streams have reached, in the communicator's order, and writes the flag when it is
  * complete. Flags are written, too, when a collective fails or is given up, after the failure has
  * been noted: so goes NCCL.

@@ -57,7 +57,8 @@ ok 'zero info shows what is below' grep -q 'over shm: ranks of one machine' out
 # ---- What is below
 
 refused 'a plugin that is not there' pigeon 'zero-comm-pigeon.so'
-refused 'a relative path' ./zero-comm-shm.so 'ZERO_TRACE_COMM is "./zero-comm-shm.so"'
+refused 'a relative path' ./zero-comm-shm.so \
+    'ZERO_TRACE_COMM is "./zero-comm-shm.so": "./zero-comm-shm.so" names no comm plugin'
 refused 'a name in capitals' Shm 'absolute path'
 refused 'a file of another name' /etc/passwd 'zero-comm-NAME.so'
 refused 'a device plugin' "$bad/zero-device-old_table.so" 'one for comm is needed'
@@ -66,6 +67,8 @@ ZERO_FAULT_COMM=trace
 export ZERO_FAULT_COMM
 refused 'a circle of two' fault 'stands on itself'
 unset ZERO_FAULT_COMM
+cp "$libs/zero-comm-trace.so" zero-comm-copy.so
+refused 'a copy of itself under another name' "$tmp/zero-comm-copy.so" 'stands on itself'
 refused 'no entry' "$bad/zero-comm-bad_symbol.so" 'no symbol zero_plugin_v1'
 refused 'the entry of another library' "$bad/zero-comm-bad_origin.so" 'comes from another file'
 refused 'another version' "$bad/zero-comm-bad_major.so" 'speaks comm interface'

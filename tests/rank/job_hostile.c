@@ -40,7 +40,6 @@ static struct zero__wire_header random_header(uint64_t *seed)
     if (next(seed) % 2) { /* right but for one field */
         h.magic = ZERO__WIRE_MAGIC;
         h.type = next(seed) % 2 ? ZERO__WIRE_PART : ZERO__WIRE_RESULT;
-        h.kind = 1;
         h.seq = 1;
         h.bytes = next(seed) % 4 ? 8 : h.bytes;
         h.len = next(seed) % 4 ? 8 : h.len;

@@ -22,19 +22,20 @@ static int plan_on(uint32_t multiprocessors, uint32_t kernel, const void *args, 
     return zero__cuda_launch_plan(&host.host, multiprocessors, &l, out, max, n);
 }
 
-/* Refused by both devices, for the same reason. */
+/* Refused by both devices, for this reason. */
 static void refused(uint32_t kernel, const void *args, uint64_t bytes, uint32_t flags,
-                    const char *what)
+                    const char *what, const char *words)
 {
     struct zero_launch l = {.kernel = kernel, .flags = flags, .args = args, .args_bytes = bytes};
     uint32_t n = 77;
-    int want = zero__kernel_check(&l), got;
+    int host_err = zero__kernel_check(&l), err;
 
     host.text[0] = 0;
-    got = zero__cuda_launch_plan(&host.host, 4, &l, out, 8, &n);
-    if (!ok(got == want && got == -EINVAL && n == 77 && strcmp(host.text, zero__error_text()) == 0,
-            "refused as on the host: %s", what))
-        diag("%d \"%s\", on the host %d \"%s\"", got, host.text, want, zero__error_text());
+    err = zero__cuda_launch_plan(&host.host, 4, &l, out, 8, &n);
+    if (!ok(err == -EINVAL && host_err == -EINVAL && n == 77 && strstr(host.text, words) &&
+                strcmp(host.text, zero__error_text()) == 0,
+            "refused: %s", what))
+        diag("%d \"%s\", on the host %d \"%s\"", err, host.text, host_err, zero__error_text());
 }
 
 static void refuse_arrays(void)
@@ -47,33 +48,36 @@ static void refuse_arrays(void)
     struct zero_sumsq_args s = {.x = room, .count = 4, .dtype = ZERO_F64};
     struct zero_total_args t = {.x = (double *)room, .count = 4};
 
-    refused(ZERO_KERNEL_ACCUMULATE, &a, sizeof a - 1, 0, "too few arguments");
-    refused(ZERO_KERNEL_ACCUMULATE, NULL, sizeof a, 0, "no arguments");
-    refused(ZERO_KERNEL_ACCUMULATE, &a, sizeof a, 1, "flags");
+    refused(ZERO_KERNEL_ACCUMULATE, &a, sizeof a - 1, 0, "too few arguments",
+            "accumulate: arguments of");
+    refused(ZERO_KERNEL_ACCUMULATE, NULL, sizeof a, 0, "no arguments", "accumulate: arguments of");
+    refused(ZERO_KERNEL_ACCUMULATE, &a, sizeof a, 1, "flags", "accumulate: flags 0x1");
     b.x_dtype = 77;
-    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "a type that does not exist");
+    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "a type that does not exist",
+            "the type of x is");
     b = a;
     b.x = room + 2;
-    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "half an element's alignment");
+    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "half an element's alignment", "x is at 0x");
     b.x = NULL;
-    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "NULL");
+    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "NULL", "x is NULL");
     b = a;
     b.beta = 2;
-    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "beta 2");
+    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "beta 2", "beta is 2");
     b = a;
     b.count = UINT64_MAX / 4;
-    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "more than memory");
-    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "a cast of integers");
+    refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "more than memory",
+            "more than memory can hold");
+    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "a cast of integers", "cast: the type of x is i64");
     c.x_dtype = ZERO_F32;
     c.dst = room + 1;
-    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "an odd destination");
-    refused(ZERO_KERNEL_SUMSQ, &s, sizeof s, 0, "squares of fp64");
+    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "an odd destination", "cast: dst is at");
+    refused(ZERO_KERNEL_SUMSQ, &s, sizeof s, 0, "squares of fp64", "sumsq: the type of x is fp64");
     s.dtype = ZERO_F32;
-    refused(ZERO_KERNEL_SUMSQ, &s, sizeof s, 0, "no place for squares");
-    refused(ZERO_KERNEL_TOTAL, &t, sizeof t, 0, "no place for a total");
+    refused(ZERO_KERNEL_SUMSQ, &s, sizeof s, 0, "no place for squares", "sumsq: partial is NULL");
+    refused(ZERO_KERNEL_TOTAL, &t, sizeof t, 0, "no place for a total", "total: total is NULL");
     t.total = (double *)room;
     t.x = NULL;
-    refused(ZERO_KERNEL_TOTAL, &t, sizeof t, 0, "nothing to total");
+    refused(ZERO_KERNEL_TOTAL, &t, sizeof t, 0, "nothing to total", "total: x is NULL");
 }
 
 static void refuse_fills(void)
@@ -82,14 +86,14 @@ static void refuse_fills(void)
     struct zero_fill_args f = {
         .dst = room, .dtype = ZERO_F32, .n = 2, .first = first, .count = count};
 
-    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run that wraps");
+    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run that wraps", "run 1 ends beyond any memory");
     first[1] = UINT64_MAX / 4;
-    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run behind memory");
+    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run behind memory", "dst has");
     f.dtype = 0;
-    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run of no type");
+    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "a run of no type", "element type 0 is unknown");
     f.dtype = ZERO_F32;
     f.first = NULL;
-    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "runs that begin nowhere");
+    refused(ZERO_KERNEL_FILL, &f, sizeof f, 0, "runs that begin nowhere", "fill: first is NULL");
 }
 
 static void refuse_scalars(void)
@@ -97,24 +101,24 @@ static void refuse_scalars(void)
     struct zero_scalars_args s = {.scalars = (struct zero_scalars *)room, .inverse = 1};
 
     s.ranks = 1;
-    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "no sums");
+    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "no sums", "sums is NULL");
     s.ranks = 0;
     s.inverse = 0;
-    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "inverse 0");
+    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "inverse 0", "inverse 0");
     s.inverse = 1;
     s.clip = NAN;
-    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "a clip that is no number");
+    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "a clip that is no number", "clip");
     s.clip = 0;
     s.scalars = NULL;
-    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "no scalars");
+    refused(ZERO_KERNEL_SCALARS, &s, sizeof s, 0, "no scalars", "scalars is NULL");
 }
 
 /* Changes one thing of a good update. */
-#define BAD(change, what)                                  \
-    do {                                                   \
-        struct zero_update_args b = good;                  \
-        b.change;                                          \
-        refused(ZERO_KERNEL_ADAMW, &b, sizeof b, 0, what); \
+#define BAD(change, what, words)                                  \
+    do {                                                          \
+        struct zero_update_args b = good;                         \
+        b.change;                                                 \
+        refused(ZERO_KERNEL_ADAMW, &b, sizeof b, 0, what, words); \
     } while (0)
 
 static void refuse_updates(void)
@@ -134,25 +138,27 @@ static void refuse_updates(void)
     struct zero_update_args halves = good, sgd = good;
     uint32_t n;
 
-    BAD(p = NULL, "no master");
-    BAD(m = NULL, "no momentum");
-    BAD(v = NULL, "no variance");
-    BAD(scalars = NULL, "no scalars");
-    BAD(grad = NULL, "no gradient");
-    BAD(grad = room + 1, "an odd gradient");
-    BAD(grad_dtype = ZERO_U8, "a gradient of bytes");
-    BAD(out_dtype = ZERO_F32, "a copy in fp32");
-    BAD(state_dtype = ZERO_F16, "moments in fp16");
+    BAD(p = NULL, "no master", "adamw: p is NULL");
+    BAD(m = NULL, "no momentum", "adamw: m is NULL");
+    BAD(v = NULL, "no variance", "adamw: v is NULL");
+    BAD(scalars = NULL, "no scalars", "scalars is NULL");
+    BAD(grad = NULL, "no gradient", "adamw: grad is NULL");
+    BAD(grad = room + 1, "an odd gradient", "adamw: grad is at");
+    BAD(grad_dtype = ZERO_U8, "a gradient of bytes", "the type of grad is");
+    BAD(out_dtype = ZERO_F32, "a copy in fp32", "the type of out is fp32");
+    BAD(state_dtype = ZERO_F16, "moments in fp16", "the type of m and v is fp16");
     halves.p = NULL;
     halves.low = (uint16_t *)(room + 1);
-    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "odd lower halves");
+    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "odd lower halves", "adamw: low is at");
     halves.low = (uint16_t *)room;
     halves.out_dtype = ZERO_F16;
-    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "halves of fp16");
+    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "halves of fp16",
+            "out must be there and bf16");
     halves.out = NULL;
-    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "halves of nothing");
+    refused(ZERO_KERNEL_ADAMW, &halves, sizeof halves, 0, "halves of nothing",
+            "out must be there and bf16");
     sgd.m = NULL;
-    refused(ZERO_KERNEL_SGD, &sgd, sizeof sgd, 0, "SGD with momentum without it");
+    refused(ZERO_KERNEL_SGD, &sgd, sizeof sgd, 0, "SGD with momentum without it", "sgd: m is NULL");
     sgd.hyper.momentum = 0;
     is_int(plan_on(1, ZERO_KERNEL_SGD, &sgd, sizeof sgd, 1, &n), 0, "without momentum it is none");
     is_int(out[0].kernel, ZERO__CUDA_SGD_G16_P32, "and a function of its own");
@@ -278,24 +284,25 @@ static void sums(void)
     is_int(plan_on(4, ZERO_KERNEL_SUM, &a, sizeof a, 1, &n), 0, "a sum is planned");
     ok(n == 1 && out[0].kernel == ZERO__CUDA_SUM_16_16, "as one launch");
     a.n = 0;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of nothing");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of nothing", "0 sources");
     a.n = 17;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "of too many");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "of too many", "17 sources");
     has_str(host.text, "through partial", "which says what helps");
     a.n = 3;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a source that is NULL");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a source that is NULL", "a source is NULL");
     a = good;
     a.src = NULL;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "no sources");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "no sources", "sum: src is NULL");
     a = good;
     a.accumulate = 1;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "accumulating in bf16");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "accumulating in bf16",
+            "accumulate 1 with dst of type bf16");
     a = good;
     a.src_dtype = ZERO_I32;
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of integers");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "a sum of integers", "the type of a source is");
     a = good;
     a.partial = (float *)(room + 2);
-    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "an askew partial sum");
+    refused(ZERO_KERNEL_SUM, &a, sizeof a, 0, "an askew partial sum", "sum: partial is at");
     a = good;
     a.count = 0;
     is_int(plan_on(4, ZERO_KERNEL_SUM, &a, sizeof a, 1, &n), 0, "no elements");

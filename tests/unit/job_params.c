@@ -16,7 +16,9 @@ static const char *const names[] = {
     "ZERO_JOB",      "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
     "ZERO_PORT",     "ZERO_RENDEZVOUS",     "ZERO_SECRET_FILE",
     "PMIX_RANK",     "PMIX_NAMESPACE",      "ZERO_SECRET_FD",
-    "ZERO_INSECURE", "ZERO_INTERFACE"};
+    "ZERO_INSECURE", "ZERO_INTERFACE",      "ZERO_TIMEOUT",
+    "ZERO_HEARTBEAT"};
+#define SECOND INT64_C(1000000000)
 
 static int params_from(const struct zero_config *c, struct zero__job_params *p)
 {
@@ -88,7 +90,10 @@ static void good(void)
     }
     is_str(p.version, zero_version(), "the version is the library's");
     is_str(p.model, "model", "the model has a name");
-    ok(p.timeout_ns > 0 && p.abi_hash != 0, "timeout and interface hash are set");
+    ok(p.abi_hash != 0, "the hash of the interfaces is set");
+    ok(p.timeout_ns == 600 * SECOND && p.heartbeat_ns == 3 * SECOND, "times by default");
+    is_int(from("ZERO_TIMEOUT=2.5 ZERO_HEARTBEAT=0", &p), 0, "others");
+    ok(p.timeout_ns == 5 * SECOND / 2 && p.heartbeat_ns == 0, "are taken");
 }
 
 static void bad(void)

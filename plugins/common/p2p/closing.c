@@ -7,8 +7,8 @@
  */
 #include <errno.h>
 
-#include "../bell.h"
 #include "internal.h"
+#include "machine/clock.h"
 
 #define LINGER_NS (2 * ZERO_SECOND) /* for peers that end the same collective later */
 #define HURRY_NS (ZERO_SECOND / 10) /* after an error */

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../bell.h"
 #include "../members.h"
 #include "internal.h"
+#include "machine/clock.h"
 
 void zero__p2p_comm_free(struct zero_comm *comm)
 {

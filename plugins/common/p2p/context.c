@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../bell.h"
 #include "../oob.h"
 #include "../reduce.h"
+#include "machine/clock.h"
 #include "machine/host.h"
 #include "internal.h"
 

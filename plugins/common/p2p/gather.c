@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../bell.h"
 #include "../oob.h"
 #include "internal.h"
+#include "machine/clock.h"
 
 #define IDLE_TURNS 64u /* before sleeping */
 #define NAP_NS (INT64_C(1000) * 1000)
