@@ -87,7 +87,7 @@ static int load(struct zero__loader *loader, uint32_t kind, const char *above, c
                 struct zero__plugin **plugin)
 {
     char below[ZERO__PLUGIN_NAME];
-    struct zero__stack *s;
+    struct zero__stack *s = NULL;
     int err = zero__plugin_name_check(above)
                   ? zero__fail(-EINVAL, "\"%.80s\" is no name of a plugin", above)
                   : zero__plugin_named(kind, name, below);
