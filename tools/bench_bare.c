@@ -144,7 +144,7 @@ struct bench_bare *bench_bare_start(const struct bench_comm *b, const char *comm
                                     char why[BENCH_BARE_WHY])
 {
     char name[64], path[4200], line[BENCH_BARE_WHY], reason[BENCH_BARE_WHY];
-    char *argv[] = {path, (char *)"--serve", (char *)(uintptr_t)cpus, NULL};
+    char *argv[] = {path, (char *)(uintptr_t)cpus, NULL};
     struct bench_bare *bare;
 
     plain_name(comm, name, sizeof name);

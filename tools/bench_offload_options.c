@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "memory/limits.h"
 
-#define BENCH "offload"
+#define BENCH "bench offload"
 
 static void help(void)
 {
@@ -95,7 +95,7 @@ static bool parse_ops(const char *text, struct offload_options *o)
     }
     if (!ok)
         fprintf(stderr,
-                "zero bench " BENCH ": --op is \"%s\": a list of read, write, mixed, random_read, "
+                "zero " BENCH ": --op is \"%s\": a list of read, write, mixed, random_read, "
                 "random_write and random_mixed is wanted, each once\n",
                 text);
     return ok;
@@ -110,7 +110,7 @@ static bool parse_seconds(const char *text, int64_t *ns)
         *ns = (int64_t)(s * 1e9);
         return true;
     }
-    fprintf(stderr, "zero bench " BENCH ": --seconds is \"%s\": 0.01 to 3600 are wanted\n", text);
+    fprintf(stderr, "zero " BENCH ": --seconds is \"%s\": 0.01 to 3600 are wanted\n", text);
     return false;
 }
 
@@ -122,7 +122,7 @@ static bool parse_beside(const char *text, const char **beside)
     if (!*text || (equals && equals > text && equals - text < 64))
         return true;
     fprintf(stderr,
-            "zero bench " BENCH ": --beside is \"%s\": OPTION=VALUE is wanted, say "
+            "zero " BENCH ": --beside is \"%s\": OPTION=VALUE is wanted, say "
             "nvme_checksum=0\n",
             text);
     return false;
@@ -137,7 +137,7 @@ static bool parse_pages(const char *text, enum offload_pages *pages)
             *pages = (enum offload_pages)i;
             return true;
         }
-    fprintf(stderr, "zero bench " BENCH ": --pages is \"%s\": auto, small or huge is wanted\n",
+    fprintf(stderr, "zero " BENCH ": --pages is \"%s\": auto, small or huge is wanted\n",
             text);
     return false;
 }
@@ -150,7 +150,7 @@ static bool fits(struct offload_options *o)
 
     for (unsigned i = 0; i < o->n_sizes; i++) {
         if (o->sizes[i] % OFFLOAD_PAGE) {
-            fprintf(stderr, "zero bench " BENCH ": --bytes: %" PRIu64 " is no multiple of %u\n",
+            fprintf(stderr, "zero " BENCH ": --bytes: %" PRIu64 " is no multiple of %u\n",
                     o->sizes[i], OFFLOAD_PAGE);
             return false;
         }
@@ -159,14 +159,14 @@ static bool fits(struct offload_options *o)
     for (unsigned i = 0; i < o->n_depths; i++)
         deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
     if (deepest > OFFLOAD_MOST_DEPTH) {
-        fprintf(stderr, "zero bench " BENCH ": --depth is %" PRIu64 ": at most %u is possible\n",
+        fprintf(stderr, "zero " BENCH ": --depth is %" PRIu64 ": at most %u is possible\n",
                 deepest, OFFLOAD_MOST_DEPTH);
         return false;
     }
     o->bytes -= o->bytes % OFFLOAD_PAGE;
     if (o->bytes / largest < 2 * deepest) {
         fprintf(stderr,
-                "zero bench " BENCH ": --size is %" PRIu64 ": less than twice the %" PRIu64
+                "zero " BENCH ": --size is %" PRIu64 ": less than twice the %" PRIu64
                 " blocks of %" PRIu64 " that may be under way\n",
                 o->bytes, deepest, largest);
         return false;
@@ -174,7 +174,7 @@ static bool fits(struct offload_options *o)
     uint64_t need = offload_memory_bytes(o), left = zero__memory_left(source, sizeof source);
     if (2 * need + ZERO__MEMORY_MARGIN > left) {
         fprintf(stderr,
-                "zero bench " BENCH ": two stores need %" PRIu64
+                "zero " BENCH ": two stores need %" PRIu64
                 " MiB of memory, but %s has %" PRIu64 " MiB left: lower --bytes or --depth\n",
                 2 * need >> 20, source, left >> 20);
         return false;

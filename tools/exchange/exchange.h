@@ -5,12 +5,10 @@
  * including file has the transport: transport_open(), transport_exchange(), transport_close() and
  * EXCHANGE_NAME.
  *
- *     PROGRAM SAMPLES BYTES...        one JSON object per size
- *     PROGRAM --serve                 for `zero bench p2p`: see serve() below
- *     PROGRAM --serve CPU0,CPU1
+ *     PROGRAM [CPU0,CPU1]     for `zero bench p2p`: see serve() below
  *
- * The program forks; addresses pass through a pair of sockets. Each rank is bound to a processor of
- * its own of those that the program may use; served, to those that are named, else to none.
+ * The program forks; addresses pass through a pair of sockets. Its ranks are bound to the processors
+ * that are named, else to none.
  */
 #ifndef ZERO_TOOLS_EXCHANGE_H
 #define ZERO_TOOLS_EXCHANGE_H
@@ -32,7 +30,6 @@
 #include <unistd.h>
 
 #define ADDRESS_MOST 8192
-#define SAMPLES_MOST 1001
 #define BYTES_MOST (UINT64_C(1) << 32)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PATIENCE 1000u /* polls, before others may have the processor */
@@ -48,16 +45,12 @@ struct side {
     char *out, *in;
 };
 
-static bool is_serving;
-static int answers = -1; /* served: what libraries print goes elsewhere */
+static int answers = -1; /* what libraries print goes elsewhere */
 
 /* Whoever asked hears it as an answer. */
 static void fail(const char *what, const char *why)
 {
-    if (is_serving)
-        dprintf(answers, "error %s: %s\n", what, why);
-    else
-        fprintf(stderr, EXCHANGE_NAME ": %s: %s\n", what, why);
+    dprintf(answers, "error %s: %s\n", what, why);
     _exit(1);
 }
 
@@ -122,28 +115,6 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* To that processor; < 0: one of its own of those that there are. */
-static void bind_to(int rank, int wanted)
-{
-    cpu_set_t may, one;
-    int seen = 0;
-
-    if (sched_getaffinity(0, sizeof may, &may))
-        return;
-    CPU_ZERO(&one);
-    for (int cpu = 0; wanted < 0 && cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &may) && seen++ == rank % CPU_COUNT(&may))
-            wanted = cpu;
-    CPU_SET(wanted, &one);
-    sched_setaffinity(0, sizeof one, &one);
-}
-
 /* In huge pages where the system has them, as libzero's are. */
 static char *buffer(size_t bytes)
 {
@@ -197,30 +168,6 @@ static double side_sample(const struct side *s, unsigned n)
     return mine > theirs ? mine : theirs;
 }
 
-/* A sample is as many exchanges as take about a tenth of a second, at most 1,000. */
-static void measure(struct side *s, size_t bytes, int samples)
-{
-    double times[SAMPLES_MOST];
-    unsigned n;
-
-    side_resize(s, bytes);
-    n = (unsigned)(0.1 / (side_sample(s, 1) + 1e-7) + 1);
-    n = n > 1000 ? 1000 : n;
-    if (s->rank == 0)
-        say(s->fd, &n, sizeof n); /* both do the same number */
-    else
-        hear(s->fd, &n, sizeof n);
-    for (int i = 0; i < samples; i++)
-        times[i] = side_sample(s, n) / n;
-    qsort(times, (size_t)samples, sizeof *times, by_size);
-    if (s->rank == 0) {
-        printf("{\"op\": \"exchange\", \"comm\": \"" EXCHANGE_NAME
-               "\", \"bytes\": %zu, \"median_s\": %.9g, \"check\": \"ok\"}\n",
-               bytes, times[samples / 2]);
-        fflush(stdout);
-    }
-}
-
 /* What is asked of both ranks. */
 struct request {
     uint64_t bytes;
@@ -268,34 +215,34 @@ static void serve(struct side *s)
     }
 }
 
-static int usage(const char *name)
-{
-    fprintf(stderr, "usage: %s SAMPLES BYTES...\n       %s --serve [CPU0,CPU1]\n", name, name);
-    return 2;
-}
-
 static bool cpus_read(const char *text, int cpus[2])
 {
     return sscanf(text, "%d,%d", &cpus[0], &cpus[1]) == 2 && cpus[0] >= 0 &&
            cpus[0] < CPU_SETSIZE && cpus[1] >= 0 && cpus[1] < CPU_SETSIZE;
 }
 
+static void bind_to(int cpu)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+}
+
 int main(int argc, char **argv)
 {
-    int fds[2], status = 0, cpus[2] = {-1, -1}, samples = argc > 1 ? atoi(argv[1]) : 0;
+    int fds[2], status = 0, cpus[2];
     struct side s = {0};
     pid_t child;
 
-    is_serving = argc > 1 && strcmp(argv[1], "--serve") == 0;
-    if (!is_serving && (argc < 3 || samples < 1 || samples > SAMPLES_MOST))
-        return usage(argv[0]);
-    if (is_serving && (argc > 3 || (argc == 3 && !cpus_read(argv[2], cpus))))
-        return usage(argv[0]);
-    if (is_serving) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        answers = dup(STDOUT_FILENO);
-        dup2(STDERR_FILENO, STDOUT_FILENO);
+    if (argc > 2 || (argc == 2 && !cpus_read(argv[1], cpus))) {
+        fprintf(stderr, "usage: %s [CPU0,CPU1]\n", argv[0]);
+        return 2;
     }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    answers = dup(STDOUT_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
         fail("a pair of sockets", "there is none");
     child = fork();
@@ -306,17 +253,10 @@ int main(int argc, char **argv)
     if (s.rank)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(fds[!s.rank]);
-    if (!is_serving || argc == 3)
-        bind_to(s.rank, cpus[s.rank]);
+    if (argc == 2)
+        bind_to(cpus[s.rank]);
     transport_open(s.rank, s.fd);
-    if (is_serving)
-        serve(&s);
-    for (int i = 2; i < argc && !is_serving; i++) {
-        unsigned long long bytes = strtoull(argv[i], NULL, 10);
-        if (bytes < 1 || bytes > BYTES_MOST)
-            fail(argv[i], "no size from 1 to 4 GiB");
-        measure(&s, bytes, samples);
-    }
+    serve(&s);
     meet(s.fd);
     transport_close();
     if (s.rank)

@@ -57,105 +57,43 @@ static uint64_t blocks(enum kernel k, uint64_t n)
     return (n + kernels[k].threads - 1) / kernels[k].threads;
 }
 
-void gpt2_plan_embed(struct gpt2_launch *l, const struct gpt2_gpu_embed *q)
-{
-    plan(l, EMBED, blocks(EMBED, q->rows * q->width / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_position(struct gpt2_launch *l, const struct gpt2_gpu_position *q)
-{
-    plan(l, POSITION, blocks(POSITION, q->rows * q->width / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_embed_backward(struct gpt2_launch *l, const struct gpt2_gpu_embed_backward *q)
-{
-    plan(l, EMBED_BACKWARD, q->vocab, 1, q, sizeof *q);
-}
-
-void gpt2_plan_position_backward(struct gpt2_launch *l, const struct gpt2_gpu_position_backward *q)
-{
-    plan(l, POSITION_BACKWARD, blocks(POSITION_BACKWARD, q->context * q->width / 4), 1, q,
-         sizeof *q);
-}
-
-void gpt2_plan_norm(struct gpt2_launch *l, const struct gpt2_gpu_norm *q)
-{
-    plan(l, NORM, q->rows, 1, q, sizeof *q);
-}
-
-void gpt2_plan_norm_again(struct gpt2_launch *l, const struct gpt2_gpu_norm *q)
-{
-    plan(l, NORM_AGAIN, blocks(NORM_AGAIN, q->rows * q->width / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_norm_rows(struct gpt2_launch *l, const struct gpt2_gpu_norm_rows *q)
-{
-    plan(l, NORM_ROWS, q->rows, 1, q, sizeof *q);
-}
-
-void gpt2_plan_columns(struct gpt2_launch *l, const struct gpt2_gpu_columns *q)
-{
-    plan(l, COLUMNS, blocks(COLUMNS, q->columns / 4), gpt2_chunks(q->rows), q, sizeof *q);
-}
-
-void gpt2_plan_fold(struct gpt2_launch *l, const struct gpt2_gpu_fold *q)
-{
-    plan(l, FOLD, blocks(FOLD, q->columns / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_residual(struct gpt2_launch *l, const struct gpt2_gpu_residual *q)
-{
-    plan(l, RESIDUAL, blocks(RESIDUAL, q->rows * q->width / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_round(struct gpt2_launch *l, const struct gpt2_gpu_round *q)
-{
-    plan(l, ROUND, blocks(ROUND, q->n / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_gelu(struct gpt2_launch *l, const struct gpt2_gpu_gelu *q)
-{
-    plan(l, GELU, blocks(GELU, q->rows * q->width / 4), 1, q, sizeof *q);
-}
-
-void gpt2_plan_loss(struct gpt2_launch *l, const struct gpt2_gpu_loss *q)
-{
-    plan(l, LOSS, q->rows, 1, q, sizeof *q);
-}
-
-void gpt2_plan_loss_backward(struct gpt2_launch *l, const struct gpt2_gpu_loss_backward *q)
-{
-    plan(l, LOSS_BACKWARD, q->rows, 1, q, sizeof *q);
-}
-
+/* Tiles of that many rows. */
 static uint64_t tiles(uint64_t seq, uint32_t rows)
 {
     return (seq + rows - 1) / rows;
 }
 
-void gpt2_plan_attention(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,
-                         uint32_t features)
-{
-    plan(l, features == 32 ? ATTENTION_32 : ATTENTION_64, tiles(q->seq, GPT2_FORWARD_TILE),
-         q->batch * q->heads, q, sizeof *q);
-}
+/* Parameters, name, number and grid of a function; then those of heads with 32 and 64 features. */
+#define PLAN(q_, name, k, x, y)                                                           \
+    void gpt2_plan_##name(struct gpt2_launch *l, const struct gpt2_gpu_##q_ *q)           \
+    {                                                                                     \
+        plan(l, k, x, y, q, sizeof *q);                                                   \
+    }
+#define PLAN_HEADS(name, k, x, y)                                                         \
+    void gpt2_plan_##name(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,      \
+                          uint32_t features)                                              \
+    {                                                                                     \
+        plan(l, features == 32 ? k##_32 : k##_64, x, y, q, sizeof *q);                    \
+    }
 
-void gpt2_plan_delta(struct gpt2_launch *l, const struct gpt2_gpu_attention *q, uint32_t features)
-{
-    plan(l, features == 32 ? DELTA_32 : DELTA_64, blocks(DELTA_64, q->batch * q->heads * q->seq), 1,
-         q, sizeof *q);
-}
-
-void gpt2_plan_attention_q(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,
-                           uint32_t features)
-{
-    plan(l, features == 32 ? ATTENTION_Q_32 : ATTENTION_Q_64, tiles(q->seq, GPT2_SCORE_TILE),
-         q->batch * q->heads, q, sizeof *q);
-}
-
-void gpt2_plan_attention_kv(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,
-                            uint32_t features)
-{
-    plan(l, features == 32 ? ATTENTION_KV_32 : ATTENTION_KV_64, tiles(q->seq, GPT2_SCORE_TILE),
-         q->batch * q->heads, q, sizeof *q);
-}
+/* clang-format off */
+PLAN(embed, embed, EMBED, blocks(EMBED, q->rows * q->width / 4), 1)
+PLAN(position, position, POSITION, blocks(POSITION, q->rows * q->width / 4), 1)
+PLAN(embed_backward, embed_backward, EMBED_BACKWARD, q->vocab, 1)
+PLAN(position_backward, position_backward, POSITION_BACKWARD,
+     blocks(POSITION_BACKWARD, q->context * q->width / 4), 1)
+PLAN(norm, norm, NORM, q->rows, 1)
+PLAN(norm, norm_again, NORM_AGAIN, blocks(NORM_AGAIN, q->rows * q->width / 4), 1)
+PLAN(norm_rows, norm_rows, NORM_ROWS, q->rows, 1)
+PLAN(columns, columns, COLUMNS, blocks(COLUMNS, q->columns / 4), gpt2_chunks(q->rows))
+PLAN(fold, fold, FOLD, blocks(FOLD, q->columns / 4), 1)
+PLAN(residual, residual, RESIDUAL, blocks(RESIDUAL, q->rows * q->width / 4), 1)
+PLAN(round, round, ROUND, blocks(ROUND, q->n / 4), 1)
+PLAN(gelu, gelu, GELU, blocks(GELU, q->rows * q->width / 4), 1)
+PLAN(loss, loss, LOSS, q->rows, 1)
+PLAN(loss_backward, loss_backward, LOSS_BACKWARD, q->rows, 1)
+PLAN_HEADS(attention, ATTENTION, tiles(q->seq, GPT2_FORWARD_TILE), q->batch * q->heads)
+PLAN_HEADS(delta, DELTA, blocks(DELTA_64, q->batch * q->heads * q->seq), 1)
+PLAN_HEADS(attention_q, ATTENTION_Q, tiles(q->seq, GPT2_SCORE_TILE), q->batch * q->heads)
+PLAN_HEADS(attention_kv, ATTENTION_KV, tiles(q->seq, GPT2_SCORE_TILE), q->batch * q->heads)
+/* clang-format on */
