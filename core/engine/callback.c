@@ -9,24 +9,36 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "engine/operands.h"
 #include "engine/runtime.h"
 
 #define PIECE 65536u /* elements of the gradient converted at a time */
 
-/* What one launch works on; taken from a ring, because the stream runs later. */
+/* What one launch works on: the stream runs later. */
 struct job {
     struct zero_runtime *rt;
-    uint32_t segment, grad_dtype;
-    const uint8_t *grad;
-    uint8_t *param;
-    float *master, *m, *v;
-    uint64_t first, count;
+    struct zero__operands o;
 };
 
+/*
+ * A ring. An op is launched when fewer than ZERO__LAUNCHED_MOST before it are not done, so that a
+ * place is free again when as many ops with as many segments as any has have gone by.
+ */
 struct zero__callbacks {
-    struct job *jobs; /* by segment: one update of a segment is in flight at a time */
+    struct job *jobs;
+    uint64_t n_jobs, next;
     float *scratch;
 };
+
+static uint32_t segments_most(const struct zero__model *m)
+{
+    uint32_t most = 1;
+
+    for (uint32_t u = 0; u < m->n_units; u++)
+        if (m->units[u].n_segments > most)
+            most = m->units[u].n_segments;
+    return most;
+}
 
 int zero__callback_create(struct zero_runtime *rt)
 {
@@ -46,7 +58,8 @@ int zero__callback_create(struct zero_runtime *rt)
     struct zero__callbacks *c = calloc(1, sizeof *c);
     rt->callbacks = c;
     if (c) {
-        c->jobs = calloc(rt->model.n_segments + 1, sizeof *c->jobs);
+        c->n_jobs = (uint64_t)ZERO__LAUNCHED_MOST * segments_most(&rt->model);
+        c->jobs = calloc(c->n_jobs, sizeof *c->jobs);
         c->scratch = malloc(PIECE * sizeof *c->scratch);
     }
     return c && c->jobs && c->scratch ? 0 : zero__fail(-ENOMEM, "no memory for the optimizer");
@@ -75,25 +88,25 @@ static float element(const void *x, uint64_t i, uint32_t dtype)
 }
 
 /* Elements first … end of the segment, all of one parameter. */
-static int part_update(struct job *j, uint32_t param, uint64_t first, uint64_t end,
-                       const struct zero_scalars *step)
+static int part_update(struct zero_runtime *rt, const struct zero__operands *o, uint32_t param,
+                       uint64_t first, uint64_t end, const struct zero_scalars *step)
 {
-    struct zero_runtime *rt = j->rt;
     const struct zero__param *p = &rt->model.params[param];
-    uint32_t dtype = rt->model.segments[j->segment].dtype;
+    uint32_t dtype = rt->model.segments[o->segment].dtype;
+    float *m = (float *)(void *)o->m, *v = (float *)(void *)o->v;
 
     for (uint64_t at = first; at < end; at += PIECE) {
-        uint64_t n = end - at < PIECE ? end - at : PIECE, k = at - j->first;
+        uint64_t n = end - at < PIECE ? end - at : PIECE, k = at - o->first;
         for (uint64_t i = 0; i < n; i++)
-            rt->callbacks->scratch[i] = element(j->grad, k + i, j->grad_dtype) * step->factor;
+            rt->callbacks->scratch[i] = element(o->grad, k + i, o->grad_dtype) * step->factor;
         int err = rt->callback(rt->callback_arg, param, at - p->offset, n, step->step,
-                               j->master + k, j->m + k, j->v + k, rt->callbacks->scratch);
+                               o->master + k, m + k, v + k, rt->callbacks->scratch);
         if (err)
             return err;
         for (uint64_t i = 0; i < n && dtype != ZERO_F32; i++)
-            ((uint16_t *)j->param)[k + i] = dtype == ZERO_BF16
-                                                ? zero_bf16_from_float(j->master[k + i])
-                                                : zero_fp16_from_float(j->master[k + i]);
+            ((uint16_t *)(void *)o->param)[k + i] =
+                dtype == ZERO_BF16 ? zero_bf16_from_float(o->master[k + i])
+                                   : zero_fp16_from_float(o->master[k + i]);
     }
     return 0;
 }
@@ -102,16 +115,17 @@ static void job_run(void *arg)
 {
     struct job *j = arg;
     struct zero_runtime *rt = j->rt;
-    const struct zero__segment *s = &rt->model.segments[j->segment];
+    const struct zero__operands *o = &j->o;
+    const struct zero__segment *s = &rt->model.segments[o->segment];
     const struct zero_scalars *step = (const void *)zero__home_address(rt, rt->states.scalars, 0);
 
     for (uint32_t i = 0; i < s->n_params && !step->skip; i++) {
         uint32_t id = rt->model.by_segment[s->first_param + i];
         const struct zero__param *p = &rt->model.params[id];
-        uint64_t first = p->offset > j->first ? p->offset : j->first;
+        uint64_t first = p->offset > o->first ? p->offset : o->first;
         uint64_t end = p->offset + p->count;
-        end = end < j->first + j->count ? end : j->first + j->count;
-        int err = first < end ? part_update(j, id, first, end, step) : 0;
+        end = end < o->first + o->count ? end : o->first + o->count;
+        int err = first < end ? part_update(rt, o, id, first, end, step) : 0;
         if (err)
             zero__runtime_fail(rt, rt->rank, err < 0 ? err : -EINVAL, "optimizer callback",
                                "it returned an error");
@@ -120,13 +134,12 @@ static void job_run(void *arg)
     }
 }
 
-int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void *grad,
-                          uint32_t grad_dtype, void *param, float *master, float *m, float *v,
-                          uint64_t first, uint64_t count)
+int zero__callback_launch(struct zero_runtime *rt, const struct zero__operands *o)
 {
-    struct job *j = &rt->callbacks->jobs[segment];
+    struct zero__callbacks *c = rt->callbacks;
+    struct job *j = &c->jobs[c->next++ % c->n_jobs];
 
-    *j = (struct job){rt, segment, grad_dtype, grad, param, master, m, v, first, count};
+    *j = (struct job){rt, *o};
     return rt->dev_ops.call(rt->dev, job_run, j, rt->lanes[ZERO__Q_CPU].stream);
 }
 

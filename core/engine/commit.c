@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "engine/operands.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
 #include "machine/clock.h"

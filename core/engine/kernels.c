@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "engine/operands.h"
 #include "engine/runtime.h"
 
 #define MAX_RUNS 64u
@@ -175,19 +176,8 @@ static int tiers_copy(struct zero_runtime *rt, const struct zero__op *op, const 
     return 0;
 }
 
-/* One update's operands in one segment; elements count from the start of what is updated. */
-struct operands {
-    const struct zero__segment *segment;
-    uint32_t index, grad_dtype;
-    uint64_t first, count; /* in the segment */
-    uint8_t *grad, *param;
-    float *master; /* NULL: it is param and low */
-    uint16_t *low;
-    uint8_t *m, *v;
-};
-
 static int operands_find(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s,
-                         uint32_t segment, struct operands *o)
+                         uint32_t segment, struct zero__operands *o)
 {
     const struct zero__access *grad = zero__access_find(s->body, op, segment, ZERO__R_GRAD);
     const struct zero__access *param = zero__access_find(s->body, op, segment, ZERO__R_PARAM);
@@ -196,8 +186,8 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
 
     if (!grad || !param)
         return 0;
-    *o = (struct operands){
-        .segment = g, .index = segment, .grad = at(rt, s, grad), .param = at(rt, s, param)};
+    *o = (struct zero__operands){
+        .segment = segment, .grad = at(rt, s, grad), .param = at(rt, s, param)};
     o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
     o->count = param->bytes / zero_dtype_bytes(g->dtype);
     o->first = op->first + (rt->states.homes[segment].state_whole ? 0 : g->shard * rt->recipe.rank);
@@ -213,16 +203,17 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
     return 1;
 }
 
-static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct operands *o,
+static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct zero__operands *o,
                        const struct zero_scalars *step)
 {
     struct zero__run runs[MAX_RUNS];
-    uint32_t size = zero_dtype_bytes(o->segment->dtype), gsize = zero_dtype_bytes(o->grad_dtype);
+    uint32_t dtype = rt->model.segments[o->segment].dtype;
+    uint32_t size = zero_dtype_bytes(dtype), gsize = zero_dtype_bytes(o->grad_dtype);
     uint64_t msize = zero__moment_bytes(&rt->recipe);
     uint64_t first = o->first, end = o->first + o->count;
 
     while (first < end) {
-        uint32_t n = zero__segment_runs(&rt->model, o->index, first, end - first, runs, MAX_RUNS);
+        uint32_t n = zero__segment_runs(&rt->model, o->segment, first, end - first, runs, MAX_RUNS);
         for (uint32_t i = 0; i < n; i++) {
             uint64_t k = runs[i].first - o->first;
             int is_sgd = rt->optimizer == ZERO__SGD;
@@ -234,10 +225,10 @@ static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct ope
                 .state_dtype = rt->recipe.state_dtype,
                 .first = runs[i].first,
                 .grad = o->grad + k * gsize,
-                .out = o->segment->dtype == ZERO_F32 ? NULL : o->param + k * size,
+                .out = dtype == ZERO_F32 ? NULL : o->param + k * size,
                 .count = runs[i].count,
                 .grad_dtype = o->grad_dtype,
-                .out_dtype = o->segment->dtype,
+                .out_dtype = dtype,
                 .scalars = step,
                 .hyper = rt->model.groups[runs[i].group].hyper};
             if (rt->optimizer != ZERO__ADAMW)
@@ -249,7 +240,7 @@ static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct ope
             first = runs[i].first + runs[i].count;
         }
         if (n == 0)
-            return zero__fail(-EFAULT, "segment %u has elements of no group", o->index);
+            return zero__fail(-EFAULT, "segment %u has elements of no group", o->segment);
     }
     return 0;
 }
@@ -258,16 +249,13 @@ static int update(struct zero_runtime *rt, const struct zero__op *op, const stru
 {
     const struct zero__unit *u = &rt->model.units[op->unit];
     const struct zero_scalars *step = at(rt, s, &s->body->accesses[op->first_access]);
-    struct operands o;
+    struct zero__operands o;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         if (!operands_find(rt, op, s, i, &o))
             continue;
-        int err = rt->optimizer == ZERO__CALLBACK
-                      ? zero__callback_launch(rt, i, o.grad, o.grad_dtype, o.param, o.master,
-                                              (float *)(void *)o.m, (float *)(void *)o.v, o.first,
-                                              o.count)
-                      : update_runs(rt, op->queue, &o, step);
+        int err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, &o)
+                                                  : update_runs(rt, op->queue, &o, step);
         if (err)
             return err;
     }

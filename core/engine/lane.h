@@ -36,6 +36,9 @@ struct slot {
     int armed; /* of a stream: its waits are over, start_ns and deadline_ns count */
 };
 
+/* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
+#define ZERO__LAUNCHED_MOST 64u
+
 struct lane {
     const struct zero_device_ops *ops; /* of the device that its stream and events are of */
     struct zero_device *dev;

@@ -22,8 +22,6 @@
 #define CANCELED_NS (2 * ZERO_SECOND)
 #define BROKEN_NS (ZERO_SECOND / 2)
 #define N_CQES 16
-/* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */
-#define MOST_LAUNCHED 64
 
 /* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
 struct blame {
@@ -49,7 +47,7 @@ static int lanes_start(struct zero_runtime *rt, struct blame *blame)
             continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);
-            if (!is_ready(rt, q, s) || (l->stream && l->started - l->done >= MOST_LAUNCHED))
+            if (!is_ready(rt, q, s) || (l->stream && l->started - l->done >= ZERO__LAUNCHED_MOST))
                 break;
             int err = zero__execute(rt, q, s);
             if (err == -EAGAIN)

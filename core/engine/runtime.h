@@ -240,14 +240,6 @@ int zero__runtime_cause(struct zero_runtime *rt, int err);
 int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what);
 #define IN(phase) (1u << (phase))
 
-/* ---- callback.c: the application's optimizer on one segment's part, on the device's stream. */
-
-int zero__callback_create(struct zero_runtime *rt);
-void zero__callback_free(struct zero_runtime *rt);
-int zero__callback_launch(struct zero_runtime *rt, uint32_t segment, const void *grad,
-                          uint32_t grad_dtype, void *param, float *master, float *m, float *v,
-                          uint64_t first, uint64_t count);
-
 /* ---- transport.c */
 
 /* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops,
