@@ -13,85 +13,34 @@
 #include <string.h>
 
 #include "base/status.h"
-
-static uint32_t mixed(uint32_t h)
-{
-    h ^= h >> 15;
-    h *= 0x2c1b3c6du;
-    return h ^ h >> 12;
-}
+#include "check/values.h"
 
 /*
- * Element i of rank r's source: any number in [-1, 1). What the check before has left behind, which
- * nothing overwrites where ranks map their memory, must not pass as the result of this one.
+ * Element i of rank r's source, as its bits: of what --fresh wrote last, or any number. What the
+ * check before has left behind, which nothing overwrites where ranks map their memory, must not pass
+ * as the result of this one.
  */
-static float pattern(unsigned check, int r, uint64_t i)
-{
-    uint32_t h = mixed((uint32_t)i * 2654435761u + (uint32_t)(i >> 32) + (uint32_t)r * 0x9e3779b9u +
-                       check * 0x85ebca6bu);
-
-    return (float)((int32_t)(h >> 8) - (1 << 23)) * 0x1p-23f;
-}
-
-static uint32_t rounded(uint32_t dtype, float x)
-{
-    return dtype == ZERO_F32    ? zero_bits_of_float(x)
-           : dtype == ZERO_BF16 ? zero_bf16_from_float(x)
-                                : zero_fp16_from_float(x);
-}
-
-static float value(uint32_t dtype, uint32_t bits)
-{
-    return dtype == ZERO_F32    ? zero_float_of_bits(bits)
-           : dtype == ZERO_BF16 ? zero_float_from_bf16((uint16_t)bits)
-                                : zero_float_from_fp16((uint16_t)bits);
-}
-
-static void put(char *base, uint32_t dtype, uint64_t i, uint32_t bits)
-{
-    uint16_t half = (uint16_t)bits;
-
-    if (dtype == ZERO_F32)
-        memcpy(base + 4 * i, &bits, 4);
-    else
-        memcpy(base + 2 * i, &half, 2);
-}
-
-static uint32_t get(const char *base, uint32_t dtype, uint64_t i)
-{
-    uint32_t bits;
-    uint16_t half;
-
-    if (dtype == ZERO_F32) {
-        memcpy(&bits, base + 4 * i, 4);
-        return bits;
-    }
-    memcpy(&half, base + 2 * i, 2);
-    return half;
-}
-
-/* Of what --fresh wrote last, or of the pattern. */
-static uint32_t element(const struct coll_case *c, bool fresh, int rank, uint64_t i)
+static uint64_t element(const struct coll_case *c, bool fresh, int rank, uint64_t i)
 {
     uint32_t byte = fresh ? (unsigned char)coll_fresh_value(c->fresh_turn, rank) : 0;
 
     if (fresh)
         return c->o->dtype == ZERO_F32 ? byte * 0x01010101u : byte * 0x0101u;
-    return rounded(c->o->dtype, pattern(c->n_checks, rank, i));
+    return value_round(c->o->dtype, value_plain(c->n_checks, (uint64_t)rank, i));
 }
 
 /* Element i of all ranks, as struct zero_coll prescribes. */
-static uint32_t reduced(const struct coll_case *c, bool fresh, uint64_t i)
+static uint64_t reduced(const struct coll_case *c, bool fresh, uint64_t i)
 {
     uint32_t t = c->o->dtype;
-    float sum = value(t, element(c, fresh, 0, i));
+    float sum = value_float(t, element(c, fresh, 0, i));
 
     for (int r = 1; r < c->o->ranks; r++)
-        sum += value(t, element(c, fresh, r, i));
-    return rounded(t, sum * (1.0f / (float)c->o->ranks));
+        sum += value_float(t, element(c, fresh, r, i));
+    return value_round(t, sum * (1.0f / (float)c->o->ranks));
 }
 
-static uint32_t expected(const struct coll_case *c, bool fresh, uint64_t i)
+static uint64_t expected(const struct coll_case *c, bool fresh, uint64_t i)
 {
     switch (c->op) {
     case COLL_ALL_GATHER:
@@ -117,8 +66,7 @@ static uint64_t results(const struct coll_case *c)
                                                          : c->count;
 }
 
-/* The result `at` bytes behind its place with the pattern; `fresh`: with what was written before
- * the last repetition. */
+/* Is the result `at` bytes behind its place right? `fresh`: that of what was written last. */
 static bool compare(const struct coll_case *c, bool fresh, uint64_t at)
 {
     const char *result = c->op == COLL_MAP ? c->map : coll_result(c) + at;
@@ -130,14 +78,14 @@ static bool compare(const struct coll_case *c, bool fresh, uint64_t at)
     else if (at)
         snprintf(which, sizeof which, " in slot %" PRIu64, at / (2 * c->half));
     for (uint64_t i = 0, n = results(c); i < n; i++) {
-        uint32_t is = get(result, t, i), wanted = expected(c, fresh, i);
+        uint64_t is = value_load(t, result, i), wanted = expected(c, fresh, i);
         if (is == wanted)
             continue;
         fprintf(stderr,
                 "zero bench %s: %s of %" PRIu64 " bytes%s: element %" PRIu64 " on rank %d is %.9g, "
                 "not %.9g: %s%s is at fault, its figures mean nothing\n",
-                c->o->bench, c->name, c->bytes, which, i, c->b->rank, (double)value(t, is),
-                (double)value(t, wanted), c->o->spoil ? "--spoil" : "comm plugin ",
+                c->o->bench, c->name, c->bytes, which, i, c->b->rank, (double)value_float(t, is),
+                (double)value_float(t, wanted), c->o->spoil ? "--spoil" : "comm plugin ",
                 c->o->spoil ? "" : c->o->comm);
         return false;
     }
@@ -182,7 +130,7 @@ static int slot_check(struct coll_case *c, unsigned slot, bool *ok)
     if (c->op != COLL_MAP && results(c)) /* before the source, which may overlap */
         memset(coll_result(c) + at, 0x5a, results(c) * size);
     for (uint64_t i = 0; i < coll_n_sources(c); i++)
-        put(coll_source(c) + at, c->o->dtype, i, element(c, false, c->b->rank, i));
+        value_store(c->o->dtype, coll_source(c) + at, i, element(c, false, c->b->rank, i));
     c->turn = slot;
     int err = coll_case_run(c);
     if (err)
@@ -197,6 +145,6 @@ int coll_check(struct coll_case *c, bool *ok)
 
     /* Any other one: the same on all ranks, and in every run. */
     if (!err && c->n_slots > 1)
-        err = slot_check(c, 1 + mixed(c->n_checks * 0x9e3779b9u) % (c->n_slots - 1), ok);
+        err = slot_check(c, 1 + (unsigned)(mix(c->n_checks, 0, 0) % (c->n_slots - 1)), ok);
     return err;
 }

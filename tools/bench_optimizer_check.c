@@ -13,44 +13,23 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "check/values.h"
 
 #define CHECKED 65536u /* elements, an odd number apart: of every lane of a vector */
 
-/* Number i of a series: in [-1, 1). */
-static float pattern(uint64_t i, uint32_t series)
-{
-    uint32_t h = (uint32_t)i * 2654435761u + (uint32_t)(i >> 32) + series * 0x9e3779b9u;
-
-    h ^= h >> 15;
-    h *= 0x2c1b3c6du;
-    h ^= h >> 12;
-    return (float)((int32_t)(h >> 8) - (1 << 23)) * 0x1p-23f;
-}
-
 static float grad_at(const struct optimizer *x, uint64_t i)
 {
-    switch (x->o->grad_dtype) {
-    case ZERO_F32:
-        return ((const float *)x->grad)[i];
-    case ZERO_BF16:
-        return zero_float_from_bf16(((const uint16_t *)x->grad)[i]);
-    default:
-        return zero_float_from_fp16(((const uint16_t *)x->grad)[i]);
-    }
+    return value_float(x->o->grad_dtype, value_load(x->o->grad_dtype, x->grad, i));
 }
 
 void optimizer_fill(struct optimizer *x)
 {
     for (uint64_t i = 0; i < x->o->params; i++) {
-        float g = 1e-2f * pattern(i, 0);
-        x->p[i] = pattern(i, 1);
-        x->m[i] = 1e-2f * pattern(i, 2);
-        x->v[i] = 1e-4f * fabsf(pattern(i, 3));
-        if (x->o->grad_dtype == ZERO_F32)
-            ((float *)x->grad)[i] = g;
-        else
-            ((uint16_t *)x->grad)[i] =
-                x->o->grad_dtype == ZERO_BF16 ? zero_bf16_from_float(g) : zero_fp16_from_float(g);
+        value_store(x->o->grad_dtype, x->grad, i,
+                    value_round(x->o->grad_dtype, 1e-2f * value_plain(0, 0, i)));
+        x->p[i] = value_plain(0, 1, i);
+        x->m[i] = 1e-2f * value_plain(0, 2, i);
+        x->v[i] = 1e-4f * fabsf(value_plain(0, 3, i));
     }
     *x->scalars = (struct zero_scalars){.loss_scale = 1};
 }
@@ -88,8 +67,7 @@ static bool out_good(const struct optimizer *x, uint64_t i, float p)
 {
     if (!x->out)
         return true;
-    return ((const uint16_t *)x->out)[i] ==
-           (x->o->dtype == ZERO_BF16 ? zero_bf16_from_float(p) : zero_fp16_from_float(p));
+    return value_load(x->o->dtype, x->out, i) == value_round(x->o->dtype, p);
 }
 
 static bool norm_good(const struct optimizer *x)

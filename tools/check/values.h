@@ -22,6 +22,12 @@ static inline uint64_t mix(uint64_t seed, uint64_t rank, uint64_t i)
     return x ^ (x >> 31);
 }
 
+/* Any number in [-1, 1), of 24 bits. */
+static inline float value_plain(uint64_t seed, uint64_t rank, uint64_t i)
+{
+    return (float)((int32_t)(mix(seed, rank, i) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
 /* An element as its bits. */
 static inline uint64_t value_bits(uint32_t dtype, uint64_t x)
 {
