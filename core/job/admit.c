@@ -112,7 +112,7 @@ static void taken(struct zero__job *job, struct zero__guest *guest)
     if (rank)
         zero__peer_read(job, rank); /* a BYE that lies there came before this HELLO */
     bool going = job->state == ZERO__JOB_LEAVING || job->clean ||
-                 atomic_load_explicit(&job->error_state, memory_order_acquire) ||
+                 zero__error_state(job) != ZERO__ERROR_NONE ||
                  (rank && job->peers[rank].state != ZERO__PEER_HERE);
     if (job->state == ZERO__JOB_REFUSED) {
         zero__guest_turn_away(job, guest, &job->refusal);

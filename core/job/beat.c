@@ -20,11 +20,6 @@
 #include "job/internal.h"
 #include "machine/clock.h"
 
-static int error_state(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_relaxed);
-}
-
 /*
  * Rank 0 is heard from the moment it has let a rank in. Who weighs an error still says that it
  * lives: others have not heard of it, and would take its silence for an end.
@@ -33,13 +28,13 @@ static bool speaks(struct zero__job *job)
 {
     return job->params.heartbeat_ns > 0 &&
            (job->state == ZERO__JOB_OPEN || job->state == ZERO__JOB_JOINING) &&
-           error_state(job) != ZERO__ERROR_DECIDED;
+           zero__error_state(job) != ZERO__ERROR_DECIDED;
 }
 
 /* Ranks that wait for others to join have no thread that could speak. */
 static bool listens(struct zero__job *job)
 {
-    return job->state == ZERO__JOB_OPEN && error_state(job) == ZERO__ERROR_NONE;
+    return job->state == ZERO__JOB_OPEN && zero__error_state(job) == ZERO__ERROR_NONE;
 }
 
 static int64_t period_ns(const struct zero__job *job)

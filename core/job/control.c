@@ -68,11 +68,6 @@ static void earlier(int64_t *a, int64_t b)
     *a = b < *a ? b : *a;
 }
 
-static bool is_pending(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_relaxed) == ZERO__ERROR_PENDING;
-}
-
 static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
 {
     int64_t t = ZERO_NEVER;
@@ -83,7 +78,7 @@ static int64_t next_deadline(struct zero__job *job, int64_t now_ns)
     earlier(&t, zero__beat_deadline(job));
     if (now_ns < listen_ns(job))
         earlier(&t, listen_ns(job));
-    if (is_pending(job))
+    if (zero__error_state(job) == ZERO__ERROR_PENDING)
         earlier(&t, job->error_deadline_ns);
     else if (job->state == ZERO__JOB_LEAVING)
         earlier(&t, job->linger_ns);
@@ -130,8 +125,7 @@ static void call_on_error(struct zero__job *job)
     void (*fn)(void *) = job->on_error;
     void *arg = job->on_error_arg;
 
-    if (!fn || job->told ||
-        atomic_load_explicit(&job->error_state, memory_order_relaxed) != ZERO__ERROR_DECIDED)
+    if (!fn || job->told || zero__error_state(job) != ZERO__ERROR_DECIDED)
         return;
     job->told = true;
     speak(job);
@@ -148,7 +142,8 @@ void *zero__job_control(void *arg)
     for (;;) {
         bool more = speak(job);
         int64_t now = zero__now_ns();
-        if (job->state == ZERO__JOB_LEAVING && !is_pending(job) && (!more || now >= job->linger_ns))
+        if (job->state == ZERO__JOB_LEAVING && zero__error_state(job) != ZERO__ERROR_PENDING &&
+            (!more || now >= job->linger_ns))
             break;
         nfds_t n = gather_polls(job, now);
         int64_t deadline = next_deadline(job, now);

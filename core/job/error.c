@@ -13,11 +13,6 @@
 #include "job/internal.h"
 #include "machine/clock.h"
 
-static int state_of(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_acquire);
-}
-
 void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
                       const char *cause)
 {
@@ -54,7 +49,7 @@ void zero__error_lost(struct zero__job *job, struct zero__job_error *e, int32_t 
 
 void zero__error_decide(struct zero__job *job, const struct zero__job_error *e)
 {
-    if (state_of(job) == ZERO__ERROR_DECIDED)
+    if (zero__error_state(job) == ZERO__ERROR_DECIDED)
         return;
     job->error = *e;
     atomic_store_explicit(&job->error_state, ZERO__ERROR_DECIDED, memory_order_release);
@@ -98,7 +93,7 @@ static bool all_claimed(const struct zero__job *job)
  */
 static void weigh(struct zero__job *job, const struct zero__job_error *e)
 {
-    bool pending = state_of(job) == ZERO__ERROR_PENDING;
+    bool pending = zero__error_state(job) == ZERO__ERROR_PENDING;
 
     if (pending && e->culprit < 0 && zero__job_follows(e->err))
         return;
@@ -122,11 +117,11 @@ static void weigh(struct zero__job *job, const struct zero__job_error *e)
 
 void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 {
-    if (job->params.rank == 0 && state_of(job) != ZERO__ERROR_DECIDED) {
+    if (job->params.rank == 0 && zero__error_state(job) != ZERO__ERROR_DECIDED) {
         weigh(job, e);
         return;
     }
-    if (state_of(job) != ZERO__ERROR_NONE)
+    if (zero__error_state(job) != ZERO__ERROR_NONE)
         return;
     job->proposal = *e;
     job->error_deadline_ns = zero__deadline_ns(ZERO__JOB_DECISION_NS);
@@ -142,7 +137,7 @@ void zero__error_propose(struct zero__job *job, const struct zero__job_error *e)
 
 void zero__error_expire(struct zero__job *job)
 {
-    if (state_of(job) == ZERO__ERROR_PENDING &&
+    if (zero__error_state(job) == ZERO__ERROR_PENDING &&
         (is_alone(job) || zero__now_ns() >= job->error_deadline_ns))
         zero__error_decide(job, &job->proposal);
 }
@@ -195,10 +190,10 @@ int zero__job_fail_at(struct zero__job *job, int culprit, int err, uint32_t plac
 
 int zero__job_error(struct zero__job *job, struct zero__job_error *out)
 {
-    if (state_of(job) == ZERO__ERROR_NONE)
+    if (zero__error_state(job) == ZERO__ERROR_NONE)
         return 0;
     pthread_mutex_lock(&job->lock);
-    while (state_of(job) != ZERO__ERROR_DECIDED) {
+    while (zero__error_state(job) != ZERO__ERROR_DECIDED) {
         struct timespec t = {job->error_deadline_ns / ZERO_SECOND,
                              job->error_deadline_ns % ZERO_SECOND};
         pthread_cond_timedwait(&job->changed, &job->lock, &t);
@@ -229,7 +224,7 @@ int zero__job_report_soon(struct zero__job *job)
     struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
 
     pthread_mutex_lock(&job->lock);
-    while (job->threaded && state_of(job) == ZERO__ERROR_NONE)
+    while (job->threaded && zero__error_state(job) == ZERO__ERROR_NONE)
         if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&job->lock);
@@ -239,7 +234,7 @@ int zero__job_report_soon(struct zero__job *job)
 void zero__job_on_error(struct zero__job *job, void (*fn)(void *arg), void *arg)
 {
     pthread_mutex_lock(&job->lock);
-    bool now = !job->threaded && fn && !job->told && state_of(job) == ZERO__ERROR_DECIDED;
+    bool now = !job->threaded && fn && !job->told && zero__error_state(job) == ZERO__ERROR_DECIDED;
     job->on_error = fn;
     job->on_error_arg = arg;
     job->told |= now;

@@ -12,11 +12,6 @@
 #include "job/internal.h"
 #include "machine/clock.h"
 
-static bool failed(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
-}
-
 int zero__oob_post(void *ctx, const void *src, uint32_t len)
 {
     struct zero__job *job = ctx;
@@ -27,8 +22,8 @@ int zero__oob_post(void *ctx, const void *src, uint32_t len)
                           "allowed, use several",
                           len, ZERO__JOB_EXCHANGE_BYTES);
     pthread_mutex_lock(&job->lock);
-    bool busy = job->posted && !failed(job);
-    if (!busy && !failed(job))
+    bool busy = job->posted && zero__error_state(job) == ZERO__ERROR_NONE;
+    if (!busy && zero__error_state(job) == ZERO__ERROR_NONE)
         zero__round_post(job, job->seq + 1, src, len);
     pthread_mutex_unlock(&job->lock);
     if (busy)
@@ -50,7 +45,7 @@ static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
 {
     pthread_mutex_lock(&job->lock);
     struct zero__round *r = zero__round_of(job, job->seq);
-    while (!r->done && !failed(job)) {
+    while (!r->done && zero__error_state(job) == ZERO__ERROR_NONE) {
         struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
         if (pthread_cond_timedwait(&job->changed, &job->lock, &t) != ETIMEDOUT)
             continue;
@@ -62,7 +57,7 @@ static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
     bool done = r->done;
     if (done)
         collect(job, dst);
-    else if (!failed(job)) {
+    else if (zero__error_state(job) == ZERO__ERROR_NONE) {
         struct zero__job_error e;
         char cause[96];
         snprintf(cause, sizeof cause, "no answer from the other ranks within %.3g s",

@@ -185,6 +185,12 @@ struct zero__job {
     void *say_doing_arg;
 };
 
+/* Any thread; what it tells of is written before. */
+static inline enum zero__error_state zero__error_state(struct zero__job *job)
+{
+    return (enum zero__error_state)atomic_load_explicit(&job->error_state, memory_order_acquire);
+}
+
 /* control.c: the thread. */
 void *zero__job_control(void *job);
 void zero__job_wake(struct zero__job *job);

@@ -379,11 +379,6 @@ static bool is_here(struct zero__job *job, int32_t rank)
     return rank < job->n_peers && job->peers[rank].state == ZERO__PEER_HERE;
 }
 
-static bool has_error(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_acquire) != ZERO__ERROR_NONE;
-}
-
 /* Rank 0 goes last: without it nobody would hear of the others' end. */
 static int wait_for_byes(struct zero__job *job)
 {
@@ -395,12 +390,12 @@ static int wait_for_byes(struct zero__job *job)
     job->clean = true;
     if (job->params.rank == 0)
         zero__round_left(job, 0); /* one that the others have begun without this rank */
-    while (job->params.rank == 0 && !has_error(job) &&
+    while (job->params.rank == 0 && zero__error_state(job) == ZERO__ERROR_NONE &&
            zero__ranks_text(job, is_here, ranks, sizeof ranks) >= 0)
         if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&job->lock);
-    if (!ranks[0] || has_error(job))
+    if (!ranks[0] || zero__error_state(job) != ZERO__ERROR_NONE)
         return 0;
     return zero__fail(-ETIMEDOUT,
                       "job %s: rank %s did not end within %.3g s of rank 0: all ranks "
@@ -411,7 +406,7 @@ static int wait_for_byes(struct zero__job *job)
 void zero__job_quit(struct zero__job *job, int clean)
 {
     if (job->threaded)
-        leave(job, clean && !has_error(job));
+        leave(job, clean && zero__error_state(job) == ZERO__ERROR_NONE);
     pthread_mutex_lock(&job->lock);
     hang_up(job);
     pthread_mutex_unlock(&job->lock);
@@ -424,7 +419,7 @@ int zero__job_close(struct zero__job *job, int clean)
     if (job->threaded) {
         if (clean)
             e = wait_for_byes(job);
-        leave(job, clean && !has_error(job));
+        leave(job, clean && zero__error_state(job) == ZERO__ERROR_NONE);
     }
     if (!e)
         e = zero__job_report(job);

@@ -22,11 +22,6 @@ struct zero__round *zero__round_of(struct zero__job *job, uint32_t seq)
     return &job->rounds[job->params.rank == 0 ? seq & 1 : 0];
 }
 
-static bool is_decided(struct zero__job *job)
-{
-    return atomic_load_explicit(&job->error_state, memory_order_acquire) == ZERO__ERROR_DECIDED;
-}
-
 static bool is_left(struct zero__job *job, int32_t rank)
 {
     return rank < job->n_peers && job->peers[rank].state == ZERO__PEER_LEFT;
@@ -124,7 +119,7 @@ static void *place_part(struct zero__job *job, int32_t rank, const struct zero__
     struct zero__round *r = zero__round_of(job, h->seq);
 
     /* While a deadline is weighed parts are taken as ever: who is late is no stranger. */
-    if (is_decided(job))
+    if (zero__error_state(job) == ZERO__ERROR_DECIDED)
         return NULL;
     if (job->state != ZERO__JOB_OPEN || h->seq != job->peers[rank].part_seq + 1 ||
         !has_last_result(&job->peers[rank], h->seq) || h->bytes != h->len)
