@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define KEPT 32u       /* lines, of so many keys */
 #define MOST_LINES 256 /* that are read */
@@ -20,6 +23,21 @@
 #define SUFFIX ".XXXXXX"
 #define LEFT_S 60 /* a file that is written for so long has been left */
 #define KEPT_S (30 * 24 * 3600) /* a line is believed for so long */
+
+uint64_t zero__kept_key(const char *fmt, ...)
+{
+    struct utsname u = {0};
+    char text[1000];
+    va_list ap;
+
+    uname(&u);
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return XXH3_64bits_withSeed(text, strlen(text),
+                                XXH3_64bits_withSeed(u.machine, strlen(u.machine),
+                                                     XXH3_64bits(u.nodename, strlen(u.nodename))));
+}
 
 /* -ENOENT: there is no place for it. */
 static int file_path(char *path, size_t bytes, const char *file, int makes)

@@ -12,6 +12,9 @@
 
 #define ZERO__KEPT_FIGURES 6u /* of a line at most; all are positive and finite */
 
+/* The key of figures of this machine that were measured with what the text says. */
+uint64_t zero__kept_key(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* 1: figures[0 … n - 1] are what was noted under the key in the last 30 days; else 0. */
 int zero__kept_find(const char *file, uint64_t key, double *figures, uint32_t n);
 

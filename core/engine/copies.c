@@ -6,19 +6,16 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <xxhash.h>
 
 #include "base/checked.h"
-#include "machine/clock.h"
 #include "base/kept.h"
 #include "base/status.h"
-#include "engine/room.h"
 #include "engine/places.h"
+#include "engine/room.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 #define MOST_BYTES (UINT64_C(16) << 20) /* of a copy, on the device and in the host's memory */
 #define LEAST_BYTES (UINT64_C(1) << 20) /* less of them tells of something else */
@@ -37,15 +34,9 @@ static uint64_t piece_bytes(uint64_t room)
 
 static uint64_t fingerprint(const struct zero_runtime *rt, uint64_t bytes)
 {
-    struct utsname u;
-    char text[300];
-
-    memset(&u, 0, sizeof u);
-    uname(&u);
-    int n = snprintf(text, sizeof text, "%s %s %s %d %u %u", u.nodename, u.machine,
-                     rt->device_name, rt->local_ranks,
-                     (unsigned)zero__option_int(rt->options, ZERO__OPT_THREADS), (unsigned)bytes);
-    return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return zero__kept_key("%s %d %u %u", rt->device_name, rt->local_ranks,
+                          (unsigned)zero__option_int(rt->options, ZERO__OPT_THREADS),
+                          (unsigned)bytes);
 }
 
 static int copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes)

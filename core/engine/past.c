@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <xxhash.h>
 
 #include "base/kept.h"
@@ -49,16 +47,12 @@ static uint64_t job_kind(const struct zero_runtime *rt)
                                        ZERO__OPT_MAP,     ZERO__OPT_NUMERICS,  ZERO__OPT_UPDATE_AT,
                                        ZERO__OPT_REDUCE_AT, ZERO__OPT_STATE_DTYPE};
     const struct zero__recipe *r = &rt->recipe;
-    struct utsname u;
-    char text[600];
 
-    memset(&u, 0, sizeof u);
-    uname(&u);
-    int n = snprintf(text, sizeof text, "%s %s %s %u %u %d %u %u %u %u %" PRIu64 " %" PRIu64,
-                     u.nodename, rt->device_name, rt->comm_name, r->stage, r->ranks,
-                     rt->local_ranks, r->accum, rt->model.train_dtype, rt->model.n_units,
-                     rt->model.n_params, r->bucket_bytes, r->prefetch_bytes);
-    uint64_t kind = XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    uint64_t kind =
+        zero__kept_key("%s %s %u %u %d %u %u %u %u %" PRIu64 " %" PRIu64, rt->device_name,
+                       rt->comm_name, r->stage, r->ranks, rt->local_ranks, r->accum,
+                       rt->model.train_dtype, rt->model.n_units, rt->model.n_params,
+                       r->bucket_bytes, r->prefetch_bytes);
     for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         kind = add(kind, (uint64_t)zero__option_int(rt->options, numbers[i]));
     return model_kind(&rt->model, kind);

@@ -6,7 +6,8 @@
  * releases allow) and waits; the progress thread starts issued ops when what they wait for is done,
  * and while it runs no other calls the communication plugin, but for wake and abort: what opens,
  * splits, exchanges, maps and closes comes before or after (inside.c says by which thread). The
- * device's threads run kernels; the job's control thread reports dead ranks. `lock` guards lanes
+ * device's threads run kernels; the storage thread serves the disks; the job's control thread
+ * reports dead ranks. `lock` guards lanes
  * and counters; `moved` is signalled whenever a counter moved or the runtime failed.
  */
 #ifndef ZERO_ENGINE_RUNTIME_H

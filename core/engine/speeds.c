@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <xxhash.h>
 
 #include "base/checked.h"
@@ -70,16 +69,10 @@ static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
                             const struct sample *x)
 {
     int is_little = x->memory < FIRST_BLOCKS / 2 * zero__block_bytes(rt, t);
-    struct utsname u;
-    char text[1000];
 
-    memset(&u, 0, sizeof u);
-    uname(&u);
-    int n = snprintf(text, sizeof text, "%s %s %s %s %x %" PRIx64 " %" PRIu64 " %u %d %u %u %d",
-                     u.nodename, u.machine, t->name, t->info.note, t->info.flags, folders_hash(rt),
-                     t->info.best_io, t->info.depth, rt->local_ranks, rt->recipe.tile,
-                     sample_kind(x->bytes), is_little);
-    return XXH3_64bits(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    return zero__kept_key("%s %s %x %" PRIx64 " %" PRIu64 " %u %d %u %u %d", t->name, t->info.note,
+                          t->info.flags, folders_hash(rt), t->info.best_io, t->info.depth,
+                          rt->local_ranks, rt->recipe.tile, sample_kind(x->bytes), is_little);
 }
 
 static int speeds_known(const struct zero_runtime *rt, const struct tier *t,

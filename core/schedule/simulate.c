@@ -159,7 +159,7 @@ static int await(struct run *x, const uint64_t *waits)
 {
     while (!is_over(x, waits)) {
         double s = clock_go(x, INFINITY);
-        if (s < 0) /* the check pass refuses such programs */
+        if (s < 0) /* no pass makes such programs */
             return zero__fail(-EINVAL, "a step program waits for itself");
         x->waited += s;
     }

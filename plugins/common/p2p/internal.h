@@ -132,7 +132,6 @@ struct p2p_run {
     uint64_t first, count, chunks, granted, summed;
     unsigned streams; /* past the caches, enum zero__streams */
     /* Of one that goes in steps: */
-    bool stepped;
     int32_t sums, gathers; /* steps of a chunk */
     uint64_t steps, steps_gone;
 };
@@ -364,12 +363,12 @@ static inline struct p2p_run *zero__p2p_run_at(struct zero_comm *comm, uint64_t 
     return &comm->runs[index % P2P_RUNS];
 }
 
-/* It has closed the communicator, and all it said before was heard. */
 static inline int zero__p2p_lost(const struct zero__p2p *t, int32_t peer)
 {
     return t->n_lost ? t->ops->lost(t, peer) : 0;
 }
 
+/* It has closed the communicator, and all it said before was heard. */
 static inline bool zero__p2p_has_left(const struct p2p_peer *peer)
 {
     return peer->bye && peer->n_heard >= peer->last_word;

@@ -71,17 +71,17 @@ static void run_begin(struct zero_comm *comm)
 
     *run = (struct p2p_run){.coll = coll, .index = s, .parts = parts, .n_agreed = 1};
     zero__fingerprint_make(&coll->c, s, &run->print);
-    run->stepped = zero__p2p_is_stepped(comm, &coll->c);
+    const bool stepped = zero__p2p_is_stepped(comm, &coll->c);
     for (int32_t p = 0; p < comm->ranks; p++) {
         part_clear(&parts[p]);
-        if (p != comm->rank && !run->stepped)
+        if (p != comm->rank && !stepped)
             plain_parts(comm, run, p);
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
     run->streams =
         zero__coll_streams(&coll->c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
-    if (run->stepped)
+    if (stepped)
         zero__p2p_steps_fill(comm, run);
     else if (zero__coll_reduces(coll->c.kind))
         reduction_fill(comm, run);
