@@ -67,7 +67,8 @@ static void refuse_arrays(void)
     b.count = UINT64_MAX / 4;
     refused(ZERO_KERNEL_ACCUMULATE, &b, sizeof b, 0, "more than memory",
             "more than memory can hold");
-    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "a cast of integers", "cast: the type of x is int64");
+    refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "a cast of integers",
+            "cast: the type of x is int64");
     c.x_dtype = ZERO_F32;
     c.dst = room + 1;
     refused(ZERO_KERNEL_CAST, &c, sizeof c, 0, "an odd destination", "cast: dst is at");
