@@ -9,19 +9,20 @@
 
 #include <zero/comm.h>
 #include <zero/device.h>
+#include <zero/offload.h>
 
 #include "schedule/program.h"
 
 struct zero_runtime;
 
 struct slot {
-    const struct zero__body *body; /* NULL: collectives of the runtime itself, in raw */
+    const struct zero__body *body; /* NULL: collectives of the runtime itself, or its request */
     uint32_t op, body_kind;
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
     struct zero_coll *raw;
-    struct zero_io *raw_ios;
-    uint64_t raw_bytes;      /* of each of raw_ios, which an error may take away */
-    uint32_t n_raw, pending; /* completions still to come */
+    uint32_t n_raw;
+    struct zero_io raw_io;
+    uint32_t pending;        /* completions still to come */
     uint32_t n_posted;       /* requests that the store has taken */
     uint32_t in_store;       /* of these, a bit each: those that have not ended */
     uint64_t sequence;       /* of its first collective, 0: it has none */

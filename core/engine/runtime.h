@@ -63,10 +63,8 @@ struct guess {
 
 /* What a step has done. */
 struct work {
-    struct moved {
-        uint64_t read_bytes, written_bytes; /* on the disk */
-    } in_micro, in_update;                 /* for the uses of units, for the update */
-    uint64_t compute_ns, update_ns;         /* in uses of units, in kernels of the update */
+    struct zero__disk_bytes disk;
+    uint64_t compute_ns, update_ns;        /* in uses of units, in kernels of the update */
     int64_t compute_end_ns, update_end_ns; /* of the last one so far */
     int unknown; /* uses were out of order, which nobody times */
 };

@@ -344,10 +344,8 @@ static int info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_in
                                     .exposed_ns = rt->exposed_ns,
                                     .update_ns = (uint64_t)(zero__now_ns() - began),
                                     .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen,
-                                    .disk_read_bytes = w->in_micro.read_bytes +
-                                                       w->in_update.read_bytes,
-                                    .disk_written_bytes = w->in_micro.written_bytes +
-                                                          w->in_update.written_bytes};
+                                    .disk_read_bytes = w->disk.read,
+                                    .disk_written_bytes = w->disk.written};
     return 0;
 }
 

@@ -6,7 +6,6 @@
  * poll(), and checksums take time.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "base/status.h"
@@ -64,38 +63,22 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
 static uint64_t io_bytes(const struct slot *s, uint32_t i)
 {
     if (!s->body)
-        return s->raw_bytes;
+        return s->raw_io.buf.len;
     const struct zero__op *op = &s->body->ops[s->op];
-    uint32_t disk = op->first_access + 2 * i + (op->kind == ZERO__WRITEBACK);
-    return zero__access_whole(op, &s->body->accesses[disk]).bytes;
-}
-
-static void moved_add(struct moved *moved, int reads, uint64_t bytes)
-{
-    *(reads ? &moved->read_bytes : &moved->written_bytes) += bytes;
+    return zero__access_whole(op, zero__disk_access(s->body, op, i)).bytes;
 }
 
 void zero__storage_count(struct zero_runtime *rt)
 {
-    const struct zero__body *b = rt->body;
-    const int at_end = rt->body_kind == ZERO__UPDATE_BODY;
-    struct work *w = &rt->work;
+    struct zero__disk_bytes *d = &rt->work.disk;
 
-    if (rt->body_kind == ZERO__EVALUATION)
-        return; /* is of no step */
-
-    for (uint32_t i = 0; rt->tiers[ZERO__T_DISK].store && i < b->n_ops; i++) {
-        const struct zero__op *op = &b->ops[i];
-        const struct zero__access *x = &b->accesses[op->first_access];
-        int reads = op->kind == ZERO__FETCH;
+    if (rt->body_kind == ZERO__EVALUATION || !rt->tiers[ZERO__T_DISK].store)
+        return; /* the first is of no step */
+    for (uint32_t i = 0; i < rt->body->n_ops; i++) {
+        const struct zero__op *op = &rt->body->ops[i];
         if (op->flags & ZERO__OP_SUMS && !rt->contributed[op->unit])
             continue;
-        for (uint32_t k = 0; (reads || op->kind == ZERO__WRITEBACK) && k < op->n_accesses / 2;
-             k++) {
-            uint64_t bytes = zero__whole_pages(x[2 * k + !reads].bytes);
-            moved_add(op->flags & ZERO__OP_TILE || at_end ? &w->in_update : &w->in_micro, reads,
-                      bytes);
-        }
+        *(op->kind == ZERO__FETCH ? &d->read : &d->written) += zero__op_disk_bytes(rt->body, op);
     }
 }
 
@@ -117,12 +100,9 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         pthread_mutex_unlock(&rt->lock);
         return NOTHING_STARTS;
     }
-    if (s->body) {
-        n = ios_fill(rt, s, ios);
-    } else { /* copied: after an error who waits for them leaves */
-        n = s->n_raw;
-        memcpy(ios, s->raw_ios, n * sizeof *ios);
-    }
+    n = s->body ? ios_fill(rt, s, ios) : 1;
+    if (!s->body)
+        ios[0] = s->raw_io;
     for (uint32_t i = 0; i < n; i++)
         ios[i].user = zero__user(q, l->started + 1, i);
     if (!s->start_ns) {
@@ -338,7 +318,7 @@ void zero__storage_stop(struct zero_runtime *rt)
 static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, uint64_t bytes)
 {
     const struct zero__buffer *f = &rt->states.buffers[rt->states.bounce];
-    struct zero_io io = {
+    const struct zero_io io = {
         .op = op,
         .store_off = store_off,
         .buf = {rt->tiers[ZERO__T_DISK].mr, place_in_memory(rt, f), bytes}};
@@ -347,7 +327,7 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw_ios = &io, .raw_bytes = bytes, .n_raw = 1, .event = s->event};
+    *s = (struct slot){.raw_io = io, .event = s->event};
     ordinals[ZERO__Q_FETCH] = ++l->issued;
     pthread_mutex_unlock(&rt->lock);
     rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);

@@ -308,6 +308,24 @@ void zero__program_free(struct zero__program *p);
 int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS]);
 
+/* Of a fetch or a writeback: the bytes on the disk of its pair k of accesses. */
+static inline const struct zero__access *zero__disk_access(const struct zero__body *b,
+                                                           const struct zero__op *op, uint32_t k)
+{
+    return &b->accesses[op->first_access + 2 * k + (op->kind == ZERO__WRITEBACK)];
+}
+
+/* What an op moves to or from the disk, in whole pages: 0 but for fetches and writebacks. */
+static inline uint64_t zero__op_disk_bytes(const struct zero__body *b, const struct zero__op *op)
+{
+    uint64_t bytes = 0;
+
+    if (op->kind == ZERO__FETCH || op->kind == ZERO__WRITEBACK)
+        for (uint32_t k = 0; k < op->n_accesses / 2; k++)
+            bytes += zero__whole_pages(zero__disk_access(b, op, k)->bytes);
+    return bytes;
+}
+
 /* Bytes that a step of a rank moves, in whole pages; `update`: tiles, wherever they stand, too. */
 struct zero__traffic {
     struct zero__disk_bytes {

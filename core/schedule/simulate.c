@@ -58,14 +58,8 @@ static int is_disk(uint32_t q)
 static double bytes_of(const struct item *x)
 {
     const struct zero__op *op = &x->b->ops[x->op];
-    double bytes = 0;
 
-    if (op->flags & ZERO__OP_SUMS && x->first)
-        return 0;
-    for (uint32_t k = 0; k < op->n_accesses / 2; k++)
-        bytes += (double)zero__whole_pages(
-            x->b->accesses[op->first_access + 2 * k + (op->kind != ZERO__FETCH)].bytes);
-    return bytes;
+    return op->flags & ZERO__OP_SUMS && x->first ? 0 : (double)zero__op_disk_bytes(x->b, op);
 }
 
 /* Of the op at the head of a queue: seconds, or bytes. */

@@ -14,15 +14,10 @@ static void body_count(const struct zero__body *b, int at_end, uint32_t times, u
 {
     for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
-        const struct zero__access *x = &b->accesses[op->first_access];
-        int reads = op->kind == ZERO__FETCH;
         struct zero__disk_bytes *d =
             op->flags & ZERO__OP_TILE || at_end ? &t->update : &t->passes;
-        if (!reads && op->kind != ZERO__WRITEBACK)
-            continue;
-        for (uint32_t k = 0; k < op->n_accesses / 2; k++)
-            *(reads ? &d->read : &d->written) += zero__whole_pages(x[2 * k + !reads].bytes) *
-                                                 (op->flags & ZERO__OP_SUMS ? sums : times);
+        *(op->kind == ZERO__FETCH ? &d->read : &d->written) +=
+            zero__op_disk_bytes(b, op) * (op->flags & ZERO__OP_SUMS ? sums : times);
     }
 }
 
