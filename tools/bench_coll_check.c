@@ -17,8 +17,8 @@
 
 /*
  * Element i of rank r's source, as its bits: of what --fresh wrote last, or any number. What the
- * check before has left behind, which nothing overwrites where ranks map their memory, must not pass
- * as the result of this one.
+ * check before has left behind, which nothing overwrites where ranks map their memory, must not
+ * pass as the result of this one.
  */
 static uint64_t element(const struct coll_case *c, bool fresh, int rank, uint64_t i)
 {

@@ -3,11 +3,11 @@
  * The link pass: derives the waits of a body from the bytes its ops touch, and keeps only those
  * that no other wait implies.
  *
- * What orders two ops without a wait: in a queue whose ops do not overlap an op starts after the one
- * before it is done (zero__queue_overlaps()); in another one it starts after the one before it has
- * started and is known to be done only after it, too. With one vector clock per op (how many ops of
- * each queue are done when it starts), a conflict that the clock covers needs no wait. Every wait
- * that is left protects a conflict of its own: take it away and that conflict is a race.
+ * What orders two ops without a wait: in a queue whose ops do not overlap an op starts after the
+ * one before it is done (zero__queue_overlaps()); in another one it starts after the one before it
+ * has started and is known to be done only after it, too. With one vector clock per op (how many
+ * ops of each queue are done when it starts), a conflict that the clock covers needs no wait. Every
+ * wait that is left protects a conflict of its own: take it away and that conflict is a race.
  *
  * A body that follows an update is linked as if it were the end of one list with it: before its
  * first op all queues of the update are empty but those that go on behind.

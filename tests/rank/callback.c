@@ -81,13 +81,15 @@ static void equal(const char *stage, const char *accum, const char *offload, uin
         ok(0, "stage %s: %s", stage, own.err ? own.error : built_in.error);
         return;
     }
-    ok(built_in.hash == own.hash && own.agree, "stage %s, %s, %s micro-batches%s%s%s: the same bits",
-       stage, zero_dtype_name(dtype), accum, flags & TOY_FROZEN ? ", frozen" : "",
+    ok(built_in.hash == own.hash && own.agree,
+       "stage %s, %s, %s micro-batches%s%s%s: the same bits", stage,
+       zero_dtype_name(dtype), accum, flags & TOY_FROZEN ? ", frozen" : "",
        *offload ? ", " : "", offload);
     /* Two parameters a layer; in stage 0 every rank updates them all. A skipped step calls none. */
     uint64_t trained = 2 * 3 - (flags & TOY_FROZEN ? 1 : 0);
     uint64_t steps = own.info.step, copies = *stage == '0' ? RANKS : 1;
-    is_int(c.elements, trained * (*offload ? TILED_WIDTH : WIDTH) * steps * copies, "every element once a step");
+    is_int(c.elements, trained * (*offload ? TILED_WIDTH : WIDTH) * steps * copies,
+           "every element once a step");
     is_int(c.bad, 0, "what the callback does not use stays zero");
 }
 

@@ -7,8 +7,8 @@
  *
  *     PROGRAM [CPU0,CPU1]     for `zero bench p2p`: see serve() below
  *
- * The program forks; addresses pass through a pair of sockets. Its ranks are bound to the processors
- * that are named, else to none.
+ * The program forks; addresses pass through a pair of sockets. Its ranks are bound to the
+ * processors that are named, else to none.
  */
 #ifndef ZERO_TOOLS_EXCHANGE_H
 #define ZERO_TOOLS_EXCHANGE_H
