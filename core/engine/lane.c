@@ -116,17 +116,17 @@ static int is_left_out(const struct zero_runtime *rt, uint32_t w)
     return number == rt->test_skip_wait;
 }
 
-static void waits_resolve(struct zero_runtime *rt, const struct zero__op *op, struct slot *s)
+void zero__waits_of(const struct zero_runtime *rt, const struct zero__op *op,
+                    uint64_t waits[ZERO__N_QUEUES])
 {
-    memset(s->waits, 0, sizeof s->waits);
+    memset(waits, 0, ZERO__N_QUEUES * sizeof *waits);
     for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++) {
         const struct zero__wait *x = &rt->body->waits[w];
         if (is_left_out(rt, w) || (x->behind && !rt->has_updated))
             continue;
-        s->waits[x->queue] =
+        waits[x->queue] =
             (x->behind ? rt->update_base[x->queue] : rt->lanes[x->queue].base) + x->ordinal;
     }
-    s->mark = zero__track_mark(rt);
 }
 
 int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
@@ -141,7 +141,8 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
                           zero__queue_name(op->queue), l->capacity);
     *s = (struct slot){.body = rt->body, .op = index, .body_kind = rt->body_kind, .event = event};
     s->place = l->comm ? ++rt->n_placed : 0;
-    waits_resolve(rt, op, s);
+    zero__waits_of(rt, op, s->waits);
+    s->mark = zero__track_mark(rt);
     if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE || op->flags & ZERO__OP_SUMS) {
         /* A boundary's reduction works on the accumulators themselves. */
         s->accumulate = rt->recipe.accum > 1 && rt->contributed[op->unit] &&

@@ -84,6 +84,9 @@ void zero__lanes_mark(struct zero_runtime *rt);
 struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal);
 /* Appends an op of the current body to its lane; the lock is held. */
 int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
+/* The ordinals that an op of the body that runs waits for. */
+void zero__waits_of(const struct zero_runtime *rt, const struct zero__op *op,
+                    uint64_t waits[ZERO__N_QUEUES]);
 /* Runs collectives of the runtime's own on a lane and waits for them. */
 int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n);
 /* Are ordinals done, one of every lane? Lock held. */

@@ -65,6 +65,28 @@ void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta)
     return rt->grad_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);
 }
 
+static int before_first_use(const struct zero_runtime *rt)
+{
+    if (rt->held || rt->dev_step.on || rt->pc >= rt->body->n_ops)
+        return 0;
+    for (uint32_t i = 0; i < rt->pc; i++)
+        if (rt->body->ops[i].kind == ZERO__COMPUTE)
+            return 0;
+    return 1;
+}
+
+/*
+ * What lives from the step's beginning may lie where the last update still has something under way.
+ * It is the first use that waits for that; who wants the address sooner waits for the same.
+ */
+static int first_waits(struct zero_runtime *rt)
+{
+    uint64_t waits[ZERO__N_QUEUES];
+
+    zero__waits_of(rt, &rt->body->ops[rt->pc], waits);
+    return zero__lanes_wait(rt, waits, &rt->exposed_ns);
+}
+
 void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
 {
     if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
@@ -82,5 +104,8 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
                    rt->model.buffers[buffer].name);
         return NULL;
     }
+    if (rt->model.buffers[buffer].desc.from_unit == ZERO_WHOLE_STEP && before_first_use(rt) &&
+        first_waits(rt))
+        return NULL;
     return zero__address(rt, rt->body, id, 0);
 }

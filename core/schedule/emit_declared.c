@@ -45,8 +45,11 @@ int zero__declared_lives(struct emit *e)
         if (e->m->buffers[i].activation) { /* what is not consumed lives in its first use alone */
             if (first == ZERO_NONE || last == ZERO_NONE)
                 last = first;
-        } else if (first != ZERO_NONE && last == ZERO_NONE && d->to_pass == ZERO_BACKWARD)
+        } else if (first != ZERO_NONE && last == ZERO_NONE && d->to_pass == ZERO_BACKWARD) {
             last = last_match(e, d->to_unit, ZERO_FORWARD); /* an evaluation */
+            if (last != ZERO_NONE && last < first) /* that one ends before it comes to `first` */
+                last = first;
+        }
         if (first == ZERO_NONE || last == ZERO_NONE)
             first = last = ZERO_NONE;
         else if (last < first)

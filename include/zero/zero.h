@@ -327,7 +327,10 @@ ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
  */
 ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
 
-/** Address of a declared region while it lives; NULL outside the step. */
+/**
+ * Address of a declared region while it lives; NULL outside the step. That of one which lives from
+ * the step's beginning may be asked for before the first acquire; it then waits for the same.
+ */
 ZERO_API void *zero_buffer(struct zero_runtime *rt, uint32_t buffer);
 
 /**

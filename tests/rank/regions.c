@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Declared regions beside what else moves: one that lives from the step's beginning is written
+ * before the first acquire, while parts of the last update are still under way in the memory that it
+ * lies in; one that lives from a late unit's forward use to an early unit's backward use, which an
+ * evaluation never comes to.
+ */
+#include "../tap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <zero/zero.h>
+
+enum { UNITS = 4, RANKS = 2, STEPS = 6, ELEMENTS = 1 << 20, REGION = 24 << 20 };
+
+struct rank {
+    pthread_t thread;
+    int rank, early;
+    const char *offload;
+    uint64_t hash;
+    char error[1024];
+};
+
+#define TRY(call)        \
+    do {                 \
+        int e_ = (call); \
+        if (e_)          \
+            return e_;   \
+    } while (0)
+
+/* The first unit is small, so that the batch begins where the update has others in between. */
+static uint64_t elements_of(uint32_t unit)
+{
+    return unit ? ELEMENTS : 4096;
+}
+
+static int model(struct zero_runtime *rt)
+{
+    struct zero_buffer_desc whole = {.size = sizeof whole,
+                                     .name = "batch",
+                                     .memory_class = ZERO_CLASS_OTHER,
+                                     .bytes = REGION,
+                                     .from_unit = ZERO_WHOLE_STEP,
+                                     .to_unit = ZERO_WHOLE_STEP};
+    struct zero_buffer_desc across = {.size = sizeof across,
+                                      .name = "across",
+                                      .memory_class = ZERO_CLASS_ACTIVATIONS,
+                                      .bytes = 4096,
+                                      .from_unit = UNITS - 1,
+                                      .from_pass = ZERO_FORWARD,
+                                      .to_unit = 0,
+                                      .to_pass = ZERO_BACKWARD};
+    char name[16];
+    uint32_t id;
+
+    for (uint32_t u = 0; u < UNITS; u++) {
+        struct zero_param_desc w = {.size = sizeof w,
+                                    .name = name,
+                                    .dtype = ZERO_BF16,
+                                    .n_dims = 1,
+                                    .dims = {elements_of(u)}};
+        w.init = (struct zero_init){.kind = ZERO_INIT_NORMAL, .a = 1, .b = 0.1f, .seed = u};
+        snprintf(name, sizeof name, "unit%u", u);
+        TRY(zero_unit_add(rt, name, &id));
+        TRY(zero_param_add(rt, u, &w, &id));
+    }
+    TRY(zero_buffer_add(rt, &whole, &id));
+    return zero_buffer_add(rt, &across, &id);
+}
+
+static int use(struct rank *r, struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    TRY(zero_acquire(rt, unit, pass, NULL));
+    const uint16_t *w = zero_param(rt, unit);
+    uint16_t *grad = pass == ZERO_BACKWARD ? zero_grad(rt, unit, NULL) : NULL;
+    for (uint64_t k = 0; grad && k < elements_of(unit); k++) /* of this rank's own, and as small as they are */
+        grad[k] = (uint16_t)(w[k] ^ (uint16_t)(r->rank << 3));
+    return zero_release(rt, unit, pass, NULL);
+}
+
+static int step(struct rank *r, struct zero_runtime *rt)
+{
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    if (r->early) {
+        void *p = zero_buffer(rt, 0);
+        if (!p)
+            return -EFAULT;
+        memset(p, 0x3f, REGION);
+    }
+    for (uint32_t u = 0; u < UNITS; u++)
+        TRY(use(r, rt, u, ZERO_FORWARD));
+    for (uint32_t u = UNITS; u-- > 0;)
+        TRY(use(r, rt, u, ZERO_BACKWARD));
+    return zero_update(rt, NULL);
+}
+
+static int train(struct rank *r, struct zero_runtime *rt)
+{
+    TRY(model(rt));
+    TRY(zero_commit(rt));
+    for (int i = 0; i < STEPS; i++)
+        TRY(step(r, rt));
+    return zero_weights_hash(rt, &r->hash);
+}
+
+static void *rank_main(void *arg)
+{
+    struct rank *r = arg;
+    const struct zero_setting settings[] = {{"stage", "1"}, {"timeout", "20"},
+                                            {"offload", r->offload}, {"lr", "0.01"},
+                                            {"prefetch_bytes", "0"}};
+    char job[64];
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
+                                 .ranks = RANKS, .rank = r->rank, .job = job};
+    struct zero_runtime *rt = NULL;
+
+    snprintf(job, sizeof job, "regions-%d-%d-%s", (int)getpid(), r->early, r->offload);
+    int err = zero_create(&config, &rt);
+    if (!err)
+        err = train(r, rt);
+    if (err)
+        snprintf(r->error, sizeof r->error, "%s", zero_last_error());
+    zero_destroy(rt);
+    return NULL;
+}
+
+static void compare(const char *offload)
+{
+    uint64_t hash[2];
+    int good = 1;
+
+    for (int early = 0; early < 2; early++) {
+        struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}};
+        for (int i = 0; i < RANKS; i++) {
+            ranks[i].early = early;
+            ranks[i].offload = offload;
+            pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
+        }
+        for (int i = 0; i < RANKS; i++)
+            pthread_join(ranks[i].thread, NULL);
+        for (int i = 0; i < RANKS; i++)
+            good &= is_str(ranks[i].error, "", "\"%s\", rank %d trains%s", offload, i,
+                           early ? ", with a region written before the first use" : "");
+        good &= ranks[0].hash == ranks[1].hash;
+        hash[early] = ranks[0].hash;
+    }
+    ok(good && hash[0] == hash[1], "\"%s\": what is written there reaches no parameter", offload);
+}
+
+int main(void)
+{
+    compare("");
+    compare("parameters:cpu");
+    compare("parameters:cpu,gradients:cpu");
+    done();
+}
