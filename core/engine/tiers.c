@@ -288,7 +288,13 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     if (err)
         return err;
     zero__tiers_unpin(rt);
-    err = t->ops.resize(t->store, states->bytes + transients);
+    /* Nothing lay there so far, or it grows. */
+    if (t->store)
+        err = t->ops.resize(t->store, states->bytes + transients);
+    else
+        err = zero__store_open(rt, t, states->bytes + transients, 0);
+    if (!t->store)
+        return err;
     int lost = t->ops.map(t->store, &base); /* also where it did not grow: it may have moved */
     if (lost)
         return err ? err : lost;

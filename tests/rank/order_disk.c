@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An order that keeps more on the disk than the one at commit: the store grows, and keeps what it
- * has.
+ * An order that keeps more on the disk, or in the host's memory, than the one at commit: the store
+ * grows, and keeps what it has, or is opened then.
  */
 #include "../tap.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,11 +17,12 @@
 enum { UNITS = 8, ELEMENTS = 20000, RANKS = 2, KEPT = 100000 /* bytes */ };
 
 static char folder[] = "order-disk-test-XXXXXX", path[4096];
+static const char *tier; /* of what is kept */
 
 struct rank {
     pthread_t thread;
     int rank, err, spoilt;
-    uint64_t on_disk[2], hash[2];
+    uint64_t there[2], hash[2];
     char error[1024];
 };
 
@@ -98,7 +100,7 @@ static int declare(struct zero_runtime *rt, int through)
     return zero_set_order(rt, ZERO_TRAIN, uses, 2 * UNITS);
 }
 
-static uint64_t on_disk(struct zero_runtime *rt)
+static uint64_t bytes_there(struct zero_runtime *rt)
 {
     struct zero_memory_report m = {.size = sizeof m};
     uint64_t bytes = 0;
@@ -106,7 +108,7 @@ static uint64_t on_disk(struct zero_runtime *rt)
     if (zero_memory_report(rt, &m))
         return 0;
     for (uint32_t i = 0; i < m.n_rows; i++)
-        bytes += strcmp(m.rows[i].tier, "nvme") ? 0 : m.rows[i].reserved;
+        bytes += strcmp(m.rows[i].tier, tier) ? 0 : m.rows[i].reserved;
     return bytes;
 }
 
@@ -116,30 +118,34 @@ static int train(struct rank *r, struct zero_runtime *rt, int changes)
     TRY(model(rt));
     TRY(declare(rt, !changes));
     TRY(zero_commit(rt));
-    r->on_disk[0] = on_disk(rt);
+    r->there[0] = bytes_there(rt);
     for (int i = 0; i < 4; i++) {
         if (changes && i == 2)
             TRY(declare(rt, 1));
         TRY(step(r, rt, !changes || i >= 2));
     }
-    r->on_disk[1] = on_disk(rt);
+    r->there[1] = bytes_there(rt);
     return zero_weights_hash(rt, &r->hash[changes]);
 }
 
 static void *rank_main(void *arg)
 {
-    const struct zero_setting settings[] = {{"stage", "2"}, {"timeout", "20"},
-                                            {"offload", "optimizer:nvme,activations:nvme"},
-                                            {"nvme_path", path}, {"prefetch_bytes", "0"}};
+    const bool disk = strcmp(tier, "nvme") == 0;
+    const struct zero_setting settings[] = {
+        {"stage", "2"},
+        {"timeout", "20"},
+        {"offload", disk ? "optimizer:nvme,activations:nvme" : "activations:cpu"},
+        {"prefetch_bytes", "0"},
+        {"nvme_path", path}}; /* known to that plugin alone */
     struct rank *r = arg;
     char job[64];
 
     for (int changes = 0; changes < 2 && !r->err; changes++) {
-        struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
+        struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = disk ? 5 : 4,
                                      .ranks = RANKS, .rank = r->rank,
                                      .job = job};
         struct zero_runtime *rt = NULL;
-        snprintf(job, sizeof job, "order_disk-%d-%d", (int)getpid(), changes);
+        snprintf(job, sizeof job, "order_disk-%s-%d-%d", tier, (int)getpid(), changes);
         r->err = zero_create(&config, &rt);
         if (!r->err)
             r->err = train(r, rt, changes);
@@ -150,25 +156,32 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-int main(void)
+static void in_tier(const char *name)
 {
     struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}};
 
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    tier = name;
     for (int i = 0; i < RANKS; i++)
         pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
     for (int i = 0; i < RANKS; i++)
         pthread_join(ranks[i].thread, NULL);
     for (int i = 0; i < RANKS; i++) {
         struct rank *r = &ranks[i];
-        is_str(r->error, "", "rank %d trains in both orders", i);
-        is_int(r->spoilt, 0, "rank %d: activations come back as they were", i);
-        ok(r->on_disk[1] >= r->on_disk[0] + 3 * KEPT,
-           "rank %d: %llu bytes on the disk at commit, %llu at the end", i,
-           (unsigned long long)r->on_disk[0], (unsigned long long)r->on_disk[1]);
-        ok(r->hash[0] && r->hash[0] == r->hash[1], "rank %d: the same weights", i);
+        is_str(r->error, "", "%s, rank %d trains in both orders", tier, i);
+        is_int(r->spoilt, 0, "%s, rank %d: activations come back as they were", tier, i);
+        ok(r->there[1] >= r->there[0] + 3 * KEPT,
+           "%s, rank %d: %llu bytes at commit, %llu at the end", tier, i,
+           (unsigned long long)r->there[0], (unsigned long long)r->there[1]);
+        ok(r->hash[0] && r->hash[0] == r->hash[1], "%s, rank %d: the same weights", tier, i);
     }
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder) || !realpath(folder, path))
+        bail("no folder for the tier nvme");
+    in_tier("nvme");
+    in_tier("cpu");
     is_int(files_left(path), 0, "nothing stays on the disk");
     rmdir(folder);
     done();
