@@ -66,7 +66,7 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
     struct zero__pages_stats pages = {0};
     struct zero__table t;
 
-    if (rt->phase == PHASE_SETUP)
+    if (rt->phase == PHASE_SETUP || !rt->programs[0]) /* what has failed may have no plan */
         return zero__fail(-EINVAL, "zero_memory_report() works after zero_commit()");
     if (!report->size)
         return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
