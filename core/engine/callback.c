@@ -134,13 +134,13 @@ static void job_run(void *arg)
     }
 }
 
-int zero__callback_launch(struct zero_runtime *rt, const struct zero__operands *o)
+int zero__callback_launch(struct zero_runtime *rt, uint32_t queue, const struct zero__operands *o)
 {
     struct zero__callbacks *c = rt->callbacks;
     struct job *j = &c->jobs[c->next++ % c->n_jobs];
 
     *j = (struct job){rt, *o};
-    return rt->dev_ops.call(rt->dev, job_run, j, rt->lanes[ZERO__Q_CPU].stream);
+    return rt->dev_ops.call(rt->dev, job_run, j, rt->lanes[queue].stream);
 }
 
 int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, void *arg)

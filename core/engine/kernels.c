@@ -254,7 +254,7 @@ static int update(struct zero_runtime *rt, const struct zero__op *op, const stru
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         if (!operands_find(rt, op, s, i, &o))
             continue;
-        int err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, &o)
+        int err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, op->queue, &o)
                                                   : update_runs(rt, op->queue, &o, step);
         if (err)
             return err;

@@ -20,6 +20,6 @@ struct zero__operands {
 
 int zero__callback_create(struct zero_runtime *rt);
 void zero__callback_free(struct zero_runtime *rt);
-int zero__callback_launch(struct zero_runtime *rt, const struct zero__operands *o);
+int zero__callback_launch(struct zero_runtime *rt, uint32_t queue, const struct zero__operands *o);
 
 #endif
