@@ -299,7 +299,11 @@ static int emit_uses(struct emit *e)
     int err = zero__early_rest(e);
     if (!err)
         err = zero__grad_retire_all(e);
-    return err ? err : zero__saves_finish(e);
+    if (!err)
+        err = zero__saves_finish(e);
+    if (!err)
+        zero__declared_finish(e);
+    return err;
 }
 
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,

@@ -123,6 +123,8 @@ void zero__early_end(struct emit *e);
 int zero__declared_lives(struct emit *e);
 int zero__declared_access(struct emit *e, uint32_t use);
 int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
+/* What lives to the step's end does so behind all ops. */
+void zero__declared_finish(struct emit *e);
 
 /* Activations that leave the device; see emit_activation.c. */
 int zero__saves_begin(struct emit *e);

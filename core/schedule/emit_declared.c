@@ -88,10 +88,23 @@ int zero__declared_access(struct emit *e, uint32_t use)
     return 0;
 }
 
+/* Does it live to the step's end, behind the last use? */
+static int is_whole(const struct emit *e, uint32_t i)
+{
+    return !e->m->buffers[i].activation && e->m->buffers[i].desc.to_unit == ZERO_WHOLE_STEP;
+}
+
+void zero__declared_finish(struct emit *e)
+{
+    for (uint32_t i = 0; i < e->m->n_buffers; i++)
+        if (e->lives[i].last != ZERO_NONE && is_whole(e, i))
+            e->b->buffers[e->b->declared[i] - e->b->n_homes].last = e->b->n_ops;
+}
+
 int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked)
 {
     for (uint32_t i = 0; i < e->m->n_buffers; i++) {
-        if (e->lives[i].last != use)
+        if (e->lives[i].last != use || is_whole(e, i))
             continue;
         int err = zero__body_end(e->b, marked, e->uses[use].unit, e->b->declared[i]);
         if (err)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declared regions beside what else moves: one that lives from the step's beginning is written
- * before the first acquire, while parts of the last update are still under way in the memory that it
- * lies in; one that lives from a late unit's forward use to an early unit's backward use, which an
- * evaluation never comes to.
+ * Declared regions beside what else moves: one that lives from the step's beginning to its end is
+ * written before the first acquire, while parts of the last update are still under way in the
+ * memory that it lies in, and read behind the last release, when sums of gradients come and go; one
+ * that lives from a late unit's forward use to an early unit's backward use, which an evaluation
+ * never comes to.
  */
 #include "../tap.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zero/zero.h>
@@ -18,7 +20,7 @@ enum { UNITS = 4, RANKS = 2, STEPS = 6, ELEMENTS = 1 << 20, REGION = 24 << 20 };
 
 struct rank {
     pthread_t thread;
-    int rank, early;
+    int rank, early, spoilt;
     const char *offload;
     uint64_t hash;
     char error[1024];
@@ -81,28 +83,34 @@ static int use(struct rank *r, struct zero_runtime *rt, uint32_t unit, uint32_t 
     return zero_release(rt, unit, pass, NULL);
 }
 
-static int step(struct rank *r, struct zero_runtime *rt)
+static int micro_step(struct rank *r, struct zero_runtime *rt, int last)
 {
-    TRY(zero_begin(rt, ZERO_TRAIN, 1));
-    if (r->early) {
-        void *p = zero_buffer(rt, 0);
-        if (!p)
-            return -EFAULT;
+    TRY(zero_begin(rt, ZERO_TRAIN, last));
+    char *p = r->early ? zero_buffer(rt, 0) : NULL;
+    if (r->early && !p)
+        return -EFAULT;
+    if (p)
         memset(p, 0x3f, REGION);
-    }
     for (uint32_t u = 0; u < UNITS; u++)
         TRY(use(r, rt, u, ZERO_FORWARD));
     for (uint32_t u = UNITS; u-- > 0;)
         TRY(use(r, rt, u, ZERO_BACKWARD));
-    return zero_update(rt, NULL);
+    p = r->early ? zero_buffer(rt, 0) : NULL;
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* what is under way goes on */
+    for (int k = 0; p && k < REGION; k++)
+        r->spoilt += p[k] != 0x3f;
+    return 0;
 }
 
 static int train(struct rank *r, struct zero_runtime *rt)
 {
     TRY(model(rt));
     TRY(zero_commit(rt));
-    for (int i = 0; i < STEPS; i++)
-        TRY(step(r, rt));
+    for (int i = 0; i < STEPS; i++) {
+        TRY(micro_step(r, rt, 0));
+        TRY(micro_step(r, rt, 1));
+        TRY(zero_update(rt, NULL));
+    }
     return zero_weights_hash(rt, &r->hash);
 }
 
@@ -111,9 +119,9 @@ static void *rank_main(void *arg)
     struct rank *r = arg;
     const struct zero_setting settings[] = {{"stage", "1"}, {"timeout", "20"},
                                             {"offload", r->offload}, {"lr", "0.01"},
-                                            {"prefetch_bytes", "0"}};
+                                            {"prefetch_bytes", "0"}, {"accum", "2"}};
     char job[64];
-    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 6,
                                  .ranks = RANKS, .rank = r->rank, .job = job};
     struct zero_runtime *rt = NULL;
 
@@ -144,6 +152,7 @@ static void compare(const char *offload)
         for (int i = 0; i < RANKS; i++)
             good &= is_str(ranks[i].error, "", "\"%s\", rank %d trains%s", offload, i,
                            early ? ", with a region written before the first use" : "");
+        is_int(ranks[0].spoilt + ranks[1].spoilt, 0, "\"%s\": it is there to the end", offload);
         good &= ranks[0].hash == ranks[1].hash;
         hash[early] = ranks[0].hash;
     }
