@@ -21,9 +21,10 @@ int zero__deviate_create(struct zero_runtime *rt)
 
     d->param_at = malloc(n * sizeof *d->param_at);
     d->grad_at = malloc(n * sizeof *d->grad_at);
+    d->region_at = malloc((rt->model.n_buffers + 1) * sizeof *d->region_at);
     d->backward = calloc(rt->model.n_units + 1, sizeof *d->backward);
     d->reduced = calloc(rt->model.n_units + 1, sizeof *d->reduced);
-    if (!d->param_at || !d->grad_at || !d->backward || !d->reduced)
+    if (!d->param_at || !d->grad_at || !d->region_at || !d->backward || !d->reduced)
         return zero__fail(-ENOMEM, "no memory for a step out of order");
     return 0;
 }
@@ -36,6 +37,7 @@ void zero__deviate_free(struct zero_runtime *rt)
     free(d->recorded);
     free(d->param_at);
     free(d->grad_at);
+    free(d->region_at);
     free(d->backward);
     free(d->reduced);
     zero__body_free(&d->body);
@@ -160,11 +162,15 @@ static void rest_is_reduced(struct zero_runtime *rt)
         rt->dev_step.reduced[u] |= rt->contributed[u] == ALL;
 }
 
-/* Declared buffers do, and activations that are there now. */
+/* Declared buffers that live now, and activations that are there. */
 static int keeps_place(const struct zero_runtime *rt, const struct zero__buffer *f)
 {
-    return f->declared != ZERO_NONE && f->bytes &&
-           (!rt->model.buffers[f->declared].activation || zero__activations_keeps(rt, f->declared));
+    if (f->declared == ZERO_NONE || !f->bytes)
+        return 0;
+    if (rt->model.buffers[f->declared].activation)
+        return zero__activations_keeps(rt, f->declared);
+    int begun = rt->model.buffers[f->declared].desc.from_unit == ZERO_WHOLE_STEP;
+    return (begun || f->first < rt->pc) && f->last >= rt->pc;
 }
 
 int zero__deviate_begin(struct zero_runtime *rt)
@@ -182,6 +188,7 @@ int zero__deviate_begin(struct zero_runtime *rt)
     d->n_recorded = 0;
     memset(d->param_at, 0xff, n * sizeof *d->param_at);
     memset(d->grad_at, 0xff, n * sizeof *d->grad_at);
+    memset(d->region_at, 0xff, rt->model.n_buffers * sizeof *d->region_at);
     memset(d->backward, 0, rt->model.n_units * sizeof *d->backward);
     memset(d->reduced, 0, rt->model.n_units);
     err = planned_part(rt);
@@ -192,9 +199,13 @@ int zero__deviate_begin(struct zero_runtime *rt)
             err = zero__pool_keep(rt, d->grad_at[i],
                                   rt->model.segments[i].padded *
                                       zero_dtype_bytes(rt->model.segments[i].dtype));
-    for (uint32_t i = 0; i < rt->body->n_buffers && !err; i++)
-        if (keeps_place(rt, &rt->body->buffers[i]))
-            err = zero__pool_keep(rt, rt->body->buffers[i].offset, rt->body->buffers[i].bytes);
+    for (uint32_t i = 0; i < rt->body->n_buffers && !err; i++) {
+        const struct zero__buffer *f = &rt->body->buffers[i];
+        if (!keeps_place(rt, f))
+            continue;
+        err = zero__pool_keep(rt, f->offset, f->bytes);
+        d->region_at[f->declared] = f->offset;
+    }
     d->on = !err;
     return err;
 }
@@ -284,6 +295,28 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
         return 0;
     if (++rt->dev_step.backward[unit] >= declared_backward(rt, unit))
         return failed(rt, reduce(rt, unit));
+    return 0;
+}
+
+int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p)
+{
+    uint64_t *at = &rt->dev_step.region_at[buffer], bytes = rt->model.buffers[buffer].desc.bytes;
+    uint32_t id = rt->body->declared[buffer];
+    const struct zero__buffer *f =
+        id == ZERO_NONE ? NULL : &rt->body->buffers[id - rt->body->n_homes];
+    int err = 0;
+
+    if (*at == ZERO__NOWHERE && f && zero__pool_is_free(rt, f->offset, f->bytes)) {
+        *at = f->offset;
+        err = zero__pool_keep(rt, f->offset, f->bytes);
+    } else if (*at == ZERO__NOWHERE) {
+        err = zero__pool_take(rt, bytes, at);
+    }
+    if (err) {
+        *at = ZERO__NOWHERE;
+        return zero__while(err, "buffer %s", rt->model.buffers[buffer].name);
+    }
+    *p = rt->slabs[SLAB_TRANSIENTS].base + *at;
     return 0;
 }
 

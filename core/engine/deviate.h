@@ -19,6 +19,7 @@ struct deviation {
     struct zero_use *recorded; /* the order as it comes */
     uint32_t n_recorded, cap_recorded;
     uint64_t *param_at, *grad_at; /* by segment: offset in the slab, or ZERO__NOWHERE */
+    uint64_t *region_at;          /* by declared buffer, likewise */
     uint32_t *backward;           /* by unit: contributions so far */
     uint8_t *reduced;
     struct zero__body body; /* of the unit that is gathered or reduced now */
@@ -32,6 +33,8 @@ void zero__deviate_free(struct zero_runtime *rt);
 int zero__deviate_begin(struct zero_runtime *rt);
 int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
+/* Where a declared region lies for the rest of the body; its planned life means nothing now. */
+int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p);
 /* The body is over; its order is kept for the next step. */
 int zero__deviate_end(struct zero_runtime *rt);
 /*
@@ -49,6 +52,8 @@ int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b);
 #define ZERO__NOWHERE UINT64_MAX
 int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at);
 void zero__pool_drop(struct zero_runtime *rt, uint64_t at);
+/* Does nothing lie there? */
+int zero__pool_is_free(const struct zero_runtime *rt, uint64_t at, uint64_t bytes);
 /* Something lies there already. */
 int zero__pool_keep(struct zero_runtime *rt, uint64_t at, uint64_t bytes);
 void zero__pool_empty(struct zero_runtime *rt);

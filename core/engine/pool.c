@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Places of a step out of order: the transients' slab serves as a pool of pages, first fit, in
- * which declared buffers keep their planned places; the host's memory behind the activations that
- * it keeps is laid out anew for each body.
+ * which declared buffers that live when it begins keep their planned places; the host's memory
+ * behind the activations that it keeps is laid out anew for each body.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,6 +24,16 @@ int zero__pool_keep(struct zero_runtime *rt, uint64_t at, uint64_t bytes)
     d->used[i] = (struct extent){at, at + bytes};
     d->n_used++;
     return 0;
+}
+
+int zero__pool_is_free(const struct zero_runtime *rt, uint64_t at, uint64_t bytes)
+{
+    const struct deviation *d = &rt->dev_step;
+
+    for (uint32_t i = 0; i < d->n_used; i++)
+        if (at < d->used[i].last && d->used[i].first < at + bytes)
+            return 0;
+    return 1;
 }
 
 void zero__pool_drop(struct zero_runtime *rt, uint64_t at)
@@ -50,7 +60,7 @@ void zero__pool_free(struct zero_runtime *rt)
     rt->dev_step.n_used = rt->dev_step.capacity = 0;
 }
 
-/* First fit; declared buffers may overlap each other, since their lives do not. */
+/* First fit. */
 int zero__pool_take(struct zero_runtime *rt, uint64_t bytes, uint64_t *at)
 {
     struct deviation *d = &rt->dev_step;

@@ -89,6 +89,8 @@ static int first_waits(struct zero_runtime *rt)
 
 void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
 {
+    void *p;
+
     if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
         zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
         return NULL;
@@ -98,6 +100,8 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
                    rt->model.buffers[buffer].name);
         return NULL;
     }
+    if (rt->dev_step.on)
+        return zero__deviate_region(rt, buffer, &p) ? NULL : p;
     uint32_t id = rt->body->declared[buffer];
     if (id == ZERO_NONE) {
         zero__fail(-EINVAL, "buffer %s does not live in this kind of step",

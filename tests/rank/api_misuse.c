@@ -657,25 +657,6 @@ static void destruction(void)
     }
 }
 
-/* What has failed before it had a plan has no memory to report. */
-static void report_without_plan(void)
-{
-    struct fixture x = {.settings = {{"comm", "self"}}, .n_settings = 1};
-    struct zero_config c = ZERO_CONFIG_INIT;
-    struct zero_memory_report report = {.size = sizeof report};
-
-    c.settings = x.settings, c.n_settings = 1;
-    int err = zero_create(&c, &x.rt);
-    if (!err) {
-        zero_abort(x.rt, "nobody wants it");
-        zero_barrier(x.rt);
-        is_int(zero_memory_report(x.rt, &report), -EINVAL, "a report of what never had a plan");
-    } else {
-        ok(0, "a runtime: %s", zero_last_error());
-    }
-    zero_destroy(x.rt);
-}
-
 /* Two models in one process, step by step in turn, are what each is alone. */
 static void side_by_side(void)
 {
@@ -712,7 +693,6 @@ int main(void)
         one(&table[i]);
     creation();
     destruction();
-    report_without_plan();
     side_by_side();
     done();
 }

@@ -355,6 +355,22 @@ static void unplanned(void)
     is_int(report.unplanned_peak, 4 << 20, "in pages of 2 MiB");
 }
 
+/* What has failed before it had a plan has no memory to report. */
+static void without_plan(void)
+{
+    const struct zero_setting settings[] = {{"comm", "self"}};
+    struct zero_config c = {.size = sizeof c, .settings = settings, .n_settings = 1};
+    struct zero_memory_report report = {.size = sizeof report};
+    struct zero_runtime *rt = NULL;
+
+    if (is_int(zero_create(&c, &rt), 0, "a runtime")) {
+        zero_abort(rt, "nobody wants it");
+        zero_barrier(rt);
+        is_int(zero_memory_report(rt, &report), -EINVAL, "that has failed reports no memory");
+    }
+    zero_destroy(rt);
+}
+
 int main(void)
 {
     alarm(300);
@@ -363,5 +379,6 @@ int main(void)
     many_pieces();
     limits();
     unplanned();
+    without_plan();
     done();
 }

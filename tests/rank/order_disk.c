@@ -141,9 +141,9 @@ static void *rank_main(void *arg)
     char job[64];
 
     for (int changes = 0; changes < 2 && !r->err; changes++) {
-        struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = disk ? 5 : 4,
-                                     .ranks = RANKS, .rank = r->rank,
-                                     .job = job};
+        struct zero_config config = {.size = sizeof config, .settings = settings,
+                                     .n_settings = disk ? 5 : 4,
+                                     .ranks = RANKS, .rank = r->rank, .job = job};
         struct zero_runtime *rt = NULL;
         snprintf(job, sizeof job, "order_disk-%s-%d-%d", tier, (int)getpid(), changes);
         r->err = zero_create(&config, &rt);

@@ -4,7 +4,7 @@
  * written before the first acquire, while parts of the last update are still under way in the
  * memory that it lies in, and read behind the last release, when sums of gradients come and go; one
  * that lives from a late unit's forward use to an early unit's backward use, which an evaluation
- * never comes to.
+ * never comes to; and regions of steps out of order.
  */
 #include "../tap.h"
 
@@ -78,7 +78,8 @@ static int use(struct rank *r, struct zero_runtime *rt, uint32_t unit, uint32_t 
     TRY(zero_acquire(rt, unit, pass, NULL));
     const uint16_t *w = zero_param(rt, unit);
     uint16_t *grad = pass == ZERO_BACKWARD ? zero_grad(rt, unit, NULL) : NULL;
-    for (uint64_t k = 0; grad && k < elements_of(unit); k++) /* of this rank's own, and as small as they are */
+    /* Of this rank's own, and as small as the parameters are. */
+    for (uint64_t k = 0; grad && k < elements_of(unit); k++)
         grad[k] = (uint16_t)(w[k] ^ (uint16_t)(r->rank << 3));
     return zero_release(rt, unit, pass, NULL);
 }
@@ -159,10 +160,105 @@ static void compare(const char *offload)
     ok(good && hash[0] == hash[1], "\"%s\": what is written there reaches no parameter", offload);
 }
 
+/* ---- Out of order, one rank ------------------------------------------------------------------ */
+
+enum { KEPT = 300000 };
+#define NO_REGION UINT32_MAX
+
+static int region_add(struct zero_runtime *rt, const char *name, uint64_t bytes, uint32_t unit,
+                      uint32_t from, uint32_t to, uint32_t *id)
+{
+    struct zero_buffer_desc d = {.size = sizeof d,
+                                 .name = name,
+                                 .memory_class = ZERO_CLASS_ACTIVATIONS,
+                                 .bytes = bytes,
+                                 .from_unit = unit,
+                                 .from_pass = from,
+                                 .to_unit = unit,
+                                 .to_pass = to};
+    return zero_buffer_add(rt, &d, id);
+}
+
+/* Writes the region, or looks at it; then a use ends. */
+static int use_region(struct zero_runtime *rt, uint32_t unit, uint32_t pass, uint32_t region,
+                      int writes, int *spoilt)
+{
+    TRY(zero_acquire(rt, unit, pass, NULL));
+    char *p = region == NO_REGION ? NULL : zero_buffer(rt, region);
+    if (region != NO_REGION && !p)
+        return -EFAULT;
+    if (p && writes)
+        memset(p, 1 + (int)region, KEPT);
+    for (int k = 0; p && k < KEPT; k++)
+        *spoilt += p[k] != 1 + (int)region;
+    float *grad = pass == ZERO_BACKWARD ? zero_grad(rt, unit, NULL) : NULL;
+    for (int k = 0; grad && k < 1000; k++)
+        grad[k] = 1;
+    return zero_release(rt, unit, pass, NULL);
+}
+
+static int go_astray(struct zero_runtime *rt, int has_room, int *spoilt)
+{
+    const struct zero_use in_turn[] = {
+        {0, ZERO_FORWARD}, {0, ZERO_BACKWARD}, {1, ZERO_FORWARD}, {1, ZERO_BACKWARD}};
+    uint32_t id, kept, late;
+
+    for (uint32_t u = 0; u < 2; u++) {
+        struct zero_param_desc w = {
+            .size = sizeof w, .name = "w", .dtype = ZERO_F32, .n_dims = 1, .dims = {1000}};
+        w.name = u ? "second" : "first";
+        TRY(zero_unit_add(rt, w.name, &id));
+        TRY(zero_param_add(rt, u, &w, &id));
+    }
+    TRY(region_add(rt, "kept", KEPT, 0, ZERO_FORWARD, ZERO_BACKWARD, &kept));
+    TRY(region_add(rt, "late", KEPT, 1, ZERO_BACKWARD, ZERO_BACKWARD, &late));
+    if (has_room) /* in the plan, and nobody asks for it */
+        TRY(region_add(rt, "room", 3 * KEPT, 1, ZERO_FORWARD, ZERO_FORWARD, &id));
+    TRY(zero_set_order(rt, ZERO_TRAIN, in_turn, 4));
+    TRY(zero_commit(rt));
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    TRY(use_region(rt, 0, ZERO_FORWARD, kept, 1, spoilt));
+    TRY(use_region(rt, 1, ZERO_FORWARD, NO_REGION, 0, spoilt));
+    TRY(use_region(rt, 1, ZERO_BACKWARD, late, 1, spoilt));
+    TRY(use_region(rt, 0, ZERO_BACKWARD, kept, 0, spoilt));
+    TRY(zero_update(rt, NULL));
+    /* A step without the second unit, which is recorded, and one with it again. */
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    TRY(use_region(rt, 0, ZERO_FORWARD, kept, 1, spoilt));
+    TRY(use_region(rt, 0, ZERO_BACKWARD, kept, 0, spoilt));
+    TRY(zero_update(rt, NULL));
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    TRY(use_region(rt, 0, ZERO_FORWARD, kept, 1, spoilt));
+    TRY(use_region(rt, 1, ZERO_FORWARD, NO_REGION, 0, spoilt));
+    TRY(use_region(rt, 1, ZERO_BACKWARD, late, 1, spoilt));
+    TRY(use_region(rt, 0, ZERO_BACKWARD, kept, 0, spoilt));
+    return zero_update(rt, NULL);
+}
+
+/* Without room beside what lives the step is refused, and nothing is overwritten. */
+static void astray(int has_room)
+{
+    const struct zero_setting settings[] = {{"comm", "self"}, {"stage", "1"}};
+    struct zero_config c = {.size = sizeof c, .settings = settings, .n_settings = 2};
+    struct zero_runtime *rt = NULL;
+    int spoilt = 0, err = zero_create(&c, &rt);
+
+    if (!err)
+        err = go_astray(rt, has_room, &spoilt);
+    ok((err == 0) == has_room, "steps out of order, %s room: %s", has_room ? "with" : "without",
+       err ? zero_last_error() : "trained");
+    if (!has_room)
+        has_str(zero_last_error(), "buffer late: this step leaves", "the region is named");
+    is_int(spoilt, 0, "regions keep what is written there");
+    zero_destroy(rt);
+}
+
 int main(void)
 {
     compare("");
     compare("parameters:cpu");
     compare("parameters:cpu,gradients:cpu");
+    astray(1);
+    astray(0);
     done();
 }
