@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "engine/operands.h"
+#include "engine/callback.h"
 #include "engine/runtime.h"
 
 #define PIECE 65536u /* elements of the gradient converted at a time */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "engine/operands.h"
+#include "engine/callback.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
 #include "machine/clock.h"

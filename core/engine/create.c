@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 #include "device/host.h"
+#include "engine/callback.h"
 #include "engine/inside.h"
-#include "engine/operands.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
 #include "job/patient.h"

@@ -303,7 +303,7 @@ int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p)
     uint64_t *at = &rt->dev_step.region_at[buffer], bytes = rt->model.buffers[buffer].desc.bytes;
     uint32_t id = rt->body->declared[buffer];
     const struct zero__buffer *f =
-        id == ZERO_NONE ? NULL : &rt->body->buffers[id - rt->body->n_homes];
+        id == ZERO_NONE ? NULL : zero__buffer_of(&rt->states, rt->body, id);
     int err = 0;
 
     if (*at == ZERO__NOWHERE && f && zero__pool_is_free(rt, f->offset, f->bytes)) {

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "engine/operands.h"
+#include "engine/callback.h"
 #include "engine/runtime.h"
 
 #define MAX_RUNS 64u

@@ -41,13 +41,12 @@ static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
                          struct zero_io ios[ZERO__MOST_IOS])
 {
     const struct zero__op *op = &s->body->ops[s->op];
-    const struct zero__access *x = &s->body->accesses[op->first_access];
     int reads = op->kind == ZERO__FETCH;
     uint32_t n = op->flags & ZERO__OP_SUMS && !s->accumulate ? 0 : op->n_accesses / 2;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct zero__access *disk = reads ? &x[2 * i] : &x[2 * i + 1];
-        const struct zero__access *memory = reads ? &x[2 * i + 1] : &x[2 * i];
+        const struct zero__access *disk = zero__disk_access(s->body, op, i);
+        const struct zero__access *memory = reads ? disk + 1 : disk - 1;
         const struct zero__buffer *d = zero__buffer_of(&rt->states, s->body, disk->buffer);
         const struct zero__buffer *m = zero__buffer_of(&rt->states, s->body, memory->buffer);
         ios[i] = (struct zero_io){.op = reads ? ZERO_IO_READ : ZERO_IO_WRITE,

@@ -21,6 +21,10 @@ int zero__oob_post(void *ctx, const void *src, uint32_t len)
                           "job: an exchange of %u bytes per rank: at most %d are "
                           "allowed, use several",
                           len, ZERO__JOB_EXCHANGE_BYTES);
+    if (len && !src)
+        return zero__fail(-EINVAL,
+                          "job: an exchange of %u bytes per rank from NULL: say where they are",
+                          len);
     pthread_mutex_lock(&job->lock);
     bool busy = job->posted && zero__error_state(job) == ZERO__ERROR_NONE;
     if (!busy && zero__error_state(job) == ZERO__ERROR_NONE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef ZERO_ENGINE_OPERANDS_H
-#define ZERO_ENGINE_OPERANDS_H
+/* The application's own optimizer, and what an update of a segment's part works on. */
+#ifndef ZERO_ENGINE_CALLBACK_H
+#define ZERO_ENGINE_CALLBACK_H
 
 #include <stdint.h>
 
@@ -16,10 +17,11 @@ struct zero__operands {
     uint8_t *m, *v;
 };
 
-/* ---- callback.c: the application's optimizer on one segment's part, on the device's stream. */
-
+/* Where ZERO_OPTIMIZER is callback; else nothing. */
 int zero__callback_create(struct zero_runtime *rt);
 void zero__callback_free(struct zero_runtime *rt);
-int zero__callback_launch(struct zero_runtime *rt, uint32_t queue, const struct zero__operands *o);
+/* On the queue's stream; *o is copied, what it points to lives as long as the op. */
+int zero__callback_launch(struct zero_runtime *rt, uint32_t queue,
+                          const struct zero__operands *o);
 
 #endif
