@@ -204,7 +204,7 @@ int zero__launch_check(const struct zero_launch *l, const char *device, char why
     struct check c = {zero__launch_name(l->kernel), why};
 
     if (l->kernel >= N_KERNELS)
-        return refuse(&c, -ENOTSUP, "kernel %u is unknown to the device %s", l->kernel, device);
+        return refuse(&c, -ENOTSUP, "device %s knows no kernel %u", device, l->kernel);
     if (l->flags)
         return refuse(&c, -EINVAL, "%s: flags 0x%x: they must be 0", c.kernel, l->flags);
     if (!l->args || l->args_bytes != kernels[l->kernel].args_bytes)

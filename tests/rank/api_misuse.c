@@ -5,6 +5,7 @@
  * case the step is finished and one more is run.
  */
 #include "../tap.h"
+#include "try.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,13 +33,6 @@ struct fixture {
 
 static const struct zero_use order[] = {
     {EMBED, ZERO_FORWARD}, {HEAD, ZERO_FORWARD}, {HEAD, ZERO_BACKWARD}, {EMBED, ZERO_BACKWARD}};
-
-#define TRY(call)              \
-    do {                       \
-        int try_err = (call);  \
-        if (try_err)           \
-            return try_err;    \
-    } while (0)
 
 static struct zero_param_desc param_desc(const char *name)
 {

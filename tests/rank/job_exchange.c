@@ -51,6 +51,7 @@ static void exchanges(struct rank *r)
         gather_one(r, job, 16, i, i & 1);
     want(r, zero__job_error(job, NULL) == 0, "an error without cause");
     want(r, zero__job_allgather(job, NULL, 65537, NULL) == -EMSGSIZE, "too big a part");
+    want(r, zero__job_allgather(job, NULL, 8, NULL) == -EINVAL, "a part that is nowhere");
     /* Ranks go at different times; nobody is taken for dead. */
     sleep_ms(r->rank * 20);
     want(r, zero__job_close(job, 1) == 0, "close: %s", zero_last_error());

@@ -13,6 +13,7 @@
 #include <zero/zero.h>
 
 #include "folder.h"
+#include "try.h"
 
 enum { UNITS = 8, ELEMENTS = 20000, RANKS = 2, KEPT = 100000 /* bytes */ };
 
@@ -25,13 +26,6 @@ struct rank {
     uint64_t there[2], hash[2];
     char error[1024];
 };
-
-#define TRY(call)        \
-    do {                 \
-        int e_ = (call); \
-        if (e_)          \
-            return e_;   \
-    } while (0)
 
 static int model(struct zero_runtime *rt)
 {

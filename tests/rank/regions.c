@@ -7,6 +7,7 @@
  * never comes to; and regions of steps out of order.
  */
 #include "../tap.h"
+#include "try.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,13 +26,6 @@ struct rank {
     uint64_t hash;
     char error[1024];
 };
-
-#define TRY(call)        \
-    do {                 \
-        int e_ = (call); \
-        if (e_)          \
-            return e_;   \
-    } while (0)
 
 /* The first unit is small, so that the batch begins where the update has others in between. */
 static uint64_t elements_of(uint32_t unit)

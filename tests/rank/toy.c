@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
+#include "try.h"
 
 #include <errno.h>
 #include <math.h>
@@ -169,13 +170,6 @@ static void layer_backward(void *arg)
         dx[i] *= get(k->w, i, r->t->dtype);
     }
 }
-
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        int try_err = (call);                                                                      \
-        if (try_err)                                                                               \
-            return try_err;                                                                        \
-    } while (0)
 
 /* Does layer `layer` keep its input as an activation? A tied unit is used twice, and so does not */
 static int keeps(const struct rank *r, int layer)
