@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/memory_limit.h"
 #include "base/status.h"
 #include "engine/inside.h"
@@ -254,22 +255,39 @@ static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
     return err == -ETIMEDOUT ? err : verdict(rt, err);
 }
 
-/* The paged region: its pages are taken one by one, as far as the limit allows beside the plan. */
-static int pages_open(struct zero_runtime *rt)
+/* What the paged region may take: as much as the limit allows beside the slabs. */
+static int pages_room(struct zero_runtime *rt, uint64_t *bytes)
 {
-    uint64_t dynamic = zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES);
-    uint64_t planned = rt->states.bytes[ZERO__T_DEVICE] +
-                       rt->programs[0]->transient_bytes[ZERO__T_DEVICE];
-    struct zero__pages_backing backing;
+    uint64_t taken = rt->slabs[SLAB_STATES].bytes + rt->slabs[SLAB_TRANSIENTS].bytes;
     struct zero__memory_limit limit;
     int err = zero__memory_limit(rt, &limit);
 
-    if (!err && dynamic > limit.device_bytes - planned)
-        dynamic = limit.device_bytes - planned;
-    if (err || dynamic < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
+    if (!err)
+        *bytes = zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES),
+                             limit.device_bytes > taken ? limit.device_bytes - taken : 0);
+    return err;
+}
+
+static int pages_open(struct zero_runtime *rt)
+{
+    struct zero__pages_backing backing;
+    uint64_t room;
+    int err = pages_room(rt, &room);
+
+    if (err || room < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
         return err;
-    err = zero__pages_host(dynamic, &backing);
-    return err ? err : zero__pages_create(&backing, dynamic, &rt->pages);
+    err = zero__pages_host(room, &backing);
+    return err ? err : zero__pages_create(&backing, room, &rt->pages);
+}
+
+static int pages_shrink(struct zero_runtime *rt)
+{
+    uint64_t room;
+    int err = rt->pages ? pages_room(rt, &room) : 0;
+
+    if (!err && rt->pages)
+        zero__pages_limit(rt->pages, room);
+    return err;
 }
 
 /* Collective. */
@@ -353,6 +371,8 @@ int zero__memory_grow(struct zero_runtime *rt)
         return err;
     if (more)
         err = zero__inside_call(rt, device_grow, s);
+    if (!err && more)
+        err = pages_shrink(rt);
     if (!err && more_host)
         err = zero__tiers_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
     if (err) /* the old region is gone */

@@ -51,7 +51,7 @@ int zero__page_map_open(struct zero__page_map *m, const struct zero__pages_backi
                          limit_bytes);
         goto err_close;
     }
-    m->n_pages = (uint32_t)n_pages;
+    m->n_pages = m->n_allowed = (uint32_t)n_pages;
     m->n_slots = slots_for(m->n_pages);
     m->loose = calloc(n_pages / 64 + 1, sizeof *m->loose);
     m->taken = calloc(m->n_slots / 64 + 1, sizeof *m->taken);
@@ -211,12 +211,12 @@ int zero__page_map_take(struct zero__page_map *m, uint32_t n, uint32_t *slot)
 {
     uint32_t n_live = m->n_reserved - m->n_loose - m->n_cached;
 
-    if (n > m->n_pages - n_live)
+    if (n > m->n_allowed - n_live)
         return zero__fail(-ENOMEM,
                           "paged memory: %" PRIu32 " pages of 2 MiB do not fit: %" PRIu32
                           " of %" PRIu32 " under the limit are in use; free some, declare the "
                           "memory before commit, or raise ZERO_MEMORY_LIMIT",
-                          n, n_live, m->n_pages);
+                          n, n_live, m->n_allowed);
     uint32_t at = recent_fit(m, n);
     if (at == ZERO__PAGE_NONE) {
         at = first_fit(m, n);

@@ -21,7 +21,8 @@ struct zero__page_map {
     struct zero__pages_backing backing;
     uint8_t *base;
     uint32_t n_pages, n_slots;    /* pages under the limit; page-sized slots of addresses */
-    uint32_t n_reserved, n_loose; /* of n_pages */
+    uint32_t n_allowed;           /* of n_pages: those under the limit by now */
+    uint32_t n_reserved, n_loose; /* of n_allowed */
     uint32_t n_cached;
     uint64_t *loose;  /* bit per page */
     uint64_t *taken;  /* bit per slot: part of a live run */

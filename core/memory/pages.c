@@ -137,6 +137,15 @@ void zero__pages_destroy(struct zero__pages *p)
     free(p);
 }
 
+void zero__pages_limit(struct zero__pages *p, uint64_t limit_bytes)
+{
+    uint64_t n = limit_bytes / ZERO__PAGE_BYTES;
+
+    if (n < p->map.n_allowed)
+        p->map.n_allowed = n > p->map.n_reserved ? (uint32_t)n : p->map.n_reserved;
+    p->stats.limit_bytes = p->map.n_allowed * ZERO__PAGE_BYTES;
+}
+
 static void live_add(struct zero__pages *p, uint64_t bytes)
 {
     p->stats.live_bytes += bytes;

@@ -58,6 +58,9 @@ int zero__pages_create(const struct zero__pages_backing *backing, uint64_t limit
 /** Frees the region with all that still lives in it. NULL is allowed. */
 void zero__pages_destroy(struct zero__pages *p);
 
+/** From now on at most limit_bytes, where that is less: for good. Pages that are reserved stay. */
+void zero__pages_limit(struct zero__pages *p, uint64_t limit_bytes);
+
 /** bytes of memory (0 counts as 1), aligned to 64 bytes, from 1 MiB on to ZERO__PAGE_BYTES; its
  * contents are undefined. -ENOMEM if it does not fit under the limit now; freeing helps. */
 int zero__pages_alloc(struct zero__pages *p, uint64_t bytes, void **out);

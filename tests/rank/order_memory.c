@@ -2,16 +2,21 @@
 /*
  * Memory and orders that change. A step out of order aligns what it hands out as a planned one
  * does, whatever size the declared regions have. An order whose program does not fit the limit is
- * refused as often as it is tried, and the order before it still trains.
+ * refused as often as it is tried, and the order before it still trains. Memory outside the plan
+ * keeps to what a larger order leaves.
  */
 #include "../tap.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 
 #include <zero/zero.h>
 
+#include "try.h"
+
 #define UNITS 3
+#define PAGE (UINT64_C(2) << 20) /* of memory outside the plan */
 #define ELEMENTS 65536u /* of a unit; of the last one four times as many */
 
 struct rank {
@@ -98,10 +103,82 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
+/* What order after order reserves, and the pages that are granted at the end. */
+struct growth {
+    pthread_t thread;
+    int rank;
+    char limit[64], error[1024];
+    uint64_t reserved[2], pages;
+};
+
+static int growth_steps(struct growth *l, struct zero_runtime *rt)
+{
+    struct rank r = {0};
+    void *page;
+
+    TRY(model(rt));
+    for (int i = 0; i < 2; i++) {
+        struct zero_memory_report report = {.size = sizeof report};
+        TRY(declare(rt, i + 1));
+        if (!i)
+            TRY(zero_commit(rt));
+        TRY(step(&r, rt, 0, i + 1));
+        TRY(zero_memory_report(rt, &report));
+        l->reserved[i] = report.reserved;
+    }
+    while (l->pages < 64 && !zero_alloc(rt, PAGE, &page))
+        l->pages++;
+    return 0;
+}
+
+static void *growth_main(void *arg)
+{
+    struct growth *l = arg;
+    const struct zero_setting settings[] = {{"stage", "3"}, {"timeout", "20"}, {"map", "0"},
+                                            {"prefetch_bytes", "0"}, {"memory_limit", l->limit}};
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
+                                 .rank = l->rank, .ranks = 2, .job = "order_pages"};
+    struct zero_runtime *rt = NULL;
+
+    if (zero_create(&config, &rt) || growth_steps(l, rt))
+        snprintf(l->error, sizeof l->error, "%s", zero_last_error());
+    zero_destroy(rt);
+    return NULL;
+}
+
+static void growth_run(struct growth all[2], uint64_t limit)
+{
+    for (int i = 0; i < 2; i++) {
+        all[i] = (struct growth){.rank = i};
+        snprintf(all[i].limit, sizeof all[i].limit, "device:%" PRIu64, limit);
+        pthread_create(&all[i].thread, NULL, growth_main, &all[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(all[i].thread, NULL);
+}
+
+static void pages_keep_to_the_limit(void)
+{
+    struct growth all[2];
+
+    growth_run(all, 512 << 20);
+    is_str(all[0].error, "", "a larger order follows");
+    uint64_t small = all[0].reserved[0], limit = small + 5 * PAGE;
+    ok(all[0].reserved[1] > small, "it reserves more: %" PRIu64 " after %" PRIu64,
+       all[0].reserved[1], small);
+    growth_run(all, limit); /* five pages beside the first one */
+    for (int i = 0; i < 2; i++) {
+        is_str(all[i].error, "", "rank %d: and again under a limit", i);
+        ok(all[i].pages && all[i].reserved[1] + all[i].pages * PAGE <= limit,
+           "rank %d: %" PRIu64 " pages outside the plan keep to it", i, all[i].pages);
+    }
+}
+
 int main(void)
 {
     struct rank ranks[2] = {{.rank = 0}, {.rank = 1}};
 
+    pages_keep_to_the_limit();
     for (int i = 0; i < 2; i++)
         pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
     for (int i = 0; i < 2; i++)
