@@ -46,7 +46,7 @@ static void help(FILE *f)
         "  --reps N     plans of each task; by default 7, but none is begun when they have taken\n"
         "               half a second together: large tasks have fewer, or one without a spread\n"
         "  --must-fit   a plan above its capacity is a failure, status 1\n"
-        "  --no-check   do not look for overlaps, nor for bytes above the peak\n"
+        "  --no-check   do not look for overlaps, nor for bytes above the peak; --check does\n"
         "  --spoil      give a buffer the place of another one, to see the check fail\n"
         "  --json       records, an object a line, instead of the table\n"
         "\n"
@@ -251,8 +251,10 @@ static int file_bench(struct bench *b, const char *path)
 }
 
 /* Numbers with commas, added to *list. */
-static bool list_read(const char *option, const char *text, struct list *list)
+static bool list_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
+    struct list *list = arg->to;
+
     for (const char *at = text;; at++) {
         char item[32];
         size_t len = strcspn(at, ",");
@@ -260,12 +262,12 @@ static bool list_read(const char *option, const char *text, struct list *list)
 
         snprintf(item, sizeof item, "%.*s", len < sizeof item ? (int)len : 0, at);
         if (list->n == MOST_TASKS) {
-            fprintf(stderr, "zero bench arena: %s: more than %u numbers: leave some out\n", option,
-                    MOST_TASKS);
+            fprintf(stderr, "zero %s: --%s: more than %u numbers: leave some out\n", tool,
+                    arg->name, MOST_TASKS);
             return false;
         }
-        if (!bench_count("bench arena", option, len < sizeof item ? item : at, 1000, 1,
-                         MOST_BUFFERS, &n))
+        if (!bench_count(tool, arg->name, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS,
+                         &n))
             return false;
         list->sizes[list->n++] = n;
         at += len;
@@ -297,48 +299,6 @@ static int made_bench(struct bench *b, const char *kind, const struct list *list
     return status;
 }
 
-enum { STEP = 256, CUT, SEED, NODES, THREADS, REPETITIONS, NO_CHECK, SPOIL, MUST_FIT, JSON };
-
-static const struct option longs[] = {
-    {"step", required_argument, NULL, STEP},
-    {"cut", required_argument, NULL, CUT},
-    {"seed", required_argument, NULL, SEED},
-    {"nodes", required_argument, NULL, NODES},
-    {"threads", required_argument, NULL, THREADS},
-    {"reps", required_argument, NULL, REPETITIONS},
-    {"no-check", no_argument, NULL, NO_CHECK},
-    {"spoil", no_argument, NULL, SPOIL},
-    {"must-fit", no_argument, NULL, MUST_FIT},
-    {"json", no_argument, NULL, JSON},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-static bool value(int c, const char *text, struct bench *b)
-{
-    switch (c) {
-    case STEP:
-        return list_read("--step", text, &b->step);
-    case CUT:
-        return list_read("--cut", text, &b->cut);
-    case SEED:
-        return bench_number("bench arena", "--seed", text, 0, UINT64_MAX, &b->seed);
-    case NODES:
-        return bench_count("bench arena", "--nodes", text, 1000, 0, UINT64_MAX,
-                           &b->params.node_budget);
-    case THREADS:
-        return bench_unsigned("bench arena", "--threads", text, 1, 1024, &b->params.n_threads);
-    case REPETITIONS:
-        return bench_unsigned("bench arena", "--reps", text, 1, MOST_REPS, &b->reps);
-    default:
-        b->json |= c == JSON;
-        b->spoil |= c == SPOIL;
-        b->must_fit |= c == MUST_FIT;
-        b->check &= c != NO_CHECK;
-        return true;
-    }
-}
-
 static int larger(int a, int b)
 {
     return a > b ? a : b;
@@ -366,20 +326,24 @@ int bench_arena(int argc, char **argv)
         .params = {.align = 1, .node_budget = MOST_NODES, .n_threads = (uint32_t)bench_cores()},
         .seed = 1,
         .check = true};
-    int c;
+    const struct bench_arg args[] = {
+        BENCH_ARG("step", OWN, &b.step, .read = list_read),
+        BENCH_ARG("cut", OWN, &b.cut, .read = list_read),
+        BENCH_ARG("seed", WHOLE, &b.seed, BENCH_RANGE(0, UINT64_MAX)),
+        BENCH_ARG("nodes", COUNT, &b.params.node_budget, BENCH_RANGE(0, UINT64_MAX)),
+        BENCH_ARG("threads", UNSIGNED, &b.params.n_threads, BENCH_RANGE(1, 1024)),
+        BENCH_ARG("reps", UNSIGNED, &b.reps, BENCH_RANGE(1, MOST_REPS)),
+        BENCH_ARG("check", ON, &b.check),
+        BENCH_ARG("no-check", OFF, &b.check),
+        BENCH_ARG("spoil", ON, &b.spoil),
+        BENCH_ARG("must-fit", ON, &b.must_fit),
+        BENCH_ARG("json", ON, &b.json),
+    };
+    int status = bench_args("bench arena", args, sizeof args / sizeof *args, BENCH_WORDS, help,
+                            argc, argv);
 
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        if (c == 'h') {
-            help(stdout);
-            return 0;
-        }
-        if (c == '?' || c == ':')
-            return bench_bad_option("bench arena", longs, c, argv);
-        if (!value(c, optarg, &b))
-            return 2;
-    }
+    if (status >= 0)
+        return status;
     if (optind == argc && !b.step.n && !b.cut.n) {
         fputs("zero bench arena: no FILE, --step or --cut is given: see zero bench arena --help\n",
               stderr);

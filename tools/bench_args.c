@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options; see bench_args.h. */
+/* See bench_args.h. */
 #include "bench_args.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,40 +37,23 @@ static const char *scan(const char *text, uint64_t unit, const char *ends, uint6
     return end;
 }
 
-bool bench_count(const char *tool, const char *option, const char *text, uint64_t unit,
+bool bench_count(const char *tool, const char *name, const char *text, uint64_t unit,
                  uint64_t least, uint64_t most, uint64_t *out)
 {
     uint64_t x;
 
     if (!scan(text, unit, "", &x) || x < least || x > most) {
         fprintf(stderr,
-                "zero %s: %s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
+                "zero %s: --%s is \"%s\": a whole number from %" PRIu64 " to %" PRIu64
                 "%s is wanted\n",
-                tool, option, text, least, most, unit ? ", perhaps with K, M, G or T," : "");
+                tool, name, text, least, most, unit ? ", perhaps with K, M, G or T," : "");
         return false;
     }
     *out = x;
     return true;
 }
 
-bool bench_number(const char *tool, const char *option, const char *text, uint64_t least,
-                  uint64_t most, uint64_t *out)
-{
-    return bench_count(tool, option, text, 0, least, most, out);
-}
-
-bool bench_unsigned(const char *tool, const char *option, const char *text, uint64_t least,
-                    uint64_t most, unsigned *out)
-{
-    uint64_t x;
-
-    if (!bench_number(tool, option, text, least, most, &x))
-        return false;
-    *out = (unsigned)x;
-    return true;
-}
-
-bool bench_dtype(const char *tool, const char *option, const char *text, uint32_t *out)
+bool bench_dtype(const char *tool, const char *name, const char *text, uint32_t *out)
 {
     static const struct {
         const char *name;
@@ -85,8 +69,7 @@ bool bench_dtype(const char *tool, const char *option, const char *text, uint32_
             *out = known[i].dtype;
             return true;
         }
-    fprintf(stderr, "zero %s: %s is \"%s\": f32, bf16 or f16 is wanted\n", tool, option,
-            text);
+    fprintf(stderr, "zero %s: --%s is \"%s\": f32, bf16 or f16 is wanted\n", tool, name, text);
     return false;
 }
 
@@ -108,7 +91,7 @@ static bool add_sizes(uint64_t low, uint64_t high, uint64_t factor, uint64_t *si
     return true;
 }
 
-bool bench_sizes(const char *tool, const char *option, const char *text, uint64_t factor,
+bool bench_sizes(const char *tool, const char *name, const char *text, uint64_t factor,
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n)
 {
     const char *at = text;
@@ -123,9 +106,9 @@ bool bench_sizes(const char *tool, const char *option, const char *text, uint64_
             at = scan(at + 1, 1024, ",", &high);
         if (!at || !add_sizes(low, high, factor, sizes, n)) {
             fprintf(stderr,
-                    "zero %s: %s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
+                    "zero %s: --%s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
                     "4K:64M or 4K,1M,64M\n",
-                    tool, option, text, BENCH_MAX_SIZES);
+                    tool, name, text, BENCH_MAX_SIZES);
             return false;
         }
     } while (*at == ',');
@@ -171,11 +154,116 @@ static const char *option_fault(const struct option *longs, int c, char **argv, 
     return n_meant(longs, word + 2) > 1 ? "may be one of several options" : "is not an option";
 }
 
-int bench_bad_option(const char *tool, const struct option *longs, int c, char **argv)
+/*
+ * Says what is wrong where getopt_long() returned c, '?' or ':', or, -1, where it stopped; returns
+ * 2. opterr is 0, and what begins with ':' or "+:" are the short options.
+ */
+static int bad_option(const char *tool, const struct option *longs, int c, char **argv)
 {
     char word[256];
     const char *fault = option_fault(longs, c, argv, word);
 
     fprintf(stderr, "zero %s: %s %s: see zero %s --help\n", tool, word, fault, tool);
+    return 2;
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define MOST_ARGS 32u
+#define FIRST 256 /* getopt_long() returns that and the number of an option */
+
+static bool has_value(const struct bench_arg *a)
+{
+    return a->kind != BENCH_ON && a->kind != BENCH_OFF;
+}
+
+static bool take(const char *tool, const struct bench_arg *a, const char *text)
+{
+    uint64_t unit = a->kind == BENCH_COUNT ? 1000 : a->kind == BENCH_BYTES ? 1024 : 0, x;
+
+    switch (a->kind) {
+    case BENCH_ON:
+    case BENCH_OFF:
+        *(bool *)a->to = a->kind == BENCH_ON;
+        return true;
+    case BENCH_TEXT:
+        *(const char **)a->to = text;
+        return true;
+    case BENCH_DTYPE:
+        return bench_dtype(tool, a->name, text, a->to);
+    case BENCH_OWN:
+        return a->read(tool, a, text);
+    default:
+        if (!bench_count(tool, a->name, text, unit, a->least, a->most, &x))
+            return false;
+        if (a->kind == BENCH_UNSIGNED)
+            *(unsigned *)a->to = (unsigned)x;
+        else
+            *(uint64_t *)a->to = x;
+        return true;
+    }
+}
+
+/* As getopt_long() wants them; h is the help's letter. */
+static void convert(const struct bench_arg *args, unsigned n, struct option longs[MOST_ARGS + 2],
+                    char letters[2 * MOST_ARGS + 4], enum bench_words words)
+{
+    char *at = letters;
+
+    if (words == BENCH_BEHIND)
+        *at++ = '+';
+    *at++ = ':';
+    *at++ = 'h';
+    for (unsigned i = 0; i < n; i++) {
+        int value = has_value(&args[i]) ? required_argument : no_argument;
+        int called = args[i].letter ? args[i].letter : FIRST + (int)i;
+        longs[i] = (struct option){args[i].name, value, NULL, called};
+        if (args[i].letter)
+            *at++ = args[i].letter;
+        if (args[i].letter && value == required_argument)
+            *at++ = ':';
+    }
+    longs[n] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[n + 1] = (struct option){0};
+    *at = 0;
+}
+
+int bench_args(const char *tool, const struct bench_arg *args, unsigned n, enum bench_words words,
+               void (*help)(FILE *f), int argc, char **argv)
+{
+    char letters[2 * MOST_ARGS + 4];
+    struct option longs[MOST_ARGS + 2];
+    int c;
+
+    convert(args, n, longs, letters, words);
+    opterr = 0;
+    optind = 0; /* from the start, also after another one with other letters */
+    while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        unsigned i = 0;
+        if (c == 'h') {
+            help(stdout);
+            return 0;
+        }
+        if (c == '?' || c == ':')
+            return bad_option(tool, longs, c, argv);
+        while (longs[i].val != c)
+            i++;
+        if (!take(tool, &args[i], optarg))
+            return 2;
+    }
+    bool behind = words == BENCH_BEHIND && !strcmp(argv[optind - 1], "--");
+    if (optind < argc && words != BENCH_WORDS && !behind)
+        return bad_option(tool, longs, -1, argv);
+    return -1;
+}
+
+int bench_plugin(const char *tool, int argc, char **argv, const char **out)
+{
+    if (optind == argc - 1) {
+        *out = argv[optind];
+        return -1;
+    }
+    fprintf(stderr, "zero %s: %s; zero %s --help tells more\n", tool,
+            optind == argc ? "no plugin is named" : "more than one plugin is named", tool);
     return 2;
 }

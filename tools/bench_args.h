@@ -1,38 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options that several commands have. `tool` is what stands after "zero" in a sentence on
- * standard error, "bench coll" or "check comm"; each function returns true, or false after one.
+ * Command lines of `zero bench` and `zero check`: a table of what options are called, what values
+ * they have and where these go. `tool` is what stands after "zero" in a sentence on standard error,
+ * "bench coll" or "check comm"; a function that reads a value returns true, or false after one.
  */
 #ifndef ZERO_TOOLS_BENCH_ARGS_H
 #define ZERO_TOOLS_BENCH_ARGS_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
-/* A whole number from least to most. */
-bool bench_number(const char *tool, const char *option, const char *text, uint64_t least,
-                  uint64_t most, uint64_t *out);
-/* The same, of those that fit: most is at most UINT_MAX. */
-bool bench_unsigned(const char *tool, const char *option, const char *text, uint64_t least,
-                    uint64_t most, unsigned *out);
-/* The same with the units K, M and G of 1000 ("100M parameters") or of 1024 (bytes). */
-bool bench_count(const char *tool, const char *option, const char *text, uint64_t unit,
+enum bench_kind {
+    BENCH_ON,       /* bool, to true; there is no value */
+    BENCH_OFF,      /* to false */
+    BENCH_TEXT,     /* const char *, of argv */
+    BENCH_WHOLE,    /* uint64_t, a number from least to most, as the next three */
+    BENCH_UNSIGNED, /* unsigned */
+    BENCH_COUNT,    /* uint64_t, perhaps with K, M, G or T of 1000 */
+    BENCH_BYTES,    /* and of 1024 */
+    BENCH_DTYPE,    /* uint32_t */
+    BENCH_OWN       /* what read() makes of it */
+};
+
+struct bench_arg {
+    const char *name;
+    enum bench_kind kind;
+    void *to;
+    uint64_t least, most;
+    bool (*read)(const char *tool, const struct bench_arg *arg, const char *text);
+    char letter; /* short for it, or 0 */
+};
+
+/* A row of the table: BENCH_ARG("reps", UNSIGNED, &reps, BENCH_RANGE(1, 4000)). */
+#define BENCH_ARG(name_, kind_, to_, ...) \
+    {.name = (name_), .kind = BENCH_##kind_, .to = (to_), __VA_ARGS__}
+#define BENCH_RANGE(low, high) .least = (low), .most = (high)
+
+/* What may stand there beside options. */
+enum bench_words {
+    BENCH_NO_WORDS,
+    BENCH_WORDS,  /* anywhere; from optind on, in the end */
+    BENCH_BEHIND, /* behind --, from optind on */
+};
+
+/*
+ * Reads a command line; --help is known. -1: go on; else the exit status, after the help or a
+ * sentence. At most 32 options.
+ */
+int bench_args(const char *tool, const struct bench_arg *args, unsigned n, enum bench_words words,
+               void (*help)(FILE *f), int argc, char **argv);
+
+/* The one word of a command that tries a plugin. -1, or 2 after a sentence. */
+int bench_plugin(const char *tool, int argc, char **argv, const char **out);
+
+/* A whole number with the units K, M, G and T of 1000 ("100M parameters") or 1024; unit 0: none. */
+bool bench_count(const char *tool, const char *name, const char *text, uint64_t unit,
                  uint64_t least, uint64_t most, uint64_t *out);
 /* f32, bf16 or f16 (fp32 and fp16 too). */
-bool bench_dtype(const char *tool, const char *option, const char *text, uint32_t *out);
+bool bench_dtype(const char *tool, const char *name, const char *text, uint32_t *out);
 const char *bench_dtype_name(uint32_t dtype);
 
 #define BENCH_MAX_SIZES 64u
 
 /* Sizes in bytes: "4K:64M" with a factor between neighbours, "1M", and lists of these. */
-bool bench_sizes(const char *tool, const char *option, const char *text, uint64_t factor,
+bool bench_sizes(const char *tool, const char *name, const char *text, uint64_t factor,
                  uint64_t sizes[BENCH_MAX_SIZES], unsigned *n);
-
-/*
- * Says what is wrong where getopt_long() returned c, '?' or ':', or, -1, where it stopped;
- * returns 2. opterr is 0, and what begins with ':' or "+:" are the short options.
- */
-int bench_bad_option(const char *tool, const struct option *longs, int c, char **argv);
 
 #endif

@@ -36,7 +36,7 @@ struct coll_options {
     unsigned n_ops, n_sizes;
     const char *bytes; /* sizes as they were written */
     uint64_t factor, sizes[BENCH_MAX_SIZES];
-    bool factor_given, limit;
+    bool limit;
     uint32_t dtype;
     unsigned reps, warmup;
     bool in_place, cold, fresh, json, check, spoil, bind, is_rank;

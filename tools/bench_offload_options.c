@@ -4,7 +4,6 @@
 
 #include "bench_offload.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 #define BENCH "bench offload"
 
-static void help(void)
+static void help(FILE *f)
 {
     fputs(
         "usage: zero bench offload [OPTION]...\n"
@@ -43,7 +42,7 @@ static void help(void)
         "                     where enough are reserved for fio (vm.nr_hugepages)\n"
         "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a failure\n"
         "  --cache            what goes through the page cache is no failure\n"
-        "  --no-check         do not check what is read\n"
+        "  --no-check         do not check what is read; --check, the default, does\n"
         "  --spoil            change a byte of what is expected, to see the check fail\n"
         "  --json             records, an object a line, instead of the table\n"
         "\n"
@@ -56,7 +55,7 @@ static void help(void)
         "Exit status: 0; 1 if what is read is wrong, or if a disk's store is not past the page\n"
         "cache or less than 95 % of its bytes are on disk, or for less than --at-least; 2 for bad\n"
         "use.\n",
-        stdout);
+        f);
 }
 
 static const char *const names[2][N_OFFLOAD_OPS] = {
@@ -78,8 +77,9 @@ static bool parse_op(const char *word, size_t length, struct offload_shape *shap
     return false;
 }
 
-static bool parse_ops(const char *text, struct offload_options *o)
+static bool ops_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
+    struct offload_options *o = arg->to;
     bool ok = true;
 
     o->n_ops = 0;
@@ -95,50 +95,48 @@ static bool parse_ops(const char *text, struct offload_options *o)
     }
     if (!ok)
         fprintf(stderr,
-                "zero " BENCH ": --op is \"%s\": a list of read, write, mixed, random_read, "
-                "random_write and random_mixed is wanted, each once\n",
-                text);
+                "zero %s: --op is \"%s\": a list of read, write, mixed, random_read, random_write "
+                "and random_mixed is wanted, each once\n",
+                tool, text);
     return ok;
 }
 
-static bool parse_seconds(const char *text, int64_t *ns)
+static bool seconds_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
     double s;
     char more;
 
     if (sscanf(text, "%lf%c", &s, &more) == 1 && s >= 0.01 && s <= 3600) {
-        *ns = (int64_t)(s * 1e9);
+        *(int64_t *)arg->to = (int64_t)(s * 1e9);
         return true;
     }
-    fprintf(stderr, "zero " BENCH ": --seconds is \"%s\": 0.01 to 3600 are wanted\n", text);
+    fprintf(stderr, "zero %s: --seconds is \"%s\": 0.01 to 3600 are wanted\n", tool, text);
     return false;
 }
 
-static bool parse_beside(const char *text, const char **beside)
+static bool beside_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
     const char *equals = strchr(text, '=');
 
-    *beside = text;
+    *(const char **)arg->to = text;
     if (!*text || (equals && equals > text && equals - text < 64))
         return true;
     fprintf(stderr,
-            "zero " BENCH ": --beside is \"%s\": OPTION=VALUE is wanted, say "
-            "nvme_checksum=0\n",
+            "zero %s: --beside is \"%s\": OPTION=VALUE is wanted, say nvme_checksum=0\n", tool,
             text);
     return false;
 }
 
-static bool parse_pages(const char *text, enum offload_pages *pages)
+static bool pages_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
     static const char *const kinds[] = {"auto", "small", "huge"};
 
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(text, kinds[i])) {
-            *pages = (enum offload_pages)i;
+            *(enum offload_pages *)arg->to = (enum offload_pages)i;
             return true;
         }
-    fprintf(stderr, "zero " BENCH ": --pages is \"%s\": auto, small or huge is wanted\n",
-            text);
+    fprintf(stderr, "zero %s: --pages is \"%s\": auto, small or huge is wanted\n", tool, text);
     return false;
 }
 
@@ -182,102 +180,38 @@ static bool fits(struct offload_options *o)
     return true;
 }
 
-enum { TIER = 256, OP, BYTES, FACTOR, DEPTH, SIZE, SECONDS, REPS, WARMUP, BESIDE, FOLDER, NO_FIO };
-enum { CACHE = 300, NO_CHECK, SPOIL, JSON, AT_LEAST, PAGES };
-
-struct words {
-    const char *bytes, *depth;
-    uint64_t factor;
-};
-
-static bool value(int c, const char *text, struct offload_options *o, struct words *w)
-{
-    switch (c) {
-    case TIER:
-        o->tier = text;
-        return true;
-    case OP:
-        return parse_ops(text, o);
-    case BYTES:
-        w->bytes = text;
-        return true;
-    case DEPTH:
-        w->depth = text;
-        return true;
-    case FACTOR:
-        return bench_number(BENCH, "--factor", text, 2, 1 << 20, &w->factor);
-    case SIZE:
-        return bench_count(BENCH, "--size", text, 1024, 1 << 20, UINT64_C(1) << 42, &o->bytes);
-    case SECONDS:
-        return parse_seconds(text, &o->ns);
-    case REPS:
-        return bench_unsigned(BENCH, "--reps", text, 1, 10000, &o->reps);
-    case WARMUP:
-        return bench_unsigned(BENCH, "--warmup", text, 0, 10000, &o->warmup);
-    case AT_LEAST:
-        return bench_unsigned(BENCH, "--at-least", text, 1, 1000, &o->least);
-    case PAGES:
-        return parse_pages(text, &o->pages);
-    case BESIDE:
-        return parse_beside(text, &o->beside);
-    case FOLDER:
-        o->folder = text;
-        return true;
-    case NO_CHECK:
-        o->check = false;
-        return true;
-    default:
-        o->fio &= c != NO_FIO;
-        o->cache_allowed |= c == CACHE;
-        o->spoil |= c == SPOIL;
-        o->json |= c == JSON;
-        return true;
-    }
-}
-
 int offload_parse(struct offload_options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"tier", required_argument, NULL, TIER},
-        {"op", required_argument, NULL, OP},
-        {"bytes", required_argument, NULL, BYTES},
-        {"factor", required_argument, NULL, FACTOR},
-        {"depth", required_argument, NULL, DEPTH},
-        {"size", required_argument, NULL, SIZE},
-        {"seconds", required_argument, NULL, SECONDS},
-        {"reps", required_argument, NULL, REPS},
-        {"warmup", required_argument, NULL, WARMUP},
-        {"beside", required_argument, NULL, BESIDE},
-        {"folder", required_argument, NULL, FOLDER},
-        {"at-least", required_argument, NULL, AT_LEAST},
-        {"pages", required_argument, NULL, PAGES},
-        {"no-fio", no_argument, NULL, NO_FIO},
-        {"cache", no_argument, NULL, CACHE},
-        {"no-check", no_argument, NULL, NO_CHECK},
-        {"spoil", no_argument, NULL, SPOIL},
-        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+    const char *bytes = "2M", *depth = "16";
+    uint64_t factor = 4;
+    const struct bench_arg args[] = {
+        BENCH_ARG("tier", TEXT, &o->tier),
+        BENCH_ARG("op", OWN, o, .read = ops_read),
+        BENCH_ARG("bytes", TEXT, &bytes),
+        BENCH_ARG("factor", WHOLE, &factor, BENCH_RANGE(2, 1 << 20)),
+        BENCH_ARG("depth", TEXT, &depth),
+        BENCH_ARG("size", BYTES, &o->bytes, BENCH_RANGE(1 << 20, UINT64_C(1) << 42)),
+        BENCH_ARG("seconds", OWN, &o->ns, .read = seconds_read),
+        BENCH_ARG("reps", UNSIGNED, &o->reps, BENCH_RANGE(1, 10000)),
+        BENCH_ARG("warmup", UNSIGNED, &o->warmup, BENCH_RANGE(0, 10000)),
+        BENCH_ARG("beside", OWN, &o->beside, .read = beside_read),
+        BENCH_ARG("folder", TEXT, &o->folder),
+        BENCH_ARG("at-least", UNSIGNED, &o->least, BENCH_RANGE(1, 1000)),
+        BENCH_ARG("pages", OWN, &o->pages, .read = pages_read),
+        BENCH_ARG("no-fio", OFF, &o->fio),
+        BENCH_ARG("cache", ON, &o->cache_allowed),
+        BENCH_ARG("check", ON, &o->check),
+        BENCH_ARG("no-check", OFF, &o->check),
+        BENCH_ARG("spoil", ON, &o->spoil),
+        BENCH_ARG("json", ON, &o->json),
     };
-    struct words w = {.bytes = "2M", .depth = "16", .factor = 4};
-    int c;
+    int status = bench_args(BENCH, args, sizeof args / sizeof *args, BENCH_NO_WORDS,
+                            help, argc, argv);
 
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
-        if (c == 'h') {
-            help();
-            return 0;
-        }
-        if (c == '?' || c == ':')
-            return bench_bad_option(BENCH, longs, c, argv);
-        if (!value(c, optarg, o, &w))
-            return 2;
-    }
-    if (optind < argc)
-        return bench_bad_option(BENCH, longs, -1, argv);
-    if (!bench_sizes(BENCH, "--bytes", w.bytes, w.factor, o->sizes, &o->n_sizes) ||
-        !bench_sizes(BENCH, "--depth", w.depth, 2, o->depths, &o->n_depths) || !fits(o))
+    if (status >= 0)
+        return status;
+    if (!bench_sizes(BENCH, "bytes", bytes, factor, o->sizes, &o->n_sizes) ||
+        !bench_sizes(BENCH, "depth", depth, 2, o->depths, &o->n_depths) || !fits(o))
         return 2;
     return -1;
 }

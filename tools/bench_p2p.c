@@ -36,7 +36,7 @@ static void help(FILE *f)
         "  --reps N           repetitions (21)\n"
         "  --warmup N         repetitions before those (3)\n"
         "  --no-bind          do not bind ranks to cores of their own\n"
-        "  --no-check         do not check results\n"
+        "  --no-check         do not check results; --check, the default, does\n"
         "  --no-limit         the operation alone; faster where its data stay in the caches\n"
         "  --spoil            change a byte of every result, to see the check fail\n"
         "  --json             records, an object a line, instead of the table\n"

@@ -30,7 +30,7 @@ static void help(FILE *f)
         "  --comm NAME       comm plugin, by name or path (ZERO_COMM, else what zero-gpt2 takes)\n"
         "  --data FILE       a text (random letters)\n"
         "  --no-bind         do not bind ranks to cores of their own\n"
-        "  --no-check        do not check losses, norms and weights\n"
+        "  --no-check        do not check losses, norms and weights; --check, the default, does\n"
         "  --spoil           change the losses that rank 0 tells, to see the check fail\n"
         "  --cache           what goes through the page cache is no failure\n"
         "  --json            records, an object a line, instead of the table\n"
@@ -79,86 +79,29 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value)
     return arg_add(o, name) && arg_add(o, value);
 }
 
-enum { PRESET = 256, STAGE, BATCH, SEQ, DTYPE, STEPS, WARMUP, DATA, COMM, NO_BIND };
-enum { NO_CHECK = 512, SPOIL, JSON, CACHE };
-
-static const struct option longs[] = {
-    {"preset", required_argument, NULL, PRESET},
-    {"stage", required_argument, NULL, STAGE},
-    {"ranks", required_argument, NULL, 'n'},
-    {"batch", required_argument, NULL, BATCH},
-    {"seq", required_argument, NULL, SEQ},
-    {"dtype", required_argument, NULL, DTYPE},
-    {"steps", required_argument, NULL, STEPS},
-    {"reps", required_argument, NULL, STEPS},
-    {"warmup", required_argument, NULL, WARMUP},
-    {"data", required_argument, NULL, DATA},
-    {"comm", required_argument, NULL, COMM},
-    {"no-bind", no_argument, NULL, NO_BIND},
-    {"no-check", no_argument, NULL, NO_CHECK},
-    {"spoil", no_argument, NULL, SPOIL},
-    {"cache", no_argument, NULL, CACHE},
-    {"json", no_argument, NULL, JSON},
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 /* Known here as well, since what zero-gpt2 refuses is the failure of a job, and not bad use. */
-static bool preset_check(const char *name)
+static bool preset_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
     static const char *const known[] = {"micro", "tiny", "124M", "350M", "774M", "1.5B"};
 
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(name, known[i]))
+        if (!strcmp(text, known[i])) {
+            *(const char **)arg->to = text;
             return true;
+        }
     fprintf(stderr,
-            "zero bench step: --preset is \"%s\": micro, tiny, 124M, 350M, 774M or 1.5B is "
-            "wanted\n",
-            name);
+            "zero %s: --%s is \"%s\": micro, tiny, 124M, 350M, 774M or 1.5B is wanted\n", tool,
+            arg->name, text);
     return false;
 }
 
-static bool value(int c, const char *text, struct step_options *o)
+/* What zero-gpt2 gets as it is. */
+static bool whole_read(const char *tool, const struct bench_arg *arg, const char *text)
 {
-    uint32_t dtype;
     uint64_t x;
 
-    switch (c) {
-    case PRESET:
-        o->preset = text;
-        return preset_check(text);
-    case STAGE:
-        return bench_number("bench step", "--stage", text, 0, 3, &x) &&
-               step_pair_add(o, "--stage", text);
-    case BATCH:
-        return bench_number("bench step", "--batch", text, 1, 65536, &x) &&
-               step_pair_add(o, "--batch", text);
-    case SEQ:
-        return bench_number("bench step", "--seq", text, 1, 1 << 24, &x) &&
-               step_pair_add(o, "--seq", text);
-    case DTYPE:
-        return bench_dtype("bench step", "--dtype", text, &dtype) &&
-               step_pair_add(o, "--dtype", zero_dtype_name(dtype));
-    case 'n':
-        return bench_number("bench step", "--ranks", text, 1, ZERO__JOB_MAX_RANKS, &o->ranks);
-    case STEPS:
-        return bench_number("bench step", "--steps", text, 1, 100000, &o->steps);
-    case WARMUP:
-        return bench_number("bench step", "--warmup", text, 0, 100000, &o->warmup);
-    case DATA:
-        o->data = text;
-        return true;
-    case COMM:
-        o->comm = text;
-        return true;
-    default:
-        o->json |= c == JSON;
-        o->spoil |= c == SPOIL;
-        o->cache_allowed |= c == CACHE;
-        o->bind &= c != NO_BIND;
-        o->check &= c != NO_CHECK;
-        return true;
-    }
+    *(const char **)arg->to = text;
+    return bench_count(tool, arg->name, text, 0, arg->least, arg->most, &x);
 }
 
 /*
@@ -192,7 +135,27 @@ static bool is_weights(const char *word)
 
 int step_parse(struct step_options *o, int argc, char **argv)
 {
-    int c;
+    const char *stage = NULL, *batch = NULL, *seq = NULL;
+    uint32_t dtype = 0;
+    const struct bench_arg args[] = {
+        BENCH_ARG("preset", OWN, &o->preset, .read = preset_read),
+        BENCH_ARG("stage", OWN, &stage, BENCH_RANGE(0, 3), .read = whole_read),
+        BENCH_ARG("ranks", WHOLE, &o->ranks, BENCH_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
+        BENCH_ARG("batch", OWN, &batch, BENCH_RANGE(1, 65536), .read = whole_read),
+        BENCH_ARG("seq", OWN, &seq, BENCH_RANGE(1, 1 << 24), .read = whole_read),
+        BENCH_ARG("dtype", DTYPE, &dtype),
+        BENCH_ARG("steps", WHOLE, &o->steps, BENCH_RANGE(1, 100000)),
+        BENCH_ARG("reps", WHOLE, &o->steps, BENCH_RANGE(1, 100000)),
+        BENCH_ARG("warmup", WHOLE, &o->warmup, BENCH_RANGE(0, 100000)),
+        BENCH_ARG("data", TEXT, &o->data),
+        BENCH_ARG("comm", TEXT, &o->comm),
+        BENCH_ARG("no-bind", OFF, &o->bind),
+        BENCH_ARG("check", ON, &o->check),
+        BENCH_ARG("no-check", OFF, &o->check),
+        BENCH_ARG("spoil", ON, &o->spoil),
+        BENCH_ARG("cache", ON, &o->cache_allowed),
+        BENCH_ARG("json", ON, &o->json),
+    };
 
     *o = (struct step_options){.preset = "tiny",
                                .ranks = 2,
@@ -202,20 +165,15 @@ int step_parse(struct step_options *o, int argc, char **argv)
                                .check = true,
                                .fresh = true};
     arg_add(o, "zero-gpt2");
-    opterr = 0;
-    optind = 1;
-    while ((c = getopt_long(argc, argv, "+:n:h", longs, NULL)) != -1) {
-        if (c == 'h') {
-            help(stdout);
-            return 0;
-        }
-        if (c == '?' || c == ':')
-            return bench_bad_option("bench step", longs, c, argv);
-        if (!value(c, optarg, o))
-            return 2;
-    }
-    if (optind < argc && strcmp(argv[optind - 1], "--") != 0)
-        return bench_bad_option("bench step", longs, -1, argv);
+    int status = bench_args("bench step", args, sizeof args / sizeof *args, BENCH_BEHIND, help,
+                            argc, argv);
+    if (status >= 0)
+        return status;
+    if ((stage && !step_pair_add(o, "--stage", stage)) ||
+        (batch && !step_pair_add(o, "--batch", batch)) ||
+        (seq && !step_pair_add(o, "--seq", seq)) ||
+        (dtype && !step_pair_add(o, "--dtype", zero_dtype_name(dtype))))
+        return 2;
     for (int i = optind; i < argc; i++) {
         if (!further_check(argv[i]) || !arg_add(o, argv[i]))
             return 2;

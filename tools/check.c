@@ -6,7 +6,6 @@
  */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +23,11 @@
 
 struct options {
     const char *plugin, *only;
-    int ranks;
-    uint64_t seed, repeat, timeout_s;
+    uint64_t ranks, seed, repeat, timeout_s;
     bool list, huge;
 };
 
-static void help(void)
+static void help(FILE *f)
 {
     fputs(
         "usage: zero check comm [OPTION]... PLUGIN\n\n"
@@ -49,63 +47,26 @@ static void help(void)
         "ZERO_PLUGIN_PATH\n"
         "names folders with plugins. The status is 0 when every case passes, 1 when one fails, 2\n"
         "for bad use.\n",
-        stdout);
+        f);
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    static const struct option options[] = {
-        {"ranks", required_argument, NULL, 'n'},
-        {"case", required_argument, NULL, 'c'},
-        {"repeat", required_argument, NULL, 'k'},
-        {"seed", required_argument, NULL, 's'},
-        {"huge", no_argument, NULL, 'u'},
-        {"timeout", required_argument, NULL, 't'},
-        {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct bench_arg args[] = {
+        BENCH_ARG("ranks", WHOLE, &o->ranks, BENCH_RANGE(1, CHECK_RANKS), .letter = 'n'),
+        BENCH_ARG("case", TEXT, &o->only),
+        BENCH_ARG("repeat", WHOLE, &o->repeat, BENCH_RANGE(1, 1000000)),
+        BENCH_ARG("seed", WHOLE, &o->seed, BENCH_RANGE(0, UINT32_MAX)),
+        BENCH_ARG("huge", ON, &o->huge),
+        BENCH_ARG("timeout", WHOLE, &o->timeout_s, BENCH_RANGE(CHECK_WATCH_LEAST_S, 1000000)),
+        BENCH_ARG("list", ON, &o->list),
     };
-    uint64_t x;
-    int c;
 
     *o = (struct options){
         .ranks = 2, .seed = 1, .repeat = 1, .only = "", .timeout_s = CHECK_WATCH_S};
-    optind = 0;
-    while ((c = getopt_long(argc, argv, ":n:h", options, NULL)) != -1) {
-        if (c == 'n') {
-            if (!bench_number("check comm", "-n", optarg, 1, CHECK_RANKS, &x))
-                return 2;
-            o->ranks = (int)x;
-        } else if (c == 's') {
-            if (!bench_number("check comm", "--seed", optarg, 0, UINT32_MAX, &o->seed))
-                return 2;
-        } else if (c == 'k') {
-            if (!bench_number("check comm", "--repeat", optarg, 1, 1000000, &o->repeat))
-                return 2;
-        } else if (c == 't') {
-            if (!bench_number("check comm", "--timeout", optarg, CHECK_WATCH_LEAST_S, 1000000,
-                              &o->timeout_s))
-                return 2;
-        } else if (c == 'c') {
-            o->only = optarg;
-        } else if (c == 'u') {
-            o->huge = true;
-        } else if (c == 'l') {
-            o->list = true;
-        } else if (c == 'h') {
-            help();
-            return -1;
-        } else {
-            return bench_bad_option("check comm", options, c, argv);
-        }
-    }
-    if (o->list || optind == argc - 1) {
-        o->plugin = o->list ? "" : argv[optind];
-        return 0;
-    }
-    fprintf(stderr, "zero check comm: %s; zero check comm --help tells more\n",
-            optind == argc ? "no plugin is named" : "more than one plugin is named");
-    return 2;
+    int status = bench_args("check comm", args, sizeof args / sizeof *args, BENCH_WORDS, help,
+                            argc, argv);
+    return status >= 0 || o->list ? status : bench_plugin("check comm", argc, argv, &o->plugin);
 }
 
 struct verdict {
@@ -262,7 +223,7 @@ static int run_rank(const struct options *o, int fd)
 static int start_ranks(const struct options *o, int fd, int argc, char **argv)
 {
     const struct check_board *board = check_board_open(fd);
-    int status = bench_ranks_run("check", o->ranks, false, fd, argc, argv);
+    int status = bench_ranks_run("check", (int)o->ranks, false, fd, argc, argv);
 
     close(fd);
     if (!board || atomic_load(&board->finished))
@@ -280,8 +241,8 @@ static int check_comm(int argc, char **argv)
     struct options o;
     int cores, fd, status = parse(argc, argv, &o);
 
-    if (status)
-        return status < 0 ? 0 : status;
+    if (status >= 0)
+        return status;
     if (o.list) {
         for (const struct check_case *test = check_comm_cases; test->name; test++)
             puts(test->name);
@@ -295,7 +256,7 @@ static int check_comm(int argc, char **argv)
         return run_rank(&o, fd);
     if (!bench_ranks_may_start("check comm"))
         return 2;
-    if (bench_comm_probe(o.plugin, o.ranks, &o.plugin, &caps)) {
+    if (bench_comm_probe(o.plugin, (int)o.ranks, &o.plugin, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }

@@ -4,7 +4,6 @@
 
 #include "check_offload.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@ struct options {
     bool list, huge;
 };
 
-static void help(void)
+static void help(FILE *f)
 {
     fputs(
         "usage: zero check offload [OPTION]... PLUGIN\n\n"
@@ -44,59 +43,26 @@ static void help(void)
         "ZERO_FAULT_OFFLOAD=PLUGIN ZERO_FAULT_IO=error=EIO:op=write:n=5:times=3 \\\n"
         "    zero check offload --case fails fault\n\n"
         "The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
-        stdout);
+        f);
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    static const struct option options[] = {
-        {"bytes", required_argument, NULL, 'b'},
-        {"case", required_argument, NULL, 'o'},
-        {"repeat", required_argument, NULL, 'k'},
-        {"seed", required_argument, NULL, 's'},
-        {"huge", no_argument, NULL, 'u'},
-        {"timeout", required_argument, NULL, 't'},
-        {"list", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct bench_arg args[] = {
+        BENCH_ARG("bytes", BYTES, &o->bytes, BENCH_RANGE(1 << 16, UINT64_C(1) << 40)),
+        BENCH_ARG("case", TEXT, &o->only),
+        BENCH_ARG("repeat", WHOLE, &o->repeat, BENCH_RANGE(1, 1000000)),
+        BENCH_ARG("seed", WHOLE, &o->seed, BENCH_RANGE(0, UINT32_MAX)),
+        BENCH_ARG("huge", ON, &o->huge),
+        BENCH_ARG("timeout", WHOLE, &o->timeout_s, BENCH_RANGE(1, 1000000)),
+        BENCH_ARG("list", ON, &o->list),
     };
-    bool good = true;
-    int c;
 
     *o = (struct options){
         .seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1, .timeout_s = CHECK_WATCH_S};
-    optind = 0;
-    while (good && (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (c == 'b')
-            good = bench_count("check offload", "--bytes", optarg, 1024, 1 << 16, UINT64_C(1) << 40,
-                               &o->bytes);
-        else if (c == 's')
-            good = bench_number("check offload", "--seed", optarg, 0, UINT32_MAX, &o->seed);
-        else if (c == 'k')
-            good = bench_number("check offload", "--repeat", optarg, 1, 1000000, &o->repeat);
-        else if (c == 't')
-            good = bench_number("check offload", "--timeout", optarg, 1, 1000000, &o->timeout_s);
-        else if (c == 'o')
-            o->only = optarg;
-        else if (c == 'u')
-            o->huge = true;
-        else if (c == 'l')
-            o->list = true;
-        else if (c == 'h') {
-            help();
-            return -1;
-        } else
-            return bench_bad_option("check offload", options, c, argv);
-    }
-    if (!good)
-        return 2;
-    if (o->list || optind == argc - 1) {
-        o->plugin = o->list ? "" : argv[optind];
-        return 0;
-    }
-    fprintf(stderr, "zero check offload: %s; zero check offload --help tells more\n",
-            optind == argc ? "no plugin is named" : "more than one plugin is named");
-    return 2;
+    int status = bench_args("check offload", args, sizeof args / sizeof *args, BENCH_WORDS, help,
+                            argc, argv);
+    return status >= 0 || o->list ? status : bench_plugin("check offload", argc, argv, &o->plugin);
 }
 
 static bool is_chosen(const struct options *o, const struct check_store_case *test)
@@ -186,8 +152,8 @@ int zero__check_offload(int argc, char **argv)
     struct options o;
     int status = parse(argc, argv, &o), err;
 
-    if (status)
-        return status < 0 ? 0 : status;
+    if (status >= 0)
+        return status;
     if (o.list) {
         for (const struct check_store_case *test = check_offload_cases; test->name; test++)
             puts(test->name);
