@@ -5,8 +5,9 @@
  *     counts KERNEL ELEMENTS
  *
  * KERNEL is "reduce ISA", "adamw ISA", or "add WAY" or "move WAY", a loop with the same loads and
- * stores; ISA is scalar, avx2 or avx512, WAY a number of enum bench_way. Sums have two sources of
- * fp32; AdamW has bf16 parameters and gradients and fp32 states. All but counted() prepares.
+ * stores; ISA is scalar, avx2 or avx512, WAY a number of enum bench_way, for move of enum
+ * bench_update_way. Sums have two sources of fp32; AdamW has bf16 parameters and gradients and fp32
+ * states. All but counted() prepares.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ struct work {
     const struct zero__loops *loops;
     uint64_t n, chunks;
     int isa;
-    enum bench_way way;
+    unsigned way;
 };
 
 void counted(const struct work *w, const char *kernel);
@@ -36,7 +37,8 @@ __attribute__((noinline)) void counted(const struct work *w, const char *kernel)
     else if (kernel[0] == 'm')
         bench_loop_update(&w->states, 0, w->n, w->way);
     else if (kernel[1] == 'd' && kernel[2] == 'd')
-        bench_loop_add(w->reduce.dst, w->reduce.src[0], 4 * w->n, 4 * w->n, 2, true, w->way);
+        bench_loop_add(w->reduce.dst, w->reduce.src[0], 4 * w->n, 4 * w->n, 2, true,
+                       (enum bench_way)w->way);
     for (uint64_t c = 0; kernel[0] == 'a' && kernel[2] == 'a' && c < w->chunks; c++)
         zero__kernel_run(w->loops, ZERO_KERNEL_ADAMW, &w->adamw, c);
 }
@@ -68,9 +70,10 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 3; i++)
         w.isa = !strcmp(argv[2], names[i]) ? i : w.isa;
-    w.way = (enum bench_way)strtoul(argv[2], NULL, 10);
+    w.way = (unsigned)strtoul(argv[2], NULL, 10);
     w.loops = zero__loops((enum zero__isa)(w.isa + ZERO__ISA_SCALAR));
-    if (!w.loops || w.way >= BENCH_MEMCPY) {
+    unsigned n_ways = argv[1][0] == 'm' ? N_BENCH_UPDATES : BENCH_MEMCPY;
+    if (!w.loops || w.way >= n_ways) {
         fprintf(stderr, "counts: %s: not on this processor, or no way of a loop\n", argv[2]);
         return 1;
     }

@@ -15,6 +15,8 @@
 #include "base/status.h"
 #include "bench_loops.h"
 #include "machine/clock.h"
+#include "machine/pages.h"
+#include "plugins/common/memory.h"
 
 #define SPINS 2000u /* before another rank may need this core */
 
@@ -31,14 +33,22 @@ struct bench_board {
     unsigned spins;
 };
 
-static uint64_t head_bytes(int ranks)
+/* The flags and each rank's memory begin at pages, at huge ones where those could be filled. */
+static uint64_t rounded(uint64_t bytes, uint64_t each)
 {
-    return ((uint64_t)ranks * sizeof(struct side) + 4095) / 4096 * 4096;
+    uint64_t page = each < ZERO__HUGE_BYTES ? 4096 : ZERO__HUGE_BYTES;
+
+    return (bytes + page - 1) / page * page;
+}
+
+static uint64_t head_bytes(int ranks, uint64_t each)
+{
+    return rounded((uint64_t)ranks * sizeof(struct side), each);
 }
 
 static uint64_t board_bytes(int ranks, uint64_t each)
 {
-    return head_bytes(ranks) + (uint64_t)ranks * each;
+    return head_bytes(ranks, each) + (uint64_t)ranks * rounded(each, each);
 }
 
 int bench_board_create(int ranks, uint64_t each, int *out)
@@ -65,7 +75,7 @@ int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
 
     if (!b)
         return zero__fail(-ENOMEM, "no memory for a board");
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = zero__memory_map(bytes, PROT_READ | PROT_WRITE, fd);
     if (p == MAP_FAILED) {
         int err = zero__fail(-errno, "cannot map %llu bytes of shared memory: %s",
                              (unsigned long long)bytes, strerror(errno));
@@ -73,9 +83,9 @@ int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
         return err;
     }
     *b = (struct bench_board){.sides = p,
-                              .memory = (char *)p + head_bytes(ranks),
+                              .memory = (char *)p + head_bytes(ranks, each),
                               .bytes = bytes,
-                              .each = each,
+                              .each = rounded(each, each),
                               .rank = rank,
                               .ranks = ranks,
                               .spins = crowded ? 1 : SPINS};
@@ -83,17 +93,20 @@ int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
     return 0;
 }
 
-/* Its own part first: pages lie near to whoever touches them first. */
-void bench_board_fill(struct bench_board *b)
+/* Pages lie near to whoever touches them first, so nobody looks at another's before all have. */
+int bench_board_fill(struct bench_board *b, int fd, int64_t timeout_ns)
 {
-    char *base = (char *)b->sides;
+    char *own = bench_board_memory(b, b->rank), *base = (char *)b->sides;
+    int err = b->each ? zero__memory_fill(own, b->each, fd, (uint64_t)(own - base)) : 0;
 
-#ifdef MADV_HUGEPAGE
-    madvise(base, b->bytes, MADV_HUGEPAGE);
-#endif
-    bench_fill(bench_board_memory(b, b->rank), b->each);
-    for (uint64_t i = 0; i < b->bytes; i += 4096)
+    if (err)
+        return zero__fail(err, "no memory for %llu bytes that ranks share: lower --bytes",
+                          (unsigned long long)b->bytes);
+    bench_fill(own, b->each);
+    err = bench_board_meet(b, timeout_ns);
+    for (uint64_t i = 0; i < b->bytes && !err; i += 4096)
         (void)*(volatile char *)(base + i);
+    return err;
 }
 
 void bench_board_close(struct bench_board *board)

@@ -21,10 +21,10 @@ int bench_board_create(int ranks, uint64_t each, int *fd);
 int bench_board_open(int fd, int rank, int ranks, uint64_t each, bool crowded,
                      struct bench_board **out);
 /*
- * Before loops are timed: numbers in this rank's memory, as zeros move faster on some machines, and
- * all pages there, large ones where the system has them.
+ * Collective, before loops are timed: numbers in this rank's memory, as zeros move faster on some
+ * machines, and all pages there, huge ones as plugins' shared memory has them.
  */
-void bench_board_fill(struct bench_board *board);
+int bench_board_fill(struct bench_board *board, int fd, int64_t timeout_ns);
 void bench_board_close(struct bench_board *board);
 
 /* A rank's memory. */

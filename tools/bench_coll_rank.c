@@ -175,9 +175,10 @@ static int work_open(struct bench_comm *b, const struct coll_options *o, struct 
     if (!err)
         err = bench_board_open(o->board_fd, b->rank, b->ranks, w->bytes.board, o->ranks > o->cores,
                                &w->board);
+    if (!err)
+        err = bench_board_fill(w->board, o->board_fd, b->timeout_ns);
     if (err)
         return err;
-    bench_board_fill(w->board);
     w->pages.region = bench_pages_huge(w->region.base, w->bytes.region);
     w->pages.plain = bench_pages_huge(w->plain, w->bytes.plain);
     w->pages.board = bench_pages_huge(bench_board_memory(w->board, b->rank), w->bytes.board);

@@ -32,12 +32,22 @@ typedef float NAME(vf) __attribute__((vector_size(VECTOR_BYTES), aligned(4), may
             FN(false, false);    \
     } while (0)
 
-INLINE void NAME(copy_by)(char *dst, const char *src, uint64_t bytes, bool four, bool stream)
+/* The next page of a source, where the processor's own prefetching ends; no address is wrong. */
+INLINE void NAME(ask)(const char *at, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(at + 4096 + i);
+}
+
+INLINE void NAME(copy_by)(char *dst, const char *src, uint64_t bytes, bool four, bool stream,
+                          bool ahead)
 {
     const uint64_t v = VECTOR_BYTES;
     uint64_t i = 0;
 
     for (; four && i + 4 * v <= bytes; i += 4 * v) {
+        if (ahead)
+            NAME(ask)(src + i, 4 * v);
         VU a = FROM(VU, src, i), b = FROM(VU, src, i + v);
         VU c = FROM(VU, src, i + 2 * v), d = FROM(VU, src, i + 3 * v);
         PUT(dst, i, a, stream);
@@ -49,10 +59,14 @@ INLINE void NAME(copy_by)(char *dst, const char *src, uint64_t bytes, bool four,
         PUT(dst, i, FROM(VU, src, i), stream);
 }
 
-ISA static void NAME(copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream)
+ISA static void NAME(copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream,
+                           bool ahead)
 {
-#define COPY(four, stream) NAME(copy_by)(dst, src, bytes, four, stream)
-    CHOOSE(four, stream, COPY);
+#define COPY(four, stream) NAME(copy_by)(dst, src, bytes, four, stream, false)
+    if (ahead)
+        NAME(copy_by)(dst, src, bytes, true, true, true);
+    else
+        CHOOSE(four, stream, COPY);
 #undef COPY
 }
 
@@ -87,12 +101,14 @@ INLINE VU NAME(sum)(const char *src, uint64_t step, unsigned n, bool wide)
 
 /* dst[i] = src[i] + src[step + i] + …, in bytes; n sources. */
 INLINE void NAME(add_by)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
-                         bool wide, bool four, bool stream)
+                         bool wide, bool four, bool stream, bool ahead)
 {
     const uint64_t v = VECTOR_BYTES;
     uint64_t i = 0;
 
     for (; four && i + 4 * v <= bytes; i += 4 * v) {
+        for (unsigned k = 0; ahead && k < n; k++)
+            NAME(ask)(src + i + k * step, 4 * v);
         VU a = NAME(sum)(src + i, step, n, wide), b = NAME(sum)(src + i + v, step, n, wide);
         VU c = NAME(sum)(src + i + 2 * v, step, n, wide);
         VU d = NAME(sum)(src + i + 3 * v, step, n, wide);
@@ -106,9 +122,15 @@ INLINE void NAME(add_by)(char *dst, const char *src, uint64_t bytes, uint64_t st
 }
 
 ISA static void NAME(add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
-                          bool wide, bool four, bool stream)
+                          bool wide, bool four, bool stream, bool ahead)
 {
-#define ADD(four, stream) NAME(add_by)(dst, src, bytes, step, N, WIDE, four, stream)
+#define ADD(four, stream)                                                      \
+    do {                                                                       \
+        if (four && stream && ahead)                                           \
+            NAME(add_by)(dst, src, bytes, step, N, WIDE, true, true, true);    \
+        else                                                                   \
+            NAME(add_by)(dst, src, bytes, step, N, WIDE, four, stream, false); \
+    } while (0)
 #define N 2
 #define WIDE true
     if (n == 2 && wide)
@@ -130,12 +152,14 @@ ISA static void NAME(add)(char *dst, const char *src, uint64_t bytes, uint64_t s
 #undef ADD
 }
 
-ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
+INLINE uint32_t NAME(read_by)(const char *x, uint64_t bytes, bool ahead)
 {
     VU a = {0}, b = {0};
     uint32_t sum = 0;
 
     for (uint64_t i = 0; i + 2 * VECTOR_BYTES <= bytes; i += 2 * VECTOR_BYTES) {
+        if (ahead)
+            NAME(ask)(x + i, 2 * VECTOR_BYTES);
         a += FROM(VU, x, i);
         b += FROM(VU, x, i + VECTOR_BYTES);
     }
@@ -143,6 +167,11 @@ ISA static uint32_t NAME(read)(const char *x, uint64_t bytes)
     for (unsigned k = 0; k < VECTOR_BYTES / 4; k++)
         sum += a[k];
     return sum;
+}
+
+ISA static uint32_t NAME(read)(const char *x, uint64_t bytes, bool ahead)
+{
+    return ahead ? NAME(read_by)(x, bytes, true) : NAME(read_by)(x, bytes, false);
 }
 
 /* Two vectors of each state; `k` names the variables. */

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define HUGE_PAGE (UINT64_C(2) << 20)
+#include "machine/pages.h"
 
 struct loops {
-    void (*copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream);
+    void (*copy)(char *dst, const char *src, uint64_t bytes, bool four, bool stream, bool ahead);
     void (*add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n, bool wide,
-                bool four, bool stream);
-    uint32_t (*read)(const char *x, uint64_t bytes);
+                bool four, bool stream, bool ahead);
+    uint32_t (*read)(const char *x, uint64_t bytes, bool ahead);
     void (*update)(const struct bench_states *s, uint64_t first, uint64_t end, uint32_t zero,
                    bool four, bool stream, bool stream_copy);
 };
@@ -77,25 +77,25 @@ static void fence(bool stream)
 
 static bool streams(enum bench_way way)
 {
-    return way == BENCH_STREAM || way == BENCH_STREAM_FOUR;
+    return way == BENCH_STREAM || way == BENCH_STREAM_FOUR || way == BENCH_STREAM_AHEAD;
 }
 
 static bool is_four(enum bench_way way)
 {
-    return way == BENCH_FOUR || way == BENCH_STREAM_FOUR;
+    return way == BENCH_FOUR || way == BENCH_STREAM_FOUR || way == BENCH_STREAM_AHEAD;
 }
 
 const char *bench_way_name(enum bench_way way)
 {
-    static const char *const names[] = {"plain", "plain by four", "stream", "stream by four",
-                                        "memcpy"};
+    static const char *const names[] = {"plain",          "plain by four",       "stream",
+                                        "stream by four", "stream asking ahead", "memcpy"};
     return names[way];
 }
 
 const char *bench_way_field(enum bench_way way)
 {
     static const char *const names[] = {"plain_s", "plain_by_four_s", "stream_s",
-                                        "stream_by_four_s", "memcpy_s"};
+                                        "stream_by_four_s", "stream_asking_ahead_s", "memcpy_s"};
     return names[way];
 }
 
@@ -118,20 +118,21 @@ void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way 
     if (way == BENCH_MEMCPY)
         memcpy(dst, src, bytes);
     else
-        loops()->copy(dst, src, bytes, is_four(way), streams(way));
+        loops()->copy(dst, src, bytes, is_four(way), streams(way), way == BENCH_STREAM_AHEAD);
     fence(streams(way));
 }
 
 void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
                     bool wide, enum bench_way way)
 {
-    loops()->add(dst, src, bytes, step, n, wide, is_four(way), streams(way));
+    loops()->add(dst, src, bytes, step, n, wide, is_four(way), streams(way),
+                 way == BENCH_STREAM_AHEAD);
     fence(streams(way));
 }
 
-uint32_t bench_loop_read(const void *x, uint64_t bytes)
+uint32_t bench_loop_read(const void *x, uint64_t bytes, bool ahead)
 {
-    return loops()->read(x, bytes);
+    return loops()->read(x, bytes, ahead);
 }
 
 void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t end, unsigned way)
@@ -164,7 +165,7 @@ uint64_t bench_cache_bytes(void)
 
 static uint64_t whole_pages(uint64_t bytes)
 {
-    return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return (bytes + ZERO__HUGE_BYTES - 1) / ZERO__HUGE_BYTES * ZERO__HUGE_BYTES;
 }
 
 void bench_fill(void *base, uint64_t bytes)
@@ -176,20 +177,18 @@ void bench_fill(void *base, uint64_t bytes)
     }
 }
 
-/* At the start of a huge page, as plugins' memory is: what is mapped before and behind is undone.
- */
+/* At the start of a huge page, as plugins' memory is. */
 void *bench_memory(uint64_t wanted)
 {
     uint64_t bytes = whole_pages(wanted);
-    char *all =
-        mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *base = zero__addresses_take(bytes);
 
-    if (all == MAP_FAILED)
+    if (base && mprotect(base, bytes, PROT_READ | PROT_WRITE)) {
+        munmap(base, bytes);
+        base = NULL;
+    }
+    if (!base)
         return NULL;
-    char *base = all + (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;
-    if (base > all)
-        munmap(all, (size_t)(base - all));
-    munmap(base + bytes, (size_t)(all + HUGE_PAGE - base));
 #ifdef MADV_HUGEPAGE
     madvise(base, bytes, MADV_HUGEPAGE);
 #endif

@@ -21,7 +21,8 @@ struct bench_states {
 
 /*
  * How a loop is written: with a vector or four of each array a turn, with ordinary or non-temporal
- * stores ("stream"). Which is fastest depends on the size and on the processor.
+ * stores ("stream"), and streaming by four while asking for the next page of what it reads. Which
+ * is fastest depends on the size and on the processor.
  */
 enum bench_way {
     BENCH_PLAIN,
@@ -29,7 +30,8 @@ enum bench_way {
     BENCH_STREAM,
     BENCH_STREAM_FOUR,
     N_BENCH_STORES,
-    BENCH_MEMCPY = N_BENCH_STORES, /* the C library's, where a loop only copies */
+    BENCH_STREAM_AHEAD = N_BENCH_STORES,
+    BENCH_MEMCPY, /* the C library's, where a loop only copies */
     N_BENCH_WAYS
 };
 const char *bench_way_name(enum bench_way way);
@@ -37,7 +39,7 @@ const char *bench_way_name(enum bench_way way);
 const char *bench_way_field(enum bench_way way);
 
 /*
- * Of an update: those without memcpy, and two more, which stream the 16-bit copy alone. That is the
+ * Of an update: the first four, and two more, which stream the 16-bit copy alone. That is the
  * only result that was not read before, so that an ordinary store reads it first.
  */
 enum bench_update_way {
@@ -55,8 +57,8 @@ void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way 
  */
 void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
                     bool wide, enum bench_way way);
-/* Reads and adds up words, so that nothing can be left out. */
-uint32_t bench_loop_read(const void *x, uint64_t bytes);
+/* Reads and adds up words, so that nothing can be left out; asking for the next page or not. */
+uint32_t bench_loop_read(const void *x, uint64_t bytes, bool ahead);
 /*
  * Loads and stores what an update of elements first … end loads and stores; p, m and v keep their
  * values, out gets other ones. Two vectors a turn or four; `way` is below N_BENCH_UPDATES. first

@@ -28,8 +28,8 @@ enum optimizer_series {
     OPTIMIZER_UPDATE, /* all that an update does: norm, scalars, AdamW with unscaling and casts */
     OPTIMIZER_NORM,   /* its first pass */
     OPTIMIZER_ADAMW,  /* its second */
-    OPTIMIZER_READ,   /* plain loops: one that reads the gradient, */
-    OPTIMIZER_MOVE,   /* and from here on those that load and store what AdamW does, in each way */
+    OPTIMIZER_READ,   /* plain loops: those that read the gradient, one asking for the next page, */
+    OPTIMIZER_MOVE = OPTIMIZER_READ + 2, /* and those that load and store what AdamW does */
     N_OPTIMIZER_SERIES = OPTIMIZER_MOVE + N_BENCH_UPDATES
 };
 
@@ -50,7 +50,7 @@ struct optimizer {
     struct zero_scalars *scalars;
     struct zero_hyper hyper;
     float clip;
-    unsigned way;          /* of the plain loops that move */
+    unsigned way;          /* of the plain loops */
     _Atomic uint64_t next; /* of the plain loops: the first element that is nobody's yet */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One update, checked: the norm against a sum over the whole gradient, and elements all over the
- * states, bit for bit, against the formulas of zero/device.h written down once more.
+ * states and at the ends of launches, where loops have other code, bit for bit, against the
+ * formulas of zero/device.h written down once more.
  */
 #include "config.h"
 
@@ -16,6 +17,8 @@
 #include "check/values.h"
 
 #define CHECKED 65536u /* elements, an odd number apart: of every lane of a vector */
+#define EDGE 64u       /* and so many at both ends of each unit, */
+#define MOST_UNITS 256u /* of at most so many: the first ones and the last */
 
 static float grad_at(const struct optimizer *x, uint64_t i)
 {
@@ -86,12 +89,43 @@ static bool norm_good(const struct optimizer *x)
     return false;
 }
 
-static bool compare(struct optimizer *x, uint64_t n, uint64_t step, struct state *before)
+/* Which elements are checked. */
+struct sample {
+    uint64_t n, n_spread, step; /* all; the first ones, so far apart */
+    uint64_t n_units;
+};
+
+static struct sample sample_of(const struct optimizer_options *o)
 {
-    if (x->o->spoil && n > 1)
-        x->v[step] += 1e-6f;
-    for (uint64_t k = 0; k < n; k++) {
-        uint64_t i = k * step;
+    struct sample s = {.n_spread = o->params < CHECKED ? o->params : CHECKED,
+                       .n_units = (o->params + o->unit - 1) / o->unit};
+
+    s.step = o->params / s.n_spread;
+    s.step -= s.step > 1 && s.step % 2 == 0;
+    s.n = s.n_spread + 2 * EDGE * (s.n_units < MOST_UNITS ? s.n_units : MOST_UNITS);
+    return s;
+}
+
+static uint64_t element(const struct optimizer_options *o, const struct sample *s, uint64_t k)
+{
+    if (k < s->n_spread)
+        return k * s->step;
+    k -= s->n_spread;
+    uint64_t u = k / (2 * EDGE), at = k % (2 * EDGE);
+    if (u == MOST_UNITS - 1)
+        u = s->n_units - 1;
+    uint64_t first = u * o->unit, n = o->params - first < o->unit ? o->params - first : o->unit;
+    if (at >= EDGE) /* the last one comes last */
+        at = n > 2 * EDGE ? n - 2 * EDGE + at : at;
+    return first + (at < n ? at : n - 1);
+}
+
+static bool compare(struct optimizer *x, const struct sample *of, struct state *before)
+{
+    if (x->o->spoil && of->n_spread > 1)
+        x->v[of->step] += 1e-6f;
+    for (uint64_t k = 0; k < of->n; k++) {
+        uint64_t i = element(x->o, of, k);
         struct state s = before[k];
         reference(x, i, &s);
         if (s.p == x->p[i] && s.m == x->m[i] && s.v == x->v[i] && out_good(x, i, s.p))
@@ -109,18 +143,18 @@ static bool compare(struct optimizer *x, uint64_t n, uint64_t step, struct state
 
 int optimizer_check(struct optimizer *x, bool *ok)
 {
-    uint64_t n = x->o->params < CHECKED ? x->o->params : CHECKED, step = x->o->params / n;
-
-    step -= step > 1 && step % 2 == 0;
-    struct state *before = calloc(n, sizeof *before);
+    const struct sample of = sample_of(x->o);
+    struct state *before = calloc(of.n, sizeof *before);
 
     if (!before)
-        return zero__fail(-ENOMEM, "no memory to check %" PRIu64 " elements", n);
-    for (uint64_t k = 0; k < n; k++)
-        before[k] = (struct state){x->p[k * step], x->m[k * step], x->v[k * step]};
+        return zero__fail(-ENOMEM, "no memory to check %" PRIu64 " elements", of.n);
+    for (uint64_t k = 0; k < of.n; k++) {
+        uint64_t i = element(x->o, &of, k);
+        before[k] = (struct state){x->p[i], x->m[i], x->v[i]};
+    }
     int err = optimizer_run(x, OPTIMIZER_UPDATE);
     if (!err)
-        *ok = compare(x, n, step, before);
+        *ok = compare(x, &of, before);
     free(before);
     return err;
 }

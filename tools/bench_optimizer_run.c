@@ -222,7 +222,8 @@ static void read_pieces(void *arg)
     uint64_t first, end, size = zero_dtype_bytes(x->o->grad_dtype);
 
     while (piece(x, &first, &end)) {
-        uint32_t sum = bench_loop_read((const char *)x->grad + first * size, (end - first) * size);
+        uint32_t sum = bench_loop_read((const char *)x->grad + first * size, (end - first) * size,
+                                       x->way != 0);
         __asm__ volatile("" : : "r"(sum)); /* wanted */
     }
 }
@@ -266,10 +267,10 @@ static int loops_run(struct optimizer *x, void (*fn)(void *arg))
 
 int optimizer_sample(struct optimizer *x, int s, double *seconds)
 {
-    x->way = s < OPTIMIZER_MOVE ? BENCH_PLAIN : (unsigned)(s - OPTIMIZER_MOVE);
+    x->way = (unsigned)(s - (s < OPTIMIZER_MOVE ? OPTIMIZER_READ : OPTIMIZER_MOVE));
     int64_t start = zero__now_ns();
     int err = s < OPTIMIZER_READ ? optimizer_run(x, (enum optimizer_series)s)
-                                 : loops_run(x, s == OPTIMIZER_READ ? read_pieces : move_pieces);
+                                 : loops_run(x, s < OPTIMIZER_MOVE ? read_pieces : move_pieces);
 
     *seconds = (double)(zero__now_ns() - start) * 1e-9;
     return err;

@@ -337,9 +337,9 @@ NOTES = {
 Bytes are those of the full message. In place and out of place were both measured; the faster one
 counts, for every program, and stands behind its time ("in", "out", as it was in most rounds; the JSON
 file has both, with the ratio in the same place); for a reduce_scatter of MPI's the fastest one of
-`MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. Of MPI's programs the fastest of
-three starts counts, since some starts of Open MPI's take several times as long for the same sum; of
-libzero's and gloo's there is one. Ranks are bound to a core each
+`MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. The fastest of three starts counts,
+since some take several times as long, whoever sums (NOTES.md, "Processors that are far apart"); of gloo
+there is one. Ranks are bound to a core each
 where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's yield
 (`mpi_yield_when_idle`) and are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and gloo, which takes
 half a minute to a minute a round, are left out. Samples and buffers are those of `zero bench coll`:
@@ -411,6 +411,9 @@ def time_text(seconds):
     return f"{seconds * 1e6:.3g} µs"
 
 
+HUGE_LEAST = 90  # % of memory in huge pages; with less a table says how much
+
+
 def figure(found):
     if "missing" in found:
         return "–"
@@ -423,7 +426,8 @@ def figure(found):
     how = what or ", ".join(found[k] for k in ("place", "call") if k in found)
     text += f" {how}" if how else ""
     return text + "".join(f", {value:.0f} {programs.ALSO[what]}"
-                          for what, value in found.get("also", {}).items())
+                          for what, value in found.get("also", {}).items()
+                          if not what.endswith("huge_pages_percent") or value < HUGE_LEAST)
 
 
 def ratio_figure(found):

@@ -40,21 +40,21 @@ void *zero__memory_map(uint64_t bytes, int prot, int fd)
  * Pages of files in memory are huge where an administrator has set shmem_enabled, as few have, or
  * where each is asked for when there is a first small page. What the system refuses stays small.
  */
-static int collapse(char *base, uint64_t off, uint64_t bytes, int fd)
+static int collapse(char *base, uint64_t bytes, int fd, uint64_t off)
 {
     const uint64_t huge = ZERO__HUGE_BYTES, page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)base, from = (start + off + huge - 1) / huge * huge;
-    uintptr_t to = (start + off + bytes) / huge * huge;
+    uintptr_t start = (uintptr_t)base, from = (start + huge - 1) / huge * huge;
+    uintptr_t to = (start + bytes) / huge * huge;
     int err = 0;
 
     for (uintptr_t at = from; at < to && !err; at += huge)
-        err = zero__pages_fill((void *)at, page, fd, at - start);
+        err = zero__pages_fill((void *)at, page, fd, off + at - start);
     if (!err && from < to)
         madvise((void *)from, to - from, MADV_COLLAPSE);
     return err;
 }
 
-int zero__memory_fill(void *base, uint64_t bytes, int fd)
+int zero__memory_fill(void *base, uint64_t bytes, int fd, uint64_t off)
 {
     madvise(base, bytes, MADV_HUGEPAGE); /* a wish */
     for (uint64_t done = 0, n; done < bytes; done += n) {
@@ -64,9 +64,9 @@ int zero__memory_fill(void *base, uint64_t bytes, int fd)
         n = bytes - done < PIECE ? bytes - done : PIECE;
         if (room < bytes - done || room - (bytes - done) < RESERVE)
             return -ENOMEM;
-        err = fd >= 0 ? collapse(base, done, n, fd) : 0;
+        err = fd >= 0 ? collapse((char *)base + done, n, fd, off + done) : 0;
         if (!err)
-            err = zero__pages_fill((char *)base + done, n, fd, done);
+            err = zero__pages_fill((char *)base + done, n, fd, off + done);
         if (err)
             return err;
     }

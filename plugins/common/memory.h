@@ -18,8 +18,8 @@ void *zero__memory_map(uint64_t bytes, int prot, int fd);
  * Puts pages behind base … base + bytes, a fresh mapping; huge ones where the system allows. Fills
  * piece by piece and looks at what is left before each, because other ranks do the same. 0,
  * -ENOMEM, or another errno of the system; what was filled stays with the mapping. fd is the file
- * that is mapped from its start, or -1.
+ * that is mapped there from off on, or -1.
  */
-int zero__memory_fill(void *base, uint64_t bytes, int fd);
+int zero__memory_fill(void *base, uint64_t bytes, int fd, uint64_t off);
 
 #endif

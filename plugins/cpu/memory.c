@@ -125,7 +125,7 @@ int zero__cpu_memory_take(const struct zero__voice *voice, uint64_t bytes,
         err = lock_memory(voice, wish, &m);
     }
     if (!err) {
-        err = zero__memory_fill(m.base, m.bytes, -1);
+        err = zero__memory_fill(m.base, m.bytes, -1, 0);
         if (err)
             err = no_room(voice, m.bytes, err);
     }
@@ -167,7 +167,7 @@ static int grow(const struct zero__voice *voice, uint64_t bytes, const struct cp
         err = move(voice, bytes, m);
     if (!err)
         err = lock_memory(voice, wish, m);
-    if (!err && zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1))
+    if (!err && zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1, 0))
         err = no_room(voice, bytes - before.bytes, -ENOMEM);
     if (!err)
         return 0;

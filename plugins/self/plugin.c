@@ -128,7 +128,7 @@ static int self_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, v
     if (p == MAP_FAILED)
         return zero__say(&ctx->voice, -ENOMEM, "alloc: no room for %llu bytes of addresses",
                          (unsigned long long)bytes);
-    err = zero__memory_fill(p, bytes, -1);
+    err = zero__memory_fill(p, bytes, -1, 0);
     if (err) {
         munmap(p, bytes);
         return zero__say(&ctx->voice, err, "alloc: %llu bytes do not fit, %llu are available",

@@ -48,7 +48,7 @@ static int segment_make(struct shm_segment *s)
         s->base = NULL;
         return -errno;
     }
-    return zero__memory_fill(s->base, s->bytes, s->fd);
+    return zero__memory_fill(s->base, s->bytes, s->fd, 0);
 }
 
 struct shm_segment *zero__segment_new(uint64_t bytes)

@@ -87,7 +87,7 @@ static void large(void)
     char *own = zero__memory_map(BYTES, PROT_READ | PROT_WRITE, fd), *peer;
 
     ok(own != MAP_FAILED && (uintptr_t)own % HUGE == 0, "it begins where a huge page does");
-    is_int(zero__memory_fill(own, BYTES, fd), 0, "it is filled");
+    is_int(zero__memory_fill(own, BYTES, fd, 0), 0, "it is filled");
     peer = zero__memory_map(BYTES, PROT_READ, fd);
     ok(peer != MAP_FAILED && (uintptr_t)peer % HUGE == 0, "a peer has it at such a place, too");
     ok(is_zero(peer, BYTES), "it is zero");
@@ -119,7 +119,7 @@ static void sizes(void)
         int fd = file_of(all[i]);
         char *p = zero__memory_map(all[i], PROT_READ | PROT_WRITE, fd);
         unsigned char there[1];
-        bool whole = p != MAP_FAILED && zero__memory_fill(p, all[i], fd) == 0;
+        bool whole = p != MAP_FAILED && zero__memory_fill(p, all[i], fd, 0) == 0;
         for (uint64_t at = 0; whole && at < all[i]; at += page)
             whole = mincore(p + at, page, there) == 0 && (there[0] & 1);
         good += whole && is_zero(p, all[i]);
@@ -134,7 +134,7 @@ static void private(void)
 {
     char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    is_int(zero__memory_fill(p, BYTES, -1), 0, "memory of no file is filled, too");
+    is_int(zero__memory_fill(p, BYTES, -1, 0), 0, "memory of no file is filled, too");
     ok(is_zero(p, BYTES), "with zeros");
     munmap(p, BYTES);
 }
