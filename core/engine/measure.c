@@ -18,7 +18,8 @@
 
 uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t)
 {
-    uint64_t tile = (uint64_t)rt->recipe.tile * sizeof(float);
+    uint64_t tile = zero__least((uint64_t)rt->recipe.tile * sizeof(float),
+                                zero__io_most(&t->info));
     uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
 
     return best ? zero__least(tile, best) : tile;

@@ -270,6 +270,7 @@ int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room,
     if (zero__store_open(rt, &t, ZERO_BUFFER_ALIGN, 1)) { /* it tells what has to be known of it */
         trial_failed(rt, &t);
         trial_close(&t);
+        t.info = rt->tiers[ZERO__T_DISK].info;
     }
     x.memory = zero__least(lent > beside ? (lent - beside) / zero__block_bytes(rt, &t) : 0,
                            FIRST_BLOCKS) * zero__block_bytes(rt, &t);

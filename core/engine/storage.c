@@ -32,39 +32,95 @@ static uint64_t place_on_disk(const struct zero_runtime *rt, const struct zero__
     return f->offset + (f->transient ? rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes : 0);
 }
 
-/*
- * Requests of an op, from its pairs of accesses; lock held. Buffers begin at multiples of pages,
- * and no two share one at a time: whole pages are transferred, as disks want it, and whoever had
- * them before was waited for; see zero__access_whole().
- */
-static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s,
-                         struct zero_io ios[ZERO__MOST_IOS])
+/* How many pairs of accesses of an op are moved: it has nothing to do where nothing was summed. */
+static uint32_t pairs(const struct slot *s)
 {
-    const struct zero__op *op = &s->body->ops[s->op];
-    int reads = op->kind == ZERO__FETCH;
-    uint32_t n = op->flags & ZERO__OP_SUMS && !s->accumulate ? 0 : op->n_accesses / 2;
+    const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
 
-    for (uint32_t i = 0; i < n; i++) {
-        const struct zero__access *disk = zero__disk_access(s->body, op, i);
-        const struct zero__access *memory = reads ? disk + 1 : disk - 1;
-        const struct zero__buffer *d = zero__buffer_of(&rt->states, s->body, disk->buffer);
-        const struct zero__buffer *m = zero__buffer_of(&rt->states, s->body, memory->buffer);
-        ios[i] = (struct zero_io){.op = reads ? ZERO_IO_READ : ZERO_IO_WRITE,
-                                  .store_off = place_on_disk(rt, d) + disk->off,
-                                  .buf = {rt->tiers[ZERO__T_DISK].mr,
-                                          place_in_memory(rt, m) + memory->off,
-                                          zero__access_whole(op, disk).bytes}};
-    }
+    return !op ? 1 : op->flags & ZERO__OP_SUMS && !s->accumulate ? 0 : op->n_accesses / 2;
+}
+
+/*
+ * All that one of them moves. Buffers begin at multiples of pages, and no two share one at a time:
+ * whole pages are transferred, as disks want it, and whoever had them before was waited for; see
+ * zero__access_whole().
+ */
+static struct zero_io pair_io(const struct zero_runtime *rt, const struct slot *s, uint32_t i)
+{
+    if (!s->body)
+        return s->raw_io;
+    const struct zero__op *op = &s->body->ops[s->op];
+    const struct zero__access *disk = zero__disk_access(s->body, op, i);
+    int reads = op->kind == ZERO__FETCH;
+    const struct zero__access *memory = reads ? disk + 1 : disk - 1;
+    const struct zero__buffer *d = zero__buffer_of(&rt->states, s->body, disk->buffer);
+    const struct zero__buffer *m = zero__buffer_of(&rt->states, s->body, memory->buffer);
+
+    return (struct zero_io){
+        .op = reads ? ZERO_IO_READ : ZERO_IO_WRITE,
+        .store_off = place_on_disk(rt, d) + disk->off,
+        .buf = {rt->tiers[ZERO__T_DISK].mr, place_in_memory(rt, m) + memory->off,
+                zero__access_whole(op, disk).bytes}};
+}
+
+/* What is more than the store moves in one request comes in several. */
+static uint32_t parts(uint64_t bytes, uint64_t most)
+{
+    return (uint32_t)(bytes / most + (bytes % most != 0));
+}
+
+/* Requests of an op; lock held. */
+static uint32_t ios_count(const struct zero_runtime *rt, const struct slot *s)
+{
+    const uint64_t most = zero__io_most(&rt->tiers[ZERO__T_DISK].info);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < pairs(s); i++)
+        n += parts(pair_io(rt, s, i).buf.len, most);
     return n;
 }
 
-/* What one of them has to move; lock held. */
-static uint64_t io_bytes(const struct slot *s, uint32_t i)
+/* The one of that number, from 0 on; lock held. */
+static struct zero_io io_of(const struct zero_runtime *rt, const struct slot *s, uint32_t number)
 {
-    if (!s->body)
-        return s->raw_io.buf.len;
-    const struct zero__op *op = &s->body->ops[s->op];
-    return zero__access_whole(op, zero__disk_access(s->body, op, i)).bytes;
+    const uint64_t most = zero__io_most(&rt->tiers[ZERO__T_DISK].info);
+    uint32_t i = 0;
+    struct zero_io io = pair_io(rt, s, 0);
+
+    while (number >= parts(io.buf.len, most)) {
+        number -= parts(io.buf.len, most);
+        io = pair_io(rt, s, ++i);
+    }
+    io.store_off += number * most;
+    io.buf.off += number * most;
+    io.buf.len = zero__least(io.buf.len - number * most, most);
+    return io;
+}
+
+/* A tag knows so many places: a request takes that of an earlier one, which has ended. */
+static uint32_t place_of(uint32_t number)
+{
+    return number % ZERO__MOST_IOS;
+}
+
+/* Of the request that had the place last. */
+static uint32_t number_at(const struct slot *s, uint32_t place)
+{
+    return s->n_posted - 1 - (s->n_posted - 1 - place) % ZERO__MOST_IOS;
+}
+
+/* The next requests of an op of n that have a place; lock held. */
+static uint32_t ios_fill(const struct zero_runtime *rt, const struct slot *s, uint32_t n,
+                         struct zero_io ios[ZERO__MOST_IOS])
+{
+    uint32_t k = 0;
+
+    for (; k < ZERO__MOST_IOS && k < n - s->n_posted; k++) {
+        if (s->in_store >> place_of(s->n_posted + k) & 1)
+            break;
+        ios[k] = io_of(rt, s, s->n_posted + k);
+    }
+    return k;
 }
 
 void zero__storage_count(struct zero_runtime *rt)
@@ -89,7 +145,7 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct zero_io ios[ZERO__MOST_IOS];
     struct lane *l = &rt->lanes[q];
-    uint32_t n;
+    uint32_t n, ready;
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = l->started < l->issued ? zero__lane_slot(l, l->started + 1) : NULL;
@@ -99,18 +155,16 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         pthread_mutex_unlock(&rt->lock);
         return NOTHING_STARTS;
     }
-    n = s->body ? ios_fill(rt, s, ios) : 1;
-    if (!s->body)
-        ios[0] = s->raw_io;
-    for (uint32_t i = 0; i < n; i++)
-        ios[i].user = zero__user(q, l->started + 1, i);
+    n = ios_count(rt, s);
+    ready = ios_fill(rt, s, n, ios);
+    for (uint32_t i = 0; i < ready; i++)
+        ios[i].user = zero__user(q, l->started + 1, place_of(s->n_posted + i));
     if (!s->start_ns) {
         s->start_ns = zero__now_ns();
         s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
         s->pending = n;
         zero__track_start(rt, q, s, l->started + 1);
     }
-    uint32_t first = s->n_posted;
     if (n == 0) { /* nothing has been summed yet */
         l->started++;
         zero__lane_settle(rt, q);
@@ -121,16 +175,18 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
         zero__progress_wake(rt);
         return STARTED;
     }
+    if (!ready) /* the end of one of them is heard of in poll() */
+        return NOTHING_STARTS;
 
-    int k = t->ops.submit(t->store, ios + first, n - first);
+    int k = t->ops.submit(t->store, ios, ready);
     if (k <= 0)
         return k ? k : NO_ROOM;
-    if ((uint32_t)k > n - first)
+    if ((uint32_t)k > ready)
         return zero__fail(-EPROTO, "%s says that it took %d requests of %u: try it with zero check "
-                          "offload", t->name, k, n - first);
+                          "offload", t->name, k, ready);
     pthread_mutex_lock(&rt->lock);
-    s->n_posted += (uint32_t)k;
-    s->in_store |= ((UINT32_C(1) << k) - 1) << first;
+    for (int i = 0; i < k; i++)
+        s->in_store |= UINT32_C(1) << place_of(s->n_posted++);
     if (s->n_posted == n)
         l->started++;
     pthread_mutex_unlock(&rt->lock);
@@ -153,25 +209,27 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
     uint64_t q = zero__user_queue(c->user), ordinal = zero__user_ordinal(c->user);
     struct lane *l = q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? &rt->lanes[q] : NULL;
     const char *name = rt->tiers[ZERO__T_DISK].name;
-    uint32_t piece = zero__user_piece(c->user);
+    uint32_t place = zero__user_piece(c->user);
 
     if (!l || ordinal <= l->done || ordinal > l->started + 1 || ordinal > l->issued ||
-        piece >= zero__lane_slot(l, ordinal)->n_posted)
+        place >= zero__lane_slot(l, ordinal)->n_posted)
         return zero__fail(-EPROTO, "%s ended a request that is not under way, tag %llu: try it "
                           "with zero check offload", name, (unsigned long long)c->user);
     struct slot *s = zero__lane_slot(l, ordinal);
-    if (!(s->in_store >> piece & 1))
+    uint32_t number = number_at(s, place);
+    if (!(s->in_store >> place & 1))
         return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s twice: try it with "
-                          "zero check offload", name, piece + 1, s->n_posted,
+                          "zero check offload", name, number + 1, ios_count(rt, s),
                           zero__queue_name((uint32_t)q), subject(rt, s));
     if (c->res < 0)
         return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q), subject(rt, s));
-    if ((uint64_t)c->res != io_bytes(s, piece))
+    uint64_t bytes = io_of(rt, s, number).buf.len;
+    if ((uint64_t)c->res != bytes)
         return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s after %lld bytes of "
-                          "%llu, without an error: try it with zero check offload", name, piece + 1,
-                          s->n_posted, zero__queue_name((uint32_t)q), subject(rt, s),
-                          (long long)c->res, (unsigned long long)io_bytes(s, piece));
-    s->in_store &= ~(UINT32_C(1) << piece);
+                          "%llu, without an error: try it with zero check offload", name,
+                          number + 1, ios_count(rt, s), zero__queue_name((uint32_t)q),
+                          subject(rt, s), (long long)c->res, (unsigned long long)bytes);
+    s->in_store &= ~(UINT32_C(1) << place);
     s->pending--;
     zero__lane_settle(rt, (uint32_t)q);
     return 0;

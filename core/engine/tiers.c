@@ -14,6 +14,25 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
+/* What is asked of a disk begins and ends with pages. */
+static int info_check(const struct zero_store_info *info, const char *name)
+{
+    if (!(info->mem & ZERO_MEM_HOST))
+        return zero__fail(-ENOTSUP, "offload plugin %s does not read and write host memory", name);
+    if (info->offset_align > ZERO_BUFFER_ALIGN || info->buffer_align > ZERO_BUFFER_ALIGN)
+        return zero__fail(
+            -ENOTSUP,
+            "offload plugin %s wants multiples of %u bytes and memory at multiples of "
+            "%u; at most %u is possible",
+            name, info->offset_align, info->buffer_align, ZERO_BUFFER_ALIGN);
+    if (!(info->flags & ZERO_STORE_MAPPED) && info->max_io < ZERO_BUFFER_ALIGN)
+        return zero__fail(-ENOTSUP,
+                          "offload plugin %s moves %llu bytes in one request (max_io); %u have to "
+                          "be possible: try it with zero check offload",
+                          name, (unsigned long long)info->max_io, ZERO_BUFFER_ALIGN);
+    return 0;
+}
+
 static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
 {
     const struct zero_host *host = zero__loader_host(rt->loader);
@@ -33,14 +52,9 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
         return zero__fail(
             -EINVAL, "ZERO_OFFLOAD names %s and %s, which are both %s: one of them is possible",
             t->name, name, *tier == ZERO__T_CPU ? "memory" : "disks");
-    if (!(info.mem & ZERO_MEM_HOST))
-        return zero__fail(-ENOTSUP, "offload plugin %s does not read and write host memory", name);
-    if (info.offset_align > ZERO_BUFFER_ALIGN || info.buffer_align > ZERO_BUFFER_ALIGN)
-        return zero__fail(
-            -ENOTSUP,
-            "offload plugin %s wants multiples of %u bytes and memory at multiples of "
-            "%u; at most %u is possible",
-            name, info.offset_align, info.buffer_align, ZERO_BUFFER_ALIGN);
+    err = info_check(&info, name);
+    if (err)
+        return err;
     t->name = zero__plugin_name(plugin);
     t->ops = *ops;
     t->info = info;
@@ -127,6 +141,8 @@ int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, in
         return err;
     t->info.size = sizeof t->info;
     err = t->ops.info(t->store, &t->info);
+    if (!err)
+        err = info_check(&t->info, t->name);
     if (!err)
         zero__log(&rt->log, is_trial ? ZERO_LOG_DEBUG : ZERO_LOG_INFO, "engine",
                   "tier %s: %llu bytes: %s", t->name, (unsigned long long)bytes, t->info.note);

@@ -40,9 +40,15 @@ struct tier {
 
 /* Of an update outside the device that are read, updated or written; tests: ZERO_TEST_TILES. */
 #define ZERO__TILES 8u
-#define ZERO__MOST_IOS 16u /* requests of one op: as many as there are pieces, see zero__user() */
+#define ZERO__MOST_IOS 16u /* requests of one op at a time: places in a tag, see zero__user() */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
+
+/* Of one request, in whole pages: at least one, see tiers.c. */
+static inline uint64_t zero__io_most(const struct zero_store_info *info)
+{
+    return info->max_io - info->max_io % ZERO_BUFFER_ALIGN;
+}
 
 /* ---- memory.c */
 

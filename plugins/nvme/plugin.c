@@ -64,8 +64,8 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
         .mem = ZERO_MEM_HOST | ZERO_MEM_PINNED,
         .offset_align = NVME_BLOCK,
         .buffer_align = NVME_BLOCK,
-        .max_io = INT64_MAX - INT64_MAX % NVME_BLOCK,
-        .best_io = NVME_TRANSFER,
+        .max_io = NVME_MOST_IO,
+        .best_io = NVME_BEST_IO,
     };
     int err = zero__nvme_settings(&voice, &s), uring;
 

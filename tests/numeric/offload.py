@@ -654,6 +654,13 @@ def injected(plain):
                 r"system has refused it again and again for [23]\.\d s \(ZERO_TIMEOUT\): " + text,
                 job.err), f"a system below {engine} that says \"{text}\" for ever: an error, in time",
                job.story())
+    for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
+        job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)
+        ok(weights(job) == plain, f"a store that takes {most} bytes in a request: the same bits",
+           job.story())
+    job = run({**SHAKY, "ZERO_SHAKY_MOST": "2048"}, ranks=1)
+    ok(job.status not in (0, None) and "offload plugin shaky moves 2048 bytes in one request (max_io); "
+       "4096 have to be possible" in job.err, "one that takes less than a page: refused", job.story())
     wrong_ends()
     job = run({**fault, "ZERO_TIMEOUT": "2", "ZERO_FAULT_IO": "delay=60000:n=60"}, ranks=1)
     ok(job.status not in (0, None) and re.search(

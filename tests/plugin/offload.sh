@@ -170,6 +170,9 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     finds 'a write that is lost because something is read is found' 'reads beside writes' \
         'turn [0-9]*: the [0-9]* bytes at [0-9]* differ' ZERO_SHAKY_BESIDE=1 \
         ZERO_NVME_ENGINE=threads ZERO_NVME_CHECKSUM=0
+    finds 'a store that takes less in a request than it says is found' 'one request' \
+        'write of 307200 bytes, max_io 307200: shaky: a request of 307200 bytes: 131072 are the most' \
+        ZERO_SHAKY_MOST=307200 ZERO_SHAKY_TAKES=131072
     check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
     check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
     for engine in io_uring threads; do
@@ -179,6 +182,8 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
             ZERO_NVME_ENGINE=$engine ZERO_SHAKY_DIRECT=1 ZERO_LOG=error \
             ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     done
+    check 'shaky (300 KiB at most in a request)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=error \
+        ZERO_SHAKY_MOST=307200 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error
 fi
 # What is read back through the store may come from the system's memory: a sync must reach the disk.

@@ -20,6 +20,8 @@
  * moved. ZERO_SHAKY_TWICE=N: from the N-th on, one ends with the tag of the one before it, where
  * both are of one op of the engine: with what stands above the number of the request in a tag.
  * ZERO_SHAKY_BESIDE: its threads lose a write that begins while another of them reads.
+ * ZERO_SHAKY_MOST=N: it says that a request may have N bytes at most, and refuses what has more;
+ * with ZERO_SHAKY_TAKES=N it says so of more than the N bytes that it takes.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
@@ -36,8 +38,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "plugins/common/io.h"
+
 #define NVME_NAME "shaky"
 
+#define NVME_MOST_IO shaky_most("ZERO_SHAKY_MOST", INT64_MAX - INT64_MAX % 4096)
+#define NVME_BEST_IO shaky_most("ZERO_SHAKY_MOST", 4 << 20)
 #define NVME_REG_BYTES shaky_piece()
 #define NVME_TELL(cqe) shaky_end(&(cqe)->user, &(cqe)->res)
 #define NVME_ANSWER_NS ZERO_SECOND
@@ -47,6 +53,26 @@ __attribute__((unused)) static uint64_t shaky_piece(void)
     const char *text = getenv("ZERO_SHAKY_PIECE");
 
     return text ? strtoull(text, NULL, 10) : UINT64_C(1) << 30;
+}
+
+__attribute__((unused)) static uint64_t shaky_most(const char *variable, uint64_t otherwise)
+{
+    const char *text = getenv(variable);
+    uint64_t most = text ? strtoull(text, NULL, 10) : otherwise;
+
+    return most < otherwise ? most : otherwise;
+}
+
+__attribute__((unused)) static int shaky_check(const struct zero__voice *voice,
+                                               const struct zero_io *io,
+                                               const struct zero__io_bounds *bounds)
+{
+    uint64_t most = shaky_most("ZERO_SHAKY_TAKES", NVME_MOST_IO);
+
+    if (io->buf.len > most)
+        return zero__say(voice, -EINVAL, "a request of %llu bytes: %llu are the most",
+                         (unsigned long long)io->buf.len, (unsigned long long)most);
+    return zero__io_check(voice, io, bounds);
 }
 
 static atomic_uint shaky_calls, shaky_results, shaky_submits; /* of each file's own */
@@ -243,6 +269,7 @@ __attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
 }
 
 #undef O_TMPFILE
+#define zero__io_check shaky_check
 #define fstatvfs(fd, fs) shaky_room(fstatvfs(fd, fs), fs)
 #define statvfs(path, fs) (shaky_sleep(), shaky_room(statvfs(path, fs), fs))
 #define O_TMPFILE 0

@@ -47,14 +47,17 @@ uint64_t check_store_round(const struct check_store *s, uint64_t bytes);
 bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memory_bytes);
 void check_store_close(struct check_store *s);
 
+/* Bytes that one request may have. */
+uint64_t check_store_most(const struct check_store *s);
+
 /* A request between the store and the memory. */
 struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t store_off,
                               uint64_t memory_off, uint64_t bytes);
 /* Submits until some are accepted, or an error; 0: none for CHECK_WAIT_NS. Nothing is under way. */
 int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /*
- * Submits all, 32 at most, with tags of its own, and waits until all have ended, each once and
- * whole: the first error, or 0.
+ * Submits all, with tags of its own and cut to what one request may have, and waits until all have
+ * ended, each once and whole: the first error, or 0.
  */
 int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /* The same with one. */

@@ -80,6 +80,8 @@ void check_store_failures(struct check_tier *t)
 
     if (check_store_open(t, &b.s, t->bytes)) {
         uint64_t part = t->bytes / N / b.s.info.offset_align * b.s.info.offset_align;
+        uint64_t most = check_store_most(&b.s);
+        part = part < most ? part : most;
         for (uint32_t i = 0; i < N; i++) {
             b.ios[i] = check_store_io(&b.s, ZERO_IO_WRITE, i * part, i * part, part);
             b.ios[i].user = i;

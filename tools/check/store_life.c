@@ -132,6 +132,8 @@ void check_store_close_busy(struct check_tier *t)
     if (check_store_open(t, &s, t->bytes)) {
         struct zero_io ios[16];
         uint64_t part = t->bytes / 16 / s.info.offset_align * s.info.offset_align;
+        uint64_t most = check_store_most(&s);
+        part = part < most ? part : most;
         for (unsigned i = 0; i < 16; i++)
             ios[i] = check_store_io(&s, ZERO_IO_READ, i * part, i * part, part);
         want(r, check_store_submit(&s, ios, 16) > 0, "submit: %s", check_error());

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zero/zero.h>
+
 #include "store.h"
 #include "values.h"
 
@@ -209,17 +211,53 @@ void check_store_fresh(struct check_tier *t)
     check_store_close(&s);
 }
 
+/* A request of more than one may have is refused, or done. */
+static void too_large(struct check_store *s, uint64_t bytes)
+{
+    struct zero_io io = check_store_io(s, ZERO_IO_WRITE, 0, 0, bytes);
+    const struct zero_host *host = s->t->host;
+    struct check_rank *r = &s->t->verdict;
+    struct zero_cqe cqe = {0};
+
+    host->fail(host->ctx, "check", -EIO, "nothing was said");
+    check_store_fill(s->memory, bytes, r->seed + 1);
+    int n = check_store_submit(s, &io, 1);
+    if (n > 0) {
+        n = s->ops->poll(s->store, &cqe, 1, CHECK_WAIT_NS);
+        want(r, n == 1 && (cqe.res < 0 || cqe.res == (int64_t)bytes),
+             "%" PRIu64 " bytes, of which max_io is less, are taken: poll gives %d, with %" PRIi64,
+             bytes, n, cqe.res);
+        n = cqe.res < 0 ? -1 : 1;
+    }
+    want(r, n, "%" PRIu64 " bytes, of which max_io is less, are never taken and not refused",
+         bytes);
+    want(r, n >= 0 || !strstr(zero_last_error(), "nothing was said"),
+         "%" PRIu64 " bytes, of which max_io is less: refused, and nothing is said", bytes);
+    if (n < 0) /* the store goes on */
+        want(r, !check_store_one(s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+    memset(s->memory, 0, bytes);
+    want(r, !check_store_one(s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+    want(r, check_store_is(s->memory, bytes, r->seed + 1), "other bytes come back");
+}
+
 void check_store_large(struct check_tier *t)
 {
     struct check_rank *r = &t->verdict;
     struct check_store s;
 
-    if (check_store_open(t, &s, t->bytes) && s.info.max_io >= t->bytes) {
-        check_store_fill(s.memory, t->bytes, r->seed);
-        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, t->bytes), "write: %s", check_error());
-        memset(s.memory, 0, t->bytes);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, t->bytes), "read: %s", check_error());
-        want(r, check_store_is(s.memory, t->bytes, r->seed), "other bytes come back");
+    if (check_store_open(t, &s, t->bytes)) {
+        uint64_t most = check_store_most(&s), bytes = most < t->bytes ? most : t->bytes;
+        check_store_fill(s.memory, bytes, r->seed);
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes),
+             "write of %" PRIu64 " bytes, max_io %" PRIu64 ": %s", bytes, s.info.max_io,
+             check_error());
+        memset(s.memory, 0, bytes);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes),
+             "read of %" PRIu64 " bytes, max_io %" PRIu64 ": %s", bytes, s.info.max_io,
+             check_error());
+        want(r, check_store_is(s.memory, bytes, r->seed), "other bytes come back");
+        if (!r->n_bad && t->bytes - bytes >= s.info.offset_align)
+            too_large(&s, bytes + s.info.offset_align);
     }
     check_store_close(&s);
 }

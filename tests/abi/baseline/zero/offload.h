@@ -42,7 +42,7 @@ struct zero_store_info {
     uint64_t capacity;     /**< bytes; what could be had, or what the store holds */
     uint32_t offset_align; /**< of store offsets and lengths; power of two */
     uint32_t buffer_align; /**< of memory addresses; power of two */
-    uint64_t max_io, best_io; /**< bytes of one request */
+    uint64_t max_io, best_io; /**< bytes of one request; a disk's max_io is 4096 at least */
     uint32_t depth;           /**< requests in flight that pay */
     /** Since minor 3: of host memory that it takes beside each MiB stored, for checksums say. */
     uint32_t bytes_per_mib;
