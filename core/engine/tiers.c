@@ -46,6 +46,11 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
     err = ops->probe(host, &info);
     if (err)
         return zero__while(err, "offload plugin %s", name);
+    if (info.flags & ZERO_STORE_MAPPED && !ops->map)
+        return zero__fail(-EINVAL,
+                          "offload plugin %s says that its bytes are memory (ZERO_STORE_MAPPED), "
+                          "and has no map(): try it with zero check offload",
+                          name);
     *tier = info.flags & ZERO_STORE_MAPPED ? ZERO__T_CPU : ZERO__T_DISK;
     struct tier *t = &rt->tiers[*tier];
     if (t->name && strcmp(t->name, zero__plugin_name(plugin)) != 0)

@@ -77,6 +77,8 @@ def bad_input():
             {**NVME, "ZERO_NVME_DEPTH": "0"})
     refused("an unknown engine", ['ZERO_NVME_ENGINE is "fast"', "io_uring or threads"],
             {**NVME, "ZERO_NVME_ENGINE": "fast"})
+    refused("memory that nobody can reach", [r"bad_map says that its bytes are memory .*and has no map\(\)"],
+            {**SHAKY, "ZERO_OFFLOAD": "optimizer:bad_map"})
     refused("too little memory of the host", [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: ZERO_OFFLOAD=auto"],
             {"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_MEMORY_LIMIT": "cpu:64K"})
 
