@@ -292,7 +292,9 @@ int zero__disk_grow(struct zero_runtime *rt)
     zero__storage_stop(rt); /* one thread at a time in a store */
     int err = disk_resize(rt, wanted);
     int lost = zero__storage_start(rt);
-    return err ? err : lost;
+    if (lost) /* all that is fetched from now on would be waited for */
+        zero__runtime_fail(rt, rt->rank, lost, "growing the reservation", zero__error_text());
+    return lost ? lost : err;
 }
 
 /* The store keeps its bytes, and may move them. */

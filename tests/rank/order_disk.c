@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An order that keeps more on the disk, or in the host's memory, than the one at commit: the store
- * grows, and keeps what it has, or is opened then.
+ * grows, and keeps what it has, or is opened then. The thread that serves it begins again, or the
+ * job ends.
  */
+#define _GNU_SOURCE
 #include "../tap.h"
 
 #include <pthread.h>
@@ -170,12 +172,57 @@ static void in_tier(const char *name)
     }
 }
 
+/* Steps in one order, and in another one while no thread can begin. */
+static int thread_refused(struct rank *r, struct zero_runtime *rt, int *first)
+{
+    pthread_attr_t before, vast;
+
+    TRY(model(rt));
+    TRY(declare(rt, 0));
+    TRY(zero_commit(rt));
+    TRY(step(r, rt, 0));
+    TRY(declare(rt, 1));
+    TRY(pthread_getattr_default_np(&before));
+    TRY(pthread_attr_init(&vast));
+    TRY(pthread_attr_setstacksize(&vast, (size_t)1 << 50)); /* more than there are addresses */
+    TRY(pthread_setattr_default_np(&vast));
+    *first = step(r, rt, 1);
+    TRY(pthread_setattr_default_np(&before));
+    return step(r, rt, 1);
+}
+
+static void without_thread(void)
+{
+    const struct zero_setting settings[] = {{"stage", "2"},
+                                            {"timeout", "3"},
+                                            {"offload", "optimizer:nvme,activations:nvme"},
+                                            {"prefetch_bytes", "0"},
+                                            {"offload_measure", "0"},
+                                            {"nvme_path", path}};
+    char job[64];
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 6,
+                                 .ranks = 1, .rank = 0, .job = job};
+    struct rank r = {.rank = 0};
+    struct zero_runtime *rt = NULL;
+    int first = 0;
+
+    snprintf(job, sizeof job, "order_disk-thread-%d", (int)getpid());
+    int err = zero_create(&config, &rt);
+    if (!err)
+        err = thread_refused(&r, rt, &first);
+    ok(first && err && strstr(zero_last_error(), "cannot start the storage thread"),
+       "a store that has grown and nobody serves: the job has failed, and nobody waits");
+    diag("%d, then %d: %s", first, err, zero_last_error());
+    zero_destroy(rt);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
     in_tier("nvme");
     in_tier("cpu");
+    without_thread();
     is_int(files_left(path), 0, "nothing stays on the disk");
     rmdir(folder);
     done();
