@@ -56,9 +56,12 @@ static void tiers_share(struct zero_runtime *rt, const struct zero__room *room)
         if (usable >> t & 1)
             continue;
         if (rt->tiers[t].name)
-            zero__log(&rt->log, ZERO_LOG_INFO, "engine",
-                      "ZERO_OFFLOAD=auto goes without %s: not all ranks can use it",
-                      rt->tiers[t].name);
+            zero__log(&rt->log,
+                      rt->rank == 0 && zero__tier_is_set(rt, rt->tiers[t].name) ? ZERO_LOG_WARN
+                                                                                : ZERO_LOG_INFO,
+                      "engine", "ZERO_OFFLOAD=auto goes without %s: not all ranks can use %s",
+                      rt->tiers[t].name,
+                      room->tiers >> t & 1 ? "cpu, by which it moves what it stores" : "it");
         rt->tiers[t].name = NULL;
         for (uint32_t w = 0; w < ZERO__N_PLACED; w++)
             rt->spread[w] &= (uint8_t) ~(1u << t);

@@ -66,15 +66,49 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
     return 0;
 }
 
+int zero__tier_is_set(const struct zero_runtime *rt, const char *name)
+{
+    struct zero__option_row row;
+
+    for (uint32_t i = ZERO__N_OPTIONS; !zero__options_row(rt->options, i, &row); i++)
+        if (strcmp(row.group, name) == 0 && strcmp(row.source, "default") != 0)
+            return 1;
+    return 0;
+}
+
+static const char *const of_auto[] = {"cpu", "nvme"};
+#define N_OF_AUTO (sizeof of_auto / sizeof *of_auto)
+
 void zero__tiers_try(struct zero_runtime *rt)
 {
-    static const char *const names[] = {"cpu", "nvme"};
     uint32_t tier;
 
-    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (tier_load(rt, names[i], &tier))
+    for (uint32_t i = 0; i < N_OF_AUTO; i++)
+        if (tier_load(rt, of_auto[i], &tier))
             zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=auto goes without %s: %s",
-                      names[i], zero__error_text());
+                      of_auto[i], zero__error_text());
+}
+
+/*
+ * Of ZERO_OFFLOAD=auto: what cannot be used is left out, which whoever has set something of it
+ * hears; what is wrong is an error.
+ */
+static int auto_load(struct zero_runtime *rt)
+{
+    const int tells = zero__job_local_rank(rt->job) == 0;
+    uint32_t tier;
+
+    for (uint32_t i = 0; i < N_OF_AUTO; i++) {
+        int err = tier_load(rt, of_auto[i], &tier);
+        if (err == -EINVAL)
+            return zero__while(err, "ZERO_OFFLOAD=auto");
+        if (err)
+            zero__log(&rt->log,
+                      tells && zero__tier_is_set(rt, of_auto[i]) ? ZERO_LOG_WARN : ZERO_LOG_INFO,
+                      "engine", "ZERO_OFFLOAD=auto goes without %s: %s", of_auto[i],
+                      zero__error_text());
+    }
+    return 0;
 }
 
 static int tier_find(struct zero_runtime *rt, const char *name, uint32_t *tier)
@@ -101,7 +135,7 @@ int zero__tiers_load(struct zero_runtime *rt)
         return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
     rt->is_auto = p.is_auto;
     if (p.is_auto)
-        zero__tiers_try(rt);
+        err = auto_load(rt);
     for (uint32_t i = 0; i < p.n && !err; i++) {
         const struct zero__place *place = &p.places[i];
         uint32_t tier = ZERO__T_DEVICE;

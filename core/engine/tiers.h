@@ -73,8 +73,10 @@ void zero__memory_release(struct zero_runtime *rt, int of_device);
 
 /* The plugins of ZERO_OFFLOAD, and what it places where. */
 int zero__tiers_load(struct zero_runtime *rt);
-/* Those of ZERO_OFFLOAD=auto: what cannot be used is left out. */
+/* As if it were ZERO_OFFLOAD=auto: what cannot be used is left out. */
 void zero__tiers_try(struct zero_runtime *rt);
+/* The user has set an option of the plugin's own. */
+int zero__tier_is_set(const struct zero_runtime *rt, const char *name);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */

@@ -77,6 +77,16 @@ def bad_input():
             {**NVME, "ZERO_NVME_DEPTH": "0"})
     refused("an unknown engine", ['ZERO_NVME_ENGINE is "fast"', "io_uring or threads"],
             {**NVME, "ZERO_NVME_ENGINE": "fast"})
+    auto = {**NVME, "ZERO_OFFLOAD": "auto"}
+    for what, name, value, words in (("a depth of 0", "NVME_DEPTH", "0", "from 1 to 256"),
+                                     ("a relative path", "NVME_PATH", "scratch", "beginning with '/'"),
+                                     ("locked maybe", "CPU_LOCK", "maybe", "auto, 0 or 1")):
+        refused(f"auto with {what}", [f'ZERO_OFFLOAD=auto: .*ZERO_{name} \\S+ "{value}".*{words}'],
+                {**auto, f"ZERO_{name}": value})
+    job = run({**auto, "ZERO_NVME_PATH": "/no/such/folder"})
+    ok(weights(job) and [re.search(r"auto goes without nvme: .*/no/such/folder \(ZERO_NVME_PATH\): No such "
+                                   "file or directory; make it", w) is not None for w in warnings(job)] == [True],
+       "auto with a missing folder: without a disk, one warning for all ranks", job.story())
     refused("memory that nobody can reach", [r"bad_map says that its bytes are memory .*and has no map\(\)"],
             {**SHAKY, "ZERO_OFFLOAD": "optimizer:bad_map"})
     refused("too little memory of the host", [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: ZERO_OFFLOAD=auto"],
