@@ -183,8 +183,9 @@ static int measure_own(struct zero_runtime *rt, struct tier *t, const struct sam
 int zero__speeds_find(struct zero_runtime *rt)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    const struct slab *disk = &rt->slabs[zero__slab(ZERO__T_DISK, 0)];
     struct tier *t = &rt->tiers[ZERO__T_DISK];
-    struct sample x = {sample_bytes(rt->slabs[zero__slab(ZERO__T_DISK, 0)].bytes),
+    struct sample x = {sample_bytes(disk[0].bytes + disk[1].bytes),
                        host[0].bytes + host[1].bytes - t->mr_first};
 
     if (!t->name || rt->speeds.read > 0) /* on all ranks alike */

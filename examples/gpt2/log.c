@@ -160,8 +160,12 @@ void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
 {
     struct zero_forecast f = {.size = sizeof f};
 
-    if (!is_placed(s) || zero_forecast(s->rt, &f))
+    if (!is_placed(s))
         return;
+    if (zero_forecast(s->rt, &f)) {
+        gpt2_log_say(log, "There is no forecast of a step: %s", zero_last_error());
+        return;
+    }
     log->forecast_s = f.step_s;
     gpt2_log_say(log,
                  "A step should take %.3f s: computing %.3f s and, beside it, the disk %.3f; the "

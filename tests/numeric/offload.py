@@ -934,6 +934,9 @@ def main():
     job = run({"ZERO_OFFLOAD": "auto"}, ranks=1)
     ok("nothing, all of it fits there" in job.out and "A step should take" in job.out,
        "auto leaves all on the device, and foretells a step", job.story())
+    job = run({**NVME, "ZERO_OFFLOAD_MEASURE": "0", "XDG_CACHE_HOME": support.path("no-cache")}, ranks=1)
+    ok(weights(job) == plain and re.search(r"^There is no forecast of a step: .*ZERO_OFFLOAD_MEASURE is 0",
+                                           job.out, re.M), "why there is no forecast is told", job.story())
     coarse()
     job = run({"ZERO_OFFLOAD": "optimizer:nvme"}, ranks=1)
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())

@@ -27,19 +27,20 @@ static void foretell(struct zero_runtime *rt, int rank, int step, const struct z
         ((double *)arg)[step] = f.step_s;
 }
 
-static void each_step(void)
+static void each_step(const char *offload)
 {
-    struct zero_setting s[] = {{"offload", "optimizer:nvme,parameters:nvme"}, {"stage", "3"},
+    struct zero_setting s[] = {{"offload", offload}, {"stage", "3"},
                                {"nvme_path", path}, {"timeout", "20"}, {"tile_bytes", "64K"}};
     double said[STEPS] = {0};
     struct toy t = {.ranks = 2, .layers = 4, .steps = STEPS, .dtype = ZERO_BF16, .width = 40000,
-                    .settings = s, .n_settings = 5, .seed = 7, .stepped = foretell, .arg = said};
+                    .flags = TOY_ACTIVATIONS, .settings = s, .n_settings = 5, .seed = 7,
+                    .stepped = foretell, .arg = said};
     struct toy_result r;
     int good = !toy_train(&t, &r);
 
     for (int i = 0; i < STEPS; i++)
         good = good && said[i] > 0;
-    ok(good, "a forecast after each step, while its update is still written: %g s",
+    ok(good, "%s: a forecast after each step, while its update is still written: %g s", offload,
        said[STEPS - 1]);
     if (r.err)
         diag("%s", r.error);
@@ -106,7 +107,8 @@ int main(void)
 {
     if (!mkdtemp(folder) || !realpath(folder, path))
         bail("no folder for the tier nvme");
-    each_step();
+    each_step("optimizer:nvme,parameters:nvme");
+    each_step("activations:nvme"); /* which are no states */
     not_measured();
     out_of_order();
     rmdir(folder);
