@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,12 +102,30 @@ static int file_read(const char *path, uint64_t key, double *figures, uint32_t n
     return found;
 }
 
+/* An application may have numbers with commas; files are everybody's. What was in use before. */
+static locale_t points_begin(locale_t *c)
+{
+    *c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return *c ? uselocale(*c) : (locale_t)0;
+}
+
+static void points_end(locale_t c, locale_t before)
+{
+    if (!c)
+        return;
+    uselocale(before);
+    freelocale(c);
+}
+
 int zero__kept_find(const char *file, uint64_t key, double *figures, uint32_t n)
 {
+    locale_t c, before = points_begin(&c);
     char path[1024];
+    int found = c && n <= ZERO__KEPT_FIGURES && !file_path(path, sizeof path, file, 0) &&
+                file_read(path, key, figures, n, NULL);
 
-    return n <= ZERO__KEPT_FIGURES && !file_path(path, sizeof path, file, 0) &&
-           file_read(path, key, figures, n, NULL);
+    points_end(c, before);
+    return found;
 }
 
 /* `new`: a pattern, which becomes the name: nobody's who was killed before is in the way. */
@@ -149,7 +168,7 @@ static void old_remove(const char *path)
         closedir(d);
 }
 
-int zero__kept_note(const char *file, uint64_t key, const double *figures, uint32_t n)
+static int note(const char *file, uint64_t key, const double *figures, uint32_t n)
 {
     char path[1024], new[1100], others[KEPT * LINE] = "";
     double old[ZERO__KEPT_FIGURES];
@@ -165,5 +184,14 @@ int zero__kept_note(const char *file, uint64_t key, const double *figures, uint3
         err = -errno;
     if (err)
         unlink(new);
+    return err;
+}
+
+int zero__kept_note(const char *file, uint64_t key, const double *figures, uint32_t n)
+{
+    locale_t c, before = points_begin(&c);
+    int err = c ? note(file, key, figures, n) : -ENOMEM;
+
+    points_end(c, before);
     return err;
 }

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -61,6 +62,36 @@ static void swept(const char *cache)
     }
 }
 
+/* An application that writes numbers with commas, and another one that does not. */
+static void with_commas(const char *path)
+{
+    static const char source[] = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\n"
+                                 "grouping -1\nEND LC_NUMERIC\n";
+    char file[1200], command[4000];
+    double x[2] = {0};
+
+    snprintf(file, sizeof file, "%s/source", path);
+    FILE *f = fopen(file, "w");
+    if (!f || fputs(source, f) < 0 || fclose(f))
+        bail("no file for a locale");
+    snprintf(command, sizeof command,
+             "localedef -c -i '%s' -f ANSI_X3.4-1968 '%s/comma' >/dev/null 2>&1", file, path);
+    int made = system(command); /* other than 0 of what the source leaves out, too */
+    setenv("LOCPATH", path, 1);
+    if (!setlocale(LC_NUMERIC, "comma"))
+        diag("no locale with decimal commas (%d): they are not tried", made);
+    is_int(zero__kept_note("speeds", 9, (double[]){0.25, 1.5e9}, 2), 0, "noted with commas");
+    setlocale(LC_NUMERIC, "C");
+    ok(zero__kept_find("speeds", 9, x, 2) && x[0] == 0.25 && x[1] == 1.5e9,
+       "and found again without");
+    setlocale(LC_NUMERIC, "comma");
+    ok(zero__kept_find("speeds", 9, x, 2) && x[0] == 0.25 && x[1] == 1.5e9, "and with them");
+    setlocale(LC_NUMERIC, "C");
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof command, "rm -rf '%s' '%s/comma'", file, path);
+    is_int(system(command), 0, "nothing of it stays");
+}
+
 int main(void)
 {
     char path[1000], inner[1100], file[1200];
@@ -74,6 +105,7 @@ int main(void)
     ok(zero__kept_find("speeds", 1, x, 2) && x[0] == 1 && x[1] == 2, "and found again");
     left_behind(path);
     swept(path);
+    with_commas(path);
     snprintf(inner, sizeof inner, "%s/libzero", path);
     is_int(count_files(inner), 1, "one file is there");
     snprintf(file, sizeof file, "%s/speeds", inner);
