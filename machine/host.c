@@ -2,8 +2,10 @@
 #include "machine/host.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
@@ -42,4 +44,32 @@ bool zero__host_same_kernel(const struct zero__host *a, const struct zero__host 
 bool zero__host_same(const struct zero__host *a, const struct zero__host *b)
 {
     return a->boot[0] && a->network && a->network == b->network && zero__host_same_kernel(a, b);
+}
+
+/* Behind the text: the first line of the file that begins with the key. */
+static void line_add(const char *root, const char *file, const char *key, char *text, size_t room)
+{
+    char path[4096], line[256];
+    size_t n = strlen(text);
+    int found = 0;
+
+    snprintf(path, sizeof path, "%s%s", root ? root : "", file);
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        found = strncmp(line, key, strlen(key)) == 0;
+        if (found)
+            snprintf(text + n, room - n, " %.*s", (int)strcspn(line, "\n"), line);
+    }
+    if (f)
+        fclose(f);
+}
+
+void zero__host_tell(const char *root, char *text, size_t room)
+{
+    struct utsname u = {0};
+
+    uname(&u);
+    snprintf(text, room, "%s %s", u.nodename, u.machine);
+    line_add(root, "/etc/machine-id", "", text, room);
+    line_add(root, "/proc/cpuinfo", "model name", text, room);
 }

@@ -7,6 +7,7 @@
 #define ZERO_MACHINE_HOST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Of a fixed size and without pointers: ranks tell it each other. */
@@ -19,5 +20,12 @@ void zero__host_here(struct zero__host *h);
 /* Both are known, and the same. */
 bool zero__host_same(const struct zero__host *a, const struct zero__host *b);
 bool zero__host_same_kernel(const struct zero__host *a, const struct zero__host *b);
+
+/*
+ * What tells a machine from others, also tomorrow: its name and architecture, its number in
+ * /etc/machine-id, and which processors it has, as far as it says so. `root`: in front of /etc and
+ * /proc, NULL: nothing.
+ */
+void zero__host_tell(const char *root, char *text, size_t room);
 
 #endif

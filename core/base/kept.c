@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+#include "machine/host.h"
 
 #define KEPT 32u       /* lines, of so many keys */
 #define MOST_LINES 256 /* that are read */
@@ -27,17 +28,14 @@
 
 uint64_t zero__kept_key(const char *fmt, ...)
 {
-    struct utsname u = {0};
-    char text[1000];
+    char text[1000], machine[512];
     va_list ap;
 
-    uname(&u);
+    zero__host_tell(NULL, machine, sizeof machine);
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return XXH3_64bits_withSeed(text, strlen(text),
-                                XXH3_64bits_withSeed(u.machine, strlen(u.machine),
-                                                     XXH3_64bits(u.nodename, strlen(u.nodename))));
+    return XXH3_64bits_withSeed(text, strlen(text), XXH3_64bits(machine, strlen(machine)));
 }
 
 /* -ENOENT: there is no place for it. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/kept.h"
+#include "machine/host.h"
 
 static char folder[] = "kept-test-XXXXXX";
 
@@ -92,6 +93,50 @@ static void with_commas(const char *path)
     is_int(system(command), 0, "nothing of it stays");
 }
 
+static void put(const char *root, const char *file, const char *text)
+{
+    char path[1200];
+
+    snprintf(path, sizeof path, "%s/%s", root, file);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f))
+        bail("no file of a machine");
+}
+
+/* Of one name and architecture: a machine is another one by its number, or by its processors. */
+static void told_apart(const char *root)
+{
+    static const char *const etc[] = {"0123456789abcdef0123456789abcdef\n",
+                                      "0123456789abcdef0123456789abcdee\n"},
+                      *const proc[] = {"processor\t: 0\nmodel name\t: One\nflags\t\t: fpu\n",
+                                       "processor\t: 0\nmodel name\t: Other\nflags\t\t: fpu\n"};
+    char path[1200], text[5][512];
+
+    zero__host_tell(root, text[4], sizeof text[4]);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, i ? "proc" : "etc");
+        if (mkdir(path, 0700))
+            bail("no folder of a machine");
+    }
+    for (int i = 0; i < 4; i++) {
+        put(root, "etc/machine-id", etc[i % 2]);
+        put(root, "proc/cpuinfo", proc[i / 2]);
+        zero__host_tell(root, text[i], sizeof text[i]);
+    }
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < i; k++)
+            ok(strcmp(text[i], text[k]) != 0, "\"%s\" is not \"%s\"", text[i], text[k]);
+    zero__host_tell(root, text[0], sizeof text[0]);
+    is_str(text[0], text[3], "a machine is the same when it is asked again");
+    zero__host_tell(root, text[0], 8);
+    is_int((int)strnlen(text[0], 8), 7, "what has no room is cut");
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"etc/machine-id", "proc/cpuinfo", "etc", "proc"};
+        snprintf(path, sizeof path, "%s/%s", root, names[i]);
+        is_int(remove(path), 0, "%s is gone", names[i]);
+    }
+}
+
 int main(void)
 {
     char path[1000], inner[1100], file[1200];
@@ -106,6 +151,7 @@ int main(void)
     left_behind(path);
     swept(path);
     with_commas(path);
+    told_apart(path);
     snprintf(inner, sizeof inner, "%s/libzero", path);
     is_int(count_files(inner), 1, "one file is there");
     snprintf(file, sizeof file, "%s/speeds", inner);
