@@ -24,8 +24,8 @@ struct item {
 };
 
 struct queue {
-    struct item *items;
-    uint64_t capacity, issued, done, base, update_base;
+    struct item *items; /* from ordinal `first` on: what was there before is done */
+    uint64_t first, issued, done, base, update_base;
     int runs;
     double left; /* of the op that runs: seconds, or bytes of the disk */
 };
@@ -90,6 +90,11 @@ static int is_over(const struct run *x, const uint64_t *waits)
     return 1;
 }
 
+static struct item *item_at(const struct queue *q, uint64_t ordinal)
+{
+    return &q->items[ordinal - q->first];
+}
+
 static void op_end(struct queue *q)
 {
     q->runs = 0;
@@ -104,10 +109,10 @@ static void ops_start(struct run *x)
         again = 0;
         for (uint32_t k = 0; k < ZERO__N_QUEUES; k++) {
             struct queue *q = &x->q[k];
-            if (q->runs || q->done == q->issued || !is_over(x, q->items[q->done].waits))
+            if (q->runs || q->done == q->issued || !is_over(x, item_at(q, q->done)->waits))
                 continue;
             q->runs = 1;
-            q->left = work_of(x, k, &q->items[q->done]);
+            q->left = work_of(x, k, item_at(q, q->done));
             if (q->left <= 0) {
                 op_end(q);
                 again = 1;
@@ -165,7 +170,7 @@ static void op_issue(struct run *x, uint32_t body, uint32_t first, uint32_t i)
     const struct zero__body *b = &x->p->bodies[body];
     const struct zero__op *op = &b->ops[i];
     struct queue *q = &x->q[op->queue];
-    struct item *item = &q->items[q->issued++];
+    struct item *item = item_at(q, q->issued++);
 
     *item = (struct item){.b = b, .op = i, .body = body, .first = first};
     for (uint32_t w = op->first_wait; w < op->first_wait + op->n_waits; w++) {
@@ -176,14 +181,18 @@ static void op_issue(struct run *x, uint32_t body, uint32_t first, uint32_t i)
     }
 }
 
-/* All that was issued, but for what goes on behind an update. */
+/* All that was issued, but for what goes on behind an update; places of what is done are free. */
 static int settle(struct run *x, int is_update)
 {
     uint64_t all[ZERO__N_QUEUES];
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         all[q] = is_update && zero__queue_is_behind(q) ? 0 : x->q[q].issued;
-    return await(x, all);
+    int err = await(x, all);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        if (x->q[q].done == x->q[q].issued)
+            x->q[q].first = x->q[q].issued;
+    return err;
 }
 
 static int body_run(struct run *x, uint32_t body, uint32_t first)
@@ -209,7 +218,7 @@ static int body_run(struct run *x, uint32_t body, uint32_t first)
         if (b->ops[i].kind != ZERO__COMPUTE)
             continue;
         uint64_t own[ZERO__N_QUEUES] = {0};
-        err = await(x, compute->items[compute->issued - 1].waits);
+        err = await(x, item_at(compute, compute->issued - 1)->waits);
         ops_start(x);
         own[ZERO__Q_COMPUTE] = x->c->streamed ? 0 : compute->issued;
         const double waited = x->waited;
@@ -247,9 +256,12 @@ int zero__simulate(const struct zero__program *p, const struct zero__recipe *r,
     int err = 0;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++) {
-        uint64_t n = (uint64_t)p->bodies[ZERO__MICRO].in_queue[q] * (r->accum - 1) +
-                     p->bodies[ZERO__LAST].in_queue[q] + p->bodies[ZERO__UPDATE_BODY].in_queue[q];
-        x.q[q].items = malloc((STEPS * n + 1) * sizeof *x.q[q].items);
+        const uint32_t micro = p->bodies[ZERO__MICRO].in_queue[q];
+        const uint32_t last = p->bodies[ZERO__LAST].in_queue[q];
+        /* A body, and what goes on behind the update before it. */
+        uint64_t n = (uint64_t)p->bodies[ZERO__UPDATE_BODY].in_queue[q] +
+                     (micro > last ? micro : last);
+        x.q[q].items = malloc((n + 1) * sizeof *x.q[q].items);
         if (!x.q[q].items)
             err = zero__fail(-ENOMEM, "no memory to simulate a step");
     }

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/status.h"
 #include "schedule/simulate.h"
@@ -153,6 +154,33 @@ static void micro_batches(void)
     ok(sums > 0.05 * all && near(s.step_s, (all - sums) / speed),
        "who waits for the disk alone waits for all of it but the first sums: %g s, %g with them",
        s.step_s, all / speed);
+    end(&x);
+}
+
+/* The most that this process has had so far. */
+static long resident_kib(void)
+{
+    struct rusage used;
+
+    return getrusage(RUSAGE_SELF, &used) ? -1 : used.ru_maxrss;
+}
+
+/* What is done is forgotten: many of them take time, and no more memory than one. */
+static void many_micro_batches(void)
+{
+    const uint32_t many = 1500;
+    struct made x;
+    struct zero__simulated s;
+
+    make_steps(&x, ZERO__P_GRADIENTS, 64 * MIB, 0, 3);
+    run(&x, 1, 8.0 * MIB, 1);
+    long before = resident_kib();
+    x.r.accum = many;
+    s = run(&x, 1, 0, 1);
+    long after = resident_kib();
+    ok(near(s.passes_s, many * 2.0 * UNITS), "%u micro-batches: %g s", many, s.passes_s);
+    ok(before > 0 && after < before + 4096, "%ld KiB are resident after them, %ld before", after,
+       before);
     end(&x);
 }
 
@@ -307,6 +335,7 @@ int main(void)
     parameters();
     nonsense();
     micro_batches();
+    many_micro_batches();
     streamed();
     behind();
     early();
