@@ -94,6 +94,12 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
     double fractions[ZERO__MOST_PLACES], sum = 0;
     uint32_t before = p->n, n_bare = 0;
 
+    if (len == 4 && !memcmp(text, "auto", 4)) {
+        snprintf(why, bytes,
+                 "\"auto\" stands alone, and places everything: leave the rest out, or name the "
+                 "tiers of each (optimizer:device+cpu+nvme)");
+        return -EINVAL;
+    }
     if (what < 0 || !colon) {
         snprintf(why, bytes,
                  "\"%.*s\" is not one of parameters, gradients, optimizer and "

@@ -66,7 +66,9 @@ int main(void)
     good("optimizer:cpu:0.9999+nvme:0.0001", 2,
          (struct zero__place[]){{ZERO__P_OPTIMIZER, 999, "cpu"}, {ZERO__P_OPTIMIZER, 1, "nvme"}});
     bad("optimizer:device:0.3333+cpu:0.3333+nvme:0.3333", "add up to 0.9999, not to 1");
-    bad("auto,optimizer:cpu", "\"auto\" is not one of");
+    bad("auto,optimizer:cpu", "\"auto\" stands alone");
+    bad("optimizer:cpu,auto", "\"auto\" stands alone");
+    bad("auto:cpu", "\"auto:cpu\" is not one of");
     bad("optimizer:cpu, parameters:cpu", "there is a space in");
     bad("nvme", "parameters, gradients, optimizer");
     bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
