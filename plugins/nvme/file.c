@@ -191,7 +191,8 @@ static void judge(const struct zero_store *store, const char *folder, unsigned l
         if (type == networks[i].type)
             zero__tell(&store->voice, store->warns,
                        "%s (ZERO_NVME_PATH) is no local disk (%s): expect the speed of what is "
-                       "behind it",
+                       "behind it; where several hosts share it, each counts all of its room for "
+                       "its own ranks, so leave free there what all of them need together",
                        folder, networks[i].name);
 }
 

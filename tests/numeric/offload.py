@@ -651,7 +651,8 @@ def injected(plain):
         ok(weights(job) == plain, f"a system below {engine} that does a part, is interrupted and "
            "wants to be asked again: the same bits", job.story())
         ok(all(any(text in w for w in warnings(job)) for text in (
-            "is no local disk (NFS)", "cannot reserve room")) and len(warnings(job)) == 2,
+            "is no local disk (NFS)", "where several hosts share it, each counts all of its room for its own "
+            "ranks", "cannot reserve room")) and len(warnings(job)) == 2,
            "a folder of a file server without reserved room: a warning for each", *warnings(job))
         job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_SHAKY_DIRECT": "1"}, ranks=2)
         told = [w for w in warnings(job) if "past the page cache" in w]
