@@ -80,8 +80,16 @@ int zero__activations_keeps(const struct zero_runtime *rt, uint32_t i)
     return rt->activations[i].bytes && stays(rt, i);
 }
 
+/* A step out of order knows the use that consumes it by its number alone. */
+static int64_t uses_beyond(const struct zero_runtime *rt, uint32_t i)
+{
+    const struct zero_buffer_desc *d = &rt->model.buffers[i].desc;
+
+    return zero__deviate_beyond(rt, d->to_unit, d->to_pass);
+}
+
 /* What does not leave the device, and was not saved before this step left the order, stays in the
- * pool until it is consumed. */
+ * pool until it is consumed: in the last of the uses that may do so. */
 static int open_one(struct zero_runtime *rt, uint32_t i, int consumed)
 {
     struct activation *a = &rt->activations[i];
@@ -89,7 +97,9 @@ static int open_one(struct zero_runtime *rt, uint32_t i, int consumed)
 
     a->consumed = consumed;
     if (consumed && a->taken == ZERO__NOWHERE && rt->body->away[i] == ZERO_NONE) {
-        a->now = zero__address(rt, rt->body, rt->body->declared[i], 0);
+        /* Behind the last use its place is another's: then it is nowhere. */
+        if (uses_beyond(rt, i) <= 0)
+            a->now = zero__address(rt, rt->body, rt->body->declared[i], 0);
         return 0;
     }
     if (a->taken == ZERO__NOWHERE)
@@ -121,6 +131,22 @@ int zero__activations_deviate(struct zero_runtime *rt, uint32_t unit, uint32_t p
     return err;
 }
 
+/* Is it in the pool for a use that follows? An evaluation keeps what one of its own consumes. */
+static int is_kept(const struct zero_runtime *rt, uint32_t i)
+{
+    const struct activation *a = &rt->activations[i];
+
+    return a->bytes && rt->body->away[i] == ZERO_NONE &&
+           (rt->phase != PHASE_EVAL || stays(rt, i)) && (!a->consumed || uses_beyond(rt, i) < 0);
+}
+
+static void place_leave(struct zero_runtime *rt, struct activation *a)
+{
+    if (a->taken != ZERO__NOWHERE)
+        zero__pool_drop(rt, a->taken);
+    a->taken = ZERO__NOWHERE;
+}
+
 int zero__activations_deviate_end(struct zero_runtime *rt)
 {
     int err = 0;
@@ -129,14 +155,17 @@ int zero__activations_deviate_end(struct zero_runtime *rt)
         struct activation *a = &rt->activations[i];
         if (a->now && a->bytes && !a->consumed && rt->body->away[i] != ZERO_NONE && !err)
             err = move(rt, i, 1);
-        int kept = a->bytes && !a->consumed && rt->body->away[i] == ZERO_NONE;
-        if (a->taken != ZERO__NOWHERE && (!kept || rt->phase == PHASE_EVAL)) {
-            zero__pool_drop(rt, a->taken);
-            a->taken = ZERO__NOWHERE;
-        }
+        if (!is_kept(rt, i))
+            place_leave(rt, a);
         a->now = NULL;
     }
     return err;
+}
+
+void zero__activations_deviate_close(struct zero_runtime *rt)
+{
+    for (uint32_t i = 0; i < rt->model.n_buffers; i++)
+        place_leave(rt, &rt->activations[i]);
 }
 
 /* ---- The application's calls ----------------------------------------------------------------- */

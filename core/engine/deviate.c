@@ -274,14 +274,29 @@ int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     return failed(rt, use_open(rt, unit, pass));
 }
 
-static uint32_t declared_backward(const struct zero_runtime *rt, uint32_t unit)
+static uint32_t uses_count(const struct zero_use *uses, uint32_t n, uint32_t unit, uint32_t pass)
 {
-    uint32_t n = 0;
+    uint32_t found = 0;
 
-    for (uint32_t i = 0; i < rt->programs[0]->n_uses[ZERO_TRAIN]; i++)
-        n += rt->programs[0]->uses[ZERO_TRAIN][i].unit == unit &&
-             rt->programs[0]->uses[ZERO_TRAIN][i].pass == ZERO_BACKWARD;
-    return n;
+    for (uint32_t i = 0; i < n; i++)
+        found += uses[i].unit == unit && uses[i].pass == pass;
+    return found;
+}
+
+/* In the order of this kind of step. */
+static uint32_t declared_uses(const struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+
+    return uses_count(rt->programs[0]->uses[kind], rt->programs[0]->n_uses[kind], unit, pass);
+}
+
+int64_t zero__deviate_beyond(const struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+{
+    const struct deviation *d = &rt->dev_step;
+
+    return (int64_t)uses_count(d->recorded, d->n_recorded, unit, pass) -
+           (int64_t)declared_uses(rt, unit, pass);
 }
 
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -293,7 +308,7 @@ int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
         return failed(rt, err);
     if (pass == ZERO_FORWARD || !zero__unit_trains(&rt->model, unit))
         return 0;
-    if (++rt->dev_step.backward[unit] >= declared_backward(rt, unit))
+    if (++rt->dev_step.backward[unit] >= declared_uses(rt, unit, ZERO_BACKWARD))
         return failed(rt, reduce(rt, unit));
     return 0;
 }
@@ -326,6 +341,7 @@ int zero__deviate_end(struct zero_runtime *rt)
     uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
     int err = 0;
 
+    zero__activations_deviate_close(rt);
     for (uint32_t u = 0; u < rt->model.n_units && !err; u++)
         if (d->backward[u] && !d->reduced[u])
             err = reduce(rt, u);

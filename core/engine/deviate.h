@@ -33,6 +33,11 @@ void zero__deviate_free(struct zero_runtime *rt);
 int zero__deviate_begin(struct zero_runtime *rt);
 int zero__deviate_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
 int zero__deviate_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
+/*
+ * How many uses of that kind this step has had, with the one that goes on, beyond those of the
+ * declared order; < 0: fewer.
+ */
+int64_t zero__deviate_beyond(const struct zero_runtime *rt, uint32_t unit, uint32_t pass);
 /* Where a declared region lies for the rest of the body; its planned life means nothing now. */
 int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p);
 /* The body is over; its order is kept for the next step. */

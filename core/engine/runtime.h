@@ -294,6 +294,8 @@ void zero__activations_end(struct zero_runtime *rt);
 /* The same of a use out of order. */
 int zero__activations_deviate(struct zero_runtime *rt, uint32_t unit, uint32_t pass);
 int zero__activations_deviate_end(struct zero_runtime *rt);
+/* No use follows in this body: what still waits for one leaves its place. */
+void zero__activations_deviate_close(struct zero_runtime *rt);
 /* Its planned place on the device holds an activation that was saved. */
 int zero__activations_keeps(const struct zero_runtime *rt, uint32_t declared);
 
