@@ -2,7 +2,7 @@
 /*
  * Places of a step out of order: the transients' slab serves as a pool of pages, first fit, in
  * which declared buffers that live when it begins keep their planned places; the host's memory
- * behind the activations that it keeps is laid out anew for each body.
+ * around the activations that it keeps is laid out anew for each body.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,21 +94,6 @@ static int is_kept(const struct zero__buffer *f)
     return f->memory_class == ZERO_CLASS_GATHERED || f->memory_class == ZERO_CLASS_BUCKETS;
 }
 
-/* Where the activations end that the host's memory keeps for this step. */
-static uint64_t activations_end(const struct zero_runtime *rt)
-{
-    uint64_t end = 0;
-
-    for (uint32_t i = 0; i < rt->model.n_buffers; i++) {
-        if (rt->body->away[i] == ZERO_NONE)
-            continue;
-        const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
-        if (f->tier == ZERO__T_CPU && f->offset + zero__whole_pages(f->bytes) > end)
-            end = f->offset + zero__whole_pages(f->bytes);
-    }
-    return end;
-}
-
 static int live_at_once(const struct zero__buffer *a, const struct zero__buffer *b)
 {
     /* What no marker ends, lives to the end of the body. */
@@ -118,25 +103,53 @@ static int live_at_once(const struct zero__buffer *a, const struct zero__buffer 
     return a->first < b_end && b->first < a_end;
 }
 
+static int overlaps(const struct zero__buffer *a, const struct zero__buffer *b)
+{
+    return a->offset < b->offset + zero__whole_pages(b->bytes) &&
+           b->offset < a->offset + zero__whole_pages(a->bytes);
+}
+
+/* An activation that the host's memory keeps for a use that follows; NULL: not this one. */
+static const struct zero__buffer *kept_by_host(const struct zero_runtime *rt, uint32_t i)
+{
+    if (rt->phase == PHASE_IDLE || rt->body->away[i] == ZERO_NONE || !rt->activations[i].bytes)
+        return NULL;
+    const struct zero__buffer *f = zero__buffer_of(&rt->states, rt->body, rt->body->away[i]);
+    return f->tier == ZERO__T_CPU ? f : NULL;
+}
+
+/* What lies where a body's buffer is to be: an activation, or one that the body lists before. */
+static const struct zero__buffer *in_the_way(const struct zero_runtime *rt,
+                                             const struct zero__body *b, uint32_t index)
+{
+    const struct zero__buffer *f = &b->buffers[index];
+
+    for (uint32_t i = 0; i < rt->model.n_buffers; i++) {
+        const struct zero__buffer *o = kept_by_host(rt, i);
+        if (o && overlaps(o, f))
+            return o;
+    }
+    for (uint32_t i = 0; i < index; i++) {
+        const struct zero__buffer *o = &b->buffers[i];
+        if (o->tier == ZERO__T_CPU && live_at_once(o, f) && overlaps(o, f))
+            return o;
+    }
+    return NULL;
+}
+
 /*
- * In the host's memory nothing of a body outlives it: the lowest place behind `from` that no other
- * one has meanwhile. Buffers that the body lists before have theirs.
+ * In the host's memory nothing of a body outlives it, but activations: the lowest place that
+ * nothing else has meanwhile.
  */
-static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t index, uint64_t from)
+static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t index)
 {
     uint64_t room = rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes;
     struct zero__buffer *f = &b->buffers[index];
+    const struct zero__buffer *o;
 
-    f->offset = from;
-    for (uint32_t i = 0; i < index; i++) {
-        const struct zero__buffer *o = &b->buffers[i];
-        if (o->tier != ZERO__T_CPU || !live_at_once(o, f) ||
-            o->offset >= f->offset + zero__whole_pages(f->bytes) ||
-            f->offset >= o->offset + zero__whole_pages(o->bytes))
-            continue;
+    f->offset = 0;
+    while ((o = in_the_way(rt, b, index)))
         f->offset = o->offset + zero__whole_pages(o->bytes);
-        i = UINT32_MAX; /* others may be there: once more from the first, ever higher */
-    }
     return f->offset + zero__whole_pages(f->bytes) <= room
                ? 0
                : zero__fail(-ENOMEM,
@@ -149,13 +162,12 @@ static int host_place(struct zero_runtime *rt, struct zero__body *b, uint32_t in
 
 int zero__pool_place(struct zero_runtime *rt, struct zero__body *b, uint64_t *at)
 {
-    uint64_t from = rt->phase == PHASE_MICRO ? activations_end(rt) : 0;
     int err = 0;
 
     for (uint32_t i = 0; i < b->n_buffers && !err; i++) {
         struct zero__buffer *f = &b->buffers[i];
         if (f->tier == ZERO__T_CPU) {
-            err = host_place(rt, b, i, from);
+            err = host_place(rt, b, i);
         } else if (!is_kept(f)) {
             err = zero__pool_take(rt, f->bytes, &f->offset);
         } else {

@@ -57,7 +57,8 @@ static void agree(struct what w)
                                         "activations:nvme",
                                         "activations:device:0.3+cpu:0.3+nvme:0.4",
                                         "activations:fault",
-                                        "optimizer:nvme,activations:cpu:0.5+nvme:0.5"};
+                                        "optimizer:nvme,activations:cpu:0.5+nvme:0.5",
+                                        "parameters:nvme,activations:cpu"};
     struct toy_result here, there;
     int good = !run(&w, "", &here);
 
