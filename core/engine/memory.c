@@ -189,7 +189,8 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
         return err;
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
-    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
+    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), zero__relay_bytes(rt),
+                     &t);
     if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
         return refuse_tier(rt, &t, ZERO__T_DEVICE, "ZERO_MEMORY_LIMIT (device)",
                            limit.device_bytes, 1);
@@ -204,7 +205,7 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     if (err)
         return err;
     extra += zero__device_is_host(rt) ? device : 0;
-    extra += is_relayed(rt) && !rt->relay ? zero__relay_bytes(rt) : 0;
+    extra += rt->relay ? 0 : t.relay;
     const struct slab *taken = &rt->slabs[zero__slab(ZERO__T_DISK, 0)]; /* of nothing at first */
     uint64_t have = zero__disk_beside(disk->info.bytes_per_mib, taken[0].bytes + taken[1].bytes);
     extra += t.checksums > have ? t.checksums - have : 0;

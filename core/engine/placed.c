@@ -117,7 +117,7 @@ static int spare_find(struct zero_runtime *rt, uint64_t *spare)
         return err ? err : -ENOTSUP;
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
         need[t] = rt->states.bytes[t] + rt->programs[0]->transient_bytes[t];
-    need[ZERO__T_CPU] += zero__checksum_bytes(rt);
+    need[ZERO__T_CPU] += zero__checksum_bytes(rt) + room.relay;
     taken = need[ZERO__T_CPU] + (room.is_host ? need[ZERO__T_DEVICE] : 0);
     *spare = zero__least(room.machine > taken ? room.machine - taken : 0,
                          room.tier[ZERO__T_CPU] - zero__least(room.tier[ZERO__T_CPU],

@@ -10,7 +10,7 @@ struct zero_coll;
 struct zero_runtime;
 struct zero_slice;
 
-/* Bytes of the host that it takes. */
+/* Bytes of the host that it takes; 0: there is none, the transport takes the device's memory. */
 uint64_t zero__relay_bytes(const struct zero_runtime *rt);
 /* Local; then collective. What was opened is closed by zero__relay_close(), also after an error. */
 int zero__relay_open(struct zero_runtime *rt);

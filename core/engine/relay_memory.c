@@ -17,7 +17,7 @@ static uint64_t room_of(const struct zero_runtime *rt)
 
 uint64_t zero__relay_bytes(const struct zero_runtime *rt)
 {
-    return room_of(rt) * RELAY_PIECES * RELAY_LANES;
+    return rt->caps.mem & rt->device_mem ? 0 : room_of(rt) * RELAY_PIECES * RELAY_LANES;
 }
 
 static int memory_open(struct zero_runtime *rt, struct zero__relay *r)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "engine/relay.h"
 #include "engine/runtime.h"
 #include "engine/table.h"
 
@@ -43,15 +44,18 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
     out->planned += t->share[c];
 }
 
-/* What the disk's store keeps in the host's memory: a row of its own, in the tier that bears it. */
-static void checksums_add(const struct zero_runtime *rt, uint64_t bytes,
-                          struct zero_memory_report *out)
+/* What takes the host's memory beside the plan: a row of its own, in the tier that bears it. */
+static void beside_add(const struct zero_runtime *rt, const char *name, uint64_t bytes,
+                       struct zero_memory_report *out)
 {
+    const char *tier = rt->tiers[ZERO__T_CPU].name; /* NULL: nothing else lies there */
+
     if (!bytes)
         return;
     out->rows[out->n_rows++] = (struct zero_memory_row){.memory_class = ZERO_CLASS_OTHER,
-                                                        .class_name = "checksums",
-                                                        .tier = rt->tiers[ZERO__T_CPU].name,
+                                                        .class_name = name,
+                                                        .tier = tier ? tier
+                                                                     : zero__tier_name(ZERO__T_CPU),
                                                         .planned = bytes,
                                                         .reserved = bytes,
                                                         .peak = bytes};
@@ -70,12 +74,15 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
         return zero__fail(-EINVAL, "zero_memory_report() works after zero_commit()");
     if (!report->size)
         return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
-    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), &t);
+    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), zero__relay_bytes(rt),
+                     &t);
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
         for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
             row_add(rt, &t.tiers[tier], tier, c, &out);
-        if (tier == ZERO__T_CPU)
-            checksums_add(rt, t.checksums, &out);
+        if (tier != ZERO__T_CPU)
+            continue;
+        beside_add(rt, "checksums", t.checksums, &out);
+        beside_add(rt, "relay", t.relay, &out);
     }
     for (uint32_t i = 0; i < N_SLABS; i++)
         out.reserved += rt->slabs[i].bytes;

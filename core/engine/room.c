@@ -32,7 +32,7 @@ static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__roo
 int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
 {
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
-    uint64_t left, relay, sharers = (uint64_t)rt->local_ranks;
+    uint64_t left, sharers = (uint64_t)rt->local_ranks;
     struct zero__memory_limit limit;
     char text[256];
     int err = zero__memory_limit(rt, &limit);
@@ -41,6 +41,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
                                 .is_host = zero__device_is_host(rt) != 0,
                                 .disk_is_host = zero__disk_is_host(rt) != 0,
                                 .bytes_per_mib = disk->info.bytes_per_mib,
+                                .relay = zero__relay_bytes(rt),
                                 .options = zero__options_hash(rt),
                                 .kept = 4,
                                 .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
@@ -51,8 +52,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
     left = zero__memory_left(text, sizeof text);
     left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
     left -= left / 32; /* until it is reserved, others take of it, too */
-    relay = rt->caps.mem & rt->device_mem ? 0 : zero__relay_bytes(rt);
-    room->machine = left > relay ? left - relay : 0;
+    room->machine = left;
     for (uint32_t w = 0; w < ZERO__N_PLACED; w++) /* of auto, tiers that some ranks lack are left */
         room->spread = room->spread << ZERO__N_TIERS |
                        (rt->is_auto ? (1u << ZERO__N_TIERS) - 1 : rt->spread[w]);
@@ -84,6 +84,8 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
             room->spare = all[i].spare;
         if (all[i].bytes_per_mib > room->bytes_per_mib)
             room->bytes_per_mib = all[i].bytes_per_mib;
+        if (all[i].relay > room->relay)
+            room->relay = all[i].relay;
     }
     free(all);
     return err;
@@ -97,14 +99,14 @@ uint64_t zero__room_lends(const struct zero__room *room, uint32_t tier)
     return zero__least(room->tier[tier], is_machines ? room->machine / 8 : UINT64_MAX);
 }
 
-/* The states beside the transients, and what the disk takes. */
+/* The states beside the transients, and what disk and relay take. */
 static void need_add(const struct zero__states *s, const struct zero__room *room,
                      struct zero__need *need)
 {
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
         need->tier[t] += s->bytes[t];
     need->tier[ZERO__T_CPU] +=
-        zero__disk_beside((uint32_t)room->bytes_per_mib, need->tier[ZERO__T_DISK]);
+        room->relay + zero__disk_beside((uint32_t)room->bytes_per_mib, need->tier[ZERO__T_DISK]);
 }
 
 struct zero__need_known {

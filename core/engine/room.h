@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What room a rank has in each tier, and what a recipe needs of it: its states, the transients of
- * its program, which depend on what lies where, and what a disk takes of the host's memory.
+ * its program, which depend on what lies where, and what a disk and a relay take of the host's
+ * memory.
  */
 #ifndef ZERO_ENGINE_ROOM_H
 #define ZERO_ENGINE_ROOM_H
@@ -20,6 +21,7 @@ struct zero__room {
     uint64_t kept;          /* quarters of spare and slack that zero__room_takes() leaves free */
     uint64_t tiers;         /* that can be used, a bit each */
     uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
+    uint64_t relay;         /* of it, that collectives of the device's memory go through */
     uint64_t is_host;       /* the device's memory is the host's */
     uint64_t disk_is_host;  /* and that of the disk: a folder on tmpfs */
     uint64_t spread;        /* what has no fractions, and its tiers; 0: nothing; ZERO__APART */

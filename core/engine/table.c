@@ -40,13 +40,14 @@ static void tier_fill(const struct zero__states *s, const struct zero__program *
 }
 
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
-                      uint64_t checksums, struct zero__table *t)
+                      uint64_t checksums, uint64_t relay, struct zero__table *t)
 {
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++)
         tier_fill(s, p, tier, &t->tiers[tier]);
     t->checksums = checksums;
-    t->tiers[ZERO__T_CPU].reserved += checksums;
-    t->tiers[ZERO__T_CPU].lower_bound += checksums;
+    t->relay = relay;
+    t->tiers[ZERO__T_CPU].reserved += checksums + relay;
+    t->tiers[ZERO__T_CPU].lower_bound += checksums + relay;
 }
 
 static const char *human(uint64_t bytes, char *text, size_t n)
@@ -120,6 +121,16 @@ static const char *placed_name(uint32_t memory_class)
     }
 }
 
+/* Of no class: what the tier cpu bears beside the plan. */
+static void beside_put(const char *name, uint64_t bytes, struct rows *out)
+{
+    char a[32];
+
+    if (bytes)
+        put(out, "\n  %-13s %-7s %12s", name, zero__tier_name(ZERO__T_CPU),
+            human(bytes, a, sizeof a));
+}
+
 /* The rows of a tier: who has how much, and what ZERO_OFFLOAD calls it. */
 static void rows_put(const struct zero__table *table, uint32_t tier, struct rows *out)
 {
@@ -132,9 +143,10 @@ static void rows_put(const struct zero__table *table, uint32_t tier, struct rows
             put(out, "\n  %-13s %-7s %12s%s%s", zero__class_name(c), zero__tier_name(tier),
                 human(t->share[c], a, sizeof a), placed ? "  " : "", placed ? placed : "");
     }
-    if (tier == ZERO__T_CPU && table->checksums)
-        put(out, "\n  %-13s %-7s %12s", "checksums", zero__tier_name(tier),
-            human(table->checksums, a, sizeof a));
+    if (tier != ZERO__T_CPU)
+        return;
+    beside_put("checksums", table->checksums, out);
+    beside_put("relay", table->relay, out);
 }
 
 int zero__table_refuse(const struct zero__table *table, const struct zero__lack *lack,
@@ -164,6 +176,8 @@ int zero__table_refuse(const struct zero__table *table, const struct zero__lack 
                        : NULL);
     suggest(&help, lack->tier == ZERO__T_DEVICE || held ? "a smaller batch or sequence" : NULL);
     suggest(&help, t->planned[ZERO_CLASS_ACTIVATIONS] ? "recomputation" : NULL);
+    suggest(&help, lack->tiers >> ZERO__T_CPU & 1 && table->relay ? "a smaller ZERO_RELAY_BYTES"
+                                                                  : NULL);
     suggest(&help, !help.n && !(tried && *tried) ? "a larger limit" : NULL);
     human_both(lack->need, lack->available, a, b);
     return zero__fail(-ENOMEM,

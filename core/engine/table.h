@@ -11,12 +11,15 @@ struct zero__table {
         uint64_t share[ZERO_N_CLASSES];   /* bytes at the fullest point; adds up to reserved */
         uint64_t reserved, lower_bound;
     } tiers[ZERO__N_TIERS];
-    uint64_t checksums; /* in reserved and lower_bound of the tier cpu, in no class */
+    uint64_t checksums, relay; /* in reserved and lower_bound of the tier cpu, in no class */
 };
 
-/* checksums: bytes of the host's memory that the disk's store takes for itself. */
+/*
+ * Bytes of the host's memory: checksums, that the disk's store takes for itself; relay, that
+ * collectives of the device's memory go through.
+ */
 void zero__table_fill(const struct zero__states *s, const struct zero__program *p,
-                      uint64_t checksums, struct zero__table *t);
+                      uint64_t checksums, uint64_t relay, struct zero__table *t);
 
 /* What a plan has too little of. */
 struct zero__lack {

@@ -460,8 +460,10 @@ ZERO_API int zero_free(struct zero_runtime *rt, void *p);
 struct zero_memory_row {
     uint32_t memory_class;
     /**
-     * Static. "checksums": memory of the host that the tier on disks takes for itself, which the
-     * limit of the tier cpu counts; its memory_class is ZERO_CLASS_OTHER.
+     * Static. "checksums": memory of the host that the tier on disks takes for itself; "relay":
+     * that through which collectives of a device's memory go where the transport does not take it
+     * (ZERO_RELAY_BYTES). The limit of the tier cpu counts both; their memory_class is
+     * ZERO_CLASS_OTHER.
      */
     const char *class_name, *tier;
     uint64_t formula;  /**< of the paper for this stage and these ranks; 0 where it has none */

@@ -350,6 +350,39 @@ static void by_messages(void)
                             .delay_us = 50});
 }
 
+/* The memory of the host that a relay takes is shown, and counts where that is limited. */
+static void relay_counts(void)
+{
+    const uint64_t bytes = 2 * 3 * 8192; /* two lanes, three pieces each */
+    char limit[64] = "";
+    struct run run = {"", "2", "1", "cuda", 2, ZERO_BF16, 0,
+                      {{"shm_device", "0"}, {"relay_bytes", "8K"}, {"memory_limit", limit}}, 0, 0};
+    struct seen seen = {.steps = 1};
+    struct toy_result r;
+    uint64_t reserved = 0;
+
+    fake_cuda_set(NULL);
+    int err = train(&run, "cuda", &seen, &r);
+    for (uint32_t i = 0; i < r.memory.n_rows; i++)
+        reserved += r.memory.rows[i].reserved;
+    ok(!err && toy_planned(&r, "cpu", "relay") == bytes && toy_planned(&r, "cpu", NULL) == bytes &&
+           reserved == r.memory.reserved,
+       "%" PRIu64 " bytes of the host for a relay are shown, and in the sum", bytes);
+    snprintf(limit, sizeof limit, "cpu:%" PRIu64, bytes);
+    err = train(&run, "cuda", &seen, &r);
+    ok(!err, "they fit a limit of as many: %s", err ? r.error : "it trains");
+    snprintf(limit, sizeof limit, "cpu:%" PRIu64, bytes - 1);
+    err = train(&run, "cuda", &seen, &r);
+    ok(err == -ENOMEM && strstr(r.error, "ZERO_MEMORY_LIMIT (cpu)") &&
+           strstr(r.error, "\n  relay ") && strstr(r.error, "a smaller ZERO_RELAY_BYTES"),
+       "a byte less is refused: %s", r.error);
+    run.more[0][1] = "1";
+    err = train(&run, "cuda", &seen, &r);
+    ok(!err && !toy_planned(&r, "cpu", "relay"), "and is enough where the transport takes it: %s",
+       err ? r.error : "it trains");
+    ok(nothing_left(), "nothing is left");
+}
+
 /* What passes through the host's memory on its way to a disk. */
 static void on_disk(void)
 {
@@ -597,6 +630,7 @@ int main(void)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         same_bits(&runs[i]);
     by_messages();
+    relay_counts();
     on_disk();
     next_to_device();
     refused(

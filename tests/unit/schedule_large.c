@@ -50,7 +50,7 @@ int main(void)
     ok(accesses > 1000000, "%" PRIu64 " accesses, %u waits of the update", accesses,
        p->bodies[ZERO__UPDATE_BODY].n_waits);
     struct zero__table t;
-    zero__table_fill(&s, p, 0, &t);
+    zero__table_fill(&s, p, 0, 0, &t);
     ok(t.tiers[ZERO__T_CPU].planned[ZERO_CLASS_MASTER] > 0 ||
            t.tiers[ZERO__T_CPU].reserved > s.bytes[ZERO__T_CPU],
        "the table: %" PRIu64 " bytes pass through the host's memory",
