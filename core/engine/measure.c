@@ -31,6 +31,7 @@ struct walk {
     uint8_t *memory;
     uint64_t block, blocks; /* of the store: bytes of one, how many */
     uint32_t depth;         /* blocks of memory, all registered: one for each request */
+    int is_trial;           /* the store is there for this alone */
 };
 
 /* Reads the first blocks and writes others, from `first_write` on, in turn. */
@@ -142,36 +143,36 @@ static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
 {
     const uint64_t bytes = w->blocks * w->block;
     const int long_one = bytes >= TOLD_BYTES && zero__job_local_rank(rt->job) == 0;
+    const int walks = w->is_trial ? 3 : 4; /* see store_clear() */
+    const double times = w->is_trial ? 1.5 : 2.5;
 
     zero__log(
         &rt->log, long_one ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
         "measuring how fast %s is, once: up to %d s, and %.3g GB written by each rank at most "
         "(ZERO_OFFLOAD_MEASURE=0 does without, and without a forecast)",
-        w->t->name, (int)(3 * WALK_NS / ZERO_SECOND), 1.5 * (double)bytes / 1e9);
+        w->t->name, (int)(walks * WALK_NS / ZERO_SECOND), times * (double)bytes / 1e9);
 }
 
 /*
- * All is zero again, as a store is at first: it shrinks to a block, of which zeros are written, and
- * grows, which takes a moment. Writing all would wear the disk and take as long as the disk likes.
+ * All is zero again, as a store is at first: its first n blocks, which were written. It could as
+ * well shrink and grow, in a moment and without wear, but then another job may take the room.
  */
-static int store_clear(const struct walk *w, int64_t timeout_ns)
+static int store_clear(const struct walk *w, uint64_t n, int64_t timeout_ns)
 {
-    struct zero_store_info info = {.size = sizeof info};
-    int err = w->t->ops.info(w->t->store, &info);
+    uint64_t done = 0, k = 0;
     double seconds;
-    uint64_t n;
+    int err = 0;
 
-    if (!err)
-        err = w->t->ops.resize(w->t->store, w->block);
     memset(w->memory, 0, w->depth * w->block);
-    if (!err)
-        err = walk_run(w, &(struct mix){0, 1, 0}, timeout_ns, &n, &seconds);
-    return err ? err : w->t->ops.resize(w->t->store, info.capacity);
+    for (; done < n && !err; done += k) /* a walk ends after a while */
+        err = walk_run(w, &(struct mix){0, n - done, done}, timeout_ns, &k, &seconds);
+    return err;
 }
 
 /*
- * What has never been written costs no reading, so writing comes first; then reading it, then both;
- * and last the store is as it was, where it is not that of a trial.
+ * What has never been written costs no reading, so writing comes first; then reading it, then both,
+ * which writes half of the same once more; and last the store is as it was, where it is not that of
+ * a trial.
  */
 int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                        void *memory, struct speeds *s)
@@ -187,6 +188,7 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
         return 0;
     w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
                                     w.t->info.depth ? w.t->info.depth : 1);
+    w.is_trial = t != &rt->tiers[ZERO__T_DISK];
     measure_tell(rt, &w);
     memory_fill(&w);
     int err = walk_run(&w, &(struct mix){0, w.blocks, 0}, rt->timeout_ns, &n, &written);
@@ -200,8 +202,8 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
         err = walk_run(&w, &(struct mix){half, half, half}, rt->timeout_ns, &k, &both);
         s->both = (double)(k * w.block) / both;
     }
-    if (!err && t == &rt->tiers[ZERO__T_DISK])
-        err = store_clear(&w, rt->timeout_ns);
+    if (!err && !w.is_trial)
+        err = store_clear(&w, n, rt->timeout_ns);
     memset(w.memory, 0, w.depth * w.block);
     if (err || !zero__is_speed(s->read) || !zero__is_speed(s->write) || !zero__is_speed(s->both))
         *s = (struct speeds){0};

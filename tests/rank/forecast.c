@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a forecast says after each step: while the disk still works for it, and after one that left
- * the declared order.
+ * the declared order. A disk is measured for it in the job's own room.
  */
 #include "../tap.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -86,6 +87,39 @@ static void not_measured(void)
     has_str(said.why, "too little lies there", "and why");
 }
 
+struct heard {
+    pthread_mutex_t lock;
+    int measured, resized; /* lines that say so */
+};
+
+static void hear(void *arg, int level, const char *line)
+{
+    struct heard *h = arg;
+
+    (void)level;
+    pthread_mutex_lock(&h->lock);
+    h->measured += strstr(line, "measuring how fast trace is") != NULL;
+    h->resized += strstr(line, "resize to ") != NULL;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* The job has its room on the disk when that is measured: others might take what it gives back. */
+static void keeps_room(void)
+{
+    struct zero_setting s[] = {{"offload", "optimizer:trace"}, {"trace_offload", "nvme"},
+                               {"nvme_path", path}, {"timeout", "20"}, {"tile_bytes", "64K"},
+                               {"log", "info,trace:trace"}};
+    struct heard heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct toy t = {.ranks = 2, .layers = 4, .steps = 2, .dtype = ZERO_BF16, .width = 40000,
+                    .settings = s, .n_settings = 6, .seed = 7, .log = hear, .arg = &heard};
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    ok(!err && heard.measured == 2 && heard.resized == 0,
+       "a disk that %d ranks measure: %d stores give room back: %s", heard.measured, heard.resized,
+       err ? r.error : "it trains");
+}
+
 /* Of a step that nobody times, nothing is taken for what the application does between its uses. */
 static void out_of_order(void)
 {
@@ -110,6 +144,7 @@ int main(void)
     each_step("optimizer:nvme,parameters:nvme");
     each_step("activations:nvme"); /* which are no states */
     not_measured();
+    keeps_room();
     out_of_order();
     rmdir(folder);
     done();
