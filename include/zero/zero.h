@@ -489,7 +489,13 @@ struct zero_memory_report {
     uint32_t reserved1;
 };
 
-/** Who uses how much memory on this rank. After commit. */
+/**
+ * Who uses how much memory on this rank. After commit. It has what the plan reserves, and what a
+ * disk and a relay take beside it. In no row, and in no limit, are a buffer of 256 KiB to 4 MiB in
+ * which values of parameters come and go, and a second one while first values are made or weights
+ * are hashed; the program and its records; and what transport, plugins and libraries take for
+ * themselves.
+ */
 ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report);
 
 /**
