@@ -17,7 +17,7 @@
 #include "machine/host.h"
 #include "shm.h"
 
-#define PROTOCOL 3u /* of what lies in shared memory */
+#define PROTOCOL 4u /* of what lies in shared memory */
 
 /* What ranks must have in common to share memory. */
 struct hello {

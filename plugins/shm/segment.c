@@ -9,6 +9,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -108,6 +110,34 @@ int zero__segment_create(const struct zero__voice *v, uint64_t bytes, struct shm
     return 0;
 }
 
+/*
+ * A hash of what is said of a segment, with bytes that the kernel has given to this process: what a
+ * peer makes up, or spoils, does not go with it. 0: there are no such bytes, and nothing is proven.
+ */
+static uint64_t proof_of(const struct shm_address *a)
+{
+    const uint64_t words[] = {a->pid, a->fd, a->device, a->inode, a->bytes, a->object};
+    const void *given = (const void *)(uintptr_t)getauxval(AT_RANDOM);
+    uint64_t key[2], h;
+
+    if (!given)
+        return 0;
+    memcpy(key, given, sizeof key);
+    h = key[0];
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ h >> 32) + key[1];
+    }
+    return h;
+}
+
+static bool is_proven(const struct shm_address *a)
+{
+    const uint64_t proof = proof_of(a);
+
+    return proof && proof == a->proof;
+}
+
 int zero__segment_address(const struct shm_segment *s, struct shm_address *address)
 {
     struct stat st;
@@ -122,6 +152,7 @@ int zero__segment_address(const struct shm_segment *s, struct shm_address *addre
         .bytes = s->bytes,
         .object = (uint64_t)(uintptr_t)s,
     };
+    address->proof = proof_of(address);
     return 0;
 }
 
@@ -188,7 +219,8 @@ int zero__segment_join(const struct zero__voice *v, int32_t rank, const struct s
     if (a->bytes < least || a->bytes > INT64_MAX || a->fd > INT32_MAX || a->pid > INT32_MAX)
         return zero__say(v, -EPROTO, "rank %d announced %llu bytes of memory, expected %llu", rank,
                          (unsigned long long)a->bytes, (unsigned long long)least);
-    if (a->pid == (uint64_t)getpid() && is_segment((int)a->fd, a)) {
+    /* What is not proven is opened by its number, as another process would: that is checked. */
+    if (a->pid == (uint64_t)getpid() && is_proven(a) && is_segment((int)a->fd, a)) {
         s = (struct shm_segment *)(uintptr_t)a->object;
         atomic_fetch_add(&s->users, 1);
         *out = s;

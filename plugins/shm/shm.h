@@ -44,9 +44,12 @@
 
 /* ---- What lies in shared memory -------------------------------------------------------------- */
 
-/* Where a segment can be found; `object` is for threads of the same process only. */
+/*
+ * Where a segment can be found. `object`, a pointer, is for threads of the same process only, and
+ * is used where `proof` says that this process has written all of this.
+ */
 struct shm_address {
-    uint64_t pid, fd, device, inode, bytes, object;
+    uint64_t pid, fd, device, inode, bytes, object, proof;
 };
 
 /* What a rank says in a collective call that is not a collective of comm.h. */

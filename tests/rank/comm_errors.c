@@ -210,6 +210,38 @@ static void garbage(struct rank *r)
     comm_end(r, &c);
 }
 
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* Rank 0 says that the control block lies where nobody has anything. */
+static int post_astray(void *ctx, const void *src, uint32_t len)
+{
+    struct shm_notice n;
+
+    if (len != sizeof n)
+        return oob_post(ctx, src, len);
+    memcpy(&n, src, sizeof n);
+    if (n.call == SHM_CALL_OPEN && n.memory.object)
+        n.memory.object = 8;
+    return oob_post(ctx, &n, sizeof n);
+}
+
+/* Threads would follow it; they find the memory as processes do. */
+static void astray(struct rank *r)
+{
+    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
+    struct comm_rank c;
+
+    if (!comm_load(r, &c, plugin_name, board, NULL, 0))
+        return;
+    c.oob.post = r->rank ? oob_post : post_astray;
+    open.host = zero__loader_host(c.loader);
+    open.oob = &c.oob;
+    if (want(r, !c.ops->open(&open, &c.ctx), "open: %s", zero_last_error()) &&
+        want(r, !c.ops->split(c.ctx, NULL, 0, 0, &c.world), "split: %s", zero_last_error()))
+        want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
+    comm_end(r, &c);
+}
+
 /* ---- Leftovers ------------------------------------------------------------------------------- */
 
 /* Entries whose names begin so; other tests leave theirs meanwhile. */
@@ -259,6 +291,7 @@ int main(void)
         {"memory that is refused", refusals, {1, 2, 3}, false},
         {"writing into a peer's mapped part", read_only, {2, 3}, false},
         {"a rank that posts garbage", garbage, {2, 3}, false},
+        {"a pointer that leads nowhere", astray, {2, 3}, false},
     };
     unsigned shm_before = count_entries("/dev/shm", "zero"), fds_before, t;
 
