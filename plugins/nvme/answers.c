@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <sys/statfs.h>
 
 #include "machine/thread.h"
 #include "nvme.h"
@@ -30,9 +30,9 @@ static void question_free(struct question *q)
 static void *ask(void *arg)
 {
     struct question *q = arg;
-    struct statvfs s;
+    struct statfs fs;
 
-    statvfs(q->folder, &s); /* whatever it says */
+    statfs(q->folder, &fs); /* whatever it says */
     pthread_mutex_lock(&q->lock);
     q->is_answered = true;
     bool is_left = q->is_left;

@@ -17,7 +17,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,9 +90,23 @@ static int nameless_file(const char *folder)
     return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? named_file(folder) : -errno;
 }
 
-static bool is_memory(unsigned long type)
+/* As magic numbers are written: where f_type is signed, some of them are negative. */
+static unsigned long type_of(const struct statfs *fs)
 {
-    return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+    return (unsigned long)fs->f_type & 0xffffffffu;
+}
+
+bool zero__nvme_is_memory(const struct statfs *fs)
+{
+    return type_of(fs) == TMPFS_MAGIC || type_of(fs) == RAMFS_MAGIC;
+}
+
+int zero__nvme_free_bytes(const struct statfs *fs, uint64_t *bytes)
+{
+    if (!fs->f_blocks)
+        return -ENODATA;
+    *bytes = (uint64_t)fs->f_bavail * (uint64_t)(fs->f_frsize ? fs->f_frsize : fs->f_bsize);
+    return 0;
 }
 
 /* What transfers past the page cache must be multiples of; 0: the file system cannot. */
@@ -180,15 +193,15 @@ static void way_choose(const struct zero_store *store, struct nvme_file *f)
 }
 
 /* What a folder has to be for, and is not. */
-static void judge(const struct zero_store *store, const char *folder, unsigned long type)
+static void judge(const struct zero_store *store, const char *folder, const struct statfs *fs)
 {
-    if (is_memory(type))
+    if (zero__nvme_is_memory(fs))
         zero__tell(&store->voice, store->warns,
                    "%s (ZERO_NVME_PATH) is memory, no disk: the tier saves nothing there; name a "
                    "folder on a local disk",
                    folder);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        if (type == networks[i].type)
+        if (type_of(fs) == networks[i].type)
             zero__tell(&store->voice, store->warns,
                        "%s (ZERO_NVME_PATH) is no local disk (%s): expect the speed of what is "
                        "behind it; where several hosts share it, each counts all of its room for "
@@ -210,8 +223,10 @@ static bool writes_in_place(int fd, unsigned long type)
 
 /* What is reserved has to stay so for every write; tells where it does not. */
 static bool keeps_room(const struct zero_store *store, int fd, const char *folder,
-                       unsigned long type)
+                       const struct statfs *fs)
 {
+    unsigned long type = type_of(fs);
+
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
         if (type != copies[i].type || writes_in_place(fd, type))
             continue;
@@ -255,39 +270,18 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
                          struct nvme_file *file)
 {
     struct nvme_file f = {.fd = nameless_file(folder), .folder = folder, .align = 1};
-    unsigned long type = 0;
-    struct statfs fs;
+    struct statfs fs = {0};
 
     if (f.fd < 0)
         return zero__nvme_folder_refuses(&store->voice, folder, f.fd);
     zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
-    if (!fstatfs(f.fd, &fs))
-        type = (unsigned long)fs.f_type & 0xffffffffu;
-    f.is_memory = is_memory(type);
-    judge(store, folder, type);
-    f.keeps_room = keeps_room(store, f.fd, folder, type);
+    fstatfs(f.fd, &fs);
+    f.is_memory = zero__nvme_is_memory(&fs);
+    judge(store, folder, &fs);
+    f.keeps_room = keeps_room(store, f.fd, folder, &fs);
     if (store->settings.direct && !f.is_memory)
         way_choose(store, &f);
     *file = f;
-    return 0;
-}
-
-bool zero__nvme_folder_is_memory(const char *folder)
-{
-    struct statfs fs;
-
-    return !statfs(folder, &fs) && is_memory((unsigned long)fs.f_type & 0xffffffffu);
-}
-
-int zero__nvme_folder_free(const char *folder, uint64_t *bytes)
-{
-    struct statvfs s;
-
-    if (statvfs(folder, &s))
-        return -errno;
-    if (!s.f_blocks)
-        return -ENODATA;
-    *bytes = (uint64_t)s.f_bavail * s.f_frsize;
     return 0;
 }
 
@@ -295,9 +289,10 @@ int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file 
                          uint64_t bytes, int err)
 {
     char free_text[40] = "its file system does not say how many";
-    uint64_t room = 0;
+    struct statfs fs;
+    uint64_t room;
 
-    if (!zero__nvme_folder_free(file->folder, &room))
+    if (!fstatfs(file->fd, &fs) && !zero__nvme_free_bytes(&fs, &room))
         snprintf(free_text, sizeof free_text, "%llu", (unsigned long long)room);
     return zero__say(&store->voice, err,
                      "%llu bytes in %s (ZERO_NVME_PATH): %s; %s are free. Free some, name "

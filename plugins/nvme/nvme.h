@@ -22,6 +22,7 @@
 #define ZERO_PLUGINS_NVME_H
 
 #include <stdbool.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
 
 #include <zero/offload.h>
@@ -176,10 +177,10 @@ int zero__nvme_file_reserve(const struct zero_store *store, struct nvme_file *fi
                             uint64_t bytes);
 /* -ETIMEDOUT, said: its file system does not answer; asked by a thread that may stay there. */
 int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folder, int64_t ns);
-/* -ENODATA: its file system does not say, as some in user space. */
-int zero__nvme_folder_free(const char *folder, uint64_t *bytes);
-/* Its file system lies in memory. */
-bool zero__nvme_folder_is_memory(const char *folder);
+/* What is free in a file system; -ENODATA: it does not say, as some in user space. */
+int zero__nvme_free_bytes(const struct statfs *fs, uint64_t *bytes);
+/* It lies in memory. */
+bool zero__nvme_is_memory(const struct statfs *fs);
 /* Says that so many bytes have no room there. */
 int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
                          uint64_t bytes, int err);

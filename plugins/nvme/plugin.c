@@ -11,20 +11,17 @@
 
 #define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */
 
-/* What is free in a folder that a store can have a file in. */
-static int folder_room(const struct zero__voice *voice, const char *folder, struct stat *st,
-                       uint64_t *bytes)
+/* What the file system says of a folder that a store can have a file in. */
+static int folder_ask(const struct zero__voice *voice, const char *folder, struct stat *st,
+                      struct statfs *fs)
 {
     int err = zero__nvme_folder_answers(voice, folder, NVME_ANSWER_NS);
 
     if (err)
         return err;
-    err = zero__nvme_folder_free(folder, bytes);
-    if (err == -ENODATA)
-        *bytes = UNKNOWN_BYTES;
-    else if (err)
-        return zero__nvme_folder_refuses(voice, folder, err);
-    if (stat(folder, st) || !S_ISDIR(st->st_mode))
+    if (statfs(folder, fs) || stat(folder, st))
+        return zero__nvme_folder_refuses(voice, folder, -errno);
+    if (!S_ISDIR(st->st_mode))
         return zero__nvme_folder_refuses(voice, folder, -ENOTDIR);
     if (access(folder, W_OK | X_OK))
         return zero__nvme_folder_refuses(voice, folder, -errno);
@@ -35,23 +32,28 @@ static int folder_room(const struct zero__voice *voice, const char *folder, stru
  * What could be had: the folder with the least for itself bounds a striped store. Folders of one
  * file system share what is free there; partitions of one disk have each their own.
  */
-static int room(const struct zero__voice *voice, const struct nvme_settings *s, uint64_t *bytes)
+static int room(const struct zero__voice *voice, const struct nvme_settings *s,
+                struct zero_store_info *info)
 {
     struct stat st[NVME_PATHS];
-    uint64_t here[NVME_PATHS], least = UINT64_MAX;
+    struct statfs fs[NVME_PATHS];
+    uint64_t least = UINT64_MAX;
     int err = 0;
 
     for (int i = 0; i < s->n_paths && !err; i++)
-        err = folder_room(voice, s->path[i], &st[i], &here[i]);
+        err = folder_ask(voice, s->path[i], &st[i], &fs[i]);
     if (err)
         return err;
     for (int i = 0; i < s->n_paths; i++) {
-        uint64_t sharers = 0;
+        uint64_t here, sharers = 0;
+        if (zero__nvme_free_bytes(&fs[i], &here))
+            here = UNKNOWN_BYTES;
         for (int k = 0; k < s->n_paths; k++)
             sharers += st[k].st_dev == st[i].st_dev;
-        least = here[i] / sharers < least ? here[i] / sharers : least;
+        least = here / sharers < least ? here / sharers : least;
+        info->flags |= zero__nvme_is_memory(&fs[i]) ? ZERO_STORE_MEMORY : 0;
     }
-    *bytes = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;
+    info->capacity = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;
     return 0;
 }
 
@@ -71,9 +73,7 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
 
     if (err)
         return err;
-    err = room(&voice, &s, &full.capacity);
-    for (int i = 0; i < s.n_paths; i++)
-        full.flags |= zero__nvme_folder_is_memory(s.path[i]) ? ZERO_STORE_MEMORY : 0;
+    err = room(&voice, &s, &full);
     full.depth = s.depth * (uint32_t)s.n_paths;
     full.bytes_per_mib = s.sums ? NVME_SUMS_PER_MIB : 0;
     uring = zero__nvme_uring_try();

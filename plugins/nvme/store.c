@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -64,17 +63,17 @@ static uint64_t growth(const struct zero_store *store, int file, uint64_t bytes)
 static int room_check(const struct zero_store *store, uint64_t bytes)
 {
     struct stat st[NVME_PATHS] = {0};
-    struct statvfs fs;
+    struct statfs fs;
 
     for (int i = 0; i < store->n_files; i++)
         if (fstat(store->files[i].fd, &st[i]))
             return 0; /* reserving tells more */
     for (int i = 0; i < store->n_files; i++) {
-        uint64_t more = 0;
+        uint64_t more = 0, room;
         for (int k = 0; k < store->n_files; k++)
             more += st[k].st_dev == st[i].st_dev ? growth(store, k, bytes) : 0;
-        if (more && !fstatvfs(store->files[i].fd, &fs) && fs.f_blocks &&
-            more > (uint64_t)fs.f_bavail * fs.f_frsize)
+        if (more && !fstatfs(store->files[i].fd, &fs) && !zero__nvme_free_bytes(&fs, &room) &&
+            more > room)
             return zero__nvme_file_full(store, &store->files[i], more, -ENOSPC);
     }
     return 0;

@@ -35,7 +35,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "plugins/common/io.h"
@@ -215,12 +214,13 @@ __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size
     return n < 0 ? -1 : n;
 }
 
-__attribute__((unused)) static int shaky_fstatfs(int fd, struct statfs *fs)
+__attribute__((unused)) static int shaky_statfs(int err, struct statfs *fs)
 {
-    int err = fstatfs(fd, fs);
     const char *type = getenv("ZERO_SHAKY_TYPE");
 
     fs->f_type = type ? (__typeof__(fs->f_type))strtoul(type, NULL, 16) : NFS_SUPER_MAGIC;
+    if (getenv("ZERO_SHAKY_SILENT"))
+        fs->f_bavail = fs->f_bfree = fs->f_blocks = 0;
     return err;
 }
 
@@ -261,19 +261,11 @@ __attribute__((unused)) static void shaky_sleep(void)
         pause();
 }
 
-__attribute__((unused)) static int shaky_room(int err, struct statvfs *fs)
-{
-    if (!err && getenv("ZERO_SHAKY_SILENT"))
-        fs->f_bavail = fs->f_bfree = fs->f_blocks = 0;
-    return err;
-}
-
 #undef O_TMPFILE
 #define zero__io_check shaky_check
-#define fstatvfs(fd, fs) shaky_room(fstatvfs(fd, fs), fs)
-#define statvfs(path, fs) (shaky_sleep(), shaky_room(statvfs(path, fs), fs))
 #define O_TMPFILE 0
-#define fstatfs(fd, fs) shaky_fstatfs(fd, fs)
+#define statfs(path, fs) (shaky_sleep(), shaky_statfs(statfs(path, fs), fs))
+#define fstatfs(fd, fs) shaky_statfs(fstatfs(fd, fs), fs)
 #define fallocate(...) shaky_fallocate()
 /* Numbers of registered files are no descriptors, by which a file is asked for its flags. */
 #define io_uring_register_files(...)                                                               \
