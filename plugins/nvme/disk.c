@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -41,15 +40,12 @@ static bool only_slave(const char *folder, char *slave, size_t bytes)
     return n == 1;
 }
 
-void zero__nvme_disk_find(int fd, char *disk, size_t bytes)
+void zero__nvme_disk_find(dev_t device, char *disk, size_t bytes)
 {
     char path[PATH_MAX], at[PATH_MAX], *name;
-    struct stat s;
 
     *disk = 0;
-    if (fstat(fd, &s))
-        return;
-    snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(s.st_dev), minor(s.st_dev));
+    snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(device), minor(device));
     for (int i = 0; i < MOST_LAYERS && realpath(path, at); i++) {
         if (exists(at, "partition"))
             *strrchr(at, '/') = 0;
@@ -59,5 +55,5 @@ void zero__nvme_disk_find(int fd, char *disk, size_t bytes)
             return;
     }
     if (!*disk) /* a file system of many disks, or of none: it stands for itself */
-        snprintf(disk, bytes, "%u:%u", major(s.st_dev), minor(s.st_dev));
+        snprintf(disk, bytes, "%u:%u", major(device), minor(device));
 }

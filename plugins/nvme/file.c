@@ -271,10 +271,13 @@ int zero__nvme_file_open(const struct zero_store *store, const char *folder,
 {
     struct nvme_file f = {.fd = nameless_file(folder), .folder = folder, .align = 1};
     struct statfs fs = {0};
+    struct stat st = {0};
 
     if (f.fd < 0)
         return zero__nvme_folder_refuses(&store->voice, folder, f.fd);
-    zero__nvme_disk_find(f.fd, f.disk, sizeof f.disk);
+    if (!fstat(f.fd, &st))
+        zero__nvme_disk_find(st.st_dev, f.disk, sizeof f.disk);
+    f.device = st.st_dev;
     fstatfs(f.fd, &fs);
     f.is_memory = zero__nvme_is_memory(&fs);
     judge(store, folder, &fs);

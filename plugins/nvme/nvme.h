@@ -66,6 +66,7 @@ struct nvme_settings {
 struct nvme_file {
     int fd;
     const char *folder;
+    dev_t device;  /* that of its file system */
     char disk[64]; /* the whole one that it lies on, as the kernel calls it */
     uint32_t align; /* of offsets and lengths past the page cache; 1: not past it */
     bool is_memory; /* its file system lies there */
@@ -187,8 +188,8 @@ int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file 
 /* Says that no file can be made there, why, and what to do; returns err. */
 int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err);
 
-/* disk.c. Which disk a file lies on, "" where that is not known. */
-void zero__nvme_disk_find(int fd, char *disk, size_t bytes);
+/* disk.c. Which disk a device is, or lies on; itself where that is not known. */
+void zero__nvme_disk_find(dev_t device, char *disk, size_t bytes);
 
 /* store.c */
 int zero__nvme_open(const struct zero_store_open *params, struct zero_store **store);

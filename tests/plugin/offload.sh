@@ -208,6 +208,27 @@ for engine in io_uring threads; do
         failed=1
     fi
 done
+# Of a file server that is gone the system waits for an answer: who asks an open store what it is must not.
+n=$((n + 1))
+what="an open store says what it is without asking the system"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+else
+    env ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads ZERO_LOG=error ZERO_SHAKY_SAYS=1 \
+        ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case 'moved counts' shaky > "$folder/tap" 2>&1
+    # The case asks behind the last write; opening asks the system before.
+    stats=$(awk '/shaky: a write of/ { n = 0 }
+                 /shaky: a stat of/ { n++ }
+                 END { print n + 0 }' "$folder/tap")
+    if grep -q '^ok 1 ' "$folder/tap" && grep -q 'shaky: a stat of' "$folder/tap" && [ "$stats" = 0 ]; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what: $stats times"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+fi
 # Files and memory are registered with io_uring, and every transfer goes by that. An unprivileged user
 # may register as much as he may lock.
 n=$((n + 1))

@@ -4,8 +4,8 @@
  * time and seldom does: transfers that end before their end, at multiples of a block or in the
  * middle of one, and ones that were interrupted (EINTR) or are to be tried again (EAGAIN). Its
  * folders look like those of a file server that knows neither nameless files nor reserved room.
- * ZERO_SHAKY_SAYS: it says what reaches the system: writes and syncs, with the number of the file,
- * and, once each, transfers by io_uring of registered files and memory or others.
+ * ZERO_SHAKY_SAYS: it says what reaches the system: writes, syncs and fstat(), with the number of
+ * the file, and, once each, transfers by io_uring of registered files and memory or others.
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
@@ -34,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -266,6 +267,7 @@ __attribute__((unused)) static void shaky_sleep(void)
 #define O_TMPFILE 0
 #define statfs(path, fs) (shaky_sleep(), shaky_statfs(statfs(path, fs), fs))
 #define fstatfs(fd, fs) shaky_statfs(fstatfs(fd, fs), fs)
+#define fstat(fd, st) (shaky_tell("a stat of", fd), fstat(fd, st))
 #define fallocate(...) shaky_fallocate()
 /* Numbers of registered files are no descriptors, by which a file is asked for its flags. */
 #define io_uring_register_files(...)                                                               \
