@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which disk a file lies on: two file systems may share one, as its partitions, or as volumes that
- * something makes of it.
+ * something makes of it; and what looks like two may be one.
  */
 #include <dirent.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,4 +57,23 @@ void zero__nvme_disk_find(dev_t device, char *disk, size_t bytes)
     }
     if (!*disk) /* a file system of many disks, or of none: it stands for itself */
         snprintf(disk, bytes, "%u:%u", major(device), minor(device));
+}
+
+/*
+ * Subvolumes of one btrfs, datasets of one ZFS pool and overlays have a device number each. All
+ * subvolumes have the first half of their f_fsid from the file system. A dataset has as much left
+ * as its pool, and an overlay says of itself what is true of the file system below it.
+ */
+bool zero__nvme_space_is_one(const struct nvme_space *a, const struct nvme_space *b)
+{
+    unsigned long type = zero__nvme_type(&a->fs), other = zero__nvme_type(&b->fs);
+    bool is_as_free = a->fs.f_bavail == b->fs.f_bavail;
+
+    if (a->device == b->device)
+        return true;
+    if (type == OVERLAYFS_SUPER_MAGIC || other == OVERLAYFS_SUPER_MAGIC)
+        return is_as_free && a->fs.f_blocks == b->fs.f_blocks;
+    if (type == BTRFS_SUPER_MAGIC && other == type)
+        return !memcmp(&a->fs.f_fsid, &b->fs.f_fsid, sizeof a->fs.f_fsid / 2);
+    return is_as_free && type == NVME_ZFS_MAGIC && other == type;
 }

@@ -42,7 +42,7 @@ static const struct {
 static const struct {
     unsigned long type;
     const char *name;
-} copies[] = {{BTRFS_SUPER_MAGIC, "btrfs"}, {0x2fc12fc1, "ZFS"}, {0xca451a4e, "bcachefs"}};
+} copies[] = {{BTRFS_SUPER_MAGIC, "btrfs"}, {NVME_ZFS_MAGIC, "ZFS"}, {0xca451a4e, "bcachefs"}};
 
 #define SCRATCH ".zero-scratch-"
 #define LEFT_S 60 /* since it was made; its maker removes it at once */
@@ -90,15 +90,14 @@ static int nameless_file(const char *folder)
     return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? named_file(folder) : -errno;
 }
 
-/* As magic numbers are written: where f_type is signed, some of them are negative. */
-static unsigned long type_of(const struct statfs *fs)
+unsigned long zero__nvme_type(const struct statfs *fs)
 {
     return (unsigned long)fs->f_type & 0xffffffffu;
 }
 
 bool zero__nvme_is_memory(const struct statfs *fs)
 {
-    return type_of(fs) == TMPFS_MAGIC || type_of(fs) == RAMFS_MAGIC;
+    return zero__nvme_type(fs) == TMPFS_MAGIC || zero__nvme_type(fs) == RAMFS_MAGIC;
 }
 
 int zero__nvme_free_bytes(const struct statfs *fs, uint64_t *bytes)
@@ -201,7 +200,7 @@ static void judge(const struct zero_store *store, const char *folder, const stru
                    "folder on a local disk",
                    folder);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        if (type_of(fs) == networks[i].type)
+        if (zero__nvme_type(fs) == networks[i].type)
             zero__tell(&store->voice, store->warns,
                        "%s (ZERO_NVME_PATH) is no local disk (%s): expect the speed of what is "
                        "behind it; where several hosts share it, each counts all of its room for "
@@ -225,7 +224,7 @@ static bool writes_in_place(int fd, unsigned long type)
 static bool keeps_room(const struct zero_store *store, int fd, const char *folder,
                        const struct statfs *fs)
 {
-    unsigned long type = type_of(fs);
+    unsigned long type = zero__nvme_type(fs);
 
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
         if (type != copies[i].type || writes_in_place(fd, type))

@@ -39,6 +39,7 @@
 #define NVME_PATHS 16
 #define NVME_WHY 700 /* bytes of a sentence, the name of a folder included */
 #define NVME_MAX_DEPTH 256u
+#define NVME_ZFS_MAGIC 0x2fc12fc1ul
 #define NVME_SUMS_PER_MIB ((uint32_t)((1u << 20) / NVME_BLOCK * sizeof(uint32_t)))
 #ifndef NVME_MOST_IO /* a test has less */
 #define NVME_MOST_IO (INT64_MAX - INT64_MAX % NVME_BLOCK) /* of one request */
@@ -53,6 +54,12 @@
 #ifndef NVME_REG_BYTES /* a test has smaller ones */
 #define NVME_REG_BYTES (UINT64_C(1) << 30) /* of a registered buffer: the kernel takes no more */
 #endif
+
+/* Where a folder or a file lies, and what that file system said of itself. */
+struct nvme_space {
+    dev_t device;
+    struct statfs fs;
+};
 
 struct nvme_settings {
     char *paths; /* the folders, each ended by 0 */
@@ -182,6 +189,8 @@ int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folde
 int zero__nvme_free_bytes(const struct statfs *fs, uint64_t *bytes);
 /* It lies in memory. */
 bool zero__nvme_is_memory(const struct statfs *fs);
+/* As magic numbers are written: where f_type is signed, some of them are negative. */
+unsigned long zero__nvme_type(const struct statfs *fs);
 /* Says that so many bytes have no room there. */
 int zero__nvme_file_full(const struct zero_store *store, const struct nvme_file *file,
                          uint64_t bytes, int err);
@@ -190,6 +199,8 @@ int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folde
 
 /* disk.c. Which disk a device is, or lies on; itself where that is not known. */
 void zero__nvme_disk_find(dev_t device, char *disk, size_t bytes);
+/* Does what one of them takes lack the other? Both were asked at the same time. */
+bool zero__nvme_space_is_one(const struct nvme_space *a, const struct nvme_space *b);
 
 /* store.c */
 int zero__nvme_open(const struct zero_store_open *params, struct zero_store **store);

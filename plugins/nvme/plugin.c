@@ -12,19 +12,21 @@
 #define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */
 
 /* What the file system says of a folder that a store can have a file in. */
-static int folder_ask(const struct zero__voice *voice, const char *folder, struct stat *st,
-                      struct statfs *fs)
+static int folder_ask(const struct zero__voice *voice, const char *folder,
+                      struct nvme_space *space)
 {
+    struct stat st;
     int err = zero__nvme_folder_answers(voice, folder, NVME_ANSWER_NS);
 
     if (err)
         return err;
-    if (statfs(folder, fs) || stat(folder, st))
+    if (statfs(folder, &space->fs) || stat(folder, &st))
         return zero__nvme_folder_refuses(voice, folder, -errno);
-    if (!S_ISDIR(st->st_mode))
+    if (!S_ISDIR(st.st_mode))
         return zero__nvme_folder_refuses(voice, folder, -ENOTDIR);
     if (access(folder, W_OK | X_OK))
         return zero__nvme_folder_refuses(voice, folder, -errno);
+    space->device = st.st_dev;
     return 0;
 }
 
@@ -35,23 +37,22 @@ static int folder_ask(const struct zero__voice *voice, const char *folder, struc
 static int room(const struct zero__voice *voice, const struct nvme_settings *s,
                 struct zero_store_info *info)
 {
-    struct stat st[NVME_PATHS];
-    struct statfs fs[NVME_PATHS];
+    struct nvme_space space[NVME_PATHS];
     uint64_t least = UINT64_MAX;
     int err = 0;
 
     for (int i = 0; i < s->n_paths && !err; i++)
-        err = folder_ask(voice, s->path[i], &st[i], &fs[i]);
+        err = folder_ask(voice, s->path[i], &space[i]);
     if (err)
         return err;
     for (int i = 0; i < s->n_paths; i++) {
         uint64_t here, sharers = 0;
-        if (zero__nvme_free_bytes(&fs[i], &here))
+        if (zero__nvme_free_bytes(&space[i].fs, &here))
             here = UNKNOWN_BYTES;
         for (int k = 0; k < s->n_paths; k++)
-            sharers += st[k].st_dev == st[i].st_dev;
+            sharers += zero__nvme_space_is_one(&space[k], &space[i]);
         least = here / sharers < least ? here / sharers : least;
-        info->flags |= zero__nvme_is_memory(&fs[i]) ? ZERO_STORE_MEMORY : 0;
+        info->flags |= zero__nvme_is_memory(&space[i].fs) ? ZERO_STORE_MEMORY : 0;
     }
     info->capacity = least / NVME_BLOCK * NVME_BLOCK * (uint64_t)s->n_paths;
     return 0;

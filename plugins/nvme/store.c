@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -19,6 +18,35 @@
 #define LONG_NS (600 * ZERO_SECOND)
 #define BROKEN_MS 10
 #define CLOSE_NS (30 * ZERO_SECOND) /* for a disk to end what it is at */
+
+/* Of all files at one time, since what is free changes. */
+static int spaces_ask(const struct zero_store *store, struct nvme_space space[NVME_PATHS])
+{
+    for (int i = 0; i < store->n_files; i++) {
+        space[i].device = store->files[i].device;
+        if (fstatfs(store->files[i].fd, &space[i].fs))
+            return -errno;
+    }
+    return 0;
+}
+
+/* Tells of files that lie on one disk: as one file system, or as several. */
+static void disks_compare(const struct zero_store *store)
+{
+    struct nvme_space space[NVME_PATHS];
+    bool known = !spaces_ask(store, space);
+
+    for (int i = 1; i < store->n_files; i++)
+        for (int k = 0; k < i; k++) {
+            const struct nvme_file *a = &store->files[k], *b = &store->files[i];
+            if ((known && zero__nvme_space_is_one(&space[k], &space[i])) ||
+                (*a->disk && strcmp(a->disk, b->disk) == 0))
+                zero__tell(&store->voice, store->warns,
+                           "%s and %s (ZERO_NVME_PATH) lie on one disk (%s): two folders of one "
+                           "disk are not faster than one; name one of each",
+                           a->folder, b->folder, a->disk);
+        }
+}
 
 static int files_open(struct zero_store *store)
 {
@@ -36,14 +64,10 @@ static int files_open(struct zero_store *store)
         if (err)
             break;
         store->direct &= f->align > 1;
-        for (int i = 0; i < store->n_files; i++)
-            if (*f->disk && strcmp(store->files[i].disk, f->disk) == 0)
-                zero__tell(&store->voice, store->warns,
-                           "%s and %s (ZERO_NVME_PATH) lie on one disk (%s): two folders of one "
-                           "disk are not faster than one; name one of each",
-                           store->files[i].folder, f->folder, f->disk);
         store->n_files++;
     }
+    if (!err)
+        disks_compare(store);
     return err;
 }
 
@@ -62,18 +86,15 @@ static uint64_t growth(const struct zero_store *store, int file, uint64_t bytes)
  */
 static int room_check(const struct zero_store *store, uint64_t bytes)
 {
-    struct stat st[NVME_PATHS] = {0};
-    struct statfs fs;
+    struct nvme_space space[NVME_PATHS];
 
-    for (int i = 0; i < store->n_files; i++)
-        if (fstat(store->files[i].fd, &st[i]))
-            return 0; /* reserving tells more */
+    if (spaces_ask(store, space))
+        return 0; /* reserving tells more */
     for (int i = 0; i < store->n_files; i++) {
         uint64_t more = 0, room;
         for (int k = 0; k < store->n_files; k++)
-            more += st[k].st_dev == st[i].st_dev ? growth(store, k, bytes) : 0;
-        if (more && !fstatfs(store->files[i].fd, &fs) && !zero__nvme_free_bytes(&fs, &room) &&
-            more > room)
+            more += zero__nvme_space_is_one(&space[k], &space[i]) ? growth(store, k, bytes) : 0;
+        if (more && !zero__nvme_free_bytes(&space[i].fs, &room) && more > room)
             return zero__nvme_file_full(store, &store->files[i], more, -ENOSPC);
     }
     return 0;

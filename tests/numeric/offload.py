@@ -252,6 +252,28 @@ def shared():
     mount.end()
 
 
+def subvolumes():
+    """Each has a device number of its own, and what one of them takes the others lack."""
+    what = "two subvolumes of one btrfs"
+    if not shutil.which("mkfs.btrfs"):
+        skip(what, "mkfs.btrfs is not installed")
+        return
+    image = Image("volumes", "btrfs", 128)
+    if not image.there:
+        skip(what, "this user may not mount a file system")
+        return
+    try:
+        two = [os.path.join(image.folder, name) for name in ("a", "b")]
+        for folder in two:
+            subprocess.run(["btrfs", "subvolume", "create", folder], check=True, capture_output=True)
+        job = run({**NVME, "ZERO_NVME_PATH": ":".join(two)})
+        ok(os.stat(two[0]).st_dev != os.stat(two[1]).st_dev and weights(job)
+           and [("lie on one disk" in w) for w in warnings(job)] == [True],
+           f"{what}: one warning for all ranks", job.story())
+    finally:
+        image.end()
+
+
 def coarse():
     """What a unit has lies in one tier: a model of few units does not reach every fraction."""
     job = run({**NVME, "ZERO_OFFLOAD": "optimizer:cpu:0.3+nvme:0.7"})
@@ -946,6 +968,7 @@ def main():
     folders()
     tight_disk(plain)
     shared()
+    subvolumes()
     deep()
     without_uring(plain)
     little_locked_memory(plain)

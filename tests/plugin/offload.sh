@@ -339,6 +339,44 @@ else
     sed 's/^/# /' "$folder/tap"
     failed=1
 fi
+# What is one file system has a number for each subvolume, dataset or overlay, and its room once: a
+# store of 12 MiB in two of them, of which each has 8 MiB free.
+for type in '9123683e btrfs' '2fc12fc1 ZFS' '794c7630 overlays'; do
+    n=$((n + 1))
+    what="volumes of one file system share its room (${type#* })"
+    if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+        echo "ok $n - $what # SKIP no nvme plugin was built"
+        continue
+    fi
+    for case in 'what the probe says' sync; do
+        env ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=warn ZERO_SHAKY_TYPE="${type%% *}" \
+            ZERO_SHAKY_VOLUMES=8388608 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+            "$build/zero" check offload --bytes 12M --case "$case" shaky
+    done > "$folder/tap" 2>&1
+    if grep -q 'the probe says that 8388608 bytes could be had, and 12582912 can' "$folder/tap" &&
+        grep -q 'open of 12582912 bytes: .*; 8388608 are free' "$folder/tap" &&
+        [ "$(grep -c ' lie on one disk ' "$folder/tap")" = 2 ]; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+done
+n=$((n + 1))
+what="file systems with room of their own do not share it"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+elif env ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=warn ZERO_SHAKY_TYPE=ef53 ZERO_SHAKY_VOLUMES=8388608 \
+    ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+    "$build/zero" check offload --bytes 12M --case sync shaky > "$folder/tap" 2>&1 &&
+    ! grep -q ' lie on one disk ' "$folder/tap"; then
+    echo "ok $n - $what"
+else
+    echo "not ok $n - $what"
+    sed 's/^/# /' "$folder/tap"
+    failed=1
+fi
 # A call that does not return is told of, and ends with its case.
 n=$((n + 1))
 what="a call that does not return: the case has failed"

@@ -23,6 +23,7 @@
  * ZERO_SHAKY_MOST=N: it says that a request may have N bytes at most, and refuses what has more;
  * with ZERO_SHAKY_TAKES=N it says so of more than the N bytes that it takes.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
+ * ZERO_SHAKY_VOLUMES=BYTES: each has a device number of its own, and so many bytes are free there.
  */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugin want it */
 #include <errno.h>
@@ -36,6 +37,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "plugins/common/io.h"
@@ -217,11 +219,25 @@ __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size
 
 __attribute__((unused)) static int shaky_statfs(int err, struct statfs *fs)
 {
-    const char *type = getenv("ZERO_SHAKY_TYPE");
+    const char *type = getenv("ZERO_SHAKY_TYPE"), *room = getenv("ZERO_SHAKY_VOLUMES");
 
+    if (room) {
+        fs->f_bsize = fs->f_frsize = 4096;
+        fs->f_bavail = fs->f_bfree = strtoul(room, NULL, 10) / 4096;
+        fs->f_blocks = 2 * fs->f_bavail;
+    }
     fs->f_type = type ? (__typeof__(fs->f_type))strtoul(type, NULL, 16) : NFS_SUPER_MAGIC;
     if (getenv("ZERO_SHAKY_SILENT"))
         fs->f_bavail = fs->f_bfree = fs->f_blocks = 0;
+    return err;
+}
+
+__attribute__((unused)) static int shaky_stat(int err, struct stat *st)
+{
+    static atomic_uint n;
+
+    if (getenv("ZERO_SHAKY_VOLUMES"))
+        st->st_dev = makedev(0, 4096 + atomic_fetch_add(&n, 1));
     return err;
 }
 
@@ -267,7 +283,8 @@ __attribute__((unused)) static void shaky_sleep(void)
 #define O_TMPFILE 0
 #define statfs(path, fs) (shaky_sleep(), shaky_statfs(statfs(path, fs), fs))
 #define fstatfs(fd, fs) shaky_statfs(fstatfs(fd, fs), fs)
-#define fstat(fd, st) (shaky_tell("a stat of", fd), fstat(fd, st))
+#define stat(path, st) shaky_stat(stat(path, st), st)
+#define fstat(fd, st) (shaky_tell("a stat of", fd), shaky_stat(fstat(fd, st), st))
 #define fallocate(...) shaky_fallocate()
 /* Numbers of registered files are no descriptors, by which a file is asked for its flags. */
 #define io_uring_register_files(...)                                                               \
