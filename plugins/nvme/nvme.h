@@ -161,7 +161,8 @@ struct zero_store {
     struct nvme_request *waiting, **waiting_end; /* not all of it has begun */
     struct nvme_request *finished, **finished_end;
     struct nvme_transfer *transfers, *free_transfers;
-    struct nvme_transfer *again;    /* to be started once more */
+    struct nvme_transfer *again;    /* to be started once more, */
+    int64_t again_ns;               /* then */
     struct nvme_transfer *unsummed; /* started writes whose checksums are to be made */
     uint32_t running;               /* transfers */
     uint32_t n_refused;             /* transfers with a refused_ns */

@@ -26,7 +26,7 @@
 
 #define STRIPE (UINT64_C(1) << 20)         /* on one of several paths, then the next */
 #define VERIFIED_BYTES (UINT64_C(1) << 20) /* in one go */
-#define PAUSE_NS (INT64_C(1) << 20) /* before what the system had no room for is tried again */
+#define PAUSE_NS (INT64_C(1) << 20) /* before what the system refused for now is tried again */
 
 int zero__nvme_requests_make(struct zero_store *store)
 {
@@ -166,7 +166,9 @@ static void flush(struct zero_store *store)
 
 static void start_more(struct zero_store *store)
 {
-    while (store->again) {
+    bool is_due = store->again && zero__now_ns() >= store->again_ns;
+
+    while (is_due && store->again) {
         struct nvme_transfer *t = store->again;
         store->again = t->next;
         store->engine->start(store, t);
@@ -182,6 +184,18 @@ static void start_more(struct zero_store *store)
                               store->unsummed->bytes);
 }
 
+/*
+ * A system that refuses at once would be asked as fast as a processor can, and nobody would sleep:
+ * what is refused waits for a moment, and is then started with what was refused meanwhile.
+ */
+static void start_later(struct zero_store *store, struct nvme_transfer *t)
+{
+    if (!store->again)
+        store->again_ns = zero__deadline_ns(PAUSE_NS);
+    t->next = store->again;
+    store->again = t;
+}
+
 /* The first error of a request is its result; what has not begun of it does not begin. */
 static void give_up(struct zero_store *store, struct nvme_request *r, int err)
 {
@@ -191,13 +205,12 @@ static void give_up(struct zero_store *store, struct nvme_request *r, int err)
     leave_waiting(store, r);
 }
 
-/* Takes in what has ended, up to VERIFIED_BYTES; true: something is to be tried again later. */
-static bool take_ended(struct zero_store *store)
+/* Takes in what has ended, up to VERIFIED_BYTES; start_more() is to follow. */
+static void take_ended(struct zero_store *store)
 {
     uint64_t bytes = 0;
     struct nvme_transfer *ended;
     int64_t result;
-    bool later = false;
 
     while (bytes < VERIFIED_BYTES && (ended = store->engine->ended(store, &result))) {
         struct nvme_transfer t = *ended;
@@ -207,12 +220,13 @@ static bool take_ended(struct zero_store *store)
         store->n_refused -= ended->refused_ns != 0;
         store->n_refused += again && !r->err && t.refused_ns != 0;
         if (again && !r->err) {
-            later |= result <= 0;
             ended->done = t.done;
             ended->n_stuck = t.n_stuck;
             ended->refused_ns = t.refused_ns;
-            ended->next = store->again;
-            store->again = ended;
+            if (result > 0) /* it goes on where it has come to */
+                store->engine->start(store, ended);
+            else
+                start_later(store, ended);
             continue;
         }
         if (err)
@@ -232,7 +246,6 @@ static bool take_ended(struct zero_store *store)
         if (!--r->running && whole)
             finish(store, r);
     }
-    return later;
 }
 
 static int check(struct zero_store *store, const struct zero_io *io)
@@ -312,9 +325,9 @@ int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t ma
     int64_t until = timeout_ns > 0 ? zero__deadline_ns(timeout_ns) : 0;
 
     for (;;) {
-        bool later = take_ended(store);
+        take_ended(store);
         start_more(store);
-        later |= store->stalled;
+        bool later = store->again || store->stalled;
         uint32_t n = hand_out(store, cqes, max);
         if (n)
             return (int)n;

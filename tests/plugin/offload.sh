@@ -307,6 +307,26 @@ if ZERO_TRACE_OFFLOAD=fault ZERO_FAULT_OFFLOAD=trace timeout 60 "$build/zero" ch
 else
     echo "ok $n - a circle of wrappers"
 fi
+# A system that refuses at once is asked once a millisecond, and not as fast as a processor can.
+for engine in io_uring threads; do
+    n=$((n + 1))
+    what="a transfer by $engine that is refused at once waits before it is started again"
+    if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+        echo "ok $n - $what # SKIP no nvme plugin was built"
+        continue
+    fi
+    env ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=$engine ZERO_NVME_DEPTH=1 ZERO_NVME_DIRECT=0 ZERO_LOG=error \
+        ZERO_SHAKY_REFUSES=200 ZERO_SHAKY_SAYS=1 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --bytes 64K --case sync shaky > "$folder/tap" 2>&1
+    refused=$(sed -n 's/^shaky: refused //p' "$folder/tap")
+    if grep -q '^ok 1 ' "$folder/tap" && [ "${refused:-0}" -gt 0 ] && [ "$refused" -le 200 ]; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what: ${refused:-not refused} times in 0.2 s"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+done
 # Where a ring breaks, what it was never given does not keep the store from closing.
 n=$((n + 1))
 what="a ring that takes nothing any more: an error, and the store closes"

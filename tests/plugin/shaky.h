@@ -9,6 +9,8 @@
  * ZERO_SHAKY_DIRECT: its file system takes O_DIRECT and refuses what is transferred so (EINVAL).
  * ZERO_SHAKY_ENDS: with this result, 0 or -errno, every tenth transfer ends that could have moved
  * something; with ZERO_SHAKY_FROM=N all of them from the N-th on.
+ * ZERO_SHAKY_REFUSES=MS: so long, from the first transfer on that could have moved something, all
+ * of these are refused (EAGAIN), and then it says how many were.
  * ZERO_SHAKY_DROP=N: the N-th write is told to be done, and is not.
  * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
@@ -38,6 +40,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "plugins/common/io.h"
@@ -93,6 +96,15 @@ __attribute__((unused)) static void shaky_end(uint64_t *user, int64_t *res)
         *user = before;
 }
 
+__attribute__((unused)) static void shaky_tell(const char *what, int number)
+{
+    char text[64];
+
+    if (getenv("ZERO_SHAKY_SAYS") &&
+        write(2, text, (size_t)snprintf(text, sizeof text, "shaky: %s %d\n", what, number)) < 0)
+        return;
+}
+
 /* Of every four transfers one goes to its end. */
 __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
 {
@@ -134,9 +146,31 @@ __attribute__((unused)) static void shaky_sqe(struct io_uring_sqe *sqe, int fd)
         sqe->opcode = 255;
 }
 
+__attribute__((unused)) static int shaky_refuses_all(const char *ms)
+{
+    static atomic_llong until_ms;
+    static atomic_uint refused;
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    long long now = (long long)t.tv_sec * 1000 + t.tv_nsec / 1000000, none = 0;
+    atomic_compare_exchange_strong(&until_ms, &none, now + strtoll(ms, NULL, 10));
+    if (now < atomic_load(&until_ms)) {
+        atomic_fetch_add(&refused, 1);
+        return 1;
+    }
+    unsigned n = atomic_exchange(&refused, 0);
+    if (n)
+        shaky_tell("refused", (int)n);
+    return 0;
+}
+
 /* What the caller is told: a tenth of the time something else than the result. */
 __attribute__((unused)) static int shaky_result(int result)
 {
+    if (result > 0 && getenv("ZERO_SHAKY_REFUSES") &&
+        shaky_refuses_all(getenv("ZERO_SHAKY_REFUSES")))
+        return -EAGAIN;
     unsigned n = atomic_fetch_add(&shaky_calls, 1);
     const char *ends = result > 0 ? getenv("ZERO_SHAKY_ENDS") : NULL;
     const char *from = getenv("ZERO_SHAKY_FROM");
@@ -190,15 +224,6 @@ __attribute__((unused)) static ssize_t shaky_pread(int fd, void *to, size_t byte
     if (n < 0 && n != -1)
         errno = (int)-n;
     return n < 0 ? -1 : n;
-}
-
-__attribute__((unused)) static void shaky_tell(const char *what, int fd)
-{
-    char text[64];
-
-    if (getenv("ZERO_SHAKY_SAYS") &&
-        write(2, text, (size_t)snprintf(text, sizeof text, "shaky: %s %d\n", what, fd)) < 0)
-        return;
 }
 
 __attribute__((unused)) static ssize_t shaky_pwrite(int fd, const void *of, size_t bytes, off_t off)
