@@ -250,6 +250,25 @@ else
         failed=1
     fi
 fi
+# Transfers that have ended together make room for others that begin together: of 16 MiB in stripes of
+# 1 MiB, 8 at a time, two calls of the system write and two read. Two more try the ring.
+n=$((n + 1))
+what="what io_uring ends together is followed by one call"
+if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+    echo "ok $n - $what # SKIP no nvme plugin was built"
+else
+    env ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_ENGINE=io_uring ZERO_NVME_DEPTH=4 ZERO_NVME_CHECKSUM=0 \
+        ZERO_LOG=error ZERO_SHAKY_WAITS=1 ZERO_SHAKY_SAYS=1 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --bytes 16M --case 'one request of all' shaky > "$folder/tap" 2>&1
+    calls=$(grep -c '^shaky: a call with [1-9]' "$folder/tap")
+    if grep -q '^ok 1 ' "$folder/tap" && [ "$calls" -ge 4 ] && [ "$calls" -le 8 ]; then
+        echo "ok $n - $what"
+    else
+        echo "not ok $n - $what: $calls calls"
+        sed 's/^/# /' "$folder/tap"
+        failed=1
+    fi
+fi
 # There are places for 64 pieces of memory: what is more goes without, and is told of once.
 n=$((n + 1))
 what="memory of more pieces than there are places: the last ones are registered"

@@ -12,6 +12,8 @@
  * ZERO_SHAKY_REFUSES=MS: so long, from the first transfer on that could have moved something, all
  * of these are refused (EAGAIN), and then it says how many were.
  * ZERO_SHAKY_DROP=N: the N-th write is told to be done, and is not.
+ * ZERO_SHAKY_WAITS: its io_uring does everything whole, and who hands it transfers, which it says
+ * (ZERO_SHAKY_SAYS), waits until all that it has have ended.
  * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
@@ -110,6 +112,8 @@ __attribute__((unused)) static unsigned shaky_part(unsigned bytes)
 {
     unsigned n = atomic_fetch_add(&shaky_calls, 1);
 
+    if (getenv("ZERO_SHAKY_WAITS"))
+        return bytes;
     return n % 4 == 0 || bytes <= 4096 ? bytes : n % 4 == 1 ? 4096 : bytes / 4096 / 2 * 4096 + 4096;
 }
 
@@ -168,6 +172,8 @@ __attribute__((unused)) static int shaky_refuses_all(const char *ms)
 /* What the caller is told: a tenth of the time something else than the result. */
 __attribute__((unused)) static int shaky_result(int result)
 {
+    if (getenv("ZERO_SHAKY_WAITS"))
+        return result;
     if (result > 0 && getenv("ZERO_SHAKY_REFUSES") &&
         shaky_refuses_all(getenv("ZERO_SHAKY_REFUSES")))
         return -EAGAIN;
@@ -182,6 +188,8 @@ __attribute__((unused)) static int shaky_result(int result)
          : n % 20 == 17 && result > 4096 ? result - 100 : result;
 }
 
+static atomic_uint shaky_under_way; /* in io_uring, or ended there and not taken yet */
+
 __attribute__((unused)) static int shaky_submit(struct io_uring *ring)
 {
     const char *breaks = getenv("ZERO_SHAKY_BREAKS"), *hangs = getenv("ZERO_SHAKY_HANGS");
@@ -191,7 +199,13 @@ __attribute__((unused)) static int shaky_submit(struct io_uring *ring)
         return -EIO;
     while (hangs && n >= strtoul(hangs, NULL, 10))
         pause();
-    return io_uring_submit(ring);
+    if (!getenv("ZERO_SHAKY_WAITS"))
+        return io_uring_submit(ring);
+    unsigned all = atomic_load(&shaky_under_way) + io_uring_sq_ready(ring);
+    int k = io_uring_submit_and_wait(ring, all);
+    atomic_fetch_add(&shaky_under_way, k > 0 ? (unsigned)k : 0);
+    shaky_tell("a call with", k);
+    return k;
 }
 
 __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_uring_cqe **cqe)
@@ -200,6 +214,8 @@ __attribute__((unused)) static int shaky_peek(struct io_uring *ring, struct io_u
 
     if (err)
         return err;
+    if (getenv("ZERO_SHAKY_WAITS"))
+        atomic_fetch_sub(&shaky_under_way, 1);
     if (shaky_dropped && io_uring_cqe_get_data(*cqe) == shaky_dropped) {
         (*cqe)->res = (int)shaky_dropped_bytes;
         shaky_dropped = NULL;
