@@ -243,7 +243,7 @@ static bool keeps_room(const struct zero_store *store, int fd, const char *folde
 
 int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folder, int err)
 {
-    const char *remedy = "look at what is mounted there";
+    const char *remedy = "look at what is mounted there", *or_else = ", or name another folder";
 
     switch (-err) {
     case EROFS:
@@ -259,10 +259,23 @@ int zero__nvme_folder_refuses(const struct zero__voice *voice, const char *folde
     case ENOTDIR:
         remedy = "take the folder that it lies in";
         break;
+    case ENOSPC:
+        remedy = "its file system has no room or no inode (df -i) for one more file: remove some";
+        break;
+    case EDQUOT:
+        remedy = "remove files of this user there (quota), or let him have more";
+        break;
+    case EMFILE:
+        remedy = "raise the limit of open files of this process (ulimit -n)";
+        or_else = "";
+        break;
+    case ENFILE:
+        remedy = "raise the limit of open files of this machine (sysctl fs.file-max)";
+        or_else = "";
+        break;
     }
-    return zero__say(voice, err,
-                     "no file can be made in %s (ZERO_NVME_PATH): %s; %s, or name another folder",
-                     folder, strerror(-err), remedy);
+    return zero__say(voice, err, "no file can be made in %s (ZERO_NVME_PATH): %s; %s%s", folder,
+                     strerror(-err), remedy, or_else);
 }
 
 int zero__nvme_file_open(const struct zero_store *store, const char *folder,

@@ -364,6 +364,21 @@ else
         failed=1
     fi
 fi
+# What keeps a file from being made has a remedy of its own.
+for error in '24 (ulimit -n)$' '23 (sysctl fs.file-max)$' '28 (df -i) .*, or name another folder$' \
+    '122 (quota), .*, or name another folder$'; do
+    n=$((n + 1))
+    what="no file can be made, error ${error%% *}: the sentence says what to do"
+    if ! [ -e "$build/tests/plugin/.libs/zero-offload-shaky.so" ]; then
+        echo "ok $n - $what # SKIP no nvme plugin was built"
+        continue
+    fi
+    env ZERO_NVME_PATH="$full/a" ZERO_LOG=error ZERO_SHAKY_MAKES="${error%% *}" \
+        ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1
+    status=$?
+    caught "$what" "no file can be made in $full/a (ZERO_NVME_PATH): .*${error#* }"
+done
 # What a file system does not say is tried.
 n=$((n + 1))
 what="a store where nobody knows what is free"

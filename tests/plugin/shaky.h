@@ -18,6 +18,7 @@
  * ZERO_SHAKY_HANGS=N: the N-th call does not return.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
+ * ZERO_SHAKY_MAKES=ERRNO: it makes no file, and says so.
  * ZERO_SHAKY_ASLEEP: its folders' file system does not answer.
  * ZERO_SHAKY_SILENT: its folders' file system does not say what is free.
  * ZERO_SHAKY_LESS=N: the N-th request that moved something ends well, and with a block less than it
@@ -282,6 +283,14 @@ __attribute__((unused)) static int shaky_stat(int err, struct stat *st)
     return err;
 }
 
+__attribute__((unused)) static int shaky_makes(void)
+{
+    const char *text = getenv("ZERO_SHAKY_MAKES");
+
+    errno = text ? atoi(text) : 0;
+    return !text;
+}
+
 __attribute__((unused)) static int shaky_fallocate(void)
 {
     errno = EOPNOTSUPP;
@@ -326,6 +335,7 @@ __attribute__((unused)) static void shaky_sleep(void)
 #define fstatfs(fd, fs) shaky_statfs(fstatfs(fd, fs), fs)
 #define stat(path, st) shaky_stat(stat(path, st), st)
 #define fstat(fd, st) (shaky_tell("a stat of", fd), shaky_stat(fstat(fd, st), st))
+#define mkostemp(path, flags) (shaky_makes() ? mkostemp(path, flags) : -1)
 #define fallocate(...) shaky_fallocate()
 /* Numbers of registered files are no descriptors, by which a file is asked for its flags. */
 #define io_uring_register_files(...)                                                               \
