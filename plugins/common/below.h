@@ -23,4 +23,13 @@ static inline int zero__below(const struct zero__voice *v, uint32_t kind, const 
     return host->stand_on(host->ctx, v->plugin, kind, option, what, ops);
 }
 
+/* What is below has ended a request that was not given to it, or has ended before. */
+static inline int zero__below_strange(const struct zero__voice *v, const char *what, uint64_t tag)
+{
+    return zero__say(v, -EPROTO,
+                     "%s ended a request that is not under way, tag %llu: try it with zero check "
+                     "offload",
+                     what, (unsigned long long)tag);
+}
+
 #endif

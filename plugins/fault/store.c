@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries of the offload plugin `fault`. A request is kept here and goes below in pieces, whose
- * tags are its address; it has ended when all pieces have, and is told when its delay is over.
+ * The entries of the offload plugin `fault`. A request is kept here and goes below in pieces, which
+ * are numbered: the number says where the piece is, and one that ends and is not under way is
+ * noticed. It has ended when all pieces have, and is told when its delay is over.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,13 +21,16 @@ static const char *param(const struct zero_host *host, const char *key, const ch
     return host->param(host->ctx, STORE_NAME, key, dflt, help);
 }
 
+static const char *below_named(const struct zero_host *host)
+{
+    return param(host, "fault_offload", "nvme",
+                 "offload plugin that fault stands on, by name or absolute path");
+}
+
 static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
 {
-    const char *what = param(v->host, "fault_offload", "nvme",
-                             "offload plugin that fault stands on, by name or absolute path");
-
     ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", what, ops);
+    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", below_named(v->host), ops);
 }
 
 /* What stands in between has the same properties, but for memory that it would not see. */
@@ -74,6 +78,7 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     if (!s)
         return zero__say(&v, -ENOMEM, "no memory for a store");
     s->voice = v;
+    s->below = below_named(v.host);
     s->sending_end = &s->sending;
     for (uint32_t i = 0; i < STORE_REQUESTS; i++) {
         s->requests[i].next = s->free_requests;
@@ -144,7 +149,17 @@ static bool is_sent(const struct store_request *r)
     return r->err || (r->io.op == ZERO_IO_SYNC ? r->sent : r->sent == r->io.buf.len);
 }
 
-/* The next piece of the oldest request; its bytes, 0: nothing fits, or an error. */
+static struct store_piece *place(struct zero_store *s, uint64_t tag)
+{
+    return &s->pieces[tag % STORE_PIECES];
+}
+
+static bool has_place(struct zero_store *s)
+{
+    return !place(s, s->last_tag + 1)->tag;
+}
+
+/* The next piece of the request, for which there is a place; 1, 0: nothing fits, or an error. */
 static int send_piece(struct zero_store *s, struct store_request *r)
 {
     struct zero_io io = r->io;
@@ -156,20 +171,21 @@ static int send_piece(struct zero_store *s, struct store_request *r)
         io.buf.off += r->sent;
         io.store_off += r->sent;
     }
-    io.user = (uint64_t)(uintptr_t)r;
+    io.user = s->last_tag + 1;
     n = s->ops.submit(s->inner, &io, 1);
     if (n <= 0)
         return n;
     r->sent += io.op == ZERO_IO_SYNC ? 1 : io.buf.len;
     r->below++;
-    s->pieces++;
+    s->last_tag++;
+    *place(s, io.user) = (struct store_piece){r, io.user};
     return 1;
 }
 
 /* Requests of which nothing is to come leave the list. */
 static void send_more(struct zero_store *s)
 {
-    while (s->sending && s->pieces < STORE_PIECES) {
+    while (s->sending && has_place(s)) {
         struct store_request *r = s->sending;
         int n = is_sent(r) ? 1 : send_piece(s, r);
         if (n < 0)
@@ -223,7 +239,7 @@ static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_
         struct store_request fresh = {.io = ios[i]};
         if (s->sending) /* behind others that wait: it is looked at when it is their turn */
             send_more(s);
-        if (s->sending || s->pieces >= STORE_PIECES)
+        if (s->sending || !has_place(s))
             break;
         if (zero__store_befall(s, &fresh))
             break;
@@ -250,11 +266,14 @@ static int fault_submit(struct zero_store *s, const struct zero_io *ios, uint32_
     return err ? err : (int)i;
 }
 
-static void take(struct zero_store *s, const struct zero_cqe *c)
+static int take(struct zero_store *s, const struct zero_cqe *c)
 {
-    struct store_request *r = (void *)(uintptr_t)c->user;
+    struct store_piece *piece = place(s, c->user);
+    struct store_request *r = piece->request;
 
-    s->pieces--;
+    if (!c->user || piece->tag != c->user)
+        return zero__below_strange(&s->voice, s->below, c->user);
+    piece->tag = 0;
     r->below--;
     if (c->res < 0 && !r->err)
         r->err = (int)c->res;
@@ -271,6 +290,7 @@ static void take(struct zero_store *s, const struct zero_cqe *c)
         }
         zero__store_end(s, r);
     }
+    return 0;
 }
 
 static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns)
@@ -287,8 +307,11 @@ static int fault_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
         int k = s->ops.poll(s->inner, own, 16, timeout_ns > 0 && left > 0 ? left : 0);
         if (k < 0)
             return k;
-        for (int i = 0; i < k; i++)
-            take(s, &own[i]);
+        for (int i = 0; i < k; i++) {
+            int err = take(s, &own[i]);
+            if (err)
+                return err;
+        }
         if (k > 0)
             continue;
         /* Nothing below: something is due, the time is over, or somebody has called wake(). */

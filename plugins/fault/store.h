@@ -75,10 +75,17 @@ struct store_request {
     uint32_t left;                       /* in the last one: of them, to end */
 };
 
+/* Of a request, below. */
+struct store_piece {
+    struct store_request *request;
+    uint64_t tag; /* 0: nothing is under way here */
+};
+
 struct zero_store {
     struct zero__voice voice;
     struct zero_offload_ops ops;
     struct zero_store *inner;
+    const char *below; /* its name */
     uint32_t align;
     uint64_t bytes;
     struct store_fault faults[STORE_FAULTS];
@@ -86,7 +93,8 @@ struct zero_store {
     struct store_request requests[STORE_REQUESTS], *free_requests;
     struct store_request *sending, **sending_end; /* not all of it is below */
     struct store_request *late;                   /* ended, to be told when due */
-    uint32_t pieces;
+    struct store_piece pieces[STORE_PIECES]; /* of a tag: number tag % STORE_PIECES */
+    uint64_t last_tag;
     uint64_t dropped; /* bytes */
     int64_t slow_ns;  /* the slow disk is busy until then */
 };

@@ -2,8 +2,8 @@
 /*
  * The offload plugin `trace` stands on another one (ZERO_TRACE_OFFLOAD) and writes down what is
  * asked of it: every request when it ends (ZERO_LOG=trace:trace), and a table when the store is
- * closed (trace:info). Requests carry the address of their record below, so that an end finds its
- * beginning.
+ * closed (trace:info). Requests below are numbered, and the number says where their record is: so
+ * an end finds its beginning, and one that has none is noticed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,15 +23,17 @@
 
 struct record {
     struct zero_io io;
+    uint64_t tag; /* below; 0: nothing is under way here */
     int64_t start_ns;
-    struct record *next;
 };
 
 struct zero_store {
     struct zero__voice voice;
     struct zero_offload_ops ops;
     struct zero_store *inner;
-    struct record records[REQUESTS], *free_records;
+    const char *below; /* its name */
+    struct record records[REQUESTS]; /* of a tag: number tag % REQUESTS */
+    uint64_t last_tag;
     uint32_t n_under_way, most_under_way;
     struct sum {
         uint64_t n, n_bad, bytes;
@@ -40,14 +42,16 @@ struct zero_store {
     int64_t open_ns, busy_ns, busy_since_ns; /* while something was under way */
 };
 
+static const char *below_named(const struct zero_host *host)
+{
+    return host->param(host->ctx, NAME, "trace_offload", "nvme",
+                       "offload plugin that trace stands on, by name or absolute path");
+}
+
 static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
 {
-    const char *what = v->host->param(v->host->ctx, NAME, "trace_offload", "nvme",
-                                      "offload plugin that trace stands on, by name or absolute "
-                                      "path");
-
     ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_TRACE_OFFLOAD", what, ops);
+    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_TRACE_OFFLOAD", below_named(v->host), ops);
 }
 
 static void describe(struct zero_store_info *info)
@@ -88,10 +92,7 @@ static int trace_open(const struct zero_store_open *params, struct zero_store **
         return zero__say(&v, -ENOMEM, "no memory for a store");
     s->voice = v;
     s->open_ns = start;
-    for (uint32_t i = 0; i < REQUESTS; i++) {
-        s->records[i].next = s->free_records;
-        s->free_records = &s->records[i];
-    }
+    s->below = below_named(v.host);
     err = below(&v, &s->ops);
     if (!err)
         err = s->ops.open(params, &s->inner);
@@ -145,24 +146,26 @@ static int trace_map(struct zero_store *s, void **base)
                       : zero__say(&s->voice, -ENOTSUP, "the store below cannot be mapped");
 }
 
+static struct record *place(struct zero_store *s, uint64_t tag)
+{
+    return &s->records[tag % REQUESTS];
+}
+
 static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_t n)
 {
+    uint64_t first = s->last_tag + 1;
     struct zero_io own[16];
-    struct record *taken[16];
     uint32_t m = 0;
 
-    while (m < n && m < 16 && s->free_records) {
-        struct record *r = taken[m] = s->free_records;
-        s->free_records = r->next;
-        r->io = own[m] = ios[m];
-        r->start_ns = zero__now_ns();
-        own[m++].user = (uint64_t)(uintptr_t)r;
+    for (; m < n && m < 16 && !place(s, first + m)->tag; m++) {
+        *place(s, first + m) = (struct record){ios[m], first + m, zero__now_ns()};
+        own[m] = ios[m];
+        own[m].user = first + m;
     }
     int k = m ? s->ops.submit(s->inner, own, m) : 0;
-    for (uint32_t i = k > 0 ? (uint32_t)k : 0; i < m; i++) {
-        taken[i]->next = s->free_records;
-        s->free_records = taken[i];
-    }
+    for (uint32_t i = k > 0 ? (uint32_t)k : 0; i < m; i++)
+        place(s, first + i)->tag = 0;
+    s->last_tag += k > 0 ? (uint64_t)k : 0;
     if (k > 0 && !s->n_under_way)
         s->busy_since_ns = zero__now_ns();
     s->n_under_way += k > 0 ? (uint32_t)k : 0;
@@ -171,9 +174,8 @@ static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_
     return k;
 }
 
-static struct zero_cqe note_end(struct zero_store *s, const struct zero_cqe *c)
+static struct zero_cqe note_end(struct zero_store *s, struct record *r, const struct zero_cqe *c)
 {
-    struct record *r = (void *)(uintptr_t)c->user;
     int64_t now = zero__now_ns(), ns = now - r->start_ns;
     struct sum *sum = &s->sums[r->io.op <= ZERO_IO_SYNC ? r->io.op : 0];
     struct zero_cqe out = {r->io.user, c->res};
@@ -186,8 +188,7 @@ static struct zero_cqe note_end(struct zero_store *s, const struct zero_cqe *c)
     zero__tell(&s->voice, ZERO_LOG_TRACE,
                "%s of %" PRIu64 " bytes at %" PRIu64 " = %" PRIi64 " in %.3f ms",
                zero__io_name(r->io.op), r->io.buf.len, r->io.store_off, c->res, (double)ns / 1e6);
-    r->next = s->free_records;
-    s->free_records = r;
+    r->tag = 0;
     if (!--s->n_under_way)
         s->busy_ns += now - s->busy_since_ns;
     return out;
@@ -197,8 +198,12 @@ static int trace_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
 {
     int n = s->ops.poll(s->inner, cqes, max, timeout_ns);
 
-    for (int i = 0; i < n; i++)
-        cqes[i] = note_end(s, &cqes[i]);
+    for (int i = 0; i < n; i++) {
+        struct record *r = place(s, cqes[i].user);
+        if (!cqes[i].user || r->tag != cqes[i].user)
+            return zero__below_strange(&s->voice, s->below, cqes[i].user);
+        cqes[i] = note_end(s, r, &cqes[i]);
+    }
     return n;
 }
 

@@ -77,15 +77,18 @@ lost() {
     caught "$title" "$words"
 }
 
-# finds TITLE CASE WORDS VARIABLE=VALUE...: a store that is wrong is found by that case.
+# finds TITLE CASE WORDS PLUGIN VARIABLE=VALUE...: a store that is wrong is found by that case, shaky or
+# what stands on it.
 finds() {
     title=$1
     case=$2
     words=$3
-    shift 3
+    plugin=$4
+    shift 4
     n=$((n + 1))
     env ZERO_NVME_PATH="$full/a" ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" "$@" ZERO_LOG=error \
-        "$build/zero" check offload --case "$case" shaky > "$folder/tap" 2>&1
+        ZERO_TRACE_OFFLOAD=shaky ZERO_FAULT_OFFLOAD=shaky \
+        "$build/zero" check offload --case "$case" "$plugin" > "$folder/tap" 2>&1
     status=$?
     caught "$title" "$words"
 }
@@ -164,11 +167,18 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
             ZERO_SHAKY_ENDS=-5 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     done
     finds 'a request that ends before its end, without an error, is found' 'random extents' \
-        'bytes ends well after' ZERO_SHAKY_LESS=20
+        'bytes ends well after' shaky ZERO_SHAKY_LESS=20
     finds 'a request that ends twice is found' 'random extents' 'ends twice, or is of nobody' \
-        ZERO_SHAKY_TWICE=20
+        shaky ZERO_SHAKY_TWICE=20
+    for wrapper in trace fault; do # what is below them they do not believe either
+        for wrong in TWICE FOREIGN; do
+            finds "a request that is not under way and ends is found by $wrapper ($wrong)" 'random extents' \
+                "$wrapper: shaky ended a request that is not under way, tag [0-9]*: try it with zero check offload" \
+                $wrapper ZERO_SHAKY_$wrong=20
+        done
+    done
     finds 'a write that is lost because something is read is found' 'reads beside writes' \
-        'turn [0-9]*: the [0-9]* bytes at [0-9]* differ' ZERO_SHAKY_BESIDE=1 \
+        'turn [0-9]*: the [0-9]* bytes at [0-9]* differ' shaky ZERO_SHAKY_BESIDE=1 \
         ZERO_NVME_ENGINE=threads ZERO_NVME_CHECKSUM=0
     finds 'a store that takes less in a request than it says is found' 'one request' \
         'write of 307200 bytes, max_io 307200: shaky: a request of 307200 bytes: 131072 are the most' \

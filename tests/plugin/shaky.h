@@ -24,6 +24,7 @@
  * ZERO_SHAKY_LESS=N: the N-th request that moved something ends well, and with a block less than it
  * moved. ZERO_SHAKY_TWICE=N: from the N-th on, one ends with the tag of the one before it, where
  * both are of one op of the engine: with what stands above the number of the request in a tag.
+ * ZERO_SHAKY_FOREIGN=N: the N-th has a tag that nobody gave.
  * ZERO_SHAKY_BESIDE: its threads lose a write that begins while another of them reads.
  * ZERO_SHAKY_MOST=N: it says that a request may have N bytes at most, and refuses what has more;
  * with ZERO_SHAKY_TAKES=N it says so of more than the N bytes that it takes.
@@ -90,6 +91,7 @@ __attribute__((unused)) static void shaky_end(uint64_t *user, int64_t *res)
     static atomic_uint ends;
     static _Atomic uint64_t last;
     const char *less = getenv("ZERO_SHAKY_LESS"), *twice = getenv("ZERO_SHAKY_TWICE");
+    const char *foreign = getenv("ZERO_SHAKY_FOREIGN");
     unsigned n = *res > 0 ? atomic_fetch_add(&ends, 1) + 1 : 0;
     uint64_t before = atomic_exchange(&last, *user);
 
@@ -97,6 +99,8 @@ __attribute__((unused)) static void shaky_end(uint64_t *user, int64_t *res)
         *res -= 4096;
     if (twice && n > 1 && n >= strtoul(twice, NULL, 10) && before >> 8 == *user >> 8)
         *user = before;
+    if (foreign && n == strtoul(foreign, NULL, 10))
+        *user = ~*user;
 }
 
 __attribute__((unused)) static void shaky_tell(const char *what, int number)
