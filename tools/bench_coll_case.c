@@ -123,9 +123,7 @@ int coll_case_open(struct coll_case *c)
     c->batch = c->o->fresh ? 1 : BATCH_MOST; /* what is written is for one operation */
     if (!c->o->fresh && moved > BATCH_BYTES / BATCH_MOST)
         c->batch = moved < BATCH_BYTES ? (unsigned)(BATCH_BYTES / moved) : 1;
-    c->n_warm = c->batch > 1                                           ? 1
-                : !c->o->fresh && c->bytes <= 2 * bench_cache_bytes() ? WARM
-                                                                       : 0;
+    c->n_warm = c->batch > 1 ? 1 : c->bytes <= 2 * bench_cache_bytes() ? WARM : 0;
     return c->op == COLL_MAP ? map_open(c) : 0;
 }
 
@@ -274,15 +272,15 @@ static int warm_up(struct coll_case *c)
     int err = 0;
 
     for (unsigned i = 0; i < c->n_warm && !err; i++)
-        err = coll_case_run(c);
+        err = coll_case_once(c);
     return err;
 }
 
 int coll_sample(struct coll_case *c, struct coll_moment *m)
 {
-    source_write(c);
     int err = warm_up(c);
 
+    source_write(c);
     if (!err)
         err = bench_comm_barrier(c->b);
     m->start = zero__now_ns();

@@ -193,10 +193,15 @@ static int refresh(struct coll_case *c)
 
 int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_moment *m)
 {
-    int err = refresh(c);
+    int err = 0;
 
-    for (unsigned i = 0; i < c->n_warm && !err; i++)
-        err = run(c, way);
+    for (unsigned i = 0; i < c->n_warm && !err; i++) {
+        err = refresh(c);
+        if (!err)
+            err = run(c, way);
+    }
+    if (!err)
+        err = refresh(c);
     if (!err)
         err = bench_comm_barrier(c->b);
     m->start = zero__now_ns();

@@ -128,7 +128,7 @@ def coll():
     job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
                 "--json", "--fresh", "--cold", *few)
     ok(job.status == 0 and len(records(job)) == 4
-       and all(good(r, fresh=1, batch=1, warm=0) for r in records(job)),
+       and all(good(r, fresh=1, batch=1, warm=4) for r in records(job)),
        "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
     job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
                 "--json", "--fresh", "--spoil", *few)
