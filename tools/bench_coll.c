@@ -64,8 +64,9 @@ static void help(FILE *f)
         "turns, five repetitions of each where caches matter, else one; the best median counts.\n"
         "Where they do, for messages of up to twice the largest cache, operations that are not\n"
         "timed come before each repetition (warm in a record: 1, or 4 where a single operation is\n"
-        "timed); elsewhere none do, which is a step in a row of sizes. More than 100 % means that the operation found a better way than these loops,\n"
-        "or its data in nearer caches: the machine's own limit is higher still.\n"
+        "timed); elsewhere none do, which is a step in a row of sizes. More than 100 % means that\n"
+        "the operation found a better way than these loops, or its data in nearer caches: the\n"
+        "machine's own limit is higher still.\n"
         "\n"
         "Exit status: 0; 1 if a result is wrong or a rank failed; 2 for bad use.\n",
         f);

@@ -68,7 +68,7 @@ ok 'the table of memory is there for a GPU, too' gpt2 0 cuda "$driver" --memory-
 ranks=''
 # What the plan needs, in whole MiB, is too little: a 32nd of it stays for what libraries take later.
 ok 'a plan is printed' gpt2 0 cuda "$driver"
-need=$(awk '$1 == "all" { n = $2 } END { print int(n) + 1 }' "$tmp/out")
+need=$(awk '$1 == "all" && $2 == "device" { n = $3 } END { print int(n) + 1 }' "$tmp/out")
 ok 'of so many MiB' [ "$need" -gt 32 ]
 FAKE_CUDA=memory_mib=$need ok 'a plan does not take the last byte of a device' gpt2 1 cuda "$driver"
 ok 'and says what stays' says "device cuda:0 \(what is free, less what libraries take later\) has"

@@ -182,7 +182,7 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
         ZERO_NVME_ENGINE=threads ZERO_NVME_CHECKSUM=0
     finds 'a store that takes less in a request than it says is found' 'one request' \
         'write of 307200 bytes, max_io 307200: shaky: a request of 307200 bytes: 131072 are the most' \
-        ZERO_SHAKY_MOST=307200 ZERO_SHAKY_TAKES=131072
+        shaky ZERO_SHAKY_MOST=307200 ZERO_SHAKY_TAKES=131072
     check 'nvme (threads)' ZERO_NVME_PATH="$full/a" ZERO_NVME_ENGINE=threads
     check 'nvme (through the page cache)' ZERO_NVME_PATH="$full/a" ZERO_NVME_DIRECT=0
     for engine in io_uring threads; do
