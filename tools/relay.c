@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,13 +116,12 @@ void relay_write(struct relay_sink *sink)
     memmove(sink->bytes, sink->bytes + done, sink->len);
 }
 
-void relay_finish(struct relay_sink *sink, int ms)
+size_t relay_finish(struct relay_sink *sink)
 {
-    struct pollfd p = {.fd = sink->fd, .events = POLLOUT};
+    size_t left = sink->len;
 
-    while (sink->len && poll(&p, 1, ms) > 0)
-        relay_write(sink);
     free(sink->bytes);
     sink->bytes = NULL;
     sink->len = sink->room = 0;
+    return left;
 }

@@ -34,7 +34,7 @@ void relay_close(struct relay_stream *stream);
 
 /* Writes what the descriptor takes without blocking (poll said it takes something). */
 void relay_write(struct relay_sink *sink);
-/* Writes the rest, waiting at most `ms` milliseconds for the reader. */
-void relay_finish(struct relay_sink *sink, int ms);
+/* Frees the sink; returns how many bytes it has not written. */
+size_t relay_finish(struct relay_sink *sink);
 
 #endif

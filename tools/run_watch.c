@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@
 #define STOPPED_NS (3 * ZERO_SECOND) /* for somebody to let them go on */
 #define ORPHAN_NS (500 * MS)
 #define GIVE_UP_NS (10 * ZERO_SECOND)
-#define DRAIN_MS 200
+#define SILENT_MS 200 /* of a pipe that a process holds open which a rank left behind */
+#define TALK_NS (10 * ZERO_SECOND) /* of such a process that goes on printing */
 
 static int64_t after(int64_t ns)
 {
@@ -278,22 +280,76 @@ static int sleep_ms(const struct run_job *job)
     return left == ZERO_NEVER ? -1 : left <= 0 ? 0 : (int)(left / MS) + 1;
 }
 
-/* What was printed last; a process that a rank left behind may hold a pipe open for ever. */
+/* Is a stream open, and is one not read since its sink is full? */
+static bool streams_open(const struct run_job *job, bool *held)
+{
+    bool open = false;
+
+    *held = false;
+    for (int k = 0; k < 2 * job->options->n; k++) {
+        const struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
+        open |= s->fd >= 0;
+        *held |= s->fd >= 0 && !relay_wants(s);
+    }
+    return open;
+}
+
+/* Returns how many bytes in them nobody will read. */
+static size_t close_streams(struct run_job *job)
+{
+    size_t lost = 0;
+
+    for (int k = 0; k < 2 * job->options->n; k++) {
+        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
+        int n = 0;
+        if (s->fd >= 0 && !s->sink->broken && !ioctl(s->fd, FIONREAD, &n) && n > 0)
+            lost += (size_t)n;
+        relay_close(s);
+    }
+    return lost;
+}
+
+/*
+ * What was printed last. A reader that pauses is waited for, as it was by the ranks, until it goes
+ * away or a signal wants the end now. A process that a rank left behind may hold a pipe open for
+ * ever, or print for ever: it is not waited for when it is silent, nor when it has printed for
+ * long. Neither counts while a full sink holds it up.
+ */
 static void drain(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
 {
-    int64_t end = after(DRAIN_MS * MS);
-    bool open = true;
+    int64_t talk = TALK_NS;
+    size_t talked = 0, lost = 0;
+    bool held;
 
-    while (open && zero__now_ns() < end) {
-        turn(job, polls, whose, 20);
-        open = false;
-        for (int k = 0; k < 2 * job->options->n; k++)
-            open |= job->ranks[k / 2].streams[k % 2].fd >= 0;
+    job->kill_ns = ZERO_NEVER; /* no rank is left: a signal that sets it is meant for us */
+    while (job->kill_ns == ZERO_NEVER) {
+        bool bounded = streams_open(job, &held) && !held;
+        if (!bounded && !held && !job->sinks[0].len && !job->sinks[1].len)
+            break;
+        int64_t start = zero__now_ns();
+        int ready = turn(job, polls, whose, bounded ? SILENT_MS : -1);
+        read_signals(job);
+        if (!bounded)
+            continue;
+        talk -= zero__now_ns() - start;
+        if (ready == 0 || talk <= 0)
+            talked += close_streams(job);
     }
-    for (int k = 0; k < 2 * job->options->n; k++)
-        relay_close(&job->ranks[k / 2].streams[k % 2]);
+    lost = close_streams(job);
     for (int i = 0; i < 2; i++)
-        relay_finish(&job->sinks[i], DRAIN_MS);
+        lost += relay_finish(&job->sinks[i]);
+    /* What is said now may meet the same reader: from here on a signal ends this process. */
+    sigprocmask(SIG_SETMASK, &job->mask, NULL);
+    if (talked)
+        fprintf(stderr,
+                "%szero run: %zu bytes or more are not shown: a process that a rank left in the "
+                "background goes on printing; end it, or wait for it in the rank\n",
+                line_start(), talked);
+    if (lost)
+        fprintf(stderr,
+                "%szero run: %zu bytes that ranks have printed are lost: a signal came before "
+                "their reader took them\n",
+                line_start(), lost);
 }
 
 static int exit_status(int status)

@@ -101,6 +101,31 @@ seq 20000 >want
 check "in their order" cmp -s got want
 "$zero" run -n 2 -- yes 2>err | head -1 >out
 check "a reader that goes away ends the job" grep -q '\[.\] y' out
+{ "$zero" run -n 2 -- seq 20000 2>err; echo $? >code; } | { sleep 1; cat; } >out
+check "a reader that pauses gets all the same" is "$(wc -l <out) $(cat code)" "40000 0"
+mkfifo slow
+exec 9<>slow # nobody reads it
+: >pids
+"$zero" run -n 2 -- sh -c "seq 20000; $say" >slow 2>err 9>&- </dev/null &
+pid=$!
+wait_pids 2
+for _ in $(seq 40); do # the first signal may meet a rank
+    kill -TERM $pid
+    for _ in $(seq 10); do
+        grep -q 'bytes' err && break 2
+        sleep 0.05
+    done
+done
+grep -q 'bytes' err || kill -KILL $pid
+wait $pid
+status=$?
+exec 9>&-
+check "a signal ends the wait for one that does not go on" is "$status" 143
+check "and what is lost is counted" grep -qE '^zero run: [0-9]+ bytes .*lost' err
+run -n 2 -- sh -c 'sleep 60 & echo $! >>left; echo done'
+check "who is left in the background is not waited for" is "$(sort out | tr '\n' ,) $status" \
+    "[0] done,[1] done, 0"
+check "and lives on" sh -c 'kill $(cat left)'
 if command -v script >/dev/null; then
     script -qec "'$zero' run -n 2 -- sh -c 'test -t 1 && echo terminal; echo rank'" /dev/null \
         </dev/null >out 2>err
