@@ -291,8 +291,8 @@ struct zero_comm_ops {
     /**
      * (optional) Which ranks the oldest unfinished collective waits for: fills `ranks` with up to
      * `max` of them, as ranks of the context, and returns how many. First those that have not
-     * posted it; if all have, those that are not through. Used to name the culprit when a deadline
-     * passes.
+     * posted it; if all have, those that are not through, in front whom the others may wait for,
+     * too. Used to name the culprit when a deadline passes, which is the first.
      */
     int (*missing)(struct zero_comm *comm, int32_t *ranks, uint32_t max);
     /**

@@ -4,6 +4,7 @@
 #define ZERO_PLUGINS_COMMON_MEMBERS_H
 
 #include <stdint.h>
+#include <string.h>
 
 struct zero__member {
     int32_t color, key;
@@ -16,5 +17,17 @@ struct zero__member {
  * how many they are; *rank: which of them `own` is.
  */
 int32_t zero__members_choose(struct zero__member *all, int32_t ranks, int32_t own, int32_t *rank);
+
+/* Puts `rank` at place `at` of a list of n, of which max stay. Returns how many there are then. */
+static inline uint32_t zero__members_insert(int32_t *list, uint32_t n, uint32_t max, uint32_t at,
+                                            int32_t rank)
+{
+    if (at >= max)
+        return n;
+    n += n < max;
+    memmove(&list[at + 1], &list[at], (n - 1 - at) * sizeof *list);
+    list[at] = rank;
+    return n;
+}
 
 #endif

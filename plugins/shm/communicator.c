@@ -142,16 +142,22 @@ int zero__shm_error(struct zero_comm *comm)
 int zero__shm_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
 {
     uint64_t s = comm->completed;
-    uint32_t n = 0;
+    uint32_t n = 0, first = 0;
 
     if (s == comm->posted)
         return 0;
     for (int32_t p = 0; p < comm->ranks && n < max; p++)
         if (atomic_load(&comm->lanes[p].posted) <= s)
             ranks[n++] = comm->world[p];
-    for (int32_t p = 0; p < comm->ranks && n == 0 && max > 0; p++)
-        if (p != comm->rank && atomic_load(&comm->lanes[p].steps) < 2 * s + 2)
-            ranks[n++] = comm->world[p];
+    if (n)
+        return (int)n;
+    /* First whose sum of an all_reduce is not there: the others may wait for that, too. */
+    for (int32_t p = 0; p < comm->ranks; p++) {
+        uint64_t steps = atomic_load(&comm->lanes[p].steps);
+        if (p != comm->rank && steps < 2 * s + 2)
+            n = zero__members_insert(ranks, n, max, steps < 2 * s + 1 ? first++ : n,
+                                     comm->world[p]);
+    }
     if (n == 0 && max > 0 && comm->executed != comm->begun) /* its own device does not get on */
         ranks[n++] = comm->world[comm->rank];
     return (int)n;

@@ -269,23 +269,37 @@ int zero__p2p_error(struct zero_comm *comm)
     return comm->err ? zero__say(&comm->ctx->voice, comm->err, "%s", comm->why) : 0;
 }
 
+/*
+ * Is a message under way that nobody but rank p keeps from ending? A peer that waits itself grants
+ * no chunk, and hands out no part of an all_reduce.
+ */
+static bool holds_up(const struct zero_comm *comm, const struct p2p_run *run, int32_t p)
+{
+    const struct p2p_part *part = &run->parts[p];
+
+    if (part->out.busy || (part->in.busy && !zero__p2p_gathers(&run->coll->c)))
+        return true;
+    for (uint32_t i = 0; i < P2P_DEPTH; i++)
+        if (part->chunk[i].busy)
+            return true;
+    for (uint64_t i = comm->summed; i < comm->given; i++)
+        if (comm->slots[i % P2P_DEPTH].run == run && comm->slots[i % P2P_DEPTH].ops[p].busy)
+            return true;
+    return false;
+}
+
 static bool waits_for(const struct zero_comm *comm, const struct p2p_run *run, int32_t p)
 {
     const struct p2p_part *part = &run->parts[p];
 
-    if (part->in_got < part->in_bytes || part->out_gone < part->out_bytes ||
-        part->chunks_gone < part->chunks)
-        return true;
-    for (uint64_t i = comm->summed; i < comm->given; i++)
-        if (comm->slots[i % P2P_DEPTH].run == run && comm->slots[i % P2P_DEPTH].ops[p].busy)
-            return true;
-    return zero__p2p_step_waits_for(comm, run, p);
+    return part->in_got < part->in_bytes || part->out_gone < part->out_bytes ||
+           part->chunks_gone < part->chunks || zero__p2p_step_waits_for(comm, run, p);
 }
 
 int zero__p2p_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
 {
     const struct p2p_run *run = zero__p2p_run_at(comm, comm->completed);
-    uint32_t n = 0;
+    uint32_t n = 0, first = 0;
 
     if (comm->completed == comm->started)
         return 0;
@@ -294,9 +308,13 @@ int zero__p2p_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
         if (p != comm->rank && !(box->index == run->index && box->posted))
             ranks[n++] = comm->world[p];
     }
-    for (int32_t p = 0; p < comm->ranks && n == 0 && max > 0; p++)
-        if (p != comm->rank && waits_for(comm, run, p))
-            ranks[n++] = comm->world[p];
+    if (n)
+        return (int)n;
+    for (int32_t p = 0; p < comm->ranks; p++) {
+        bool first_of_all = p != comm->rank && holds_up(comm, run, p);
+        if (first_of_all || (p != comm->rank && waits_for(comm, run, p)))
+            n = zero__members_insert(ranks, n, max, first_of_all ? first++ : n, comm->world[p]);
+    }
     return (int)n;
 }
 
