@@ -98,7 +98,7 @@ static void take_error(struct zero__job *job, int32_t from, struct zero__job_err
         return;
     }
     e->reporter = from;
-    if (e->culprit < 0 && e->err == -ETIMEDOUT)
+    if (e->culprit < 0 && e->err == -ETIMEDOUT && e->place == ZERO__PLACE_LAST)
         zero__round_blame(job, e);
     zero__error_propose(job, e);
 }

@@ -230,6 +230,28 @@ static void late(struct rank *r)
     zero__job_close(job, 0);
 }
 
+/* Who waits in an operation and cannot say for whom says nothing about an exchange. */
+static void whoever(struct rank *r)
+{
+    struct zero__job *job = open_scene(r, 20000);
+
+    if (!job)
+        return;
+    if (r->rank == scene->victim) {
+        sleep_ms(100); /* a part of the exchange is there */
+        zero__job_fail_at(job, -1, -ETIMEDOUT, 7, "gather of layer1 (#7)", "no answer");
+    }
+    if (r->rank == 1)
+        exchange_until_error(r, job);
+    else
+        while (!zero__job_error(job, &scene->errors[r->rank]))
+            sleep_ms(5);
+    want(r, scene->errors[r->rank].culprit == -1, "culprit %d", scene->errors[r->rank].culprit);
+    want(r, !strcmp(scene->errors[r->rank].cause, "no answer"), "\"%s\"",
+         scene->errors[r->rank].cause);
+    zero__job_close(job, 0);
+}
+
 /* A rank that left an operation out waited sooner than the others, and accuses one of them first.
  */
 static void claims(struct rank *r)
@@ -419,6 +441,8 @@ int main(void)
         }
         fresh(2, 0);
         check(3, how, late, -1, "late to an exchange while a deadline is weighed");
+        fresh(2, 0);
+        check(3, how, whoever, -1, "the deadline of an operation while ranks exchange");
         fresh(2, 0);
         check(3, how, claims, -1, "the deadline of what comes first is believed");
         fresh(-1, 0);
