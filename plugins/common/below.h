@@ -4,6 +4,7 @@
 #define ZERO_PLUGINS_COMMON_BELOW_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <zero/plugin.h>
@@ -23,13 +24,16 @@ static inline int zero__below(const struct zero__voice *v, uint32_t kind, const 
     return host->stand_on(host->ctx, v->plugin, kind, option, what, ops);
 }
 
-/* What is below has ended a request that was not given to it, or has ended before. */
-static inline int zero__below_strange(const struct zero__voice *v, const char *what, uint64_t tag)
+/* What is below, of that kind, has ended what was not given to it, or has ended before. */
+static inline int zero__below_strange(const struct zero__voice *v, uint32_t kind, const char *what,
+                                      uint64_t tag)
 {
+    bool comm = kind == ZERO_IFACE_COMM;
+
     return zero__say(v, -EPROTO,
-                     "%s ended a request that is not under way, tag %llu: try it with zero check "
-                     "offload",
-                     what, (unsigned long long)tag);
+                     "%s ended a %s that is not under way, tag %llu: try it with zero check %s",
+                     what, comm ? "collective" : "request", (unsigned long long)tag,
+                     comm ? "comm" : "offload");
 }
 
 #endif

@@ -98,6 +98,7 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
     ctx->voice = v;
     ctx->rank = params->oob ? params->oob->rank : 0;
     ctx->ranks = params->oob ? params->oob->ranks : 1;
+    ctx->below_name = below_named(w, params->host);
     err = below_load(w, params->host, &ctx->below);
     if (!err)
         err = zero__wrap_probe(w, params->host, &caps);
@@ -321,6 +322,27 @@ int zero__wrap_comm_close(struct zero_comm *comm)
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
+#define COMMS (UINT64_C(1) << 22) /* that have tags of their own */
+
+/* Of which record, of which communicator, for which of its collectives. */
+static uint64_t tag_of(const struct zero__wrap_record *r)
+{
+    uint64_t at = (uint64_t)(r - r->comm->records);
+
+    return ((r->place + 1) * COMMS + r->comm->number % COMMS) * ZERO__WRAP_INFLIGHT + at;
+}
+
+struct zero__wrap_record *zero__wrap_ended(struct zero_comm_ctx *ctx, uint64_t tag)
+{
+    uint64_t at = tag % ZERO__WRAP_INFLIGHT, number = tag / ZERO__WRAP_INFLIGHT % COMMS;
+
+    for (struct zero_comm *comm = ctx->comms; comm && tag && at < ctx->inflight; comm = comm->next)
+        if (comm->number % COMMS == number && comm->records[at].tag == tag)
+            return &comm->records[at];
+    zero__below_strange(&ctx->voice, ZERO_IFACE_COMM, ctx->below_name, tag);
+    return NULL;
+}
+
 int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n)
 {
     int err = zero__coll_check_batch(&comm->ctx->voice, n, comm->ctx->inflight, comm->n_free, NULL);
@@ -333,9 +355,10 @@ int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint3
         r->next = NULL;
         r->coll = colls[i];
         r->place = comm->posted + i;
+        r->tag = tag_of(r);
         r->start_ns = zero__now_ns();
         comm->batch[i] = colls[i];
-        comm->batch[i].user = (uintptr_t)r;
+        comm->batch[i].user = r->tag;
     }
     comm->n_free -= n;
     return 0;
@@ -343,6 +366,7 @@ int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint3
 
 static void record_give(struct zero__wrap_record *r)
 {
+    r->tag = 0;
     r->next = r->comm->free;
     r->comm->free = r;
     r->comm->n_free++;
@@ -351,7 +375,7 @@ static void record_give(struct zero__wrap_record *r)
 void zero__wrap_give_batch(struct zero_comm *comm, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        record_give(zero__wrap_record(comm->batch[i].user));
+        record_give(zero__wrap_taken(comm, comm->batch[i].user));
 }
 
 struct zero_cqe zero__wrap_complete(struct zero__wrap_record *r, int64_t res)

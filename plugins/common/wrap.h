@@ -4,9 +4,9 @@
  * change it says in a struct zero__wrapper; the calls that carry collectives, post() and
  * progress(), are its own, with the helpers below.
  *
- * A collective below carries the address of its record in place of the caller's tag, so that a
- * completion finds its communicator, its description and its beginning. Records are made with the
- * communicator; nothing is allocated on the way of a step.
+ * A collective below carries a number in place of the caller's tag, which says where its record is:
+ * so a completion finds its communicator, its description and its beginning, and one that has none
+ * is noticed. Records are made with the communicator; nothing is allocated on the way of a step.
  */
 #ifndef ZERO_PLUGINS_COMMON_WRAP_H
 #define ZERO_PLUGINS_COMMON_WRAP_H
@@ -51,6 +51,7 @@ struct zero__wrap_record {
     struct zero_comm *comm;
     struct zero_coll coll; /* as it was posted */
     uint64_t place;        /* in the order of the communicator, from 0 */
+    uint64_t tag;          /* below; 0: nothing is under way here */
     int64_t start_ns, res;
 };
 
@@ -58,6 +59,7 @@ struct zero_comm_ctx {
     const struct zero__wrapper *wrapper;
     struct zero__voice voice;
     struct zero_comm_ops below;
+    const char *below_name;
     struct zero_comm_ctx *inner;
     int32_t rank, ranks;
     uint32_t inflight, n_comms;
@@ -93,17 +95,20 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
                     struct zero_comm_ctx **ctx);
 
 /*
- * Takes a record for each of n collectives and copies them, with their records as tags, to
+ * Takes a record for each of n collectives and copies them, with their records' tags, to
  * comm->batch. -EAGAIN, -EINVAL for a batch that can never fit. give: puts them back.
  */
 int zero__wrap_take(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n);
 void zero__wrap_give_batch(struct zero_comm *comm, uint32_t n);
+/* The record of a tag in comm->batch. */
+static inline struct zero__wrap_record *zero__wrap_taken(struct zero_comm *comm, uint64_t tag)
+{
+    return &comm->records[tag % ZERO__WRAP_INFLIGHT];
+}
+/* That of what has ended below; NULL, with its sentence said: it is not under way there. */
+struct zero__wrap_record *zero__wrap_ended(struct zero_comm_ctx *ctx, uint64_t tag);
 /* Puts the record back and makes the completion that the caller sees. */
 struct zero_cqe zero__wrap_complete(struct zero__wrap_record *record, int64_t res);
-static inline struct zero__wrap_record *zero__wrap_record(uint64_t user)
-{
-    return (struct zero__wrap_record *)(uintptr_t)user;
-}
 
 /* Entries that every wrapper has alike. */
 int zero__wrap_close(struct zero_comm_ctx *ctx);

@@ -140,7 +140,7 @@ static int plan_make(struct zero_comm *comm, uint32_t n, struct plan *plan)
     plan->end = &plan->skipped;
     for (uint32_t i = 0; i < n; i++) {
         struct zero_coll q = comm->batch[i];
-        struct zero__wrap_record *r = zero__wrap_record(q.user);
+        struct zero__wrap_record *r = zero__wrap_taken(comm, q.user);
         bool skip = false, hold = false;
         int err = befall(comm, plan, &q, &skip, &hold);
         if (err)
@@ -154,7 +154,7 @@ static int plan_make(struct zero_comm *comm, uint32_t n, struct plan *plan)
             set->batch[plan->n_out++] = q;
             if (plan->held) {
                 q = plan->held->coll;
-                q.user = (uintptr_t)plan->held;
+                q.user = plan->held->tag;
                 set->batch[plan->n_out++] = q;
                 plan->held = NULL;
             }
@@ -233,12 +233,14 @@ static uint32_t own_completions(struct zero_comm_ctx *ctx, struct zero_cqe *cqes
     return n;
 }
 
-static struct zero_cqe finish(struct zero_comm_ctx *ctx, const struct zero_cqe *cqe)
+static int finish(struct zero_comm_ctx *ctx, struct zero_cqe *cqe)
 {
-    struct zero__wrap_record *r = zero__wrap_record(cqe->user);
+    struct zero__wrap_record *r = zero__wrap_ended(ctx, cqe->user);
+
+    if (!r)
+        return -EPROTO;
     struct zero_comm *comm = r->comm;
     int err = zero__fault_act(ctx, FAULT_AT_DONE, comm, &r->coll);
-
     if (err && !comm->err) {
         comm->err = err;
         errno = -err;
@@ -247,7 +249,8 @@ static struct zero_cqe finish(struct zero_comm_ctx *ctx, const struct zero_cqe *
                  " of a communicator fails on rank %d, as ZERO_FAULT wants: %m",
                  zero_coll_name(r->coll.kind), r->place, ctx->rank);
     }
-    return zero__wrap_complete(r, comm->err ? zero__wrap_error(comm) : cqe->res);
+    *cqe = zero__wrap_complete(r, comm->err ? zero__wrap_error(comm) : cqe->res);
+    return 0;
 }
 
 static int fault_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
@@ -265,8 +268,11 @@ static int fault_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
         uint32_t own = own_completions(ctx, cqes, max);
         return own ? (int)own : n;
     }
-    for (int i = 0; i < n; i++)
-        cqes[i] = finish(ctx, &cqes[i]);
+    for (int i = 0; i < n; i++) {
+        err = finish(ctx, &cqes[i]);
+        if (err)
+            return err;
+    }
     return n;
 }
 

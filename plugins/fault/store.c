@@ -272,7 +272,7 @@ static int take(struct zero_store *s, const struct zero_cqe *c)
     struct store_request *r = piece->request;
 
     if (!c->user || piece->tag != c->user)
-        return zero__below_strange(&s->voice, s->below, c->user);
+        return zero__below_strange(&s->voice, ZERO_IFACE_OFFLOAD, s->below, c->user);
     piece->tag = 0;
     r->below--;
     if (c->res < 0 && !r->err)

@@ -120,7 +120,9 @@ static int trace_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
 
     zero__trace_count(&t->progress, n, 0, zero__now_ns() - start);
     for (int i = 0; i < n; i++) {
-        struct zero__wrap_record *r = zero__wrap_record(cqes[i].user);
+        struct zero__wrap_record *r = zero__wrap_ended(ctx, cqes[i].user);
+        if (!r)
+            return -EPROTO;
         note_completion(ctx, r, cqes[i].res);
         cqes[i] = zero__wrap_complete(r, cqes[i].res);
     }

@@ -201,7 +201,7 @@ static int trace_poll(struct zero_store *s, struct zero_cqe *cqes, uint32_t max,
     for (int i = 0; i < n; i++) {
         struct record *r = place(s, cqes[i].user);
         if (!cqes[i].user || r->tag != cqes[i].user)
-            return zero__below_strange(&s->voice, s->below, cqes[i].user);
+            return zero__below_strange(&s->voice, ZERO_IFACE_OFFLOAD, s->below, cqes[i].user);
         cqes[i] = note_end(s, r, &cqes[i]);
     }
     return n;

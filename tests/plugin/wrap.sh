@@ -30,6 +30,9 @@ refused() {
     ZERO_TRACE_COMM=$2 check 2 trace --case 'waiting'
     ok "$1" refusal "$3"
 }
+strange() {
+    { [ "$status" = 1 ] && grep -q 'zero-comm-astray.so ended a collective that is not under way' out; } || show
+}
 refusal() { { [ "$status" = 2 ] && grep -qF -e "$1" err; } || show; }
 
 for wrapper in trace fault; do
@@ -99,6 +102,16 @@ ZERO_TRACE_COMM=$tmp/zero-comm-shm.so check 2 trace --case 'waiting'
 ok 'a link from a good folder to a good file' passes
 chmod 0777 open
 refused 'a link into a bad folder' "$tmp/zero-comm-shm.so" 'chmod o-w'
+
+# ---- What ends and is not under way
+
+for wrapper in trace fault; do
+    for how in twice foreign; do
+        ZERO_ASTRAY=$how ZERO_TRACE_COMM=$bad/zero-comm-astray.so \
+            ZERO_FAULT_COMM=$bad/zero-comm-astray.so check 1 $wrapper --case 'data is moved'
+        ok "$wrapper notices a collective that ends $how" strange
+    done
+done
 
 # ---- What trace writes
 
