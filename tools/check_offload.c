@@ -4,6 +4,7 @@
 
 #include "check_offload.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static void help(FILE *f)
         "Tries an offload plugin, by name or as an absolute path, against what offload.h says and\n"
         "prints TAP: what is written comes back, what is wrong is refused, nothing stays "
         "behind.\n\n"
-        "      --bytes SIZE  of a store (8M); two of them are open at a time\n"
+        "      --bytes SIZE  of a store (8M), rounded up to what its plugin aligns; 16 times that at\n"
+        "                    least; two of them are open at a time\n"
         "      --case TEXT   only cases whose name contains TEXT\n"
         "      --repeat K    all of it K times, each time with the next seed (1)\n"
         "      --seed S      another set of values, places and sizes (1)\n"
@@ -120,6 +122,21 @@ static int run(const struct options *o, struct check_tier *t, struct check_watch
     return good ? 0 : 1;
 }
 
+/* Whole blocks of the plugin's, as many as every case needs. */
+static int bytes_fit(struct check_tier *t)
+{
+    uint64_t align = t->caps.offset_align ? t->caps.offset_align : 1, least = CHECK_BLOCKS * align;
+
+    if (t->bytes < least)
+        return zero__fail(-EINVAL,
+                          "--bytes is %llu, but with the alignment of %s, %llu, the cases need "
+                          "%llu at least",
+                          (unsigned long long)t->bytes, t->verdict.plugin,
+                          (unsigned long long)align, (unsigned long long)least);
+    t->bytes = (t->bytes + align - 1) / align * align;
+    return 0;
+}
+
 /* The plugin, probed. */
 static int load(const struct options *o, struct zero__options *options, const struct zero__log *log,
                 struct zero__loader **loader, struct check_tier *t)
@@ -138,7 +155,7 @@ static int load(const struct options *o, struct zero__options *options, const st
                              .bytes = o->bytes,
                              .huge = o->huge};
     err = t->ops->probe(t->host, &t->caps);
-    return err ? zero__while(err, "offload plugin %s", o->plugin) : 0;
+    return err ? zero__while(err, "offload plugin %s", o->plugin) : bytes_fit(t);
 }
 
 int zero__check_offload(int argc, char **argv)

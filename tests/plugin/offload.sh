@@ -196,6 +196,26 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
         ZERO_SHAKY_MOST=307200 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
     check 'nvme (no checksums)' ZERO_NVME_PATH="$full/a:$full/b" ZERO_NVME_CHECKSUM=0 ZERO_LOG=error
 fi
+# Sizes that are no multiple of a block, or that have room for few: nothing is written past the memory, and
+# what has no room is skipped.
+for bytes in 100000 64K; do
+    for plugin in cpu nvme; do
+        n=$((n + 1))
+        if ! [ -e "$build/.libs/zero-offload-$plugin.so" ]; then
+            echo "ok $n - $plugin in stores of $bytes # SKIP no $plugin plugin was built"
+            continue
+        fi
+        ZERO_NVME_PATH="$full/a" "$build/zero" check offload --bytes $bytes $plugin > "$folder/tap" 2>&1
+        status=$?
+        if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 20 ' "$folder/tap"; then
+            echo "ok $n - $plugin in stores of $bytes"
+        else
+            echo "not ok $n - $plugin in stores of $bytes: status $status"
+            sed 's/^/# /' "$folder/tap"
+            failed=1
+        fi
+    done
+done
 # What is read back through the store may come from the system's memory: the case cannot see whether a
 # sync has reached the disk, and says so; what nvme asks of the system is looked at here.
 n=$((n + 1))

@@ -71,6 +71,9 @@ bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memo
         s->memory = NULL;
     return want(r, s->memory, "no memory") &&
            want(r, !t->ops->info(s->store, &s->info), "info: %s", check_error()) &&
+           want(r, s->info.offset_align && t->bytes % s->info.offset_align == 0,
+                "offset_align of the store is %u, the probe said %u", s->info.offset_align,
+                t->caps.offset_align) &&
            want(r, !t->ops->reg(s->store, s->memory, memory_bytes, ZERO_MEM_HOST, &s->mr),
                 "reg: %s", check_error());
 }

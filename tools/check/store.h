@@ -10,6 +10,8 @@
 
 #include "check.h"
 
+#define CHECK_BLOCKS 16u /* of offset_align that a store has at least */
+
 /* The plugin, and what is wrong with it. */
 struct check_tier {
     const struct zero_offload_ops *ops;
@@ -17,7 +19,7 @@ struct check_tier {
     struct zero_store_info caps; /* of its probe */
     struct check_rank verdict;   /* complaints and the seed; of rank 0 */
     const char *skipped;         /* why a case has shown nothing; NULL: it has */
-    uint64_t bytes;              /* of a store */
+    uint64_t bytes;              /* of a store, whole blocks as the probe has them */
     bool huge;                   /* all that can be had may be asked for, however much it is */
 };
 

@@ -79,7 +79,10 @@ void check_store_regions(struct check_tier *t)
             want(r, !s.ops->unreg(s.store, mrs[k]), "unreg: %s", check_error());
         }
         memset(s.memory, 0, t->bytes);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part * N), "read: %s", check_error());
+        if (part)
+            want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part * N), "read: %s", check_error());
+        else
+            t->skipped = "100 regions do not fit into the store: more --bytes";
         for (int i = 0; i < N && part; i++)
             want(r, check_store_is(s.memory + (uint64_t)i * part, part, r->seed + (uint64_t)i),
                  "region %d arrives changed", i);
