@@ -426,6 +426,7 @@ int template_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t
 
     do {
         uint32_t n = 0, seen = atomic_load(&seat->events); /* before looking: see seat_ring() */
+        bool aborted = atomic_load(&ctx->aborted); /* before looking, which ends what is left */
         moved = false;
         for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next) {
             if (comm->completed == comm->posted)
@@ -436,7 +437,7 @@ int template_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t
         }
         if (n)
             return (int)n;
-        if (atomic_load(&ctx->aborted))
+        if (aborted)
             return say(ctx->host, -ECANCELED, "the context was aborted");
         if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, 0))
             return 0;

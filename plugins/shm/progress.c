@@ -196,13 +196,15 @@ int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
 
     zero__idle_begin(&ctx->idle);
     for (;;) {
+        /* Before the turn: what it finds aborted it ends, and only then nothing is left to tell. */
+        bool aborted = atomic_load(&ctx->aborted) != 0;
         if (sleeps)
             sleep_at_bell(ctx, cqes, max, until, &n, &news);
         else
             n = take_turn(ctx, cqes, max, &news);
         if (n)
             return (int)n;
-        if (atomic_load(&ctx->aborted))
+        if (aborted)
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
         if (timeout_ns <= 0 || atomic_exchange(&ctx->woken, 0))
             return 0;

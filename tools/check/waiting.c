@@ -92,17 +92,29 @@ void check_case_missing(struct check_rank *r)
     check_close(&c);
 }
 
-/* The rank that aborts waits for nothing, posts nothing, and gives up from another thread. */
-static void abort_self(struct check_comm *c)
+/*
+ * The rank that aborts waits for what no peer posts, and gives up from another thread: it gets its
+ * completions, and then hears that nothing more is to come.
+ */
+static void abort_self(struct check_comm *c, struct zero_comm *alone)
 {
     struct call_later later = {c, 60, c->ops->abort};
     struct zero_coll q = check_some(c, 1000);
     struct check_rank *r = c->r;
-    struct zero_cqe cqe;
+    struct zero_cqe cqes[4];
     pthread_t thread;
 
+    for (int i = 0; i < 2; i++)
+        want(r, !c->ops->post(alone, &q, 1, NULL), "post: %s", check_error());
     pthread_create(&thread, NULL, call_thread, &later);
-    int n = c->ops->progress(c->ctx, &cqe, 1, CHECK_WAIT_NS);
+    for (int got = 0, n; got < 2; got += n) {
+        n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
+        if (!want(r, n > 0, "own progress: %d, and %d completions are to come", n, 2 - got))
+            break;
+        for (int i = 0; i < n; i++)
+            want(r, cqes[i].res == -ECANCELED, "own result %" PRId64, cqes[i].res);
+    }
+    int n = c->ops->progress(c->ctx, cqes, 1, CHECK_WAIT_NS);
     want(r, n == -ECANCELED, "own progress: %d", n);
     want(r, c->ops->post(c->world, &q, 1, NULL) == -ECANCELED, "own post");
     pthread_join(thread, NULL);
@@ -141,12 +153,14 @@ static void aborted_by_another(struct check_comm *c)
 void check_case_aborts(struct check_rank *r)
 {
     int64_t start = check_now_ms();
+    struct zero_comm *alone = NULL;
     struct check_comm c;
 
     if (check_open(r, &c, SLAB) &&
+        want(r, !c.ops->split(c.ctx, NULL, 0, 0, &alone), "split: %s", check_error()) &&
         want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error())) {
         if (r->rank == 0)
-            abort_self(&c);
+            abort_self(&c, alone);
         else
             aborted_by_another(&c);
         want(r, check_now_ms() - start < 5000, "aborting took %d ms",
