@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "base/text.h"
+
 static const char magic[8] = "zero-p1";
 
 void zero__notice_init(struct zero__notice *n)
@@ -23,5 +26,7 @@ int zero__notice_read(const void *bytes, size_t size, struct zero__notice *out)
         if ((unsigned char)*c <= ' ' || *c == 0x7f)
             return -EPROTO;
     memcpy(out, bytes, sizeof *out);
+    out->err = out->err ? zero__error_heard(out->err, -EPROTO) : 0;
+    zero__text_clean(out->why, sizeof out->why);
     return 0;
 }

@@ -238,7 +238,10 @@ static int make_notice(const struct inquiry *s, struct zero__notice *out)
     return 0;
 }
 
-/* A process that asks a second time publishes the same again: others may remember the first. */
+/*
+ * A process that asks a second time publishes the same again: others may remember the first. Where
+ * this rank cannot listen, the others, who would wait for nothing, hear why.
+ */
 static int publish(const struct inquiry *s)
 {
     struct zero__notice n;
@@ -249,8 +252,11 @@ static int publish(const struct inquiry *s)
         return 0;
     }
     int e = make_notice(s, &n);
-    if (e)
-        return e;
+    if (e) {
+        zero__notice_init(&n);
+        n.err = e;
+        snprintf(n.why, sizeof n.why, "%s", zero__error_text());
+    }
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
     value.data.bo.bytes = (char *)&n;
     value.data.bo.size = sizeof n;
@@ -283,6 +289,9 @@ static int share(struct inquiry *s)
 
     if (e || (e = fence(s)) || (e = get_notice(s, false, &n)))
         return e;
+    if (n.err)
+        return zero__fail(n.err, "%s%s",
+                          p->rank == 0 ? "" : "rank 0 cannot say where it listens: ", n.why);
     memcpy(p->address, n.address, sizeof p->address);
     p->port = n.port;
     if (!p->secret.known && n.has_secret) {

@@ -2,6 +2,8 @@
 /* What rank 0 has published through PMIx, and the address in it as it is looked up and printed. */
 #include "fuzz.h"
 
+#include <errno.h>
+
 #include "job/notice.h"
 
 static const struct zero__notice good = {
@@ -9,6 +11,8 @@ static const struct zero__notice good = {
 static const struct zero__notice longest = {.magic = "zero-p1", .address = "[2001:db8::7]"};
 
 static const struct zero__notice another = {.magic = "zero-p0", .address = "10.0.0.1"};
+static const struct zero__notice reason = {
+    .magic = "zero-p1", .err = -ENODEV, .why = "no interface\n"};
 static const struct zero__notice blank = {.magic = "zero-p1", .address = "10.0.0.1 "};
 
 enum { TAKEN = 1u << 0, REFUSED = 1u << 1 };
@@ -16,6 +20,7 @@ enum { TAKEN = 1u << 0, REFUSED = 1u << 1 };
 const struct fuzz_seed fuzz_seeds[] = {
     {&good, sizeof good, TAKEN},
     {&longest, sizeof longest, TAKEN},
+    {&reason, sizeof reason, TAKEN},
     {&longest, sizeof longest - 1, REFUSED},
     {&another, sizeof another, REFUSED},
     {&blank, sizeof blank, REFUSED},
@@ -40,6 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (const char *c = n.address; *c; c++)
             if ((unsigned char)*c <= ' ')
                 abort();
+        if (n.err > 0 || strlen(n.why) >= sizeof n.why || strchr(n.why, '\n'))
+            abort();
     }
     free(copy);
     return 0;

@@ -54,6 +54,11 @@ mpi 2 "$probe" twice
 ok 'by Unix sockets too' so_often 4 'ranks 0 1'
 mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=none7 "$probe"
 ok 'an interface that is not there is named' sh -c "grep -F 'ZERO_INTERFACE is \"none7\"' '$scratch/err'"
+# Its launcher may leave the others alone when rank 0 ends: here it does not see that it has failed.
+mpi 2 env ZERO_JOIN_TIMEOUT=20 ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=none7 sh -c "'$probe'; exit 0"
+ok 'and by the others, which do not wait for it' sh -c "
+    grep -F 'rank 0 cannot say where it listens: ZERO_INTERFACE is \"none7\"' '$scratch/err' ||
+        { cat '$scratch/out' '$scratch/err'; exit 1; }"
 
 # A machine with two networks and no route to others, and an interface to which nothing is connected.
 space=zero-p-$$
