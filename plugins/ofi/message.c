@@ -73,12 +73,12 @@ static int read_error(struct ofi *ofi)
     if (n == -FI_EAGAIN)
         return 0;
     if (n < 0)
-        return zero__say(&ofi->voice, zero__ofi_errno(n),
-                         "libfabric's completion queue is broken: %s", zero__ofi_text(n));
+        return zero__p2p_explain(&ofi->p2p, zero__ofi_errno(n),
+                                 "libfabric's completion queue: %s", zero__ofi_text(n));
     text = fi_cq_strerror(ofi->cq, e.prov_errno, e.err_data, NULL, 0);
     if (!e.op_context)
-        return zero__say(&ofi->voice, zero__ofi_errno(e.err), "libfabric reports: %s (%s)",
-                         zero__ofi_text(e.err), text ? text : "?");
+        return zero__p2p_explain(&ofi->p2p, zero__ofi_errno(e.err), "%s (%s)",
+                                 zero__ofi_text(e.err), text ? text : "?");
     zero__p2p_end(op_of(e.op_context),
                   zero__p2p_explain(&ofi->p2p, zero__ofi_errno(e.err), "%s (%s)",
                                     zero__ofi_text(e.err), text ? text : "?"));
@@ -98,8 +98,8 @@ int zero__ofi_progress(struct zero__p2p *t)
         if (n == -FI_EAGAIN)
             return 0;
         if (n < 0)
-            return zero__say(&ofi->voice, zero__ofi_errno(n),
-                             "libfabric's completion queue is broken: %s", zero__ofi_text(n));
+            return zero__p2p_explain(&ofi->p2p, zero__ofi_errno(n),
+                                     "libfabric's completion queue: %s", zero__ofi_text(n));
         for (ssize_t i = 0; i < n; i++) {
             struct zero__p2p_op *op = op_of(entries[i].op_context);
             zero__p2p_end(op, (int64_t)(op->receives ? entries[i].len : op->bytes));

@@ -8,7 +8,8 @@
  * bits are lost to this rank. ZERO_MEM_DROP is that of another one: what is sent to the peers in
  * these bits never arrives, and nobody is told. ZERO_MEM_HOLD is that of a third: large messages
  * that have met their receive are counted there, cannot be cancelled, and come when the transport
- * is stopped, as those of a transport that has to be moved for that.
+ * is stopped, as those of a transport that has to be moved for that. ZERO_MEM_BROKEN is the address
+ * of one that breaks the transport when it is not 0.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -95,7 +96,8 @@ struct mem {
     int under_way;         /* large messages */
     const atomic_int *cut; /* NULL: nobody */
     const atomic_int *drop; /* NULL: nothing is dropped */
-    atomic_int *hold;       /* NULL: nothing is held */
+    const atomic_int *broken; /* NULL: never */
+    atomic_int *hold;         /* NULL: nothing is held */
     struct wanted *held;
     struct message *here; /* arrived, not yet matched */
     struct wanted *wanted;
@@ -280,6 +282,8 @@ static int mem_progress(struct zero__p2p *t)
     struct mailbox *box = &m->hub->boxes[m->rank];
     struct message *news, *back;
 
+    if (m->broken && atomic_load(m->broken))
+        return zero__p2p_explain(t, -EIO, "the cable is out");
     if (m->cut)
         t->n_lost = __builtin_popcount((unsigned)atomic_load(m->cut));
     pthread_mutex_lock(&box->lock);
@@ -470,6 +474,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const char *cut = host->param(host->ctx, NAME, "mem_cut", "0", "address of the peers to lose");
     const char *hold = host->param(host->ctx, NAME, "mem_hold", "0", "address of messages held");
     const char *lose = host->param(host->ctx, NAME, "mem_drop", "0", "address of deaf peers");
+    const char *broken = host->param(host->ctx, NAME, "mem_broken", "0", "address of its end");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
     int err;
@@ -491,6 +496,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
     m->hold = (atomic_int *)(uintptr_t)strtoull(hold, NULL, 0);
+    m->broken = (const atomic_int *)(uintptr_t)strtoull(broken, NULL, 0);
     m->drop = (const atomic_int *)(uintptr_t)strtoull(lose, NULL, 0);
     m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives over messages when connections break: each communicator with a lost peer fails and
- * names it, also those of the second peer that is lost; others go on.
+ * names it, also those of the second peer that is lost; others go on. When the transport itself
+ * breaks, what is said are its own words.
  */
 #include "comm.h"
+
+#include "base/status.h"
 
 enum { A, B, C, D, PAIRS };
 
@@ -84,10 +87,40 @@ end:
     comm_end(r, &c);
 }
 
+static atomic_int broken[2];
+
+static void breaks(struct rank *r)
+{
+    const struct zero_coll coll = {.kind = ZERO_BARRIER, .scale = 1};
+    char address[24];
+    const struct zero_setting settings[] = {{"mem_broken", address}};
+    struct comm_rank c = {0};
+    struct zero_cqe cqe;
+
+    snprintf(address, sizeof address, "%" PRIuPTR, (uintptr_t)&broken[r->rank]);
+    if (comm_open(r, &c, "mem", board, 4096, settings, 1) &&
+        want(r, comm_barrier(&c, c.world) == 0, "a barrier: %s", zero_last_error())) {
+        atomic_store(&broken[r->rank], 1);
+        int err = failed(&c, c.world);
+        want(r, err == -EIO && strstr(zero_last_error(), "broken: the cable is out"),
+             "error: %d %s", err, zero_last_error());
+        zero__fail(-EIO, "nothing was said");
+        err = c.ops->post(c.world, &coll, 1, NULL);
+        want(r, err == -EIO && strstr(zero_last_error(), "the cable is out"), "post: %d %s", err,
+             zero_last_error());
+        zero__fail(-EIO, "nothing was said");
+        err = c.ops->progress(c.ctx, &cqe, 1, 0);
+        want(r, err == -EIO && strstr(zero_last_error(), "the cable is out"), "progress: %d %s",
+             err, zero_last_error());
+    }
+    comm_end(r, &c);
+}
+
 int main(void)
 {
     comm_test_plugins();
     board = shared_memory(sizeof *board);
     ranks_good(ranks_run(4, AS_THREADS, run, NULL), 4, "one peer after the other is lost");
+    ranks_good(ranks_run(2, AS_THREADS, breaks, NULL), 2, "a transport that breaks says why");
     done();
 }

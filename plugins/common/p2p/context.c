@@ -2,7 +2,6 @@
 /* A context over a transport: memory, which needs no exchange of addresses, and its end. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../oob.h"
 #include "../reduce.h"
@@ -114,16 +113,19 @@ end:
     return err;
 }
 
+int zero__p2p_broken(const struct zero_comm_ctx *ctx)
+{
+    return zero__say(&ctx->voice, ctx->broken, "the transport is broken: %s%s",
+                     zero__p2p_words(ctx->t, ctx->broken), ctx->t->way);
+}
+
 int zero__p2p_usable(struct zero_comm_ctx *ctx)
 {
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
     if (ctx->left >= 0)
         return zero__say(&ctx->voice, -ECANCELED, "rank %d aborted", ctx->left);
-    if (ctx->broken)
-        return zero__say(&ctx->voice, ctx->broken, "the transport is broken: %s",
-                         strerror(-ctx->broken));
-    return 0;
+    return ctx->broken ? zero__p2p_broken(ctx) : 0;
 }
 
 void zero__p2p_stop(struct zero_comm_ctx *ctx, bool aborted)

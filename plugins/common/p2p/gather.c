@@ -128,7 +128,7 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
         if (comm->err)
             return comm->err;
         if (ctx->broken)
-            return ctx->broken;
+            return zero__p2p_broken(ctx);
         heard = hear(comm, turn, heard, all);
         if (sent == comm->ranks && heard == comm->ranks)
             return 0;

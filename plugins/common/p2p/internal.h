@@ -278,6 +278,8 @@ void zero__p2p_linger(struct zero_comm_ctx *ctx, bool failed);
 void zero__p2p_stop(struct zero_comm_ctx *ctx, bool aborted);
 /* 0, or the error that keeps the context from doing anything new, and its sentence. */
 int zero__p2p_usable(struct zero_comm_ctx *ctx);
+/* Says that the transport is broken; returns how. */
+int zero__p2p_broken(const struct zero_comm_ctx *ctx);
 
 /* gather.c: all-gathers notices of the parent, NULL: of the context, and judges them. */
 int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
@@ -307,6 +309,8 @@ int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *
                    uint64_t bytes, void *handle, struct zero__p2p_op *op);
 int zero__p2p_recv(struct zero_comm *comm, int32_t p, uint64_t tag, void *data, uint64_t bytes,
                    void *handle, struct zero__p2p_op *op);
+/* The transport's own words for the error, if it has any; errno's else. */
+const char *zero__p2p_words(const struct zero__p2p *t, int err);
 /* Asks for a receive to end, if it is under way. */
 void zero__p2p_cancel(struct zero_comm *comm, struct zero__p2p_op *op);
 /* Did the message that has ended do so with `bytes` bytes? Else the communicator is over. */

@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-static const char *words(const struct zero__p2p *t, int err)
+const char *zero__p2p_words(const struct zero__p2p *t, int err)
 {
     return t->explained == err ? t->why : strerror(-err);
 }
@@ -17,7 +17,7 @@ static int begin_failed(struct zero_comm *comm, int32_t p, int err, const char *
         return err;
     }
     return zero__p2p_fail(comm, err == -EIO ? -ECONNRESET : err, "cannot %s rank %d: %s%s", doing,
-                          comm->world[p], words(comm->ctx->t, err), comm->ctx->t->way);
+                          comm->world[p], zero__p2p_words(comm->ctx->t, err), comm->ctx->t->way);
 }
 
 int zero__p2p_send(struct zero_comm *comm, int32_t p, uint64_t tag, const void *data,
@@ -74,6 +74,6 @@ bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p
     else /* a transport may call the end of its peer anything; the caller asks the job who ended */
         zero__p2p_fail(comm, op->res == -ECANCELED ? -ECANCELED : -ECONNRESET,
                        "the connection to rank %d broke (%s): %s%s", comm->world[p], what,
-                       words(comm->ctx->t, (int)op->res), comm->ctx->t->way);
+                       zero__p2p_words(comm->ctx->t, (int)op->res), comm->ctx->t->way);
     return false;
 }

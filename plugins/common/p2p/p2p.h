@@ -60,8 +60,8 @@ struct zero__p2p_ops {
     /* Asks for a receive to end, with -ECANCELED if nothing has come. */
     void (*cancel)(struct zero__p2p *t, struct zero__p2p_op *op);
     /*
-     * Moves messages on. Returns a negative errno when the transport is broken, else whether
-     * something moved, as far as it knows.
+     * Moves messages on. Returns a negative errno when the transport is broken, which it may have
+     * explained, else whether something moved, as far as it knows.
      */
     int (*progress)(struct zero__p2p *t);
     /* How the connection to a peer broke, 0: it did not. NULL where n_lost stays 0. */

@@ -74,8 +74,8 @@ static void break_all(struct zero_comm_ctx *ctx)
 {
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
         if (!comm->err)
-            zero__p2p_fail(comm, ctx->broken, "the transport is broken: %s",
-                           strerror(-ctx->broken));
+            zero__p2p_fail(comm, ctx->broken, "the transport is broken: %s%s",
+                           zero__p2p_words(ctx->t, ctx->broken), ctx->t->way);
 }
 
 /* A communicator fails with the first of its peers that is lost; others go on. */
@@ -162,7 +162,7 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
         if (atomic_load(&ctx->aborted) && is_over(ctx))
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
         if (ctx->broken && is_over(ctx))
-            return ctx->broken;
+            return zero__p2p_broken(ctx);
         if (timeout_ns <= 0 || ctx->stopped || atomic_exchange(&ctx->woken, false))
             return 0;
         if (zero__idle_spins(&ctx->idle, news))
