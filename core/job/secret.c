@@ -24,6 +24,7 @@
 
 #define DIGITS (2 * ZERO__SECRET_BYTES)
 #define PATIENCE_NS (5 * ZERO_SECOND) /* for the writer of a pipe */
+#define REST_NS (ZERO_SECOND / 5)     /* for a line's end, and its end, behind the digits */
 #define MAKE \
     "make one with: (umask 077; head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \\n' > FILE)"
 
@@ -135,15 +136,20 @@ static ssize_t read_now(int fd, char *text, size_t room)
     return n;
 }
 
-/* Up to `room` bytes, until the end of the file. */
+/*
+ * Up to `room` bytes, until the end of the file. A writer may keep its pipe open: what it has
+ * written when it does not go on is all.
+ */
 static int read_all(int fd, char *text, size_t room, size_t *got)
 {
-    int64_t deadline = zero__deadline_ns(PATIENCE_NS);
+    int64_t deadline = zero__deadline_ns(PATIENCE_NS), soon;
     bool pipe = false;
     size_t n = 0;
 
     while (n < room) {
         int e = pipe ? wait_readable(fd, deadline) : 0;
+        if (e == -ETIMEDOUT && n)
+            break;
         if (e)
             return e;
         ssize_t k =
@@ -153,15 +159,19 @@ static int read_all(int fd, char *text, size_t room, size_t *got)
             continue;
         }
         if (k < 0 && (errno == EINTR || errno == EAGAIN)) {
-            if (zero__now_ns() >= deadline)
-                return -ETIMEDOUT;
-            continue;
+            if (zero__now_ns() < deadline)
+                continue;
+            if (n)
+                break;
+            return -ETIMEDOUT;
         }
         if (k < 0)
             return -errno;
         if (k == 0)
             break;
         n += (size_t)k;
+        if (n >= DIGITS && (soon = zero__deadline_ns(REST_NS)) < deadline)
+            deadline = soon;
     }
     *got = n;
     return 0;

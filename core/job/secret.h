@@ -20,7 +20,7 @@ int zero__secret_from_file(const char *path, struct zero__secret *out);
 
 /*
  * The same from an inherited descriptor. A file or memfd is read from its start, by as many ranks
- * as like; a pipe gives its contents to the first only.
+ * as like; a pipe gives its contents to the first only, and need not be closed.
  */
 int zero__secret_from_fd(int fd, struct zero__secret *out);
 

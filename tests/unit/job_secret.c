@@ -120,6 +120,12 @@ static void descriptors(void)
     ok(!zero__secret_from_fd(ends[0], &s) && is_hex(&s), "a pipe gives it once");
     is_int(zero__secret_from_fd(ends[0], &s), -EINVAL, "and not again");
     close(ends[0]);
+    if (pipe(ends) || write(ends[1], HEX "\n", 65) != 65)
+        bail("no pipe");
+    memset(&s, 0, sizeof s);
+    ok(!zero__secret_from_fd(ends[0], &s) && is_hex(&s), "a pipe that stays open gives it, too");
+    close(ends[0]);
+    close(ends[1]);
     zero__secret_wipe(&s);
     ok(!s.known && !s.bytes[1] && !s.bytes[31], "a wiped one is gone");
 }
@@ -147,12 +153,16 @@ static void on_signal(int number)
 static void shared_pipe(void)
 {
     struct sigaction act = {.sa_handler = on_signal}, old;
-    struct reader readers[16] = {{0}};
-    int ends[2], n_good = 0, n_late = 0, n = sizeof readers / sizeof *readers;
+    struct reader readers[16] = {{0}}, half = {0};
+    int ends[2], some[2], n_good = 0, n_late = 0, n = sizeof readers / sizeof *readers;
     int64_t until = zero__deadline_ns(4 * ZERO_SECOND);
 
-    if (pipe(ends) || sigaction(SIGUSR1, &act, &old))
+    if (pipe(ends) || pipe(some) || sigaction(SIGUSR1, &act, &old))
         bail("no pipe");
+    half.fd = some[0];
+    if (write(some[1], HEX32, 32) != 32 ||
+        pthread_create(&half.thread, NULL, reader_main, &half))
+        bail("no thread");
     for (int i = 0; i < n; i++) {
         readers[i].fd = ends[0];
         if (pthread_create(&readers[i].thread, NULL, reader_main, &readers[i]))
@@ -172,10 +182,14 @@ static void shared_pipe(void)
         n_good += readers[i].err == -EINVAL;
         n_late += readers[i].err == -ETIMEDOUT;
     }
+    pthread_join(half.thread, NULL);
     alarm(0);
+    is_int(half.err, -EINVAL, "a writer that stops in the middle has said something");
     ok(n_good == 1 && n_good + n_late == n, "of %d readers of a pipe %d got something, %d gave up",
        n, n_good, n_late);
     sigaction(SIGUSR1, &old, NULL);
+    close(some[0]);
+    close(some[1]);
     close(ends[0]);
     close(ends[1]);
 }
