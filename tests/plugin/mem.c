@@ -9,7 +9,8 @@
  * these bits never arrives, and nobody is told. ZERO_MEM_HOLD is that of a third: large messages
  * that have met their receive are counted there, cannot be cancelled, and come when the transport
  * is stopped, as those of a transport that has to be moved for that. ZERO_MEM_BROKEN is the address
- * of one that breaks the transport when it is not 0.
+ * of one that breaks the transport when it is not 0, ZERO_MEM_REFUSE of one with the peers to which
+ * nothing can be sent.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -97,6 +98,7 @@ struct mem {
     const atomic_int *cut; /* NULL: nobody */
     const atomic_int *drop; /* NULL: nothing is dropped */
     const atomic_int *broken; /* NULL: never */
+    const atomic_int *refuse; /* NULL: nobody */
     atomic_int *hold;         /* NULL: nothing is held */
     struct wanted *held;
     struct message *here; /* arrived, not yet matched */
@@ -141,6 +143,8 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
     (void)handle;
     if (t->max_message && bytes > t->max_message)
         return -EMSGSIZE;
+    if (m->refuse && (atomic_load(m->refuse) & 1 << peer))
+        return -EHOSTUNREACH;
     if (roll(m) % 16 == 0 || (t->late_bytes && m->under_way >= ROOM))
         return -EAGAIN;
     msg = malloc(sizeof *msg + (eager ? bytes : 0));
@@ -475,6 +479,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const char *hold = host->param(host->ctx, NAME, "mem_hold", "0", "address of messages held");
     const char *lose = host->param(host->ctx, NAME, "mem_drop", "0", "address of deaf peers");
     const char *broken = host->param(host->ctx, NAME, "mem_broken", "0", "address of its end");
+    const char *refuse = host->param(host->ctx, NAME, "mem_refuse", "0", "address of refusals");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
     struct mem *m = calloc(1, sizeof *m);
     int err;
@@ -497,6 +502,7 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
     m->hold = (atomic_int *)(uintptr_t)strtoull(hold, NULL, 0);
     m->broken = (const atomic_int *)(uintptr_t)strtoull(broken, NULL, 0);
+    m->refuse = (const atomic_int *)(uintptr_t)strtoull(refuse, NULL, 0);
     m->drop = (const atomic_int *)(uintptr_t)strtoull(lose, NULL, 0);
     m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;

@@ -2,10 +2,11 @@
 /*
  * Collectives over messages when connections break: each communicator with a lost peer fails and
  * names it, also those of the second peer that is lost; others go on. When the transport itself
- * breaks, what is said are its own words.
+ * breaks, what is said are its own words. A communicator that is closed and cannot say so goes.
  */
 #include "comm.h"
 
+#include "../../plugins/common/p2p/internal.h"
 #include "base/status.h"
 
 enum { A, B, C, D, PAIRS };
@@ -116,11 +117,49 @@ static void breaks(struct rank *r)
     comm_end(r, &c);
 }
 
+static atomic_int refused; /* peers to which rank 0 can send nothing, as bits */
+static atomic_int gone;    /* its communicator, or it was waited for in vain */
+
+/* Its peer says nothing meanwhile, which would end the receive of its words. */
+static void close_mute(struct rank *r)
+{
+    int64_t until = now_ms() + WAIT_NS / 1000000;
+    char address[24];
+    const struct zero_setting settings[] = {{"mem_refuse", address}};
+    struct zero_comm *comm = NULL;
+    struct comm_rank c = {0};
+    struct zero_cqe cqe;
+
+    snprintf(address, sizeof address, "%" PRIuPTR, r->rank == 0 ? (uintptr_t)&refused : 0);
+    if (!comm_open(r, &c, "mem", board, 4096, settings, 1) ||
+        !want(r, !c.ops->split(c.ctx, NULL, 0, 0, &comm), "split: %s", zero_last_error()) ||
+        !want(r, comm_barrier(&c, comm) == 0, "a barrier: %s", zero_last_error()))
+        goto end;
+    if (r->rank == 0) {
+        atomic_store(&refused, 1 << 1);
+        want(r, !c.ops->comm_close(comm), "comm_close: %s", zero_last_error());
+        for (int i = 0; i < 1000 && c.ctx->closed; i++)
+            c.ops->progress(c.ctx, &cqe, 0, 0);
+        want(r, !c.ctx->closed, "a closed communicator stays");
+        atomic_store(&refused, 0);
+    }
+end:
+    if (r->rank == 0)
+        atomic_store(&gone, 1);
+    while (!atomic_load(&gone) && now_ms() < until)
+        sleep_ms(1);
+    if (r->rank == 1 && c.ctx) /* it would wait for the word of rank 0 */
+        c.ops->abort(c.ctx);
+    comm_end(r, &c);
+}
+
 int main(void)
 {
     comm_test_plugins();
     board = shared_memory(sizeof *board);
     ranks_good(ranks_run(4, AS_THREADS, run, NULL), 4, "one peer after the other is lost");
     ranks_good(ranks_run(2, AS_THREADS, breaks, NULL), 2, "a transport that breaks says why");
+    ranks_good(ranks_run(2, AS_THREADS, close_mute, NULL), 2,
+               "a closed communicator that cannot say so goes");
     done();
 }

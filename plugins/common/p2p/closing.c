@@ -124,9 +124,10 @@ void zero__p2p_sweep(struct zero_comm_ctx *ctx)
         bool failed = comm->err != 0;
         if (!failed)
             zero__p2p_listen(comm);
+        bool said = zero__p2p_say_last(comm); /* BYE may be what fails it */
         if (comm->err && !failed)
             cancel_all(comm);
-        if (!zero__p2p_say_last(comm) || (!comm->err && !all_left(comm)) || is_busy(comm)) {
+        if (!said || (!comm->err && !all_left(comm)) || is_busy(comm)) {
             link = &comm->next;
             continue;
         }
