@@ -126,12 +126,17 @@ static int self_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, v
     p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
              0);
     if (p == MAP_FAILED)
-        return zero__say(&ctx->voice, -ENOMEM, "alloc: no room for %llu bytes of addresses",
+        return zero__say(&ctx->voice, -ENOMEM,
+                         "alloc: no room for %llu bytes of addresses: raise their limit (ulimit "
+                         "-v), or train a smaller model",
                          (unsigned long long)bytes);
     err = zero__memory_fill(p, bytes, -1, 0);
     if (err) {
         munmap(p, bytes);
-        return zero__say(&ctx->voice, err, "alloc: %llu bytes do not fit, %llu are available",
+        return zero__say(&ctx->voice, err,
+                         "alloc: %llu bytes do not fit: %llu are left on this machine or in its "
+                         "control group, and 32 MiB must stay free: make room, or train a smaller "
+                         "model",
                          (unsigned long long)bytes, (unsigned long long)zero__memory_left(NULL, 0));
     }
     *mr = mr_add(ctx, p, bytes, 1);
@@ -213,7 +218,11 @@ static int self_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32
 
 static int self_error(struct zero_comm *comm)
 {
-    return atomic_load(&comm->ctx->aborted) ? -ECANCELED : 0;
+    struct zero_comm_ctx *ctx = comm->ctx;
+
+    return atomic_load(&ctx->aborted)
+               ? zero__say(&ctx->voice, -ECANCELED, "the context was aborted")
+               : 0;
 }
 
 static int self_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)

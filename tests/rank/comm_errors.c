@@ -2,7 +2,7 @@
 /*
  * What the plugin shm does beyond the cases of `zero check comm`, when ranks die or write garbage
  * into the memory that they share: an error that names the ranks, never wrong numbers, never a
- * hang, never a crash of the others, and nothing left behind.
+ * hang, never a crash of the others, and nothing left behind. And what self says.
  */
 #include "comm.h"
 
@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+
+#include "base/status.h"
 
 #include "../../plugins/shm/shm.h" /* the garbage test writes where a broken rank could */
 #include "tools/check/values.h"
@@ -102,6 +104,26 @@ static void refusals(struct rank *r)
     want(r, strstr(zero_last_error(), " are left "), "and how much there is: %s",
          zero_last_error());
     want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
+    comm_end(r, &c);
+}
+
+static void alone(struct rank *r)
+{
+    struct comm_rank c;
+    struct zero_mr *mr;
+    void *base;
+
+    if (!comm_open(r, &c, "self", board, SLAB, NULL, 0))
+        return;
+    int err = c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr);
+    want(r, err == -ENOMEM && strstr(zero_last_error(), "or train a smaller model"),
+         "too much: %d, %s", err, zero_last_error());
+    want(r, !c.ops->error(c.world), "an error before the abort");
+    want(r, !c.ops->abort(c.ctx), "abort: %s", zero_last_error());
+    zero__fail(-EIO, "nothing was said");
+    err = c.ops->error(c.world);
+    want(r, err == -ECANCELED && strstr(zero_last_error(), "aborted"), "after an abort: %d, %s",
+         err, zero_last_error());
     comm_end(r, &c);
 }
 
@@ -289,6 +311,7 @@ int main(void)
         bool threads_only;
     } tests[] = {
         {"memory that is refused", refusals, {1, 2, 3}, false},
+        {"a rank that is alone", alone, {1}, false},
         {"writing into a peer's mapped part", read_only, {2, 3}, false},
         {"a rank that posts garbage", garbage, {2, 3}, false},
         {"a pointer that leads nowhere", astray, {2, 3}, false},
