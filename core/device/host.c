@@ -127,6 +127,11 @@ static int host_open(const struct zero_device_open *params, struct zero_device *
     return 0;
 }
 
+void zero__host_device_stop(struct zero_device *dev)
+{
+    host_pool_stop(dev);
+}
+
 static int host_close(struct zero_device *dev)
 {
     if (!dev)

@@ -34,6 +34,12 @@ extern const struct zero_plugin zero__host_device_plugin;
 extern const struct zero_device_ops zero__host_device_ops;
 
 /*
+ * As close() begins: drops what has not started, and returns when running pieces and functions have
+ * ended. From then on nothing uses memory, and only what ends something is called.
+ */
+void zero__host_device_stop(struct zero_device *dev);
+
+/*
  * Test mode, switched on before the first stream: half of all operations start late, by up to
  * max_delay_us (0: none) drawn from seed, and accesses that nothing orders are found. Every launch
  * and copy counts with what it reads and writes; what functions given to call(), transports and the

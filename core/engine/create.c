@@ -210,6 +210,12 @@ static void dismantle(struct zero_runtime *rt, int clean)
             rt->comm_ops.comm_close(rt->lanes[q].comm);
             zero__inside_end(rt->inside, 0);
         }
+    /*
+     * An application's stream may still work on the slabs, wherever they come from. The host device
+     * frees what it gave without a look at its streams; others wait for theirs in release().
+     */
+    if (rt->dev && rt->dev_ops.close == zero__host_device_ops.close)
+        zero__host_device_stop(rt->dev);
     zero__inside_begin(rt->inside, 0);
     zero__memory_release(rt, 1);
     zero__inside_end(rt->inside, 0);
@@ -217,10 +223,7 @@ static void dismantle(struct zero_runtime *rt, int clean)
         zero__reach_close(rt);
     zero__track_free(rt);
     zero__lanes_free(rt);
-    /*
-     * The device's workers and the job's thread may still call wake and abort, and an application's
-     * stream may still work on the slabs: they end before the context does.
-     */
+    /* The job's thread and a device's may still call wake and abort: they end, then the context. */
     if (rt->host)
         zero__host_device_ops.close(rt->host);
     if (rt->dev)

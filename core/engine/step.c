@@ -250,8 +250,23 @@ static int compute_end(struct zero_runtime *rt, void *stream)
     return err ? zero__runtime_fail(rt, rt->rank, err, "release", zero__error_text()) : 0;
 }
 
+/*
+ * A use that is over in a stream when the runtime has failed: what the stream still does there, the
+ * device waits for before its memory goes. Of an application's stream it knows nothing else.
+ */
+static void use_mark(struct zero_runtime *rt, void *stream)
+{
+    struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
+
+    pthread_mutex_lock(&rt->lock);
+    rt->dev_ops.event_record(rt->dev, zero__lane_slot(l, rt->use_ordinal)->event, stream);
+    pthread_mutex_unlock(&rt->lock);
+}
+
 int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream)
 {
+    if (rt->held && stream && zero__runtime_over(rt) && !zero__device_is_host(rt))
+        use_mark(rt, stream);
     int err = use_check(rt, unit, pass);
 
     if (err)

@@ -106,8 +106,10 @@ ZERO_API int zero_create(const struct zero_config *config, struct zero_runtime *
 
 /**
  * Ends a runtime and frees all it handed out; NULL is fine. Collective unless after an error. What
- * a transport or a disk that does not return holds stays until the process ends, and a log line
- * says so. The function of zero_config.log is not called any more.
+ * still works on it is waited for: streams of zero_stream_create() (on the host, calls that have
+ * not begun are dropped), and in an application's own streams the uses that were released there,
+ * after an error, too. What a transport or a disk that does not return holds stays until the
+ * process ends, and a log line says so. The function of zero_config.log is not called any more.
  */
 ZERO_API void zero_destroy(struct zero_runtime *rt);
 

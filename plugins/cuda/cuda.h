@@ -17,8 +17,9 @@
  *   with less than some hundred operations under way is never made to.
  * - An error that makes the context useless is told by the entry that sees it, and again by every
  *   later one: its sentence names the entry and the last kernel that was launched.
- * - close() waits for its own streams, at most the timeout; what does not end stays as it is, with
- *   its memory, until the process ends.
+ * - release() of the device's memory and close() wait for its own streams, and for the events that
+ *   were recorded in others, at most the timeout each. Where those do not end, the memory of
+ *   release() stays until close(), and what close() finds stays as it is until the process ends.
  */
 #ifndef ZERO_PLUGINS_CUDA_H
 #define ZERO_PLUGINS_CUDA_H
@@ -167,6 +168,11 @@ int zero__cuda_call(struct zero_device *dev, void (*fn)(void *arg), void *arg, v
 /* Waits, with the context current; `what` for the sentence. */
 int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_t timeout_ns,
                      const char *what);
+/*
+ * The same for all of its streams, at most the device's timeout each, and for the events that were
+ * recorded in an application's: those may be gone themselves, their bells are not.
+ */
+int zero__cuda_streams_drain(struct zero_device *dev, const char *what);
 
 /* ---- event.c */
 

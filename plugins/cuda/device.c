@@ -285,20 +285,6 @@ int zero__cuda_open(const struct zero_device_open *params, struct zero_device **
     return 0;
 }
 
-/* The plugin's streams end; the application's are its own. The context is current. */
-static int streams_end(struct zero_device *dev)
-{
-    int err = zero__cuda_drain(dev, dev->own, dev->timeout_ns, "closing the device");
-
-    for (uint32_t i = 0; i < dev->n_bells && !err; i++) {
-        if (dev->bells[i].own)
-            err = zero__cuda_drain(dev, dev->bells[i].of, dev->timeout_ns, "closing a stream");
-        if (!err && dev->bells[i].stream)
-            err = zero__cuda_drain(dev, dev->bells[i].stream, dev->timeout_ns, "closing a bell");
-    }
-    return err;
-}
-
 int zero__cuda_close(struct zero_device *dev)
 {
     int err, result;
@@ -311,7 +297,7 @@ int zero__cuda_close(struct zero_device *dev)
     result = dev->driver.context_push(dev->context);
     err = zero__cuda_check(dev, result, "closing the device");
     if (!err)
-        err = streams_end(dev);
+        err = zero__cuda_streams_drain(dev, "closing the device");
     if (err && !atomic_load(&dev->is_broken)) { /* in a context that is lost nothing runs */
         zero__tell(&dev->voice, ZERO_LOG_WARN,
                    "what GPU %d has to do does not end: its memory stays until the process ends",

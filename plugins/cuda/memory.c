@@ -187,7 +187,9 @@ static int give(struct zero_device *dev, const void *base, uint32_t kinds, const
 
     if (err)
         return err;
-    if (!atomic_load(&dev->is_broken)) /* that stream zeroes memory */
+    if (!atomic_load(&dev->is_broken) && kinds & 1u << CUDA_BLOCK_VIRTUAL)
+        err = zero__cuda_streams_drain(dev, what); /* unmapping waits for nothing */
+    else if (!atomic_load(&dev->is_broken)) /* that stream zeroes memory */
         err = zero__cuda_drain(dev, dev->own, dev->timeout_ns, what);
     if (!err)
         err = zero__cuda_block_take(dev, base, kinds, &b);

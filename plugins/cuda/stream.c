@@ -106,6 +106,24 @@ int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_
     return zero__cuda_check(dev, result, "%s", what);
 }
 
+int zero__cuda_streams_drain(struct zero_device *dev, const char *what)
+{
+    int err = zero__cuda_drain(dev, dev->own, dev->timeout_ns, what);
+
+    for (uint32_t i = 0; i < CUDA_BELLS && !err; i++) {
+        struct cuda_bell bell = {0};
+        pthread_mutex_lock(&dev->lock);
+        if (i < dev->n_bells)
+            bell = dev->bells[i];
+        pthread_mutex_unlock(&dev->lock);
+        if (bell.own)
+            err = zero__cuda_drain(dev, bell.of, dev->timeout_ns, what);
+        if (!err && bell.stream)
+            err = zero__cuda_drain(dev, bell.stream, dev->timeout_ns, what);
+    }
+    return err;
+}
+
 int zero__cuda_stream_sync(struct zero_device *dev, void *stream, int64_t timeout_ns)
 {
     int err = zero__cuda_enter(dev);

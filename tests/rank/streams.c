@@ -2,16 +2,23 @@
 /*
  * A transport whose collectives are ordered in the device's streams, as on a GPU: the same bits as
  * shm, on which it stands, whatever runs ahead of what; and failures that are told as everywhere.
- * The plugin also compares the order in which ranks post over both communicators.
+ * The plugin also compares the order in which ranks post over both communicators. And the end of a
+ * runtime while a stream still works on memory that the device gave.
  */
 #include "../tap.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "toy.h"
+#include "try.h"
 
-static char streamed[4096], shm[4096];
+#define ELEMENTS (1 << 14)
+#define READ_MS 300
+
+static char streamed[4096], shm[4096], mem[4096];
 
 struct config {
     const char *stage, *accum, *reduce_at;
@@ -111,6 +118,91 @@ static void failures(const char *stage)
     diag("%d %s", r.err, r.error);
 }
 
+/* ---- An end while a stream works ------------------------------------------------------------- */
+
+struct ends {
+    pthread_t thread;
+    int rank, err; /* err: of the runtime, which the other rank has ended */
+    char job[64];
+};
+
+static atomic_int reading, has_read;
+
+static void read_long(void *arg)
+{
+    const volatile float *w = arg;
+
+    atomic_store(&reading, 1);
+    for (int i = 0; i < READ_MS; i++) {
+        (void)w[i * (ELEMENTS / READ_MS)];
+        usleep(1000);
+    }
+    atomic_store(&has_read, 1);
+}
+
+static int ends_run(struct ends *e, struct zero_runtime **rt)
+{
+    struct zero_setting s[] = {
+        {"comm", mem}, {"timeout", "20"}, {"dynamic_bytes", "0"}, {"threads", "1"}};
+    struct zero_config c = ZERO_CONFIG_INIT;
+    struct zero_param_desc d = {
+        .size = sizeof d, .name = "w", .dtype = ZERO_F32, .n_dims = 1, .dims = {ELEMENTS}};
+    void *stream;
+    uint32_t unit, param;
+
+    c.settings = s;
+    c.n_settings = 4;
+    c.rank = c.local_rank = e->rank;
+    c.ranks = c.local_ranks = 2;
+    c.job = e->job;
+    TRY(zero_create(&c, rt));
+    TRY(zero_unit_add(*rt, "unit", &unit));
+    TRY(zero_param_add(*rt, unit, &d, &param));
+    TRY(zero_commit(*rt));
+    TRY(zero_stream_create(*rt, &stream));
+    TRY(zero_begin(*rt, ZERO_TRAIN, 1));
+    TRY(zero_acquire(*rt, unit, ZERO_FORWARD, stream));
+    if (e->rank == 0) {
+        void *w = (void *)(uintptr_t)zero_param(*rt, param);
+        TRY(zero_stream_call(*rt, stream, read_long, w));
+        e->err = zero_barrier(*rt);
+        return 0;
+    }
+    while (!atomic_load(&reading))
+        usleep(1000);
+    return zero_abort(*rt, "the test ends it");
+}
+
+static void *ends_main(void *arg)
+{
+    struct ends *e = arg;
+    struct zero_runtime *rt = NULL;
+    int err = ends_run(e, &rt);
+
+    if (err) {
+        diag("rank %d: %s", e->rank, zero_last_error());
+        atomic_store(&reading, 1); /* nobody waits for it */
+    }
+    zero_destroy(rt);
+    return NULL;
+}
+
+/* A transport that allocates nothing: what it moves is memory of the device, whose end that is. */
+static void ends_at_work(void)
+{
+    struct ends e[2];
+
+    for (int i = 0; i < 2; i++) {
+        e[i] = (struct ends){.rank = i};
+        snprintf(e[i].job, sizeof e[i].job, "streams-end-%d", (int)getpid());
+        pthread_create(&e[i].thread, NULL, ends_main, &e[i]);
+    }
+    pthread_join(e[0].thread, NULL);
+    ok(e[0].err == -ECANCELED && atomic_load(&has_read),
+       "memory that a stream reads stays until it has read it, after an error, too");
+    pthread_join(e[1].thread, NULL);
+}
+
 int main(void)
 {
     static const struct config more[] = {
@@ -137,6 +229,7 @@ int main(void)
     snprintf(streamed, sizeof streamed, "%s/tests/plugin/.libs/zero-comm-streamed.so",
              build ? build : ".");
     snprintf(shm, sizeof shm, "%s/.libs/zero-comm-shm.so", build ? build : ".");
+    snprintf(mem, sizeof mem, "%s/tests/plugin/.libs/zero-comm-mem.so", build ? build : ".");
     for (int i = 0; i < 4; i++)
         for (int ranks = 2; ranks <= 3; ranks++) {
             struct config c = {stages[i], "1", "auto", ranks, 0, ZERO_BF16, NULL, NULL};
@@ -149,5 +242,6 @@ int main(void)
     same(&crowded);
     failures("3");
     failures("1");
+    ends_at_work();
     done();
 }
