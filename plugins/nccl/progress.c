@@ -68,11 +68,11 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
 static void look_at(struct zero_comm *comm, struct look *look)
 {
     const struct nccl_work *w = &comm->work;
-    bool launching = comm->launching, failed = atomic_load(&comm->err) != 0;
+    bool failed = atomic_load(&comm->err) != 0;
     int err = failed || !comm->nccl ? 0 : nccl_settle(comm);
 
-    /* Whose batch it was posts it again. */
-    look->stirred |= launching && !comm->launching && w->active && w->stream != comm->stream;
+    /* Whose batch it is posts it again, whoever saw first that NCCL is through: error() may. */
+    look->stirred |= !err && !failed && comm->nccl && w->active && w->stream != comm->stream;
     if (!err && comm->nccl && !failed)
         nccl_begin(comm);
     look->stirred |= !failed && atomic_load(&comm->err);

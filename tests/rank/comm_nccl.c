@@ -77,6 +77,43 @@ static void run_all(int n, enum ranks_how how, const char *slow)
     seed++;
 }
 
+/*
+ * A batch that NCCL's thread holds up is posted again when that is through, and progress() says
+ * when: also where error() has seen it before.
+ */
+static void batch_waits(struct check_rank *k)
+{
+    struct check_comm c = {0};
+    struct zero_cqe cqe;
+    void *stream;
+    int err = 0, n;
+
+    if (check_open(k, &c, 1 << 16) &&
+        check_want(k, !k->device_ops->stream_create(k->device, "waits", &stream), __FILE__,
+                   __LINE__, "stream: %s", check_error())) {
+        struct zero_coll q = check_gather(&c, 64);
+        for (int i = 0; i < 200 && !err; i++)
+            err = c.ops->post(c.world, &q, 1, stream);
+        check_want(k, err == -EAGAIN, __FILE__, __LINE__, "no batch waits: %d", err);
+        check_sleep_ms(200);
+        err = c.ops->error(c.world);
+        check_want(k, !err, __FILE__, __LINE__, "error: %s", check_error());
+        int64_t began = check_now_ms();
+        n = c.ops->progress(c.ctx, &cqe, 1, 2 * WAIT_NS);
+        int64_t ms = check_now_ms() - began;
+        check_want(k, n == 0 && ms < WAIT_NS / 1000000, __FILE__, __LINE__,
+                   "it is told after %d ms (%d)", (int)ms, n);
+        while ((err = c.ops->post(c.world, &q, 1, stream)) == -EAGAIN)
+            c.ops->progress(c.ctx, &cqe, 1, 1000000);
+        check_want(k, !err && !k->device_ops->stream_sync(k->device, stream, WAIT_NS), __FILE__,
+                   __LINE__, "post: %s", check_error());
+        check_want(k, !c.ops->comm_close(c.world), __FILE__, __LINE__, "comm_close: %s",
+                   check_error());
+        k->device_ops->stream_destroy(k->device, stream);
+    }
+    check_close(&c);
+}
+
 static void nothing_left(void)
 {
     struct rank r = {0};
@@ -89,6 +126,7 @@ static void nothing_left(void)
 
 int main(void)
 {
+    static const struct check_case waits = {.name = "a batch that waits", .run = batch_waits};
     const bool brief = is_short();
 
     board = shared_memory(sizeof *board);
@@ -96,6 +134,9 @@ int main(void)
     run_all(2, AS_PROCESSES, NULL);
     run_all(3, AS_PROCESSES, "7");
     run_all(2, AS_THREADS, "3");
+    setenv("FAKE_NCCL_SLOW", "11", 1);
+    run(&waits, 1, AS_THREADS);
+    unsetenv("FAKE_NCCL_SLOW");
     if (!brief) {
         run_all(1, AS_THREADS, NULL);
         if (is_whole())
