@@ -2,7 +2,8 @@
 /*
  * The device that trains: NAME or NAME:NUMBER of ZERO_DEVICE, where NAME is that of a plugin or the
  * path of its file. Without a number a rank takes that of its place on the host, so that ranks and
- * devices of a host come in pairs; the host itself is number 0 for all ranks.
+ * devices of a host come in pairs; the host itself is number 0 for all ranks. One number may be
+ * another device on each rank, where each sees one of its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -70,6 +71,34 @@ static int host_open(struct zero_runtime *rt, const struct zero_device_open *of_
     return zero__device_is_host(rt) ? 0 : zero__host_device_ops.open(&params, &rt->host);
 }
 
+/* Where a rank's device is. */
+struct place {
+    int32_t host;
+    char pci[16];
+};
+
+/*
+ * Collective. How many ranks have this rank's device; where it does not say where it is, all of the
+ * host that may have it.
+ */
+static int sharers_count(struct zero_runtime *rt, int may_share)
+{
+    struct place mine = {.host = zero__job_host(rt->job)};
+    struct place *all = calloc((size_t)rt->ranks, sizeof *all);
+    uint32_t n = 0;
+
+    if (!all)
+        return zero__fail(-ENOMEM, "no memory for the devices of %d ranks", rt->ranks);
+    memcpy(mine.pci, rt->device_pci, sizeof mine.pci);
+    int err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    for (int r = 0; r < rt->ranks && !err; r++)
+        n += all[r].host == mine.host && !strncmp(all[r].pci, mine.pci, sizeof mine.pci);
+    free(all);
+    if (!err)
+        rt->device_sharers = *mine.pci ? n : may_share ? (uint32_t)rt->local_ranks : 1;
+    return err;
+}
+
 /* NULL: none. */
 static struct zero_device *device_of(const struct zero_runtime *rt, uint32_t queue)
 {
@@ -111,7 +140,7 @@ int zero__device_open(struct zero_runtime *rt)
         return err;
     rt->dev_ops = *zero__plugin_device(plugin);
     int is_host = rt->dev_ops.open == zero__host_device_ops.open;
-    rt->device_sharers = is_host || index >= 0 ? (uint32_t)rt->local_ranks : 1;
+    const int may_share = is_host || index >= 0;
     if (index < 0)
         index = is_host ? 0 : zero__job_local_rank(rt->job);
     snprintf(rt->device_name, sizeof rt->device_name, "%.60s:%d", zero__plugin_name(plugin), index);
@@ -129,5 +158,6 @@ int zero__device_open(struct zero_runtime *rt)
         err = host_open(rt, &params);
     if (err)
         return zero__while(err, "device %s", text);
-    return streams_open(rt);
+    err = sharers_count(rt, may_share);
+    return err ? err : streams_open(rt);
 }

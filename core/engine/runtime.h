@@ -105,7 +105,7 @@ struct zero_runtime {
     char device_name[80];    /* as ZERO_DEVICE says it */
     uint32_t device_mem;     /* enum zero_mem: what its memory is */
     char device_pci[16];     /* where it is plugged in; "": not known, or nowhere */
-    uint32_t device_sharers; /* ranks that may have the same device */
+    uint32_t device_sharers; /* ranks that have the same device, as far as is known */
     uint32_t memory_nodes;   /* on which ranks may run, a bit each; of all hosts in one */
     struct {
         void *stream, *pinned;

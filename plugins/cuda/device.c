@@ -179,10 +179,12 @@ static int params_check(const struct zero__voice *voice, const struct zero_devic
     if (params->index < 0 || params->index >= d->n_devices)
         return zero__say(voice, -ENODEV,
                          "there is no GPU %d: this process sees %d, from 0 on%s%s%s; a rank takes "
-                         "that of its number on the host: start as many ranks as GPUs, or let all "
-                         "ranks share one with ZERO_DEVICE=cuda:0",
+                         "that of its number on the host: %sstart as many ranks as GPUs, or let "
+                         "all ranks share one with ZERO_DEVICE=cuda:0",
                          params->index, d->n_devices, visible ? " (CUDA_VISIBLE_DEVICES=" : "",
-                         visible ? visible : "", visible ? ")" : "");
+                         visible ? visible : "", visible ? ")" : "",
+                         visible ? "each rank that sees one GPU of its own takes "
+                                   "ZERO_DEVICE=cuda:0; else " : "");
     return 0;
 }
 

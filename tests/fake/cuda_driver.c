@@ -41,6 +41,7 @@ FAKE_API struct fake_cuda_settings fake_cuda_defaults(void)
                                        .shares = 1,
                                        .multiprocessors = 4,
                                        .memory_mib = 256,
+                                       .first_bus = 0x10,
                                        .seed = 1};
 }
 
@@ -361,8 +362,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case CUDA_PCI_DEVICE:
         *value = 0;
         return 0;
-    case CUDA_PCI_BUS: /* as in tests/data/two_nodes.xml */
-        *value = 0x10 * (device + 1);
+    case CUDA_PCI_BUS: /* by default as in tests/data/two_nodes.xml */
+        *value = s->first_bus + 0x10 * device;
         return 0;
     default:
         return CUDA_INVALID_VALUE;

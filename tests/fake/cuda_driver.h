@@ -24,6 +24,7 @@ struct fake_cuda_settings {
     int shares;      /* by descriptors */
     int multiprocessors;
     int memory_mib; /* of each GPU */
+    int first_bus;  /* that the first GPU is on; the others are 16 apart */
     int delay_us;   /* work starts late by up to so much, at random */
     int seed;
 };

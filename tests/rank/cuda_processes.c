@@ -2,7 +2,8 @@
 /*
  * Training on the device plugin cuda by processes, over a driver that executes on the host: ranks
  * attach the memory of each other's GPUs, or of the one that they have in common. The bits are
- * those of the host, and but for some scalars nothing passes through it.
+ * those of the host, and but for some scalars nothing passes through it. A rank has a part of a GPU
+ * that others have, too, and all of one that is its own, whatever its number.
  */
 #include "../tap.h"
 
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "../fake/cuda_driver.h"
+#include "engine/runtime.h"
 #include "toy.h"
 
 #define MAX_RANKS 3
@@ -28,6 +30,7 @@ struct run {
 struct seat {
     struct toy_result result;
     uint64_t before, after, attached, illegal;
+    uint32_t sharers; /* of its GPU, as it thinks */
 };
 
 static struct seat *seats;
@@ -48,10 +51,10 @@ static void committed(struct zero_runtime *rt, int rank, void *arg)
 {
     struct fake_cuda_work work;
 
-    (void)rt;
     (void)arg;
     fake_cuda_work(&work);
     seats[rank].before = work.host_bytes;
+    seats[rank].sharers = rt->device_sharers;
 }
 
 /* The last time that it is called counts; afterwards the values are read, through the host. */
@@ -71,7 +74,8 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
                            fake_cuda_called("cuIpcOpenMemHandle_v2");
 }
 
-static void train(const struct run *run, const char *device, const char *job)
+/* own: what is GPU 0 is another one for each rank. */
+static void train(const struct run *run, const char *device, const char *job, bool own)
 {
     const struct zero_setting s[] = {
         {"device", device}, {"stage", run->stage},  {"accum", run->accum}, {"clip", "0.5"},
@@ -95,6 +99,10 @@ static void train(const struct run *run, const char *device, const char *job)
         if (pid < 0)
             bail("cannot fork");
         if (pid == 0) {
+            struct fake_cuda_settings set = fake_cuda_defaults();
+            set.first_bus += i;
+            if (own)
+                fake_cuda_set(&set);
             alarm(WATCHDOG_S);
             toy_rank(&t, i, job, &seats[i].result);
             _exit(0);
@@ -118,7 +126,7 @@ static void same_bits(const struct run *run)
     for (int cuda = 0; cuda < 2; cuda++) {
         memset(seats, 0, MAX_RANKS * sizeof *seats);
         snprintf(job, sizeof job, "cuda-processes-%d-%d", (int)getpid(), number++);
-        train(run, cuda ? run->device : "host", job);
+        train(run, cuda ? run->device : "host", job, false);
         for (int i = 0; i < run->ranks; i++) {
             const struct seat *s = &seats[i];
             bits &= !s->result.err && s->result.hash && (!cuda || s->result.hash == host[i]);
@@ -138,6 +146,25 @@ static void same_bits(const struct run *run)
     ok(past, "and nothing passes through the host");
 }
 
+static void sharers(bool own)
+{
+    const struct run run = {"1", "1", "cuda:0", 3, ZERO_BF16, 1, 0};
+    uint32_t want = own ? 1 : 3;
+    char job[64];
+    bool good = true;
+
+    fake_cuda_set(NULL);
+    memset(seats, 0, MAX_RANKS * sizeof *seats);
+    snprintf(job, sizeof job, "cuda-sharers-%d-%d", (int)getpid(), own);
+    train(&run, run.device, job, own);
+    for (int i = 0; i < run.ranks; i++) {
+        good &= !seats[i].result.err && seats[i].sharers == want;
+        diag("rank %d: %u sharers%s%s", i, seats[i].sharers, seats[i].result.err ? ", " : "",
+             seats[i].result.err ? seats[i].result.error : "");
+    }
+    ok(good, "a GPU is that of %u rank%s", want, own ? ", where each sees one as number 0" : "s");
+}
+
 int main(void)
 {
     static const struct run runs[] = {
@@ -154,5 +181,7 @@ int main(void)
         bail("no shared memory");
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         same_bits(&runs[i]);
+    sharers(true);
+    sharers(false);
     done();
 }

@@ -187,6 +187,12 @@ static void bad_machines(void)
     ok(device_open(2, &dev) == -ENODEV, "GPU 2 of 2 is not there");
     has_str(zero_last_error(), "there is no GPU 2: this process sees 2", "it says how many are");
     has_str(zero_last_error(), "ZERO_DEVICE=cuda:0", "and what to do");
+    setenv("CUDA_VISIBLE_DEVICES", "5", 1);
+    ok(device_open(2, &dev) == -ENODEV && strstr(zero_last_error(), "(CUDA_VISIBLE_DEVICES=5)"),
+       "nor where some are hidden");
+    has_str(zero_last_error(), "each rank that sees one GPU of its own takes ZERO_DEVICE=cuda:0",
+            "which has a remedy of its own");
+    unsetenv("CUDA_VISIBLE_DEVICES");
     ok(device_open(-1, &dev) == -ENODEV, "nor is GPU -1");
     ok(nothing_left(), "nothing is left");
 }
