@@ -2,7 +2,8 @@
 /*
  * A cuBLAS without a GPU: products of what the fake driver keeps, on the host, in the order of the
  * stream; sums in fp32, in order. It has the calls that zero-gpt2 makes, and refuses what is
- * malformed. FAKE_CUBLAS_MAJOR: the version that it says it has.
+ * malformed. FAKE_CUBLAS_MAJOR: the version that it says it has. FAKE_CUBLAS_NEWER: the first
+ * handle is refused, as by one that is newer than the driver.
  */
 #include "config.h"
 
@@ -70,8 +71,13 @@ int cublasGetProperty(int which, int *value)
 
 int cublasCreate_v2(struct handle **handle)
 {
+    static bool refused;
     struct fake_cuda_live live;
 
+    if (getenv("FAKE_CUBLAS_NEWER") && !refused) {
+        refused = true;
+        return NOT_INITIALIZED;
+    }
     fake_cuda_live(&live);
     *handle = live.pushed ? calloc(1, sizeof **handle) : NULL; /* it wants a context */
     return *handle ? OK : NOT_INITIALIZED;

@@ -111,8 +111,10 @@ int gpt2_blas_open(struct gpt2_blas *b, struct gpt2_cuda *cuda, const char *path
         library = load(names[i]);
         if (library) {
             err = library_use(b, library);
-            if (!err)
+            if (!err) {
+                cuda->error[0] = '\0'; /* of those that were passed over */
                 return 0;
+            }
         }
         snprintf(tried + n, sizeof tried - n, "%s%s", n ? ", " : "", names[i]);
     }
