@@ -178,6 +178,17 @@ const char *zero__option_find(const struct zero__options *o, const char *name)
     return p ? p->value : NULL;
 }
 
+const char *zero__option_source(const struct zero__options *o, const char *name)
+{
+    int id = id_find(name);
+    if (id >= 0)
+        return o->values[id].where;
+    options_lock(o);
+    const struct param *p = param_find(o, name);
+    options_unlock(o);
+    return p ? p->where : NULL;
+}
+
 int zero__option_is_programs(const struct zero__options *o, const char *name)
 {
     for (uint32_t i = 0; i < o->sources.n_settings; i++)

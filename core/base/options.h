@@ -49,6 +49,8 @@ double zero__option_real(const struct zero__options *options, enum zero__option_
 const char *zero__option_text(const struct zero__options *options, enum zero__option_id id);
 /* By lower-case name, parameters of plugins included; NULL: unknown. */
 const char *zero__option_find(const struct zero__options *options, const char *name);
+/* The same: where the value comes from, as in a listing. */
+const char *zero__option_source(const struct zero__options *options, const char *name);
 
 /*
  * What a user writes to give an option, by its lower-case name, a value: "ZERO_NAME=VALUE", or,

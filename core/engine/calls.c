@@ -20,6 +20,11 @@ const char *zero_option(const struct zero_runtime *rt, const char *name)
     return zero__option_find(rt->options, name);
 }
 
+const char *zero_option_source(const struct zero_runtime *rt, const char *name)
+{
+    return zero__option_source(rt->options, name);
+}
+
 float zero_loss_scale(const struct zero_runtime *rt)
 {
     return rt->last_info.loss_scale;

@@ -36,8 +36,8 @@ static const struct entry {
     {"lr", "X", SET_REAL, 0, 0, 1e6, "largest learning rate (ZERO_LR), then a cosine to a tenth"},
     {"warmup", "N", WHOLE, AT(warmup), 0, 1e9, "steps up to it (a tenth of all, at most 100)"},
     {"clip", "X", SET_REAL, 0, 0, 1e30, "largest norm of the gradient (ZERO_CLIP)"},
-    {"weight-decay", "X", REAL, AT(weight_decay), 0, 1e6, "of matrices (0.1)"},
-    {"beta2", "X", REAL, AT(beta2), 0, 0.999999, "of AdamW (0.95)"},
+    {"weight-decay", "X", REAL, AT(weight_decay), 0, 1e6, "of matrices (ZERO_WEIGHT_DECAY; 0.1)"},
+    {"beta2", "X", REAL, AT(beta2), 0, 0.999999, "of AdamW (ZERO_BETA2; 0.95)"},
     {"seed", "N", WHOLE, AT(seed), 0, 1e15, "of weights, samples and text (1)"},
     {"val", "X", REAL, AT(held), 0, 0.9, "fraction of the data that is held out, at its end (0.1)"},
     {"eval-every", "N", WHOLE, AT(eval_every), 1, 1e9,
@@ -226,8 +226,8 @@ int gpt2_options_parse(struct gpt2_options *o, int argc, char **argv, char *text
                                .held = 0.1,
                                .eval_windows = 256,
                                .temperature = 0.8,
-                               .weight_decay = 0.1,
-                               .beta2 = 0.95,
+                               .weight_decay = -1,
+                               .beta2 = -1,
                                .prompt = "The "};
     gpt2_config_preset("tiny", &o->model);
     for (int i = 0; i < N; i++)

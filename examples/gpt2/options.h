@@ -26,7 +26,8 @@ struct gpt2_options {
     uint64_t eval_every, eval_windows; /* 0: only at the end; 0: all */
     bool beat_bigram;
     uint64_t sample;
-    double temperature, weight_decay, beta2;
+    double temperature;
+    double weight_decay, beta2; /* negative: not typed */
     const char *prompt, *data, *format, *weights_in, *weights_out, *ops, *json;
     const char *cublas; /* or NULL */
     bool memory_table;

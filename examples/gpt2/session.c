@@ -91,14 +91,25 @@ static int initialise(void *arg, uint64_t first, uint64_t count, float *values)
     return 0;
 }
 
+/* What was typed, else what the library was told, whose own default is another than GPT-2's. */
+static float typed_or(const struct gpt2_session *s, double typed, const char *option, double own)
+{
+    if (typed >= 0)
+        return (float)typed;
+    if (strcmp(zero_option_source(s->rt, option), "default") != 0)
+        return (float)gpt2_session_number(s, option);
+    return (float)own;
+}
+
 static int add_groups(struct gpt2_session *s, const struct gpt2_options *o)
 {
     struct zero_group_desc group = {.size = sizeof group,
                                     .name = "matrices",
                                     .lr = (float)gpt2_session_number(s, "lr"),
-                                    .weight_decay = (float)o->weight_decay,
+                                    .weight_decay =
+                                        typed_or(s, o->weight_decay, "weight_decay", 0.1),
                                     .beta1 = (float)gpt2_session_number(s, "beta1"),
-                                    .beta2 = (float)o->beta2,
+                                    .beta2 = typed_or(s, o->beta2, "beta2", 0.95),
                                     .eps = (float)gpt2_session_number(s, "eps"),
                                     .momentum = (float)gpt2_session_number(s, "momentum")};
     int err = zero_group_add(s->rt, &group, &s->groups[0]);

@@ -123,6 +123,11 @@ ZERO_API int zero_ranks(const struct zero_runtime *rt);
  * as the runtime.
  */
 ZERO_API const char *zero_option(const struct zero_runtime *rt, const char *name);
+/**
+ * Likewise where that value comes from: "default", "environment", "file PATH:LINE", "program" (a
+ * setting of zero_config) or "chosen" (by the runtime, which was left the choice).
+ */
+ZERO_API const char *zero_option_source(const struct zero_runtime *rt, const char *name);
 
 /**
  * Stops the job: every rank's pending and later calls return -ECANCELED with `reason` as the

@@ -10,7 +10,7 @@ tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 99
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT ZERO_JOB ZERO_STAGE
-unset ZERO_ACCUM ZERO_CLIP ZERO_LR ZERO_COMM ZERO_CONFIG ZERO_LOG
+unset ZERO_ACCUM ZERO_CLIP ZERO_LR ZERO_COMM ZERO_CONFIG ZERO_LOG ZERO_BETA2 ZERO_WEIGHT_DECAY
 
 # The model of the tests; leaves out, err and status.
 run() {
@@ -113,6 +113,16 @@ ZERO_STAGE=2 run --json log
 ok 'ZERO_STAGE counts' grep -q '"stage":2' log
 ZERO_STAGE=2 run --json log --stage 0
 ok 'what was typed counts more' grep -q '"stage":0' log
+run --json log
+own=$(hash_of log)
+run --json log --beta2 0.999 --weight-decay 0.02
+typed=$(hash_of log)
+ZERO_BETA2=0.999 ZERO_WEIGHT_DECAY=0.02 run --json log
+ok "so they do where GPT-2's defaults are others than the library's" is "$(hash_of log)" "$typed"
+ok 'which are not those of this run' test "$typed" != "$own"
+printf 'beta2 = 0.999\nweight_decay = 0.02\n' >settings
+ZERO_CONFIG=settings run --json log
+ok 'also from a file, with a value that is the default' is "$(hash_of log)" "$typed"
 
 # ---- Weights
 

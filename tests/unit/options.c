@@ -64,6 +64,9 @@ static void defaults(void)
     is_int(n, ZERO__N_OPTIONS, "every row has a source, a group, a help and what is allowed");
     is_int(zero__options_choose(o, ZERO__OPT_THREADS, "2"), 0, "the runtime chooses");
     is_int(zero__option_int(o, ZERO__OPT_THREADS), 2, "and the value follows");
+    is_str(zero__option_source(o, "threads"), "chosen", "so does its source");
+    is_str(zero__option_source(o, "comm"), "default", "which others have, too");
+    ok(zero__option_source(o, "nonsense") == NULL, "and unknown names have not");
     is_int(zero__options_choose(o, ZERO__OPT_THREADS, "x"), -EINVAL, "but within the range");
     zero__options_free(o);
 }
@@ -149,6 +152,7 @@ static void warnings(void)
     is_str(zero__options_param(o, "shm", "shm_spin", "3", "help"), "7", "a plugin's parameter");
     is_str(zero__options_param(o, "shm", "shm_x", "3", NULL), "3", "its default");
     is_str(zero__option_find(o, "shm_x"), "3", "is found by name");
+    has_str(zero__option_source(o, "shm_spin"), "zero.conf:2", "and where it was set");
     is_int(zero__options_finish(o, &test_log, true), 0, "unknown names are warned about");
     has_str(logged, "ZERO_STGAE=2 is not known: the nearest option is ZERO_STAGE\n", "a variable");
     has_str(logged, "ZERO_comm=shm is not known: the nearest option is ZERO_COMM\n",
