@@ -66,6 +66,15 @@ static int agree(struct program *p, int err)
     return err;
 }
 
+static int no_pairs(struct program *p)
+{
+    snprintf(p->error, sizeof p->error,
+             "--beat-bigram compares with pairs of bytes, and %s holds tokens of 16 bits: leave it "
+             "out, or give a text",
+             p->data.path);
+    return -EINVAL;
+}
+
 static int open_files(struct program *p)
 {
     const struct gpt2_options *o = &p->options;
@@ -77,6 +86,8 @@ static int open_files(struct program *p)
                          o->seed);
     if (err)
         memcpy(p->error, p->data.error, sizeof p->error);
+    else if (o->beat_bigram && p->data.token_bytes != 1)
+        err = no_pairs(p);
     else
         err = gpt2_log_open(&p->log, o, zero_rank(p->session.rt), p->error, sizeof p->error);
     return agree(p, err);

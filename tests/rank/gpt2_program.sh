@@ -152,6 +152,8 @@ ok 'a model that learned nothing does not beat pairs of bytes' is "$status" 3
 awk 'BEGIN { for (i = 0; i < 4000; i++) printf "%c%c", 65 + i % 7, 66 }' >tokens.bin
 run --data tokens.bin --vocab 17000 --format tokens --batch 2
 ok 'tokens of 16 bits' is "$status" 0
+refused 'pairs of bytes, of which tokens have none' 'tokens.bin holds tokens of 16 bits' \
+    --data tokens.bin --vocab 17000 --batch 2 --beat-bigram
 refused 'a token outside the vocabulary' 'outside the vocabulary of 256' --data tokens.bin
 
 # ---- Memory of each stage
