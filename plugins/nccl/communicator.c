@@ -310,23 +310,32 @@ static void comm_free(struct zero_comm *comm)
     free(comm);
 }
 
+/*
+ * Without the device's context NCCL cannot give anything back: the communicator is aborted then,
+ * with what it has, and nothing of it stays known: the device may be gone when the context closes.
+ */
 int nccl_comm_close(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
     int err = nccl_enter(ctx);
 
-    if (err)
-        return err;
-    nccl_deregister_all(comm);
+    if (err) {
+        pthread_mutex_lock(&ctx->lock);
+        nccl_comm_fail(comm, err, "the device's context cannot be made current");
+    }
+    nccl_deregister_all(comm); /* of one that has failed: forgets what was registered */
     nccl_redops_end(comm);
-    nccl_leave(ctx);
+    if (err)
+        pthread_mutex_unlock(&ctx->lock);
+    else
+        nccl_leave(ctx);
     if (!nccl_comm_end(comm)) /* what works for it still uses all this */
         return zero__say(&ctx->voice, -ETIMEDOUT,
                          "NCCL does not abort a communicator within %g s; what it holds is left to "
                          "the end of the process",
                          (double)ctx->timeout_ns * 1e-9);
     comm_free(comm);
-    return 0;
+    return err;
 }
 
 int nccl_error(struct zero_comm *comm)

@@ -186,6 +186,32 @@ static void fail_each(const char *stage)
                     fail_once(&calls[i], numbers[k], later, stage);
 }
 
+/* After a step: no thread gets the device's context any more. */
+static void context_goes(struct zero_runtime *rt, int rank, int step,
+                         const struct zero_step_info *info, void *arg)
+{
+    (void)rt, (void)info;
+    if (rank == 1 && step == 0)
+        fake_nccl()->fail_from(1, "cuCtxPushCurrent", *(unsigned *)arg, 999);
+}
+
+/* The end of a communicator cannot enter it either: it ends all the same, and the job. */
+static void context_lost(unsigned k)
+{
+    struct config c = {"3", "1", 2, 0, ZERO_BF16, NULL, NULL};
+    struct toy with = {.layers = 3, .steps = 20, .stepped = context_goes, .arg = &k};
+    struct toy_result r;
+    char what[64];
+
+    run(&c, plugin, "10", &with, &r);
+    fake_nccl()->fail(1, "", 0, 0, false);
+    ok(r.err && strstr(r.error, "context cannot be made current"),
+       "a context that is lost from its use %u on: an error that says so", k);
+    diag("%d %s", r.err, r.error);
+    snprintf(what, sizeof what, "a context that is lost from its use %u on", k);
+    left(what);
+}
+
 int main(void)
 {
     static const struct config more[] = {
@@ -217,5 +243,8 @@ int main(void)
     unsetenv("ZERO_NCCL_REGISTER");
     delays();
     fail_each("3");
+    context_lost(1);
+    context_lost(4);
+    context_lost(30);
     done();
 }

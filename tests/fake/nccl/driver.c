@@ -22,7 +22,7 @@ static struct {
     int rank, result;
     char name[32];
     unsigned k, seen;
-    bool later;
+    bool later, lasts;
     atomic_bool done;
 } failure;
 
@@ -68,7 +68,7 @@ static void use(const struct zero_device_ops *ops, struct zero_device *dev, int 
     opening = c;
 }
 
-static void fail(int rank, const char *name, unsigned k, int result, bool later)
+static void fail_any(int rank, const char *name, unsigned k, int result, bool later, bool lasts)
 {
     pthread_mutex_lock(&lock);
     snprintf(failure.name, sizeof failure.name, "%s", name);
@@ -77,8 +77,19 @@ static void fail(int rank, const char *name, unsigned k, int result, bool later)
     failure.seen = 0;
     failure.result = result;
     failure.later = later;
+    failure.lasts = lasts;
     atomic_store(&failure.done, false);
     pthread_mutex_unlock(&lock);
+}
+
+static void fail(int rank, const char *name, unsigned k, int result, bool later)
+{
+    fail_any(rank, name, k, result, later, false);
+}
+
+static void fail_from(int rank, const char *name, unsigned k, int result)
+{
+    fail_any(rank, name, k, result, false, true);
 }
 
 static bool has_failed(void)
@@ -99,7 +110,7 @@ static int misused(char *text, size_t bytes)
     return atomic_exchange(&n_misused, 0);
 }
 
-FAKE_EXPORT const struct fake_api fake_nccl_api = {use, fail, has_failed, live, misused};
+FAKE_EXPORT const struct fake_api fake_nccl_api = {use, fail, fail_from, has_failed, live, misused};
 
 int fake_call(const char *name, nccl_comm comm, bool *later)
 {
@@ -109,7 +120,7 @@ int fake_call(const char *name, nccl_comm comm, bool *later)
     *later = false;
     pthread_mutex_lock(&lock);
     if (failure.k && (!c || c->rank == failure.rank) && strcmp(name, failure.name) == 0 &&
-        ++failure.seen == failure.k) {
+        (++failure.seen == failure.k || (failure.lasts && failure.seen > failure.k))) {
         result = failure.result;
         *later = failure.later;
         atomic_store(&failure.done, true);

@@ -42,6 +42,8 @@ struct fake_api {
     /* The k-th call (from 1) of "CommSplit" and so on on that rank has that result, at once or
      * later; k 0: none. */
     void (*fail)(int rank, const char *name, unsigned k, int result, bool later);
+    /* The same at once, and of all calls from the k-th on. */
+    void (*fail_from)(int rank, const char *name, unsigned k, int result);
     /* Has it failed? */
     bool (*has_failed)(void);
     /* Communicators, registrations, operations, contexts that are still there. */
