@@ -120,6 +120,8 @@ static int comm_equip(struct zero_comm *comm)
     int err = ctx->ops->alloc(ctx->dev, TOKEN_BYTES, NCCL_MEMORY, &comm->token);
 
     if (!err)
+        err = nccl_staging_make(comm);
+    if (!err)
         err = nccl_enter(ctx);
     if (err)
         return err;
@@ -159,7 +161,7 @@ static int world_make(struct zero_comm *comm, const nccl_id *id)
     if (!err)
         err = nccl_wait(comm);
     comm->doing = "communication";
-    return err ? err : comm_equip(comm);
+    return err;
 }
 
 /* All ranks come by here, also those that get none. */
@@ -194,7 +196,7 @@ static int world_split(struct zero_comm_ctx *ctx, int32_t color, int32_t key,
     if (comm)
         err = world_make(comm, &ids[first]);
     if (!err) /* else the others wait in NCCL, until they hear of it from the library */
-        err = nccl_meet(ctx, "split", 0, NULL, 0, NULL);
+        err = nccl_meet(ctx, "split", comm ? comm_equip(comm) : 0, NULL, 0, NULL);
 out:
     free(all);
     free(ids);

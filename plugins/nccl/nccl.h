@@ -101,7 +101,7 @@ struct zero_comm {
     uint32_t next_factor;
     void *token; /* a barrier's memory */
 
-    char *staging;            /* two buffers; NULL: no sum needed them yet */
+    char *staging;            /* two buffers, of which any sum may be in need */
     void *staged, *staged_in; /* event behind the last use of them, the stream of it */
 
     void *stream; /* own one, for collectives without; NULL: there were none yet */
@@ -212,6 +212,8 @@ bool nccl_comm_end(struct zero_comm *comm);
 int nccl_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
 /* Puts what waits for the own stream on it, as far as that goes. */
 int nccl_begin(struct zero_comm *comm);
+/* The buffers of sums. They come with the communicator: a post that found none would fail alone. */
+int nccl_staging_make(struct zero_comm *comm);
 /* Within enter: does the sum go through the buffers: in pieces, in fp32? */
 bool nccl_sum_is_staged(const struct zero_coll *c);
 /* Within enter: one more step of it; 1 when all of it is on the stream. */

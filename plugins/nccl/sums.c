@@ -8,7 +8,8 @@
  *
  * A buffer is left out where the type is fp32 already.
  */
-#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "nccl.h"
 
@@ -89,18 +90,24 @@ static uint64_t piece(const struct zero_comm *comm, const struct zero_coll *c)
     return most;
 }
 
-static int staging_make(struct zero_comm *comm)
+int nccl_staging_make(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
     void *base = NULL;
-    int err = comm->staged ? 0 : ctx->ops->event_create(ctx->dev, &comm->staged);
+    int err = ctx->ops->event_create(ctx->dev, &comm->staged);
 
-    if (err || comm->staging)
+    if (err)
         return err;
     err = ctx->ops->alloc(ctx->dev, 2 * ctx->staging_bytes, NCCL_MEMORY, &base);
-    if (!err)
+    if (!err) {
         comm->staging = base;
-    return err;
+        return 0;
+    }
+    snprintf(ctx->said, sizeof ctx->said,
+             "split: the device does not give two buffers of %llu bytes, through which sums of "
+             "bf16 and fp16 go (%s): a smaller ZERO_NCCL_STAGING on all ranks takes less",
+             (unsigned long long)ctx->staging_bytes, strerror(-err));
+    return zero__say(&ctx->voice, err, "%s", ctx->said);
 }
 
 static int launch(struct zero_comm *comm, uint32_t kernel, const void *args, uint64_t bytes)
@@ -158,10 +165,9 @@ static int narrow(struct zero_comm *comm, const struct zero_coll *c, uint64_t fi
 static int buffers_take(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    int err = staging_make(comm);
 
-    if (err || !comm->staged_in || comm->staged_in == comm->work.stream)
-        return err;
+    if (!comm->staged_in || comm->staged_in == comm->work.stream)
+        return 0;
     return ctx->ops->stream_wait(ctx->dev, comm->work.stream, comm->staged);
 }
 

@@ -114,6 +114,37 @@ static void batch_waits(struct check_rank *k)
     check_close(&c);
 }
 
+/* The device of rank 1 is nearly full. */
+static struct zero_device_ops scarce;
+
+static int scarce_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **base)
+{
+    return bytes > 1 << 20 ? -ENOMEM : zero__host_device_ops.alloc(dev, bytes, mem, base);
+}
+
+/* All memory of a communicator comes with it: where a rank has none, no rank has one. */
+static void no_memory(struct check_rank *k)
+{
+    const struct zero_comm_open open = {.size = sizeof open,
+                                        .host = k->host,
+                                        .oob = k->oob,
+                                        .device = -1,
+                                        .timeout_ns = WAIT_NS,
+                                        .device_ops = k->rank == 1 ? &scarce : k->device_ops,
+                                        .device_handle = k->device};
+    const char *says = k->rank == 1 ? "two buffers of 16777216 bytes" : "split failed on rank 1";
+    struct zero_comm_ctx *ctx = NULL;
+    struct zero_comm *comm = NULL;
+
+    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
+        return;
+    int err = k->ops->split(ctx, NULL, 0, 0, &comm);
+    check_want(k, err == -ENOMEM && !comm && strstr(check_error(), says) &&
+               strstr(check_error(), "a smaller ZERO_NCCL_STAGING"), __FILE__, __LINE__,
+               "split: %d: %s", err, check_error());
+    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
+}
+
 static void nothing_left(void)
 {
     struct rank r = {0};
@@ -127,6 +158,7 @@ static void nothing_left(void)
 int main(void)
 {
     static const struct check_case waits = {.name = "a batch that waits", .run = batch_waits};
+    static const struct check_case full = {.name = "a device that is full", .run = no_memory};
     const bool brief = is_short();
 
     board = shared_memory(sizeof *board);
@@ -137,6 +169,9 @@ int main(void)
     setenv("FAKE_NCCL_SLOW", "11", 1);
     run(&waits, 1, AS_THREADS);
     unsetenv("FAKE_NCCL_SLOW");
+    scarce = zero__host_device_ops;
+    scarce.alloc = scarce_alloc;
+    run(&full, 2, AS_THREADS);
     if (!brief) {
         run_all(1, AS_THREADS, NULL);
         if (is_whole())
