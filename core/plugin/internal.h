@@ -69,7 +69,7 @@ bool zero__plugin_near(const struct zero__loader *loader, uint32_t kind, const c
 
 /*
  * safe_open.c: opens a file that only its owner can have put there; *real is its path without
- * links, to be freed. -EPERM when others may write to it or to a folder above it.
+ * links, to be freed. -EPERM when others may write to it or to a folder on the way to it.
  */
 int zero__safe_open(const struct zero__log *log, const char *path, int *fd, char **real);
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin runs with all rights of the program, so nobody else may be able to have put it there:
- * neither by writing to the file nor by exchanging it or a folder above it. The path as given and
- * the path behind its links are both looked at, and who loads it compares with the descriptor.
+ * neither by writing to the file nor by exchanging it, a folder above it or a link on the way. So
+ * the path is walked name by name, and every folder looked at in which one of them is; who loads
+ * the file compares with the descriptor.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +16,8 @@
 #include <unistd.h>
 
 #include "plugin/internal.h"
+
+#define MOST_LINKS 40 /* as for the kernel */
 
 static void warn_owner(const struct zero__log *log, const char *path, const struct stat *st)
 {
@@ -24,30 +30,104 @@ static void warn_owner(const struct zero__log *log, const char *path, const stru
                   (unsigned)st->st_gid);
 }
 
-/* Every folder above the file. */
-static int check_ancestors(const struct zero__log *log, const char *file)
+/* Whoever may write to it may exchange what is there on the way to the file. */
+static int check_folder(const struct zero__log *log, const char *file, const char *path)
 {
-    char path[PATH_MAX];
     struct stat st;
-    char *slash;
 
-    if ((size_t)snprintf(path, sizeof path, "%s", file) >= sizeof path)
-        return zero__fail(-ENAMETOOLONG, "%.200s…: the path is too long", file);
-    while ((slash = strrchr(path, '/'))) {
-        slash[slash == path] = 0;
-        if (stat(path, &st))
-            return zero__fail(-errno, "%s: cannot look at the folder: %m", path);
-        if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-            return zero__fail(-EPERM,
-                              "%s: everybody may write to the folder %s, so the plugin is not to "
-                              "be trusted: chmod o-w %s",
-                              file, path, path);
-        if (!(st.st_mode & S_IWOTH))
-            warn_owner(log, path, &st);
-        if (slash == path)
-            break;
-    }
+    if (stat(path, &st))
+        return zero__fail(-errno, "%s: cannot look at the folder: %m", path);
+    if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+        return zero__fail(-EPERM,
+                          "%s: everybody may write to the folder %s, so the plugin is not to "
+                          "be trusted: chmod o-w %s",
+                          file, path, path);
+    if (!(st.st_mode & S_IWOTH))
+        warn_owner(log, path, &st);
     return 0;
+}
+
+/* The way to a file. */
+struct way {
+    const char *file;
+    char gone[PATH_MAX]; /* so far, without links; "": at the root */
+    char left[PATH_MAX]; /* what is to be gone from there */
+    uint32_t links;
+};
+
+static int too_long(const struct way *w)
+{
+    return zero__fail(-ENAMETOOLONG, "%.200s…: the path is too long", w->file);
+}
+
+/* `gone` is a link: its target is to be gone now, then `rest`; `folder`: length of its folder. */
+static int link_follow(struct way *w, size_t folder, const char *rest)
+{
+    const size_t n_rest = strlen(rest);
+    char target[PATH_MAX];
+    ssize_t n = readlink(w->gone, target, sizeof target);
+
+    if (n < 0)
+        return zero__fail(-errno, "%s: cannot read the link %s: %m", w->file, w->gone);
+    if (++w->links > MOST_LINKS)
+        return zero__fail(-ELOOP, "%s: there are more than %d links on the way", w->file,
+                          MOST_LINKS);
+    if ((size_t)n + n_rest >= sizeof w->left)
+        return too_long(w);
+    memmove(w->left + n, rest, n_rest + 1);
+    memcpy(w->left, target, (size_t)n);
+    w->gone[n && target[0] == '/' ? 0 : folder] = 0;
+    return 0;
+}
+
+/* Goes on by the first name of what is left, which is n bytes at `at`. */
+static int way_step(const struct zero__log *log, struct way *w, const char *at, size_t n)
+{
+    const size_t folder = strlen(w->gone);
+    const char *rest = at + n;
+    struct stat st;
+    int err = check_folder(log, w->file, folder ? w->gone : "/");
+
+    if (err)
+        return err;
+    if (folder + 1 + n >= sizeof w->gone)
+        return too_long(w);
+    w->gone[folder] = '/';
+    memcpy(w->gone + folder + 1, at, n);
+    w->gone[folder + 1 + n] = 0;
+    if (lstat(w->gone, &st))
+        return zero__fail(-errno, "%s: cannot look at %s: %m", w->file, w->gone);
+    if (S_ISLNK(st.st_mode))
+        return link_follow(w, folder, rest);
+    memmove(w->left, rest, strlen(rest) + 1);
+    return 0;
+}
+
+/* Every folder on the way, that of links included; `gone` is the path without these then. */
+static int check_way(const struct zero__log *log, struct way *w, const char *file)
+{
+    int err = 0;
+
+    *w = (struct way){.file = file};
+    if (strlen(file) >= sizeof w->left)
+        return too_long(w);
+    strcpy(w->left, file);
+    while (!err) {
+        const char *at = w->left + strspn(w->left, "/");
+        const size_t n = strcspn(at, "/");
+        char *slash = strrchr(w->gone, '/');
+        if (!n)
+            break;
+        const bool up = n == 2 && !memcmp(at, "..", n);
+        if (!up && !(n == 1 && *at == '.')) {
+            err = way_step(log, w, at, n);
+            continue;
+        }
+        if (up && slash)
+            *slash = 0;
+        memmove(w->left, at + n, strlen(at + n) + 1);
+    }
+    return err;
 }
 
 static int check_file(const struct zero__log *log, int fd, const char *path)
@@ -85,6 +165,7 @@ static int path_of(int fd, const char *path, char **real)
 int zero__safe_open(const struct zero__log *log, const char *path, int *fd, char **real)
 {
     char *where = NULL;
+    struct way way;
     int err, f;
 
     f = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -94,9 +175,9 @@ int zero__safe_open(const struct zero__log *log, const char *path, int *fd, char
     if (!err)
         err = path_of(f, path, &where);
     if (!err)
-        err = check_ancestors(log, where);
-    if (!err && strcmp(path, where) != 0)
-        err = check_ancestors(log, path);
+        err = check_way(log, &way, path);
+    if (!err && strcmp(way.gone, where) != 0)
+        err = check_way(log, &way, where);
     if (err) {
         free(where);
         close(f);

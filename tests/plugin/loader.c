@@ -222,6 +222,29 @@ static void test_rights(void)
     chmod(other, 0777);
     is_int(load(other, ZERO_IFACE_COMM, "good"), -EPERM, "a link that everybody may exchange");
     unlink(other_file);
+
+    /* A link in a good folder, by one in a bad one, to a good one; and round in circles. */
+    char between[1024], jump[2048], to[2048];
+    make_folder(between, sizeof between, jump, sizeof jump);
+    unlink(jump);
+    snprintf(jump, sizeof jump, "%s/jump", between);
+    snprintf(to, sizeof to, "..%s/jump", strrchr(between, '/'));
+    snprintf(sub, sizeof sub, "%s/step", other);
+    chmod(other, 0700);
+    if (symlink(dir, jump) || symlink(to, sub))
+        bail("cannot make links");
+    is_int(load(sub, ZERO_IFACE_COMM, "good"), 0, "two links between good folders");
+    chmod(between, 0777);
+    is_int(load(sub, ZERO_IFACE_COMM, "good"), -EPERM, "the second one is in a bad folder");
+    has_str(zero_last_error(), between, "which is named");
+    unlink(jump);
+    snprintf(to, sizeof to, "%s", sub);
+    if (symlink(to, jump))
+        bail("cannot make a link");
+    is_int(load(sub, ZERO_IFACE_COMM, "good"), -ELOOP, "links that lead nowhere");
+    unlink(jump);
+    rmdir(between);
+    unlink(sub);
     rmdir(other);
     unlink(file);
     rmdir(dir);
