@@ -9,7 +9,9 @@
 #include "report.h"
 
 #include <ctype.h>
-#include <glob.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,16 +113,23 @@ static bool sort_in(struct report_folder *f)
     return f->jobs && heads;
 }
 
-static bool take_files(struct report_folder *f, const glob_t *files)
+static int is_report(const struct dirent *e)
 {
-    char why[4200];
+    return fnmatch("zero-crash-*.jsonl", e->d_name, 0) == 0;
+}
 
-    f->entries = calloc(files->gl_pathc, sizeof *f->entries);
-    for (size_t i = 0; f->entries && i < files->gl_pathc; i++) {
+static bool take_files(struct report_folder *f, const char *dir, struct dirent *const *files, int n)
+{
+    char path[4096], why[4200];
+
+    f->entries = calloc((size_t)n, sizeof *f->entries);
+    for (int i = 0; f->entries && i < n; i++) {
         struct report_entry *e = &f->entries[f->n_entries];
-        if (!report_read_head(files->gl_pathv[i], &e->head, why, sizeof why))
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, files[i]->d_name) >= sizeof path)
+            fprintf(stderr, "zero report: %.200s…: the path is too long\n", dir);
+        else if (!report_read_head(path, &e->head, why, sizeof why))
             fprintf(stderr, "zero report: %s\n", why);
-        else if ((e->path = strdup(files->gl_pathv[i])))
+        else if ((e->path = strdup(path)))
             f->n_entries++;
     }
     return f->n_entries > 0 && sort_in(f);
@@ -128,20 +137,24 @@ static bool take_files(struct report_folder *f, const glob_t *files)
 
 bool report_folder_read(const char *dir, struct report_folder *out)
 {
-    char pattern[4096];
-    glob_t files;
+    struct dirent **files = NULL;
 
     *out = (struct report_folder){0};
-    snprintf(pattern, sizeof pattern, "%s/zero-crash-*.jsonl", dir);
-    if (glob(pattern, GLOB_ERR, NULL, &files)) {
+    int n = scandir(dir, &files, is_report, alphasort);
+    if (n < 0)
+        fprintf(stderr,
+                "zero report: cannot read the folder %s: %s; give the one that ZERO_CRASH_DIR "
+                "names for the job\n",
+                dir, strerror(errno));
+    else if (!n)
         fprintf(stderr,
                 "zero report: there are no reports (zero-crash-*.jsonl) in %s: set ZERO_CRASH_DIR "
                 "for the job, to a folder that all ranks can write to\n",
                 dir);
-        return false;
-    }
-    bool good = take_files(out, &files);
-    globfree(&files);
+    bool good = n > 0 && take_files(out, dir, files, n);
+    for (int i = 0; i < n; i++)
+        free(files[i]);
+    free(files);
     return good;
 }
 

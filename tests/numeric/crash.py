@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -211,7 +212,18 @@ def damaged(good):
         ok(status == 1 and "zero report: " in said and "damaged" in said, f"a damaged report, {what}",
            f"status {status}", said)
     status, said = report(support.path("nowhere"))
-    ok(status == 1 and "ZERO_CRASH_DIR" in said, "no reports: the variable is named", said)
+    ok(status == 1 and "ZERO_CRASH_DIR" in said and "No such file or directory" in said,
+       "no folder: why, and the variable is named", said)
+    folder = support.path("[a-z]*")
+    os.mkdir(folder)
+    status, said = report(folder)
+    ok(status == 1 and "there are no reports" in said and "ZERO_CRASH_DIR" in said,
+       "no reports: the variable is named", said)
+    shutil.copy(good, folder)
+    status, said = report(folder)
+    number = os.path.basename(good).split("-")[2]
+    ok("zero report: " not in said and said.startswith(f"job {number},") and "1 report" in said,
+       "a folder is a name, and no pattern", f"status {status}", said)
 
 
 last = None
