@@ -70,14 +70,14 @@ static void show_comm(const struct zero_comm_caps *c)
 
 static void show_offload(const struct zero_store_info *s)
 {
-    static const char *const flags[] = {"mapped", "direct"};
+    static const char *const flags[] = {"mapped", "direct", "memory"};
     char capacity[32];
 
     note(s->note);
     info_bytes(s->capacity, capacity);
     printf(INDENT "capacity   %s, requests aligned to %u bytes, %u in flight\n", capacity,
            s->offset_align, s->depth);
-    bits("can       ", s->flags, flags, 2);
+    bits("can       ", s->flags, flags, 3);
     memory_kinds(s->mem);
 }
 

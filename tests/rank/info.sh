@@ -59,6 +59,12 @@ check "with the reason" has "$tmp/zero-comm-broken.so.*"
 check "where it looked" has "looked for in $top/.libs:$tmp:"
 check "nothing on standard error" [ ! -s err ]
 
+if [ -e "$top/.libs/zero-offload-nvme.so" ] && [ -w /dev/shm ] &&
+    [ "$(stat -f -c %T /dev/shm)" = tmpfs ]; then
+    ZERO_NVME_PATH=/dev/shm info --plugins
+    check "a tier whose files are memory says so" has '^ +can +(direct )?memory$'
+    check "with words for all of it" has_not 'bit-[0-9]'
+fi
 if [ -e "$top/.libs/zero-comm-ofi.so" ]; then
     ZERO_OFI_DEVICE=eth99 info --plugins
     check "ofi: a device that is not there is an error" has 'ZERO_OFI_DEVICE=eth99; there are '
