@@ -137,7 +137,7 @@ static int planned_part(struct zero_runtime *rt)
         if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
             return zero__fail(-ENOMEM, "no memory to record an order");
         d->recorded[d->n_recorded++] = (struct zero_use){op->unit, op->pass};
-        if (op->pass == ZERO_FORWARD)
+        if (op->pass == ZERO_FORWARD || !zero__unit_trains(&rt->model, op->unit))
             continue;
         d->backward[op->unit]++;
         d->reduced[op->unit] = (op->flags & ZERO__OP_LAST) != 0;

@@ -59,6 +59,10 @@ static int lanes_start(struct zero_runtime *rt, struct blame *blame)
             l->started++;
             rt->n_begun += s->place != 0;
             n++;
+            if (l->comm && !rt->streamed && !s->pending) { /* of no collectives: nothing tells */
+                zero__lane_settle(rt, q);
+                pthread_cond_broadcast(&rt->moved);
+            }
         }
     }
     return n;

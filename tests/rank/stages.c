@@ -107,6 +107,10 @@ int main(void)
     stages_agree("a unit left out", TOY_SKIP, ZERO_BF16, 2, "1", "auto", NULL, NULL);
     stages_agree("a unit left out at last", TOY_EARLY, ZERO_BF16, 2, "3", "micro", NULL, NULL);
     stages_agree("a unit left out at last", TOY_EARLY, ZERO_F32, 3, "3", "boundary", NULL, NULL);
+    stages_agree("a use left out behind a frozen unit", TOY_STILL | TOY_SHORT, ZERO_BF16, 2, "1",
+                 "auto", NULL, NULL);
+    stages_agree("a use left out behind a frozen unit", TOY_STILL | TOY_SHORT, ZERO_F32, 2, "3",
+                 "boundary", NULL, NULL);
     stages_agree("sgd with momentum", 0, ZERO_F32, 2, "1", "auto", "optimizer", "sgd");
     stages_agree("sgd with momentum", 0, ZERO_BF16, 3, "3", "micro", "optimizer", "sgd");
     stages_agree("adam", 0, ZERO_F32, 2, "1", "auto", "optimizer", "adam");

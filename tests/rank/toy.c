@@ -164,7 +164,8 @@ static void layer_backward(void *arg)
         put(k->dtable, i, r->t->dtype, k->beta, dx[i % r->n]);
     for (uint64_t i = 0; i < r->n; i++) {
         float g = k->spoil && i == 5 ? NAN : dx[i] * k->x[i];
-        put(k->dw, i, r->t->dtype, k->beta, g);
+        if (k->dw)
+            put(k->dw, i, r->t->dtype, k->beta, g);
         if (k->db)
             put(k->db, i, r->t->dtype, k->beta, dx[i]);
         dx[i] *= get(k->w, i, r->t->dtype);
@@ -265,7 +266,7 @@ static int backward(struct rank *r)
 
     r->out.loss = 0;
     for (int k = last_layer(r); k-- > 0;) {
-        if (left_out(r, visit(r, k)))
+        if (left_out(r, visit(r, k)) || (r->t->flags & TOY_SHORT && r->step == 1 && k == 0))
             continue;
         if (r->t->flags & TOY_RECOMPUTE)
             TRY(use_forward(r, k, 1));
@@ -310,6 +311,7 @@ static int params_add(struct rank *r, int u)
     d.dims[0] = r->n;
     d.init = (struct zero_init){.kind = ZERO_INIT_NORMAL, .a = 1, .b = 0.05f,
                                 .seed = r->t->seed + (uint64_t)u};
+    d.flags = (r->t->flags & TOY_STILL) && u == 2 ? ZERO_PARAM_FROZEN : 0;
     snprintf(name, sizeof name, "layer%d.w", u);
     TRY(zero_param_add(r->rt, r->units[u], &d, &r->w[u]));
     d.init.a = 0;
@@ -339,7 +341,7 @@ static int model_add(struct rank *r)
     for (int k = 0; k <= L; k++) {
         char name[32];
         /* Reordered models visit in any order: their vectors live through the whole step. */
-        int loose = (r->t->flags & (TOY_REORDER | TOY_SKIP | TOY_EARLY)) != 0;
+        int loose = (r->t->flags & (TOY_REORDER | TOY_SKIP | TOY_EARLY | TOY_SHORT)) != 0;
         /* The layer before writes its result again when it is computed again. */
         int before = k == 0 ? 0 : k - 1, again = (r->t->flags & TOY_RECOMPUTE) != 0;
         int from = before, to = k == L || again ? before : k;

@@ -27,6 +27,8 @@ enum toy_flags {
     TOY_EARLY = 1 << 13,     /* step 1 leaves a unit out of its last micro-batch, likewise */
     TOY_BETWEEN = 1 << 14,   /* an evaluation between the micro-batches of a step */
     TOY_BEFORE = 1 << 15,    /* one before each update; the next step's input depends on it */
+    TOY_STILL = 1 << 16,     /* the third unit is frozen as a whole */
+    TOY_SHORT = 1 << 17,     /* step 1 leaves the last backward use out without saying so */
     TOY_ACTIVATIONS = 1 << 12, /* what backward needs is saved as activations, half of it by copy */
 };
 
