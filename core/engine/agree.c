@@ -2,8 +2,9 @@
 /*
  * What ranks must have in common is compared before a program runs: the program itself, what was
  * registered, and the options that shape training. The first difference from rank 0 is an error
- * that names it on all ranks. What may change later, the hyperparameters of groups, travels with
- * every norm as the epoch of its collective (zero__hyper_epoch()).
+ * that names it on all ranks. What may change later, the hyperparameters of groups and orders that
+ * a step takes without saying so, travels with every norm as the epoch of its collective
+ * (zero__norm_epoch()): a new order is compiled together, so a rank that alone has one would wait.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -72,9 +73,21 @@ static uint64_t groups_hash(const struct zero__model *m)
     return h;
 }
 
-uint32_t zero__hyper_epoch(const struct zero_runtime *rt)
+uint64_t zero__orders_hash(const struct zero_runtime *rt)
 {
-    uint64_t h = groups_hash(&rt->model);
+    uint64_t h = 0;
+
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct zero__order *o = &rt->model.orders[k];
+        if (rt->next_order[k])
+            h = XXH3_64bits_withSeed(o->uses, o->n * sizeof *o->uses, h + 1 + k);
+    }
+    return h;
+}
+
+uint32_t zero__norm_epoch(const struct zero_runtime *rt)
+{
+    uint64_t h = groups_hash(&rt->model) ^ zero__orders_hash(rt);
     return (uint32_t)(h ^ h >> 32);
 }
 

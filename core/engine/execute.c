@@ -74,7 +74,7 @@ static void coll_fill(struct zero_runtime *rt, const struct slot *s, const struc
     if (op->kind == ZERO__NORM) {
         c->src_dtype = c->dst_dtype = ZERO_F64;
         c->count = 1;
-        c->epoch = zero__hyper_epoch(rt);
+        c->epoch = zero__norm_epoch(rt);
         return;
     }
     c->src_dtype = op->kind == ZERO__GATHER ? rt->model.segments[src->segment].dtype
@@ -126,8 +126,9 @@ int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s,
         return zero__fail(err, "%s of %s: %s (an epoch is the number of a segment); all ranks must "
                           "use the same units in the same order", zero__op_name(op->kind),
                           rt->model.units[op->unit].name, text);
-    return zero__fail(err, "norm: %s; its epoch stands for the groups' hyperparameters: "
-                      "zero_set_lr() must give all ranks the same", text);
+    return zero__fail(err, "norm: %s; its epoch stands for the groups' hyperparameters and for an "
+                      "order that a step took: zero_set_lr() must give all ranks the same, and all "
+                      "ranks must use the same units in the same order", text);
 }
 
 static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)

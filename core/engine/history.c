@@ -4,7 +4,8 @@
  * collective of the program goes into a hash per queue. Before each update the ranks compare their
  * hashes over the control channel, so that what was gathered or summed wrongly changes no
  * parameter; and where an evaluation ends, which is where the next step or update begins: what the
- * application has made of a wrong one until then, it has. If they differ, the last collectives are
+ * application has made of a wrong one until then, it has. With them they compare orders that are
+ * about to be compiled, which no collective need show. If they differ, the last collectives are
  * exchanged and the first difference is named. A rank that waits for a collective that another one
  * does not post is the business of deadlines.
  */
@@ -21,17 +22,18 @@
 #define KEPT 32u
 static const uint32_t queues[] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
 #define N_QUEUES 2u
+#define ORDERS N_QUEUES
 
 struct history {
     struct side {
         uint64_t hash, n;
-    } sides[N_QUEUES];
+    } sides[N_QUEUES + 1]; /* [ORDERS]: of orders that wait to be compiled */
     struct flight_coll ring[N_QUEUES][KEPT];
 };
 
 struct zero__histories {
     struct history mine;
-    struct side (*all)[N_QUEUES]; /* by rank */
+    struct side (*all)[N_QUEUES + 1]; /* by rank */
 };
 
 int zero__history_create(struct zero_runtime *rt)
@@ -104,6 +106,11 @@ static int difference(struct zero_runtime *rt, const struct history *a, const st
                 i + 1, zero__queue_name(queues[q]), describe(rt, p, one), x, describe(rt, r, two));
         }
     }
+    if (a->sides[ORDERS].hash != b->sides[ORDERS].hash)
+        return zero__fail(-EPROTO,
+                          "ranks went apart: rank %d has used units in another order than rank 0; "
+                          "all ranks must use the same units in the same order",
+                          x);
     return zero__fail(
         -EPROTO,
         "ranks went apart: rank %d has posted other collectives than rank 0, more than "
@@ -130,6 +137,7 @@ int zero__history_compare(struct zero_runtime *rt)
 
     if (!h)
         return 0;
+    h->mine.sides[ORDERS].hash = zero__orders_hash(rt);
     int err = zero__job_allgather(rt->job, h->mine.sides, sizeof h->mine.sides, h->all);
     for (int i = 1; i < rt->ranks && !err; i++)
         if (memcmp(h->all[0], h->all[i], sizeof h->all[0]) != 0)

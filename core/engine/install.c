@@ -88,7 +88,7 @@ int zero__orders_forget(struct zero_runtime *rt)
 {
     const struct zero__program *p = rt->programs[0];
 
-    if (rt->err || !p)
+    if (zero__job_error(rt->job, NULL) || !p) /* the job may know before the runtime does */
         return 0;
     for (uint32_t k = 0; k < 2; k++)
         if (rt->next_order[k] && !rt->recorded_order[k])

@@ -269,8 +269,10 @@ int zero__orders_forget(struct zero_runtime *rt);
 int zero__ranks_agree(struct zero_runtime *rt);
 /* Of the options that it compares. */
 uint64_t zero__options_hash(const struct zero_runtime *rt);
-/* The groups' hyperparameters as a number that ranks compare with every norm. */
-uint32_t zero__hyper_epoch(const struct zero_runtime *rt);
+/* Of orders that wait to be compiled; 0: none does. */
+uint64_t zero__orders_hash(const struct zero_runtime *rt);
+/* These and the groups' hyperparameters as a number that ranks compare with every norm. */
+uint32_t zero__norm_epoch(const struct zero_runtime *rt);
 
 /* ---- times.c */
 

@@ -29,17 +29,17 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
     s->updates[rank] = step + 1;
 }
 
-static int train(const char *comm, const char *stage, uint32_t flags, struct seen *s,
-                 struct toy_result *r)
+static int train(const char *comm, const char *stage, const char *map, uint32_t flags,
+                 struct seen *s, struct toy_result *r)
 {
     struct zero_setting settings[] = {{"comm", comm}, {"stage", stage}, {"timeout", "2"},
-                                      {"map", "0"}};
+                                      {"map", map}};
     struct toy t = {.ranks = RANKS,
                     .layers = 4,
                     .steps = 4,
                     .dtype = ZERO_F32,
                     .flags = flags,
-                    .width = 600,
+                    .width = *map == '1' ? 6144 : 600, /* pages */
                     .settings = settings,
                     .n_settings = 4,
                     .seed = 3,
@@ -55,7 +55,7 @@ static void apart(const char *comm, const char *stage)
 {
     struct toy_result r;
     struct seen s;
-    int err = train(comm, stage, TOY_REORDER | TOY_APART, &s, &r), late = 0;
+    int err = train(comm, stage, "0", TOY_REORDER | TOY_APART, &s, &r), late = 0;
 
     for (int i = 0; i < RANKS; i++)
         late |= s.updates[i] > 1;
@@ -63,6 +63,25 @@ static void apart(const char *comm, const char *stage)
     bool waited = err == -ETIMEDOUT && *stage == '3' && strstr(r.error, "layer");
     ok((named || waited) && !late,
        "%s, stage %s: units in another order on one rank are an error", comm, stage);
+    diag("%d: %s", err, r.error);
+}
+
+/*
+ * The forward uses alone, for which nothing is gathered: every collective is that of the others,
+ * and one rank alone would compile an order in front of the next step.
+ */
+static void forward_apart(const char *comm, const char *stage, const char *map)
+{
+    struct toy_result r;
+    struct seen s;
+    int err = train(comm, stage, map, TOY_REORDER | TOY_APART | TOY_FORTH, &s, &r), late = 0;
+
+    for (int i = 0; i < RANKS; i++)
+        late |= s.updates[i] > 1;
+    ok(err == -EPROTO && strstr(r.error, strcmp(comm, "shm") ? "went apart" : "norm: ") &&
+           strstr(r.error, "same order") && !late,
+       "%s, stage %s%s: forward uses in another order on one rank are an error", comm, stage,
+       *map == '1' ? ", mapped" : "");
     diag("%d: %s", err, r.error);
 }
 
@@ -125,10 +144,15 @@ int main(void)
         apart("shm", stages[i]);
         apart("blind", stages[i]);
     }
+    for (int i = 0; i < 3; i++) {
+        forward_apart("shm", stages[i], "0");
+        forward_apart("blind", stages[i], "0");
+    }
+    forward_apart("shm", "3", "1");
     evaluation("blind");
-    is_int(train("shm", "3", TOY_REORDER, &s, &shm), 0, "all in another order: shm trains");
-    is_int(train("blind", "3", TOY_REORDER, &s, &blind), 0, "so does the transport that compares "
-           "nothing");
+    is_int(train("shm", "3", "0", TOY_REORDER, &s, &shm), 0, "all in another order: shm trains");
+    is_int(train("blind", "3", "0", TOY_REORDER, &s, &blind), 0,
+           "so does the transport that compares nothing");
     ok(shm.hash == blind.hash, "to the same bits");
     done();
 }

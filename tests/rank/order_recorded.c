@@ -15,7 +15,7 @@
 
 struct rank {
     pthread_t thread;
-    int rank, err, warnings;
+    int rank, err, warnings, ends; /* ends: rank 1 aborts before the order is compiled */
     const char *job, *limit;
     uint64_t reserved, hash;
     char error[512];
@@ -78,8 +78,13 @@ static void *rank_main(void *arg)
 
     r->err = zero_create(&config, &rt) || model(rt) || zero_commit(rt) ||
              zero_memory_report(rt, &report);
-    for (int i = 0; i < 3 && !r->err; i++)
+    for (int i = 0; i < 3 && !r->err; i++) {
         r->err = step(rt);
+        if (r->ends && r->rank == 1 && !r->err) {
+            usleep(100000); /* the other one waits for this one's order */
+            zero_abort(rt, "the test ends it");
+        }
+    }
     if (!r->err)
         r->err = zero_weights_hash(rt, &r->hash);
     r->reserved = report.reserved;
@@ -88,10 +93,10 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-static void run(struct rank *ranks, const char *job, const char *limit)
+static void run(struct rank *ranks, const char *job, const char *limit, int ends)
 {
     for (int i = 0; i < 2; i++) {
-        ranks[i] = (struct rank){.rank = i, .job = job, .limit = limit};
+        ranks[i] = (struct rank){.rank = i, .job = job, .limit = limit, .ends = ends};
         pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
     }
     for (int i = 0; i < 2; i++) {
@@ -103,16 +108,20 @@ static void run(struct rank *ranks, const char *job, const char *limit)
 
 int main(void)
 {
-    struct rank roomy[2], tight[2];
+    struct rank roomy[2], tight[2], ended[2];
     char limit[64];
 
-    run(roomy, "order-roomy", "");
+    run(roomy, "order-roomy", "", 0);
     ok(!roomy[0].err && !roomy[1].err, "an order that was not declared trains");
     is_int(roomy[0].warnings, 0, "and is compiled where there is room");
     snprintf(limit, sizeof limit, "device:%" PRIu64, roomy[0].reserved);
-    run(tight, "order-tight", limit);
+    run(tight, "order-tight", limit, 0);
     ok(!tight[0].err && !tight[1].err, "it trains too where its program does not fit");
     ok(tight[0].warnings >= 1 && tight[1].warnings >= 1, "which is said");
     ok(tight[0].hash == roomy[0].hash, "with the same bits");
+    run(ended, "order-ended", "", 1);
+    ok(ended[0].err && strstr(ended[0].error, "the test ends it"),
+       "a rank that gives up before the order is compiled: %s", ended[0].error);
+    is_int(ended[0].warnings, 0, "and the order is not said to be at fault");
     done();
 }

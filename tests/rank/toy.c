@@ -41,7 +41,7 @@ struct rank {
     uint32_t tables[MAX_LAYERS];
     uint32_t kept[MAX_LAYERS]; /* activations: each layer's input */
     uint64_t n;
-    int step, micro, accum, carries;
+    int step, micro, accum, carries, back; /* back: in the backward pass */
     uint64_t carried;
     float *dx;
     struct work works[4 * MAX_LAYERS];
@@ -98,6 +98,8 @@ static int unit_of(const struct rank *r, int layer)
 static int visit(const struct rank *r, int k)
 {
     if ((r->t->flags & TOY_APART) && r->rank != 1)
+        return k;
+    if ((r->t->flags & TOY_FORTH) && r->back)
         return k;
     if ((r->t->flags & TOY_REORDER) && r->step % 2 == 1 && k / 2 * 2 + 1 < r->t->layers)
         return k ^ 1;
@@ -230,6 +232,7 @@ static int use_forward(struct rank *r, int k, int again)
 static int forward(struct rank *r)
 {
     r->n_works = 0;
+    r->back = 0;
     for (int k = 0; k < last_layer(r); k++)
         if (!left_out(r, visit(r, k)))
             TRY(use_forward(r, k, 0));
@@ -265,6 +268,7 @@ static int backward(struct rank *r)
     float scale = zero_loss_scale(r->rt);
 
     r->out.loss = 0;
+    r->back = 1;
     for (int k = last_layer(r); k-- > 0;) {
         if (left_out(r, visit(r, k)) || (r->t->flags & TOY_SHORT && r->step == 1 && k == 0))
             continue;

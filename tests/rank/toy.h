@@ -29,6 +29,7 @@ enum toy_flags {
     TOY_BEFORE = 1 << 15,    /* one before each update; the next step's input depends on it */
     TOY_STILL = 1 << 16,     /* the third unit is frozen as a whole */
     TOY_SHORT = 1 << 17,     /* step 1 leaves the last backward use out without saying so */
+    TOY_FORTH = 1 << 18,     /* with TOY_REORDER: forward alone */
     TOY_ACTIVATIONS = 1 << 12, /* what backward needs is saved as activations, half of it by copy */
 };
 
