@@ -26,7 +26,7 @@ struct slot {
     uint32_t n_posted;       /* requests that the store has taken */
     uint32_t in_store;       /* of these, a bit each: those that have not ended */
     uint64_t sequence;       /* of its first collective, 0: it has none */
-    uint32_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
+    uint64_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
     int accumulate;          /* REDUCE, ACCUMULATE, loads of sums: there is something to add to */
     int released;            /* COMPUTE */

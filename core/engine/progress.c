@@ -215,7 +215,8 @@ static int deadlines_check(struct zero_runtime *rt, int *culprit)
     int n = zero__transport_missing(rt, l->comm, who, 8);
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
     *culprit = n > 0 ? who[0] : -1;
-    rt->late_place = s->place;
+    /* It has 32 bits there, and begins anew: about that op alone a later one may seem the first. */
+    rt->late_place = (uint32_t)(1 + (s->place - 1) % (ZERO__PLACE_LAST - 1));
     if (n > 0)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
     return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",

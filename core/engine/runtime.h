@@ -167,8 +167,9 @@ struct zero_runtime {
 
     /* Measured. */
     uint64_t exposed_ns;
-    uint32_t n_placed, late_place; /* ops that have a place; of the one whose deadline passed */
-    uint32_t n_begun; /* streamed: places that are posted; the next one is the next to be */
+    uint64_t n_placed; /* ops that have a place */
+    uint64_t n_begun;  /* streamed: places that are posted; the next one is the next to be */
+    uint32_t late_place; /* of the op whose deadline passed, as the job hears it */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
     struct zero_step_info last_info;
     struct work work, timed_work; /* of this step so far; of the last one in the declared order */

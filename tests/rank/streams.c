@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "engine/runtime.h"
 #include "toy.h"
 #include "try.h"
 
@@ -77,6 +78,35 @@ static void same(const struct config *c)
         diag("hash %016" PRIx64 ", in streams %016" PRIx64 ", agree %d; wire %" PRIu64
              " and %" PRIu64,
              plain.hash, r.hash, r.agree, plain.info.wire_bytes, r.info.wire_bytes);
+}
+
+/* ---- A long job ------------------------------------------------------------------------------ */
+
+static atomic_int n_far_on; /* ranks */
+
+/* As if so many collectives had gone by. Those of the commit have: it waited for them. */
+static void far_on(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rank, (void)arg;
+    pthread_mutex_lock(&rt->lock);
+    if (rt->n_begun == rt->n_placed) {
+        rt->n_placed = rt->n_begun = UINT32_MAX - 40;
+        atomic_fetch_add(&n_far_on, 1);
+    }
+    pthread_mutex_unlock(&rt->lock);
+}
+
+static void long_job(void)
+{
+    struct config c = {"3", "1", "auto", 2, TOY_STREAM, ZERO_BF16, NULL, NULL};
+    struct toy with = {.steps = 5}, far = {.steps = 5, .committed = far_on};
+    struct toy_result plain, r;
+
+    run(&c, shm, "20", &with, &plain);
+    run(&c, streamed, "20", &far, &r);
+    ok(!plain.err && !r.err && r.agree && r.hash == plain.hash && atomic_load(&n_far_on) == 2,
+       "collectives beyond the 2^32nd");
+    diag("%s", r.err ? r.error : "all ended");
 }
 
 /* ---- Failures -------------------------------------------------------------------------------- */
@@ -240,6 +270,7 @@ int main(void)
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         same(&more[i]);
     same(&crowded);
+    long_job();
     failures("3");
     failures("1");
     ends_at_work();
