@@ -107,9 +107,21 @@ static int reduce(struct zero_runtime *rt, uint32_t unit)
     return err;
 }
 
+/*
+ * An early update writes parameters that a peer may still read in place, and sums that are reduced
+ * already do not tell that all ranks have come here: the reduction of a zero to add to them does.
+ */
+static enum zero__reduction finishing(const struct zero_runtime *rt, uint32_t unit)
+{
+    int meets = rt->ranks == 1 || rt->recipe.boundary ||
+                !zero__unit_is_early(&rt->model, &rt->states, unit);
+
+    return rt->contributed[unit] == SOME && meets ? ZERO__FINISH : ZERO__ZEROED;
+}
+
 int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit)
 {
-    enum zero__reduction part = rt->contributed[unit] == SOME ? ZERO__FINISH : ZERO__ZEROED;
+    enum zero__reduction part = finishing(rt, unit);
     struct zero__body *b = zero__deviate_body(rt);
     int err = zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, part, 1, b);
 

@@ -44,7 +44,8 @@ int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p);
 int zero__deviate_end(struct zero_runtime *rt);
 /*
  * Before an update: what the last micro-batch would have done with the sums of a unit to which it
- * did not contribute, or, where updates run early, with a gradient of zero.
+ * did not contribute, or, where updates run early, with a gradient of zero, which may be added to
+ * them.
  */
 int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit);
 

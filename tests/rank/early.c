@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -319,6 +320,104 @@ static void order_refused(void)
     zero_destroy(rt);
 }
 
+/* ---- A peer that still reads ----------------------------------------------------------------- */
+
+enum { READERS = 2, MAPPED = 2048 }; /* elements: a page of each rank */
+
+struct reader {
+    pthread_t thread;
+    int rank, err, changed;
+    uint64_t mapped;
+    char error[512];
+};
+
+/* Parameters lie in the peer's memory, too, and must not change while a use of them goes on. */
+static int read_slowly(struct reader *r, struct zero_runtime *rt, uint32_t unit, uint32_t pass,
+                       uint32_t us)
+{
+    float before[MAPPED];
+    int err = zero_acquire(rt, unit, pass, NULL);
+
+    if (err)
+        return err;
+    const float *w = zero_param(rt, unit);
+    float *g = pass == ZERO_BACKWARD ? zero_grad(rt, unit, NULL) : NULL;
+    for (int i = 0; i < MAPPED && g; i++)
+        g[i] = 0.5f;
+    memcpy(before, w, sizeof before);
+    if (us)
+        usleep(us);
+    r->changed += memcmp(before, w, sizeof before) != 0;
+    return zero_release(rt, unit, pass, NULL);
+}
+
+/* The last micro-batch has forward uses alone, and rank 1 is late in the first one. */
+static int half_a_micro_batch(struct reader *r, struct zero_runtime *rt)
+{
+    struct zero_memory_report report = {.size = sizeof report};
+    int err = zero_begin(rt, ZERO_TRAIN, 0);
+
+    for (uint32_t i = 0; i < 4 && !err; i++)
+        err = read_slowly(r, rt, order[i].unit, order[i].pass, 0);
+    if (!err)
+        err = zero_begin(rt, ZERO_TRAIN, 1);
+    for (uint32_t i = 0; i < 2 && !err; i++)
+        err = read_slowly(r, rt, order[i].unit, ZERO_FORWARD, r->rank == 1 && !i ? 300000 : 0);
+    if (!err)
+        err = zero_update(rt, NULL);
+    if (!err)
+        err = zero_memory_report(rt, &report);
+    r->mapped = report.mapped;
+    return err;
+}
+
+static void *reader_main(void *arg)
+{
+    struct reader *r = arg;
+    const struct zero_setting s[] = {{"stage", "3"}, {"comm", "shm"}, {"map", "1"},
+                                     {"accum", "2"}, {"timeout", "20"}, {"lr", "0.1"},
+                                     {"offload", "optimizer:cpu"}, {"update_at", "backward"}};
+    struct zero_config cfg = ZERO_CONFIG_INIT;
+    struct zero_runtime *rt = NULL;
+    char job[64];
+    uint32_t id;
+
+    snprintf(job, sizeof job, "early-reads-%d", (int)getpid());
+    cfg.settings = s;
+    cfg.n_settings = 8;
+    cfg.rank = r->rank, cfg.ranks = READERS, cfg.local_rank = r->rank, cfg.local_ranks = READERS;
+    cfg.job = job;
+    r->err = zero_create(&cfg, &rt);
+    for (uint32_t u = 0; u < 2 && !r->err; u++) {
+        struct zero_param_desc p = {.size = sizeof p, .name = u ? "b.w" : "a.w",
+                                    .dtype = ZERO_F32, .n_dims = 1, .dims = {MAPPED},
+                                    .init = {.kind = ZERO_INIT_CONSTANT, .a = 1}};
+        r->err = zero_unit_add(rt, u ? "b" : "a", &id);
+        if (!r->err)
+            r->err = zero_param_add(rt, u, &p, &id);
+    }
+    if (!r->err)
+        r->err = zero_commit(rt);
+    if (!r->err)
+        r->err = half_a_micro_batch(r, rt);
+    snprintf(r->error, sizeof r->error, "%s", r->err ? zero_last_error() : "trained");
+    zero_destroy(rt);
+    return NULL;
+}
+
+static void nobody_reads(void)
+{
+    struct reader r[READERS] = {{.rank = 0}, {.rank = 1}};
+
+    for (int i = 0; i < READERS; i++)
+        pthread_create(&r[i].thread, NULL, reader_main, &r[i]);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(r[i].thread, NULL);
+    ok(!r[0].err && !r[1].err && r[0].mapped && r[1].mapped,
+       "a micro-batch that adds to no gradient: %s; %s", r[0].error, r[1].error);
+    is_int(r[0].changed + r[1].changed, 0, "what a rank still reads in place is not updated");
+}
+
 int main(void)
 {
     static const struct what whats[] = {
@@ -349,6 +448,7 @@ int main(void)
     in_between();
     behind_the_order();
     order_refused();
+    nobody_reads();
     no_room();
     gone_wrong();
     foretold();
