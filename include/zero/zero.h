@@ -551,10 +551,18 @@ ZERO_API int zero_program_dump(struct zero_runtime *rt, int fd);
 
 /* ---- Streams of the host device -------------------------------------------------------------- */
 
-/** A stream of the runtime's device; on the host it runs calls in order on a thread of its own. */
+/**
+ * A stream of the runtime's device. On the host its calls run one after another on the runtime's
+ * threads (ZERO_THREADS), beside the runtime's own kernels: no stream has a thread of its own.
+ */
 ZERO_API int zero_stream_create(struct zero_runtime *rt, void **stream);
+/** -EBUSY while a stream of the host has work left: synchronise it first. */
 ZERO_API int zero_stream_destroy(struct zero_runtime *rt, void *stream);
-/** Runs fn(arg) when the stream gets there. */
+/**
+ * Runs fn(arg) when the stream gets there. fn must not wait for another stream, nor call what waits
+ * (zero_stream_sync(), collective calls): the thread that it holds up may be the only one. On the
+ * host it may enqueue work.
+ */
 ZERO_API int zero_stream_call(struct zero_runtime *rt, void *stream, void (*fn)(void *), void *arg);
 /** Waits until the stream is empty, at most ZERO_TIMEOUT. */
 ZERO_API int zero_stream_sync(struct zero_runtime *rt, void *stream);
