@@ -153,6 +153,7 @@ struct zero_runtime {
     int held;      /* a use is acquired */
     struct zero_use use;
     uint64_t use_ordinal;
+    void *use_stream; /* on which the last use was released */
     uint32_t micro;      /* micro-batches of this step so far */
     uint8_t *contributed; /* by unit: do its accumulators or gradients hold this step's? */
     uint64_t update_base[ZERO__N_QUEUES]; /* where the lanes stood as the last update began */

@@ -175,7 +175,21 @@ static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
     return 0;
 }
 
-static int acquire_planned(struct zero_runtime *rt)
+/*
+ * Regions share bytes as if uses were over one after another, whatever their streams. The stream
+ * waits for those from `first` on.
+ */
+static int uses_order(struct zero_runtime *rt, void *stream, uint64_t first)
+{
+    struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
+    int err = 0;
+
+    for (uint64_t o = first; o < rt->use_ordinal && !err; o++)
+        err = rt->dev_ops.stream_wait(rt->dev, stream, zero__lane_slot(l, o)->event);
+    return err ? zero__runtime_fail(rt, rt->rank, err, "acquire", zero__error_text()) : 0;
+}
+
+static int acquire_planned(struct zero_runtime *rt, void *stream)
 {
     const struct zero__op *op = &rt->body->ops[rt->pc];
     struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
@@ -184,10 +198,15 @@ static int acquire_planned(struct zero_runtime *rt)
     zero__times_come(rt, op);
     pthread_mutex_lock(&rt->lock);
     int err = zero__lane_issue(rt, rt->pc);
+    uint64_t undone = l->done + 1;
     rt->use_ordinal = l->issued;
     if (!err)
         memcpy(waits, zero__lane_slot(l, l->issued)->waits, sizeof waits);
     pthread_mutex_unlock(&rt->lock);
+    if (!stream)
+        waits[ZERO__Q_COMPUTE] = rt->use_ordinal - 1;
+    else if (!err && stream != rt->use_stream)
+        err = uses_order(rt, stream, undone);
     if (!err)
         err = zero__lanes_wait(rt, waits, &rt->exposed_ns);
     if (err)
@@ -214,7 +233,8 @@ int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
             err = zero__deviate_begin(rt);
     }
     if (!err)
-        err = rt->dev_step.on ? zero__deviate_acquire(rt, unit, pass) : acquire_planned(rt);
+        err = rt->dev_step.on ? zero__deviate_acquire(rt, unit, pass)
+                              : acquire_planned(rt, stream);
     if (err)
         return zero__while(err, "unit %s", rt->model.units[unit].name);
     /* The data is there, so whatever the stream does later finds it. */
@@ -286,6 +306,7 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     const struct zero__op *op = &rt->body->ops[rt->pc - 1];
     zero__activations_end(rt);
     zero__track_released(rt, stream);
+    rt->use_stream = stream;
     err = compute_end(rt, stream);
     if (!err)
         err = advance(rt);

@@ -305,9 +305,11 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
 
 /**
  * The unit's parameters are wanted now: gathered if they are sharded. With stream NULL it returns
- * when they are there; otherwise work put on `stream` later finds them. Collective in the sense
- * that all ranks acquire in the same order; an order that differs from the declared one works,
- * without prefetch, and becomes the order of the next step. One thing cannot be made up for: one
+ * when they are there; otherwise work put on `stream` later finds them. Uses follow each other,
+ * whatever their streams, since declared regions share bytes: such work starts behind the uses
+ * before this one, and with stream NULL the call waits for those. Collective in the sense that all
+ * ranks acquire in the same order; an order that differs from the declared one works, without
+ * prefetch, and becomes the order of the next step. One thing cannot be made up for: one
  * more BACKWARD use of a unit than was declared, when its gradient is reduced already (with
  * ZERO_UPDATE_AT=backward any use then, since its parameters are updated). That is refused
  * (-EINVAL) and ends the job: declare such an order with zero_set_order().

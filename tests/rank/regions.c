@@ -4,13 +4,14 @@
  * written before the first acquire, while parts of the last update are still under way in the
  * memory that it lies in, and read behind the last release, when sums of gradients come and go; one
  * that lives from a late unit's forward use to an early unit's backward use, which an evaluation
- * never comes to; and regions of steps out of order.
+ * never comes to; regions of steps out of order; and of uses on several streams.
  */
 #include "../tap.h"
 #include "try.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -247,6 +248,90 @@ static void astray(int has_room)
     zero_destroy(rt);
 }
 
+/* ---- On several streams, one rank ------------------------------------------------------------ */
+
+struct painted {
+    char *p;
+    int color;
+    atomic_int spoilt;
+};
+
+/* Work of a use that goes on for a while in a region. */
+static void paint_slowly(void *arg)
+{
+    struct painted *x = arg;
+    int spoilt = 0;
+
+    memset(x->p, x->color, KEPT);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    for (int k = 0; k < KEPT; k++)
+        spoilt += x->p[k] != x->color;
+    atomic_fetch_add(&x->spoilt, spoilt);
+}
+
+/* A use of a unit with a region of its own, on a stream, or here. */
+static int use_on(struct zero_runtime *rt, uint32_t unit, void *stream, struct painted *x)
+{
+    TRY(zero_acquire(rt, unit, ZERO_FORWARD, stream));
+    x->p = zero_buffer(rt, unit);
+    x->color = 1 + (int)unit;
+    if (!x->p)
+        return -EFAULT;
+    if (stream)
+        TRY(zero_stream_call(rt, stream, paint_slowly, x));
+    else
+        paint_slowly(x);
+    return zero_release(rt, unit, ZERO_FORWARD, stream);
+}
+
+/* A use on one stream, then one on another, and, the other time, without any. */
+static int go_on_streams(struct zero_runtime *rt, struct painted x[2][2])
+{
+    void *streams[2];
+    uint32_t id;
+
+    for (uint32_t u = 0; u < 2; u++) {
+        struct zero_param_desc w = {
+            .size = sizeof w, .name = "w", .dtype = ZERO_F32, .n_dims = 1, .dims = {1000}};
+        w.name = u ? "second" : "first";
+        TRY(zero_unit_add(rt, w.name, &id));
+        TRY(zero_param_add(rt, u, &w, &id));
+    }
+    TRY(region_add(rt, "one", KEPT, 0, ZERO_FORWARD, ZERO_FORWARD, &id));
+    TRY(region_add(rt, "two", KEPT, 1, ZERO_FORWARD, ZERO_FORWARD, &id));
+    TRY(zero_commit(rt));
+    for (int i = 0; i < 2; i++)
+        TRY(zero_stream_create(rt, &streams[i]));
+    for (int i = 0; i < 2; i++) {
+        TRY(zero_begin(rt, ZERO_EVAL, 0));
+        TRY(use_on(rt, 0, streams[0], &x[i][0]));
+        TRY(use_on(rt, 1, i ? NULL : streams[1], &x[i][1]));
+        TRY(zero_stream_sync(rt, streams[0]));
+        TRY(zero_stream_sync(rt, streams[1]));
+    }
+    for (int i = 0; i < 2; i++)
+        TRY(zero_stream_destroy(rt, streams[i]));
+    return 0;
+}
+
+static void on_streams(void)
+{
+    const struct zero_setting settings[] = {{"comm", "self"}, {"threads", "2"}};
+    struct zero_config c = {.size = sizeof c, .settings = settings, .n_settings = 2};
+    struct painted x[2][2] = {{{.p = NULL}}};
+    struct zero_runtime *rt = NULL;
+    int err = zero_create(&c, &rt);
+
+    if (!err)
+        err = go_on_streams(rt, x);
+    is_int(err, 0, "uses on two streams: %s", err ? zero_last_error() : "ended");
+    for (int i = 0; i < 2; i++)
+        ok(x[i][0].p == x[i][1].p && !x[i][0].spoilt && !x[i][1].spoilt,
+           "a use %s starts behind the one before it, whose bytes it has",
+           i ? "without a stream" : "on another stream");
+    zero_destroy(rt);
+}
+
 int main(void)
 {
     compare("");
@@ -254,5 +339,6 @@ int main(void)
     compare("parameters:cpu,gradients:cpu");
     astray(1);
     astray(0);
+    on_streams();
     done();
 }
