@@ -298,8 +298,8 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     if (rt->dev_step.on) {
         if (stream)
             err = rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
-        if (!err)
-            err = zero__deviate_release(rt, unit, pass);
+        err = err ? zero__runtime_fail(rt, rt->rank, err, "release", zero__error_text())
+                  : zero__deviate_release(rt, unit, pass);
         zero__times_leave(rt);
         return err;
     }

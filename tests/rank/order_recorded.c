@@ -2,11 +2,14 @@
 /*
  * Steps that leave the declared order for one whose program does not fit the memory limit: the
  * order is recorded, its program refused, and training goes on out of order, with a warning once
- * per step and the same bits as where there is room.
+ * per step and the same bits as where there is room. And what ends such steps: a rank that gives
+ * up, or whose work on a stream does not end, is named to the other one.
  */
 #include "../tap.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <time.h>
 
 #include <zero/zero.h>
 
@@ -93,6 +96,69 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
+/* ---- A use on a stream that does not end ----------------------------------------------------- */
+
+static void dawdle(void *arg)
+{
+    (void)arg;
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+}
+
+/* Forward uses of units that were not declared; rank 1 takes too long in the first one. */
+static int stray(const struct rank *r, struct zero_runtime *rt, void *stream)
+{
+    int err = zero_begin(rt, ZERO_TRAIN, 1);
+
+    for (uint32_t unit = 2; unit < UNITS && !err; unit++) {
+        err = zero_acquire(rt, unit, ZERO_FORWARD, stream);
+        if (!err && r->rank == 1)
+            err = zero_stream_call(rt, stream, dawdle, NULL);
+        if (!err)
+            err = zero_release(rt, unit, ZERO_FORWARD, stream);
+    }
+    return err;
+}
+
+static void *stray_main(void *arg)
+{
+    struct rank *r = arg;
+    const struct zero_setting settings[] = {{"stage", "3"}, {"timeout", r->rank ? "2" : "20"}};
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 2,
+                                 .rank = r->rank, .ranks = 2, .job = r->job, .log = log_line,
+                                 .log_arg = r};
+    struct zero_runtime *rt = NULL;
+    void *stream = NULL;
+
+    r->err = zero_create(&config, &rt);
+    if (!r->err)
+        r->err = model(rt);
+    if (!r->err)
+        r->err = zero_commit(rt);
+    if (!r->err)
+        r->err = zero_stream_create(rt, &stream);
+    if (!r->err)
+        r->err = stray(r, rt, stream);
+    snprintf(r->error, sizeof r->error, "%s", zero_last_error());
+    zero_destroy(rt);
+    return NULL;
+}
+
+static void dawdled(void)
+{
+    struct rank ranks[2];
+
+    for (int i = 0; i < 2; i++) {
+        ranks[i] = (struct rank){.rank = i, .job = "order-dawdles"};
+        pthread_create(&ranks[i].thread, NULL, stray_main, &ranks[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(ranks[i].thread, NULL);
+    ok(ranks[1].err == -ETIMEDOUT && strstr(ranks[1].error, "stream application"),
+       "a use out of order does not end on its stream: %s", ranks[1].error);
+    ok(ranks[0].err == -ETIMEDOUT && strstr(ranks[0].error, "rank 1 failed in release: stream"),
+       "which the other rank hears: %s", ranks[0].error);
+}
+
 static void run(struct rank *ranks, const char *job, const char *limit, int ends)
 {
     for (int i = 0; i < 2; i++) {
@@ -123,5 +189,6 @@ int main(void)
     ok(ended[0].err && strstr(ended[0].error, "the test ends it"),
        "a rank that gives up before the order is compiled: %s", ended[0].error);
     is_int(ended[0].warnings, 0, "and the order is not said to be at fault");
+    dawdled();
     done();
 }
