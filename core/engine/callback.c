@@ -5,6 +5,7 @@
  * parameters are made from the master copy.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +103,10 @@ static int part_update(struct zero_runtime *rt, const struct zero__operands *o, 
         int err = rt->callback(rt->callback_arg, param, at - p->offset, n, step->step,
                                o->master + k, m + k, v + k, rt->callbacks->scratch);
         if (err)
-            return err;
+            return zero__fail(err < 0 ? err : -EINVAL,
+                              "the optimizer callback returned %d for parameter %s, elements "
+                              "%" PRIu64 " to %" PRIu64,
+                              err, p->name, at - p->offset, at - p->offset + n - 1);
         for (uint64_t i = 0; i < n && dtype != ZERO_F32; i++)
             ((uint16_t *)(void *)o->param)[k + i] =
                 dtype == ZERO_BF16 ? zero_bf16_from_float(o->master[k + i])
@@ -126,11 +130,10 @@ static void job_run(void *arg)
         uint64_t end = p->offset + p->count;
         end = end < o->first + o->count ? end : o->first + o->count;
         int err = first < end ? part_update(rt, o, id, first, end, step) : 0;
-        if (err)
-            zero__runtime_fail(rt, rt->rank, err < 0 ? err : -EINVAL, "optimizer callback",
-                               "it returned an error");
-        if (err)
+        if (err) {
+            zero__runtime_fail(rt, rt->rank, err, "", zero__error_text());
             return;
+        }
     }
 }
 

@@ -418,10 +418,11 @@ ZERO_API int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr);
 ZERO_API float zero_loss_scale(const struct zero_runtime *rt);
 
 /**
- * An optimizer of the application's own, instead of ZERO_OPTIMIZER, for `callback`. Called once
- * for each run of elements of one parameter that this rank owns, on a thread of the runtime:
- * p, m, v are fp32 (m, v: state, zero at the start), grad is fp32, averaged, unscaled, clipped.
- * Elements first … first + count - 1 of `param`. Not called for skipped steps. Before commit.
+ * An optimizer of the application's own, instead of ZERO_OPTIMIZER, for `callback`. Called for
+ * elements first … first + count - 1 of `param`, on a thread of the runtime, with each element that
+ * this rank owns once a step: what it owns of a parameter may come in several calls, cut anywhere.
+ * p, m, v are fp32 (m, v: state, zero at the start), grad is fp32, averaged, unscaled, clipped. Not
+ * called for skipped steps. What it returns other than 0 ends the job. Before commit.
  */
 typedef int (*zero_optimizer_fn)(void *arg, uint32_t param, uint64_t first, uint64_t count,
                                  uint64_t step, float *p, float *m, float *v, const float *grad);

@@ -2,9 +2,11 @@
 /*
  * An optimizer of the application's own: SGD with momentum by zero_set_optimizer() gives the bits
  * of the built-in one, in every stage, and is called for each element of this rank exactly once.
+ * One that fails is told with the parameter.
  */
 #include "../tap.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 
@@ -93,6 +95,33 @@ static void equal(const char *stage, const char *accum, const char *offload, uin
     is_int(c.bad, 0, "what the callback does not use stays zero");
 }
 
+/* Parameter 3 is the second one of the second layer. */
+static int fails(void *arg, uint32_t param, uint64_t first, uint64_t count, uint64_t step, float *p,
+                 float *m, float *v, const float *grad)
+{
+    (void)arg, (void)first, (void)count, (void)step, (void)p, (void)m, (void)v, (void)grad;
+    return param == 3 ? -EIO : 0;
+}
+
+static void failing_set(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)rank, (void)arg;
+    zero_set_optimizer(rt, fails, NULL);
+}
+
+static void failing(void)
+{
+    struct zero_setting s[] = {{"stage", "0"}, {"timeout", "20"}};
+    struct toy t = {.ranks = RANKS, .layers = 3, .steps = 1, .dtype = ZERO_BF16, .width = WIDTH,
+                    .settings = s, .n_settings = 2, .seed = 3, .registered = failing_set};
+    struct toy_result r;
+    int err = toy_train(&t, &r);
+
+    ok(err == -EIO && strstr(r.error, "the optimizer callback returned -5 for parameter layer1.b, "
+                                      "elements 0 to 1499"),
+       "one that fails: %s", r.error);
+}
+
 int main(void)
 {
     equal("0", "1", "", ZERO_F32, 0);
@@ -103,5 +132,6 @@ int main(void)
     equal("2", "1", "optimizer:cpu", ZERO_BF16, 0);
     equal("3", "2", "optimizer:cpu,gradients:cpu", ZERO_F32, 0);
     equal("1", "1", "optimizer:nvme", ZERO_BF16, TOY_FROZEN);
+    failing();
     done();
 }
