@@ -309,10 +309,11 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
  * whatever their streams, since declared regions share bytes: such work starts behind the uses
  * before this one, and with stream NULL the call waits for those. Collective in the sense that all
  * ranks acquire in the same order; an order that differs from the declared one works, without
- * prefetch, and becomes the order of the next step. One thing cannot be made up for: one
- * more BACKWARD use of a unit than was declared, when its gradient is reduced already (with
- * ZERO_UPDATE_AT=backward any use then, since its parameters are updated). That is refused
- * (-EINVAL) and ends the job: declare such an order with zero_set_order().
+ * prefetch, and becomes the order of the next step. Two things cannot be made up for: one more
+ * BACKWARD use of a unit than was declared, when its gradient is reduced already (with
+ * ZERO_UPDATE_AT=backward any use then, since its parameters are updated), is refused (-EINVAL);
+ * and so is what does not fit into the memory of the plan beside all that such a step holds at once
+ * (-ENOMEM). Either ends the job: declare such an order with zero_set_order().
  */
 ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
