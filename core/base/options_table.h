@@ -60,8 +60,8 @@ ZERO__OPTION(UPDATE_AT, update_at, CHOICE, "end", "end|backward", "Optimizer",
              "room for those, but can neither clip nor skip a step whose gradients overflow")
 ZERO__OPTION(LOSS_SCALE, loss_scale, REAL, "dynamic", "dynamic=0 [1e-30,1e30]", "Optimizer",
              "Factor of the loss of fp16 models, or dynamic")
-ZERO__OPTION(LOSS_SCALE_INIT, loss_scale_init, REAL, "65536", "[1e-30,1e30]", "Optimizer",
-             "First value of the dynamic loss scale")
+ZERO__OPTION(LOSS_SCALE_INIT, loss_scale_init, REAL, "65536", "[1,16777216]", "Optimizer",
+             "First value of the dynamic loss scale, which stays within the same limits")
 ZERO__OPTION(LOSS_SCALE_WINDOW, loss_scale_window, INT, "1000", "[1,1000000000]", "Optimizer",
              "Good steps in a row after which the dynamic loss scale doubles")
 

@@ -154,7 +154,7 @@ static int scalars(struct zero_runtime *rt, const struct zero__op *op, const str
         .clip = (float)zero__option_real(rt->options, ZERO__OPT_CLIP),
         .growth = dynamic ? 2.0f : 0.0f,
         .backoff = 0.5f,
-        .min_scale = 1.0f,
+        .min_scale = 1.0f, /* as what ZERO_LOSS_SCALE_INIT may be */
         .max_scale = 16777216.0f};
 
     return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_SCALARS, &args, sizeof args);

@@ -132,6 +132,10 @@ static void bad_values(void)
     has_str(zero__error_text(), "\"disk:1G\" is not device:BYTES or cpu:BYTES", "is shown");
     is_int(load_with("ZERO_BETA1", "1"), -EINVAL, "an excluded end");
     has_str(zero__error_text(), "a number from 0 to less than 1", "is described");
+    is_int(load_with("ZERO_LOSS_SCALE_INIT", "0.5"), -EINVAL,
+           "a scale that an overflow would raise");
+    is_int(load_with("ZERO_LOSS_SCALE_INIT", "33554432"), -EINVAL, "one that growth would lower");
+    is_int(load_with("ZERO_LOSS_SCALE_INIT", "16777216"), 0, "the largest that it can come to");
     is_int(load_with("ZERO_RETAIN_BYTES", "-1"), 0, "-1 where the range has it");
     is_int(load_with("ZERO_PREFETCH_BYTES", "-1"), -EINVAL, "and not where it has not");
 }
