@@ -415,7 +415,10 @@ ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
  */
 ZERO_API int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr);
 
-/** What to multiply the loss (or the gradient of it) with before the backward pass. */
+/**
+ * What to multiply the loss (or the gradient of it) with before the backward pass. 0 before
+ * zero_commit().
+ */
 ZERO_API float zero_loss_scale(const struct zero_runtime *rt);
 
 /**
@@ -532,7 +535,11 @@ struct zero_forecast {
     double disk_read_rate, disk_write_rate; /**< bytes a second of a rank, all at work; or 0 */
 };
 
-/** -EAGAIN before the end of the first step in the declared order, if no such job has run. */
+/**
+ * -EAGAIN before the end of the first step in the declared order, if no such job has run; and
+ * always where a step moves bytes to or from a disk whose speed is not known: too little lies there
+ * for it to be measured, or ZERO_OFFLOAD_MEASURE is 0 and no job has measured it before.
+ */
 ZERO_API int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast);
 
 /** One op of the step program as it ran, for a timeline. */
