@@ -63,6 +63,8 @@ int zero__init_values(const struct zero__param *p, uint64_t first, uint64_t coun
             break;
         case ZERO_INIT_UNIFORM:
             values[i] = (float)(n->a + ((double)n->b - n->a) * uniform(n->seed, first + i));
+            if (values[i] >= n->b && n->b > n->a) /* rounded up */
+                values[i] = nextafterf(n->b, n->a);
             break;
         default:
             values[i] = 0;
