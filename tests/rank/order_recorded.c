@@ -122,8 +122,9 @@ static int stray(const struct rank *r, struct zero_runtime *rt, void *stream)
 static void *stray_main(void *arg)
 {
     struct rank *r = arg;
-    const struct zero_setting settings[] = {{"stage", "3"}, {"timeout", r->rank ? "2" : "20"}};
-    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 2,
+    const struct zero_setting settings[] = {
+        {"stage", "3"}, {"timeout", r->rank ? "2" : "20"}, {"map", "0"}};
+    struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 3,
                                  .rank = r->rank, .ranks = 2, .job = r->job, .log = log_line,
                                  .log_arg = r};
     struct zero_runtime *rt = NULL;
