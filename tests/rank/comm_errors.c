@@ -248,7 +248,7 @@ static int post_astray(void *ctx, const void *src, uint32_t len)
 }
 
 /* Threads would follow it; they find the memory as processes do. */
-static void astray(struct rank *r)
+__attribute__((unused)) static void astray(struct rank *r)
 {
     struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     struct comm_rank c;
@@ -314,7 +314,9 @@ int main(void)
         {"a rank that is alone", alone, {1}, false},
         {"writing into a peer's mapped part", read_only, {2, 3}, false},
         {"a rank that posts garbage", garbage, {2, 3}, false},
+#ifndef __SANITIZE_THREAD__ /* it takes the same bytes at two addresses for two */
         {"a pointer that leads nowhere", astray, {2, 3}, false},
+#endif
     };
     unsigned shm_before = count_entries("/dev/shm", "zero"), fds_before, t;
 
