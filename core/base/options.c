@@ -167,26 +167,32 @@ static struct param *param_find(const struct zero__options *o, const char *name)
     return NULL;
 }
 
-const char *zero__option_find(const struct zero__options *o, const char *name)
+/* By name, parameters of plugins included: its value and where that comes from; NULL: unknown. */
+static const char *look_up(const struct zero__options *o, const char *name, const char **where)
 {
     int id = id_find(name);
+
+    *where = id >= 0 ? o->values[id].where : NULL;
     if (id >= 0)
         return o->values[id].text;
     options_lock(o);
     const struct param *p = param_find(o, name);
     options_unlock(o);
+    *where = p ? p->where : NULL;
     return p ? p->value : NULL;
+}
+
+const char *zero__option_find(const struct zero__options *o, const char *name)
+{
+    const char *where;
+    return look_up(o, name, &where);
 }
 
 const char *zero__option_source(const struct zero__options *o, const char *name)
 {
-    int id = id_find(name);
-    if (id >= 0)
-        return o->values[id].where;
-    options_lock(o);
-    const struct param *p = param_find(o, name);
-    options_unlock(o);
-    return p ? p->where : NULL;
+    const char *where;
+    look_up(o, name, &where);
+    return where;
 }
 
 int zero__option_is_programs(const struct zero__options *o, const char *name)
