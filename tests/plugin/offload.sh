@@ -9,6 +9,13 @@ mkdir "$folder/a" "$folder/b" "$folder/c"
 n=0
 failed=0
 
+# bad WHAT: what the last check has printed says why.
+bad() {
+    echo "not ok $n - $1"
+    sed 's/^/# /' "$folder/tap"
+    failed=1
+}
+
 check() {
     what=$1
     shift
@@ -23,9 +30,7 @@ check() {
         if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 20 ' "$folder/tap"; then
             echo "ok $n - $what, seed $seed"
         else
-            echo "not ok $n - $what, seed $seed: status $status"
-            sed 's/^/# /' "$folder/tap"
-            failed=1
+            bad "$what, seed $seed: status $status"
         fi
     done
 }
@@ -42,9 +47,7 @@ fails() {
     if [ $? = 0 ] && grep -q '^ok 1 ' "$folder/tap" && ! grep -q SKIP "$folder/tap"; then
         echo "ok $n - $title"
     else
-        echo "not ok $n - $title"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$title"
     fi
 }
 
@@ -53,9 +56,7 @@ caught() {
     if [ $status = 1 ] && grep -q '^not ok 1 ' "$folder/tap" && grep -q "$2" "$folder/tap"; then
         echo "ok $n - $1"
     else
-        echo "not ok $n - $1: status $status"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$1: status $status"
     fi
 }
 
@@ -108,9 +109,7 @@ order() {
     if [ "$(echo "$places" | wc -w)" = 3 ] && [ "$places" = "$sorted" ]; then
         echo "ok $n - $title"
     else
-        echo "not ok $n - $title: $places"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$title: $places"
     fi
 }
 
@@ -210,9 +209,7 @@ for bytes in 100000 64K; do
         if [ $status = 0 ] && ! grep -q '^not ok' "$folder/tap" && grep -q '^ok 20 ' "$folder/tap"; then
             echo "ok $n - $plugin in stores of $bytes"
         else
-            echo "not ok $n - $plugin in stores of $bytes: status $status"
-            sed 's/^/# /' "$folder/tap"
-            failed=1
+            bad "$plugin in stores of $bytes: status $status"
         fi
     done
 done
@@ -241,9 +238,7 @@ for engine in io_uring threads; do
     if [ "$syncs" = 2 ]; then
         echo "ok $n - a sync by $engine reaches the files of both folders, after what was written"
     else
-        echo "not ok $n - a sync by $engine: files synced after what was written: $syncs"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "a sync by $engine: files synced after what was written: $syncs"
     fi
 done
 # Of a file server that is gone the system waits for an answer: who asks an open store what it is must not.
@@ -262,9 +257,7 @@ else
     if grep -q '^ok 1 ' "$folder/tap" && grep -q 'shaky: a stat of' "$folder/tap" && [ "$stats" = 0 ]; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: $stats times"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: $stats times"
     fi
 fi
 # Files and memory are registered with io_uring, and every transfer goes by that. An unprivileged user
@@ -283,9 +276,7 @@ else
         grep -q '^shaky: a registered file, registered memory' "$folder/tap"; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what"
     fi
 fi
 # Transfers that have ended together make room for others that begin together: of 16 MiB in stripes of
@@ -302,9 +293,7 @@ else
     if grep -q '^ok 1 ' "$folder/tap" && [ "$calls" -ge 4 ] && [ "$calls" -le 8 ]; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: $calls calls"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: $calls calls"
     fi
 fi
 # There are places for 64 pieces of memory: what is more goes without, and is told of once.
@@ -323,9 +312,7 @@ else
         grep -q '^ok 1 ' "$folder/tap"; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what"
     fi
     check "shaky (by io_uring, memory in many pieces)" ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=error \
         ZERO_NVME_ENGINE=io_uring ZERO_SHAKY_PIECE=65536 ZERO_PLUGIN_PATH="$build/tests/plugin/.libs"
@@ -348,9 +335,7 @@ for engine in io_uring threads; do
             "(read|write) of [0-9]+ bytes at [0-9]+ of the file in $full/a: (${ends#* })" "$folder/tap"; then
             echo "ok $n - a transfer by $engine that ends with ${ends%% *} is an error that says where"
         else
-            echo "not ok $n - a transfer by $engine that ends with ${ends%% *}: status $status"
-            sed 's/^/# /' "$folder/tap"
-            failed=1
+            bad "a transfer by $engine that ends with ${ends%% *}: status $status"
         fi
     done
 done
@@ -379,9 +364,7 @@ for engine in io_uring threads; do
     if grep -q '^ok 1 ' "$folder/tap" && [ "${refused:-0}" -gt 0 ] && [ "$refused" -le 200 ]; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: ${refused:-not refused} times in 0.2 s"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: ${refused:-not refused} times in 0.2 s"
     fi
 done
 # Where a ring breaks, what it was never given does not keep the store from closing.
@@ -397,9 +380,7 @@ else
     if [ $status = 1 ] && grep -q 'io_uring is broken' "$folder/tap" && ! grep -q 'close: ' "$folder/tap"; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: status $status"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: status $status"
     fi
 fi
 # What keeps a file from being made has a remedy of its own.
@@ -427,9 +408,7 @@ elif env ZERO_NVME_PATH="$full/a" ZERO_LOG=error ZERO_SHAKY_SILENT=1 \
     "$build/zero" check offload --case sync shaky > "$folder/tap" 2>&1; then
     echo "ok $n - $what"
 else
-    echo "not ok $n - $what"
-    sed 's/^/# /' "$folder/tap"
-    failed=1
+    bad "$what"
 fi
 # What is one file system has a number for each subvolume, dataset or overlay, and its room once: a
 # store of 12 MiB in two of them, of which each has 8 MiB free.
@@ -450,9 +429,7 @@ for type in '9123683e btrfs' '2fc12fc1 ZFS' '794c7630 overlays'; do
         [ "$(grep -c ' lie on one disk ' "$folder/tap")" = 2 ]; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what"
     fi
 done
 n=$((n + 1))
@@ -465,9 +442,7 @@ elif env ZERO_NVME_PATH="$full/a:$full/b" ZERO_LOG=warn ZERO_SHAKY_TYPE=ef53 ZER
     ! grep -q ' lie on one disk ' "$folder/tap"; then
     echo "ok $n - $what"
 else
-    echo "not ok $n - $what"
-    sed 's/^/# /' "$folder/tap"
-    failed=1
+    bad "$what"
 fi
 # A call that does not return is told of, and ends with its case.
 n=$((n + 1))
@@ -483,9 +458,7 @@ else
         grep -q 'for 1 s (--timeout)' "$folder/tap"; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: status $status"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: status $status"
     fi
 fi
 # Nothing (0) is no error as long as it does not go on.
@@ -512,9 +485,7 @@ else
     if [ "$left" = ".zero-scratch-bbbbbb .zero-scratch-cccccc .zero-scratch-dddddd zero-config " ]; then
         echo "ok $n - $what"
     else
-        echo "not ok $n - $what: $left"
-        sed 's/^/# /' "$folder/tap"
-        failed=1
+        bad "$what: $left"
     fi
 fi
 n=$((n + 1))

@@ -341,25 +341,31 @@ static void calls_fail(void)
     fake_cuda_set(NULL);
 }
 
+static int open_on_gpu(struct gpt2_session *s, const struct gpt2_options *o, char *text,
+                       size_t room)
+{
+    struct zero_setting device = {"device", "cuda"};
+    struct zero_config base = ZERO_CONFIG_INIT;
+
+    base.settings = &device;
+    base.n_settings = 1;
+    base.log = quiet;
+    int err = gpt2_session_open(s, o, &base);
+    return err ? err : gpt2_session_device(s, o, text, room);
+}
+
 static void refused(const char *what, const char *library, const char *preset, const char *words,
                     const char *remedy)
 {
     const struct run run = {what, 1, ZERO_BF16, false, {{NULL}}, 0, 0};
     struct gpt2_options o = options_of(&run);
-    struct zero_setting device = {"device", "cuda"};
-    struct zero_config base = ZERO_CONFIG_INIT;
     struct gpt2_session s = {0};
     char text[512] = "";
 
     o.cublas = library;
     if (preset)
         o.model.n_heads = 4;
-    base.settings = &device;
-    base.n_settings = 1;
-    base.log = quiet;
-    int err = gpt2_session_open(&s, &o, &base);
-    if (!err)
-        err = gpt2_session_device(&s, &o, text, sizeof text);
+    int err = open_on_gpu(&s, &o, text, sizeof text);
     ok(err && strstr(text, words) && strstr(text, remedy), "%s is refused with the remedy", what);
     diag("%s", text);
     if (preset)
@@ -373,18 +379,11 @@ static int pass_over(void)
 {
     const struct run run = {"", 1, ZERO_BF16, false, {{NULL}}, 0, 0};
     struct gpt2_options o = options_of(&run);
-    struct zero_setting device = {"device", "cuda"};
-    struct zero_config base = ZERO_CONFIG_INIT;
     struct gpt2_session s = {0};
     char text[512] = "";
 
     o.cublas = NULL;
-    base.settings = &device;
-    base.n_settings = 1;
-    base.log = quiet;
-    int err = gpt2_session_open(&s, &o, &base);
-    if (!err)
-        err = gpt2_session_device(&s, &o, text, sizeof text);
+    int err = open_on_gpu(&s, &o, text, sizeof text);
     const bool good = !err && !*gpt2_session_error(&s);
     if (!good)
         diag("%d: \"%s\", \"%s\"", err, text, gpt2_session_error(&s));

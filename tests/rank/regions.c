@@ -192,11 +192,9 @@ static int use_region(struct zero_runtime *rt, uint32_t unit, uint32_t pass, uin
     return zero_release(rt, unit, pass, NULL);
 }
 
-static int go_astray(struct zero_runtime *rt, int has_room, int *spoilt)
+static int two_units(struct zero_runtime *rt)
 {
-    const struct zero_use in_turn[] = {
-        {0, ZERO_FORWARD}, {0, ZERO_BACKWARD}, {1, ZERO_FORWARD}, {1, ZERO_BACKWARD}};
-    uint32_t id, kept, late;
+    uint32_t id;
 
     for (uint32_t u = 0; u < 2; u++) {
         struct zero_param_desc w = {
@@ -205,6 +203,16 @@ static int go_astray(struct zero_runtime *rt, int has_room, int *spoilt)
         TRY(zero_unit_add(rt, w.name, &id));
         TRY(zero_param_add(rt, u, &w, &id));
     }
+    return 0;
+}
+
+static int go_astray(struct zero_runtime *rt, int has_room, int *spoilt)
+{
+    const struct zero_use in_turn[] = {
+        {0, ZERO_FORWARD}, {0, ZERO_BACKWARD}, {1, ZERO_FORWARD}, {1, ZERO_BACKWARD}};
+    uint32_t id, kept, late;
+
+    TRY(two_units(rt));
     TRY(region_add(rt, "kept", KEPT, 0, ZERO_FORWARD, ZERO_BACKWARD, &kept));
     TRY(region_add(rt, "late", KEPT, 1, ZERO_BACKWARD, ZERO_BACKWARD, &late));
     if (has_room) /* in the plan, and nobody asks for it */
@@ -290,13 +298,7 @@ static int go_on_streams(struct zero_runtime *rt, struct painted x[2][2])
     void *streams[2];
     uint32_t id;
 
-    for (uint32_t u = 0; u < 2; u++) {
-        struct zero_param_desc w = {
-            .size = sizeof w, .name = "w", .dtype = ZERO_F32, .n_dims = 1, .dims = {1000}};
-        w.name = u ? "second" : "first";
-        TRY(zero_unit_add(rt, w.name, &id));
-        TRY(zero_param_add(rt, u, &w, &id));
-    }
+    TRY(two_units(rt));
     TRY(region_add(rt, "one", KEPT, 0, ZERO_FORWARD, ZERO_FORWARD, &id));
     TRY(region_add(rt, "two", KEPT, 1, ZERO_FORWARD, ZERO_FORWARD, &id));
     TRY(zero_commit(rt));
