@@ -20,6 +20,7 @@
 #define STACK_BYTES (128u * 1024u)
 #define MOST_SHARED (48u * 1024u)
 #define MANY 0xffffu
+#define MOST_BROUGHT 64u /* of a thread at once */
 
 /* What is known of a byte of shared memory. Epochs never repeat, so nothing has to be cleared. */
 struct shadow {
@@ -32,6 +33,19 @@ struct waiter {
     uint32_t thread, fiber;
     const char *file;
     int line;
+    bool warp; /* for its warp, not for the block */
+};
+
+/* Bytes on their way to shared memory. */
+struct parcel {
+    uint32_t at, bytes;
+    unsigned char value[16];
+};
+
+/* What a thread has brought, and the words of its last two exchanges. */
+struct luggage {
+    struct parcel parcel[MOST_BROUGHT];
+    uint32_t n_parcels, n_exchanges;
 };
 
 /* Everything of one launch at a time; one for each thread that runs grids. */
@@ -43,6 +57,8 @@ struct fake_grid {
     uint32_t order[MOST_THREADS], n_started;  /* threads */
     struct waiter waiter[MOST_THREADS], released[MOST_THREADS];
     uint32_t n_waiting;
+    struct luggage luggage[MOST_THREADS];
+    uint32_t words[2][MOST_THREADS][FAKE_WARP_WORDS]; /* of exchanges in turn */
 
     const fake_cuda_options *options;
     const fake_cuda_function *function;
@@ -181,8 +197,51 @@ void fake_thread::barrier(const char *file, int line)
 {
     if ((grid->options->sites || grid->options->broken) && is_broken(grid, file, line, true))
         return;
-    grid->waiter[grid->n_waiting++] = {self, grid->current, file, line};
+    grid->waiter[grid->n_waiting++] = {self, grid->current, file, line, false};
     fiber_switch(&grid->fiber[grid->current], &grid->host);
+}
+
+const uint32_t (*fake_thread::exchange(const uint32_t *words, uint32_t n, const char *file,
+                                       int line))[FAKE_WARP_WORDS]
+{
+    /* In turn: who comes to the next exchange has read what it got from the one before the last. */
+    uint32_t (*all)[FAKE_WARP_WORDS] = grid->words[grid->luggage[self].n_exchanges++ % 2];
+
+    memcpy(all[self], words, n * sizeof *words);
+    grid->waiter[grid->n_waiting++] = {self, grid->current, file, line, true};
+    fiber_switch(&grid->fiber[grid->current], &grid->host);
+    return all + self / FAKE_WARP * FAKE_WARP;
+}
+
+/* The place is taken from here on: whoever still reads there races with it. */
+void fake_thread::bring_words(uint32_t at, const void *words, uint32_t bytes, const char *file,
+                              int line)
+{
+    struct luggage *l = &grid->luggage[self];
+
+    memset(shared(at, bytes, true, file, line), 0xff, bytes);
+    if (l->n_parcels == MOST_BROUGHT) {
+        fail(grid, "thread %u brings more than %u pieces at once (%s:%d)", self, MOST_BROUGHT,
+             base_name(file), line);
+        stop(grid);
+    }
+    struct parcel *p = &l->parcel[l->n_parcels++];
+    p->at = at;
+    p->bytes = bytes;
+    memcpy(p->value, words, bytes);
+}
+
+void fake_thread::brought(const char *file, int line)
+{
+    struct luggage *l = &grid->luggage[self];
+
+    if ((grid->options->sites || grid->options->broken) && is_broken(grid, file, line, true))
+        return;
+    for (uint32_t i = 0; i < l->n_parcels; i++) {
+        const struct parcel *p = &l->parcel[i];
+        memcpy(shared(p->at, p->bytes, true, file, line), p->value, p->bytes);
+    }
+    l->n_parcels = 0;
 }
 
 bool fake_thread::inside(uint64_t i, uint64_t n, const char *file, int line)
@@ -295,18 +354,62 @@ static uint32_t free_fiber(fake_grid *g)
     return i;
 }
 
+/* Two threads that meet have to do so at one place. */
+static void check_same(fake_grid *g, const struct waiter *a, const struct waiter *b,
+                       const char *what)
+{
+    if (a->line != b->line || strcmp(a->file, b->file) != 0)
+        fail(g, "thread %u waits at the %s %s:%d, thread %u at %s:%d", a->thread, what,
+             base_name(a->file), a->line, b->thread, base_name(b->file), b->line);
+}
+
+/*
+ * Lets the threads of every warp go on that has come to an exchange as a whole, and says whether
+ * there was one. No barrier lies in between: the epoch stays.
+ */
+static bool release_warps(fake_grid *g)
+{
+    uint32_t come[MOST_THREADS / FAKE_WARP] = {}, n_left = 0, n = 0;
+
+    for (uint32_t i = 0; i < g->n_waiting; i++)
+        come[g->waiter[i].thread / FAKE_WARP] += g->waiter[i].warp;
+    for (uint32_t i = 0; i < g->n_waiting; i++) {
+        const struct waiter w = g->waiter[i];
+        if (come[w.thread / FAKE_WARP] == FAKE_WARP)
+            g->released[n++] = w;
+        else
+            g->waiter[n_left++] = w;
+    }
+    g->n_waiting = n_left;
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = i; k-- > 0;)
+            if (g->released[k].thread / FAKE_WARP == g->released[i].thread / FAKE_WARP) {
+                check_same(g, &g->released[k], &g->released[i], "exchange");
+                break;
+            }
+    shuffle(g, g->released, n);
+    for (uint32_t i = 0; i < n && !g->failed; i++)
+        resume(g, g->released[i].fiber);
+    return n > 0;
+}
+
 /* All threads have to wait, at one barrier. */
 static void check_barrier(fake_grid *g)
 {
     const struct waiter *first = &g->waiter[0];
     bool here[MOST_THREADS] = {};
 
+    for (uint32_t i = 0; i < g->n_waiting; i++)
+        if (g->waiter[i].warp) {
+            fail(g, "thread %u waits at the exchange %s:%d, to which not all of its warp come",
+                 g->waiter[i].thread, base_name(g->waiter[i].file), g->waiter[i].line);
+            return;
+        }
+
     for (uint32_t i = 0; i < g->n_waiting; i++) {
         const struct waiter *w = &g->waiter[i];
         here[w->thread] = true;
-        if (w->line != first->line || strcmp(w->file, first->file) != 0)
-            fail(g, "thread %u waits at the barrier %s:%d, thread %u at %s:%d", first->thread,
-                 base_name(first->file), first->line, w->thread, base_name(w->file), w->line);
+        check_same(g, first, w, "barrier");
     }
     for (uint32_t i = 0; i < g->threads; i++)
         if (!here[i])
@@ -319,12 +422,16 @@ static void run_block(fake_grid *g)
     for (uint32_t i = 0; i < g->threads; i++)
         g->order[i] = i;
     shuffle(g, g->order, g->threads);
+    for (uint32_t i = 0; i < g->threads; i++)
+        g->luggage[i].n_parcels = g->luggage[i].n_exchanges = 0;
     g->n_started = g->n_waiting = 0;
     g->epoch++;
     g->serial++;
     while (g->n_started < g->threads && !g->failed)
         resume(g, free_fiber(g));
     while (g->n_waiting && !g->failed) {
+        if (release_warps(g))
+            continue;
         uint32_t n = g->n_waiting;
         check_barrier(g);
         memcpy(g->released, g->waiter, n * sizeof *g->waiter);

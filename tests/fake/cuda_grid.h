@@ -9,6 +9,8 @@
  * - shared memory that one thread writes and another one touches between the same two barriers;
  *   that is read before anybody wrote it; that lies outside of what the launch asked for;
  * - vectors at addresses that are not aligned to them;
+ * - shared memory that is read while bytes are on their way to it;
+ * - what threads of a warp do together, where not all of them come to it;
  * - blocks and threads run in an order that the seed shuffles, threads anew after each barrier.
  *
  * Global memory is the caller's; whoever tests puts guards around it. Any number of threads may run

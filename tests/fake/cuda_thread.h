@@ -10,6 +10,9 @@
 
 struct fake_grid;
 
+#define FAKE_WARP 32u
+#define FAKE_WARP_WORDS 8u
+
 class fake_thread
 {
   public:
@@ -65,9 +68,31 @@ class fake_thread
         memcpy(shared(at, BYTES, true, file, line), &r, BYTES);
     }
 
+    /* Bytes on their way to shared memory; there after brought(), garbage before. */
+    template <uint32_t BYTES>
+    void bring(uint32_t at, const void *from, bool here, const char *file = __builtin_FILE(),
+               int line = __builtin_LINE())
+    {
+        raw<BYTES> r = {};
+        if (here)
+            r = load<BYTES>(from, file, line);
+        bring_words(at, r.w, BYTES, file, line);
+    }
+
+    void brought(const char *file = __builtin_FILE(), int line = __builtin_LINE());
+
+    /*
+     * Waits until all threads of the warp have come here with their words, at most FAKE_WARP_WORDS,
+     * and returns all of theirs, by place in the warp; good until the next exchange has returned.
+     */
+    const uint32_t (*exchange(const uint32_t *words, uint32_t n, const char *file, int line))
+        [FAKE_WARP_WORDS];
+
   private:
     fake_grid *grid;
     uint32_t self;
+
+    void bring_words(uint32_t at, const void *words, uint32_t bytes, const char *file, int line);
 
     void check_global(const void *at, uint32_t bytes, const char *file, int line);
     void *shared(uint32_t at, uint32_t bytes, bool write, const char *file, int line);

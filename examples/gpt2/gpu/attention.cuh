@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Causal attention with heads of D features, in tiles of shared memory: no matrix of scores is ever
- * in global memory. The forward pass goes over the keys with a running maximum and sum; the
+ * Causal attention of fp32 with heads of D features, in tiles of shared memory: no matrix of scores
+ * is ever in global memory. The forward pass goes over the keys with a running maximum and sum; the
  * backward pass computes the same probabilities again, once by queries and once by keys, so that
  * every gradient is added up by one thread in one order.
  *
@@ -29,24 +29,20 @@ template <class Thread> struct place {
 
 /*
  * Brings `rows` rows of D features, from element `at` on and `stride` apart, to shared memory,
- * with the bias (or NULL) added and times scale; zeros behind the first `here`.
+ * times scale; zeros behind the first `here`.
  */
 template <uint32_t D, class Thread>
 GPT2_GPU void stage(Thread &t, uint32_t to, uint32_t rows, const void *from, uint64_t at,
-                    uint64_t stride, uint64_t here, const void *bias, uint64_t bias_at,
-                    uint32_t dtype, float scale)
+                    uint64_t stride, uint64_t here, uint32_t dtype, float scale)
 {
     for (uint32_t i = t.index(); i < rows * (D / 4); i += t.size()) {
         const uint32_t r = i / (D / 4), c = i % (D / 4) * 4;
         vec4 x = {};
         if (t.inside(r, here)) {
             x = load4(t, from, at + r * stride + c, dtype);
-            vec4 b = {};
-            if (bias)
-                b = load4(t, bias, bias_at + c, dtype);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++)
-                x.v[k] = (x.v[k] + b.v[k]) * scale;
+                x.v[k] *= scale;
         }
         t.template put<vec4>(to + r * (D + 4) + c, x);
     }
@@ -60,7 +56,7 @@ GPT2_GPU void stage_part(Thread &t, const gpt2_gpu_attention &q, const place<Thr
     const uint64_t width = q.heads * D, column = part * width + p.head * D;
 
     stage<D>(t, to, rows, q.qkv, (p.first_row + first) * 3 * width + column, 3 * width,
-             q.seq - first, q.bias, column, q.dtype, scale);
+             q.seq - first, q.dtype, scale);
 }
 
 template <uint32_t D, class Thread>
@@ -70,7 +66,7 @@ GPT2_GPU void stage_dy(Thread &t, const gpt2_gpu_attention &q, const place<Threa
     const uint64_t width = q.heads * D;
 
     stage<D>(t, to, GPT2_SCORE_TILE, q.dy, (p.first_row + first) * width + p.head * D, width,
-             q.seq - first, nullptr, 0, q.dtype, 1);
+             q.seq - first, q.dtype, 1);
 }
 
 /* dots[i][j]: row R y + i of tile a times row x + 8 j of tile b. */

@@ -7,7 +7,7 @@
 /* What the backward pass needs; all but x can be computed again from x. */
 struct saved {
     float *x, *stat1;
-    void *qkv; /* without bias */
+    void *qkv;
     float *softmax;
     void *attention;
     float *middle, *stat2;
@@ -110,7 +110,7 @@ static struct block block_of(struct gpt2_pass *p, uint32_t layer, bool backward)
     return b;
 }
 
-/* ---- Linear layers, whose biases are added elsewhere ----------------------------------------- */
+/* ---- Linear layers: y starts as the bias, or the bias is added elsewhere --------------------- */
 
 static void forward_product(const struct block *b, int weight, const void *x, size_t n_in,
                             size_t n_out, float beta, void *y, uint32_t y_dtype)
@@ -161,13 +161,26 @@ static void gelu(const struct block *b, void *y, void *dy)
                                      .dtype = b->dtype});
 }
 
+/* Queries, keys and values of normed. */
+static void qkv(const struct block *b)
+{
+    const size_t width = b->width;
+
+    GPT2_RUN(b->p, bias,
+             &(struct gpt2_gpu_bias){.y = b->v.qkv,
+                                     .b = b->w[GPT2_QKV_B].value,
+                                     .rows = b->rows,
+                                     .width = 3 * width,
+                                     .dtype = b->dtype});
+    forward_product(b, GPT2_QKV_W, b->k.normed, width, 3 * width, 1, b->v.qkv, b->dtype);
+}
+
 static struct gpt2_gpu_attention attention_of(const struct block *b)
 {
     const struct gpt2_shape *s = b->p->shape;
 
     return (struct gpt2_gpu_attention){
         .qkv = b->v.qkv,
-        .bias = b->w[GPT2_QKV_B].value,
         .y = b->v.attention,
         .stat = b->v.softmax,
         .delta = b->k.delta,
@@ -192,7 +205,7 @@ static void forward(const struct block *b, float *y)
 
     gpt2_gpu_norm_forward(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.normed,
                           false);
-    forward_product(b, GPT2_QKV_W, b->k.normed, width, 3 * width, 0, b->v.qkv, b->dtype);
+    qkv(b);
     GPT2_RUN(b->p, attention, &a, (uint32_t)(width / b->heads));
     residual(b, b->v.x, GPT2_ATT_B, b->v.middle);
     forward_product(b, GPT2_ATT_W, b->v.attention, width, width, 1, b->v.middle, ZERO_F32);

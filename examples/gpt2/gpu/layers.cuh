@@ -5,6 +5,7 @@
 
 #include "params.h"
 #include "thread.cuh"
+#include "tile.h"
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
@@ -169,52 +170,95 @@ template <class Thread> GPT2_GPU void norm_rows_body(Thread &t, const gpt2_gpu_n
 
 /* ---- Sums of columns: chunks of rows, then the chunks ---------------------------------------- */
 
-/* Four columns of a chunk a thread; the chunk is the grid's second dimension. */
+/*
+ * A block has GPT2_FOLD_COLUMNS groups of four columns; GPT2_FOLD_LANES threads, each in a warp of
+ * its own, share the rows of a group, and the first of them adds up what they have, in order.
+ */
+template <class Thread> GPT2_GPU void put_lane(Thread &t, uint32_t at, const vec4 &sum)
+{
+    t.template put<vec4>(at + t.index() * 4, sum);
+}
+
+template <class Thread> GPT2_GPU vec4 sum_of_lanes(Thread &t, uint32_t at)
+{
+    vec4 sum = {};
+
+    GPT2_UNROLL
+    for (uint32_t lane = 0; lane < GPT2_FOLD_LANES; lane++) {
+        const vec4 x = t.template get<vec4>(at + (lane * GPT2_FOLD_COLUMNS + t.index()) * 4);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            sum.v[k] += x.v[k];
+    }
+    return sum;
+}
+
+/* The chunk of rows is the grid's second dimension. */
 template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
 {
-    const uint64_t c = flat(t), first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK;
+    const uint32_t lane = t.index() / GPT2_FOLD_COLUMNS;
+    const uint64_t c = t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS;
+    const uint64_t first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + lane;
+    const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {}, scaled = {};
 
-    if (!t.inside(c, q.columns / 4))
-        return;
-    for (uint64_t r = first; r < first + GPT2_CHUNK && t.inside(r, q.rows); r++) {
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES) {
+        const uint64_t r = first + i;
+        if (!here || !t.inside(r, q.rows))
+            continue;
         const vec4 dy = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
         vec4 x = {};
-        float mean = 0, inverse = 0;
+        vec2 stat = {};
         if (q.x) {
             x = load4(t, q.x, r * q.columns + c * 4, ZERO_F32);
-            mean = t.template read<float>(q.stat + 2 * r);
-            inverse = t.template read<float>(q.stat + 2 * r + 1);
+            stat = t.template read<vec2>(q.stat + 2 * r);
         }
         GPT2_UNROLL
         for (int k = 0; k < 4; k++) {
             sum.v[k] += dy.v[k];
-            scaled.v[k] += dy.v[k] * ((x.v[k] - mean) * inverse);
+            scaled.v[k] += dy.v[k] * ((x.v[k] - stat.v[0]) * stat.v[1]);
         }
     }
+    put_lane(t, 0, sum);
+    put_lane(t, GPT2_FOLD_SHARED, scaled);
+    t.barrier();
+    if (lane != 0 || !here)
+        return;
     const uint64_t at = t.row() * (q.x ? 2 : 1) * q.columns + c * 4;
     if (q.x)
-        store4(t, q.partial, at, ZERO_F32, scaled);
-    store4(t, q.partial, at + (q.x ? q.columns : 0), ZERO_F32, sum);
+        store4(t, q.partial, at, ZERO_F32, sum_of_lanes(t, GPT2_FOLD_SHARED));
+    store4(t, q.partial, at + (q.x ? q.columns : 0), ZERO_F32, sum_of_lanes(t, 0));
 }
 
 template <class Thread> GPT2_GPU void fold_body(Thread &t, const gpt2_gpu_fold &q)
 {
-    const uint64_t c = flat(t);
+    const uint32_t lane = t.index() / GPT2_FOLD_COLUMNS;
+    const uint64_t c = t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS;
+    const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {};
 
-    if (!t.inside(c, q.columns / 4))
-        return;
-    for (uint64_t i = 0; i < q.chunks; i++) {
+    for (uint64_t i = lane; here && i < q.chunks; i += GPT2_FOLD_LANES) {
         const vec4 x = load4(t, q.partial, i * q.stride + c * 4, ZERO_F32);
         GPT2_UNROLL
         for (int k = 0; k < 4; k++)
             sum.v[k] += x.v[k];
     }
-    add4(t, q.gradient, c * 4, q.dtype, q.beta, sum);
+    put_lane(t, 0, sum);
+    t.barrier();
+    if (lane == 0 && here)
+        add4(t, q.gradient, c * 4, q.dtype, q.beta, sum_of_lanes(t, 0));
 }
 
 /* ---- Element by element ---------------------------------------------------------------------- */
+
+template <class Thread> GPT2_GPU void bias_body(Thread &t, const gpt2_gpu_bias &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+
+    if (t.inside(i, q.rows * each))
+        store4(t, q.y, i * 4, q.dtype, load4(t, q.b, i % each * 4, q.dtype));
+}
 
 template <class Thread> GPT2_GPU void residual_body(Thread &t, const gpt2_gpu_residual &q)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module: every body as a kernel of its own, with C linkage, for cuModuleGetFunction(). */
 #include "attention.cuh"
+#include "attention16.cuh"
 #include "layers.cuh"
 #include "loss.cuh"
 #include "table.h"

@@ -93,6 +93,14 @@ struct gpt2_gpu_fold {
     float beta;
 };
 
+/* y = b in each row, rows × width: what a product adds to. */
+struct gpt2_gpu_bias {
+    void *y;
+    const void *b;
+    uint64_t rows, width;
+    uint32_t dtype, reserved;
+};
+
 /* y = x + b, rows × width. */
 struct gpt2_gpu_residual {
     float *y;
@@ -120,12 +128,12 @@ struct gpt2_gpu_gelu {
 };
 
 /*
- * Causal attention. qkv: rows × 3 width, without its bias, which is added here; y, dy: rows ×
- * width; stat: maximum and 1/sum of each row's softmax, at ((b * heads + h) * seq + t) * 2; delta:
- * y times dy of each row, at (b * heads + h) * seq + t.
+ * Causal attention. qkv: rows × 3 width; y, dy: rows × width; stat: maximum and 1/sum of each row's
+ * softmax, at ((b * heads + h) * seq + t) * 2; delta: y times dy of each row, at (b * heads + h) *
+ * seq + t.
  */
 struct gpt2_gpu_attention {
-    const void *qkv, *bias;
+    const void *qkv;
     void *y;
     float *stat, *delta;
     const void *dy;

@@ -2,7 +2,10 @@
 /* Grids; see plan.h. */
 #include "plan.h"
 
+#include <stdbool.h>
 #include <string.h>
+
+#include <zero/types.h>
 
 #include "table.h"
 
@@ -57,10 +60,10 @@ static uint64_t blocks(enum kernel k, uint64_t n)
     return (n + kernels[k].threads - 1) / kernels[k].threads;
 }
 
-/* Tiles of that many rows. */
-static uint64_t tiles(uint64_t seq, uint32_t rows)
+/* Tiles of that many. */
+static uint64_t tiles(uint64_t n, uint32_t each)
 {
-    return (seq + rows - 1) / rows;
+    return (n + each - 1) / each;
 }
 
 /* Parameters, name, number and grid of a function; then those of heads with 32 and 64 features. */
@@ -75,6 +78,17 @@ static uint64_t tiles(uint64_t seq, uint32_t rows)
     {                                                                                     \
         plan(l, features == 32 ? k##_32 : k##_64, x, y, q, sizeof *q);                    \
     }
+/* The same with a function of its own for 16 bits, whose tiles have GPT2_HALF_TILE rows. */
+#define PLAN_TILES(name, k, k16, rows)                                                    \
+    void gpt2_plan_##name(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,      \
+                          uint32_t features)                                              \
+    {                                                                                     \
+        const bool wide = q->dtype == ZERO_F32;                                           \
+        const enum kernel of32 = wide ? k##_32 : k16##_32;                                \
+        const enum kernel of64 = wide ? k##_64 : k16##_64;                                \
+        plan(l, features == 32 ? of32 : of64, tiles(q->seq, wide ? (rows) : GPT2_HALF_TILE), \
+             q->batch * q->heads, q, sizeof *q);                                          \
+    }
 
 /* clang-format off */
 PLAN(embed, embed, EMBED, blocks(EMBED, q->rows * q->width / 4), 1)
@@ -85,15 +99,16 @@ PLAN(position_backward, position_backward, POSITION_BACKWARD,
 PLAN(norm, norm, NORM, q->rows, 1)
 PLAN(norm, norm_again, NORM_AGAIN, blocks(NORM_AGAIN, q->rows * q->width / 4), 1)
 PLAN(norm_rows, norm_rows, NORM_ROWS, q->rows, 1)
-PLAN(columns, columns, COLUMNS, blocks(COLUMNS, q->columns / 4), gpt2_chunks(q->rows))
-PLAN(fold, fold, FOLD, blocks(FOLD, q->columns / 4), 1)
+PLAN(columns, columns, COLUMNS, tiles(q->columns / 4, GPT2_FOLD_COLUMNS), gpt2_chunks(q->rows))
+PLAN(fold, fold, FOLD, tiles(q->columns / 4, GPT2_FOLD_COLUMNS), 1)
+PLAN(bias, bias, BIAS, blocks(BIAS, q->rows * q->width / 4), 1)
 PLAN(residual, residual, RESIDUAL, blocks(RESIDUAL, q->rows * q->width / 4), 1)
 PLAN(round, round, ROUND, blocks(ROUND, q->n / 4), 1)
 PLAN(gelu, gelu, GELU, blocks(GELU, q->rows * q->width / 4), 1)
 PLAN(loss, loss, LOSS, q->rows, 1)
 PLAN(loss_backward, loss_backward, LOSS_BACKWARD, q->rows, 1)
-PLAN_HEADS(attention, ATTENTION, tiles(q->seq, GPT2_FORWARD_TILE), q->batch * q->heads)
+PLAN_TILES(attention, ATTENTION, ATTENTION16, GPT2_FORWARD_TILE)
 PLAN_HEADS(delta, DELTA, blocks(DELTA_64, q->batch * q->heads * q->seq), 1)
-PLAN_HEADS(attention_q, ATTENTION_Q, tiles(q->seq, GPT2_SCORE_TILE), q->batch * q->heads)
-PLAN_HEADS(attention_kv, ATTENTION_KV, tiles(q->seq, GPT2_SCORE_TILE), q->batch * q->heads)
+PLAN_TILES(attention_q, ATTENTION_Q, ATTENTION16_Q, GPT2_SCORE_TILE)
+PLAN_TILES(attention_kv, ATTENTION_KV, ATTENTION16_KV, GPT2_SCORE_TILE)
 /* clang-format on */

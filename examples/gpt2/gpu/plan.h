@@ -43,6 +43,7 @@ void gpt2_plan_norm_again(struct gpt2_launch *l, const struct gpt2_gpu_norm *q);
 void gpt2_plan_norm_rows(struct gpt2_launch *l, const struct gpt2_gpu_norm_rows *q);
 void gpt2_plan_columns(struct gpt2_launch *l, const struct gpt2_gpu_columns *q);
 void gpt2_plan_fold(struct gpt2_launch *l, const struct gpt2_gpu_fold *q);
+void gpt2_plan_bias(struct gpt2_launch *l, const struct gpt2_gpu_bias *q);
 void gpt2_plan_residual(struct gpt2_launch *l, const struct gpt2_gpu_residual *q);
 void gpt2_plan_round(struct gpt2_launch *l, const struct gpt2_gpu_round *q);
 void gpt2_plan_gelu(struct gpt2_launch *l, const struct gpt2_gpu_gelu *q);

@@ -2,7 +2,8 @@
 /*
  * All device functions: X(ID, name in the module, struct of its parameters, threads of a block,
  * blocks that a multiprocessor shall hold at once, floats of shared memory, body). The module, the
- * plan and the tests' emulator are made from this list. Numbers in names are features of a head.
+ * plan and the tests' emulator are made from this list. Numbers in names are features of a head;
+ * ATTENTION is of fp32, ATTENTION16 of 16 bits.
  */
 #ifndef GPT2_GPU_TABLE_H
 #define GPT2_GPU_TABLE_H
@@ -19,8 +20,10 @@
     X(NORM, gpt2_norm, gpt2_gpu_norm, 128, 8, GPT2_REDUCTION(128), norm_body)                      \
     X(NORM_AGAIN, gpt2_norm_again, gpt2_gpu_norm, 256, 4, 0, norm_again_body)                      \
     X(NORM_ROWS, gpt2_norm_rows, gpt2_gpu_norm_rows, 128, 8, GPT2_REDUCTION(128), norm_rows_body)  \
-    X(COLUMNS, gpt2_columns, gpt2_gpu_columns, 64, 16, 0, columns_body)                            \
-    X(FOLD, gpt2_fold, gpt2_gpu_fold, 64, 16, 0, fold_body)                                        \
+    X(COLUMNS, gpt2_columns, gpt2_gpu_columns, GPT2_FOLD_THREADS, 4, 2 * GPT2_FOLD_SHARED,         \
+      columns_body)                                                                                \
+    X(FOLD, gpt2_fold, gpt2_gpu_fold, GPT2_FOLD_THREADS, 4, GPT2_FOLD_SHARED, fold_body)           \
+    X(BIAS, gpt2_bias, gpt2_gpu_bias, 256, 4, 0, bias_body)                                        \
     X(RESIDUAL, gpt2_residual, gpt2_gpu_residual, 256, 4, 0, residual_body)                        \
     X(ROUND, gpt2_round, gpt2_gpu_round, 256, 4, 0, round_body)                                    \
     X(GELU, gpt2_gelu, gpt2_gpu_gelu, 256, 4, 0, gelu_body)                                        \
@@ -38,6 +41,18 @@
       GPT2_ATTENTION_KV_SHARED(32), attention_kv_body<32>)                                         \
     X(ATTENTION_KV_64, gpt2_attention_kv_64, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,        \
       GPT2_ATTENTION_KV_SHARED(64), attention_kv_body<64>)                                         \
+    X(ATTENTION16_32, gpt2_attention16_32, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,          \
+      GPT2_ATTENTION16_SHARED(32), attention16_body<32>)                                           \
+    X(ATTENTION16_64, gpt2_attention16_64, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,          \
+      GPT2_ATTENTION16_SHARED(64), attention16_body<64>)                                           \
+    X(ATTENTION16_Q_32, gpt2_attention16_q_32, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,      \
+      GPT2_ATTENTION16_SHARED(32), attention16_q_body<32>)                                         \
+    X(ATTENTION16_Q_64, gpt2_attention16_q_64, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,      \
+      GPT2_ATTENTION16_SHARED(64), attention16_q_body<64>)                                         \
+    X(ATTENTION16_KV_32, gpt2_attention16_kv_32, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,    \
+      GPT2_ATTENTION16_KV_SHARED(32), attention16_kv_body<32>)                                     \
+    X(ATTENTION16_KV_64, gpt2_attention16_kv_64, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,    \
+      GPT2_ATTENTION16_KV_SHARED(64), attention16_kv_body<64>)                                     \
     X(LOSS, gpt2_loss, gpt2_gpu_loss, 256, 4, GPT2_REDUCTION(256), loss_body)                      \
     X(LOSS_BACKWARD, gpt2_loss_grad, gpt2_gpu_loss_backward, 256, 4, 0, loss_backward_body)
 /* clang-format on */

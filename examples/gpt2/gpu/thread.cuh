@@ -30,6 +30,12 @@ struct alignas(16) vec4 {
 struct alignas(8) half4 {
     uint16_t v[4];
 };
+struct alignas(8) vec2 {
+    float v[2];
+};
+struct alignas(8) half2x2 {
+    uint32_t v[2];
+};
 
 #ifdef __CUDACC__
 
@@ -126,6 +132,82 @@ struct gpt2_thread {
     {
         gpt2_place<T>(reinterpret_cast<float *>(gpt2_shared) + at, value);
     }
+
+    /*
+     * BYTES (4, 8 or 16, and aligned to them) of global memory are on their way to shared memory, or
+     * zeros where they are not here. They are there, for this thread, after brought().
+     */
+    template <uint32_t BYTES> GPT2_GPU void bring(uint32_t at, const void *from, bool here)
+    {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :
+                     : "r"(address(at)), "l"(__cvta_generic_to_global(from)), "n"(BYTES),
+                       "r"(here ? BYTES : 0)
+                     : "memory");
+    }
+
+    GPT2_GPU void brought()
+    {
+        asm volatile("cp.async.wait_all;" : : : "memory");
+    }
+
+    /* ---- Of a warp: all of its 32 threads call it together ---- */
+
+    /* What the thread has whose number differs in the bits of mask. */
+    GPT2_GPU float across(float x, uint32_t mask)
+    {
+        return __shfl_xor_sync(~0u, x, mask);
+    }
+
+    /*
+     * A block of 16 × 16 elements of shared memory, rows `stride` floats apart, as right-hand sides
+     * of two products: rows are what is added up over where BY_ROW, else columns.
+     */
+    template <bool BY_ROW> GPT2_GPU void right(uint32_t at, uint32_t stride, uint32_t (&b)[4])
+    {
+        const uint32_t lane = threadIdx.x % 32, low = lane / 8 % 2, high = lane / 16;
+        const uint32_t row = (BY_ROW ? low : high) * 8 + lane % 8, column = BY_ROW ? high : low;
+        const uint32_t from = address(at + row * stride + column * 4);
+
+        if constexpr (BY_ROW)
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                         : "r"(from)
+                         : "memory");
+        else
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                         : "r"(from)
+                         : "memory");
+    }
+
+    /*
+     * c += a b, of 16 × 16 by 16 × 8 elements, added up in fp32. Thread i of the warp has of a, two
+     * in a word, rows i / 4 and 8 more, columns 2 (i % 4) and 1 more, then those 8 further right; of
+     * b columns i / 4 and the rows that are these columns; of c the rows of a and columns 2 (i % 4)
+     * and 1 more.
+     */
+    template <uint32_t DTYPE>
+    GPT2_GPU void product(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+    {
+        if constexpr (DTYPE == ZERO_BF16)
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        else
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    }
+
+  private:
+    GPT2_GPU uint32_t address(uint32_t at) const
+    {
+        return static_cast<uint32_t>(
+            __cvta_generic_to_shared(reinterpret_cast<float *>(gpt2_shared) + at));
+    }
 };
 
 #endif
@@ -137,9 +219,26 @@ GPT2_GPU float float_from_half(uint16_t h, uint32_t dtype)
     return dtype == ZERO_BF16 ? zero_float_from_bf16(h) : zero_float_from_fp16(h);
 }
 
+/* Two elements in a word, the first one in its lower half. */
+GPT2_GPU uint32_t halves_from_floats(float x, float y, uint32_t dtype)
+{
+#ifdef __CUDA_ARCH__
+    uint32_t both;
+    if (dtype == ZERO_BF16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
+    return both;
+#else
+    const uint32_t low = dtype == ZERO_BF16 ? zero_bf16_from_float(x) : zero_fp16_from_float(x);
+    const uint32_t high = dtype == ZERO_BF16 ? zero_bf16_from_float(y) : zero_fp16_from_float(y);
+    return low | high << 16;
+#endif
+}
+
 GPT2_GPU uint16_t half_from_float(float x, uint32_t dtype)
 {
-    return dtype == ZERO_BF16 ? zero_bf16_from_float(x) : zero_fp16_from_float(x);
+    return static_cast<uint16_t>(halves_from_floats(x, 0, dtype));
 }
 
 /* Elements i … i + 3 of an array; i is a multiple of 4, and the array aligned to 16 bytes. */
@@ -162,11 +261,9 @@ GPT2_GPU void store4(Thread &t, void *array, uint64_t i, uint32_t dtype, const v
         t.template write<vec4>(static_cast<float *>(array) + i, x);
         return;
     }
-    half4 h;
-    GPT2_UNROLL
-    for (int k = 0; k < 4; k++)
-        h.v[k] = half_from_float(x.v[k], dtype);
-    t.template write<half4>(static_cast<uint16_t *>(array) + i, h);
+    const half2x2 h = {{halves_from_floats(x.v[0], x.v[1], dtype),
+                        halves_from_floats(x.v[2], x.v[3], dtype)}};
+    t.template write<half2x2>(static_cast<uint16_t *>(array) + i, h);
 }
 
 /* array = beta * array + x, added in fp32 and rounded once; beta is 0 or 1. */

@@ -6,6 +6,12 @@
 /* Floats of shared memory that a reduction of `threads` needs. */
 #define GPT2_REDUCTION(threads) ((threads) + 16u)
 
+/* Sums of columns: groups of four of a block, and threads of a group. */
+#define GPT2_FOLD_COLUMNS 32u
+#define GPT2_FOLD_LANES 8u
+#define GPT2_FOLD_THREADS (GPT2_FOLD_COLUMNS * GPT2_FOLD_LANES)
+#define GPT2_FOLD_SHARED (GPT2_FOLD_THREADS * 4u) /* of one sum */
+
 #define GPT2_ATTENTION_THREADS 128u
 #define GPT2_SCORE_TILE 32u   /* columns of a tile of scores; backward its rows, too */
 #define GPT2_FORWARD_TILE 64u /* queries of a block of the forward pass */
@@ -21,5 +27,16 @@
     (GPT2_FEATURES(4 * GPT2_SCORE_TILE, D) + GPT2_SCORES(GPT2_SCORE_TILE))
 #define GPT2_ATTENTION_KV_SHARED(D) \
     (GPT2_FEATURES(4 * GPT2_SCORE_TILE, D) + GPT2_SCORES(2 * GPT2_SCORE_TILE) + 3 * GPT2_SCORE_TILE)
+
+/*
+ * The same of attention in 16 bits: tiles of as many rows as a block has, 16 for each of its four
+ * warps, in two buffers, so that the next one is on its way. Rows are D + 8 elements apart: aligned
+ * to vectors, and in different banks.
+ */
+#define GPT2_HALF_TILE 64u
+#define GPT2_HALF_STRIDE(D) (((D) + 8u) / 2u) /* floats from a row to the next */
+#define GPT2_HALF_FEATURES(D) (GPT2_HALF_TILE * GPT2_HALF_STRIDE(D))
+#define GPT2_ATTENTION16_SHARED(D) (4u * GPT2_HALF_FEATURES(D))
+#define GPT2_ATTENTION16_KV_SHARED(D) (GPT2_ATTENTION16_SHARED(D) + 2u * 3u * GPT2_HALF_TILE)
 
 #endif

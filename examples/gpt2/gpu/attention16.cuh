@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causal attention of 16-bit elements, as attention.cuh has it of fp32, with the products by the
+ * units for matrices of 16 × 16: sums in fp32, probabilities and the gradients of scores rounded to
+ * 16 bits before they are multiplied (the tiles and the running softmax: Dao, FlashAttention-2,
+ * 2023, section 3).
+ *
+ * A block has 64 rows, queries or keys, 16 for each of its warps; they stay in registers. The rows
+ * of the other side come in tiles of 64 to shared memory, two buffers in turn. A thread's numbers
+ * of a product lie as the next product wants its left-hand side, so scores never leave registers.
+ */
+#ifndef GPT2_GPU_ATTENTION16_CUH
+#define GPT2_GPU_ATTENTION16_CUH
+
+#include "params.h"
+#include "thread.cuh"
+#include "tile.h"
+
+#define GPT2_LOG2_E 1.44269504088896341f
+
+/* Which head of which sequence a block is at, and where a thread stands. */
+template <uint32_t D, class Thread> struct place16 {
+    uint64_t head, first_row, width; /* of the heads; of qkv and y, in rows; of y, in elements */
+    uint32_t warp, y, x;             /* the first row is y of the warp's 16, the first column x */
+
+    GPT2_GPU place16(Thread &t, const gpt2_gpu_attention &q)
+        : head(t.row() % q.heads), first_row(t.row() / q.heads * q.seq), width(q.heads * D),
+          warp(t.index() / 32), y(t.index() % 32 / 4), x(t.index() % 4 * 2)
+    {
+    }
+
+    /* The head's queries, keys or values: part 0, 1, 2. Rows are 3 * width apart. */
+    GPT2_GPU uint64_t part(uint32_t which) const
+    {
+        return first_row * 3 * width + which * width + head * D;
+    }
+
+    /* Its rows of y and dy. */
+    GPT2_GPU uint64_t features() const
+    {
+        return first_row * width + head * D;
+    }
+};
+
+GPT2_GPU const uint16_t *element(const void *array, uint64_t i)
+{
+    return static_cast<const uint16_t *>(array) + i;
+}
+
+/* The warp's rows of D features, from `first` on, as left-hand sides; zeros from row n on. */
+template <uint32_t D, class Thread>
+GPT2_GPU void left_rows(Thread &t, const place16<D, Thread> &p, const uint16_t *from,
+                        uint64_t stride, uint64_t first, uint64_t n, uint32_t (&a)[D / 16][4])
+{
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 16; k++)
+        GPT2_UNROLL
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint64_t row = first + p.warp * 16 + p.y + i % 2 * 8;
+            a[k][i] = 0;
+            if (t.inside(row, n))
+                a[k][i] =
+                    t.template read<uint32_t>(from + row * stride + k * 16 + i / 2 * 8 + p.x);
+        }
+}
+
+/* A tile of D features is on its way, zeros from row `here` on. */
+template <uint32_t D, class Thread>
+GPT2_GPU void bring_tile(Thread &t, uint32_t to, const uint16_t *from, uint64_t stride,
+                         uint64_t here)
+{
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < GPT2_HALF_TILE * (D / 8); k += GPT2_ATTENTION_THREADS) {
+        const uint32_t row = (k + t.index()) / (D / 8), column = (k + t.index()) % (D / 8) * 8;
+        const bool inside = t.inside(row, here);
+        t.template bring<16>(to + row * GPT2_HALF_STRIDE(D) + column / 2,
+                             inside ? from + row * stride + column : from, inside);
+    }
+}
+
+/* s = rows a times 16 rows of the tile at b. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void dots16(Thread &t, const uint32_t (&a)[D / 16][4], uint32_t b, float (&s)[2][4])
+{
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 8; j++)
+        s[j / 4][j % 4] = 0;
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 16; k++) {
+        uint32_t r[4];
+        t.template right<false>(b + 8 * k, GPT2_HALF_STRIDE(D), r);
+        t.template product<DTYPE>(s[0], a[k], r[0], r[1]);
+        t.template product<DTYPE>(s[1], a[k], r[2], r[3]);
+    }
+}
+
+/* sum += s, 16 columns of scores, times 16 rows of the tile at b. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void mix16(Thread &t, const float (&s)[2][4], uint32_t b, float (&sum)[D / 8][4])
+{
+    const uint32_t a[4] = {
+        halves_from_floats(s[0][0], s[0][1], DTYPE), halves_from_floats(s[0][2], s[0][3], DTYPE),
+        halves_from_floats(s[1][0], s[1][1], DTYPE), halves_from_floats(s[1][2], s[1][3], DTYPE)};
+
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 16; k++) {
+        uint32_t r[4];
+        t.template right<true>(b + 8 * k, GPT2_HALF_STRIDE(D), r);
+        t.template product<DTYPE>(sum[2 * k], a, r[0], r[1]);
+        t.template product<DTYPE>(sum[2 * k + 1], a, r[2], r[3]);
+    }
+}
+
+/* Writes the thread's part of row y + 8 i of the warp, times factor. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void store_row16(Thread &t, const place16<D, Thread> &p, uint16_t *to, uint32_t i,
+                          const float (&sum)[D / 8][4], float factor)
+{
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 8; k++)
+        t.template write<uint32_t>(
+            to + 8 * k + p.x,
+            halves_from_floats(sum[k][2 * i] * factor, sum[k][2 * i + 1] * factor, DTYPE));
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+/* What a thread knows of its two queries; most is of the scores before they are scaled. */
+template <uint32_t D> struct softmax16 {
+    float most[2] = {-INFINITY, -INFINITY}, total[2] = {};
+    float sum[D / 8][4] = {};
+};
+
+/* Scores become probabilities relative to the maximum so far; what was added before follows it. */
+template <uint32_t D, class Thread>
+GPT2_GPU void softmax_tile16(Thread &t, float scale, float (&s)[4][2][4], softmax16<D> &r)
+{
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        float most = r.most[i], total = 0;
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < 8; j++)
+            most = fmaxf(most, fmaxf(s[j / 2][j % 2][2 * i], s[j / 2][j % 2][2 * i + 1]));
+        most = fmaxf(most, t.across(most, 1));
+        most = fmaxf(most, t.across(most, 2));
+        const float factor = exp2f((r.most[i] - most) * scale);
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < 16; j++) {
+            float &x = s[j / 4][j / 2 % 2][2 * i + j % 2];
+            x = exp2f((x - most) * scale);
+            total += x;
+        }
+        r.most[i] = most;
+        r.total[i] = r.total[i] * factor + total;
+        GPT2_UNROLL
+        for (uint32_t k = 0; k < D / 8; k++) {
+            r.sum[k][2 * i] *= factor;
+            r.sum[k][2 * i + 1] *= factor;
+        }
+    }
+}
+
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16(Thread &t, const gpt2_gpu_attention &q)
+{
+    constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
+    const place16<D, Thread> p(t, q);
+    /* The last queries see the most keys: they begin first. */
+    const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint16_t *keys = element(q.qkv, p.part(1)), *values = element(q.qkv, p.part(2));
+    uint32_t queries[D / 16][4];
+    softmax16<D> r;
+
+    bring_tile<D>(t, 0, keys, stride, q.seq);
+    bring_tile<D>(t, tile, values, stride, q.seq);
+    left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, queries);
+    for (uint64_t k = 0; k <= first; k += GPT2_HALF_TILE) {
+        const uint32_t here = k / GPT2_HALF_TILE % 2 * 2 * tile, next = 2 * tile - here;
+        /* Of the last tile each warp sees one block of 16 keys more than the one before it. */
+        const uint32_t blocks = k < first ? 4 : p.warp + 1;
+        float s[4][2][4];
+        t.brought();
+        t.barrier();
+        if (k < first) {
+            const uint64_t then = k + GPT2_HALF_TILE;
+            bring_tile<D>(t, next, keys + then * stride, stride, q.seq - then);
+            bring_tile<D>(t, next + tile, values + then * stride, stride, q.seq - then);
+        }
+        GPT2_UNROLL
+        for (uint32_t c = 0; c < 4; c++) {
+            GPT2_UNROLL
+            for (uint32_t j = 0; j < 8; j++)
+                s[c][j / 4][j % 4] = -INFINITY;
+            if (c >= blocks)
+                continue;
+            dots16<D, DTYPE>(t, queries, here + c * rows16, s[c]);
+            if (c + 1 < blocks || k < first)
+                continue;
+            GPT2_UNROLL
+            for (uint32_t j = 0; j < 8; j++) /* the block on the diagonal */
+                if (j / 4 * 8 + p.x + j % 2 > p.y + j / 2 % 2 * 8)
+                    s[c][j / 4][j % 4] = -INFINITY;
+        }
+        softmax_tile16<D>(t, q.scale * GPT2_LOG2_E, s, r);
+        GPT2_UNROLL
+        for (uint32_t c = 0; c < 4; c++)
+            if (c < blocks)
+                mix16<D, DTYPE>(t, s[c], here + tile + c * rows16, r.sum);
+    }
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t query = first + p.warp * 16 + p.y + 8 * i;
+        r.total[i] += t.across(r.total[i], 1);
+        r.total[i] += t.across(r.total[i], 2);
+        if (!t.inside(query, q.seq))
+            continue;
+        const float inverse = 1 / r.total[i];
+        uint16_t *y = static_cast<uint16_t *>(q.y) + p.features() + query * p.width;
+        store_row16<D, DTYPE>(t, p, y, i, r.sum, inverse);
+        if (p.x == 0)
+            t.template write<vec2>(q.stat + 2 * (t.row() * q.seq + query),
+                                   vec2{{r.most[i] * q.scale, inverse}});
+    }
+}
+
+template <uint32_t D, class Thread>
+GPT2_GPU void attention16_body(Thread &t, const gpt2_gpu_attention &q)
+{
+    if (q.dtype == ZERO_BF16)
+        attention16<D, ZERO_BF16>(t, q);
+    else
+        attention16<D, ZERO_F16>(t, q);
+}
+
+/* ---- Backward -------------------------------------------------------------------------------- */
+
+/* The probability of score s, from what the forward pass kept of its query. */
+GPT2_GPU float probability16(float s, float scale, float most, float inverse)
+{
+    return exp2f(s * scale - most * GPT2_LOG2_E) * inverse;
+}
+
+/* The gradients of 64 queries: over the keys up to theirs. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
+{
+    constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
+    const place16<D, Thread> p(t, q);
+    const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint16_t *keys = element(q.qkv, p.part(1)), *values = element(q.qkv, p.part(2));
+    const float scale = q.scale * GPT2_LOG2_E;
+    uint32_t queries[D / 16][4], dy[D / 16][4];
+    vec2 stat[2] = {};
+    float delta[2] = {}, sum[D / 8][4] = {};
+
+    bring_tile<D>(t, 0, keys, stride, q.seq);
+    bring_tile<D>(t, tile, values, stride, q.seq);
+    left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, queries);
+    left_rows<D>(t, p, element(q.dy, p.features()), p.width, first, q.seq, dy);
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t query = first + p.warp * 16 + p.y + 8 * i, at = t.row() * q.seq + query;
+        if (!t.inside(query, q.seq))
+            continue;
+        stat[i] = t.template read<vec2>(q.stat + 2 * at);
+        delta[i] = t.template read<float>(q.delta + at);
+    }
+    for (uint64_t k = 0; k <= first; k += GPT2_HALF_TILE) {
+        const uint32_t here = k / GPT2_HALF_TILE % 2 * 2 * tile, next = 2 * tile - here;
+        const uint32_t blocks = k < first ? 4 : p.warp + 1;
+        t.brought();
+        t.barrier();
+        if (k < first) {
+            const uint64_t then = k + GPT2_HALF_TILE;
+            bring_tile<D>(t, next, keys + then * stride, stride, q.seq - then);
+            bring_tile<D>(t, next + tile, values + then * stride, stride, q.seq - then);
+        }
+        for (uint32_t c = 0; c < blocks; c++) {
+            const bool diagonal = k == first && c + 1 == blocks;
+            float s[2][4], dp[2][4];
+            dots16<D, DTYPE>(t, queries, here + c * rows16, s);
+            dots16<D, DTYPE>(t, dy, here + tile + c * rows16, dp);
+            GPT2_UNROLL
+            for (uint32_t j = 0; j < 8; j++) {
+                const uint32_t i = j / 2 % 2;
+                float &x = s[j / 4][j % 4];
+                x = probability16(x, scale, stat[i].v[0], stat[i].v[1]) *
+                    (dp[j / 4][j % 4] - delta[i]);
+                if (diagonal && j / 4 * 8 + p.x + j % 2 > p.y + i * 8)
+                    x = 0;
+            }
+            mix16<D, DTYPE>(t, s, here + c * rows16, sum);
+        }
+    }
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t query = first + p.warp * 16 + p.y + 8 * i;
+        if (t.inside(query, q.seq))
+            store_row16<D, DTYPE>(t, p,
+                                  static_cast<uint16_t *>(q.dqkv) + p.part(0) + query * stride, i,
+                                  sum, q.scale);
+    }
+}
+
+template <uint32_t D, class Thread>
+GPT2_GPU void attention16_q_body(Thread &t, const gpt2_gpu_attention &q)
+{
+    if (q.dtype == ZERO_BF16)
+        attention16_q<D, ZERO_BF16>(t, q);
+    else
+        attention16_q<D, ZERO_F16>(t, q);
+}
+
+/* Maxima and 1/sums, then deltas, of the 64 queries from `first` on are on their way. */
+template <class Thread>
+GPT2_GPU void bring_rows16(Thread &t, const gpt2_gpu_attention &q, uint32_t to, uint64_t first)
+{
+    const uint64_t at = t.row() * q.seq + first + t.index();
+
+    if (t.index() >= GPT2_HALF_TILE)
+        return;
+    const bool inside = t.inside(first + t.index(), q.seq);
+    t.template bring<8>(to + 2 * t.index(), inside ? q.stat + 2 * at : q.stat, inside);
+    t.template bring<4>(to + 2 * GPT2_HALF_TILE + t.index(), inside ? q.delta + at : q.delta,
+                        inside);
+}
+
+/* The gradients of 64 keys and values: over the queries from theirs on. Keys are the rows here. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16_kv(Thread &t, const gpt2_gpu_attention &q)
+{
+    constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
+    constexpr uint32_t numbers = 3 * GPT2_HALF_TILE, buffer = 2 * tile + numbers;
+    const place16<D, Thread> p(t, q);
+    const uint64_t first = t.block() * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint16_t *queries = element(q.qkv, p.part(0)), *dy = element(q.dy, p.features());
+    const float scale = q.scale * GPT2_LOG2_E;
+    uint32_t keys[D / 16][4], values[D / 16][4];
+    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+
+    bring_tile<D>(t, 0, queries + first * stride, stride, q.seq - first);
+    bring_tile<D>(t, tile, dy + first * p.width, p.width, q.seq - first);
+    bring_rows16(t, q, 2 * tile, first);
+    left_rows<D>(t, p, element(q.qkv, p.part(1)), stride, first, q.seq, keys);
+    left_rows<D>(t, p, element(q.qkv, p.part(2)), stride, first, q.seq, values);
+    for (uint64_t at = first; at < q.seq; at += GPT2_HALF_TILE) {
+        const uint32_t here = (at - first) / GPT2_HALF_TILE % 2 * buffer, next = buffer - here;
+        const uint64_t then = at + GPT2_HALF_TILE;
+        t.brought();
+        t.barrier();
+        if (then < q.seq) {
+            bring_tile<D>(t, next, queries + then * stride, stride, q.seq - then);
+            bring_tile<D>(t, next + tile, dy + then * p.width, p.width, q.seq - then);
+            bring_rows16(t, q, next + 2 * tile, then);
+        }
+        /* Of the first tile no query before the warp's keys sees them. */
+        for (uint32_t c = at == first ? p.warp : 0; c < 4; c++) {
+            const bool diagonal = at == first && c == p.warp;
+            float s[2][4], dp[2][4];
+            dots16<D, DTYPE>(t, keys, here + c * rows16, s);
+            dots16<D, DTYPE>(t, values, here + tile + c * rows16, dp);
+            GPT2_UNROLL
+            for (uint32_t j = 0; j < 4; j++) {
+                const uint32_t column = j / 2 * 8 + p.x + j % 2, query = 16 * c + column;
+                const vec2 stat = t.template get<vec2>(here + 2 * tile + 2 * query);
+                const float delta =
+                    t.template get<float>(here + 2 * tile + 2 * GPT2_HALF_TILE + query);
+                GPT2_UNROLL
+                for (uint32_t i = 0; i < 2; i++) {
+                    float &x = s[j / 2][2 * i + j % 2], &d = dp[j / 2][2 * i + j % 2];
+                    x = probability16(x, scale, stat.v[0], stat.v[1]);
+                    if (diagonal && column < p.y + i * 8)
+                        x = 0;
+                    d = x * (d - delta);
+                }
+            }
+            mix16<D, DTYPE>(t, s, here + tile + c * rows16, dv);
+            mix16<D, DTYPE>(t, dp, here + c * rows16, dk);
+        }
+    }
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t key = first + p.warp * 16 + p.y + 8 * i;
+        if (!t.inside(key, q.seq))
+            continue;
+        uint16_t *to = static_cast<uint16_t *>(q.dqkv) + key * stride;
+        store_row16<D, DTYPE>(t, p, to + p.part(1), i, dk, q.scale);
+        store_row16<D, DTYPE>(t, p, to + p.part(2), i, dv, 1);
+    }
+}
+
+template <uint32_t D, class Thread>
+GPT2_GPU void attention16_kv_body(Thread &t, const gpt2_gpu_attention &q)
+{
+    if (q.dtype == ZERO_BF16)
+        attention16_kv<D, ZERO_BF16>(t, q);
+    else
+        attention16_kv<D, ZERO_F16>(t, q);
+}
+
+#endif
