@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes, presets and initial values; see model.h. */
+/* Shapes and presets; see model.h. */
 #include "model.h"
 
 #include <errno.h>
@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-#include "random.h"
-#include "vector.h"
 
 /* The big ones have nanoGPT's shapes: the vocabulary is rounded up to a multiple of 64 rows. */
 static const struct gpt2_config presets[] = {
@@ -142,31 +139,4 @@ uint64_t gpt2_n_parameters(const struct gpt2_config *c)
         n += t.elements;
     }
     return n;
-}
-
-/* The same as gpt2_normal() for each, in two passes of which the first is vectorised. */
-GPT2_CLONES
-static void normal_run(uint64_t key, uint64_t first, size_t n, double deviation,
-                       float *restrict values)
-{
-    for (size_t i = 0; i < n; i++)
-        values[i] = (float)(gpt2_normal_middle(gpt2_uniform(key, first + i)) * deviation);
-    for (size_t i = 0; i < n; i++) {
-        const double u = gpt2_uniform(key, first + i);
-        if (u < GPT2_NORMAL_TAIL || u > 1 - GPT2_NORMAL_TAIL)
-            values[i] = (float)(gpt2_normal_tail(u) * deviation);
-    }
-}
-
-void gpt2_initial(const struct gpt2_tensor *t, uint32_t index, uint64_t seed, uint64_t first,
-                  uint64_t count, float *values)
-{
-    const uint64_t key = gpt2_key(seed, GPT2_STREAM_WEIGHTS + index);
-
-    if (t->deviation != 0) {
-        normal_run(key, first, count, (double)t->deviation, values);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        values[i] = t->mean;
 }
