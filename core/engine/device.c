@@ -10,35 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/device_name.h"
 #include "base/status.h"
 #include "device/host.h"
 #include "engine/runtime.h"
-
-#define MOST_INDEX 4095
-
-/* -1: no number. */
-static int name_split(const char *text, char *name, size_t room, int32_t *index)
-{
-    const char *colon = strrchr(text, ':');
-    char *end;
-
-    *index = -1;
-    if (colon && !strchr(colon, '/')) {
-        long n = strtol(colon + 1, &end, 10);
-        if (colon[1] < '0' || colon[1] > '9' || *end || n > MOST_INDEX)
-            return zero__fail(-EINVAL,
-                              "ZERO_DEVICE=%.200s: behind the colon stands the number of a device, "
-                              "from 0 to %d, as in cuda:0",
-                              text, MOST_INDEX);
-        *index = (int32_t)n;
-    }
-    size_t n = *index < 0 ? strlen(text) : (size_t)(colon - text);
-    if (n >= room)
-        return zero__fail(-ENAMETOOLONG, "ZERO_DEVICE: a name of %zu characters", n);
-    memcpy(name, text, n);
-    name[n] = 0;
-    return 0;
-}
 
 /* Does what the runtime does with a device of its own memory go together with the rest? */
 static int check(struct zero_runtime *rt)
@@ -130,7 +105,7 @@ int zero__device_open(struct zero_runtime *rt)
     char name[4096];
     uint32_t threads;
     int32_t index;
-    int err = name_split(text, name, sizeof name, &index);
+    int err = zero__device_name_split(text, name, sizeof name, &index);
 
     if (!err)
         err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
