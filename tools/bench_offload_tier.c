@@ -49,7 +49,7 @@ static int load(struct offload_tier *t, const struct zero_setting *setting)
     struct zero_store_info caps = {.size = sizeof caps};
     err = t->ops->probe(zero__loader_host(t->loader), &caps);
     if (!err && setting) /* a name that nobody knows is an error, variables may be for others */
-        err = zero__options_finish(t->options, &silent, true);
+        err = zero__options_finish(t->options, &silent, true, NULL);
     if (err)
         return zero__while(err, "offload plugin %s", t->o->tier);
     return offload_pages_choose(t->o, t->o->fio && !(caps.flags & ZERO_STORE_MAPPED), &t->pages);

@@ -111,7 +111,7 @@ static int show(bool machine, enum info_plugins plugins, bool all)
         print_options(options);
     }
     fflush(stdout);
-    zero__options_finish(options, &log, true);
+    zero__options_finish(options, &log, true, NULL);
     zero__options_free(options);
     return status;
 }

@@ -323,7 +323,8 @@ static void unknown_print(const struct zero__options *o, const struct zero__sour
         *c = (char)toupper((unsigned char)*c);
 }
 
-int zero__options_finish(struct zero__options *o, const struct zero__log *log, bool all_loaded)
+int zero__options_finish(struct zero__options *o, const struct zero__log *log, bool all_loaded,
+                         const struct zero__option_others *others)
 {
     int level = log && log->rank > 0 ? ZERO_LOG_DEBUG : ZERO_LOG_WARN, err = 0;
     char text[1600];
@@ -334,6 +335,8 @@ int zero__options_finish(struct zero__options *o, const struct zero__log *log, b
     for (uint32_t i = 0; !o->finished && i < o->sources.n_settings; i++) {
         const struct zero__source_setting *s = &o->sources.settings[i];
         if (s->known || (!all_loaded && !nearest(o, s->name)))
+            continue;
+        if (others && others->has(others->arg, s->name))
             continue;
         unknown_print(o, s, text, sizeof text);
         if (s->source == ZERO__FROM_PROGRAM)

@@ -74,15 +74,21 @@ int zero__options_choose(struct zero__options *options, enum zero__option_id id,
 const char *zero__options_param(struct zero__options *options, const char *owner, const char *name,
                                 const char *dflt, const char *help);
 
+/* Does an option of that name, nvme_path, belong to a plugin that is there and was not loaded? */
+struct zero__option_others {
+    bool (*has)(void *arg, const char *name);
+    void *arg;
+};
+
 /*
  * Logs what was found while loading and names that nobody knows, with the nearest known one (on
  * rank 0; debug elsewhere). Call it once plugins have registered theirs, also on the way out of a
  * failure: then not all_loaded, and only names near a known one are told of, for the others may
- * belong to a plugin that was not reached. -EINVAL if the program itself passed an unknown name.
- * Later calls do nothing.
+ * belong to a plugin that was not reached. What `others` (NULL: nobody) have is not unknown.
+ * -EINVAL if the program itself passed an unknown name. Later calls do nothing.
  */
 int zero__options_finish(struct zero__options *options, const struct zero__log *log,
-                         bool all_loaded);
+                         bool all_loaded, const struct zero__option_others *others);
 
 /* One line of a listing; strings live as long as the options. */
 struct zero__option_row {

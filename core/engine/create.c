@@ -124,6 +124,11 @@ static int group_default(struct zero_runtime *rt)
     return zero__model_add_group(&rt->model, &d, &id);
 }
 
+static bool may_load(void *loader, const char *option)
+{
+    return zero__loader_may_load(loader, option);
+}
+
 int zero_create(const struct zero_config *config, struct zero_runtime **out)
 {
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
@@ -167,7 +172,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = group_default(rt);
     if (rt->options && (!err || err != -EINVAL)) {
-        int warned = zero__options_finish(rt->options, &rt->log, !err);
+        const struct zero__option_others others = {may_load, rt->loader};
+        int warned = zero__options_finish(rt->options, &rt->log, !err, rt->loader ? &others : NULL);
         err = err ? err : warned;
     }
     if (err) {

@@ -8,6 +8,8 @@
 #ifndef ZERO_PLUGIN_LOADER_H
 #define ZERO_PLUGIN_LOADER_H
 
+#include <stdbool.h>
+
 #include <zero/comm.h>
 #include <zero/device.h>
 #include <zero/offload.h>
@@ -34,6 +36,12 @@ void zero__loader_free(struct zero__loader *loader);
  */
 int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *text,
                       struct zero__plugin **plugin);
+
+/*
+ * Is there a file of a plugin that is not loaded, of whatever kind, whose name an option's begins
+ * with: nvme for nvme_path? It stays closed.
+ */
+bool zero__loader_may_load(const struct zero__loader *loader, const char *option);
 
 /* The i-th folder that is searched, NULL after the last. */
 const char *zero__loader_dir(const struct zero__loader *loader, uint32_t i);

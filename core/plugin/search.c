@@ -130,6 +130,38 @@ const char *zero__loader_dir(const struct zero__loader *loader, uint32_t i)
     return i < loader->n_dirs ? loader->dirs[i] : NULL;
 }
 
+static bool is_loaded(const struct zero__loader *loader, const char *name, size_t bytes)
+{
+    for (const struct zero__plugin *p = loader->plugins; p; p = p->next)
+        if (strlen(p->name) == bytes && strncmp(p->name, name, bytes) == 0)
+            return true;
+    return false;
+}
+
+static bool file_is_there(const struct zero__loader *loader, const char *name, int bytes)
+{
+    char path[PATH_MAX];
+
+    for (uint32_t i = 0; i < loader->n_dirs; i++)
+        for (uint32_t kind = 1; kind < N_KINDS; kind++)
+            if (snprintf(path, sizeof path, "%s/zero-%s-%.*s.so", loader->dirs[i], kinds[kind],
+                         bytes, name) < (int)sizeof path &&
+                access(path, F_OK) == 0)
+                return true;
+    return false;
+}
+
+bool zero__loader_may_load(const struct zero__loader *loader, const char *option)
+{
+    for (const char *end = strchr(option, '_'); end; end = strchr(end + 1, '_')) {
+        const size_t n = (size_t)(end - option);
+        if (n < ZERO__PLUGIN_NAME && !is_loaded(loader, option, n) &&
+            file_is_there(loader, option, (int)n))
+            return true;
+    }
+    return false;
+}
+
 int zero__search_dirs(struct zero__loader *loader)
 {
     const char *p = zero__option_text(loader->options, ZERO__OPT_PLUGIN_PATH);

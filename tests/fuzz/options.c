@@ -41,7 +41,7 @@ static void use(struct zero__options *options, const char *first)
     if (zero__options_row(options, ZERO__N_OPTIONS, &row) || !row.value)
         abort();
     zero__option_int(options, ZERO__OPT_STAGE);
-    if (zero__options_finish(options, NULL, true))
+    if (zero__options_finish(options, NULL, true, NULL))
         fuzz_reached |= UNKNOWN;
     if (first && zero__options_choose(options, ZERO__OPT_STAGE, first) == 0)
         fuzz_reached |= CHOSEN;

@@ -35,6 +35,11 @@ ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1 cannot be loaded'
 ok 'and the remedy' in_words 'NCCL needs an NVIDIA GPU and its driver; install the driver'
 train ZERO_NUMERICS=relaxed
 ok 'without a name it is not asked' [ "$status" = 0 ]
+train ZERO_COMM=shm ZERO_NCCL_LIBRARY=/nonexistent ZERO_NCLL_LIBRARY=/nonexistent ZERO_SHM_SPINN=1
+not_in_words() { ! in_words "$1" >/dev/null; }
+ok 'what is set for it is not unknown then' not_in_words 'ZERO_NCCL_LIBRARY'
+ok 'but what is set for nobody' in_words 'ZERO_NCLL_LIBRARY=/nonexistent is not known'
+ok 'and what the plugin at hand does not know' in_words 'ZERO_SHM_SPINN=1 is not known'
 "$zero" check comm nccl >out 2>&1
 ok 'zero check comm says it, too' in_words 'install the driver'
 
@@ -60,6 +65,8 @@ ok 'sums in the order of ranks' in_words 'nccl does not offer sums in the order 
 export ZERO_PLUGIN_PATH="$fakes"
 train ZERO_COMM=nccl
 ok 'it trains' [ "$status" = 0 ]
+ZERO_DEVICE=host:0 timeout -k 5 100 "$zero" check comm -n 1 nccl >out 2>&1
+ok 'it is checked with the device of that number' [ "$?" = 0 ]
 train ZERO_COMM=nccl FAKE_NCCL_DUPLICATE=1 ZERO_TIMEOUT=10
 ok 'two ranks on one GPU are told' in_words 'Duplicate GPU detected'
 ok 'what to do' in_words 'start fewer ranks, or take ZERO_COMM=shm (for tests alone: another NCCL_HOSTID'

@@ -157,7 +157,7 @@ static void warnings(void)
     is_str(zero__options_param(o, "shm", "shm_x", "3", NULL), "3", "its default");
     is_str(zero__option_find(o, "shm_x"), "3", "is found by name");
     has_str(zero__option_source(o, "shm_spin"), "zero.conf:2", "and where it was set");
-    is_int(zero__options_finish(o, &test_log, true), 0, "unknown names are warned about");
+    is_int(zero__options_finish(o, &test_log, true, NULL), 0, "unknown names are warned about");
     has_str(logged, "ZERO_STGAE=2 is not known: the nearest option is ZERO_STAGE\n", "a variable");
     has_str(logged, "ZERO_comm=shm is not known: the nearest option is ZERO_COMM\n",
             "small letters");
@@ -171,20 +171,20 @@ static void warnings(void)
     ok(!strstr(logged, "SECRET") && !strstr(logged, "TEST_X"), "the project's own names are known");
     ok(!strstr(logged, "shm_spin ="), "and what a plugin asked for");
     logged[0] = 0;
-    zero__options_finish(o, &test_log, true);
+    zero__options_finish(o, &test_log, true, NULL);
     is_str(logged, "", "only once");
     zero__options_free(o);
     unlink("zero.conf");
 
     is_int(zero__options_load(NULL, 0, &o), 0, "after a failure");
-    zero__options_finish(o, &test_log, false);
+    zero__options_finish(o, &test_log, false, NULL);
     ok(strstr(logged, "ZERO_STGAE=2 is not known") && !strstr(logged, "ZZZZ"),
        "what may be a plugin's is not said to be unknown");
     logged[0] = 0;
     zero__options_free(o);
 
     is_int(zero__options_load(&typed, 1, &o), 0, "what the program passed");
-    is_int(zero__options_finish(o, &test_log, true), -EINVAL, "must be known");
+    is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "must be known");
     has_str(zero__error_text(), "the nearest option is stage", "and the nearest is named");
     zero__options_free(o);
     for (const char *const *v = (const char *const[]){"STGAE", "comm", "ZZZZZZZZZZ", "TEST_X",
@@ -204,7 +204,7 @@ static void distrust(void)
     file_write("zero.conf", "stage = 1\n", 0666);
     is_int(zero__options_load(NULL, 0, &o), 0, "a zero.conf that everybody may write");
     is_int(zero__option_int(o, ZERO__OPT_STAGE), 3, "is not read");
-    zero__options_finish(o, &test_log, true);
+    zero__options_finish(o, &test_log, true, NULL);
     has_str(logged, "./zero.conf is not read: everybody may write it", "and says so");
     zero__options_free(o);
     setenv("ZERO_CONFIG", "zero.conf", 1);
