@@ -26,35 +26,56 @@ static uint32_t code_bytes(uint32_t code)
     return code == LOW_HALF ? 2 : zero_dtype_bytes(code);
 }
 
-/* upper: what the upper half alone is. */
-static float load(const void *x, uint64_t i, uint32_t code, float upper)
+/* Whole blocks have a constant number of turns, so that compilers make vectors of them. */
+enum { BLOCK = 512 };
+#define FOR_ALL(n, statement)                                      \
+    do {                                                           \
+        uint64_t block_ = 0;                                       \
+        for (; (n) - block_ >= BLOCK; block_ += BLOCK)             \
+            for (int turn_ = 0; turn_ < BLOCK; turn_++) {          \
+                const uint64_t i = block_ + (uint64_t)turn_;       \
+                statement;                                         \
+            }                                                      \
+        for (uint64_t i = block_; i < (n); i++)                    \
+            statement;                                             \
+    } while (0)
+
+/* values = n elements of x; of lower halves, values has what the upper halves alone are. */
+static void load(float *restrict values, const void *restrict x, uint32_t code, uint64_t n)
 {
+    const uint16_t *halves = x;
+
     switch (code) {
     case LOW_HALF:
-        return zero_join_bf16(zero_bf16_from_float(upper), ((const uint16_t *)x)[i]);
+        FOR_ALL(n, values[i] = zero_join_bf16(zero_bf16_from_float(values[i]), halves[i]));
+        break;
     case ZERO_BF16:
-        return zero_float_from_bf16(((const uint16_t *)x)[i]);
+        FOR_ALL(n, values[i] = zero_float_from_bf16(halves[i]));
+        break;
     case ZERO_F16:
-        return zero_float_from_fp16(((const uint16_t *)x)[i]);
+        FOR_ALL(n, values[i] = zero_float_from_fp16(halves[i]));
+        break;
     default:
-        return ((const float *)x)[i];
+        memcpy(values, x, n * sizeof *values);
     }
 }
 
-static void store(void *x, uint64_t i, uint32_t code, float value)
+static void store(void *restrict x, uint32_t code, const float *restrict values, uint64_t n)
 {
+    uint16_t *halves = x;
+
     switch (code) {
     case LOW_HALF:
-        ((uint16_t *)x)[i] = zero_low_half(value);
+        FOR_ALL(n, halves[i] = zero_low_half(values[i]));
         break;
     case ZERO_BF16:
-        ((uint16_t *)x)[i] = zero_bf16_from_float(value);
+        FOR_ALL(n, halves[i] = zero_bf16_from_float(values[i]));
         break;
     case ZERO_F16:
-        ((uint16_t *)x)[i] = zero_fp16_from_float(value);
+        FOR_ALL(n, halves[i] = zero_fp16_from_float(values[i]));
         break;
     default:
-        ((float *)x)[i] = value;
+        memcpy(x, values, n * sizeof *values);
     }
 }
 
@@ -105,15 +126,12 @@ static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, u
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        uint8_t *p = zero__home_address(rt, id, 0);
-        for (uint64_t i = 0; i < n; i++)
-            store(p, at + i, code, values[i]);
+        store(zero__home_address(rt, id, at * size), code, values, n);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
         uint64_t k = zero__least(n - done, piece_of(rt));
-        for (uint64_t i = 0; i < k; i++)
-            store(rt->scratch, i, code, values[done + i]);
+        store(rt->scratch, code, values + done, k);
         err = bytes_move(rt, id, (at + done) * size, k * size, 1);
     }
     return err;
@@ -127,16 +145,14 @@ static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        const uint8_t *p = zero__home_address(rt, id, 0);
-        for (uint64_t i = 0; i < n; i++)
-            values[i] = load(p, at + i, code, values[i]);
+        load(values, zero__home_address(rt, id, at * size), code, n);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
         uint64_t k = zero__least(n - done, piece_of(rt));
         err = bytes_move(rt, id, (at + done) * size, k * size, 0);
-        for (uint64_t i = 0; i < k && !err; i++)
-            values[done + i] = load(rt->scratch, i, code, values[done + i]);
+        if (!err)
+            load(values + done, rt->scratch, code, k);
     }
     return err;
 }
