@@ -455,7 +455,9 @@ static bool part_backward(struct gpt2_case *c, struct gpt2_gpu_loss_backward q, 
 
 static bool loss(struct gpt2_case *c)
 {
-    const size_t rows = 1 + below(c, 6), vocab = 2 + below(c, 2000), cut = 1 + below(c, vocab - 1);
+    const size_t vectors = below(c, 2) ? 4 : 1; /* rows that are aligned */
+    const size_t rows = 1 + below(c, 6), vocab = vectors * (2 + below(c, 2000 / vectors));
+    const size_t cut = vectors * (1 + below(c, vocab / vectors - 1));
     const float scale = 0.7f;
     int32_t *targets = tokens_draw(c, rows, vocab);
     float *stat = array(c, 2 * rows, ZERO_F32), *nats = array(c, rows, ZERO_F32);

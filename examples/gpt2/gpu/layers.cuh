@@ -42,6 +42,7 @@ GPT2_GPU void embed_backward_body(Thread &t, const gpt2_gpu_embed_backward &q)
         return;
     for (uint64_t c = t.index(); t.inside(c, q.width / 4); c += t.size()) {
         vec4 sum = {};
+        GPT2_UNROLL_SOME
         for (int32_t i = from; i < to; i++) {
             const uint64_t row = static_cast<uint64_t>(t.template read<int32_t>(q.order + i));
             const vec4 x = load4(t, q.dx, row * q.width + c * 4, ZERO_F32);

@@ -13,6 +13,21 @@ GPT2_GPU uint64_t target_column(Thread &t, const int32_t *targets, uint64_t firs
     return static_cast<uint64_t>(t.template read<int32_t>(targets + t.block())) - first;
 }
 
+/* Calls f with every logit of a row that is this thread's; rows of a multiple of 4 are aligned. */
+template <class Thread, class F> GPT2_GPU void each_logit(Thread &t, const float *x, uint64_t n, F f)
+{
+    const uint64_t vectors = n % 4 == 0 ? n / 4 : 0;
+
+    for (uint64_t c = t.index(); t.inside(c, vectors); c += t.size()) {
+        const vec4 v = load4(t, x, 4 * c, ZERO_F32);
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            f(v.v[k]);
+    }
+    for (uint64_t c = 4 * vectors + t.index(); t.inside(c, n); c += t.size())
+        f(t.template read<float>(x + c));
+}
+
 template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &q)
 {
     const uint64_t row = t.block();
@@ -20,11 +35,9 @@ template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &
     const float before = q.first ? t.template read<float>(q.stat + 2 * row) : -INFINITY;
     float most = before, sum = 0;
 
-    for (uint64_t c = t.index(); t.inside(c, q.n); c += t.size())
-        most = fmaxf(most, t.template read<float>(x + c));
+    each_logit(t, x, q.n, [&](float logit) { most = fmaxf(most, logit); });
     most = reduce<true>(t, most);
-    for (uint64_t c = t.index(); t.inside(c, q.n); c += t.size())
-        sum += expf(t.template read<float>(x + c) - most);
+    each_logit(t, x, q.n, [&](float logit) { sum += expf(logit - most); });
     sum = reduce<false>(t, sum);
     if (t.index() != 0)
         return;
@@ -46,27 +59,43 @@ template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &
  * What is written lies before what is read next: all threads have read their part of the row
  * before any of them writes.
  */
-template <class Thread>
-GPT2_GPU void loss_backward_body(Thread &t, const gpt2_gpu_loss_backward &q)
+template <uint32_t WIDTH, class Thread>
+GPT2_GPU void loss_backward(Thread &t, const gpt2_gpu_loss_backward &q)
 {
     const uint64_t row = t.block(), target = target_column(t, q.targets, q.first);
     const float most = t.template read<float>(q.stat + 2 * row);
     const float factor = t.template read<float>(q.stat + 2 * row + 1) * q.scale;
     float *x = q.logits + row * q.n;
 
-    for (uint64_t first = 0; first < q.n; first += t.size()) {
-        const uint64_t c = first + t.index();
+    for (uint64_t first = 0; first < q.n; first += WIDTH * t.size()) {
+        const uint64_t c = first + WIDTH * t.index();
         const bool here = t.inside(c, q.n);
-        float d = 0;
-        if (here)
-            d = expf(t.template read<float>(x + c) - most) * factor - (c == target ? q.scale : 0);
+        vec4 d = {};
+        if (here && WIDTH == 4)
+            d = load4(t, x, c, ZERO_F32);
+        else if (here)
+            d.v[0] = t.template read<float>(x + c);
+        GPT2_UNROLL
+        for (uint32_t k = 0; k < WIDTH; k++)
+            d.v[k] = expf(d.v[k] - most) * factor - (c + k == target ? q.scale : 0);
         t.barrier();
-        if (here && q.dtype == ZERO_F32)
-            t.template write<float>(x + c, d);
+        if (here && WIDTH == 4)
+            store4(t, x, c, q.dtype, d);
+        else if (here && q.dtype == ZERO_F32)
+            t.template write<float>(x + c, d.v[0]);
         else if (here)
             t.template write<uint16_t>(reinterpret_cast<uint16_t *>(x) + c,
-                                       half_from_float(d, q.dtype));
+                                       half_from_float(d.v[0], q.dtype));
     }
+}
+
+template <class Thread>
+GPT2_GPU void loss_backward_body(Thread &t, const gpt2_gpu_loss_backward &q)
+{
+    if (q.n % 4 == 0) /* rows are aligned */
+        loss_backward<4>(t, q);
+    else
+        loss_backward<1>(t, q);
 }
 
 #endif

@@ -18,9 +18,11 @@
 #ifdef __CUDACC__
 #define GPT2_GPU __device__ __forceinline__
 #define GPT2_UNROLL _Pragma("unroll")
+#define GPT2_UNROLL_SOME _Pragma("unroll 8") /* so that several loads are on their way */
 #else
 #define GPT2_GPU inline
 #define GPT2_UNROLL
+#define GPT2_UNROLL_SOME
 #endif
 
 /* Four elements in registers: fp32 values, and as they lie in memory in 16 bits. */
