@@ -11,6 +11,7 @@ PRESETS = {
     "tiny": (4, 4, 128, 128, 256),
     "124M": (12, 12, 768, 1024, 50304),
     "350M": (24, 16, 1024, 1024, 50304),
+    "1.5B": (48, 25, 1600, 1024, 50304),
 }
 
 
@@ -61,7 +62,7 @@ class GPT2(nn.Module):
                 nn.init.zeros_(p)
 
     def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.h:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)

@@ -110,11 +110,9 @@ void gpu_launch(const struct gpu *g, const char *name, const uint32_t grid[2], u
     void *extra[] = {CUDA_PARAMS_BUFFER, (void *)(uintptr_t)params, CUDA_PARAMS_BYTES, &bytes,
                      CUDA_PARAMS_END};
     struct cuda_function *function;
-    int result = g->driver.module_function(&function, g->modules[0], name);
+    const int module = strncmp(name, "gpt2_", 5) == 0;
 
-    if (result == CUDA_NOT_FOUND)
-        result = g->driver.module_function(&function, g->modules[1], name);
-    gpu_check(g, result, name);
+    gpu_check(g, g->driver.module_function(&function, g->modules[module], name), name);
     gpu_check(g,
               g->driver.launch(function, grid[0], grid[1], 1, block, 1, 1, shared_bytes, g->stream,
                                NULL, extra),

@@ -9,7 +9,7 @@
 #
 # SIZE small: micro instead of 124M, for a GPU that is emulated. The report is a part of
 # bench/RESULTS-gpu.md. Status: 0, 1 where something failed, 77 without a GPU, with the reason.
-# What the machine lacks is left out and named.
+# What the machine lacks, and what GPU_SECONDS (460) are not enough for, is left out and named.
 set -u
 file=''
 [ "${1-}" = -o ] && file=$2 && shift 2
@@ -19,6 +19,7 @@ if [ -d "$here/bin" ]; then # a kit: everything lies beside this script
     bin=$here/bin tests=$here/bin plugins=$here/plugins python=$here text=$here/text
     losses=$here/losses
     export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    [ ! -d "$here/ucx" ] || export UCX_MODULE_DIR="$here/ucx"
 else
     top=$(cd "$here/../.." && pwd)
     bin=${ZERO_TEST_BUILD:-$top/build} python=$top/bench/compare text=$top/LICENSE
@@ -28,16 +29,22 @@ export ZERO_PLUGIN_PATH="$plugins" ZERO_DEVICE=cuda:0 ZERO_TIMEOUT=120
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-end=$(($(date +%s) + 460)) # of it all
+seconds=${GPU_SECONDS:-460} # for it all
+end=$(($(date +%s) + seconds))
 failed=0
 emulated='the GPU is emulated'
-: >"$tmp/report"
+: >"$tmp/checks"
+# shellcheck disable=SC2016 # each rank's own
+printf '#!/bin/sh\nNCCL_HOSTID=rank$RANK exec "$@"\n' >"$tmp/as_host"
+chmod +x "$tmp/as_host"
 
 say() {
     echo "check-gpu: $*" >&2
 }
+# What was found so far: checks, and figures behind them.
+part=checks
 report() {
-    printf '%s\n' "$*" >>"$tmp/report"
+    printf '%s\n' "$*" >>"$tmp/$part"
 }
 # not_measured WHAT REASON
 not_measured() {
@@ -52,7 +59,7 @@ result() {
         failed=$((failed + 1))
         report "- $1: **failed**${3:+ ($3)}"
     fi
-    say "$(tail -n 1 "$tmp/report" | cut -c 3-)"
+    say "$(tail -n 1 "$tmp/$part" | cut -c 3-)"
 }
 # judge WHAT STATUS [MORE]: what there was no time for has not failed.
 judge() {
@@ -174,8 +181,9 @@ gpt2() {
     shift 2
     launcher=''
     [ "$ranks" = 1 ] || launcher="$bin/zero run -n $ranks --"
+    [ -z "${ranks_of_hosts-}" ] || launcher="$launcher $tmp/as_host"
     # shellcheck disable=SC2086 # words
-    within 100 $launcher "$bin/zero-gpt2" --dtype bf16 --val 0 --data "$text" --seed 1 \
+    within "${gpt2_seconds:-100}" $launcher "$bin/zero-gpt2" --dtype bf16 --val 0 --data "$text" --seed 1 \
         ${cublas:+--cublas "$cublas"} --json "$log" "$@" >"$tmp/out" 2>&1 || {
         status=$?
         tail -n 3 "$tmp/out" >&2
@@ -214,36 +222,58 @@ train() {
 }
 
 shape="--preset $preset --batch $batch --seq $seq --steps $steps"
-# shellcheck disable=SC2086 # words
+# trained WHAT REFERENCE RANKS OFFLOAD ARGUMENT...
+trained() {
+    what=$1${4:+, $4} reference=$2 ranks=$3
+    [ -z "$4" ] || export ZERO_OFFLOAD="$4"
+    shift 4
+    train "$what" "$reference" "$ranks" "$@"
+    unset ZERO_OFFLOAD
+}
+# The references are of the processor, in bf16, by the same command without ZERO_DEVICE.
+export ZERO_NVME_PATH="$tmp" ZERO_OFFLOAD_MEASURE=0
 for stage in 0 1 2 3; do
     for offload in '' optimizer:cpu; do
-        # The reference is of the processor, in bf16, by the same command without ZERO_DEVICE.
-        if [ -n "$offload" ]; then
-            export ZERO_OFFLOAD="$offload"
-        fi
-        train "GPT-2 $preset, stage $stage${offload:+, $offload}, against the processor" \
-            "$losses/$preset" 1 $shape --stage $stage
-        unset ZERO_OFFLOAD
+        # shellcheck disable=SC2086 # words
+        trained "GPT-2 $preset, stage $stage, against the processor" "$losses/$preset" 1 \
+            "$offload" $shape --stage $stage
     done
 done
 # shellcheck disable=SC2086
-train "two ranks on one GPU, stage 3, by shm" "$tmp/two" 2 $shape --stage 3
+trained "GPT-2 $preset, stage 3, against the processor" "$losses/$preset" 1 \
+    optimizer:cpu:0.8+nvme:0.2,parameters:cpu,gradients:cpu,activations:cpu $shape --stage 3
 # shellcheck disable=SC2086
-train "two ranks on one GPU, stage 0: the losses of stage 3" "$tmp/two" 2 $shape --stage 0
-if [ "$size" = full ]; then
-    big='--preset 1.5B --batch 1 --seq 256 --steps 8'
+trained "GPT-2 $preset, stage 2, --recompute, against the processor" "$losses/$preset" 1 '' $shape \
+    --stage 2 --recompute
+# shellcheck disable=SC2086
+trained 'two ranks on one GPU, stage 3, by shm' "$tmp/two" 2 '' $shape --stage 3
+# shellcheck disable=SC2086
+trained 'two ranks on one GPU, stage 0: the losses of stage 3' "$tmp/two" 2 '' $shape --stage 0
+for comm in ucx ofi; do
+    if [ -e "$plugins/zero-comm-$comm.so" ]; then
+        export ZERO_COMM="$comm"
+        # shellcheck disable=SC2086
+        trained "two ranks on one GPU, stage 3, by $comm: the losses of shm" "$tmp/two" 2 '' \
+            $shape --stage 3
+        unset ZERO_COMM
+    else
+        not_measured "two ranks on one GPU, by $comm" 'its plugin is not here'
+    fi
+done
+# NCCL refuses two ranks on one GPU unless it takes them for two hosts.
+if [ -n "$nccl" ]; then
+    ranks_of_hosts=1 gpt2_seconds=50
+    export ZERO_COMM=nccl ZERO_NUMERICS=relaxed NCCL_SOCKET_IFNAME=lo
     # shellcheck disable=SC2086
-    for stage in 0 3; do
-        train "GPT-2 1.5B, stage $stage, first against itself" "$tmp/big" 1 $big --stage $stage
-    done
-    # shellcheck disable=SC2086
-    export ZERO_OFFLOAD=optimizer:cpu
-    train 'GPT-2 1.5B, optimizer:cpu' "$tmp/big" 1 $big --stage 2
-    unset ZERO_OFFLOAD
+    trained 'two ranks on one GPU, stage 3, by NCCL: the losses of shm' "$tmp/two" 2 '' $shape \
+        --stage 3
+    unset ZERO_COMM ZERO_NUMERICS NCCL_SOCKET_IFNAME ranks_of_hosts gpt2_seconds
+else
+    not_measured 'two ranks on one GPU, by NCCL' "$no_nccl"
 fi
-
 # ---- Figures
 
+part=figures
 report ''
 report '### Figures'
 report ''
@@ -252,7 +282,7 @@ report '|---|---|---|---|---|'
 within 60 "$tests/times" "$mib" >"$tmp/times" 2>&1
 status=$?
 if [ $status = 0 ]; then
-    cat "$tmp/times" >>"$tmp/report"
+    cat "$tmp/times" >>"$tmp/$part"
 elif [ "$status" = 124 ]; then
     report '| copies and AdamW | not measured: it took longer than there was time | | | |'
 else
@@ -265,7 +295,7 @@ overhead() {
     within 100 "$tests/overhead" "$1" "$2" "$3" "$loops" "$cublas" >"$tmp/overhead" 2>"$tmp/err"
     status=$?
     if [ $status = 0 ]; then
-        cat "$tmp/overhead" >>"$tmp/report"
+        cat "$tmp/overhead" >>"$tmp/$part"
         say "$(cat "$tmp/overhead")"
     elif [ $status = 124 ] || [ $status = 125 ] || grep -qi 'memory' "$tmp/overhead"; then
         report "| GPT-2 $1 step | not measured: $(tail -n 1 "$tmp/overhead") | | | 1.05 at most |"
@@ -279,7 +309,6 @@ if [ "$size" = small ]; then
     overhead micro 2 32
 else
     overhead 124M 8 1024
-    overhead 1.5B 1 1024
 fi
 
 # median LOG FIELD: of the steps but the first two, in milliseconds.
@@ -302,54 +331,92 @@ busiest() {
                 printf "%.2f %s\n", most * 1e-6, which
             }'
 }
-# The passes take as long as they do without offload; copies and updates as long as they are under
-# way. A step of all three, side by side, should not take longer than the longest of them.
-# shellcheck disable=SC2086
-gpt2 "$tmp/log" 1 $shape --steps 8 --stage 2
-offloaded=$?
-if [ $offloaded = 0 ]; then
+# on_host WHAT ARGUMENT...: the passes take as long as they do without offload; copies and updates as
+# long as they are under way. A step of all three, side by side, should not take longer than the
+# longest of them.
+on_host() {
+    what=$1
+    shift
+    # shellcheck disable=SC2086
+    gpt2 "$tmp/log" 1 $shape --steps 8 --stage 2
+    status=$?
     compute=$(median "$tmp/log" compute_s)
-    export ZERO_OFFLOAD=optimizer:cpu
-    gpt2 "$tmp/log" 1 $shape --steps 8 --stage 2 --ops "$tmp/ops"
-    offloaded=$?
-    unset ZERO_OFFLOAD
-fi
-if [ $offloaded = 0 ]; then
-    report "$(busiest "$tmp/ops" | awk -v compute="$compute" -v step="$(median "$tmp/log" time_s)" \
-        -v preset="$preset" '{
-            most = $1; sub(/^[^ ]* /, ""); which = "the queue " $0
-            if (compute > most) { most = compute; which = "the passes without offload" }
-            printf "| GPT-2 %s step, optimizer on the host | %.2f ms | %s: %.2f ms | %.3f | " \
-                "1.10 at most |", preset, step, which, most, step / most
-        }')"
-elif [ $offloaded = 124 ]; then
-    report "| GPT-2 $preset step, optimizer on the host | not measured: it took longer than there was time | | | |"
-else
-    report "| GPT-2 $preset step, optimizer on the host | failed | | | |"
-    failed=$((failed + 1))
-fi
-
-if [ "$size" = small ]; then
-    echo "no: $emulated" >"$tmp/torch"
-else
-    within 90 python3 -B "$here/torch_step.py" "$python" 124M 8 1024 10 >"$tmp/torch" 2>"$tmp/err" ||
-        [ -s "$tmp/torch" ] || echo 'no PyTorch that works here' >"$tmp/torch"
-fi
-ours=$(sed -n 's/^| GPT-2 124M step, .* \([0-9]*\) tokens.s .*/\1/p' "$tmp/report")
-for how in eager compiled; do
-    theirs=$(sed -n "s/^$how //p" "$tmp/torch")
-    least=0.8
-    [ $how = compiled ] && least=1.0
-    if [ -n "$theirs" ] && [ -n "$ours" ]; then
-        report "| GPT-2 124M, tokens/s | $ours | PyTorch $(sed -n 's/^version //p' "$tmp/torch"), $how: $theirs | $(
-            awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.3f", a / b }') | $least |"
-    else
-        report "| GPT-2 124M, tokens/s | ${ours:-not measured} | PyTorch, $how: not measured: $(
-            grep '^no' "$tmp/torch" || echo 'it took too long') | | $least |"
+    if [ $status = 0 ]; then
+        export ZERO_OFFLOAD=optimizer:cpu
+        # shellcheck disable=SC2086
+        gpt2 "$tmp/log" 1 $shape --steps 8 --stage 2 --ops "$tmp/ops" "$@"
+        status=$?
+        unset ZERO_OFFLOAD
     fi
-done
+    if [ $status = 0 ]; then
+        report "$(busiest "$tmp/ops" | awk -v compute="$compute" -v what="GPT-2 $preset step, $what" \
+            -v step="$(median "$tmp/log" time_s)" '{
+                most = $1; sub(/^[^ ]* /, ""); which = "the queue " $0
+                if (compute > most) { most = compute; which = "the passes without offload" }
+                printf "| %s | %.2f ms | %s: %.2f ms | %.3f | 1.10 at most |", what, step, which,
+                    most, step / most
+            }')"
+    elif [ $status = 124 ]; then
+        report "| GPT-2 $preset step, $what | not measured: it took longer than there was time | | | |"
+    else
+        report "| GPT-2 $preset step, $what | failed | | | |"
+        failed=$((failed + 1))
+    fi
+    say "$(tail -n 1 "$tmp/$part")"
+}
+on_host 'optimizer on the host'
+export ZERO_UPDATE_AT=backward
+on_host 'updates beside the backward pass, which do not clip' --clip 0
+unset ZERO_UPDATE_AT
 
-cat "$tmp/report"
-[ -z "$file" ] || cp "$tmp/report" "$file"
-say "$failed failed, $((end - $(date +%s))) s of 460 left"
+# beside_torch PRESET BATCH SECONDS HOW...: tokens a second, after overhead() of the same shape
+beside_torch() {
+    model=$1 sequences=$2 most=$3
+    shift 3
+    if [ "$size" = small ]; then
+        echo "no: $emulated" >"$tmp/torch"
+    else
+        within "$most" python3 -B "$here/torch_step.py" "$python" "$model" "$sequences" 1024 10 "$@" \
+            >"$tmp/torch" 2>"$tmp/err" ||
+            [ -s "$tmp/torch" ] || echo 'no PyTorch that works here' >"$tmp/torch"
+    fi
+    ours=$(sed -n "s/^| GPT-2 $model step, .* \([0-9]*\) tokens.s .*/\1/p" "$tmp/$part")
+    for how; do
+        theirs=$(sed -n "s/^$how //p" "$tmp/torch")
+        least=0.8
+        [ "$how" = compiled ] && least=1.0
+        if [ -n "$theirs" ] && [ -n "$ours" ]; then
+            report "| GPT-2 $model, tokens/s | $ours | PyTorch $(sed -n 's/^version //p' \
+                "$tmp/torch"), $how: $theirs | $(awk -v a="$ours" -v b="$theirs" \
+                'BEGIN { printf "%.3f", a / b }') | $least |"
+        else
+            report "| GPT-2 $model, tokens/s | ${ours:-not measured} | PyTorch, $how: not measured: $(
+                grep '^no' "$tmp/torch" || echo 'it took too long') | | $least |"
+        fi
+        say "$(tail -n 1 "$tmp/$part")"
+    done
+}
+beside_torch 124M 8 90 eager compiled
+
+# ---- 1.5B, last, since it takes the longest
+
+if [ "$size" = full ]; then
+    overhead 1.5B 1 1024
+    beside_torch 1.5B 1 60 eager
+fi
+part=checks
+if [ "$size" = full ]; then
+    big='--preset 1.5B --batch 1 --seq 64 --steps 50 --lr 2e-5'
+    for stage in 3 0 1 2; do
+        for offload in '' optimizer:cpu; do
+            # shellcheck disable=SC2086
+            trained "GPT-2 1.5B, stage $stage, against the processor" "$losses/1.5B" 1 "$offload" \
+                $big --stage $stage
+        done
+    done
+fi
+
+cat "$tmp/checks" "$tmp/figures"
+[ -z "$file" ] || cat "$tmp/checks" "$tmp/figures" >"$file"
+say "$failed failed, $((end - $(date +%s))) s of $seconds left"
 [ "$failed" = 0 ]

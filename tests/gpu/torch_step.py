@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens a second of GPT-2's training steps with PyTorch on one GPU, beside zero-gpt2's.
 
-    torch_step.py FOLDER PRESET BATCH SEQ STEPS        (FOLDER: where gpt2.py is)
+    torch_step.py FOLDER PRESET BATCH SEQ STEPS HOW...     (FOLDER: where gpt2.py is)
 
-bf16 by autocast, fused AdamW, clipped gradients; eager and compiled. Prints NAME TOKENS_PER_S, or a
+bf16 by autocast, fused AdamW, clipped gradients; HOW: eager, compiled. Prints NAME TOKENS_PER_S, or a
 reason that starts with "no".
 """
 import os
@@ -36,7 +36,7 @@ def measure(torch, model, batch, seq, steps):
 
 
 def main():
-    folder, preset, batch, seq, steps = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    folder, preset, batch, seq, steps = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
     sys.path.insert(0, folder)
     try:
         import torch
@@ -52,8 +52,9 @@ def main():
     torch.manual_seed(1)
     model = gpt2.GPT2(preset)
     print(f"version {torch.__version__}", flush=True)
-    print(f"eager {measure(torch, model, batch, seq, steps):.0f}", flush=True)
-    print(f"compiled {measure(torch, torch.compile(model), batch, seq, steps):.0f}", flush=True)
+    for how in sys.argv[6:]:
+        step = torch.compile(model) if how == "compiled" else model
+        print(f"{how} {measure(torch, step, batch, seq, steps):.0f}", flush=True)
 
 
 if __name__ == "__main__":

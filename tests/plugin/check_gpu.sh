@@ -33,8 +33,10 @@ ok 'named in the report' says '^## Emulated GPU 0'
 ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
 ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
 ok 'GPT-2 in all stages' test "$(grep -c '^- GPT-2 micro, stage [0-3].* passed (losses within' \
-    "$tmp/out")" = 8
+    "$tmp/out")" = 10
+ok 'what lies in each tier' says '^- GPT-2 micro.*, optimizer:cpu:0.8.nvme:0.2,parameters:cpu,.*: passed'
 ok 'two ranks on one GPU' says '^- two ranks on one GPU, stage 0: .*: passed'
+ok 'by another transport' says '^- two ranks on one GPU, (stage 3, )?by ofi: '
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
 ok 'the update beside a copy' says '^\| fused AdamW.*GB/s'
 ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
