@@ -18,13 +18,16 @@
 
 #define GPT2_LOG2_E 1.44269504088896341f
 
-/* Which head of which sequence a block is at, and where a thread stands. */
+/*
+ * Which head of which sequence a block is at, and where a thread stands. Heads are the grid's first
+ * dimension, tiles the second: those with the most work begin before all others.
+ */
 template <uint32_t D, class Thread> struct place16 {
     uint64_t head, first_row, width; /* of the heads; of qkv and y, in rows; of y, in elements */
     uint32_t warp, y, x;             /* the first row is y of the warp's 16, the first column x */
 
     GPT2_GPU place16(Thread &t, const gpt2_gpu_attention &q)
-        : head(t.row() % q.heads), first_row(t.row() / q.heads * q.seq), width(q.heads * D),
+        : head(t.block() % q.heads), first_row(t.block() / q.heads * q.seq), width(q.heads * D),
           warp(t.index() / 32), y(t.index() % 32 / 4), x(t.index() % 4 * 2)
     {
     }
@@ -41,6 +44,12 @@ template <uint32_t D, class Thread> struct place16 {
         return first_row * width + head * D;
     }
 };
+
+/* Where the last tile of a sequence begins. */
+GPT2_GPU uint64_t last_tile(uint64_t seq)
+{
+    return (seq - 1) / GPT2_HALF_TILE * GPT2_HALF_TILE;
+}
 
 GPT2_GPU const uint16_t *element(const void *array, uint64_t i)
 {
@@ -94,6 +103,26 @@ GPT2_GPU void dots16(Thread &t, const uint32_t (&a)[D / 16][4], uint32_t b, floa
     }
 }
 
+/* The same twice, side by side: a product waits for the one before it in its own sum alone. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void dots16_twice(Thread &t, const uint32_t (&a)[D / 16][4], uint32_t b, float (&s)[2][4],
+                           const uint32_t (&c)[D / 16][4], uint32_t d, float (&u)[2][4])
+{
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 8; j++)
+        s[j / 4][j % 4] = u[j / 4][j % 4] = 0;
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 16; k++) {
+        uint32_t r[4], w[4];
+        t.template right<false>(b + 8 * k, GPT2_HALF_STRIDE(D), r);
+        t.template right<false>(d + 8 * k, GPT2_HALF_STRIDE(D), w);
+        t.template product<DTYPE>(s[0], a[k], r[0], r[1]);
+        t.template product<DTYPE>(u[0], c[k], w[0], w[1]);
+        t.template product<DTYPE>(s[1], a[k], r[2], r[3]);
+        t.template product<DTYPE>(u[1], c[k], w[2], w[3]);
+    }
+}
+
 /* sum += s, 16 columns of scores, times 16 rows of the tile at b. */
 template <uint32_t D, uint32_t DTYPE, class Thread>
 GPT2_GPU void mix16(Thread &t, const float (&s)[2][4], uint32_t b, float (&sum)[D / 8][4])
@@ -143,11 +172,11 @@ GPT2_GPU void softmax_tile16(Thread &t, float scale, float (&s)[4][2][4], softma
             most = fmaxf(most, fmaxf(s[j / 2][j % 2][2 * i], s[j / 2][j % 2][2 * i + 1]));
         most = fmaxf(most, t.across(most, 1));
         most = fmaxf(most, t.across(most, 2));
-        const float factor = exp2f((r.most[i] - most) * scale);
+        const float factor = exp2_of((r.most[i] - most) * scale), less = -most * scale;
         GPT2_UNROLL
         for (uint32_t j = 0; j < 16; j++) {
             float &x = s[j / 4][j / 2 % 2][2 * i + j % 2];
-            x = exp2f((x - most) * scale);
+            x = exp2_of(fmaf(x, scale, less));
             total += x;
         }
         r.most[i] = most;
@@ -160,14 +189,39 @@ GPT2_GPU void softmax_tile16(Thread &t, float scale, float (&s)[4][2][4], softma
     }
 }
 
+/* Of the last tile each warp sees one block of 16 keys more than the warp before it. */
+template <bool LAST, uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16_tile(Thread &t, const place16<D, Thread> &p,
+                               const uint32_t (&queries)[D / 16][4], float scale, uint32_t keys,
+                               uint32_t values, softmax16<D> &r)
+{
+    constexpr uint32_t rows16 = 16 * GPT2_HALF_STRIDE(D);
+    float s[4][2][4];
+
+    GPT2_UNROLL
+    for (uint32_t c = 0; c < 4; c++) {
+        if (!LAST || c <= p.warp)
+            dots16<D, DTYPE>(t, queries, keys + c * rows16, s[c]);
+        GPT2_UNROLL
+        for (uint32_t j = 0; LAST && j < 8; j++)
+            if (16 * c + j / 4 * 8 + p.x + j % 2 > 16 * p.warp + p.y + j / 2 % 2 * 8)
+                s[c][j / 4][j % 4] = -INFINITY;
+    }
+    softmax_tile16<D>(t, scale, s, r);
+    GPT2_UNROLL
+    for (uint32_t c = 0; c < 4; c++)
+        if (!LAST || c <= p.warp)
+            mix16<D, DTYPE>(t, s[c], values + c * rows16, r.sum);
+}
+
 template <uint32_t D, uint32_t DTYPE, class Thread>
 GPT2_GPU void attention16(Thread &t, const gpt2_gpu_attention &q)
 {
-    constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
+    constexpr uint32_t tile = GPT2_HALF_FEATURES(D);
     const place16<D, Thread> p(t, q);
-    /* The last queries see the most keys: they begin first. */
-    const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint64_t first = last_tile(q.seq) - t.row() * GPT2_HALF_TILE, stride = 3 * p.width;
     const uint16_t *keys = element(q.qkv, p.part(1)), *values = element(q.qkv, p.part(2));
+    const float scale = q.scale * GPT2_LOG2_E;
     uint32_t queries[D / 16][4];
     softmax16<D> r;
 
@@ -176,36 +230,16 @@ GPT2_GPU void attention16(Thread &t, const gpt2_gpu_attention &q)
     left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, queries);
     for (uint64_t k = 0; k <= first; k += GPT2_HALF_TILE) {
         const uint32_t here = k / GPT2_HALF_TILE % 2 * 2 * tile, next = 2 * tile - here;
-        /* Of the last tile each warp sees one block of 16 keys more than the one before it. */
-        const uint32_t blocks = k < first ? 4 : p.warp + 1;
-        float s[4][2][4];
         t.brought();
         t.barrier();
-        if (k < first) {
-            const uint64_t then = k + GPT2_HALF_TILE;
-            bring_tile<D>(t, next, keys + then * stride, stride, q.seq - then);
-            bring_tile<D>(t, next + tile, values + then * stride, stride, q.seq - then);
+        if (k == first) {
+            attention16_tile<true, D, DTYPE>(t, p, queries, scale, here, here + tile, r);
+            break;
         }
-        GPT2_UNROLL
-        for (uint32_t c = 0; c < 4; c++) {
-            GPT2_UNROLL
-            for (uint32_t j = 0; j < 8; j++)
-                s[c][j / 4][j % 4] = -INFINITY;
-            if (c >= blocks)
-                continue;
-            dots16<D, DTYPE>(t, queries, here + c * rows16, s[c]);
-            if (c + 1 < blocks || k < first)
-                continue;
-            GPT2_UNROLL
-            for (uint32_t j = 0; j < 8; j++) /* the block on the diagonal */
-                if (j / 4 * 8 + p.x + j % 2 > p.y + j / 2 % 2 * 8)
-                    s[c][j / 4][j % 4] = -INFINITY;
-        }
-        softmax_tile16<D>(t, q.scale * GPT2_LOG2_E, s, r);
-        GPT2_UNROLL
-        for (uint32_t c = 0; c < 4; c++)
-            if (c < blocks)
-                mix16<D, DTYPE>(t, s[c], here + tile + c * rows16, r.sum);
+        const uint64_t then = k + GPT2_HALF_TILE;
+        bring_tile<D>(t, next, keys + then * stride, stride, q.seq - then);
+        bring_tile<D>(t, next + tile, values + then * stride, stride, q.seq - then);
+        attention16_tile<false, D, DTYPE>(t, p, queries, scale, here, here + tile, r);
     }
     GPT2_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -218,7 +252,7 @@ GPT2_GPU void attention16(Thread &t, const gpt2_gpu_attention &q)
         uint16_t *y = static_cast<uint16_t *>(q.y) + p.features() + query * p.width;
         store_row16<D, DTYPE>(t, p, y, i, r.sum, inverse);
         if (p.x == 0)
-            t.template write<vec2>(q.stat + 2 * (t.row() * q.seq + query),
+            t.template write<vec2>(q.stat + 2 * (t.block() * q.seq + query),
                                    vec2{{r.most[i] * q.scale, inverse}});
     }
 }
@@ -237,7 +271,34 @@ GPT2_GPU void attention16_body(Thread &t, const gpt2_gpu_attention &q)
 /* The probability of score s, from what the forward pass kept of its query. */
 GPT2_GPU float probability16(float s, float scale, float most, float inverse)
 {
-    return exp2f(s * scale - most * GPT2_LOG2_E) * inverse;
+    return exp2_of(fmaf(s, scale, -most * GPT2_LOG2_E)) * inverse;
+}
+
+/* What a thread knows of its two queries in the backward pass, and the gradient's sum. */
+template <uint32_t D> struct queries16 {
+    uint32_t rows[D / 16][4], dy[D / 16][4];
+    vec2 stat[2] = {}; /* maximum, 1/sum */
+    float delta[2] = {}, sum[D / 8][4] = {};
+};
+
+/* Against 16 keys and their values. */
+template <bool DIAGONAL, uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16_q_step(Thread &t, const place16<D, Thread> &p, float scale, uint32_t keys,
+                                 uint32_t values, queries16<D> &r)
+{
+    float s[2][4], dp[2][4];
+
+    dots16_twice<D, DTYPE>(t, r.rows, keys, s, r.dy, values, dp);
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 8; j++) {
+        const uint32_t i = j / 2 % 2;
+        float &x = s[j / 4][j % 4];
+        x = probability16(x, scale, r.stat[i].v[0], r.stat[i].v[1]) *
+            (dp[j / 4][j % 4] - r.delta[i]);
+        if (DIAGONAL && j / 4 * 8 + p.x + j % 2 > p.y + i * 8)
+            x = 0;
+    }
+    mix16<D, DTYPE>(t, s, keys, r.sum);
 }
 
 /* The gradients of 64 queries: over the keys up to theirs. */
@@ -246,28 +307,26 @@ GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
 {
     constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
     const place16<D, Thread> p(t, q);
-    const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint64_t first = last_tile(q.seq) - t.row() * GPT2_HALF_TILE, stride = 3 * p.width;
     const uint16_t *keys = element(q.qkv, p.part(1)), *values = element(q.qkv, p.part(2));
     const float scale = q.scale * GPT2_LOG2_E;
-    uint32_t queries[D / 16][4], dy[D / 16][4];
-    vec2 stat[2] = {};
-    float delta[2] = {}, sum[D / 8][4] = {};
+    queries16<D> r;
 
     bring_tile<D>(t, 0, keys, stride, q.seq);
     bring_tile<D>(t, tile, values, stride, q.seq);
-    left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, queries);
-    left_rows<D>(t, p, element(q.dy, p.features()), p.width, first, q.seq, dy);
+    left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, r.rows);
+    left_rows<D>(t, p, element(q.dy, p.features()), p.width, first, q.seq, r.dy);
     GPT2_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
-        const uint64_t query = first + p.warp * 16 + p.y + 8 * i, at = t.row() * q.seq + query;
+        const uint64_t query = first + p.warp * 16 + p.y + 8 * i, at = t.block() * q.seq + query;
         if (!t.inside(query, q.seq))
             continue;
-        stat[i] = t.template read<vec2>(q.stat + 2 * at);
-        delta[i] = t.template read<float>(q.delta + at);
+        r.stat[i] = t.template read<vec2>(q.stat + 2 * at);
+        r.delta[i] = t.template read<float>(q.delta + at);
     }
     for (uint64_t k = 0; k <= first; k += GPT2_HALF_TILE) {
         const uint32_t here = k / GPT2_HALF_TILE % 2 * 2 * tile, next = 2 * tile - here;
-        const uint32_t blocks = k < first ? 4 : p.warp + 1;
+        const uint32_t whole = k < first ? 4 : p.warp; /* blocks of which the warp sees all */
         t.brought();
         t.barrier();
         if (k < first) {
@@ -275,22 +334,12 @@ GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
             bring_tile<D>(t, next, keys + then * stride, stride, q.seq - then);
             bring_tile<D>(t, next + tile, values + then * stride, stride, q.seq - then);
         }
-        for (uint32_t c = 0; c < blocks; c++) {
-            const bool diagonal = k == first && c + 1 == blocks;
-            float s[2][4], dp[2][4];
-            dots16<D, DTYPE>(t, queries, here + c * rows16, s);
-            dots16<D, DTYPE>(t, dy, here + tile + c * rows16, dp);
-            GPT2_UNROLL
-            for (uint32_t j = 0; j < 8; j++) {
-                const uint32_t i = j / 2 % 2;
-                float &x = s[j / 4][j % 4];
-                x = probability16(x, scale, stat[i].v[0], stat[i].v[1]) *
-                    (dp[j / 4][j % 4] - delta[i]);
-                if (diagonal && j / 4 * 8 + p.x + j % 2 > p.y + i * 8)
-                    x = 0;
-            }
-            mix16<D, DTYPE>(t, s, here + c * rows16, sum);
-        }
+        for (uint32_t c = 0; c < whole; c++)
+            attention16_q_step<false, D, DTYPE>(t, p, scale, here + c * rows16,
+                                                here + tile + c * rows16, r);
+        if (k == first)
+            attention16_q_step<true, D, DTYPE>(t, p, scale, here + whole * rows16,
+                                               here + tile + whole * rows16, r);
     }
     GPT2_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -298,7 +347,7 @@ GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
         if (t.inside(query, q.seq))
             store_row16<D, DTYPE>(t, p,
                                   static_cast<uint16_t *>(q.dqkv) + p.part(0) + query * stride, i,
-                                  sum, q.scale);
+                                  r.sum, q.scale);
     }
 }
 
@@ -315,7 +364,7 @@ GPT2_GPU void attention16_q_body(Thread &t, const gpt2_gpu_attention &q)
 template <class Thread>
 GPT2_GPU void bring_rows16(Thread &t, const gpt2_gpu_attention &q, uint32_t to, uint64_t first)
 {
-    const uint64_t at = t.row() * q.seq + first + t.index();
+    const uint64_t at = t.block() * q.seq + first + t.index();
 
     if (t.index() >= GPT2_HALF_TILE)
         return;
@@ -325,27 +374,60 @@ GPT2_GPU void bring_rows16(Thread &t, const gpt2_gpu_attention &q, uint32_t to, 
                         inside);
 }
 
-/* The gradients of 64 keys and values: over the queries from theirs on. Keys are the rows here. */
+/* A thread's two keys, which are the rows here, and the sums of the gradients. */
+template <uint32_t D> struct keys16 {
+    uint32_t keys[D / 16][4], values[D / 16][4];
+    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+};
+
+/* Against 16 queries, their dy, and what is known of these: `numbers`, from the c-th block on. */
+template <bool DIAGONAL, uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void attention16_kv_step(Thread &t, const place16<D, Thread> &p, float scale,
+                                  uint32_t queries, uint32_t dy, uint32_t numbers, uint32_t c,
+                                  keys16<D> &r)
+{
+    float s[2][4], dp[2][4];
+
+    dots16_twice<D, DTYPE>(t, r.keys, queries, s, r.values, dy, dp);
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 4; j++) {
+        const uint32_t column = j / 2 * 8 + p.x + j % 2, query = 16 * c + column;
+        const vec2 stat = t.template get<vec2>(numbers + 2 * query);
+        const float delta = t.template get<float>(numbers + 2 * GPT2_HALF_TILE + query);
+        GPT2_UNROLL
+        for (uint32_t i = 0; i < 2; i++) {
+            float &x = s[j / 2][2 * i + j % 2], &d = dp[j / 2][2 * i + j % 2];
+            x = probability16(x, scale, stat.v[0], stat.v[1]);
+            if (DIAGONAL && column < p.y + i * 8)
+                x = 0;
+            d = x * (d - delta);
+        }
+    }
+    mix16<D, DTYPE>(t, s, dy, r.dv);
+    mix16<D, DTYPE>(t, dp, queries, r.dk);
+}
+
+/* The gradients of 64 keys and values: over the queries from theirs on. */
 template <uint32_t D, uint32_t DTYPE, class Thread>
 GPT2_GPU void attention16_kv(Thread &t, const gpt2_gpu_attention &q)
 {
     constexpr uint32_t tile = GPT2_HALF_FEATURES(D), rows16 = 16 * GPT2_HALF_STRIDE(D);
-    constexpr uint32_t numbers = 3 * GPT2_HALF_TILE, buffer = 2 * tile + numbers;
+    constexpr uint32_t buffer = 2 * tile + 3 * GPT2_HALF_TILE;
     const place16<D, Thread> p(t, q);
-    const uint64_t first = t.block() * GPT2_HALF_TILE, stride = 3 * p.width;
+    const uint64_t first = t.row() * uint64_t{GPT2_HALF_TILE}, stride = 3 * p.width;
     const uint16_t *queries = element(q.qkv, p.part(0)), *dy = element(q.dy, p.features());
     const float scale = q.scale * GPT2_LOG2_E;
-    uint32_t keys[D / 16][4], values[D / 16][4];
-    float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+    keys16<D> r;
 
     bring_tile<D>(t, 0, queries + first * stride, stride, q.seq - first);
     bring_tile<D>(t, tile, dy + first * p.width, p.width, q.seq - first);
     bring_rows16(t, q, 2 * tile, first);
-    left_rows<D>(t, p, element(q.qkv, p.part(1)), stride, first, q.seq, keys);
-    left_rows<D>(t, p, element(q.qkv, p.part(2)), stride, first, q.seq, values);
+    left_rows<D>(t, p, element(q.qkv, p.part(1)), stride, first, q.seq, r.keys);
+    left_rows<D>(t, p, element(q.qkv, p.part(2)), stride, first, q.seq, r.values);
     for (uint64_t at = first; at < q.seq; at += GPT2_HALF_TILE) {
         const uint32_t here = (at - first) / GPT2_HALF_TILE % 2 * buffer, next = buffer - here;
         const uint64_t then = at + GPT2_HALF_TILE;
+        uint32_t c = 0;
         t.brought();
         t.barrier();
         if (then < q.seq) {
@@ -353,30 +435,15 @@ GPT2_GPU void attention16_kv(Thread &t, const gpt2_gpu_attention &q)
             bring_tile<D>(t, next + tile, dy + then * p.width, p.width, q.seq - then);
             bring_rows16(t, q, next + 2 * tile, then);
         }
-        /* Of the first tile no query before the warp's keys sees them. */
-        for (uint32_t c = at == first ? p.warp : 0; c < 4; c++) {
-            const bool diagonal = at == first && c == p.warp;
-            float s[2][4], dp[2][4];
-            dots16<D, DTYPE>(t, keys, here + c * rows16, s);
-            dots16<D, DTYPE>(t, values, here + tile + c * rows16, dp);
-            GPT2_UNROLL
-            for (uint32_t j = 0; j < 4; j++) {
-                const uint32_t column = j / 2 * 8 + p.x + j % 2, query = 16 * c + column;
-                const vec2 stat = t.template get<vec2>(here + 2 * tile + 2 * query);
-                const float delta =
-                    t.template get<float>(here + 2 * tile + 2 * GPT2_HALF_TILE + query);
-                GPT2_UNROLL
-                for (uint32_t i = 0; i < 2; i++) {
-                    float &x = s[j / 2][2 * i + j % 2], &d = dp[j / 2][2 * i + j % 2];
-                    x = probability16(x, scale, stat.v[0], stat.v[1]);
-                    if (diagonal && column < p.y + i * 8)
-                        x = 0;
-                    d = x * (d - delta);
-                }
-            }
-            mix16<D, DTYPE>(t, s, here + tile + c * rows16, dv);
-            mix16<D, DTYPE>(t, dp, here + c * rows16, dk);
+        if (at == first) { /* no query before the warp's keys sees them */
+            c = p.warp;
+            attention16_kv_step<true, D, DTYPE>(t, p, scale, here + c * rows16,
+                                                here + tile + c * rows16, here + 2 * tile, c, r);
+            c++;
         }
+        for (; c < 4; c++)
+            attention16_kv_step<false, D, DTYPE>(t, p, scale, here + c * rows16,
+                                                 here + tile + c * rows16, here + 2 * tile, c, r);
     }
     GPT2_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
@@ -384,8 +451,8 @@ GPT2_GPU void attention16_kv(Thread &t, const gpt2_gpu_attention &q)
         if (!t.inside(key, q.seq))
             continue;
         uint16_t *to = static_cast<uint16_t *>(q.dqkv) + key * stride;
-        store_row16<D, DTYPE>(t, p, to + p.part(1), i, dk, q.scale);
-        store_row16<D, DTYPE>(t, p, to + p.part(2), i, dv, 1);
+        store_row16<D, DTYPE>(t, p, to + p.part(1), i, r.dk, q.scale);
+        store_row16<D, DTYPE>(t, p, to + p.part(2), i, r.dv, 1);
     }
 }
 

@@ -78,7 +78,7 @@ static uint64_t tiles(uint64_t n, uint32_t each)
     {                                                                                     \
         plan(l, features == 32 ? k##_32 : k##_64, x, y, q, sizeof *q);                    \
     }
-/* The same with a function of its own for 16 bits, whose tiles have GPT2_HALF_TILE rows. */
+/* The same with a function of its own for 16 bits, whose grid has heads before tiles. */
 #define PLAN_TILES(name, k, k16, rows)                                                    \
     void gpt2_plan_##name(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,      \
                           uint32_t features)                                              \
@@ -86,8 +86,10 @@ static uint64_t tiles(uint64_t n, uint32_t each)
         const bool wide = q->dtype == ZERO_F32;                                           \
         const enum kernel of32 = wide ? k##_32 : k16##_32;                                \
         const enum kernel of64 = wide ? k##_64 : k16##_64;                                \
-        plan(l, features == 32 ? of32 : of64, tiles(q->seq, wide ? (rows) : GPT2_HALF_TILE), \
-             q->batch * q->heads, q, sizeof *q);                                          \
+        const uint64_t heads = q->batch * q->heads;                                       \
+        const uint64_t n = tiles(q->seq, wide ? (rows) : GPT2_HALF_TILE);                 \
+        plan(l, features == 32 ? of32 : of64, wide ? n : heads, wide ? heads : n, q,      \
+             sizeof *q);                                                                  \
     }
 
 /* clang-format off */

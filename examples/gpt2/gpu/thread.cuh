@@ -141,11 +141,18 @@ struct gpt2_thread {
      */
     template <uint32_t BYTES> GPT2_GPU void bring(uint32_t at, const void *from, bool here)
     {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-                     :
-                     : "r"(address(at)), "l"(__cvta_generic_to_global(from)), "n"(BYTES),
-                       "r"(here ? BYTES : 0)
-                     : "memory");
+        if constexpr (BYTES == 16) /* past L1 */
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                         :
+                         : "r"(address(at)), "l"(__cvta_generic_to_global(from)),
+                           "r"(here ? BYTES : 0)
+                         : "memory");
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                         :
+                         : "r"(address(at)), "l"(__cvta_generic_to_global(from)), "n"(BYTES),
+                           "r"(here ? BYTES : 0)
+                         : "memory");
     }
 
     GPT2_GPU void brought()
@@ -193,15 +200,15 @@ struct gpt2_thread {
     GPT2_GPU void product(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
     {
         if constexpr (DTYPE == ZERO_BF16)
-            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
         else
-            asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     }
 
   private:
@@ -213,6 +220,17 @@ struct gpt2_thread {
 };
 
 #endif
+
+/* 2^x, to two units in the last place; what is below the smallest normal number is 0. */
+GPT2_GPU float exp2_of(float x)
+{
+#ifdef __CUDA_ARCH__
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return exp2f(x);
+#endif
+}
 
 /* ---- Elements of any type as fp32 ------------------------------------------------------------ */
 
