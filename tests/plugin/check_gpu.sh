@@ -34,17 +34,28 @@ ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
 ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
 ok 'GPT-2 in all stages' test "$(grep -c '^- GPT-2 micro, stage [0-3].* passed (losses within' \
     "$tmp/out")" = 10
-ok 'what lies in each tier' says '^- GPT-2 micro.*, optimizer:cpu:0.8.nvme:0.2,parameters:cpu,.*: passed'
-ok 'two ranks on one GPU' says '^- two ranks on one GPU, stage 0: .*: passed'
-ok 'by another transport' says '^- two ranks on one GPU, (stage 3, )?by ofi: '
+ok 'what lies in each tier' says '^- GPT-2 micro.*, optimizer:cpu:0.95.nvme:0.05,parameters:cpu,.*: passed'
+ok 'two ranks on one GPU' says '^- two ranks on one GPU, stage 0, by shm: passed'
+for comm in ucx ofi; do
+    if [ -e "$build/.libs/zero-comm-$comm.so" ]; then
+        ok "by $comm" says "^- two ranks on one GPU, stage 3, by $comm: passed"
+    fi
+done
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
 ok 'the update beside a copy' says '^\| fused AdamW.*GB/s'
 ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
-ok 'an update on the host' says '^\| GPT-2 micro step, optimizer on the host \| [0-9.]+ ms'
-ok 'PyTorch' says 'PyTorch, eager: not measured: no'
+ok 'an update on the host' says '^\| GPT-2 micro step, optimizer on the host, behind .* \| [0-9.]+ ms'
+ok 'and one beside the passes' says '^\| GPT-2 micro step, optimizer on the host, beside .* \| [0-9.]+ ms'
+ok 'PyTorch' says 'not measured beside PyTorch, eager: the GPU is emulated'
 
 ok 'a kit of it' env ZERO_TEST_BUILD="$build" "$top/scripts/gpu-kit" "$tmp/kit"
 unset ZERO_TEST_BUILD ZERO_TEST_TOP ZERO_PLUGIN_PATH
 ok 'does the same elsewhere' run 0 "$tmp/kit/run.sh" small
 ok 'with the same parts' test "$(grep -c ' passed' "$tmp/out")" -gt 10
+rm "$tmp/kit/losses/micro"
+ok 'without anything to compare with' run 1 "$tmp/kit/run.sh" small
+ok 'no training passes' test "$(grep -c '^- GPT-2.* passed' "$tmp/out")" = 0
+export GPU_SECONDS=7
+ok 'where there is no time' run 0 "$tmp/kit/run.sh" small
+ok 'that is what it says' says '^- two ranks on one GPU, .*: not measured: there was no time left for it'
 done_testing

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+# For run.sh: its report, what a check may take, and how one of them is made.
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # run.sh has the places of things
+
+end=$(($(date +%s) + ${GPU_SECONDS:-460})) # of it all
+failed=0
+out_of_time='there was no time left for it'
+part=checks # of the report; figures are its second one
+: >"$tmp/checks"
+: >"$tmp/figures"
+# shellcheck disable=SC2016 # each rank's own
+printf '#!/bin/sh\nNCCL_HOSTID=rank$RANK exec "$@"\n' >"$tmp/as_host"
+chmod +x "$tmp/as_host"
+
+say() {
+    echo "check-gpu: $*" >&2
+}
+report() {
+    printf '%s\n' "$*" >>"$tmp/$part"
+    [ -z "$file" ] || cat "$tmp/checks" "$tmp/figures" >"$file" # whatever becomes of the rest
+}
+# not_measured WHAT REASON
+not_measured() {
+    report "- $1: not measured: $2"
+    say "$1: left out: $2"
+}
+# result WHAT STATUS [DETAIL]
+result() {
+    if [ "$2" = 0 ]; then
+        report "- $1: passed${3:+ ($3)}"
+    else
+        failed=$((failed + 1))
+        report "- $1: **failed**${3:+ ($3)}"
+    fi
+    say "$(tail -n 1 "$tmp/$part" | cut -c 3-)"
+}
+# judge WHAT STATUS [MORE]: what there was no time for has not failed.
+judge() {
+    if [ "$2" = 124 ]; then
+        not_measured "$1" "$out_of_time"
+    else
+        result "$@"
+    fi
+}
+# row WHAT MEASURED BESIDE RATIO WANTED: the ratio is at most what is wanted, or with ≥ at least.
+row() {
+    missed=$(awk -v ratio="$4" -v wanted="$5" 'BEGIN {
+        at_least = sub(/^≥ /, "", wanted); sub(/^≤ /, "", wanted)
+        print (at_least ? ratio < wanted + 0 : ratio > wanted + 0) ? ", missed" : "" }')
+    report "| $1 | $2 | $3 | $4 | $5$missed |"
+    say "$1: $2, $3: $4, wanted $5$missed"
+}
+# no_row WHAT STATUS DETAIL: there is no figure; 124 is for want of time.
+no_row() {
+    if [ "$2" = 124 ]; then
+        report "| $1 | not measured: $out_of_time | | | |"
+    else
+        failed=$((failed + 1))
+        report "| $1 | failed: $(echo "$3" | tr '|' '/' | cut -c 1-160) | | | |"
+    fi
+    say "$(tail -n 1 "$tmp/$part")"
+}
+# within SECONDS COMMAND...: in what is left of the time. 124 where that is not enough, 125 where its
+# own is not: then it hangs, or is much too slow.
+within() {
+    own=$1 left=$((end - $(date +%s))) missing=125
+    shift
+    [ "$left" -gt 5 ] || return 124
+    if [ "$left" -le "$own" ]; then
+        own=$left missing=124
+    fi
+    began=$(date +%s)
+    timeout -k 5 "$own" "$@"
+    ended=$?
+    if [ "$ended" = 124 ] || { [ "$ended" = 137 ] && [ $(($(date +%s) - began)) -ge "$own" ]; }; then
+        ended=$missing
+    fi
+    return "$ended"
+}
+
+# Cases of a log in TAP that were tried.
+tried() {
+    grep -E '^(not )?ok' "$1" | grep -vcE '# SKIP'
+}
+
+# ---- GPT-2
+
+# gpt2 LOG RANKS ARGUMENT...
+gpt2() {
+    log=$1 ranks=$2
+    shift 2
+    launcher=''
+    [ "$ranks" = 1 ] || launcher="$bin/zero run -n $ranks --"
+    [ -z "${ranks_of_hosts-}" ] || launcher="$launcher $tmp/as_host"
+    # shellcheck disable=SC2086 # words
+    within "${gpt2_seconds:-100}" $launcher "$bin/zero-gpt2" --dtype bf16 --val 0 --data "$text" --seed 1 \
+        ${cublas:+--cublas "$cublas"} --json "$log" "$@" >"$tmp/out" 2>&1 || {
+        status=$?
+        tail -n 20 "$tmp/out" >&2
+        return $status
+    }
+}
+# What it says of its end, rather than what its launcher does.
+last_words() {
+    { grep 'zero-gpt2: ' "$tmp/out" || tail -n 1 "$tmp/out"; } | head -n 1 | cut -c 1-160
+}
+losses_of() {
+    sed -n 's/.*"type":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1"
+}
+# How far two lists of losses are apart at most.
+apart() {
+    paste "$1" "$2" | awk 'NF != 2 { bad = 1 }
+        { d = $1 - $2; if (d < 0) d = -d; if (!(d <= most)) most = d }
+        END { if (bad || !NR) print "inf"; else printf "%.1e\n", most }'
+}
+# trained WHAT REFERENCE RANKS OFFLOAD ARGUMENT...: losses within 1e-2 of the file REFERENCE, which
+# are the processor's, in bf16, by the same command without ZERO_DEVICE.
+trained() {
+    what=$1${4:+, $4} reference=$2 ranks=$3
+    [ -z "$4" ] || export ZERO_OFFLOAD="$4"
+    shift 4
+    gpt2 "$tmp/log" "$ranks" "$@"
+    status=$?
+    unset ZERO_OFFLOAD
+    if [ $status != 0 ]; then
+        judge "$what" $status "$(last_words)"
+        return
+    fi
+    losses_of "$tmp/log" >"$tmp/losses"
+    far=$(apart "$tmp/losses" "$reference")
+    awk -v far="$far" 'BEGIN { exit !(far != "inf" && far <= 1e-2) }'
+    result "$what" $? "losses within $far of the processor's, $(sed 1q "$tmp/losses") to $(
+        tail -n 1 "$tmp/losses"); $(grep -o 'Weights [0-9a-f]*' "$tmp/out" | tail -n 1)"
+}
+
+# ---- Figures
+
+# events MEBIBYTES: the update and copies, by events of the GPU
+events() {
+    within 60 "$tests/times" "$1" >"$tmp/times" 2>&1
+    status=$?
+    if [ $status != 0 ]; then
+        no_row 'copies and AdamW' $status "$(tail -n 1 "$tmp/times")"
+        return
+    fi
+    while IFS='|' read -r _ what measured beside ratio wanted _; do
+        # shellcheck disable=SC2086 # without the blanks around
+        row "$(echo $what)" "$(echo $measured)" "$(echo $beside)" "$(echo $ratio)" "≥ $(echo $wanted)"
+    done <"$tmp/times"
+}
+# overhead PRESET BATCH SEQ
+overhead() {
+    within 100 "$tests/overhead" "$1" "$2" "$3" "$loops" "$cublas" >"$tmp/overhead" 2>"$tmp/err"
+    status=$?
+    if [ $status = 0 ]; then
+        IFS='|' read -r _ what measured beside ratio _ <"$tmp/overhead"
+        # shellcheck disable=SC2086
+        row "$(echo $what)" "$(echo $measured)" "$(echo $beside)" "$(echo $ratio)" '≤ 1.05'
+    else
+        no_row "GPT-2 $1 step" $status "$(cat "$tmp/err" "$tmp/overhead" | tail -n 1)"
+    fi
+}
+# median LOG FIELD: of the steps but the first two, in milliseconds.
+median() {
+    grep '"type":"step"' "$1" | sed 1,2d | sed "s/.*\"$2\":\([0-9.e+-]*\).*/\1/" | sort -g |
+        awk '{ v[NR] = $1 } END { printf "%.2f\n", 1e3 * v[int((NR + 1) / 2)] }'
+}
+# In the last step of the file of ops: the queue, of all but computing, that is at work for the
+# longest time, and for how many milliseconds. Ops of a queue that overlap count once; what began
+# before the step computed belongs to the one before.
+busiest() {
+    last=$(sed -n '$s/.*"step":\([0-9]*\),.*/\1/p' "$1")
+    sed -n "s/.*\"step\":$last,.*\"queue\":\"\([^\"]*\)\".*\"start_ns\":\([0-9]*\),\"end_ns\":\([0-9]*\).*/\1|\2|\3/p" \
+        "$1" | sort -t '|' -k 2,2n | awk -F '|' '
+            /^compute/ { if (!began) began = $2; next }
+            !began { next }
+            { from = $2 > until[$1] ? $2 : until[$1] }
+            $3 > from { busy[$1] += $3 - from; until[$1] = $3 }
+            END {
+                for (q in busy)
+                    if (busy[q] > most) { most = busy[q]; which = q }
+                printf "%.2f %s\n", most * 1e-6, which
+            }'
+}
+# on_host WHAT COMPUTE ARGUMENT...: the passes take COMPUTE ms without offload; copies and updates as
+# long as they are under way. A step of all three, side by side, should not take longer than the
+# longest of them.
+on_host() {
+    what="GPT-2 $preset step, $1" compute=$2
+    shift 2
+    export ZERO_OFFLOAD=optimizer:cpu
+    gpt2 "$tmp/log" 1 "$@" --ops "$tmp/ops"
+    status=$?
+    unset ZERO_OFFLOAD
+    if [ $status != 0 ]; then
+        no_row "$what" $status "$(last_words)"
+        return
+    fi
+    step=$(median "$tmp/log" time_s)
+    busy=$(busiest "$tmp/ops")
+    most=${busy%% *} which="the queue ${busy#* }"
+    if awk -v a="$compute" -v b="$most" 'BEGIN { exit !(a > b) }'; then
+        most=$compute which='the passes without offload'
+    fi
+    row "$what" "$step ms" "$which: $most ms" \
+        "$(awk -v a="$step" -v b="$most" 'BEGIN { printf "%.3f", a / b }')" '≤ 1.10'
+}
+# beside_torch PRESET BATCH SECONDS HOW: tokens a second, after overhead() of the same shape
+beside_torch() {
+    what="GPT-2 $1, tokens/s" least='≥ 0.8'
+    [ "$4" != compiled ] || least='≥ 1.0'
+    if [ -n "${no_torch-}" ]; then
+        report "| $what | not measured beside PyTorch, $4: $no_torch | | | |"
+        return
+    fi
+    within "$3" env LD_LIBRARY_PATH="$path_before" python3 -B "$here/torch_step.py" "$python" "$1" \
+        "$2" 1024 10 "$4" >"$tmp/torch" 2>"$tmp/err"
+    status=$?
+    ours=$(sed -n "s/^| GPT-2 $1 step, .* \([0-9]*\) tokens.s .*/\1/p" "$tmp/$part")
+    theirs=$(sed -n "s/^$4 //p" "$tmp/torch")
+    if [ -n "$theirs" ] && [ -n "$ours" ]; then
+        row "$what" "$ours" "PyTorch $(sed -n 's/^version //p' "$tmp/torch"), $4: $theirs" \
+            "$(awk -v a="$ours" -v b="$theirs" 'BEGIN { printf "%.3f", a / b }')" "$least"
+    elif grep -q '^no' "$tmp/torch"; then
+        report "| $what | not measured beside PyTorch, $4: $(grep '^no' "$tmp/torch") | | | |"
+    else
+        [ $status != 125 ] || echo 'it took too long' >>"$tmp/err"
+        no_row "$what beside PyTorch, $4" "$status" "$(tail -n 1 "$tmp/err")"
+    fi
+}
