@@ -74,7 +74,7 @@ int zero__options_choose(struct zero__options *options, enum zero__option_id id,
 const char *zero__options_param(struct zero__options *options, const char *owner, const char *name,
                                 const char *dflt, const char *help);
 
-/* Does an option of that name, nvme_path, belong to a plugin that is there and was not loaded? */
+/* May a plugin still ask for an option of that name: nvme_path, where nvme was not loaded? */
 struct zero__option_others {
     bool (*has)(void *arg, const char *name);
     void *arg;

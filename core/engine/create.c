@@ -124,9 +124,15 @@ static int group_default(struct zero_runtime *rt)
     return zero__model_add_group(&rt->model, &d, &id);
 }
 
-static bool may_load(void *loader, const char *option)
+static bool may_ask(void *loader, const char *option)
 {
-    return zero__loader_may_load(loader, option);
+    return zero__loader_may_ask(loader, option, true);
+}
+
+/* After a failure, when what is loaded may not have come to its questions. */
+static bool may_yet_ask(void *loader, const char *option)
+{
+    return zero__loader_may_ask(loader, option, false);
 }
 
 int zero_create(const struct zero_config *config, struct zero_runtime **out)
@@ -172,7 +178,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = group_default(rt);
     if (rt->options && (!err || err != -EINVAL)) {
-        const struct zero__option_others others = {may_load, rt->loader};
+        const struct zero__option_others others = {err ? may_yet_ask : may_ask, rt->loader};
         int warned = zero__options_finish(rt->options, &rt->log, !err, rt->loader ? &others : NULL);
         err = err ? err : warned;
     }

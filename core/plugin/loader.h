@@ -38,10 +38,10 @@ int zero__loader_load(struct zero__loader *loader, uint32_t kind, const char *te
                       struct zero__plugin **plugin);
 
 /*
- * Is there a file of a plugin that is not loaded, of whatever kind, whose name an option's begins
- * with: nvme for nvme_path? It stays closed.
+ * May a plugin whose name an option's begins with, nvme for nvme_path, still ask for it: one whose
+ * file is there and not loaded, which stays closed, or unless all_asked one that is loaded?
  */
-bool zero__loader_may_load(const struct zero__loader *loader, const char *option);
+bool zero__loader_may_ask(const struct zero__loader *loader, const char *option, bool all_asked);
 
 /* The i-th folder that is searched, NULL after the last. */
 const char *zero__loader_dir(const struct zero__loader *loader, uint32_t i);

@@ -151,12 +151,13 @@ static bool file_is_there(const struct zero__loader *loader, const char *name, i
     return false;
 }
 
-bool zero__loader_may_load(const struct zero__loader *loader, const char *option)
+bool zero__loader_may_ask(const struct zero__loader *loader, const char *option, bool all_asked)
 {
     for (const char *end = strchr(option, '_'); end; end = strchr(end + 1, '_')) {
         const size_t n = (size_t)(end - option);
-        if (n < ZERO__PLUGIN_NAME && !is_loaded(loader, option, n) &&
-            file_is_there(loader, option, (int)n))
+        if (n >= ZERO__PLUGIN_NAME)
+            break;
+        if (is_loaded(loader, option, n) ? !all_asked : file_is_there(loader, option, (int)n))
             return true;
     }
     return false;

@@ -52,21 +52,6 @@ static int type_of(uint32_t dtype)
     }
 }
 
-static int sum(struct zero_comm *comm, const struct zero_coll *c, void *stream)
-{
-    struct zero_comm_ctx *ctx = comm->ctx;
-    int type = type_of(c->src_dtype), op;
-    int r = nccl_redop(comm, type, c->scale, &op);
-
-    if (r != NCCL_OK)
-        return r;
-    if (c->kind == ZERO_ALL_REDUCE)
-        return ctx->nccl.AllReduce(nccl_at(&c->src), nccl_at(&c->dst), c->count, type, op,
-                                   comm->nccl, stream);
-    return ctx->nccl.ReduceScatter(nccl_at(&c->src), nccl_at(&c->dst), c->count, type, op,
-                                   comm->nccl, stream);
-}
-
 /* Moves bytes, or sums in the type that they have. */
 static int call(struct zero_comm *comm, const struct zero_coll *c, void *stream)
 {
@@ -87,7 +72,8 @@ static int call(struct zero_comm *comm, const struct zero_coll *c, void *stream)
         at = nccl_at(comm->rank == c->root ? &c->src : &c->dst);
         return ctx->nccl.Broadcast(at, at, bytes, NCCL_U8, c->root, comm->nccl, stream);
     default:
-        return sum(comm, c, stream);
+        return nccl_sum(comm, c, type_of(c->src_dtype), nccl_at(&c->src), nccl_at(&c->dst),
+                        c->count, stream);
     }
 }
 

@@ -22,7 +22,7 @@ bool nccl_sum_is_staged(const struct zero_coll *c)
 
 /* ---- Operations with a factor ---------------------------------------------------------------- */
 
-int nccl_redop(struct zero_comm *comm, int type, float scale, int *op)
+static int redop(struct zero_comm *comm, int type, float scale, int *op)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
     struct nccl_factor *f = comm->factors;
@@ -49,6 +49,39 @@ int nccl_redop(struct zero_comm *comm, int type, float scale, int *op)
     *f = (struct nccl_factor){.made = true, .scale = scale, .type = type, .op = f->op};
     *op = f->op;
     return NCCL_OK;
+}
+
+/*
+ * Elements that NCCL can be given at once. Of a sum with a factor on one rank, versions before
+ * 2.29.7 leave out what does not divide among their blocks, one for each 16 KiB and at most 32
+ * (https://github.com/NVIDIA/nccl/issues/1950): first as many whole shares of 32 as there are, then
+ * pieces of one block.
+ */
+static uint64_t sound(const struct zero_comm *comm, float scale, uint64_t n, uint64_t size)
+{
+    const uint64_t block = 16384 / size, shares = 32 * 16 / size;
+
+    if (comm->ranks > 1 || scale == 1 || comm->ctx->nccl.version >= NCCL_WHOLE_ALONE || n <= block)
+        return n;
+    return n >= 32 * block ? n / shares * shares : block;
+}
+
+int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const char *src, char *dst,
+             uint64_t n, void *stream)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    const uint64_t size = type == NCCL_F64 || type == NCCL_I64 ? 8 : type == NCCL_U8 ? 1 : 4;
+    int op, r = redop(comm, type, c->scale, &op);
+
+    for (uint64_t done = 0, k; done < n && r == NCCL_OK; done += k) {
+        const char *from = src + done * size;
+        char *to = dst + done * size;
+        k = sound(comm, c->scale, n - done, size);
+        r = c->kind == ZERO_ALL_REDUCE
+                ? ctx->nccl.AllReduce(from, to, k, type, op, comm->nccl, stream)
+                : ctx->nccl.ReduceScatter(from, to, k, type, op, comm->nccl, stream);
+    }
+    return r;
 }
 
 void nccl_redops_end(struct zero_comm *comm)
@@ -139,13 +172,13 @@ static int add(struct zero_comm *comm, const struct zero_coll *c, uint64_t first
     struct zero_comm_ctx *ctx = comm->ctx;
     const char *src = is_widened(comm, c) ? comm->staging : nccl_at(&c->src) + first * 4;
     char *dst = is_narrowed(c) ? comm->staging + ctx->staging_bytes : nccl_at(&c->dst) + first * 4;
-    int op, r = nccl_redop(comm, NCCL_F32, c->scale, &op);
+    int r = ctx->nccl.GroupStart(), end;
 
-    if (r == NCCL_OK && c->kind == ZERO_ALL_REDUCE)
-        r = ctx->nccl.AllReduce(src, dst, n, NCCL_F32, op, comm->nccl, comm->work.stream);
-    else if (r == NCCL_OK)
-        r = ctx->nccl.ReduceScatter(src, dst, n, NCCL_F32, op, comm->nccl, comm->work.stream);
-    return nccl_called(comm, r, zero_coll_name(c->kind));
+    if (r != NCCL_OK)
+        return nccl_called(comm, r, zero_coll_name(c->kind));
+    r = nccl_sum(comm, c, NCCL_F32, src, dst, n, comm->work.stream);
+    end = ctx->nccl.GroupEnd(); /* always: the group is the thread's */
+    return nccl_called(comm, r == NCCL_OK ? end : r, zero_coll_name(c->kind));
 }
 
 static int narrow(struct zero_comm *comm, const struct zero_coll *c, uint64_t first, uint64_t n)
