@@ -16,8 +16,6 @@
 #include "thread.cuh"
 #include "tile.h"
 
-#define GPT2_LOG2_E 1.44269504088896341f
-
 /*
  * Which head of which sequence a block is at, and where a thread stands. Heads are the grid's first
  * dimension, tiles the second: those with the most work begin before all others.

@@ -295,7 +295,7 @@ template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &
     GPT2_UNROLL
     for (int k = 0; k < 4; k++) {
         const float a = 0.79788456080286536f, c = 0.044715f, z = x.v[k] + b.v[k];
-        const float s = 1 / (1 + expf(-2 * (a * (z + c * z * z * z))));
+        const float s = inverse_of(1 + exp2_of(-2 * GPT2_LOG2_E * a * (z + c * z * z * z)));
         y.v[k] = z * s;
         slope.v[k] = s + 2 * z * s * (1 - s) * (a * (1 + 3 * c * z * z));
     }

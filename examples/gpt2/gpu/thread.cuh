@@ -221,6 +221,8 @@ struct gpt2_thread {
 
 #endif
 
+#define GPT2_LOG2_E 1.44269504088896341f
+
 /* 2^x, to two units in the last place; what is below the smallest normal number is 0. */
 GPT2_GPU float exp2_of(float x)
 {
@@ -229,6 +231,17 @@ GPT2_GPU float exp2_of(float x)
     return x;
 #else
     return exp2f(x);
+#endif
+}
+
+/* 1 / x, to one unit in the last place; of infinity 0. */
+GPT2_GPU float inverse_of(float x)
+{
+#ifdef __CUDA_ARCH__
+    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+    return x;
+#else
+    return 1 / x;
 #endif
 }
 
