@@ -183,18 +183,33 @@ busiest() {
                 printf "%.2f %s\n", most * 1e-6, which
             }'
 }
-# on_host WHAT COMPUTE ARGUMENT...: the passes take COMPUTE ms without offload; copies and updates as
-# long as they are under way. A step of all three, side by side, should not take longer than the
-# longest of them.
+# on_host PRESET ARGUMENT...: a step whose optimizer is on the host, with its updates behind the passes and
+# beside them. The passes take as long as they do without offload; copies and updates as long as they
+# are under way. A step of all three, side by side, should not take longer than the longest of them.
 on_host() {
-    what="GPT-2 $preset step, $1" compute=$2
-    shift 2
-    export ZERO_OFFLOAD=optimizer:cpu
-    gpt2 "$tmp/log" 1 "$@" --ops "$tmp/ops"
+    what="GPT-2 $1 step, optimizer on the host"
+    shift
+    gpt2 "$tmp/log" 1 "$@"
     status=$?
-    unset ZERO_OFFLOAD
     if [ $status != 0 ]; then
         no_row "$what" $status "$(last_words)"
+        return
+    fi
+    compute=$(median "$tmp/log" compute_s)
+    export ZERO_OFFLOAD=optimizer:cpu
+    updated "$what, behind the passes" "$@"
+    export ZERO_UPDATE_AT=backward
+    updated "$what, beside the passes" "$@" --clip 0
+    unset ZERO_OFFLOAD ZERO_UPDATE_AT
+}
+# updated WHAT ARGUMENT...: one of them
+updated() {
+    of=$1
+    shift
+    gpt2 "$tmp/log" 1 "$@" --ops "$tmp/ops"
+    status=$?
+    if [ $status != 0 ]; then
+        no_row "$of" $status "$(last_words)"
         return
     fi
     step=$(median "$tmp/log" time_s)
@@ -203,7 +218,7 @@ on_host() {
     if awk -v a="$compute" -v b="$most" 'BEGIN { exit !(a > b) }'; then
         most=$compute which='the passes without offload'
     fi
-    row "$what" "$step ms" "$which: $most ms" \
+    row "$of" "$step ms" "$which: $most ms" \
         "$(awk -v a="$step" -v b="$most" 'BEGIN { printf "%.3f", a / b }')" '≤ 1.10'
 }
 # beside_torch PRESET BATCH SECONDS HOW: tokens a second, after overhead() of the same shape

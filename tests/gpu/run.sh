@@ -173,15 +173,7 @@ else
     beside_torch 124M 8 45 eager
 fi
 # shellcheck disable=SC2086
-if gpt2 "$tmp/log" 1 $shape --steps 8 --stage 2; then
-    compute=$(median "$tmp/log" compute_s)
-    on_host 'optimizer on the host, behind the passes' "$compute" $shape --steps 8 --stage 2
-    export ZERO_UPDATE_AT=backward
-    on_host 'optimizer on the host, beside the passes' "$compute" $shape --steps 8 --stage 2 --clip 0
-    unset ZERO_UPDATE_AT
-else
-    no_row "GPT-2 $preset step, optimizer on the host" $? "$(last_words)"
-fi
+on_host "$preset" $shape --steps 8 --stage 2
 
 # ---- 1.5B, and what may take long
 
@@ -195,6 +187,7 @@ if [ "$size" = full ]; then
     part=figures
     overhead 1.5B 1 1024
     beside_torch 1.5B 1 45 eager
+    on_host 1.5B --preset 1.5B --batch 1 --seq 1024 --steps 8 --stage 2
     part=checks
 fi
 # NCCL refuses two ranks on one GPU unless it takes them for two hosts.
