@@ -64,10 +64,16 @@ static void run_fill(const struct zero_fill_args *a, uint64_t chunk)
 
 static void run_total(const struct zero_total_args *a)
 {
-    double total = 0;
+    double lanes[ZERO_TOTAL_LANES] = {0}, total = 0;
+    uint64_t i = 0;
 
-    for (uint64_t i = 0; i < a->count; i++)
-        total += a->x[i];
+    for (; a->count - i >= ZERO_TOTAL_LANES; i += ZERO_TOTAL_LANES)
+        for (uint32_t k = 0; k < ZERO_TOTAL_LANES; k++)
+            lanes[k] += a->x[i + k];
+    for (uint32_t k = 0; i + k < a->count; k++)
+        lanes[k] += a->x[i + k];
+    for (uint32_t k = 0; k < ZERO_TOTAL_LANES; k++)
+        total += lanes[k];
     *a->total = total;
 }
 

@@ -219,8 +219,8 @@ bool nccl_sum_is_staged(const struct zero_coll *c);
 /* Within enter: one more step of it; 1 when all of it is on the stream. */
 int nccl_sum_step(struct zero_comm *comm, const struct zero_coll *c);
 /* Within enter and a group: c's sum of n elements of NCCL's type, on the stream. */
-int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const char *src, char *dst,
-             uint64_t n, void *stream);
+int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const char *src,
+             char *dst, uint64_t n, void *stream);
 void nccl_redops_end(struct zero_comm *comm);
 static inline char *nccl_at(const struct zero_slice *s)
 {

@@ -66,8 +66,8 @@ static uint64_t sound(const struct zero_comm *comm, float scale, uint64_t n, uin
     return n >= 32 * block ? n / shares * shares : block;
 }
 
-int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const char *src, char *dst,
-             uint64_t n, void *stream)
+int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const char *src,
+             char *dst, uint64_t n, void *stream)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
     const uint64_t size = type == NCCL_F64 || type == NCCL_I64 ? 8 : type == NCCL_U8 ? 1 : 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SCALARS: the norm, clipping, skipping, and how the loss scale moves. */
+/* TOTAL, and SCALARS: the norm, clipping, skipping, and how the loss scale moves. */
 #include "kernel.h"
 
 static struct zero_scalars s;
@@ -12,6 +12,38 @@ static void step(double a, double b, double c)
     sums[1] = b;
     sums[2] = c;
     run_kernel(ZERO__ISA_AUTO, ZERO_KERNEL_SCALARS, &args);
+}
+
+/* x, whose sum depends on the order. */
+static double uneven(uint64_t i)
+{
+    return (i * 2654435761u % 1000 < 3 ? 1e16 : 1.0) * (double)(1 + i % 7);
+}
+
+static void lanes(void)
+{
+    static const uint64_t counts[] = {0, 1, 255, 256, 257, 700, 3 * 256, 100003};
+    static double x[100003];
+    bool same = true, differs = false;
+
+    for (uint64_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = uneven(i);
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        double got = -1, want = 0, straight = 0;
+        const struct zero_total_args total = {&got, x, counts[c]};
+        for (uint64_t k = 0; k < ZERO_TOTAL_LANES; k++) {
+            double lane = 0;
+            for (uint64_t i = k; i < counts[c]; i += ZERO_TOTAL_LANES)
+                lane += x[i];
+            want += lane;
+        }
+        for (uint64_t i = 0; i < counts[c]; i++)
+            straight += x[i];
+        run_kernel(ZERO__ISA_AUTO, ZERO_KERNEL_TOTAL, &total);
+        same = same && got == want && (counts[c] > ZERO_TOTAL_LANES || got == straight);
+        differs = differs || want != straight;
+    }
+    ok(same && differs, "a total is that of its lanes, in order");
 }
 
 static void norm_and_clip(void)
@@ -89,6 +121,7 @@ static void dynamic_scale(void)
 
 int main(void)
 {
+    lanes();
     norm_and_clip();
     overflow();
     dynamic_scale();

@@ -113,11 +113,11 @@ template <class Thread>
 ZERO__GPU void stage_piece(Thread &t, const double *x, uint64_t count, uint64_t piece,
                            uint32_t self, uint32_t n)
 {
-    const uint64_t first = piece * ZERO__CUDA_TOTAL_PIECE;
-    const uint32_t base = static_cast<uint32_t>(piece % 2) * ZERO__CUDA_TOTAL_PIECE;
+    const uint64_t first = piece * ZERO__CUDA_ORDERED_PIECE;
+    const uint32_t base = static_cast<uint32_t>(piece % 2) * ZERO__CUDA_ORDERED_PIECE;
 
     ZERO__UNROLL
-    for (uint32_t i = self; i < ZERO__CUDA_TOTAL_PIECE; i += n)
+    for (uint32_t i = self; i < ZERO__CUDA_ORDERED_PIECE; i += n)
         if (t.inside(first + i, count))
             t.template put<8>((base + i) * 8, t.template load<8>(x + first + i));
 }
@@ -139,7 +139,7 @@ ZERO__GPU double add_piece(Thread &t, double sum, uint32_t base, uint32_t n)
 template <class Thread>
 ZERO__GPU double ordered_sum(Thread &t, const double *x, uint64_t count)
 {
-    constexpr uint32_t piece = ZERO__CUDA_TOTAL_PIECE, warp = 32;
+    constexpr uint32_t piece = ZERO__CUDA_ORDERED_PIECE, warp = 32;
     const uint64_t pieces = (count + piece - 1) / piece;
     double sum = 0;
 
@@ -157,12 +157,18 @@ ZERO__GPU double ordered_sum(Thread &t, const double *x, uint64_t count)
     return sum;
 }
 
+/* A lane is a thread's; thread 0 adds them up. */
 template <class Thread> ZERO__GPU void total_body(Thread &t, const zero__cuda_total &q)
 {
-    double total = ordered_sum(t, q.x, q.count);
+    double sum = 0;
 
+    ZERO__UNROLL_16
+    for (uint64_t i = t.index(); t.inside(i, q.count); i += ZERO_TOTAL_LANES)
+        sum = add(sum, from_raw<double>(t.template load<8>(q.x + i)));
+    t.template put<8>(t.index() * 8, to_raw(sum));
+    t.barrier();
     if (t.index() == 0)
-        *q.total = total;
+        *q.total = add_piece(t, 0, 0, ZERO_TOTAL_LANES);
 }
 
 ZERO__GPU bool is_finite(double a)

@@ -228,7 +228,7 @@ static bool plan_total(uint32_t multiprocessors, const struct zero_total_args *a
     struct zero__cuda_total p = {.total = a->total, .x = a->x, .count = a->count};
 
     set_launch(out, ZERO__CUDA_TOTAL, multiprocessors, 1, &p);
-    out->shared_bytes = ZERO__CUDA_TOTAL_SHARED;
+    out->shared_bytes = ZERO__CUDA_LANES_SHARED;
     return true; /* the sum of nothing is a result */
 }
 
@@ -238,7 +238,7 @@ static bool plan_scalars(uint32_t multiprocessors, const struct zero_scalars_arg
     struct zero__cuda_scalars p = {.args = *a};
 
     set_launch(out, ZERO__CUDA_SCALARS, multiprocessors, 1, &p);
-    out->shared_bytes = ZERO__CUDA_TOTAL_SHARED;
+    out->shared_bytes = ZERO__CUDA_ORDERED_SHARED;
     return true;
 }
 

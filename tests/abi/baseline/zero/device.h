@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 6
+#define ZERO_DEVICE_MINOR 7
 
 struct zero_device;
 
@@ -94,7 +94,13 @@ struct zero_sumsq_args {
     uint32_t dtype, reserved;
 };
 
-/** total[0] = ((x[0] + x[1]) + x[2]) + … over count elements, in fp64. */
+/** Sums of ZERO_KERNEL_TOTAL that go side by side. */
+#define ZERO_TOTAL_LANES 256u
+
+/**
+ * total[0] = ((0 + lane 0) + lane 1) + … of ZERO_TOTAL_LANES lanes, where lane k is ((0 + x[k]) +
+ * x[k + ZERO_TOTAL_LANES]) + … of count elements, in fp64. (Before minor 7 there was one lane.)
+ */
 struct zero_total_args {
     double *total;
     const double *x;
