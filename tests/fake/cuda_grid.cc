@@ -213,13 +213,16 @@ const uint32_t (*fake_thread::exchange(const uint32_t *words, uint32_t n, const 
     return all + self / FAKE_WARP * FAKE_WARP;
 }
 
-/* The place is taken from here on: whoever still reads there races with it. */
+/* The place is taken from here on: whoever still reads there races with it, and until they are there
+ * nobody has written what is read there. */
 void fake_thread::bring_words(uint32_t at, const void *words, uint32_t bytes, const char *file,
                               int line)
 {
     struct luggage *l = &grid->luggage[self];
 
     memset(shared(at, bytes, true, file, line), 0xff, bytes);
+    for (uint32_t i = at; i < at + bytes; i++)
+        grid->shadow[i].written = 0;
     if (l->n_parcels == MOST_BROUGHT) {
         fail(grid, "thread %u brings more than %u pieces at once (%s:%d)", self, MOST_BROUGHT,
              base_name(file), line);

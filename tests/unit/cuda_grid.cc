@@ -117,6 +117,55 @@ static void askew(fake_thread &t, const void *params)
     t.load<8>(of(params).out + 1);
 }
 
+/* Each thread brings a word, and gets that of its neighbour in the warp. */
+static void sound_warp(fake_thread &t, const void *params)
+{
+    const parameters &q = of(params);
+    const uint32_t i = t.index(), other = i ^ 1;
+
+    t.bring<4>(i * 4, q.out + i, true);
+    uint32_t twice = 2 * i;
+    twice = t.exchange(&twice, 1, __FILE__, __LINE__)[other % FAKE_WARP][0];
+    t.brought();
+    t.barrier();
+    q.order[i] = t.get<4>(other * 4).w[0] + (twice == 2 * other ? 0 : 1000);
+}
+
+static void on_its_way(fake_thread &t, const void *params)
+{
+    t.bring<4>(t.index() * 4, of(params).out, true);
+    t.barrier();
+    t.get<4>(t.index() * 4);
+}
+
+static void brought_over(fake_thread &t, const void *params)
+{
+    t.put<4>(t.index() * 4, raw<4>{{1}});
+    t.barrier();
+    t.get<4>((t.index() + 1) % t.size() * 4);
+    t.bring<4>(t.index() * 4, of(params).out, true);
+}
+
+static void half_a_warp(fake_thread &t, const void *)
+{
+    const uint32_t word = 0;
+
+    if (t.index() % 2)
+        t.exchange(&word, 1, __FILE__, __LINE__);
+    else
+        t.barrier();
+}
+
+static void two_exchanges(fake_thread &t, const void *)
+{
+    const uint32_t word = 0;
+
+    if (t.index() % 2)
+        t.exchange(&word, 1, __FILE__, 1);
+    else
+        t.exchange(&word, 1, __FILE__, 2);
+}
+
 static void note_order(fake_thread &t, const void *params)
 {
     const parameters &q = of(params);
@@ -150,6 +199,23 @@ static void names(void (*body)(fake_thread &, const void *), const char *what, c
         good &= run(body, q, seed) == -EFAULT && strstr(error, word);
     if (!ok(good, "%s is named", what))
         diag("it said \"%s\", without \"%s\"", error, word);
+}
+
+static void warps(void)
+{
+    static uint32_t out[THREADS], got[THREADS];
+    parameters q = {0, out, got};
+    bool good = true;
+
+    for (uint32_t i = 0; i < THREADS; i++)
+        out[i] = 7 * i;
+    for (uint64_t seed = SEED; seed < SEED + 20; seed++) {
+        good &= run(sound_warp, q, seed, 1) == 0;
+        for (uint32_t i = 0; i < THREADS; i++)
+            good &= got[i] == 7 * (i ^ 1);
+    }
+    if (!ok(good, "threads of a warp exchange words, and bytes that were brought are there"))
+        diag("%s", error);
 }
 
 static void leaves_alone(void)
@@ -258,6 +324,11 @@ int main(void)
     names(left_over, "reading what another block wrote", "nobody has written");
     names(beyond, "writing behind shared memory", "at 256 of 256 bytes");
     names(askew, "a vector that is not aligned", "not aligned");
+    names(on_its_way, "reading what is on its way", "nobody has written");
+    names(brought_over, "bringing over what is read", "race: thread");
+    names(half_a_warp, "an exchange of half a warp", "to which not all of its warp come");
+    names(two_exchanges, "an exchange in two places", "waits at the exchange");
+    warps();
     leaves_alone();
     orders();
     refusals();
