@@ -67,6 +67,8 @@ train ZERO_COMM=nccl
 ok 'it trains' [ "$status" = 0 ]
 ZERO_DEVICE=host:0 timeout -k 5 100 "$zero" check comm -n 1 nccl >out 2>&1
 ok 'it is checked with the device of that number' [ "$?" = 0 ]
+FAKE_NCCL_VERSION=22907 timeout -k 5 100 "$zero" check comm -n 1 nccl >out 2>&1
+ok 'also one whose sums of one rank are whole' [ "$?" = 0 ]
 train ZERO_COMM=nccl FAKE_NCCL_DUPLICATE=1 ZERO_TIMEOUT=10
 ok 'two ranks on one GPU are told' in_words 'Duplicate GPU detected'
 ok 'what to do' in_words 'start fewer ranks, or take ZERO_COMM=shm (for tests alone: another NCCL_HOSTID'

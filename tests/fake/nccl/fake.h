@@ -20,6 +20,9 @@
 
 #include "../../../plugins/nccl/api.h"
 
+/* 22809, or FAKE_NCCL_VERSION. */
+int fake_nccl_version(void);
+
 #define FAKE_RANKS 64
 #define FAKE_CHUNK 65536u /* of a message at once */
 #define FAKE_OPS 2048u

@@ -79,7 +79,7 @@ static size_t reached(const struct fake_op *op)
 
 static bool op_run(nccl_comm c, const struct fake_op *op)
 {
-    const bool alone = c->ranks == 1 && op->factor != 1;
+    const bool alone = c->ranks == 1 && op->factor != 1 && fake_nccl_version() < NCCL_WHOLE_ALONE;
     size_t all = (alone ? reached(op) : op->count) * fake_type_bytes(op->type), n;
 
     for (size_t off = 0; off < all; off += n) {

@@ -46,12 +46,18 @@ static int enter(const char *name, nccl_comm comm, bool *later)
     return r && !*later ? say(r, "the test wants it so") : r;
 }
 
-FAKE_EXPORT int ncclGetVersion(int *version)
+int fake_nccl_version(void)
 {
     const char *v = getenv("FAKE_NCCL_VERSION");
+
+    return v ? atoi(v) : 22809;
+}
+
+FAKE_EXPORT int ncclGetVersion(int *version)
+{
     bool later;
 
-    *version = v ? atoi(v) : 22809;
+    *version = fake_nccl_version();
     return fake_call("GetVersion", NULL, &later);
 }
 
