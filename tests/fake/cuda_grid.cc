@@ -207,7 +207,13 @@ const uint32_t (*fake_thread::exchange(const uint32_t *words, uint32_t n, const 
     /* In turn: who comes to the next exchange has read what it got from the one before the last. */
     uint32_t (*all)[FAKE_WARP_WORDS] = grid->words[grid->luggage[self].n_exchanges++ % 2];
 
-    memcpy(all[self], words, n * sizeof *words);
+    if (grid->threads % FAKE_WARP) {
+        fail(grid, "%u threads are no whole warps, and thread %u exchanges (%s:%d)", grid->threads,
+             self, base_name(file), line);
+        stop(grid);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        all[self][i] = words[i];
     grid->waiter[grid->n_waiting++] = {self, grid->current, file, line, true};
     fiber_switch(&grid->fiber[grid->current], &grid->host);
     return all + self / FAKE_WARP * FAKE_WARP;

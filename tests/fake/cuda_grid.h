@@ -10,7 +10,7 @@
  *   that is read before anybody wrote it; that lies outside of what the launch asked for;
  * - vectors at addresses that are not aligned to them;
  * - shared memory that is read while bytes are on their way to it;
- * - what threads of a warp do together, where not all of them come to it;
+ * - products and exchanges of a warp to which not all of its 32 threads come;
  * - blocks and threads run in an order that the seed shuffles, threads anew after each barrier.
  *
  * Global memory is the caller's; whoever tests puts guards around it. Any number of threads may run
