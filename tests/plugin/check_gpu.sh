@@ -44,8 +44,8 @@ done
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
 ok 'the update beside a copy' says '^\| fused AdamW.*GB/s'
 ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
-ok 'an update on the host' says '^\| GPT-2 micro step, optimizer on the host, behind .* \| [0-9.]+ ms'
-ok 'and one beside the passes' says '^\| GPT-2 micro step, optimizer on the host, beside .* \| [0-9.]+ ms'
+ok 'an update on the host' says '^\| GPT-2 micro step, .* optimizer on the host, behind .* \| [0-9.]+ ms'
+ok 'and one beside the passes' says '^\| GPT-2 micro step, .* optimizer on the host, beside .* \| [0-9.]+ ms'
 ok 'PyTorch' says 'not measured beside PyTorch, eager: the GPU is emulated'
 
 ok 'a kit of it' env ZERO_TEST_BUILD="$build" "$top/scripts/gpu-kit" "$tmp/kit"
