@@ -112,7 +112,7 @@ enum zero__op_kind {
     ZERO__PUBLISH, /* all-gather in place of a home (parameters after update; stage 0 gradients) */
     ZERO__MAP,     /* barrier: a unit's mapped parameters are updated on all ranks */
     ZERO__SUMSQ,   /* squares of the rank's part of a unit's gradients, block by block */
-    ZERO__TOTAL,   /* the rank's sum of them, in (unit, block) order */
+    ZERO__TOTAL,   /* the rank's sum of them, numbered by unit and block */
     ZERO__NORM,    /* all-gather of the ranks' sums */
     ZERO__SCALARS, /* global norm, clip factor, skip flag, loss scale */
     ZERO__FETCH,   /* from the disk */

@@ -2,9 +2,10 @@
 /*
  * Sums whose order is prescribed, and what follows from them: SUMSQ, TOTAL, SCALARS.
  *
- * A chain of additions in fp64 cannot be cut, so one thread walks it; what can be done is to spare
- * it all waiting. Memory goes to shared memory by vectors of the whole block, and the chains read
- * it there, where an answer takes some twenty cycles and not a thousand.
+ * A chain of additions in fp64 cannot be cut, so one thread walks each; what can be done is to spare
+ * it all waiting. Of SUMSQ and SCALARS memory goes to shared memory by vectors of the whole block,
+ * and the chains read it there, where an answer takes some twenty cycles and not a thousand. TOTAL
+ * has a chain for each thread of a block, and a last one of what they end with.
  */
 #ifndef ZERO_PLUGINS_CUDA_KERNEL_ORDERED_CUH
 #define ZERO_PLUGINS_CUDA_KERNEL_ORDERED_CUH
@@ -160,6 +161,7 @@ ZERO__GPU double ordered_sum(Thread &t, const double *x, uint64_t count)
 /* A lane is a thread's; thread 0 adds them up. */
 template <class Thread> ZERO__GPU void total_body(Thread &t, const zero__cuda_total &q)
 {
+    static_assert(ZERO__CUDA_TOTAL_THREADS == ZERO_TOTAL_LANES, "a thread for each lane");
     double sum = 0;
 
     ZERO__UNROLL_16
