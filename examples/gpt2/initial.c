@@ -41,7 +41,7 @@ static void *part_run(void *arg)
     return NULL;
 }
 
-/* Processors that this process may run on: with zero run, the rank's share of them. */
+/* Processors that this process may run on; ranks that have the same ones take turns on them. */
 static size_t processors(void)
 {
     cpu_set_t set;

@@ -27,6 +27,11 @@
  *   ZERO_HEARTBEAT seconds, never a hang.
  * - Pointers and strings passed in are copied or used during the call only; memory handed out
  *   belongs to the runtime and ends as the text says.
+ * - Parameters, gradients, activations and regions are addresses on the device that ZERO_DEVICE
+ *   names (zero_option("device") says which): with cuda those of the GPU, in its primary context,
+ *   and a stream is the driver's, CUstream or cudaStream_t, of zero_stream_create() or the
+ *   application's own. Values that are read, written or initialised, and memory of zero_alloc(),
+ *   are the host's.
  *
  * Background: S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
  * Parameter Models", SC 2020, sections 5 (P_os, P_os+g, P_os+g+p) and 6 (ZeRO-R).
@@ -560,7 +565,7 @@ ZERO_API int zero_op_times(struct zero_runtime *rt,
 /** Writes the compiled step program as text to file descriptor fd. After commit. */
 ZERO_API int zero_program_dump(struct zero_runtime *rt, int fd);
 
-/* ---- Streams of the host device -------------------------------------------------------------- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 /**
  * A stream of the runtime's device. On the host its calls run one after another on the runtime's
