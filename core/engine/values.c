@@ -26,34 +26,26 @@ static uint32_t code_bytes(uint32_t code)
     return code == LOW_HALF ? 2 : zero_dtype_bytes(code);
 }
 
-/* Whole blocks have a constant number of turns, so that compilers make vectors of them. */
-enum { BLOCK = 512 };
-#define FOR_ALL(n, statement)                                      \
-    do {                                                           \
-        uint64_t block_ = 0;                                       \
-        for (; (n) - block_ >= BLOCK; block_ += BLOCK)             \
-            for (int turn_ = 0; turn_ < BLOCK; turn_++) {          \
-                const uint64_t i = block_ + (uint64_t)turn_;       \
-                statement;                                         \
-            }                                                      \
-        for (uint64_t i = block_; i < (n); i++)                    \
-            statement;                                             \
-    } while (0)
-
-/* values = n elements of x; of lower halves, values has what the upper halves alone are. */
+/*
+ * values = n elements of x; of lower halves, values has what the upper halves alone are. A loop for
+ * each type, so that compilers make vectors of them.
+ */
 static void load(float *restrict values, const void *restrict x, uint32_t code, uint64_t n)
 {
     const uint16_t *halves = x;
 
     switch (code) {
     case LOW_HALF:
-        FOR_ALL(n, values[i] = zero_join_bf16(zero_bf16_from_float(values[i]), halves[i]));
+        for (uint64_t i = 0; i < n; i++)
+            values[i] = zero_join_bf16(zero_bf16_from_float(values[i]), halves[i]);
         break;
     case ZERO_BF16:
-        FOR_ALL(n, values[i] = zero_float_from_bf16(halves[i]));
+        for (uint64_t i = 0; i < n; i++)
+            values[i] = zero_float_from_bf16(halves[i]);
         break;
     case ZERO_F16:
-        FOR_ALL(n, values[i] = zero_float_from_fp16(halves[i]));
+        for (uint64_t i = 0; i < n; i++)
+            values[i] = zero_float_from_fp16(halves[i]);
         break;
     default:
         memcpy(values, x, n * sizeof *values);
@@ -66,13 +58,16 @@ static void store(void *restrict x, uint32_t code, const float *restrict values,
 
     switch (code) {
     case LOW_HALF:
-        FOR_ALL(n, halves[i] = zero_low_half(values[i]));
+        for (uint64_t i = 0; i < n; i++)
+            halves[i] = zero_low_half(values[i]);
         break;
     case ZERO_BF16:
-        FOR_ALL(n, halves[i] = zero_bf16_from_float(values[i]));
+        for (uint64_t i = 0; i < n; i++)
+            halves[i] = zero_bf16_from_float(values[i]);
         break;
     case ZERO_F16:
-        FOR_ALL(n, halves[i] = zero_fp16_from_float(values[i]));
+        for (uint64_t i = 0; i < n; i++)
+            halves[i] = zero_fp16_from_float(values[i]);
         break;
     default:
         memcpy(x, values, n * sizeof *values);
