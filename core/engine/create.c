@@ -124,15 +124,17 @@ static int group_default(struct zero_runtime *rt)
     return zero__model_add_group(&rt->model, &d, &id);
 }
 
-static bool may_ask(void *loader, const char *option)
-{
-    return zero__loader_may_ask(loader, option, true);
-}
+/* May a plugin still ask for that option? After a failure also what is loaded. */
+struct questions {
+    const struct zero__loader *loader;
+    bool all_asked;
+};
 
-/* After a failure, when what is loaded may not have come to its questions. */
-static bool may_yet_ask(void *loader, const char *option)
+static bool may_ask(void *arg, const char *option)
 {
-    return zero__loader_may_ask(loader, option, false);
+    const struct questions *q = arg;
+
+    return zero__loader_may_ask(q->loader, option, q->all_asked);
 }
 
 int zero_create(const struct zero_config *config, struct zero_runtime **out)
@@ -178,7 +180,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     if (!err)
         err = group_default(rt);
     if (rt->options && (!err || err != -EINVAL)) {
-        const struct zero__option_others others = {err ? may_yet_ask : may_ask, rt->loader};
+        struct questions questions = {rt->loader, !err};
+        const struct zero__option_others others = {may_ask, &questions};
         int warned = zero__options_finish(rt->options, &rt->log, !err, rt->loader ? &others : NULL);
         err = err ? err : warned;
     }
