@@ -22,8 +22,10 @@ int check_device_open(struct bench_comm *b, struct check_device *d)
         return 0;
     err = zero__device_name_split(zero__option_text(b->options, ZERO__OPT_DEVICE), name,
                                   sizeof name, &index);
-    if (!err && !(b->caps.mem & ZERO_MEM_HOST) && strcmp(name, "host") == 0)
+    if (!err && !(b->caps.mem & ZERO_MEM_HOST) && strcmp(name, "host") == 0) {
         snprintf(name, sizeof name, "cuda");
+        index = -1;
+    }
     if (!err)
         err = zero__loader_load(b->loader, ZERO_IFACE_DEVICE, name, &plugin);
     if (err)
