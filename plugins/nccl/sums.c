@@ -73,6 +73,8 @@ int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const 
     const uint64_t size = type == NCCL_F64 || type == NCCL_I64 ? 8 : type == NCCL_U8 ? 1 : 4;
     int op, r = redop(comm, type, c->scale, &op);
 
+    if (r != NCCL_OK)
+        return r;
     /* What is in progress has been taken: the group's end waits for it. */
     for (uint64_t done = 0, k; done < n && (r == NCCL_OK || r == NCCL_IN_PROGRESS); done += k) {
         const char *from = src + done * size;
