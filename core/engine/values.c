@@ -363,7 +363,7 @@ int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uin
                     float *values)
 {
     int err = range_check(rt, param, first, count, "zero_param_read()");
-    return err ? err : values_read(rt, &rt->model.params[param], first, count, values);
+    return err || !count ? err : values_read(rt, &rt->model.params[param], first, count, values);
 }
 
 int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
