@@ -578,6 +578,7 @@ EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
 CACHED_MOST = 64 << 20
 GROWTH_LEAST = 16 << 20
 TURNS_MOST = 16 << 20
+NEEDED = 6.25  # times a message: what `zero bench coll` wants of each rank, with its limits
 
 
 WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "stream_s",
@@ -652,7 +653,7 @@ def limits_coll(scale, ranks, memory):
                        max(scale.limit_sizes))]}[memory]
     for where, options, groups, least, largest in plans:
         wanted = [size for size in scale.limit_sizes if least <= size <= largest]
-        sizes = [size for size in wanted if 4 * ranks * size < most]
+        sizes = [size for size in wanted if NEEDED * ranks * size < most]
         for reps, warmup, some in (
                 (10 * scale.limit_samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
                 (scale.limit_samples, 1, [s for s in sizes if TURNS_MOST < s <= CACHED_MOST]),
@@ -671,7 +672,7 @@ def limits_coll(scale, ranks, memory):
         for op in [op for ops in groups for op in ops]:
             for size in wanted:
                 found.setdefault(f"{op}{where} {size}",
-                                 f"{4 * ranks * size >> 30} GiB of memory are needed")
+                                 f"{NEEDED * ranks * size / (1 << 30):.0f} GiB of memory are needed")
     return found
 
 
