@@ -33,13 +33,13 @@ template <class Thread> struct place {
  */
 template <uint32_t D, class Thread>
 GPT2_GPU void stage(Thread &t, uint32_t to, uint32_t rows, const void *from, uint64_t at,
-                    uint64_t stride, uint64_t here, uint32_t dtype, float scale)
+                    uint64_t stride, uint64_t here, float scale)
 {
     for (uint32_t i = t.index(); i < rows * (D / 4); i += t.size()) {
         const uint32_t r = i / (D / 4), c = i % (D / 4) * 4;
         vec4 x = {};
         if (t.inside(r, here)) {
-            x = load4(t, from, at + r * stride + c, dtype);
+            x = load4(t, from, at + r * stride + c, ZERO_F32);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++)
                 x.v[k] *= scale;
@@ -56,7 +56,7 @@ GPT2_GPU void stage_part(Thread &t, const gpt2_gpu_attention &q, const place<Thr
     const uint64_t width = q.heads * D, column = part * width + p.head * D;
 
     stage<D>(t, to, rows, q.qkv, (p.first_row + first) * 3 * width + column, 3 * width,
-             q.seq - first, q.dtype, scale);
+             q.seq - first, scale);
 }
 
 template <uint32_t D, class Thread>
@@ -66,7 +66,7 @@ GPT2_GPU void stage_dy(Thread &t, const gpt2_gpu_attention &q, const place<Threa
     const uint64_t width = q.heads * D;
 
     stage<D>(t, to, GPT2_SCORE_TILE, q.dy, (p.first_row + first) * width + p.head * D, width,
-             q.seq - first, q.dtype, 1);
+             q.seq - first, 1);
 }
 
 /* dots[i][j]: row R y + i of tile a times row x + 8 j of tile b. */
@@ -131,7 +131,7 @@ GPT2_GPU void tile_mix(Thread &t, const place<Thread> &p, uint32_t w, uint32_t b
 
 /* Writes a row of the thread's sums, times factor, from element `at` on. */
 template <uint32_t D, class Thread>
-GPT2_GPU void store_row(Thread &t, const place<Thread> &p, void *to, uint64_t at, uint32_t dtype,
+GPT2_GPU void store_row(Thread &t, const place<Thread> &p, void *to, uint64_t at,
                         const vec4 (&sum)[D / 32], float factor)
 {
     GPT2_UNROLL
@@ -140,7 +140,7 @@ GPT2_GPU void store_row(Thread &t, const place<Thread> &p, void *to, uint64_t at
         GPT2_UNROLL
         for (uint32_t c = 0; c < 4; c++)
             x.v[c] *= factor;
-        store4(t, to, at + 4 * p.x + 32 * g, dtype, x);
+        store4(t, to, at + 4 * p.x + 32 * g, ZERO_F32, x);
     }
 }
 
@@ -225,8 +225,7 @@ GPT2_GPU void attention_body(Thread &t, const gpt2_gpu_attention &q)
         if (!t.inside(query, q.seq))
             continue;
         const float inverse = 1 / r.total[i];
-        store_row<D>(t, p, q.y, ((p.first_row + query) * q.heads + p.head) * D, q.dtype, r.sum[i],
-                     inverse);
+        store_row<D>(t, p, q.y, ((p.first_row + query) * q.heads + p.head) * D, r.sum[i], inverse);
         if (p.x == 0) {
             float *stat = q.stat + 2 * (t.row() * q.seq + query);
             t.template write<float>(stat, r.most[i]);
@@ -303,8 +302,8 @@ GPT2_GPU void attention_q_body(Thread &t, const gpt2_gpu_attention &q)
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t query = first + 2 * p.y + i;
         if (t.inside(query, q.seq))
-            store_row<D>(t, p, q.dqkv, ((p.first_row + query) * 3 * q.heads + p.head) * D, q.dtype,
-                         sum[i], q.scale);
+            store_row<D>(t, p, q.dqkv, ((p.first_row + query) * 3 * q.heads + p.head) * D, sum[i],
+                         q.scale);
     }
 }
 
@@ -376,8 +375,8 @@ GPT2_GPU void attention_kv_body(Thread &t, const gpt2_gpu_attention &q)
         if (!t.inside(key, q.seq))
             continue;
         const uint64_t to = ((p.first_row + key) * 3 * q.heads + p.head) * D;
-        store_row<D>(t, p, q.dqkv, to + q.heads * D, q.dtype, dk[i], 1);
-        store_row<D>(t, p, q.dqkv, to + 2 * q.heads * D, q.dtype, dv[i], 1);
+        store_row<D>(t, p, q.dqkv, to + q.heads * D, dk[i], 1);
+        store_row<D>(t, p, q.dqkv, to + 2 * q.heads * D, dv[i], 1);
     }
 }
 
