@@ -18,13 +18,13 @@ size=${1:-full}
 here=$(cd "$(dirname "$0")" && pwd)
 path_before=${LD_LIBRARY_PATH-}
 if [ -d "$here/bin" ]; then # a kit: everything lies beside this script
-    bin=$here/bin tests=$here/bin plugins=$here/plugins python=$here text=$here/text
+    bin=$here/bin tests=$here/bin ranks=$here/bin plugins=$here/plugins python=$here text=$here/text
     export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     [ ! -d "$here/ucx" ] || export UCX_MODULE_DIR="$here/ucx"
 else
     top=$(cd "$here/../.." && pwd)
     bin=${ZERO_TEST_BUILD:-$top/build} python=$top/bench/compare text=$top/LICENSE
-    tests=$bin/tests/gpu plugins=$bin/.libs
+    tests=$bin/tests/gpu ranks=$bin/tests/rank plugins=$bin/.libs
 fi
 losses=$here/losses
 export ZERO_PLUGIN_PATH="$plugins" ZERO_DEVICE=cuda:0 ZERO_TIMEOUT=120
@@ -127,6 +127,14 @@ for tool in memcheck racecheck synccheck; do
         [ $status = 0 ] || grep -vE '^ok' "$tmp/$tool" | head -n 20 >&2
     fi
 done
+
+# ---- Collectives of a transport of the host on its memory
+
+within 60 "$ranks/comm_gpu" >"$tmp/comm" 2>&1
+status=$?
+judge 'collectives by shm, ranks that share the GPU, bit for bit as on the host' $status \
+    "$(tried "$tmp/comm") cases"
+[ $status = 0 ] || grep -vE '^ok' "$tmp/comm" | head -n 20 >&2
 
 # ---- GPT-2: one rank in every stage, then two on this GPU
 

@@ -32,6 +32,7 @@ ok 'on an emulated GPU all of it passes' run 0 "$top/tests/gpu/run.sh" small
 ok 'named in the report' says '^## Emulated GPU 0'
 ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
 ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
+ok 'collectives on its memory' says '^- collectives by shm, .*: passed \([0-9]+ cases\)'
 ok 'GPT-2 in all stages' test "$(grep -c '^- GPT-2 micro, stage [0-3].* passed (losses within' \
     "$tmp/out")" = 10
 ok 'what lies in each tier' says '^- GPT-2 micro.*, optimizer:cpu:0.95.nvme:0.05,parameters:cpu,.*: passed'
