@@ -24,7 +24,9 @@ static void help(FILE *f, const char *of, const struct zero__tool *table, unsign
     for (unsigned i = 0; i < n; i++)
         fprintf(f, "  %-9s %-28s %s\n", table[i].name, table[i].use, table[i].help);
     fprintf(f, "\n%s COMMAND --help tells more%s.\n", of,
-            strcmp(of, "zero") ? "" : "; zero --version says which one this is");
+            strcmp(of, "zero") ? "" : "; zero --version says which one this is.\n"
+                                      "Options of the library are ZERO_* variables: zero info "
+                                      "--options, or zero(7)");
 }
 
 static int unknown(const char *of, const struct zero__tool *table, unsigned n, const char *name)

@@ -168,8 +168,8 @@ void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
     }
     log->forecast_s = f.step_s;
     gpt2_log_say(log,
-                 "A step should take %.3f s: computing %.3f s and, beside it, the disk %.3f; the "
-                 "update %.3f s, the disk %.3f",
+                 "A step should take %.3f s: passes %.3f s (the disk %.3f s, at the same time), "
+                 "update %.3f s (the disk %.3f s)",
                  f.step_s, f.compute_s, f.compute_disk_s, f.update_s, f.update_disk_s);
     if (log->json)
         write_json(log->json,
@@ -299,7 +299,7 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
     const char *storage = storage_in(m);
     bool beyond = false;
 
-    gpt2_log_say(log, "Memory of this rank in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
+    gpt2_log_say(log, "Memory of rank 0 in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
                  "planned", "reserved", "peak");
     for (uint32_t i = 0; i < m->n_rows; i++) {
         const struct zero_memory_row *r = &m->rows[i];
@@ -313,8 +313,8 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
     gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
                  mib(m->unplanned_peak));
     if (storage)
-        gpt2_log_say(log, "  (what lies in %s is on its way in cpu: its rows there count that, "
-                          "too)", storage);
+        gpt2_log_say(log, "  (cpu includes the buffers through which %s is read and written)",
+                     storage);
     if (m->mapped)
         gpt2_log_say(log,
                      "  %-14s %-8s %12s %12.3f    parameters read where the other ranks keep "

@@ -18,6 +18,9 @@
 
 enum { STATUS_ERROR = 1, STATUS_BIGRAM = 3, STATUS_SIGNAL = 128 };
 
+/* Parameters, from which on the start takes seconds: reserving memory, and the first values. */
+#define LARGE 100000000
+
 static const char interrupted[] = "interrupted by a signal";
 static volatile sig_atomic_t stop; /* number of the signal */
 
@@ -123,8 +126,10 @@ static int train(struct program *p, bool *beaten)
 {
     const struct gpt2_options *o = &p->options;
     char computes[256];
-    int err = gpt2_session_commit(&p->session, o);
 
+    if (gpt2_n_parameters(&o->model) >= LARGE)
+        gpt2_log_say(&p->log, "%s: planning, and reserving memory", o->model.name);
+    int err = gpt2_session_commit(&p->session, o);
     if (!err)
         err = gpt2_trainer_open(&p->trainer, &p->session, o, &p->data, &p->log);
     if (!err && o->weights_in)

@@ -27,9 +27,9 @@ static const struct entry {
     {"preset", "NAME", PRESET, 0, 0, 0, "micro, tiny, 124M, 350M, 774M or 1.5B (default tiny)"},
     {"dtype", "TYPE", DTYPE, 0, 0, 0, "fp32, bf16 or fp16 (default fp32; bf16 from 124M on)"},
     {"vocab", "N", WHOLE, AT(vocab), 1, 1 << 24, "rows of vocabulary (256; 50304 from 124M on)"},
-    {"stage", "0-3", SET_WHOLE, 0, 0, 3, "what is sharded (ZERO_STAGE)"},
-    {"batch", "N", WHOLE, AT(batch), 1, 65536, "sequences of a rank in a micro-batch (8; 1)"},
-    {"seq", "N", WHOLE, AT(seq), 1, 1 << 24, "tokens of a sequence (all positions; 256)"},
+    {"stage", "0-3", SET_WHOLE, 0, 0, 3, "what is sharded (ZERO_STAGE; 3)"},
+    {"batch", "N", WHOLE, AT(batch), 1, 65536, "sequences in a rank's micro-batch (8; 1 from 124M on)"},
+    {"seq", "N", WHOLE, AT(seq), 1, 1 << 24, "tokens of a sequence (all positions; 256 from 124M on)"},
     {"accum", "N", SET_WHOLE, 0, 1, 65536, "micro-batches of a step (ZERO_ACCUM)"},
     {"recompute", NULL, FLAG, AT(recompute), 0, 0, "save memory: compute activations twice"},
     {"steps", "N", WHOLE, AT(steps), 0, 1e9, "training steps (200)"},
@@ -75,7 +75,8 @@ static int print_help(void)
         printf("  --%s %-*s %s\n", table[i].name, 18 - (int)strlen(table[i].name), value,
                table[i].help);
     }
-    puts("Every other setting of the library: zero info --options");
+    puts("Every other setting of the library: zero info --options\n"
+         "Does the model not fit? ZERO_OFFLOAD=auto, or --recompute: see zero(7), \"Offload\"");
     return 1;
 }
 
