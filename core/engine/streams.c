@@ -21,7 +21,8 @@ int zero__streams_create(struct zero_runtime *rt)
 {
     int err = 0;
 
-    rt->streamed = (rt->caps.flags & ZERO_COMM_STREAM) != 0;
+    /* Through the host's memory collectives have no stream: the relay posts what is at hand. */
+    rt->streamed = rt->caps.flags & ZERO_COMM_STREAM && rt->caps.mem & rt->device_mem;
     for (uint32_t q = 0; q < ZERO__N_QUEUES && rt->streamed && !err; q++)
         if (rt->lanes[q].comm)
             err = rt->dev_ops.stream_create(rt->dev, zero__queue_name(q), &rt->lanes[q].stream);

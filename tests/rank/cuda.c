@@ -334,20 +334,30 @@ static void no_room(void)
     fake_cuda_set(NULL);
 }
 
-/* A transport that allocates nothing, and sends messages. */
-static void by_messages(void)
+/*
+ * Transports of the tests: one that allocates nothing, and sends messages; and one that takes
+ * streams, but not the device's memory.
+ */
+static void by_others(void)
 {
-    static char plugin[4096];
+    static const struct {
+        const char *what, *plugin;
+    } others[] = {{"messages", "mem"}, {"streams through the host", "streamed"}};
     const char *build = getenv("ZERO_TEST_BUILD");
+    char plugin[4096];
 
-    snprintf(plugin, sizeof plugin, "%s/tests/plugin/.libs/zero-comm-mem.so", build ? build : ".");
-    same_bits(&(struct run){.what = "messages",
-                            .stage = "3",
-                            .accum = "1",
-                            .ranks = 2,
-                            .dtype = ZERO_BF16,
-                            .more = {{"comm", plugin}, {"relay_bytes", "8K"}},
-                            .delay_us = 50});
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(plugin, sizeof plugin, "%s/tests/plugin/.libs/zero-comm-%s.so", build ? build : ".",
+                 others[i].plugin);
+        same_bits(&(struct run){
+            .what = others[i].what,
+            .stage = "3",
+            .accum = "1",
+            .ranks = 2,
+            .dtype = ZERO_BF16,
+            .more = {{"comm", plugin}, {"relay_bytes", "8K"}, {"shm_device", "0"}},
+            .delay_us = 50});
+    }
 }
 
 /* The memory of the host that a relay takes is shown, and counts where that is limited. */
@@ -629,7 +639,7 @@ int main(void)
 
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         same_bits(&runs[i]);
-    by_messages();
+    by_others();
     relay_counts();
     on_disk();
     next_to_device();
