@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 
@@ -16,9 +17,8 @@ int zero_activation_add(struct zero_runtime *rt, const struct zero_activation_de
                         uint32_t *activation)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_activation_add()");
-    if (!err && desc->size != sizeof *desc)
-        err = zero__fail(-EINVAL, "zero_activation_desc.size is %zu, not %zu", desc->size,
-                         sizeof *desc);
+    if (!err)
+        err = zero__input_check("zero_activation_desc", desc, sizeof *desc);
     return err ? err : zero__model_add_activation(&rt->model, desc, activation);
 }
 

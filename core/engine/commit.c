@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "engine/callback.h"
 #include "engine/places.h"
@@ -25,8 +26,10 @@ int zero_unit_add(struct zero_runtime *rt, const char *name, uint32_t *unit)
 int zero_group_add(struct zero_runtime *rt, const struct zero_group_desc *desc, uint32_t *group)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_group_add()");
-    if (!err && desc->size != sizeof *desc)
-        err = zero__fail(-EINVAL, "zero_group_desc.size is %zu, not %zu", desc->size, sizeof *desc);
+    if (!err)
+        err = zero__input_check("zero_group_desc", desc, sizeof *desc);
+    if (!err && (rt->optimizer == ZERO__ADAMW || rt->optimizer == ZERO__ADAM) && desc->eps == 0)
+        err = zero__fail(-EINVAL, "group %s: eps 0 must be positive: Adam divides by it", desc->name);
     return err ? err : zero__model_add_group(&rt->model, desc, group);
 }
 
@@ -34,17 +37,16 @@ int zero_param_add(struct zero_runtime *rt, uint32_t unit, const struct zero_par
                    uint32_t *param)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_param_add()");
-    if (!err && desc->size != sizeof *desc)
-        err = zero__fail(-EINVAL, "zero_param_desc.size is %zu, not %zu", desc->size, sizeof *desc);
+    if (!err)
+        err = zero__input_check("zero_param_desc", desc, sizeof *desc);
     return err ? err : zero__model_add_param(&rt->model, unit, desc, param);
 }
 
 int zero_buffer_add(struct zero_runtime *rt, const struct zero_buffer_desc *desc, uint32_t *buffer)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_buffer_add()");
-    if (!err && desc->size != sizeof *desc)
-        err = zero__fail(-EINVAL, "zero_buffer_desc.size is %zu, not %zu", desc->size,
-                         sizeof *desc);
+    if (!err)
+        err = zero__input_check("zero_buffer_desc", desc, sizeof *desc);
     return err ? err : zero__model_add_buffer(&rt->model, desc, buffer);
 }
 
@@ -196,6 +198,24 @@ static int scalars_init(struct zero_runtime *rt)
     return zero__device_write(rt, zero__home_address(rt, rt->states.scalars, 0), &s, sizeof s);
 }
 
+/* The collectives of an op, one for each segment of its unit, are posted together. */
+static int transport_check(const struct zero_runtime *rt)
+{
+    const struct zero__model *m = &rt->model;
+
+    if (m->train_dtype && !(rt->caps.dtypes & 1u << m->train_dtype))
+        return zero__fail(-ENOTSUP, "comm plugin %s does not sum %s, the type of the trainable "
+                          "parameters: choose another with ZERO_COMM", rt->comm_name,
+                          zero_dtype_name(m->train_dtype));
+    for (uint32_t u = 0; u < m->n_units; u++)
+        if (m->units[u].n_segments > rt->caps.max_inflight)
+            return zero__fail(-ENOTSUP, "comm plugin %s takes %u collectives at once, and unit %s "
+                              "has %u, one for each type and kind of its parameters: choose another "
+                              "with ZERO_COMM, or divide the unit", rt->comm_name,
+                              rt->caps.max_inflight, m->units[u].name, m->units[u].n_segments);
+    return 0;
+}
+
 static int layout_make(struct zero_runtime *rt)
 {
     struct zero__layout_params layout = {
@@ -214,6 +234,8 @@ static int layout_make(struct zero_runtime *rt)
         err = zero__model_default_order(&rt->model, ZERO_EVAL);
     if (!err)
         err = zero__layout_build(&rt->model, &layout);
+    if (!err)
+        err = transport_check(rt);
     if (!err)
         map_decide(rt);
     return err;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/input.h"
 #include "base/status.h"
 #include "device/host.h"
 #include "engine/callback.h"
@@ -142,19 +143,13 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
     struct zero_runtime *rt = calloc(1, sizeof *rt);
     char said[ZERO_ERROR_BYTES];
-    int err;
+    int err = config ? zero__input_check("zero_config", config, sizeof *config) : 0;
 
-    if (rt)
+    if (rt && !err)
         rt->inside = calloc(1, sizeof *rt->inside);
-    if (!rt || !rt->inside) {
+    if (err || !rt || !rt->inside) {
         free(rt);
-        return zero__fail(-ENOMEM, "no memory for a runtime");
-    }
-    if (config && config->size != sizeof *config) {
-        free(rt->inside);
-        free(rt);
-        return zero__fail(-EINVAL, "zero_config.size is %zu, not %zu: use ZERO_CONFIG_INIT",
-                          config->size, sizeof *config);
+        return err ? err : zero__fail(-ENOMEM, "no memory for a runtime");
     }
     zero__lanes_create(rt);
     err = zero__options_load(config ? config->settings : NULL, config ? config->n_settings : 0,

@@ -25,6 +25,9 @@ static int check(struct zero_runtime *rt)
         return err;
     if (info.mem != ZERO_MEM_HOST && info.mem != ZERO_MEM_CUDA)
         return zero__fail(-ENOTSUP, "its memory is of kind %u, which is unknown", info.mem);
+    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_TOTAL; k++)
+        if (!(info.kernels & 1u << k))
+            return zero__fail(-ENOTSUP, "it lacks kernel %u, which training needs (zero/device.h)", k);
     rt->device_mem = info.mem;
     memcpy(rt->device_pci, info.pci, sizeof rt->device_pci);
     rt->device_pci[sizeof rt->device_pci - 1] = 0;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
@@ -153,7 +154,7 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
     const struct work *w = &rt->timed_work;
     const struct speeds speeds = speeds_known(rt);
-    struct zero_forecast f = {.size = forecast->size};
+    struct zero_forecast f = {.size = zero__least(forecast->size, sizeof f)};
     struct zero__traffic t;
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
 
@@ -182,6 +183,6 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
     f.update_disk_s = disk_s(&speeds, &t.update);
     f.disk_read_rate = speeds.read;
     f.disk_write_rate = speeds.write;
-    memcpy(forecast, &f, forecast->size < sizeof f ? forecast->size : sizeof f);
+    memcpy(forecast, &f, f.size);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/relay.h"
 #include "engine/runtime.h"
@@ -66,7 +67,7 @@ static void beside_add(const struct zero_runtime *rt, const char *name, uint64_t
 
 int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
 {
-    struct zero_memory_report out = {.size = report->size};
+    struct zero_memory_report out = {.size = zero__least(report->size, sizeof out)};
     struct zero__pages_stats pages = {0};
     struct zero__table t;
 
@@ -105,7 +106,7 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
     out.disk_written = rt->disk_written;
     out.disk_direct = (rt->disk_flags & ZERO_STORE_DIRECT) != 0;
     pthread_mutex_unlock(&rt->lock);
-    memcpy(report, &out, report->size < sizeof out ? report->size : sizeof out);
+    memcpy(report, &out, out.size);
     return 0;
 }
 
@@ -126,6 +127,8 @@ int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p)
 
 int zero_free(struct zero_runtime *rt, void *p)
 {
+    if (!p)
+        return 0;
     return rt->pages ? zero__pages_free(rt->pages, p)
                      : zero__fail(-EINVAL, "nothing was allocated with zero_alloc()");
 }

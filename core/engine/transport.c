@@ -42,6 +42,8 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
         return "sums in the order of the ranks (ORDERED; ZERO_NUMERICS=relaxed does without)";
     if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))
         return "sums of fp32";
+    if (!caps->max_inflight)
+        return "room for a collective (max_inflight)";
     if (caps->mem & (mem | ZERO_MEM_HOST)) /* to and from the host's memory there is the relay */
         return NULL;
     return mem == ZERO_MEM_HOST ? "host memory (that of ZERO_DEVICE)" : "memory of ZERO_DEVICE";

@@ -56,7 +56,7 @@ static int hyper_check(const char *name, const struct zero_hyper *h)
     if (!(h->beta1 >= 0 && h->beta1 < 1 && h->beta2 >= 0 && h->beta2 < 1))
         return zero__fail(-EINVAL, "group %s: beta1 %g and beta2 %g must lie in [0, 1)", name,
                           (double)h->beta1, (double)h->beta2);
-    if (!(h->eps > 0) || !isfinite(h->eps))
+    if (!(h->eps >= 0) || !isfinite(h->eps))
         return zero__fail(-EINVAL, "group %s: eps %g must be positive", name, (double)h->eps);
     if (!(h->lr >= 0 && h->lr <= 1e6f && h->weight_decay >= 0 && h->weight_decay <= 1e6f))
         return zero__fail(-EINVAL, "group %s: lr %g and weight_decay %g must lie in [0, 1e6]", name,

@@ -3,7 +3,9 @@
  * A comm plugin for tests: another one, that of ZERO_SLOW_PLUGIN, whose
  * completions of gathers and reductions come no sooner than ZERO_SLOW_US after their post, as on a
  * slow wire. (The sums of squares of a step's norm, 8 bytes of fp64, are neither.) With
- * ZERO_SLOW_REVERSE those that are due at once come in reverse order.
+ * ZERO_SLOW_REVERSE those that are due at once come in reverse order. ZERO_SLOW_ROOM and
+ * ZERO_SLOW_SUMS are what it says of itself instead of the other one: how many collectives it takes
+ * at once, and the mask of the types that it sums.
  */
 #include <zero/comm.h>
 
@@ -59,6 +61,12 @@ static int slow_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     if (!err)
         err = ops.probe(host, caps);
     caps->flags &= ~(uint32_t)(ZERO_COMM_STREAM | ZERO_COMM_MAP);
+    const char *room = host->param(host->ctx, "slow", "slow_room", "", "Collectives at once");
+    const char *sums = host->param(host->ctx, "slow", "slow_sums", "", "Mask of types");
+    if (*room)
+        caps->max_inflight = (uint32_t)atoi(room);
+    if (*sums)
+        caps->dtypes = (uint32_t)atoi(sums);
     return err;
 }
 
