@@ -216,8 +216,8 @@ struct zero_launch {
 /** What a device is and can do. */
 struct zero_device_info {
     size_t size; /**< set by the caller */
-    uint32_t mem;     /**< kind of its memory */
-    uint32_t kernels; /**< mask of 1 << enum zero_kernel */
+    uint32_t mem;     /**< kind of its memory: ZERO_MEM_CUDA, or ZERO_MEM_HOST */
+    uint32_t kernels; /**< mask of 1 << enum zero_kernel: all but ZERO_KERNEL_SUM are needed */
     uint64_t memory_bytes, free_bytes;
     uint32_t threads; /**< of the host device's pool */
     uint32_t reserved;

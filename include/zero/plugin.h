@@ -51,14 +51,6 @@ struct zero_plugin {
     uint32_t flags; /**< 0 */
 };
 
-enum zero_log_level {
-    ZERO_LOG_ERROR = 1,
-    ZERO_LOG_WARN = 2,
-    ZERO_LOG_INFO = 3,
-    ZERO_LOG_DEBUG = 4,
-    ZERO_LOG_TRACE = 5,
-};
-
 /**
  * Services of the library; every one but stand_on() may be called from any thread. They grow at
  * the end: an older library has those within its `size`. There is one of these per runtime, so a
@@ -80,7 +72,11 @@ struct zero_host {
         __attribute__((format(printf, 4, 5)));
     /**
      * Value of the option ZERO_<KEY> (key in lower case, without prefix), or `dflt`. `help` is kept
-     * for listings; the string stays valid as long as the services.
+     * for listings; the string stays valid as long as the services. Ask for each option in the
+     * entry or in a probe: what nobody has asked for when zero_create() ends is reported as unknown
+     * where a user has set it. A key begins with the plugin's name and '_', by which it is known
+     * while the plugin is not loaded. The library's own keys may be read; of two plugins that ask
+     * for one key the first one's default counts.
      */
     const char *(*param)(void *ctx, const char *plugin, const char *key, const char *dflt,
                          const char *help);

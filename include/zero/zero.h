@@ -65,7 +65,7 @@ ZERO_API const char *zero_version(void);
 
 /**
  * What the last failed call on this thread reported: one sentence that names the object, the value
- * and the remedy. Never NULL. Valid until the next failure on this thread.
+ * and the remedy. Never NULL. Valid until the next call of the library on this thread.
  */
 ZERO_API const char *zero_last_error(void);
 
@@ -92,9 +92,10 @@ struct zero_config {
     /** Name of the model; runtimes that live at once in a job need different ones. NULL: "model" */
     const char *model;
     /**
-     * Where log lines go (any thread calls it); NULL: standard error. Rank 0 watches the others
-     * in a thread that writes lines, too: who takes longer than ZERO_HEARTBEAT for one makes it
-     * look stopped.
+     * Where log messages go; NULL: standard error. `level` is of enum zero_log_level (types.h);
+     * `line` is valid during the call, has its prefix, and one or more lines without a newline at
+     * the end. Any thread calls it. Rank 0 watches the others in a thread that writes messages,
+     * too: who takes longer than ZERO_HEARTBEAT for one makes it look stopped.
      */
     void (*log)(void *arg, int level, const char *line);
     void *log_arg;
@@ -135,14 +136,18 @@ ZERO_API const char *zero_option(const struct zero_runtime *rt, const char *name
 ZERO_API const char *zero_option_source(const struct zero_runtime *rt, const char *name);
 
 /**
- * Stops the job: every rank's pending and later calls return -ECANCELED with `reason` as the
- * error's text. Any thread, any time, idempotent: the first reason wins.
+ * Stops the job: pending and later calls of the step, of values and of collectives return
+ * -ECANCELED on every rank, with a sentence that names this rank and has `reason`, of which 431
+ * bytes count. Any thread, any time, idempotent: the first reason wins.
  */
 ZERO_API int zero_abort(struct zero_runtime *rt, const char *reason);
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/** How to fill a parameter at commit. Element i depends on seed and i only, not on the ranks. */
+/**
+ * How to fill a parameter at commit. Element i depends on seed and i only, not on the ranks nor on
+ * the parameter: give each a seed of its own, or two of one shape begin with the same values.
+ */
 enum zero_init_kind {
     ZERO_INIT_ZERO = 0,
     ZERO_INIT_CONSTANT = 1, /**< a */
@@ -155,7 +160,10 @@ struct zero_init {
     uint32_t kind;
     float a, b;
     uint64_t seed;
-    /** Fills values[0 … count) with elements first … first + count - 1; called for own parts. */
+    /**
+     * Fills values[0 … count) with elements first … first + count - 1. Called by zero_commit() on
+     * its thread, piece by piece; any rank may be asked for any element. Other than 0 ends the job.
+     */
     int (*fn)(void *arg, uint64_t first, uint64_t count, float *values);
     void *arg;
 };
@@ -179,12 +187,15 @@ struct zero_param_desc {
     struct zero_init init;
 };
 
-/** Hyperparameters of a group of parameters. */
+/**
+ * Hyperparameters of a group of parameters. All count as they are: what is left at 0 is 0, not the
+ * option's value.
+ */
 struct zero_group_desc {
     size_t size;
     const char *name;
     float lr, weight_decay;
-    float beta1, beta2, eps;     /**< Adam, AdamW */
+    float beta1, beta2, eps;     /**< Adam, AdamW, for which eps is above 0 */
     float momentum, dampening;   /**< SGD */
     uint32_t nesterov, reserved; /**< SGD */
 };
@@ -223,8 +234,9 @@ enum zero_step_kind {
 /**
  * Declares in which order units are acquired in a step of `kind`. Default: forward in order of
  * registration, then (training) backward in reverse. Tied units appear more than once;
- * recomputation acquires FORWARD again in the backward half. Before commit, or between steps
- * (collective then: a new program is compiled, or found among the two that are kept).
+ * recomputation acquires FORWARD again in the backward half. Before commit, or between steps:
+ * collective then, and the next zero_begin() of that kind compiles the program, or finds it among
+ * the two that are kept; if it cannot, it says so, and goes on once another order is set.
  */
 ZERO_API int zero_set_order(struct zero_runtime *rt, uint32_t kind, const struct zero_use *uses,
                             uint32_t n_uses);
@@ -309,10 +321,10 @@ ZERO_API int zero_commit(struct zero_runtime *rt);
 ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
 
 /**
- * The unit's parameters are wanted now: gathered if they are sharded. With stream NULL it returns
- * when they are there; otherwise work put on `stream` later finds them. Uses follow each other,
- * whatever their streams, since declared regions share bytes: such work starts behind the uses
- * before this one, and with stream NULL the call waits for those. Collective in the sense that all
+ * The unit's parameters are wanted now: gathered if they are sharded. Returns when they are there.
+ * Uses follow each other, whatever their streams, since declared regions share bytes: with stream
+ * NULL the call waits for the work of the uses before; otherwise what is put on `stream` later
+ * starts behind it, and the host does not wait. Collective in the sense that all
  * ranks acquire in the same order; an order that differs from the declared one works, without
  * prefetch, and becomes the order of the next step. Two things cannot be made up for: one more
  * BACKWARD use of a unit than was declared, when its gradient is reduced already (with
@@ -323,9 +335,10 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
 ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
 /**
- * The use that was acquired is over (in stream order when `stream` is not NULL): its pointers are
- * dead, its gradients are complete for this use. Uses do not nest: a use ends before the next one
- * is acquired (units that are needed together are one unit).
+ * The use that was acquired is over: its pointers are dead, its gradients are complete for this
+ * use. `stream`: that of the acquire, or another one ordered behind all of the use's work; NULL:
+ * all of that work has ended, also what was put on a stream. Uses do not nest: a use ends before
+ * the next one is acquired (units that are needed together are one unit).
  */
 ZERO_API int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
@@ -337,14 +350,18 @@ ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
 
 /**
  * Address of a parameter's gradient buffer, same dtype and shape, between a BACKWARD acquire and
- * its release. *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use
- * of a tied unit wrote its part). Every element must be written. NULL for a frozen parameter.
+ * its release. Write there the gradient of this rank's loss of this micro-batch, in general a mean
+ * over its samples, times zero_loss_scale(). The library averages over the ranks and over the
+ * ZERO_ACCUM micro-batches, each with equal weight, and takes the scale out: divide by neither.
+ * *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use of a tied unit
+ * wrote its part). Every element must be written. NULL for a frozen parameter.
  */
 ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
 
 /**
- * Address of a declared region while it lives; NULL outside the step. That of one which lives from
- * the step's beginning may be asked for before the first acquire; it then waits for the same.
+ * Address of a declared region, the same in every use of its life; NULL outside the step. Outside
+ * of its life the bytes there are another region's. That of one which lives from the step's
+ * beginning may be asked for before the first acquire; it then waits for the same.
  */
 ZERO_API void *zero_buffer(struct zero_runtime *rt, uint32_t buffer);
 
@@ -370,8 +387,8 @@ ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, 
 /**
  * Where the activation is again, in the use that consumes it: *p is on the device, aligned to 4,096
  * bytes, and may be written to; valid until the use's release. It is there when acquire returns, as
- * the unit's parameters are, so work put on any stream afterwards finds it; `stream` is where it is
- * to be read. *bytes, unless NULL, is what was saved; what lies behind it is undefined. An
+ * the unit's parameters are, so work put on any stream afterwards finds it; `stream` is that of the
+ * use, for later versions. *bytes, unless NULL, is what was saved; what lies behind it is undefined. An
  * activation that was not saved in this micro-step is an error (-ENODATA). A step that leaves the
  * declared order gives it in each use (to_unit, to_pass), since it cannot know the last one; but
  * behind as many as were declared it may be gone (-EINVAL).
@@ -379,7 +396,7 @@ ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, 
 ZERO_API int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p,
                                      uint64_t *bytes, void *stream);
 
-/** What an update did. */
+/** What an update did. It stays as it is: what later versions tell besides has calls of its own. */
 struct zero_step_info {
     /**
      * Global, of the averaged gradient, before clipping; NaN or inf: the step was skipped, but with
@@ -402,8 +419,9 @@ struct zero_step_info {
 };
 
 /**
- * Ends a training step: norm, clipping, optimizer; parameters are fresh at their next acquire.
- * `info` may be NULL. Collective.
+ * Ends a training step: norm, clipping, optimizer; parameters are fresh at their next acquire. A
+ * unit without a BACKWARD use in this step has gradient zero, and is updated with that. `info` may
+ * be NULL. Collective.
  *
  * Where a step fails for good (a disk that cannot be written to, a rank that dies), some ranks
  * have updated some of their states and others have not. No rank shows that: every later call,
@@ -414,7 +432,7 @@ struct zero_step_info {
 ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
 
 /**
- * Sets a group's learning rate for the next update; the same on all ranks. With
+ * Sets a group's learning rate from the next update on; the same on all ranks. With
  * ZERO_UPDATE_AT=backward not from the begin of the last micro-batch to zero_update() (-EBUSY):
  * updates run in between.
  */
@@ -427,11 +445,14 @@ ZERO_API int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr);
 ZERO_API float zero_loss_scale(const struct zero_runtime *rt);
 
 /**
- * An optimizer of the application's own, instead of ZERO_OPTIMIZER, for `callback`. Called for
- * elements first … first + count - 1 of `param`, on a thread of the runtime, with each element that
- * this rank owns once a step: what it owns of a parameter may come in several calls, cut anywhere.
- * p, m, v are fp32 (m, v: state, zero at the start), grad is fp32, averaged, unscaled, clipped. Not
- * called for skipped steps. What it returns other than 0 ends the job. Before commit.
+ * An optimizer of the application's own, whatever ZERO_OPTIMIZER says; NULL: that one again. Called
+ * for elements first … first + count - 1 of `param`, on a thread of the runtime, one call at a
+ * time, with each element that this rank owns once a step: what it owns of a parameter may come in
+ * several calls, cut anywhere. p, m, v are fp32 (m, v: state, zero at the start), grad is fp32,
+ * averaged, unscaled, clipped; hyperparameters of groups do not reach it. It calls no function of
+ * the library. Not called for skipped steps. What it returns other than 0 ends the job. Before
+ * commit, which refuses it on a device with memory of its own, with states in bf16 and with
+ * ZERO_UPDATE_AT=backward.
  */
 typedef int (*zero_optimizer_fn)(void *arg, uint32_t param, uint64_t first, uint64_t count,
                                  uint64_t step, float *p, float *m, float *v, const float *grad);
@@ -442,7 +463,9 @@ ZERO_API int zero_set_optimizer(struct zero_runtime *rt, zero_optimizer_fn fn, v
 /**
  * Elements first … first + count - 1 of a parameter's fp32 master values, on every rank.
  * Collective, between steps; memory is bounded by the caller's buffer and a constant. After an
- * error what `values` has is undefined.
+ * error what `values` has is undefined. Values are all that can be saved: states of the optimizer
+ * and the number of steps cannot be read or set, so training that goes on from a file begins with
+ * states of zero.
  */
 ZERO_API int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first,
                              uint64_t count, float *values);
@@ -467,10 +490,12 @@ ZERO_API int zero_barrier(struct zero_runtime *rt);
 
 /**
  * Memory for what the application could not declare, from a paged region of its own (reported as
- * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. At any time after commit. It is memory of
- * the host: -ENOTSUP on a device that has its own.
+ * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. Aligned to 64 bytes; the contents are
+ * undefined. At any time after commit. It is memory of the host: -ENOTSUP on a device that has its
+ * own.
  */
 ZERO_API int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p);
+/** What zero_alloc() gave, once; NULL is fine. */
 ZERO_API int zero_free(struct zero_runtime *rt, void *p);
 
 /* ---- Reports --------------------------------------------------------------------------------- */
@@ -488,14 +513,16 @@ struct zero_memory_row {
     uint64_t formula;  /**< of the paper for this stage and these ranks; 0 where it has none */
     uint64_t planned;  /**< formula plus padding; what the plan gives to the class */
     uint64_t reserved; /**< its share of the reservation */
-    uint64_t peak;     /**< most bytes live at once, by the lives of the steps that have run */
+    /** Most bytes live at once, by the lives of the steps that have run; of states and tiers beside
+     * the device what is planned. */
+    uint64_t peak;
 };
 
 struct zero_memory_report {
-    size_t size; /**< set by the caller */
+    size_t size; /**< set by the caller; then the bytes that were filled in */
     uint32_t n_rows, reserved0;
-    struct zero_memory_row rows[4 * ZERO_N_CLASSES];
-    uint64_t planned, reserved, peak;       /**< of all classes */
+    uint64_t planned;                       /**< what the plan comes to: rows share bytes */
+    uint64_t reserved, peak;                /**< of all classes */
     uint64_t lower_bound;                   /**< most bytes live at once in the plan */
     uint64_t unplanned, unplanned_peak;     /**< of the paged region */
     uint64_t mapped; /**< parameters of other ranks that are seen in their memory, not copied */
@@ -506,6 +533,7 @@ struct zero_memory_report {
     uint64_t disk_read, disk_written;
     uint32_t disk_direct; /**< 1: all of that past the page cache, so far as it says; else 0 */
     uint32_t reserved1;
+    struct zero_memory_row rows[4 * ZERO_N_CLASSES];
 };
 
 /**
@@ -533,7 +561,7 @@ ZERO_API const char *zero_placement(const struct zero_runtime *rt);
  * job of this kind.
  */
 struct zero_forecast {
-    size_t size; /**< set by the caller */
+    size_t size; /**< set by the caller; then the bytes that were filled in */
     double step_s;
     double compute_s, compute_disk_s;      /**< micro-batches */
     double update_s, update_disk_s;        /**< the update */
@@ -549,9 +577,11 @@ ZERO_API int zero_forecast(struct zero_runtime *rt, struct zero_forecast *foreca
 
 /** One op of the step program as it ran, for a timeline. */
 struct zero_op_time {
-    const char *kind, *unit, *queue; /**< static for the runtime's life; unit "" where none */
-    uint64_t bytes;
-    uint64_t start_ns, end_ns; /**< CLOCK_MONOTONIC */
+    const char *kind, *unit, *queue; /**< as in zero_program_dump(); unit "" where none */
+    uint64_t bytes;                  /**< that it writes */
+    uint64_t start_ns, end_ns;       /**< CLOCK_MONOTONIC */
+    /** The op in zero_program_dump(): body 0 a micro-batch but the last, 1 the last one, 2 the
+     * update, 3 an evaluation. */
     uint32_t body, index;
 };
 

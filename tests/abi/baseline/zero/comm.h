@@ -9,9 +9,9 @@
  * - The library serialises all calls to one context and its communicators, except wake() and
  *   abort(), which may come from any thread at any time. Different contexts may run at once (ranks
  *   may be threads of one process), so a plugin keeps no mutable global state.
- * - Only alloc, reg, exchange, open and split may block (never longer than the deadline given in
- *   struct zero_comm_open), and free, unreg and comm_close for what is on a stream of the device;
- *   progress() blocks up to its timeout.
+ * - Only alloc, reg, exchange, map, open and split may block (never longer than the deadline in
+ *   struct zero_comm_open), free, unreg and comm_close for what is on a stream of the device, and
+ *   close; progress() blocks up to its timeout.
  * - Every rank posts the same collectives on a communicator in the same order. Communicators are
  *   independent of each other: a collective of one must make progress while another waits.
  * - Returns 0 or a negative errno, after zero_host.fail() said what and why.
@@ -110,8 +110,9 @@ struct zero_coll {
 /** Capability flags of a plugin. */
 enum zero_comm_cap {
     /**
-     * post() accepts a stream and orders the collective in it. Then libzero posts everything with
-     * streams, and in one order over all communicators of a context, the same on every rank.
+     * post() accepts a stream and orders the collective in it. Where the context takes the device's
+     * memory, libzero then posts everything with streams, and in one order over all communicators
+     * of a context, the same on every rank; elsewhere with stream NULL.
      */
     ZERO_COMM_STREAM = 1u << 0,
     /**
@@ -141,12 +142,14 @@ struct zero_comm_caps {
     uint32_t flags;  /**< enum zero_comm_cap */
     uint32_t kinds;  /**< mask of 1 << enum zero_coll_kind */
     uint32_t redops; /**< mask of 1 << enum zero_redop */
-    uint32_t dtypes; /**< mask of 1 << enum zero_dtype that reductions accept */
+    /** Mask of 1 << enum zero_dtype that reductions accept; fp32 and that of the model are needed. */
+    uint32_t dtypes;
     uint32_t mem;    /**< mask of enum zero_mem */
     uint32_t max_ranks;
     /**
      * Collectives posted and not completed, per communicator, at least 1. So many are taken, not
-     * one more, and a completion makes room when progress() has returned it.
+     * one more, and a completion makes room when progress() has returned it. Models whose units
+     * have parameters of more types and kinds, which are posted together, are refused.
      */
     uint32_t max_inflight;
     uint32_t reserved;
@@ -172,7 +175,7 @@ struct zero_comm_open {
     size_t size;
     const struct zero_host *host;
     const struct zero_oob *oob; /**< valid until close() */
-    int32_t device;             /**< index of the device, -1: host */
+    int32_t device;             /**< -1; the device is device_ops, see below */
     uint32_t reserved;
     int64_t timeout_ns; /**< deadline of every blocking entry of this context */
     /**
@@ -204,7 +207,8 @@ struct zero_comm_ops {
     int (*open)(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
     /**
      * Ends everything, joins the plugin's threads, frees what alloc gave. Local; also after
-     * abort(), while peers still work: they get errors, and never touch memory that is gone.
+     * abort(), while peers still work: they get errors, and never touch memory that is gone. It may
+     * wait for some seconds; after ten the library leaves the context to the end of the process.
      */
     int (*close)(struct zero_comm_ctx *ctx);
     /**
@@ -241,6 +245,14 @@ struct zero_comm_ops {
      * timeout_ns for something to happen (0: does a bounded piece of work and returns). What went
      * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
      * abort() when all completions are delivered.
+     *
+     * Of either kind, and of post() and error(), an error that says that a peer or the way to it
+     * is gone blames nobody; the library waits for half a second for what its own connections say
+     * about that peer:
+     * -ECONNRESET, -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH,
+     * -ENETDOWN, -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by
+     * then, it is this rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows
+     * from abort().
      */
     int (*progress)(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns);
@@ -283,8 +295,8 @@ struct zero_comm_ops {
     /**
      * (optional) Which ranks the oldest unfinished collective waits for: fills `ranks` with up to
      * `max` of them, as ranks of the context, and returns how many. First those that have not
-     * posted it; if all have, those that are not through. Used to name the culprit when a deadline
-     * passes.
+     * posted it; if all have, those that are not through, in front whom the others may wait for,
+     * too. Used to name the culprit when a deadline passes, which is the first.
      */
     int (*missing)(struct zero_comm *comm, int32_t *ranks, uint32_t max);
     /**

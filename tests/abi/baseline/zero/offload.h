@@ -24,7 +24,9 @@ struct zero_store;
 enum zero_io_op {
     ZERO_IO_READ = 1,
     ZERO_IO_WRITE = 2,
-    ZERO_IO_SYNC = 3, /**< all writes completed before it are durable when it completes */
+    /** All writes completed before it are durable when it completes. Not submitted by this version,
+     * whose stores do not outlive their process; `zero check offload` tries it. */
+    ZERO_IO_SYNC = 3,
 };
 
 enum zero_store_flags {
@@ -49,7 +51,7 @@ struct zero_store_info {
     char note[128]; /**< for people: paths, devices, fallbacks taken */
     /**
      * Since minor 2; of an open store, so far: bytes that were moved, counted as soon as they are
-     * and none twice. They tell what a disk has borne; and a store that ends nothing is waited for
+     * and none twice; 0: not told. They tell what a disk has borne; and a store that ends nothing is waited for
      * as long as they grow, so what is merely tried must not count.
      */
     uint64_t bytes_read, bytes_written;
@@ -64,7 +66,7 @@ struct zero_store_open {
      * any of it is taken: a disk that is full for a moment fails others, too.
      */
     uint64_t bytes;
-    int32_t device;     /**< the device it is near to, -1: none */
+    int32_t device;     /**< -1; the device it is near to is `pci` */
     int32_t local_rank; /**< of this process on the machine */
     int64_t timeout_ns;
     int32_t local_ranks; /**< since minor 4; on the machine, which share its limits; 0: unknown */

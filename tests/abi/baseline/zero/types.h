@@ -34,6 +34,15 @@ enum zero_dtype {
     ZERO_F64 = 7,
 };
 
+/** How much a log message matters. */
+enum zero_log_level {
+    ZERO_LOG_ERROR = 1,
+    ZERO_LOG_WARN = 2,
+    ZERO_LOG_INFO = 3,
+    ZERO_LOG_DEBUG = 4,
+    ZERO_LOG_TRACE = 5,
+};
+
 /** Where memory lies; a bit mask where several are meant. */
 enum zero_mem {
     ZERO_MEM_HOST = 1u << 0,
