@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,20 +103,25 @@ static int board_gather(struct zero_comm_ctx *ctx, struct group *g, const struct
 /*
  * Says what the plugin can do *here*: a real one looks for its devices. Everything declared is
  * tested by `zero check comm`, everything else must be refused. This one reduces four of the seven
- * types, gives no memory of its own (alloc) and maps nothing.
+ * types, gives no memory of its own (alloc) and maps nothing. It fills in no more than the library
+ * knows, which may be older than this plugin.
  */
 static int template_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     if (access("/proc/self/fd", X_OK))
         return say(host, -ENODEV, "/proc is not mounted, so ranks cannot find each other's memory");
-    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
-    caps->kinds = KINDS;
-    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
-    caps->dtypes = 1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32;
-    caps->mem = ZERO_MEM_HOST;
-    caps->max_ranks = RANKS_MOST;
-    caps->max_inflight = SLOTS;
-    snprintf(caps->note, sizeof caps->note, "an example: ranks of one machine, through copies");
+    struct zero_comm_caps full = {
+        .size = caps->size,
+        .flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT,
+        .kinds = KINDS,
+        .redops = 1u << ZERO_SUM | 1u << ZERO_MAX,
+        .dtypes = 1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32,
+        .mem = ZERO_MEM_HOST,
+        .max_ranks = RANKS_MOST,
+        .max_inflight = SLOTS,
+        .note = "an example: ranks of one machine, through copies"};
+
+    memcpy(caps, &full, caps->size < sizeof full ? caps->size : sizeof full);
     return 0;
 }
 
@@ -179,8 +185,8 @@ static int template_open(const struct zero_comm_open *params, struct zero_comm_c
     if (!oob || oob->ranks < 1 || oob->ranks > RANKS_MOST)
         return say(params->host, -EINVAL, "%d ranks: this plugin is for 1 to %d",
                    oob ? oob->ranks : 0, RANKS_MOST);
-    if (params->device >= 0)
-        return say(params->host, -ENOTSUP, "this plugin works on host memory only");
+    /* A device, params->device_ops, does not matter: probe() offers the host's memory only, and the
+     * library copies from and to it. */
     ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return say(params->host, -ENOMEM, "no memory for a context");

@@ -20,6 +20,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,13 +65,20 @@ struct zero_store {
     struct request ring[DEPTH];
     uint64_t submitted, finished, reported;
     bool woken, stop;
+    _Atomic uint64_t moved[2]; /* bytes that were read, written; a sign of life, see transfer() */
 };
 
 /* ---- The worker ------------------------------------------------------------------------------ */
 
-/* The whole transfer: 0 or a negative errno. The kernel may do less than it was asked for. */
-static int transfer(int fd, uint32_t op, char *memory, uint64_t bytes, uint64_t off)
+/*
+ * The whole transfer: 0 or a negative errno. The kernel may do less than it was asked for. What it
+ * has done counts at once: the library waits longer for a slow disk on which something moves.
+ */
+static int transfer(struct zero_store *store, uint32_t op, char *memory, uint64_t bytes,
+                    uint64_t off)
 {
+    int fd = store->fd;
+
     while (bytes > 0) {
         size_t most = bytes < SSIZE_MAX ? (size_t)bytes : SSIZE_MAX;
         ssize_t n = op == ZERO_IO_READ ? pread(fd, memory, most, (off_t)off)
@@ -81,6 +89,7 @@ static int transfer(int fd, uint32_t op, char *memory, uint64_t bytes, uint64_t 
             return -errno;
         if (n == 0) /* the file ends early: somebody else has cut it */
             return -EIO;
+        atomic_fetch_add(&store->moved[op == ZERO_IO_WRITE], (uint64_t)n);
         memory += n;
         bytes -= (uint64_t)n;
         off += (uint64_t)n;
@@ -88,17 +97,17 @@ static int transfer(int fd, uint32_t op, char *memory, uint64_t bytes, uint64_t 
     return 0;
 }
 
-static int64_t execute(int fd, const struct request *r)
+static int64_t execute(struct zero_store *store, const struct request *r)
 {
     int err;
 
     if (r->io.op == ZERO_IO_SYNC) {
-        while (fdatasync(fd))
+        while (fdatasync(store->fd))
             if (errno != EINTR)
                 return -errno;
         return 0;
     }
-    err = transfer(fd, r->io.op, r->memory, r->io.buf.len, r->io.store_off);
+    err = transfer(store, r->io.op, r->memory, r->io.buf.len, r->io.store_off);
     return err ? err : (int64_t)r->io.buf.len;
 }
 
@@ -115,7 +124,7 @@ static void *worker_main(void *arg)
             break;
         struct request *r = &store->ring[store->finished % DEPTH];
         pthread_mutex_unlock(&store->lock);
-        r->res = execute(store->fd, r);
+        r->res = execute(store, r);
         pthread_mutex_lock(&store->lock);
         store->finished++;
         pthread_cond_signal(&store->news);
@@ -133,9 +142,12 @@ static const char *folder(const struct zero_host *host)
                        "Folder of the files of the offload plugin " NAME);
 }
 
-/* Says what a store can, up to the size that the caller knows: it may be older than this plugin. */
+/*
+ * Says what a store can, up to the size that the caller knows: it may be older than this plugin.
+ * `moved`: bytes that an open one has read and written; NULL: it is not open.
+ */
 static void describe(struct zero_store_info *info, uint64_t capacity, const char *what,
-                     const char *dir)
+                     const char *dir, _Atomic uint64_t *moved)
 {
     struct zero_store_info full = {.size = info->size,
                                    .mem = ZERO_MEM_HOST,
@@ -144,7 +156,9 @@ static void describe(struct zero_store_info *info, uint64_t capacity, const char
                                    .buffer_align = 1,
                                    .max_io = IO_MOST,
                                    .best_io = IO_BEST,
-                                   .depth = DEPTH};
+                                   .depth = DEPTH,
+                                   .bytes_read = moved ? atomic_load(&moved[0]) : 0,
+                                   .bytes_written = moved ? atomic_load(&moved[1]) : 0};
 
     snprintf(full.note, sizeof full.note, "%s in %.100s", what, dir);
     memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
@@ -159,7 +173,7 @@ static int template_probe(const struct zero_host *host, struct zero_store_info *
         return say(host, -EINVAL, FOLDER_VARIABLE " is \"%.200s\": give an absolute path", dir);
     if (access(dir, W_OK | X_OK) || statvfs(dir, &st))
         return say(host, -errno, "cannot make files in %s: %m; set " FOLDER_VARIABLE, dir);
-    describe(info, (uint64_t)st.f_bavail * st.f_frsize, "files", dir);
+    describe(info, (uint64_t)st.f_bavail * st.f_frsize, "files", dir, NULL);
     return 0;
 }
 
@@ -264,7 +278,7 @@ static int template_open(const struct zero_store_open *params, struct zero_store
 
 static int template_info(struct zero_store *store, struct zero_store_info *info)
 {
-    describe(info, store->bytes, "a file", folder(store->host));
+    describe(info, store->bytes, "a file", folder(store->host), store->moved);
     return 0;
 }
 
