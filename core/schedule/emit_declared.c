@@ -77,7 +77,8 @@ int zero__declared_access(struct emit *e, uint32_t use)
         if (e->lives[i].first == use) {
             err = zero__body_buffer(e->b, e->m->buffers[i].desc.memory_class, ZERO_NONE, i, bytes,
                                     &e->b->declared[i]);
-            e->b->buffers[e->b->n_buffers - 1].first = e->b->n_ops - 1;
+            if (!err)
+                e->b->buffers[e->b->declared[i] - e->b->n_homes].first = e->b->n_ops - 1;
         }
         if (!err && (e->lives[i].first == use || e->lives[i].last == use))
             err = zero__body_access(e->b, e->b->declared[i], ZERO_NONE, role_of(e, i, use), 1, 0,
