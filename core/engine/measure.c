@@ -64,6 +64,23 @@ static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in
     return 0;
 }
 
+/* Did the store take the request? Or an error. */
+static int submit_one(const struct walk *w, const struct zero_io *io)
+{
+    int k = w->t->ops.submit(w->t->store, io, 1);
+
+    if (k > 1)
+        return zero__fail(-EPROTO, "%s says that it took %d requests of 1: try it with zero check "
+                          "offload", w->t->name, k);
+    return k;
+}
+
+static int nothing_moved(const struct walk *w, int64_t timeout_ns)
+{
+    return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)", w->t->name,
+                      (double)timeout_ns / 1e9);
+}
+
 /*
  * How many were moved, and in which time. A store that for a timeout ends nothing, and moves
  * nothing of what it is at, has failed.
@@ -91,7 +108,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
                                  .store_off = block * w->block,
                                  .buf = {w->t->mr, free[n_free - 1] * w->block, w->block},
                                  .user = free[n_free - 1]};
-            k = w->t->ops.submit(w->t->store, &io, 1);
+            k = submit_one(w, &io);
             if (k < 0)
                 return k;
             r += k > 0 && is_read;
@@ -119,8 +136,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         }
         before = so_far;
         if (zero__now_ns() - heard > timeout_ns)
-            return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)",
-                              w->t->name, (double)timeout_ns / 1e9);
+            return nothing_moved(w, timeout_ns);
     }
     *moved = begun;
     *seconds = (double)(zero__now_ns() - began) / 1e9;
@@ -159,13 +175,19 @@ static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
  */
 static int store_clear(const struct walk *w, uint64_t n, int64_t timeout_ns)
 {
+    int64_t heard = zero__now_ns();
     uint64_t done = 0, k = 0;
     double seconds;
     int err = 0;
 
     memset(w->memory, 0, w->depth * w->block);
-    for (; done < n && !err; done += k) /* a walk ends after a while */
+    for (; done < n && !err; done += k) { /* a walk ends after a while, whatever the store takes */
         err = walk_run(w, &(struct mix){0, n - done, done}, timeout_ns, &k, &seconds);
+        if (k > 0)
+            heard = zero__now_ns();
+        else if (!err && zero__now_ns() - heard > timeout_ns)
+            err = nothing_moved(w, timeout_ns);
+    }
     return err;
 }
 
