@@ -6,12 +6,12 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
-int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
-                       const char *cause)
+int zero__runtime_fail_at(struct zero_runtime *rt, int culprit, int err, uint32_t place,
+                          const char *op, const char *cause)
 {
     /* The job first: who wakes up below reports what the job decides. */
     if (rt->job)
-        zero__job_fail_at(rt->job, culprit, err, err == -ETIMEDOUT ? rt->late_place : 0, op, cause);
+        zero__job_fail_at(rt->job, culprit, err, place, op, cause);
     pthread_mutex_lock(&rt->lock);
     if (!rt->err) {
         snprintf(rt->err_text, sizeof rt->err_text, "%s%s%s", op, *op ? ": " : "", cause);
@@ -26,6 +26,12 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
     if (rt->ctx && !(rt->job && err == -ETIMEDOUT))
         rt->comm_ops.abort(rt->ctx);
     return err;
+}
+
+int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
+                       const char *cause)
+{
+    return zero__runtime_fail_at(rt, culprit, err, 0, op, cause);
 }
 
 int zero__runtime_error(struct zero_runtime *rt)

@@ -26,6 +26,7 @@
 /* Whose fault an error is, as far as this rank can tell; -1: it cannot. */
 struct blame {
     int culprit;
+    uint32_t place; /* of the op whose deadline has passed, as the job hears it; 0: of none */
     bool heard; /* from the transport: it may follow from a peer's end, whatever it is called */
 };
 
@@ -202,8 +203,8 @@ static struct lane *late_lane(struct zero_runtime *rt)
     return late;
 }
 
-/* Names the rank that an op has waited for too long, and gives it in *culprit. */
-static int deadlines_check(struct zero_runtime *rt, int *culprit)
+/* Names the rank that an op has waited for too long. */
+static int deadlines_check(struct zero_runtime *rt, struct blame *blame)
 {
     struct lane *l = late_lane(rt);
     char whom[32] = "the other ranks";
@@ -214,9 +215,9 @@ static int deadlines_check(struct zero_runtime *rt, int *culprit)
     const struct slot *s = zero__lane_head(l);
     int n = zero__transport_missing(rt, l->comm, who, 8);
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
-    *culprit = n > 0 ? who[0] : -1;
+    blame->culprit = n > 0 ? who[0] : -1;
     /* It has 32 bits there, and begins anew: about that op alone a later one may seem the first. */
-    rt->late_place = (uint32_t)(1 + (s->place - 1) % (ZERO__PLACE_LAST - 1));
+    blame->place = (uint32_t)(1 + (s->place - 1) % (ZERO__PLACE_LAST - 1));
     if (n > 0)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
     return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
@@ -302,7 +303,7 @@ static int turn(struct zero_runtime *rt, struct blame *blame)
         pthread_cond_broadcast(&rt->moved);
         pthread_mutex_unlock(&rt->lock);
     } else if (in_flight(rt)) {
-        err = deadlines_check(rt, &blame->culprit);
+        err = deadlines_check(rt, blame);
     }
     zero__doubt(rt, n > 0 || moved);
     return err;
@@ -352,7 +353,7 @@ static void *progress_main(void *arg)
             cause_await(rt, err);
         }
         if (err)
-            zero__runtime_fail(rt, blame.culprit, err, "", zero__error_text());
+            zero__runtime_fail_at(rt, blame.culprit, err, blame.place, "", zero__error_text());
     }
 }
 

@@ -170,7 +170,6 @@ struct zero_runtime {
     uint64_t exposed_ns;
     uint64_t n_placed; /* ops that have a place */
     uint64_t n_begun;  /* streamed: places that are posted; the next one is the next to be */
-    uint32_t late_place; /* of the op whose deadline passed, as the job hears it */
     uint64_t wire_bytes, wire_bytes_seen; /* of the plugin's counters: now, as the step began */
     struct zero_step_info last_info;
     struct work work, timed_work; /* of this step so far; of the last one in the declared order */
@@ -228,6 +227,9 @@ int zero__device_open(struct zero_runtime *rt);
 /* Makes the runtime fail: the first error wins, all ranks hear of it, all waiters return. */
 int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char *op,
                        const char *cause);
+/* The same of an op whose deadline has passed: its place, see zero__job_fail_at(). */
+int zero__runtime_fail_at(struct zero_runtime *rt, int culprit, int err, uint32_t place,
+                          const char *op, const char *cause);
 /* Its end is decided, here or by another rank: nothing new starts, and nobody waits. */
 static inline int zero__runtime_over(struct zero_runtime *rt)
 {
