@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a step out of order finds room in the host's memory: around the activations that lie there,
- * wherever the plan has put them.
+ * wherever the plan has put them; and what of the device's it gives back.
  */
 #include "engine/runtime.h"
 
@@ -65,6 +65,19 @@ static void lacks(uint64_t pages, const char *what)
     has_str(zero__error_text(), "zero_set_order()", "which says what would help");
 }
 
+/* What has no bytes may begin where something else does. */
+static void empty_keeps_nothing(void)
+{
+    int err = zero__pool_keep(&rt, PAGE, 0);
+
+    if (!err)
+        err = zero__pool_keep(&rt, PAGE, PAGE);
+    ok(!err && !zero__pool_is_free(&rt, PAGE, PAGE), "a page is taken, behind nothing");
+    zero__pool_drop(&rt, PAGE);
+    ok(zero__pool_is_free(&rt, PAGE, PAGE), "and is free again");
+    zero__pool_free(&rt);
+}
+
 int main(void)
 {
     uint64_t at[MOST];
@@ -99,5 +112,6 @@ int main(void)
     lacks(6, "an evaluation keeps what was saved in it");
     rt.phase = PHASE_IDLE;
     lies(ROOM, 0, "between steps nothing is kept");
+    empty_keeps_nothing();
     done();
 }
