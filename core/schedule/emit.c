@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/status.h"
 
 static int emit_start(struct emit *e)
@@ -45,12 +46,13 @@ static int emit_start(struct emit *e)
     for (uint32_t i = 0; i < n; i++)
         if (e->uses[i].pass == ZERO_BACKWARD)
             e->left[e->uses[i].unit]++;
-    e->bucket_limit = 2 * e->r->bucket_bytes;
     uint64_t largest = 0;
     for (uint32_t u = 0; u < n_units; u++)
         if (zero__unit_grad_bytes(e, u) > largest)
             largest = zero__unit_grad_bytes(e, u);
-    e->bucket_limit += largest;
+    if (zero__mul(2, e->r->bucket_bytes, &e->bucket_limit) ||
+        zero__add(e->bucket_limit, largest, &e->bucket_limit))
+        e->bucket_limit = UINT64_MAX;
     int err = zero__declared_lives(e);
     if (!err)
         err = zero__saves_begin(e);

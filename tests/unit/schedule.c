@@ -306,6 +306,37 @@ static void volume(void)
     }
 }
 
+/* Buckets beyond all memory are no limit, also where twice as much is no number. */
+static void limitless(void)
+{
+    const uint64_t sizes[] = {UINT64_C(1) << 40, UINT64_C(1) << 63, UINT64_MAX};
+    uint64_t hashes[3];
+
+    for (int i = 0; i < 3; i++) {
+        struct made x = {0};
+        struct zero__program *p;
+
+        state = 77;
+        x.r = (struct zero__recipe){.stage = 2,
+                                    .ranks = 4,
+                                    .rank = 1,
+                                    .accum = 1,
+                                    .n_moments = 2,
+                                    .bucket_bytes = sizes[i],
+                                    .prefetch_bytes = 1 << 20,
+                                    .retain_bytes = -1};
+        model_make(&x, ZERO_BF16, 1);
+        layout_make(&x, 0);
+        if (zero__program_compile(&x.m, &x.r, &x.s, 0, 1, &p))
+            bail(zero__error_text());
+        hashes[i] = p->hash;
+        zero__program_free(p);
+        made_free(&x);
+    }
+    ok(hashes[1] == hashes[0], "buckets of 2^63 bytes make the program of smaller ones that suffice");
+    ok(hashes[2] == hashes[0], "and so do the largest");
+}
+
 int main(void)
 {
     uint64_t first = getenv("ZERO_TEST_SEED") ? strtoull(getenv("ZERO_TEST_SEED"), NULL, 0) : 1;
@@ -317,5 +348,6 @@ int main(void)
     is_int(bad, 0, "%" PRIu64 " random programs: checked, no idle wait, budgets hold", n);
     ok(n_waits > 2000, "%u waits were taken away in turn", n_waits);
     volume();
+    limitless();
     done();
 }
