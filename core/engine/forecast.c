@@ -167,8 +167,8 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
                                    "order, or after a job of the same model");
     f.compute_s = w->compute_ns ? (double)w->compute_ns / 1e9 : rt->past.compute_s;
     f.update_s = w->compute_ns ? (double)w->update_ns / 1e9 : rt->past.update_s;
-    err = zero__program_traffic(&rt->model, &rt->recipe, &rt->states, &t);
-    if (!err && speeds.read <= 0 && moves(&t.passes) + moves(&t.update))
+    zero__program_traffic(rt->programs[0], &rt->recipe, &t);
+    if (speeds.read <= 0 && moves(&t.passes) + moves(&t.update))
         err = zero__fail(-EAGAIN,
                          "zero_forecast() goes by the speed of %s, which is not known: %s",
                          rt->tiers[ZERO__T_DISK].name,

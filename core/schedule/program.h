@@ -332,8 +332,8 @@ struct zero__traffic {
         uint64_t read, written;
     } passes, update;
 };
-int zero__program_traffic(const struct zero__model *m, const struct zero__recipe *r,
-                          const struct zero__states *s, struct zero__traffic *traffic);
+void zero__program_traffic(const struct zero__program *p, const struct zero__recipe *r,
+                           struct zero__traffic *traffic);
 
 /* The passes, for tests; in this order. The first is for evaluations, too; last: of a step. */
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
