@@ -323,7 +323,7 @@ void zero_destroy(struct zero_runtime *rt)
     if (!clean && rt->options)
         zero__crash_report(rt);
     if (clean && rt->progress_runs)
-        clean = zero__lanes_drain(rt) == 0;
+        clean = zero__lanes_drain(rt, 0, NULL) == 0;
     /* Nobody leaves while a peer may still read its memory, or ask the transport for it. */
     if (clean && rt->job && rt->ranks > 1) {
         char all[ZERO__JOB_MAX_RANKS], mine = 0;

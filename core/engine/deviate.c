@@ -74,7 +74,7 @@ int zero__deviate_run(struct zero_runtime *rt, struct zero__body *b)
         pthread_mutex_unlock(&rt->lock);
         zero__progress_wake(rt);
         if (!err)
-            err = zero__lanes_drain(rt);
+            err = zero__lanes_drain(rt, 0, NULL);
     }
     rt->body = planned;
     rt->body_kind = kind;
@@ -189,7 +189,7 @@ int zero__deviate_begin(struct zero_runtime *rt)
 {
     struct deviation *d = &rt->dev_step;
     uint32_t n = rt->model.n_segments;
-    int err = zero__lanes_drain(rt);
+    int err = zero__lanes_drain(rt, 0, NULL);
 
     if (err)
         return err;

@@ -55,7 +55,7 @@ int zero__program_install(struct zero_runtime *rt)
     int first = p == NULL, other = 0, err = 0;
 
     if (!first)
-        err = zero__lanes_drain(rt); /* what the old program issued points into it */
+        err = zero__lanes_drain(rt, 0, NULL); /* what the old program issued points into it */
     rt->has_updated = 0;
     if (err)
         return err;

@@ -232,16 +232,16 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
     return zero__runtime_error(rt);
 }
 
-int zero__lanes_drain(struct zero_runtime *rt)
+int zero__lanes_drain(struct zero_runtime *rt, int but_behind, uint64_t *waited_ns)
 {
     uint64_t all[ZERO__N_QUEUES];
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        all[q] = rt->lanes[q].issued;
+        all[q] = but_behind && zero__queue_is_behind(q) ? 0 : rt->lanes[q].issued;
     if (rt->held && !rt->dev_step.on) /* at the end of a runtime: this use will never be over */
         all[ZERO__Q_COMPUTE] = rt->use_ordinal - 1;
-    int err = zero__lanes_wait(rt, all, NULL);
-    zero__track_host(rt, 0);
+    int err = zero__lanes_wait(rt, all, waited_ns);
+    zero__track_host(rt, but_behind);
     return err;
 }
 

@@ -99,8 +99,8 @@ const struct slot *zero__lane_head(struct lane *l);
 void zero__lane_done(struct zero_runtime *rt, uint32_t queue, int64_t now_ns);
 /* The same of all ops whose completions have come, in order; lock held. */
 void zero__lane_settle(struct zero_runtime *rt, uint32_t queue);
-/* Waits until everything issued is done. */
-int zero__lanes_drain(struct zero_runtime *rt);
+/* Waits until everything issued is done; but_behind: but for what goes on behind an update. */
+int zero__lanes_drain(struct zero_runtime *rt, int but_behind, uint64_t *waited_ns);
 
 /* ---- streams.c: ops that are put on streams before what they wait for is done */
 

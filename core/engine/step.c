@@ -58,14 +58,7 @@ static void body_open(struct zero_runtime *rt, uint32_t kind)
  */
 static int body_settle(struct zero_runtime *rt, uint64_t *waited_ns)
 {
-    const int updates = rt->body_kind == ZERO__UPDATE_BODY;
-    uint64_t all[ZERO__N_QUEUES];
-
-    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        all[q] = updates && zero__queue_is_behind(q) ? 0 : rt->lanes[q].issued;
-    int err = zero__lanes_wait(rt, all, waited_ns);
-    zero__track_host(rt, updates);
-    return err;
+    return zero__lanes_drain(rt, rt->body_kind == ZERO__UPDATE_BODY, waited_ns);
 }
 
 static int not_held(const struct zero_runtime *rt)

@@ -283,7 +283,7 @@ int zero__values_init(struct zero_runtime *rt)
  */
 static int settle(struct zero_runtime *rt)
 {
-    int err = zero__lanes_drain(rt);
+    int err = zero__lanes_drain(rt, 0, NULL);
 
     if (!err && rt->ranks > 1 && !rt->settled)
         err = zero_barrier(rt);
