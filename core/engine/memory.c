@@ -30,40 +30,22 @@ static int is_relayed(const struct zero_runtime *rt)
     return !(rt->caps.mem & rt->device_mem);
 }
 
-static int device_alloc(struct zero_runtime *rt, struct slab *s)
-{
-    void *base;
-    int err = rt->dev_ops.alloc(rt->dev, s->bytes, rt->device_mem, &base);
-
-    if (err) {
-        *s = (struct slab){0};
-        return err;
-    }
-    s->base = base;
-    s->mr = base; /* nobody's registration: relay.c takes it for an address */
-    return 0;
-}
-
 static int slab_alloc(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 {
+    const int relayed = is_relayed(rt), from_comm = !relayed && rt->comm_ops.alloc;
     uint32_t mem = rt->device_mem;
     void *base;
-    int err;
 
-    *s = (struct slab){.bytes = bytes ? bytes : ZERO_BUFFER_ALIGN};
-    if (is_relayed(rt))
-        return device_alloc(rt, s);
-    if (rt->comm_ops.alloc) {
-        err = rt->comm_ops.alloc(rt->ctx, s->bytes, mem, &base, &s->mr);
-        s->from_comm = 1;
-    } else {
-        err = rt->dev_ops.alloc(rt->dev, s->bytes, mem, &base);
-    }
+    *s = (struct slab){.bytes = bytes ? bytes : ZERO_BUFFER_ALIGN, .from_comm = from_comm};
+    int err = from_comm ? rt->comm_ops.alloc(rt->ctx, s->bytes, mem, &base, &s->mr)
+                        : rt->dev_ops.alloc(rt->dev, s->bytes, mem, &base);
     if (err) {
         *s = (struct slab){0};
         return err;
     }
     s->base = base;
+    if (relayed)
+        s->mr = base; /* nobody's registration: relay.c takes it for an address */
     return s->mr ? 0 : rt->comm_ops.reg(rt->ctx, base, s->bytes, mem, &s->mr);
 }
 
