@@ -81,16 +81,12 @@ static double weight_of(const struct zero__model *m, const struct zero__body *b,
     return 0;
 }
 
-struct guess zero__guess_make(const struct zero_runtime *rt)
-{
-    return (struct guess){rt->past.compute_s, rt->past.update_s, rt->copies, speeds_known(rt)};
-}
-
-int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
-                      const struct zero__program *p, const struct guess *g, struct zero__costs *c)
+int zero__costs_guess(const struct zero_runtime *rt, const struct zero__recipe *r,
+                      const struct zero__program *p, struct zero__costs *c)
 {
     double sums[NO_SUM] = {0};
-    const double seconds[NO_SUM] = {g->compute_s, g->update_s, 0};
+    const double seconds[NO_SUM] = {rt->past.compute_s, rt->past.update_s, 0};
+    const struct speeds speeds = speeds_known(rt);
     enum sum of;
     int err = zero__costs_make(p, NULL, c);
 
@@ -100,17 +96,17 @@ int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
         for (uint32_t k = 0; k < ZERO__EVALUATION; k++)
             for (uint32_t i = 0; i < p->bodies[k].n_ops; i++) {
                 const struct zero__body *b = &p->bodies[k];
-                double weight = weight_of(m, b, k, &b->ops[i], &of);
+                double weight = weight_of(&rt->model, b, k, &b->ops[i], &of);
                 if (of == NO_SUM || weight <= 0)
                     continue;
                 if (!fills)
                     sums[of] += weight * (k == ZERO__MICRO ? r->accum - 1 : 1);
                 else if (of != COPYING)
                     c->op_s[k][i] = seconds[of] * weight / sums[of];
-                else if (g->copy > 0)
-                    c->op_s[k][i] = weight / g->copy;
+                else if (rt->copies > 0)
+                    c->op_s[k][i] = weight / rt->copies;
             }
-    speeds_set(c, &g->speeds);
+    speeds_set(c, &speeds);
     return 0;
 }
 
@@ -134,12 +130,11 @@ static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
 /* As it was in the last step, or, before the first one, may be. */
 static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
 {
-    const struct guess guess = zero__guess_make(rt);
     struct zero__simulated s;
     struct zero__costs c;
     int err = rt->timed_work.compute_ns
                   ? costs_of_last_step(rt, &c)
-                  : zero__costs_guess(&rt->model, &rt->recipe, rt->programs[0], &guess, &c);
+                  : zero__costs_guess(rt, &rt->recipe, rt->programs[0], &c);
 
     if (err)
         return err;

@@ -26,11 +26,12 @@ int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room,
  */
 #define ZERO__FIGURES 3
 int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double *hosts);
-/* What is known before the first step: the choice of a placement and a forecast both go by it. */
-struct guess zero__guess_make(const struct zero_runtime *rt);
-/* What the program's ops will take, by what they work on; free them. */
-int zero__costs_guess(const struct zero__model *m, const struct zero__recipe *r,
-                      const struct zero__program *p, const struct guess *g, struct zero__costs *c);
+/*
+ * What the ops of a program of this recipe will take, by what they work on, from what is known
+ * before the first step: the choice of a placement and a forecast both go by it. Free them.
+ */
+int zero__costs_guess(const struct zero_runtime *rt, const struct zero__recipe *r,
+                      const struct zero__program *p, struct zero__costs *c);
 
 /* ---- copies.c */
 

@@ -54,13 +54,6 @@ struct past {
     struct speeds speeds; /* then */
 };
 
-/* What is known of a program's costs before it has run. */
-struct guess {
-    double compute_s, update_s; /* of a step: in uses of units, in kernels of the update */
-    double copy;                /* bytes a second between device and host; 0: not known */
-    struct speeds speeds;
-};
-
 /* What a step has done. */
 struct work {
     struct zero__disk_bytes disk;

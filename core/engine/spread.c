@@ -164,7 +164,6 @@ static int order_fill(struct zero_runtime *rt, const uint32_t *order, uint32_t m
 /* How long a step of rank 0 will take. */
 static int step_foretell(struct zero_runtime *rt, double *seconds)
 {
-    const struct guess guess = zero__guess_make(rt);
     struct zero__recipe first = rt->recipe;
     struct zero__program *p = NULL;
     struct zero__simulated found;
@@ -178,7 +177,7 @@ static int step_foretell(struct zero_runtime *rt, double *seconds)
         return err;
     err = zero__program_compile(&rt->model, &first, &s, 0, 1, &p);
     if (!err)
-        err = zero__costs_guess(&rt->model, &first, p, &guess, &c);
+        err = zero__costs_guess(rt, &first, p, &c);
     if (!err)
         err = zero__simulate(p, &first, &c, &found);
     zero__costs_free(&c);
