@@ -12,11 +12,6 @@
 #include "engine/runtime.h"
 #include "machine/clock.h"
 
-static uint32_t slab_of(const struct zero__buffer *f)
-{
-    return zero__slab(f->tier, f->transient);
-}
-
 struct zero_slice zero__slice(struct zero_runtime *rt, uint32_t slab, uint64_t off, uint64_t len)
 {
     return (struct zero_slice){rt->slabs[slab].mr, off, len};
@@ -26,13 +21,13 @@ uint8_t *zero__address(struct zero_runtime *rt, const struct zero__body *b, uint
                        uint64_t off)
 {
     const struct zero__buffer *f = zero__buffer_of(&rt->states, b, buffer);
-    return rt->slabs[slab_of(f)].base + f->offset + off;
+    return rt->slabs[zero__slab_of(f)].base + f->offset + off;
 }
 
 uint8_t *zero__home_address(const struct zero_runtime *rt, uint32_t id, uint64_t off)
 {
     const struct zero__buffer *f = &rt->states.buffers[id];
-    return rt->slabs[slab_of(f)].base + f->offset + off;
+    return rt->slabs[zero__slab_of(f)].base + f->offset + off;
 }
 
 const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
@@ -48,7 +43,7 @@ static struct zero_slice slice_of(struct zero_runtime *rt, const struct zero__bo
                                   const struct zero__access *x)
 {
     const struct zero__buffer *f = zero__buffer_of(&rt->states, b, x->buffer);
-    return zero__slice(rt, slab_of(f), f->offset + x->off, x->bytes);
+    return zero__slice(rt, zero__slab_of(f), f->offset + x->off, x->bytes);
 }
 
 /* The element type of a segment's gradient buffer: accumulators are fp32. */

@@ -85,7 +85,7 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
         beside_add(rt, "checksums", t.checksums, &out);
         beside_add(rt, "relay", t.relay, &out);
     }
-    for (uint32_t i = 0; i < N_SLABS; i++)
+    for (uint32_t i = 0; i < ZERO__N_SLABS; i++)
         out.reserved += rt->slabs[i].bytes;
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
         out.lower_bound += t.tiers[tier].lower_bound;

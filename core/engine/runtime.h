@@ -111,7 +111,7 @@ struct zero_runtime {
     struct zero_comm_caps caps;
     int streamed; /* collectives are ordered in streams: see streams.c */
     double *sum_parts; /* of zero_sum(): ZERO__SUM_MOST of every rank */
-    struct slab slabs[N_SLABS];
+    struct slab slabs[ZERO__N_SLABS];
     struct tier tiers[ZERO__N_TIERS];
     uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* as in the recipe */
     char placement[1024];           /* the same as ZERO_OFFLOAD would say it */

@@ -21,12 +21,7 @@ struct slab {
     int from_comm; /* the context allocated it */
     int pinned;    /* of the host: the device knows it */
 };
-/* Of a tier: states, then transients. */
-static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
-{
-    return 2 * tier + (transient != 0);
-}
-enum { SLAB_STATES, SLAB_TRANSIENTS, N_SLABS = 2 * ZERO__N_TIERS }; /* the device's by name */
+enum { SLAB_STATES, SLAB_TRANSIENTS }; /* the device's by name, see zero__slab() */
 
 /* A tier beside the device, served by an offload plugin. */
 struct tier {

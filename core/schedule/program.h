@@ -31,6 +31,13 @@ enum zero__tier {
     ZERO__N_TIERS,
 };
 
+/* The slabs of all tiers: of each that of its states, then that of its transients. */
+#define ZERO__N_SLABS (2 * ZERO__N_TIERS)
+static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
+{
+    return 2 * tier + (transient != 0);
+}
+
 /* What shapes a program; the same on all ranks but for `rank`. */
 struct zero__recipe {
     uint32_t stage, ranks, rank, accum;
@@ -176,6 +183,11 @@ struct zero__buffer {
     uint32_t first, last; /* transient: live for ops first <= i < last */
     uint64_t offset;      /* in the tier's slab of states, or in that of transients */
 };
+
+static inline uint32_t zero__slab_of(const struct zero__buffer *f)
+{
+    return zero__slab(f->tier, f->transient);
+}
 
 enum zero__body_kind {
     ZERO__MICRO,

@@ -4,11 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static uint32_t slab_of(const struct zero__buffer *f)
-{
-    return 2 * f->tier + f->transient;
-}
-
 static int cut_compare(const void *x, const void *y)
 {
     uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
@@ -25,10 +20,10 @@ static void borders_add(struct zero__touched *t, const struct zero__states *s,
             struct zero__access x = zero__access_whole(op, &b->accesses[a]);
             const struct zero__buffer *f = zero__buffer_of(s, b, x.buffer);
             uint64_t first = f->offset + x.off;
-            size_t *n = &t->slabs[slab_of(f)].n_cuts;
+            size_t *n = &t->slabs[zero__slab_of(f)].n_cuts;
             if (write) {
-                t->slabs[slab_of(f)].cuts[*n] = first;
-                t->slabs[slab_of(f)].cuts[*n + 1] = first + x.bytes;
+                t->slabs[zero__slab_of(f)].cuts[*n] = first;
+                t->slabs[zero__slab_of(f)].cuts[*n + 1] = first + x.bytes;
             }
             *n += 2;
         }
@@ -77,8 +72,8 @@ void zero__touched_free(struct zero__touched *t)
 static struct zero__cell *cells_of(const struct zero__touched *t, const struct zero__buffer *f,
                                    const struct zero__access *x, size_t *n)
 {
-    const uint64_t *cuts = t->slabs[slab_of(f)].cuts, first = f->offset + x->off;
-    size_t low = 0, high = t->slabs[slab_of(f)].n_cuts;
+    const uint64_t *cuts = t->slabs[zero__slab_of(f)].cuts, first = f->offset + x->off;
+    size_t low = 0, high = t->slabs[zero__slab_of(f)].n_cuts;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -89,7 +84,7 @@ static struct zero__cell *cells_of(const struct zero__touched *t, const struct z
     }
     for (*n = 0; x->bytes && cuts[low + *n] < first + x->bytes;)
         ++*n;
-    return &t->slabs[slab_of(f)].cells[low];
+    return &t->slabs[zero__slab_of(f)].cells[low];
 }
 
 void zero__touched_find(const struct zero__touched *t, const struct zero__buffer *f,

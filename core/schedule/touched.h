@@ -13,8 +13,6 @@
 
 #include "schedule/program.h"
 
-enum { ZERO__N_SLABS = 2 * ZERO__N_TIERS }; /* states and transients of each tier */
-
 /* Ordinals of the ops that touched the bytes between two cuts last, by queue; 0: none. */
 struct zero__cell {
     uint32_t wrote[ZERO__N_QUEUES], touched[ZERO__N_QUEUES];
