@@ -79,28 +79,18 @@ int zero__tier_is_set(const struct zero_runtime *rt, const char *name)
 static const char *const of_auto[] = {"cpu", "nvme"};
 #define N_OF_AUTO (sizeof of_auto / sizeof *of_auto)
 
-void zero__tiers_try(struct zero_runtime *rt)
-{
-    uint32_t tier;
-
-    for (uint32_t i = 0; i < N_OF_AUTO; i++)
-        if (tier_load(rt, of_auto[i], &tier))
-            zero__log(&rt->log, ZERO_LOG_INFO, "engine", "ZERO_OFFLOAD=auto goes without %s: %s",
-                      of_auto[i], zero__error_text());
-}
-
 /*
- * Of ZERO_OFFLOAD=auto: what cannot be used is left out, which whoever has set something of it
- * hears; what is wrong is an error.
+ * Of ZERO_OFFLOAD=auto, or as a trial: what cannot be used is left out, which whoever has set
+ * something of it hears; what is wrong is an error. A trial tells nobody, and leaves that out, too.
  */
-static int auto_load(struct zero_runtime *rt)
+static int auto_load(struct zero_runtime *rt, int is_trial)
 {
-    const int tells = zero__job_local_rank(rt->job) == 0;
+    const int tells = !is_trial && zero__job_local_rank(rt->job) == 0;
     uint32_t tier;
 
     for (uint32_t i = 0; i < N_OF_AUTO; i++) {
         int err = tier_load(rt, of_auto[i], &tier);
-        if (err == -EINVAL)
+        if (err == -EINVAL && !is_trial)
             return zero__while(err, "ZERO_OFFLOAD=auto");
         if (err)
             zero__log(&rt->log,
@@ -109,6 +99,11 @@ static int auto_load(struct zero_runtime *rt)
                       zero__error_text());
     }
     return 0;
+}
+
+void zero__tiers_try(struct zero_runtime *rt)
+{
+    auto_load(rt, 1);
 }
 
 static int tier_find(struct zero_runtime *rt, const char *name, uint32_t *tier)
@@ -135,7 +130,7 @@ int zero__tiers_load(struct zero_runtime *rt)
         return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
     rt->is_auto = p.is_auto;
     if (p.is_auto)
-        err = auto_load(rt);
+        err = auto_load(rt, 0);
     for (uint32_t i = 0; i < p.n && !err; i++) {
         const struct zero__place *place = &p.places[i];
         uint32_t tier = ZERO__T_DEVICE;
