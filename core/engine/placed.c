@@ -32,7 +32,7 @@ static void placement_write(struct zero_runtime *rt, uint16_t placed[][ZERO__N_T
             if (!parts[t])
                 continue;
             n += snprintf(text + n, room - (size_t)n, "%c%s", is_first ? ':' : '+',
-                          t == ZERO__T_DEVICE ? "device" : rt->tiers[t].name);
+                          rt->tiers[t].name);
             is_first = 0;
             if (parts[t] != ZERO__PLACE_PARTS)
                 n += snprintf(text + n, room - (size_t)n, ":0.%03u", parts[t]);
@@ -67,7 +67,7 @@ static void missed_tell(struct zero_runtime *rt, uint32_t what, const uint64_t *
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
                   "%.3f of the bytes of \"%s\" lie in %s where %.3f were asked for: what a "
                   "unit has of them lies in one tier. Smaller units come closer",
-                  is, zero__placed_name(what), t ? rt->tiers[t].name : "device", asked);
+                  is, zero__placed_name(what), rt->tiers[t].name, asked);
         break; /* what one has too much, another lacks */
     }
 }

@@ -36,7 +36,7 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
     out->rows[out->n_rows++] = (struct zero_memory_row){
         .memory_class = c,
         .class_name = zero__class_name(c),
-        .tier = tier == ZERO__T_DEVICE ? zero__tier_name(tier) : rt->tiers[tier].name,
+        .tier = rt->tiers[tier].name,
         .formula = formula,
         .planned = t->planned[c],
         .reserved = t->share[c],

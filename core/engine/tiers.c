@@ -109,8 +109,7 @@ void zero__tiers_try(struct zero_runtime *rt)
 static int tier_find(struct zero_runtime *rt, const char *name, uint32_t *tier)
 {
     for (uint32_t t = ZERO__T_DEVICE; t < ZERO__N_TIERS; t++) {
-        const char *own = t == ZERO__T_DEVICE ? "device" : rt->tiers[t].name;
-        if (own && !strcmp(name, own)) {
+        if (rt->tiers[t].name && !strcmp(name, rt->tiers[t].name)) {
             *tier = t;
             return 0;
         }
@@ -126,6 +125,7 @@ int zero__tiers_load(struct zero_runtime *rt)
     char why[256];
     int err = 0;
 
+    rt->tiers[ZERO__T_DEVICE].name = zero__tier_name(ZERO__T_DEVICE); /* of no plugin */
     if (zero__placement_parse(text, &p, why, sizeof why))
         return zero__fail(-EINVAL, "ZERO_OFFLOAD: %s", why);
     rt->is_auto = p.is_auto;
@@ -134,7 +134,7 @@ int zero__tiers_load(struct zero_runtime *rt)
     for (uint32_t i = 0; i < p.n && !err; i++) {
         const struct zero__place *place = &p.places[i];
         uint32_t tier = ZERO__T_DEVICE;
-        if (!p.is_auto && strcmp(place->tier, "device") != 0)
+        if (!p.is_auto && strcmp(place->tier, rt->tiers[ZERO__T_DEVICE].name) != 0)
             err = tier_load(rt, place->tier, &tier);
         else if (tier_find(rt, place->tier, &tier))
             continue;

@@ -23,7 +23,7 @@ struct slab {
 };
 enum { SLAB_STATES, SLAB_TRANSIENTS }; /* the device's by name, see zero__slab() */
 
-/* A tier beside the device, served by an offload plugin. */
+/* A tier beside the device, served by an offload plugin; of the device's own the name alone. */
 struct tier {
     const char *name; /* of the plugin; NULL: nothing lies there */
     struct zero_offload_ops ops;
