@@ -22,8 +22,7 @@ struct zero__plugin {
     char name[ZERO__PLUGIN_NAME];
     bool by_name; /* found so, not by its path */
     char *path;
-    struct zero_plugin desc;        /* copied up to the smaller size */
-    const struct zero_iface *iface; /* of this kind, the version that was agreed on */
+    struct zero_plugin desc; /* copied up to the smaller size */
     union {
         size_t size;
         struct zero_comm_ops comm;

@@ -156,9 +156,5 @@ int zero__negotiate(const struct zero_plugin *desc, struct zero__plugin *p)
 
     if (!err)
         err = choose(p, &chosen);
-    if (!err)
-        err = copy_table(chosen, p);
-    if (!err)
-        p->iface = chosen;
-    return err;
+    return err ? err : copy_table(chosen, p);
 }
