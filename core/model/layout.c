@@ -81,16 +81,15 @@ static int params_place(struct zero__model *m, const uint8_t *persistent)
 /* `spare`: bytes that the padding of any segment may take. */
 static int segment_pad(struct zero__segment *s, uint32_t ranks, uint64_t spare)
 {
-    uint32_t page = PAGE_BYTES / zero_dtype_bytes(s->dtype);
+    uint32_t granule = PAGE_BYTES / zero_dtype_bytes(s->dtype);
     uint64_t padded;
 
-    s->granule = page;
-    if (zero__round_up(s->used, (uint64_t)ranks * page, &padded))
+    if (zero__round_up(s->used, (uint64_t)ranks * granule, &padded))
         return -EOVERFLOW;
     uint64_t gap = padded - s->used;
     if (gap >= s->used / 125.0 && gap * zero_dtype_bytes(s->dtype) > spare) { /* 0.8 % */
-        s->granule = ZERO_ALIGN_ELEMENTS;
-        if (zero__round_up(s->used, (uint64_t)ranks * s->granule, &padded))
+        granule = ZERO_ALIGN_ELEMENTS;
+        if (zero__round_up(s->used, (uint64_t)ranks * granule, &padded))
             return -EOVERFLOW;
     }
     s->padded = padded;
@@ -135,7 +134,6 @@ int zero__layout_build(struct zero__model *m, const struct zero__layout_params *
     uint8_t *persistent = calloc(m->n_params + 1, 1);
     uint32_t at = 0;
 
-    m->ranks = p->ranks;
     m->n_segments = 0;
     m->segments = calloc(m->n_params + 1, sizeof *m->segments);
     m->by_segment = calloc(m->n_params + 1, sizeof *m->by_segment);

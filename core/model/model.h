@@ -39,9 +39,8 @@ struct zero__segment {
     uint32_t unit, dtype;
     uint32_t trainable, persistent;
     uint64_t used;    /* end of the last parameter, in elements */
-    uint64_t padded;  /* a multiple of ranks * granule */
+    uint64_t padded;  /* a multiple of ranks * granule, see layout.c */
     uint64_t shard;   /* padded / ranks */
-    uint32_t granule; /* in elements */
     uint32_t n_params, first_param; /* in model->by_segment */
     struct zero__gaps gaps;
 };
@@ -80,7 +79,6 @@ struct zero__model {
     uint32_t cap_units, cap_params, cap_groups, cap_buffers;
     struct zero__order orders[2]; /* by enum zero_step_kind */
     uint32_t train_dtype;         /* of all trainable parameters, 0: none yet */
-    uint32_t ranks;
 };
 
 /* Registration; each checks its arguments and names what is wrong. */
