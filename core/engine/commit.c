@@ -176,11 +176,10 @@ static int arrays_make(struct zero_runtime *rt)
     rt->param_now = calloc(segments, sizeof *rt->param_now);
     rt->grad_now = calloc(segments, sizeof *rt->grad_now);
     rt->scratch = malloc(rt->states.staging_bytes);
-    rt->zero_first = calloc(segments, sizeof *rt->zero_first);
     rt->zero_count = calloc(segments, sizeof *rt->zero_count);
     rt->activations = calloc(rt->model.n_buffers + 1, sizeof *rt->activations);
-    if (!rt->contributed || !rt->scratch || !rt->param_now || !rt->grad_now || !rt->zero_first ||
-        !rt->zero_count || !rt->activations)
+    if (!rt->contributed || !rt->scratch || !rt->param_now || !rt->grad_now || !rt->zero_count ||
+        !rt->activations)
         return zero__fail(-ENOMEM, "no memory for a model of %u units", rt->model.n_units);
     return zero__deviate_create(rt);
 }

@@ -202,7 +202,6 @@ static void arrays_free(struct zero_runtime *rt)
     free(rt->scratch);
     free(rt->param_now);
     free(rt->grad_now);
-    free(rt->zero_first);
     free(rt->zero_count);
 }
 

@@ -38,7 +38,6 @@ struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t 
                               .n = s->n_colls,
                               .kind = op ? op->kind : ZERO_NONE,
                               .unit = op ? op->unit : ZERO_NONE,
-                              .body = op ? s->body_kind : ZERO_NONE,
                               .queue = queue};
 }
 

@@ -22,8 +22,7 @@ struct zero_runtime;
 struct flight_op {
     uint64_t ordinal, sequence; /* sequence: of the first collective, 0: none */
     int64_t start_ns, end_ns;
-    uint32_t n, kind, unit, body;
-    uint32_t queue;
+    uint32_t n, kind, unit, queue;
 };
 /* A collective as this rank posted it: what must be the same on all ranks. Hashed: no padding. */
 struct flight_coll {

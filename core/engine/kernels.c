@@ -27,9 +27,10 @@ static void *at(struct zero_runtime *rt, const struct slot *s, const struct zero
 /* Bytes that count as `n` floats from `p` on. */
 static int zeros_launch(struct zero_runtime *rt, uint32_t segment, void *p, uint64_t n)
 {
+    static const uint64_t first = 0;
+
     rt->zero_count[segment] = n;
-    struct zero_fill_args args = {p, ZERO_F32, 1, &rt->zero_first[segment],
-                                  &rt->zero_count[segment]};
+    struct zero_fill_args args = {p, ZERO_F32, 1, &first, &rt->zero_count[segment]};
     return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_FILL, &args, sizeof args);
 }
 

@@ -157,7 +157,7 @@ struct zero_runtime {
     struct activation *activations; /* by declared buffer */
     void *scratch; /* states.staging_bytes: values on their way to and from a disk */
     struct deviation dev_step;
-    uint64_t *zero_first, *zero_count; /* by segment, arguments of zero__gradients_zero() */
+    uint64_t *zero_count; /* by segment: arguments of launches, which may still be read */
 
     /* Measured. */
     uint64_t exposed_ns;
