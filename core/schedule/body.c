@@ -8,7 +8,7 @@
 #include "base/grow.h"
 #include "base/status.h"
 
-int zero__body_op(struct zero__body *b, const struct zero__op *op, uint32_t *index)
+int zero__body_op(struct zero__body *b, const struct zero__op *op)
 {
     if (zero__grow(&b->ops, &b->cap_ops, b->n_ops, sizeof *b->ops))
         return zero__fail(-ENOMEM, "no memory for a step program of %u ops", b->n_ops);
@@ -18,8 +18,6 @@ int zero__body_op(struct zero__body *b, const struct zero__op *op, uint32_t *ind
     o->n_accesses = 0;
     o->ordinal = o->queue == ZERO__Q_NONE ? 0 : ++b->in_queue[o->queue];
     b->wire_bytes += o->wire_bytes;
-    if (index)
-        *index = b->n_ops;
     b->n_ops++;
     return 0;
 }
@@ -57,7 +55,7 @@ int zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32
     int err = 0;
 
     if (*marked == b->n_ops) /* one marker for all that end here */
-        err = zero__body_op(b, &op, NULL);
+        err = zero__body_op(b, &op);
     if (err)
         return err;
     struct zero__buffer *x = &b->buffers[id - b->n_homes];

@@ -140,7 +140,7 @@ static int gather_op(struct emit *e, uint32_t use)
     }
     if (!op.wire_bytes)
         return 0;
-    err = zero__body_op(e->b, &op, NULL);
+    err = zero__body_op(e->b, &op);
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype), shard = s->shard * size;
@@ -251,7 +251,7 @@ static int compute(struct emit *e, uint32_t use)
             err = zero__tiles_begin(e->tiles, e->b);
     }
     if (!err)
-        err = zero__body_op(e->b, &op, NULL);
+        err = zero__body_op(e->b, &op);
     if (!err)
         err = compute_access(e, use, backward);
     if (!err)

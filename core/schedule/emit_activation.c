@@ -126,7 +126,7 @@ static int move(struct emit *e, uint32_t kind, uint32_t queue, uint32_t unit, ui
                 uint32_t to, uint64_t bytes)
 {
     struct zero__op op = {.kind = (uint8_t)kind, .queue = (uint8_t)queue, .unit = unit};
-    int err = zero__body_op(e->b, &op, NULL);
+    int err = zero__body_op(e->b, &op);
 
     if (!err)
         err = zero__body_access(e->b, from, ZERO_NONE, ZERO__R_SRC, 0, 0, bytes);

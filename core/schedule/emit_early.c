@@ -72,7 +72,7 @@ static int order_find(const struct emit *e, uint32_t *units, uint32_t *n)
 static int scalars(struct emit *e)
 {
     struct zero__op op = {.kind = ZERO__SCALARS, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
-    int err = zero__body_op(e->b, &op, NULL);
+    int err = zero__body_op(e->b, &op);
 
     return err ? err
                : zero__body_access(e->b, e->s->scalars, ZERO_NONE, ZERO__R_DST, 1, 0,

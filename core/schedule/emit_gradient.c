@@ -93,7 +93,7 @@ static int gaps_fill(struct emit *e, uint32_t unit)
     FOR_TRAINABLE (e, unit, i) {
         if (e->bucket[i] == ZERO_NONE || !e->m->segments[i].gaps.n)
             continue;
-        err = n++ == 0 ? zero__body_op(e->b, &op, NULL) : err;
+        err = n++ == 0 ? zero__body_op(e->b, &op) : err;
         if (!err)
             err = zero__body_access(e->b, e->bucket[i], i, ZERO__R_DST, 1, 0, bucket_bytes(e, i));
     }
@@ -152,7 +152,7 @@ static struct place reduced_in(const struct emit *e, uint32_t i)
 static int accumulate(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {.kind = ZERO__ACCUMULATE, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = zero__body_op(e->b, &op, NULL);
+    int err = zero__body_op(e->b, &op);
 
     FOR_TRAINABLE (e, unit, i) {
         if (!err)
@@ -173,7 +173,7 @@ static int reduce(struct emit *e, uint32_t unit, int in_place)
     FOR_TRAINABLE (e, unit, i)
         op.wire_bytes += e->m->segments[i].shard * (e->r->ranks - 1) *
                          (in_place ? 4 : zero_dtype_bytes(e->m->segments[i].dtype));
-    err = zero__body_op(e->b, &op, NULL);
+    err = zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         struct place to = reduced_in(e, i);
@@ -195,7 +195,7 @@ static int publish(struct emit *e, uint32_t unit)
 
     FOR_TRAINABLE (e, unit, i)
         op.wire_bytes += gradient_of(e, i).own_bytes * (e->r->ranks - 1);
-    err = zero__body_op(e->b, &op, NULL);
+    err = zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
@@ -213,7 +213,7 @@ int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, u
 {
     struct zero__op op = {.kind = ZERO__SUMSQ, .queue = (uint8_t)queue, .unit = unit};
     uint64_t blocks = (m->segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
-    int err = first ? zero__body_op(b, &op, NULL) : 0;
+    int err = first ? zero__body_op(b, &op) : 0;
 
     if (!err)
         err = zero__body_access(b, buffer, segment, ZERO__R_SRC, 0, off, bytes);
@@ -346,7 +346,7 @@ int zero__grad_zero(struct emit *e, uint32_t unit)
     int err = buckets_open(e, unit);
 
     if (!err)
-        err = zero__body_op(e->b, &op, NULL);
+        err = zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];

@@ -31,7 +31,7 @@ static int norm(const struct zero__recipe *r, const struct zero__states *s, stru
     struct zero__op norm = {.kind = ZERO__NORM, .queue = ZERO__Q_REDUCE, .unit = ZERO_NONE};
     struct zero__op scalars = {.kind = ZERO__SCALARS, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
     uint64_t one = sizeof(double), own = one * r->rank;
-    int err = zero__body_op(b, &total, NULL);
+    int err = zero__body_op(b, &total);
 
     if (!err)
         err = zero__body_access(b, s->partials, ZERO_NONE, ZERO__R_SRC, 0, 0,
@@ -40,7 +40,7 @@ static int norm(const struct zero__recipe *r, const struct zero__states *s, stru
         err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, own, one);
     if (!err && r->ranks > 1) {
         norm.wire_bytes = one * (r->ranks - 1);
-        err = zero__body_op(b, &norm, NULL);
+        err = zero__body_op(b, &norm);
         if (!err)
             err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, own, one);
         if (!err)
@@ -48,7 +48,7 @@ static int norm(const struct zero__recipe *r, const struct zero__states *s, stru
     }
     if (err || r->early) /* the scalars were made before the first update */
         return err;
-    err = zero__body_op(b, &scalars, NULL);
+    err = zero__body_op(b, &scalars);
     if (!err)
         err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, one * r->ranks);
     if (!err)
@@ -69,7 +69,7 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
         here |= m->segments[i].trainable && zero__optimizer_tier(s, i) == ZERO__T_DEVICE;
     if (!here)
         return 0;
-    err = zero__body_op(b, &op, NULL);
+    err = zero__body_op(b, &op);
     if (!err)
         err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
                                 sizeof(struct zero_scalars));
@@ -118,7 +118,7 @@ static int publish(const struct zero__model *m, const struct zero__recipe *r,
                              (r->ranks - 1);
     if (op.wire_bytes == 0)
         return 0;
-    err = zero__body_op(b, &op, NULL);
+    err = zero__body_op(b, &op);
     for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
@@ -151,7 +151,7 @@ static int map(const struct zero__model *m, const struct zero__states *s, uint32
         const struct zero__home *h = &s->homes[i];
         if (!h->param_mapped || !g->trainable)
             continue;
-        err = first ? zero__body_op(b, &op, NULL) : 0;
+        err = first ? zero__body_op(b, &op) : 0;
         first = 0;
         if (!err)
             err = zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0,

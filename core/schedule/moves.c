@@ -61,7 +61,7 @@ static int disk_op(struct zero__moves *moves, int fetches, struct zero__body *b)
                           .queue = fetches ? ZERO__Q_FETCH : ZERO__Q_WRITEBACK,
                           .flags = (uint8_t)(fetches ? moves->flags : 0),
                           .unit = moves->unit};
-    int err = zero__body_op(b, &op, NULL);
+    int err = zero__body_op(b, &op);
 
     for (uint32_t i = 0; i < moves->n && !err; i++) {
         const struct zero__move *x = &moves->list[i];
@@ -84,7 +84,7 @@ static int copy_op(uint32_t queue, const struct zero__moves *moves, struct zero_
                           .flags = (uint8_t)(queue == ZERO__Q_LOAD ? moves->flags : 0),
                           .unit = moves->unit};
 
-    return zero__body_op(b, &op, NULL);
+    return zero__body_op(b, &op);
 }
 
 int zero__moves_load(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b)

@@ -385,7 +385,7 @@ int zero__body_follows(const struct zero__recipe *r, uint32_t body);
 void zero__body_free(struct zero__body *b);
 
 /* Building blocks shared by the emit passes. */
-int zero__body_op(struct zero__body *b, const struct zero__op *op, uint32_t *index);
+int zero__body_op(struct zero__body *b, const struct zero__op *op);
 int zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
                       int write, uint64_t off, uint64_t bytes); /* of the last op */
 int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,

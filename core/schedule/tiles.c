@@ -180,7 +180,7 @@ static int move_op(struct zero__body *b, uint32_t kind, uint32_t queue, uint32_t
                           .unit = unit,
                           .flags = ZERO__OP_TILE};
 
-    return zero__body_op(b, &op, NULL);
+    return zero__body_op(b, &op);
 }
 
 static int move_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint64_t from_off,
@@ -251,7 +251,7 @@ static int update_op(const struct zero__tiles *t, const struct tile *x, struct z
                           .unit = x->unit,
                           .flags = ZERO__OP_TILE,
                           .first = x->first};
-    int err = zero__body_op(b, &op, NULL);
+    int err = zero__body_op(b, &op);
 
     if (!err)
         err = zero__body_access(b, t->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
