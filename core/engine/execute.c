@@ -130,14 +130,12 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
     struct zero_coll own[ZERO__MAX_COLLS], *colls = own;
     struct lane *l = &rt->lanes[queue];
-    uint32_t n;
+    uint32_t n = 1;
 
-    if (s->body) {
+    if (s->body)
         n = zero__collectives(rt, s, own);
-    } else {
+    else
         colls = s->raw;
-        n = s->n_raw;
-    }
     if (rt->relay)
         return zero__relay_start(rt, queue, s, colls, n);
     for (uint32_t i = 0; i < n; i++) {

@@ -245,14 +245,14 @@ int zero__lanes_drain(struct zero_runtime *rt, int but_behind, uint64_t *waited_
     return err;
 }
 
-int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n)
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *coll)
 {
     struct lane *l = &rt->lanes[queue];
     uint64_t ordinals[ZERO__N_QUEUES] = {0};
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw = colls, .n_raw = n, .event = s->event, .place = ++rt->n_placed};
+    *s = (struct slot){.raw = coll, .event = s->event, .place = ++rt->n_placed};
     ordinals[queue] = ++l->issued;
     pthread_mutex_unlock(&rt->lock);
     zero__progress_wake(rt);

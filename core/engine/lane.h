@@ -16,11 +16,10 @@
 struct zero_runtime;
 
 struct slot {
-    const struct zero__body *body; /* NULL: collectives of the runtime itself, or its request */
+    const struct zero__body *body; /* NULL: a collective of the runtime itself, or its request */
     uint32_t op, body_kind;
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
     struct zero_coll *raw;
-    uint32_t n_raw;
     struct zero_io raw_io;
     uint32_t pending;        /* completions still to come */
     uint32_t n_posted;       /* requests that the store has taken */
@@ -87,8 +86,8 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
 /* The ordinals that an op of the body that runs waits for. */
 void zero__waits_of(const struct zero_runtime *rt, const struct zero__op *op,
                     uint64_t waits[ZERO__N_QUEUES]);
-/* Runs collectives of the runtime's own on a lane and waits for them. */
-int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *colls, uint32_t n);
+/* Runs a collective of the runtime's own on a lane and waits for it. */
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *coll);
 /* Are ordinals done, one of every lane? Lock held. */
 int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals);
 /* Waits until they are, or the runtime fails; adds to *waited_ns when it had to. */

@@ -208,7 +208,7 @@ static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, ui
                           .count = rt->model.segments[segment].shard,
                           .src = zero__slice(rt, SLAB_STATES, off + shard * rt->recipe.rank, shard),
                           .dst = zero__slice(rt, SLAB_STATES, off, shard * (uint64_t)rt->ranks)};
-    return zero__lane_run(rt, ZERO__Q_GATHER, &c, 1);
+    return zero__lane_run(rt, ZERO__Q_GATHER, &c);
 }
 
 /* Waits until all ranks are here, if some parameter is mapped. */
@@ -218,7 +218,7 @@ static int everyone(struct zero_runtime *rt)
 
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         if (rt->mapped[i])
-            return zero__lane_run(rt, ZERO__Q_GATHER, &c, 1);
+            return zero__lane_run(rt, ZERO__Q_GATHER, &c);
     return 0;
 }
 
@@ -331,7 +331,7 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
     if (!err && mine)
         err = zero__device_write(rt, staging, values, bytes);
     if (!err)
-        err = zero__lane_run(rt, ZERO__Q_REDUCE, &c, 1);
+        err = zero__lane_run(rt, ZERO__Q_REDUCE, &c);
     return err || mine ? err : zero__device_read(rt, values, staging, bytes);
 }
 
