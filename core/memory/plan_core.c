@@ -165,14 +165,12 @@ int zero__plan_core(const struct zero__plan_problem *p, double tight, uint64_t t
         return err;
     members_find(&c, tight);
     for (int round = 0; round < MOST_ROUNDS && *effort < end && best->height > target; round++) {
-        uint32_t n_misfit;
         bool found;
         err = members_plan(&c, target, (end - *effort) / 4, n_threads, &found, effort);
         if (err || !found)
             break;
         uint64_t left = end > *effort ? end - *effort : 0;
-        err = zero__plan_greedy_fill(p, c.member, target, left, c.offset, c.misfit, &n_misfit,
-                                     effort);
+        err = zero__plan_greedy_fill(p, c.member, target, left, c.offset, c.misfit, effort);
         if (err)
             break;
         best_take(&c, best);

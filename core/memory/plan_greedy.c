@@ -115,8 +115,7 @@ static void pass_fix(struct pass *g, const bool *fixed, const uint64_t *offset)
 }
 
 int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed, uint64_t target,
-                           uint64_t limit, uint64_t *offset, bool *misfit, uint32_t *n_misfit,
-                           uint64_t *effort)
+                           uint64_t limit, uint64_t *offset, bool *misfit, uint64_t *effort)
 {
     static const enum zero__plan_rule rules[] = {ZERO__PLAN_RANK_LOAD, ZERO__PLAN_RANK_LENGTH,
                                                  ZERO__PLAN_RANK_SIZE, ZERO__PLAN_RANK_AREA};
@@ -147,6 +146,5 @@ int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed
     }
     *effort += g.pile.effort;
     pass_destroy(&g);
-    *n_misfit = fewest;
     return 0;
 }

@@ -31,11 +31,10 @@ int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, uint3
 /*
  * Places the buffers that are not fixed into the holes between those that are (whose offsets are
  * given), in several orders until about limit units of effort are spent, and keeps the order that
- * leaves the fewest above the target: these are marked in misfit and counted. Writes all offsets.
+ * leaves the fewest above the target: these are marked in misfit. Writes all offsets.
  * 0 or -ENOMEM.
  */
 int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed, uint64_t target,
-                           uint64_t limit, uint64_t *offset, bool *misfit, uint32_t *n_misfit,
-                           uint64_t *effort);
+                           uint64_t limit, uint64_t *offset, bool *misfit, uint64_t *effort);
 
 #endif
