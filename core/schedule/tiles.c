@@ -40,9 +40,8 @@ struct zero__tiles {
     const struct zero__brought *brought;
     struct tile *list;
     uint32_t n, capacity, fetched, downloaded, updated;
-    uint8_t queue, down, up; /* of updates, of copies to the host and back */
-    uint32_t ahead;          /* tiles that are copied to the host before they are updated */
-    uint32_t scalars;        /* that updates read; ZERO_NONE: not yet on the host */
+    uint8_t queue;    /* of updates */
+    uint32_t scalars; /* that updates read; ZERO_NONE: not yet on the host */
 };
 
 static const struct {
@@ -52,6 +51,8 @@ static const struct {
     {ZERO_CLASS_VARIANCE, ZERO__R_VARIANCE}, {ZERO_CLASS_PARAMETERS, ZERO__R_PARAM},
     {ZERO_CLASS_GRADIENTS, ZERO__R_GRAD},
 };
+/* In which an update's op names them. */
+static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
 
 static uint32_t state_home(const struct zero__states *s, uint32_t segment, uint32_t k)
 {
@@ -143,9 +144,6 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
     t->queue = early ? ZERO__Q_UPDATE : ZERO__Q_CPU;
     if (r->host_updates) {
         t->queue = ZERO__Q_HOST;
-        t->down = ZERO__Q_STORE;
-        t->up = ZERO__Q_RETURN;
-        t->ahead = r->tiles;
         t->scalars = ZERO_NONE;
     }
     for (uint32_t k = 0; k < n_units && !err; k++) {
@@ -245,7 +243,6 @@ static int writeback(const struct zero__tiles *t, const struct tile *x, struct z
 
 static int update_op(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
-    static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
     struct zero__op op = {.kind = ZERO__UPDATE,
                           .queue = t->queue,
                           .unit = x->unit,
@@ -271,7 +268,6 @@ static int update_op(const struct zero__tiles *t, const struct tile *x, struct z
 
 static int free_buffers(const struct tile *x, struct zero__body *b)
 {
-    static const uint32_t order[N_OPERANDS] = {GRAD, PARAM, MASTER, MOMENTUM, VARIANCE};
     uint32_t marked = b->n_ops;
     int err = 0;
 
@@ -295,7 +291,7 @@ static int copy(const struct zero__tiles *t, struct tile *x, int back, struct ze
     if (!err && copies_param && !back)
         err = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes, &x->host[PARAM]);
     if (!err)
-        err = move_op(b, ZERO__COPY, back ? t->up : t->down, x->unit);
+        err = move_op(b, ZERO__COPY, back ? ZERO__Q_RETURN : ZERO__Q_STORE, x->unit);
     if (!err && copies_grad)
         err = move_pair(b, x->segment, grad.id, grad.off, x->host[GRAD], 0, grad.bytes);
     if (!err && copies_param && !back)
@@ -333,7 +329,7 @@ static int scalars_open(struct zero__tiles *t, struct zero__body *b)
     err = zero__host_buffer(b, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars),
                             &t->scalars);
     if (!err)
-        err = move_op(b, ZERO__COPY, t->down, ZERO_NONE);
+        err = move_op(b, ZERO__COPY, ZERO__Q_STORE, ZERO_NONE);
     return err ? err
                : move_pair(b, ZERO_NONE, t->s->scalars, 0, t->scalars, 0,
                            sizeof(struct zero_scalars));
@@ -371,7 +367,7 @@ int zero__tiles_update(struct zero__tiles *t, uint32_t unit, struct zero__body *
     while (t && t->updated < t->n && t->list[t->updated].unit == unit && !err) {
         err = scalars_open(t, b);
         if (!err)
-            err = download_up_to(t, t->updated + 1 + t->ahead, b);
+            err = download_up_to(t, t->updated + 1 + t->r->tiles, b);
         if (!err)
             err = update(t, &t->list[t->updated], b);
         t->updated++;
