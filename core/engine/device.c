@@ -106,7 +106,6 @@ int zero__device_open(struct zero_runtime *rt)
     const char *text = zero__option_text(rt->options, ZERO__OPT_DEVICE);
     struct zero__plugin *plugin;
     char name[4096];
-    uint32_t threads;
     int32_t index;
     int err = zero__device_name_split(text, name, sizeof name, &index);
 
@@ -115,7 +114,7 @@ int zero__device_open(struct zero_runtime *rt)
     if (err == -ENOENT && !strcmp(name, "cuda"))
         return zero__while(err, "device cuda, which is built where configure finds nvcc");
     if (!err)
-        err = zero__threads_choose(rt, &threads);
+        err = zero__threads_choose(rt);
     if (err)
         return err;
     rt->dev_ops = *zero__plugin_device(plugin);
@@ -127,7 +126,8 @@ int zero__device_open(struct zero_runtime *rt)
     struct zero_device_open params = {.size = sizeof params,
                                       .host = zero__loader_host(rt->loader),
                                       .index = index,
-                                      .threads = threads,
+                                      .threads = (uint32_t)zero__option_int(
+                                          rt->options, ZERO__OPT_THREADS),
                                       .timeout_ns = rt->timeout_ns + ZERO__GRACE_NS,
                                       .notify = zero__progress_wake,
                                       .notify_arg = rt};

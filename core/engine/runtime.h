@@ -248,7 +248,7 @@ int zero__transport_missing(struct zero_runtime *rt, struct zero_comm *comm, int
 /* ---- threads.c */
 
 /* Collective. The option, or this rank's share of the cores, which becomes the option. */
-int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads);
+int zero__threads_choose(struct zero_runtime *rt);
 
 /* ---- install.c */
 

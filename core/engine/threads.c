@@ -63,9 +63,8 @@ static uint32_t share(const struct seat *all, int ranks, const struct seat *mine
     return cores < 1 ? 1 : (uint32_t)cores;
 }
 
-int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads)
+int zero__threads_choose(struct zero_runtime *rt)
 {
-    int64_t n = zero__option_int(rt->options, ZERO__OPT_THREADS);
     struct seat mine = seat_here(rt);
     struct seat *all = calloc((size_t)rt->ranks, sizeof *all);
     char text[16];
@@ -78,13 +77,10 @@ int zero__threads_choose(struct zero_runtime *rt, uint32_t *threads)
         err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
     for (int r = 0; r < rt->ranks && !err; r++)
         rt->memory_nodes |= all[r].nodes;
-    if (!err && n <= 0) {
-        n = share(all, rt->ranks, &mine);
-        snprintf(text, sizeof text, "%d", (int)n);
+    if (!err && zero__option_int(rt->options, ZERO__OPT_THREADS) <= 0) {
+        snprintf(text, sizeof text, "%u", share(all, rt->ranks, &mine));
         err = zero__options_choose(rt->options, ZERO__OPT_THREADS, text);
     }
     free(all);
-    if (!err)
-        *threads = (uint32_t)n;
     return err;
 }
