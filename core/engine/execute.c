@@ -30,15 +30,6 @@ uint8_t *zero__home_address(const struct zero_runtime *rt, uint32_t id, uint64_t
     return rt->slabs[zero__slab_of(f)].base + f->offset + off;
 }
 
-const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
-                                             uint32_t segment, uint32_t role)
-{
-    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
-        if (b->accesses[a].segment == segment && b->accesses[a].role == role)
-            return &b->accesses[a];
-    return NULL;
-}
-
 static struct zero_slice slice_of(struct zero_runtime *rt, const struct zero__body *b,
                                   const struct zero__access *x)
 {

@@ -177,11 +177,21 @@ static int tiers_copy(struct zero_runtime *rt, const struct zero__op *op, const 
     return 0;
 }
 
+/* The op's access to a segment in a role, or NULL. */
+static const struct zero__access *access_find(const struct zero__body *b, const struct zero__op *op,
+                                              uint32_t segment, uint32_t role)
+{
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)
+        if (b->accesses[a].segment == segment && b->accesses[a].role == role)
+            return &b->accesses[a];
+    return NULL;
+}
+
 static int operands_find(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s,
                          uint32_t segment, struct zero__operands *o)
 {
-    const struct zero__access *grad = zero__access_find(s->body, op, segment, ZERO__R_GRAD);
-    const struct zero__access *param = zero__access_find(s->body, op, segment, ZERO__R_PARAM);
+    const struct zero__access *grad = access_find(s->body, op, segment, ZERO__R_GRAD);
+    const struct zero__access *param = access_find(s->body, op, segment, ZERO__R_PARAM);
     const struct zero__access *x;
     const struct zero__segment *g = &rt->model.segments[segment];
 
@@ -192,14 +202,14 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
     o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
     o->count = param->bytes / zero_dtype_bytes(g->dtype);
     o->first = op->first + (rt->states.homes[segment].state_whole ? 0 : g->shard * rt->recipe.rank);
-    x = zero__access_find(s->body, op, segment, ZERO__R_MASTER);
+    x = access_find(s->body, op, segment, ZERO__R_MASTER);
     if (x && rt->states.homes[segment].master_bytes == 2)
         o->low = (void *)at(rt, s, x);
     else
         o->master = x ? (void *)at(rt, s, x) : (void *)o->param;
-    x = zero__access_find(s->body, op, segment, ZERO__R_MOMENTUM);
+    x = access_find(s->body, op, segment, ZERO__R_MOMENTUM);
     o->m = x ? at(rt, s, x) : NULL;
-    x = zero__access_find(s->body, op, segment, ZERO__R_VARIANCE);
+    x = access_find(s->body, op, segment, ZERO__R_VARIANCE);
     o->v = x ? at(rt, s, x) : NULL;
     return 1;
 }

@@ -144,9 +144,6 @@ uint8_t *zero__home_address(const struct zero_runtime *rt, uint32_t id, uint64_t
 /* Address of a segment's whole parameters, which lie in `buffer` or are mapped. */
 uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b, uint32_t segment,
                              uint32_t buffer);
-/* The access of an op to a segment in a role, or NULL. */
-const struct zero__access *zero__access_find(const struct zero__body *b, const struct zero__op *op,
-                                             uint32_t segment, uint32_t role);
 /* A slice of a slab. */
 struct zero_slice zero__slice(struct zero_runtime *rt, uint32_t slab, uint64_t off, uint64_t len);
 
