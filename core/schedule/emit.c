@@ -242,7 +242,7 @@ static int compute(struct emit *e, uint32_t use)
     int err = 0;
 
     if (backward) {
-        int first = zero__grad_first(e, x->unit);
+        int first = e->left[x->unit] == zero__contributions(e, x->unit);
         op.flags |= first ? ZERO__OP_FIRST : 0;
         op.flags |= e->left[x->unit] == 1 ? ZERO__OP_LAST : 0;
         if (first)

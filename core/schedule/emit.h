@@ -99,7 +99,6 @@ static inline uint32_t zero__contributions(const struct emit *e, uint32_t unit)
 }
 
 /* Gradients of a unit: room for the first contribution; reduction after the last. */
-int zero__grad_first(const struct emit *e, uint32_t unit);
 int zero__grad_open(struct emit *e, uint32_t unit);
 int zero__grad_close(struct emit *e, uint32_t unit);
 int zero__grad_finish(struct emit *e, uint32_t unit);

@@ -53,11 +53,6 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit)
     return bytes;
 }
 
-int zero__grad_first(const struct emit *e, uint32_t unit)
-{
-    return e->left[unit] == zero__contributions(e, unit);
-}
-
 static int retire_oldest(struct emit *e)
 {
     struct emit_retired *x = &e->retire[e->retire_head++];
