@@ -182,12 +182,6 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt)
     return bytes;
 }
 
-/* Until when an op waits for other ranks; they may have slower disks. */
-static int64_t deadline_of(struct zero_runtime *rt, const struct slot *s)
-{
-    return zero__job_patience(rt->job, s->deadline_ns);
-}
-
 /* The op that has waited too long; of several, that of the smallest place. */
 static struct lane *late_lane(struct zero_runtime *rt)
 {
@@ -197,7 +191,9 @@ static struct lane *late_lane(struct zero_runtime *rt)
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
         const struct slot *s = zero__lane_head(l);
-        if (s && now >= deadline_of(rt, s) && (!late || s->place < zero__lane_head(late)->place))
+        if (!s || now < zero__job_patience(rt->job, s->deadline_ns))
+            continue; /* other ranks may have slower disks */
+        if (!late || s->place < zero__lane_head(late)->place)
             late = l;
     }
     return late;
@@ -236,7 +232,7 @@ static int64_t idle_ns(struct zero_runtime *rt)
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         const struct slot *s = zero__lane_head(&rt->lanes[q]);
-        int64_t left = s ? deadline_of(rt, s) - now : least;
+        int64_t left = s ? zero__job_patience(rt->job, s->deadline_ns) - now : least;
         if (left < least)
             least = left > 0 ? left : 0;
     }

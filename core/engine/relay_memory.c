@@ -39,7 +39,6 @@ static int memory_open(struct zero_runtime *rt, struct zero__relay *r)
                       rt->comm_name, zero__error_text());
     } else {
         err = rt->dev_ops.alloc(rt->dev, r->bytes, ZERO_MEM_PINNED, &base);
-        r->base = base;
         if (!err)
             err = rt->comm_ops.reg(rt->ctx, base, r->bytes, ZERO_MEM_HOST, &r->mr);
     }

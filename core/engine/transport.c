@@ -197,12 +197,7 @@ static int context_open(struct zero_runtime *rt, void *arg)
     return err;
 }
 
-static int open_context(struct zero_runtime *rt, struct zero__plugin *plugin)
-{
-    return zero__inside_call(rt, context_open, plugin);
-}
-
-static int close_context(struct zero_runtime *rt, void *arg)
+static int context_close(struct zero_runtime *rt, void *arg)
 {
     (void)arg;
     rt->comm_ops.close(rt->ctx);
@@ -221,11 +216,11 @@ static int try_network(struct zero_runtime *rt, const char *name, int *who, char
 
     if (err || *who >= 0)
         return err;
-    err = open_context(rt, plugin);
+    err = zero__inside_call(rt, context_open, plugin);
     if (err == -ETIMEDOUT || rt->left) /* they do not answer, and would not answer now */
         return err;
     err = ask_all(rt, err, who, why);
-    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, close_context, NULL) : err;
+    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, context_close, NULL) : err;
 }
 
 /* The first network that works on all ranks. */
@@ -262,7 +257,7 @@ static int open_named(struct zero_runtime *rt, const char *name)
     struct zero__plugin *plugin;
     int err = examine(rt, name, &plugin);
 
-    return err ? err : open_context(rt, plugin);
+    return err ? err : zero__inside_call(rt, context_open, plugin);
 }
 
 /* Where the choice is left to the runtime. */
