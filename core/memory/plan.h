@@ -44,10 +44,6 @@ struct zero__plan_result {
 int zero__plan_solve(struct zero__plan_buffer *buffers, uint32_t n,
                      const struct zero__plan_params *params, struct zero__plan_result *result);
 
-/** The largest sum of sizes, each rounded up to align, alive at one time. Errors as above. */
-int zero__plan_lower_bound(const struct zero__plan_buffer *buffers, uint32_t n, uint64_t align,
-                           uint64_t *bytes);
-
 /**
  * Checks a plan independently of how it was made: 0, or -EEXIST and in *a, *b the indices of two
  * buffers that are alive together and share bytes. Unrounded sizes count.

@@ -131,16 +131,3 @@ void zero__plan_problem_destroy(struct zero__plan_problem *p)
     free(p->block);
     memset(p, 0, sizeof *p);
 }
-
-int zero__plan_lower_bound(const struct zero__plan_buffer *buffers, uint32_t n, uint64_t align,
-                           uint64_t *bytes)
-{
-    struct zero__plan_problem p;
-    int err = zero__plan_problem_create(buffers, n, align, &p);
-
-    if (err)
-        return err;
-    *bytes = p.bound * (align ? align : 1);
-    zero__plan_problem_destroy(&p);
-    return 0;
-}
