@@ -9,7 +9,6 @@
 #include "memory/plan_core.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "memory/plan_race.h"
@@ -139,20 +138,6 @@ static int members_plan(struct core *c, uint64_t target, uint64_t limit, uint32_
     return err;
 }
 
-static void best_take(struct core *c, struct zero__plan_best *best)
-{
-    uint64_t height = 0;
-
-    for (uint32_t b = 0; b < c->p->n; b++)
-        if (c->offset[b] + c->p->size[b] > height)
-            height = c->offset[b] + c->p->size[b];
-    if (height >= best->height)
-        return;
-    best->height = height;
-    best->method = "search of the core, then greedy";
-    memcpy(best->offset, c->offset, c->p->n * sizeof *best->offset);
-}
-
 int zero__plan_core(const struct zero__plan_problem *p, double tight, uint64_t target,
                     uint64_t limit, uint32_t n_threads, struct zero__plan_best *best,
                     uint64_t *effort)
@@ -173,7 +158,7 @@ int zero__plan_core(const struct zero__plan_problem *p, double tight, uint64_t t
         err = zero__plan_greedy_fill(p, c.member, target, left, c.offset, c.misfit, effort);
         if (err)
             break;
-        best_take(&c, best);
+        zero__plan_best_take(best, p, c.offset, "search of the core, then greedy");
         misfits_add(&c);
     }
     free(c.block);

@@ -76,6 +76,21 @@ static uint32_t pass_order(struct pass *g, enum zero__plan_rule rule, const bool
     return n;
 }
 
+void zero__plan_best_take(struct zero__plan_best *best, const struct zero__plan_problem *p,
+                          const uint64_t *offset, const char *method)
+{
+    uint64_t height = 0;
+
+    for (uint32_t i = 0; i < p->n; i++)
+        if (offset[i] + p->size[i] > height)
+            height = offset[i] + p->size[i];
+    if (height >= best->height)
+        return;
+    best->height = height;
+    best->method = method;
+    memcpy(best->offset, offset, p->n * sizeof *best->offset);
+}
+
 int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, uint32_t first,
                       uint32_t last, uint64_t limit, struct zero__plan_best *best, uint64_t *effort)
 {

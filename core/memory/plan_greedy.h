@@ -17,6 +17,10 @@ struct zero__plan_best {
     const char *method;
 };
 
+/* Takes the plan with these offsets, found by the method, if it is lower. */
+void zero__plan_best_take(struct zero__plan_best *best, const struct zero__plan_problem *p,
+                          const uint64_t *offset, const char *method);
+
 #define ZERO__PLAN_N_PASSES                                              \
     16u /* each order with first and with best fit; the first suits most \
          */

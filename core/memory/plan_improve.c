@@ -4,7 +4,6 @@
 #include "memory/plan_improve.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "memory/plan_core.h"
@@ -31,27 +30,15 @@ struct improvement {
     uint64_t seed;
 };
 
-static uint64_t height_of(const struct zero__plan_problem *p, const uint64_t *offset)
-{
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < p->n; i++)
-        if (offset[i] + p->size[i] > height)
-            height = offset[i] + p->size[i];
-    return height;
-}
-
 static int whole_try(struct improvement *m, uint64_t target, uint64_t limit, uint64_t *effort)
 {
     bool found = false;
     int err =
         zero__plan_race(m->p, target, m->seed++, limit, m->n_threads, m->offset, &found, effort);
 
-    if (err || !found)
-        return err;
-    m->best->method = "search";
-    m->best->height = height_of(m->p, m->offset);
-    memcpy(m->best->offset, m->offset, m->p->n * sizeof *m->offset);
-    return 0;
+    if (!err && found)
+        zero__plan_best_take(m->best, m->p, m->offset, "search");
+    return err;
 }
 
 /* Heights between the target, which could not be reached, and the best, until the effort comes to

@@ -168,20 +168,6 @@ static int pile_fill(struct repair *m, const uint64_t *offset)
     return 0;
 }
 
-static void best_take(const struct repair *m, struct zero__plan_best *best)
-{
-    uint64_t height = 0;
-
-    for (uint32_t b = 0; b < m->p->n; b++)
-        if (m->pile.offset[b] + m->p->size[b] > height)
-            height = m->pile.offset[b] + m->p->size[b];
-    if (height >= best->height)
-        return;
-    best->height = height;
-    best->method = "greedy, then repair";
-    memcpy(best->offset, m->pile.offset, m->p->n * sizeof *best->offset);
-}
-
 int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint64_t limit,
                       struct zero__plan_best *best, uint64_t *effort)
 {
@@ -203,7 +189,7 @@ int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint6
                 window_try(m, m->misfit[k], reach, t);
         misfits_find(m);
     }
-    best_take(m, best);
+    zero__plan_best_take(best, p, m->pile.offset, "greedy, then repair");
 out:
     *effort += m->pile.effort;
     repair_destroy(m);
