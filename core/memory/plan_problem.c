@@ -131,3 +131,17 @@ void zero__plan_problem_destroy(struct zero__plan_problem *p)
     free(p->block);
     memset(p, 0, sizeof *p);
 }
+
+void zero__plan_by_slot(const struct zero__plan_problem *p, const uint32_t *slot, uint32_t *list,
+                        uint32_t *at)
+{
+    memset(at, 0, ((size_t)p->n_slots + 2) * sizeof *at);
+    for (uint32_t b = 0; b < p->n; b++)
+        at[slot[b] + 1]++;
+    for (uint32_t s = 0; s <= p->n_slots; s++)
+        at[s + 1] += at[s];
+    for (uint32_t b = 0; b < p->n; b++)
+        list[at[slot[b]]++] = b;
+    memmove(at + 1, at, ((size_t)p->n_slots + 1) * sizeof *at);
+    at[0] = 0;
+}

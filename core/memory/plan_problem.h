@@ -25,6 +25,13 @@ int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t 
                               struct zero__plan_problem *out);
 void zero__plan_problem_destroy(struct zero__plan_problem *p);
 
+/*
+ * Sorts the buffers into list by slot[b], which is their first or their last slot, and by number;
+ * at[s] is where those of slot s begin, and has room for n_slots + 2.
+ */
+void zero__plan_by_slot(const struct zero__plan_problem *p, const uint32_t *slot, uint32_t *list,
+                        uint32_t *at);
+
 /* The splitmix64 finaliser: a fixed random function. */
 static inline uint64_t zero__plan_hash(uint64_t x)
 {

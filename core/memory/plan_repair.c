@@ -4,7 +4,6 @@
 #include "memory/plan_repair.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "memory/plan_pile.h"
@@ -45,15 +44,7 @@ static int repair_create(const struct zero__plan_problem *p, struct repair **out
     m->starts = m->block;
     m->misfit = m->starts + n;
     m->starts_at = m->misfit + n;
-    memset(m->starts_at, 0, n_slots * sizeof *m->starts_at);
-    for (uint32_t b = 0; b < p->n; b++)
-        m->starts_at[p->first[b] + 1]++;
-    for (uint32_t s = 0; s < p->n_slots; s++)
-        m->starts_at[s + 1] += m->starts_at[s];
-    for (uint32_t b = 0; b < p->n; b++)
-        m->starts[m->starts_at[p->first[b]]++] = b;
-    memmove(m->starts_at + 1, m->starts_at, (n_slots - 1) * sizeof *m->starts_at);
-    m->starts_at[0] = 0;
+    zero__plan_by_slot(p, p->first, m->starts, m->starts_at);
     *out = m;
     return 0;
 err_free:

@@ -25,19 +25,10 @@ static int side_compare(const void *pa, const void *pb, void *arg)
     return a < b ? -1 : a > b;
 }
 
-/* Sorts the buffers into list by slot[b]; at[s] is where those of slot s begin. */
 static void side_sort(const struct zero__plan_problem *p, const uint32_t *slot, uint32_t *list,
                       uint32_t *at)
 {
-    memset(at, 0, ((size_t)p->n_slots + 2) * sizeof *at);
-    for (uint32_t b = 0; b < p->n; b++)
-        at[slot[b] + 1]++;
-    for (uint32_t s = 0; s <= p->n_slots; s++)
-        at[s + 1] += at[s];
-    for (uint32_t b = 0; b < p->n; b++)
-        list[at[slot[b]]++] = b;
-    memmove(at + 1, at, ((size_t)p->n_slots + 1) * sizeof *at);
-    at[0] = 0;
+    zero__plan_by_slot(p, slot, list, at);
     for (uint32_t s = 0; s <= p->n_slots; s++)
         qsort_r(list + at[s], at[s + 1] - at[s], sizeof *list, side_compare, (void *)p);
 }
