@@ -3,6 +3,7 @@
 #include "engine/speeds.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -23,6 +24,16 @@ uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t)
     uint64_t best = t->info.best_io / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
 
     return best ? zero__least(tile, best) : tile;
+}
+
+static int is_speed(double x)
+{
+    return isfinite(x) && x > 1e3 && x < 1e15;
+}
+
+int zero__are_speeds(const struct speeds *s)
+{
+    return is_speed(s->read) && is_speed(s->write) && is_speed(s->both);
 }
 
 struct walk {
@@ -227,7 +238,7 @@ int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sam
     if (!err && !w.is_trial)
         err = store_clear(&w, n, rt->timeout_ns);
     memset(w.memory, 0, w.depth * w.block);
-    if (err || !zero__is_speed(s->read) || !zero__is_speed(s->write) || !zero__is_speed(s->both))
+    if (err || !zero__are_speeds(s))
         *s = (struct speeds){0};
     return err;
 }

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
+#include "engine/speeds.h"
 
 #define N_FIGURES 5
 
@@ -71,14 +72,11 @@ static int is_open(const struct zero_runtime *rt)
 /* Seconds and bytes a second that some machine may have had: anybody can write the file. */
 static int is_past(const struct past *p)
 {
-    const double seconds[] = {p->compute_s, p->update_s},
-                 rates[] = {p->speeds.read, p->speeds.write, p->speeds.both};
-    int good = 1;
+    const double seconds[] = {p->compute_s, p->update_s};
+    int good = zero__are_speeds(&p->speeds);
 
     for (int i = 0; i < 2; i++)
         good &= isfinite(seconds[i]) && seconds[i] >= 1e-9 && seconds[i] < 1e7;
-    for (int i = 0; i < 3; i++)
-        good &= isfinite(rates[i]) && rates[i] > 1e3 && rates[i] < 1e15;
     return good;
 }
 

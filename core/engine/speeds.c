@@ -78,12 +78,13 @@ static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
 static int speeds_known(const struct zero_runtime *rt, const struct tier *t,
                         const struct sample *x, struct speeds *s)
 {
-    double kept[3];
+    double kept[3] = {0};
+    int is_kept = zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3);
+    const struct speeds found = {kept[0], kept[1], kept[2]};
 
-    if (!zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3) || !zero__is_speed(kept[0]) ||
-        !zero__is_speed(kept[1]) || !zero__is_speed(kept[2]))
+    if (!is_kept || !zero__are_speeds(&found))
         return 0;
-    *s = (struct speeds){kept[0], kept[1], kept[2]};
+    *s = found;
     return 1;
 }
 

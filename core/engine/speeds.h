@@ -3,7 +3,6 @@
 #ifndef ZERO_ENGINE_SPEEDS_H
 #define ZERO_ENGINE_SPEEDS_H
 
-#include <math.h>
 #include <stdint.h>
 
 struct zero_runtime;
@@ -15,10 +14,8 @@ struct sample {
     uint64_t bytes, memory;
 };
 
-static inline int zero__is_speed(double x)
-{
-    return isfinite(x) && x > 1e3 && x < 1e15;
-}
+/* Bytes a second that some disk may have moved: what is kept, anybody can write. */
+int zero__are_speeds(const struct speeds *s);
 
 /* A tile, or as much of one as the disk does at once. */
 uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t);
