@@ -149,7 +149,7 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
                         (op->kind != ZERO__REDUCE || !rt->recipe.boundary);
     }
     l->issued++;
-    if (op->queue == ZERO__Q_FETCH || op->queue == ZERO__Q_WRITEBACK)
+    if (zero__queue_is_disk(op->queue))
         atomic_store(&rt->storage_waits, 1); /* it is woken with the progress thread */
     return 0;
 }

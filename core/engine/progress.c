@@ -44,7 +44,7 @@ static int lanes_start(struct zero_runtime *rt, struct blame *blame)
         return 0;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
-        if (q == ZERO__Q_COMPUTE || q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK)
+        if (q == ZERO__Q_COMPUTE || zero__queue_is_disk(q))
             continue; /* the application's, the storage thread's */
         while (l->started < l->issued) {
             struct slot *s = zero__lane_slot(l, l->started + 1);

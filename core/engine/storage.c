@@ -207,7 +207,7 @@ static const char *subject(const struct zero_runtime *rt, const struct slot *s)
 static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 {
     uint64_t q = zero__user_queue(c->user), ordinal = zero__user_ordinal(c->user);
-    struct lane *l = q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK ? &rt->lanes[q] : NULL;
+    struct lane *l = zero__queue_is_disk((uint32_t)q) ? &rt->lanes[q] : NULL;
     const char *name = rt->tiers[ZERO__T_DISK].name;
     uint32_t place = zero__user_piece(c->user);
 

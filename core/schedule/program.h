@@ -103,11 +103,16 @@ static inline int zero__queue_is_stream(uint32_t queue)
            queue == ZERO__Q_UPDATE || queue == ZERO__Q_HOST || queue == ZERO__Q_RETURN;
 }
 
+/* Its ops are requests to the disk's store. */
+static inline int zero__queue_is_disk(uint32_t queue)
+{
+    return queue == ZERO__Q_FETCH || queue == ZERO__Q_WRITEBACK;
+}
+
 /* Ops of the queue start in order, but several are under way; they are counted done in order. */
 static inline int zero__queue_overlaps(uint32_t queue)
 {
-    return queue == ZERO__Q_GATHER || queue == ZERO__Q_REDUCE || queue == ZERO__Q_FETCH ||
-           queue == ZERO__Q_WRITEBACK;
+    return queue == ZERO__Q_GATHER || queue == ZERO__Q_REDUCE || zero__queue_is_disk(queue);
 }
 
 enum zero__op_kind {

@@ -50,11 +50,6 @@ static int is_rate(double x)
     return isfinite(x) && x >= LEAST_RATE;
 }
 
-static int is_disk(uint32_t q)
-{
-    return q == ZERO__Q_FETCH || q == ZERO__Q_WRITEBACK;
-}
-
 static double bytes_of(const struct item *x)
 {
     const struct zero__op *op = &x->b->ops[x->op];
@@ -67,7 +62,7 @@ static double work_of(const struct run *x, uint32_t q, const struct item *i)
 {
     const struct zero__op *op = &i->b->ops[i->op];
 
-    if (is_disk(q))
+    if (zero__queue_is_disk(q))
         return x->has_disk ? bytes_of(i) : 0;
     return op->flags & ZERO__OP_SUMS && i->first ? 0 : seconds_of(x->c->op_s[i->body][i->op]);
 }
@@ -75,7 +70,7 @@ static double work_of(const struct run *x, uint32_t q, const struct item *i)
 /* What of an op's work is done in a second. */
 static double rate_of(const struct run *x, uint32_t q)
 {
-    if (!is_disk(q))
+    if (!zero__queue_is_disk(q))
         return 1;
     if (x->q[ZERO__Q_FETCH].runs && x->q[ZERO__Q_WRITEBACK].runs)
         return x->c->both / 2;
