@@ -73,14 +73,13 @@ static void human_both(uint64_t x, uint64_t y, char a[32], char b[32])
     }
 }
 
-/* Lines of a table; what does not fit is left out. */
-struct rows {
+/* Lines of a table, or what would help, in a row; what does not fit is left out. */
+struct text {
     char text[1500];
     int n;
 };
 
-__attribute__((format(printf, 2, 3))) static void put(struct rows *out, const char *fmt,
-                                                      ...)
+__attribute__((format(printf, 2, 3))) static void put(struct text *out, const char *fmt, ...)
 {
     va_list ap;
 
@@ -90,17 +89,10 @@ __attribute__((format(printf, 2, 3))) static void put(struct rows *out, const ch
     va_end(ap);
 }
 
-/* What would help, in a row. */
-struct remedies {
-    char text[600];
-    int n;
-};
-
-static void suggest(struct remedies *r, const char *what)
+static void suggest(struct text *out, const char *what)
 {
-    if (what && r->n < (int)sizeof r->text)
-        r->n += snprintf(r->text + r->n, sizeof r->text - (size_t)r->n, "%s%s", r->n ? ", " : "",
-                         what);
+    if (what)
+        put(out, "%s%s", out->n ? ", " : "", what);
 }
 
 /* In whose words ZERO_OFFLOAD speaks of a class; NULL: of that it does not. */
@@ -122,7 +114,7 @@ static const char *placed_name(uint32_t memory_class)
 }
 
 /* Of no class: what the tier cpu bears beside the plan. */
-static void beside_put(const char *name, uint64_t bytes, struct rows *out)
+static void beside_put(const char *name, uint64_t bytes, struct text *out)
 {
     char a[32];
 
@@ -132,7 +124,7 @@ static void beside_put(const char *name, uint64_t bytes, struct rows *out)
 }
 
 /* The rows of a tier: who has how much, and what ZERO_OFFLOAD calls it. */
-static void rows_put(const struct zero__table *table, uint32_t tier, struct rows *out)
+static void rows_put(const struct zero__table *table, uint32_t tier, struct text *out)
 {
     const struct zero__table_tier *t = &table->tiers[tier];
     char a[32];
@@ -154,8 +146,7 @@ int zero__table_refuse(const struct zero__table *table, const struct zero__lack 
 {
     const struct zero__table_tier *t = &table->tiers[lack->tier];
     int held = t->share[ZERO_CLASS_ACTIVATIONS] != 0;
-    struct rows rows = {.n = 0};
-    struct remedies help = {.n = 0};
+    struct text rows = {.n = 0}, help = {.n = 0};
     char a[32], b[32];
 
     put(&rows, "\n  %-13s %-7s %12s  %s", "what", "where", "bytes", "in ZERO_OFFLOAD");
