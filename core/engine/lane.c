@@ -18,6 +18,13 @@ struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal)
     return &l->slots[ordinal & (l->capacity - 1)];
 }
 
+const char *zero__slot_subject(const struct zero_runtime *rt, const struct slot *s)
+{
+    uint32_t unit = s->body ? s->body->ops[s->op].unit : ZERO_NONE;
+
+    return unit == ZERO_NONE ? "the runtime" : rt->model.units[unit].name;
+}
+
 void zero__lanes_create(struct zero_runtime *rt)
 {
     pthread_condattr_t attr;

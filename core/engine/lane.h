@@ -81,6 +81,8 @@ int zero__lanes_size(struct zero_runtime *rt);
 void zero__lanes_mark(struct zero_runtime *rt);
 /* The slot of an ordinal. */
 struct slot *zero__lane_slot(struct lane *l, uint64_t ordinal);
+/* In sentences: the unit of its op, or the runtime. */
+const char *zero__slot_subject(const struct zero_runtime *rt, const struct slot *s);
 /* Appends an op of the current body to its lane; the lock is held. */
 int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
 /* The ordinals that an op of the body that runs waits for. */

@@ -218,8 +218,7 @@ static int deadlines_check(struct zero_runtime *rt, struct blame *blame)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
     return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
                       op ? zero__op_name(op->kind) : "a collective",
-                      op && op->unit != ZERO_NONE ? rt->model.units[op->unit].name : "the runtime",
-                      (double)rt->timeout_ns / 1e9, whom);
+                      zero__slot_subject(rt, s), (double)rt->timeout_ns / 1e9, whom);
 }
 
 /*

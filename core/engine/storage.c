@@ -193,13 +193,6 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     return STARTED;
 }
 
-static const char *subject(const struct zero_runtime *rt, const struct slot *s)
-{
-    uint32_t unit = s->body ? s->body->ops[s->op].unit : ZERO_NONE;
-
-    return unit == ZERO_NONE ? "the runtime" : rt->model.units[unit].name;
-}
-
 /*
  * Lock held. An update goes by what has ended: a request that ends twice, for another one, or in
  * part would let it read what is not there yet.
@@ -220,15 +213,17 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
     if (!(s->in_store >> place & 1))
         return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s twice: try it with "
                           "zero check offload", name, number + 1, ios_count(rt, s),
-                          zero__queue_name((uint32_t)q), subject(rt, s));
+                          zero__queue_name((uint32_t)q), zero__slot_subject(rt, s));
     if (c->res < 0)
-        return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q), subject(rt, s));
+        return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q),
+                           zero__slot_subject(rt, s));
     uint64_t bytes = io_of(rt, s, number).buf.len;
     if ((uint64_t)c->res != bytes)
         return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s after %lld bytes of "
                           "%llu, without an error: try it with zero check offload", name,
                           number + 1, ios_count(rt, s), zero__queue_name((uint32_t)q),
-                          subject(rt, s), (long long)c->res, (unsigned long long)bytes);
+                          zero__slot_subject(rt, s), (long long)c->res,
+                          (unsigned long long)bytes);
     s->in_store &= ~(UINT32_C(1) << place);
     s->pending--;
     zero__lane_settle(rt, (uint32_t)q);
@@ -279,8 +274,8 @@ static int deadlines_check(struct zero_runtime *rt)
         err = zero__fail(-ETIMEDOUT,
                          "%s of %s waited %g s (ZERO_TIMEOUT) for %s, which has not ended it: is "
                          "the disk alive? A slow one needs a larger ZERO_TIMEOUT (%s)",
-                         zero__queue_name(queues[i]), subject(rt, s), (double)rt->timeout_ns / 1e9,
-                         t->name, info.note);
+                         zero__queue_name(queues[i]), zero__slot_subject(rt, s),
+                         (double)rt->timeout_ns / 1e9, t->name, info.note);
     }
     pthread_mutex_unlock(&rt->lock);
     return err;

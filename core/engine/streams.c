@@ -111,7 +111,7 @@ int zero__streams_error(struct zero_runtime *rt)
         if (err == -EPROTO)
             return zero__collective_failed(rt, s, err);
         return zero__while(err, "%s of %s", zero__op_name(op->kind),
-                           op->unit != ZERO_NONE ? rt->model.units[op->unit].name : "the runtime");
+                           zero__slot_subject(rt, s));
     }
     return 0;
 }
