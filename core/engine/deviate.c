@@ -137,6 +137,19 @@ int zero__deviate_finish(struct zero_runtime *rt, uint32_t unit)
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
+static uint32_t kind_now(const struct zero_runtime *rt)
+{
+    return rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+}
+
+static int use_record(struct deviation *d, uint32_t unit, uint32_t pass)
+{
+    if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
+        return zero__fail(-ENOMEM, "no memory to record an order");
+    d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
+    return 0;
+}
+
 /* What the program's ops before the deviation have left: gradients still being collected. */
 static int planned_part(struct zero_runtime *rt)
 {
@@ -146,9 +159,9 @@ static int planned_part(struct zero_runtime *rt)
         const struct zero__op *op = &rt->body->ops[i];
         if (op->kind != ZERO__COMPUTE)
             continue;
-        if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
-            return zero__fail(-ENOMEM, "no memory to record an order");
-        d->recorded[d->n_recorded++] = (struct zero_use){op->unit, op->pass};
+        int err = use_record(d, op->unit, op->pass);
+        if (err)
+            return err;
         if (op->pass == ZERO_FORWARD || !zero__unit_trains(&rt->model, op->unit))
             continue;
         d->backward[op->unit]++;
@@ -263,11 +276,11 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
                           "its parameters are those of the next step already, since its gradient "
                           "was reduced: with ZERO_UPDATE_AT=backward a unit's last backward use is "
                           "its last one; declare the order with zero_set_order() if it has more");
-    if (zero__grow(&d->recorded, &d->cap_recorded, d->n_recorded, sizeof *d->recorded))
-        return zero__fail(-ENOMEM, "no memory to record an order");
-    d->recorded[d->n_recorded++] = (struct zero_use){unit, pass};
+    int err = use_record(d, unit, pass);
+    if (err)
+        return err;
     struct zero__body *b = zero__deviate_body(rt);
-    int err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, b);
+    err = zero__emit_gather(&rt->model, &rt->recipe, &rt->states, unit, b);
     if (!err)
         err = zero__pool_place(rt, b, d->param_at);
     if (!err)
@@ -298,9 +311,9 @@ static uint32_t uses_count(const struct zero_use *uses, uint32_t n, uint32_t uni
 /* In the order of this kind of step. */
 static uint32_t declared_uses(const struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
-    uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+    const struct zero__program *p = rt->programs[0];
 
-    return uses_count(rt->programs[0]->uses[kind], rt->programs[0]->n_uses[kind], unit, pass);
+    return uses_count(p->uses[kind_now(rt)], p->n_uses[kind_now(rt)], unit, pass);
 }
 
 int64_t zero__deviate_beyond(const struct zero_runtime *rt, uint32_t unit, uint32_t pass)
@@ -350,7 +363,7 @@ int zero__deviate_region(struct zero_runtime *rt, uint32_t buffer, void **p)
 int zero__deviate_end(struct zero_runtime *rt)
 {
     struct deviation *d = &rt->dev_step;
-    uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+    uint32_t kind = kind_now(rt);
     int err = 0;
 
     zero__activations_deviate_close(rt);
