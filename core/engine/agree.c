@@ -16,6 +16,18 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 
+void *zero__ranks_ask(struct zero_runtime *rt, const void *mine, uint32_t bytes, int *err)
+{
+    void *all = calloc((size_t)rt->ranks, bytes);
+
+    *err = all ? zero__job_allgather(rt->job, mine, bytes, all)
+               : zero__fail(-ENOMEM, "no memory for what %d ranks say", rt->ranks);
+    if (!*err)
+        return all;
+    free(all);
+    return NULL;
+}
+
 struct contract {
     uint64_t program, parameters, groups, optimizer;
     uint32_t device_mem, reserved; /* enum zero_mem */
@@ -174,12 +186,11 @@ static int compare(const struct zero_runtime *rt, const struct contract *a,
 
 int zero__ranks_agree(struct zero_runtime *rt)
 {
-    struct contract mine, *all = calloc((size_t)rt->ranks, sizeof *all);
+    struct contract mine, *all;
+    int err;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
     contract_fill(rt, &mine);
-    int err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     for (int i = 1; i < rt->ranks && !err; i++) {
         err = compare(rt, &all[0], &all[i], i);
         if (err) /* nobody's fault more than another's */

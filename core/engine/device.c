@@ -62,13 +62,12 @@ struct place {
 static int sharers_count(struct zero_runtime *rt, int may_share)
 {
     struct place mine = {.host = zero__job_host(rt->job)};
-    struct place *all = calloc((size_t)rt->ranks, sizeof *all);
+    struct place *all;
     uint32_t n = 0;
+    int err;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the devices of %d ranks", rt->ranks);
     memcpy(mine.pci, rt->device_pci, sizeof mine.pci);
-    int err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     for (int r = 0; r < rt->ranks && !err; r++)
         n += all[r].host == mine.host && !strncmp(all[r].pci, mine.pci, sizeof mine.pci);
     free(all);

@@ -206,13 +206,12 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
  */
 static int verdict(struct zero_runtime *rt, int mine)
 {
-    int32_t code = mine, *all = calloc((size_t)rt->ranks, sizeof *all);
+    int32_t code = mine, *all;
     char own[ZERO_ERROR_BYTES];
+    int err;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for %d verdicts", rt->ranks);
     snprintf(own, sizeof own, "%s", zero__error_text());
-    int err = zero__job_allgather(rt->job, &code, sizeof code, all);
+    all = zero__ranks_ask(rt, &code, sizeof code, &err);
     for (int i = 0; i < rt->ranks && !err && !mine; i++)
         if (all[i])
             err = zero__fail(all[i], "rank %d has no memory for the plan: its message says why", i);

@@ -5,7 +5,6 @@
  *
  * A kind of job: the model with its activations, and whatever makes a rank compute more or less.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -87,11 +86,8 @@ int zero__past_find(struct zero_runtime *rt)
 
     if (!is_open(rt)) /* on all ranks alike: options, and what they have agreed on */
         return 0;
-    all = calloc((size_t)rt->ranks, sizeof *all);
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the figures of %d ranks", rt->ranks);
     zero__kept_find("steps", job_kind(rt), own, N_FIGURES);
-    err = zero__job_allgather(rt->job, own, sizeof own, all);
+    all = zero__ranks_ask(rt, own, sizeof own, &err);
     if (!err) { /* rank 0's, so that all decide alike */
         const double *x = all[0];
         rt->past = (struct past){.compute_s = x[0], .update_s = x[1], .speeds = {x[2], x[3], x[4]}};

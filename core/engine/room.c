@@ -65,12 +65,11 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
 
 int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
 {
-    struct zero__room *all = calloc((size_t)rt->ranks, sizeof *all);
-    int own = all ? zero__room_own(rt, room) : 0, err;
+    struct zero__room *all = NULL;
+    int err = zero__room_own(rt, room);
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the room of %d ranks", rt->ranks);
-    err = own ? own : zero__job_allgather(rt->job, room, sizeof *room, all);
+    if (!err)
+        all = zero__ranks_ask(rt, room, sizeof *room, &err);
     for (int i = 0; i < rt->ranks && !err; i++) {
         for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
             room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);

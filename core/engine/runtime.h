@@ -262,6 +262,11 @@ int zero__orders_forget(struct zero_runtime *rt);
 
 /* ---- agree.c */
 
+/*
+ * Collective: what every rank says, `bytes` each and one behind the other, for the caller to free;
+ * or NULL, and *err says why.
+ */
+void *zero__ranks_ask(struct zero_runtime *rt, const void *mine, uint32_t bytes, int *err);
 /* Collective: the first program's hash, the model and the options are the same on all ranks. */
 int zero__ranks_agree(struct zero_runtime *rt);
 /* Of the options that it compares. */

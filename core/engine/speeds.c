@@ -104,13 +104,12 @@ int zero__figures_least(struct zero_runtime *rt, uint32_t n, double *own, double
     struct {
         double x[ZERO__FIGURES];
         int64_t host;
-    } mine = {.host = zero__job_host(rt->job)}, *all = calloc((size_t)rt->ranks, sizeof *all);
+    } mine = {.host = zero__job_host(rt->job)}, *all;
     int err;
 
     memcpy(mine.x, own, n * sizeof *own);
     memcpy(hosts, own, n * sizeof *own);
-    err = all ? zero__job_allgather(rt->job, &mine, sizeof mine, all)
-              : zero__fail(-ENOMEM, "no memory for the speeds of %d ranks", rt->ranks);
+    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     for (int i = 0; i < rt->ranks && !err; i++)
         for (uint32_t k = 0; k < n; k++) {
             own[k] = fmin(own[k], all[i].x[k]);

@@ -19,7 +19,6 @@
  * How much fits is found by trying: the transients of a step depend on what lies where, so states
  * and program are laid out for each try, without waits and without a search for the last bytes.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,16 +264,14 @@ static int has_room(struct zero_runtime *rt, const struct zero__room *room, int 
     struct zero__room whole = *room;
     struct zero__need need;
     int err = zero__need_measure(rt, &rt->recipe, room, NULL, &need);
-    int32_t lacks, *all = calloc((size_t)rt->ranks, sizeof *all);
+    int32_t lacks, *all = NULL;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for what %d ranks lack", rt->ranks);
     whole.kept = 4;
     if (!err && !zero__room_takes(&whole, &need, NULL))
         err = zero__need_plan(rt, &rt->recipe, room, &need);
     lacks = !err && !zero__room_holds(room, &need);
     if (!err)
-        err = zero__job_allgather(rt->job, &lacks, sizeof lacks, all);
+        all = zero__ranks_ask(rt, &lacks, sizeof lacks, &err);
     *has = 1;
     for (int i = 0; i < rt->ranks && !err; i++)
         *has = *has && !all[i];

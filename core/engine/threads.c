@@ -8,7 +8,6 @@
  */
 #include "config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,15 +65,10 @@ static uint32_t share(const struct seat *all, int ranks, const struct seat *mine
 int zero__threads_choose(struct zero_runtime *rt)
 {
     struct seat mine = seat_here(rt);
-    struct seat *all = calloc((size_t)rt->ranks, sizeof *all);
+    int err; /* also those are asked that were told a number */
+    struct seat *all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     char text[16];
-    int err = 0;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory for the cores of %d ranks", rt->ranks);
-    all[0] = mine;
-    if (rt->ranks > 1) /* also those that were told a number */
-        err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
     for (int r = 0; r < rt->ranks && !err; r++)
         rt->memory_nodes |= all[r].nodes;
     if (!err && zero__option_int(rt->options, ZERO__OPT_THREADS) <= 0) {

@@ -95,13 +95,11 @@ static void name_of(const char *text, char name[NAME_BYTES])
 /* Ranks that were told different things would wait for each other in different plugins. */
 static int compare_wishes(struct zero_runtime *rt, const char *wish)
 {
-    char mine[NAME_BYTES], (*all)[NAME_BYTES] = calloc((size_t)rt->ranks, sizeof *all);
+    char mine[NAME_BYTES], (*all)[NAME_BYTES];
     int err;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
     name_of(wish, mine);
-    err = zero__job_allgather(rt->job, mine, sizeof mine, all);
+    all = zero__ranks_ask(rt, mine, sizeof mine, &err);
     for (int r = 1; r < rt->ranks && !err; r++) {
         zero__text_clean(all[r], NAME_BYTES);
         zero__text_clean(all[0], NAME_BYTES);
@@ -127,12 +125,9 @@ static int compare_times(struct zero_runtime *rt)
                 {"ZERO_HEARTBEAT", "that of rank 0 counts"}};
     double mine[] = {zero__option_real(rt->options, ZERO__OPT_TIMEOUT),
                      zero__option_real(rt->options, ZERO__OPT_HEARTBEAT)};
-    double(*all)[2] = calloc((size_t)rt->ranks, sizeof *all);
     int err;
+    double(*all)[2] = zero__ranks_ask(rt, mine, sizeof mine, &err);
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
-    err = zero__job_allgather(rt->job, mine, sizeof mine, all);
     for (int i = 0; i < 2 && !err && rt->rank == 0; i++) {
         int r = 1;
         while (r < rt->ranks && all[r][i] == all[0][i])
@@ -149,14 +144,12 @@ static int compare_times(struct zero_runtime *rt)
 /* Does every rank find (err) the plugin good? Else `who` is the first that does not, and why. */
 static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTES])
 {
-    struct finding mine = {.err = err}, *all = calloc((size_t)rt->ranks, sizeof *all);
+    struct finding mine = {.err = err}, *all;
 
-    if (!all)
-        return zero__fail(-ENOMEM, "no memory to compare %d ranks", rt->ranks);
     if (err)
         snprintf(mine.why, sizeof mine.why, "%s", zero__error_text());
     *who = -1;
-    err = zero__job_allgather(rt->job, &mine, sizeof mine, all);
+    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     for (int r = 0; r < rt->ranks && !err && *who < 0; r++)
         if (all[r].err) {
             *who = r;
