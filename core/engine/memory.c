@@ -356,7 +356,7 @@ int zero__memory_grow(struct zero_runtime *rt)
     if (!err && more)
         err = pages_shrink(rt);
     if (!err && more_host)
-        err = zero__tiers_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
+        err = zero__cpu_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
     if (err) /* the old region is gone */
         zero__runtime_fail(rt, rt->rank, err, "growing the reservation", zero__error_text());
     return err;

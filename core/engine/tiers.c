@@ -327,7 +327,7 @@ int zero__disk_grow(struct zero_runtime *rt)
 }
 
 /* The store keeps its bytes, and may move them. */
-static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
+static int cpu_resize(struct zero_runtime *rt, uint64_t transients)
 {
     struct slab *states = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
     struct tier *t = &rt->tiers[ZERO__T_CPU], *disk = &rt->tiers[ZERO__T_DISK];
@@ -362,14 +362,14 @@ static int cpu_grow(struct zero_runtime *rt, uint64_t transients)
     return disk->store ? disk_register(rt) : 0;
 }
 
-int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes)
+int zero__cpu_grow(struct zero_runtime *rt, uint64_t transient_bytes)
 {
     uint64_t bytes = zero__whole_pages(transient_bytes);
 
     if (bytes <= rt->slabs[zero__slab(ZERO__T_CPU, 1)].bytes)
         return 0;
     zero__storage_stop(rt); /* one thread at a time in a store */
-    int err = cpu_grow(rt, bytes);
+    int err = cpu_resize(rt, bytes);
     return err ? err : zero__storage_start(rt);
 }
 

@@ -75,7 +75,7 @@ int zero__tier_is_set(const struct zero_runtime *rt, const char *name);
 /* Reserves what the program needs in them. */
 int zero__tiers_open(struct zero_runtime *rt);
 /* More room for transients of the host, while nothing is under way. */
-int zero__tiers_grow(struct zero_runtime *rt, uint64_t transient_bytes);
+int zero__cpu_grow(struct zero_runtime *rt, uint64_t transient_bytes);
 /* A store of the tier's plugin; a trial is another one than the job's, and warns of nothing. */
 int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, int is_trial);
 /* Before the device closes. */
