@@ -41,8 +41,6 @@ static int64_t wall_ns(void)
 
 void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p)
 {
-    rt->rank = p->rank;
-    rt->ranks = p->ranks;
     rt->crash.began_ns = wall_ns();
     snprintf(rt->crash.key, sizeof rt->crash.key, "%s", p->key);
     snprintf(rt->crash.model, sizeof rt->crash.model, "%s", p->model);

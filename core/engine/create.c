@@ -74,6 +74,8 @@ static int job_open(struct zero_runtime *rt, const struct zero_config *cfg)
     if (err)
         return err;
     p.log = &rt->log;
+    rt->rank = p.rank;
+    rt->ranks = p.ranks;
     zero__crash_begin(rt, &p);
     err = zero__job_open(&p, &rt->job);
     zero__crash_number(rt, p.number);

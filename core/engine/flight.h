@@ -63,7 +63,7 @@ void zero__doubt(struct zero_runtime *rt, int moved);
 
 /* ---- crash.c */
 
-/* Who this rank is, before it looks for the others; then the job's number, if it has heard it. */
+/* Which job it is, before this rank looks for the others; then its number, if it has heard it. */
 void zero__crash_begin(struct zero_runtime *rt, const struct zero__job_params *p);
 void zero__crash_number(struct zero_runtime *rt, uint64_t number);
 /* Could a report be written? */
