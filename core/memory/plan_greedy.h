@@ -21,9 +21,8 @@ struct zero__plan_best {
 void zero__plan_best_take(struct zero__plan_best *best, const struct zero__plan_problem *p,
                           const uint64_t *offset, const char *method);
 
-#define ZERO__PLAN_N_PASSES                                              \
-    16u /* each order with first and with best fit; the first suits most \
-         */
+/* Each order with first and with best fit; the first suits most. */
+#define ZERO__PLAN_N_PASSES 16u
 
 /* Improves *best by the passes first .. last - 1, until its height is no more than target or
  * `limit` units of effort are spent; adds them to *effort. Heights from best->height on are given

@@ -53,7 +53,7 @@ static void rule_make(uint64_t seed, uint32_t k, uint32_t n, struct zero__plan_m
     rule->shuffle = h >> 40 & 1;
 }
 
-/* True if the attempt found a plan; offset then holds it. */
+/* *found: the attempt has found a plan, which is in offset then. */
 static int attempt_run(struct race *r, uint32_t k, uint64_t *offset, bool *found)
 {
     const struct zero__plan_problem *p = r->p;

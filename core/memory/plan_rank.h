@@ -6,8 +6,8 @@
 #include "memory/plan_problem.h"
 
 enum zero__plan_rule {
-    ZERO__PLAN_RANK_LOAD, /* those alive at the fullest moments first: they have the least freedom
-                           */
+    /* Those alive at the fullest moments first: they have the least freedom. */
+    ZERO__PLAN_RANK_LOAD,
     ZERO__PLAN_RANK_LENGTH,
     ZERO__PLAN_RANK_SIZE,
     ZERO__PLAN_RANK_AREA,

@@ -19,11 +19,12 @@ struct zero__plan_choice {
     double merit; /* the best is tried first */
 };
 
-enum zero__plan_order { /* which buffers a search prefers among those that fit equally well */
-                        ZERO__PLAN_BY_LENGTH,
-                        ZERO__PLAN_BY_AREA,
-                        ZERO__PLAN_BY_SIZE,
-                        ZERO__PLAN_AT_RANDOM,
+/* Which buffers a search prefers among those that fit equally well. */
+enum zero__plan_order {
+    ZERO__PLAN_BY_LENGTH,
+    ZERO__PLAN_BY_AREA,
+    ZERO__PLAN_BY_SIZE,
+    ZERO__PLAN_AT_RANDOM,
 };
 
 /* Fills in the choices at the left or right corner and returns how many there are, of which at most
