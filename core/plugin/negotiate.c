@@ -13,10 +13,9 @@ struct entry {
     size_t offset;
 };
 
-#define E(type, member)                        \
-    {                                          \
-#member, offsetof(struct type, member) \
-    }
+/* clang-format off */
+#define E(type, member) {#member, offsetof(struct type, member)}
+/* clang-format on */
 
 static const struct entry comm_entries[] = {
     E(zero_comm_ops, probe),      E(zero_comm_ops, open),       E(zero_comm_ops, close),
