@@ -52,6 +52,7 @@ struct lane {
 };
 
 /* What a completion says: whose it is. The piece is the relay's, or a request's of a store. */
+_Static_assert(ZERO__N_QUEUES <= 16, "a tag has four bits for the queue");
 static inline uint64_t zero__user(uint32_t queue, uint64_t ordinal, uint32_t piece)
 {
     return ordinal << 8 | piece << 4 | queue;
