@@ -77,9 +77,10 @@ int zero__notices_check(struct zero_comm_ctx *ctx, const struct shm_table *t,
                              call_name(all[p].call));
     for (int32_t p = 0; p < t->ranks; p++)
         if (all[p].status && p != t->rank) {
-            errno = -all[p].status;
-            return zero__say(&ctx->voice, all[p].status < 0 ? all[p].status : -EPROTO,
-                             "%s failed on rank %d: %m", doing, world_rank(t, p));
+            int err = zero__errno_heard(all[p].status);
+            errno = -err;
+            return zero__say(&ctx->voice, err, "%s failed on rank %d: %m", doing,
+                             world_rank(t, p));
         }
     return all[t->rank].status; /* said where it failed */
 }

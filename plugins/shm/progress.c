@@ -79,7 +79,7 @@ static void fail_after(struct zero_comm *comm, int32_t p, int32_t failed)
     for (char *c = why; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
-    zero__comm_fail(comm, failed < 0 ? failed : -EPROTO, "%s", why);
+    zero__comm_fail(comm, zero__errno_heard(failed), "%s", why);
 }
 
 void zero__comm_look(struct zero_comm *comm)
