@@ -12,7 +12,7 @@
 /* What a rank calls, and has to say: as many bytes in every call, so that others are understood. */
 struct meeting {
     char call[16];
-    int64_t err;
+    int32_t err, reserved;
     char why[300];
     char words[NCCL_WORDS];
 };
@@ -53,9 +53,8 @@ static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, s
     for (int32_t p = 0; p < ctx->ranks && !err; p++)
         if (all[p].err) {
             all[p].why[sizeof all[p].why - 1] = 0;
-            return zero__say(&ctx->voice, all[p].err < 0 ? (int)all[p].err : -EPROTO,
-                             "%s failed on rank %d%s%s", call, p,
-                             *all[p].why ? ": " : ", which says why", all[p].why);
+            return zero__say(&ctx->voice, zero__errno_heard(all[p].err), "%s failed on rank %d%s%s",
+                             call, p, *all[p].why ? ": " : ", which says why", all[p].why);
         }
     return err;
 }
