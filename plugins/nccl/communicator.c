@@ -285,6 +285,7 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
 int nccl_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
                struct zero_comm **out)
 {
+    *ctx->said = 0;
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the collectives of this rank were aborted");
     return parent ? part_split(parent, color, key, out) : world_split(ctx, color, key, out);

@@ -131,8 +131,10 @@ static int mr_register_all(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err = nccl_meet(ctx, "exchange", 0, NULL, 0, NULL);
+    int err;
 
+    *ctx->said = 0;
+    err = nccl_meet(ctx, "exchange", 0, NULL, 0, NULL);
     if (err)
         return err;
     if (mr->exchanged) /* on all ranks: they make the same calls */

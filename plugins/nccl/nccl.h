@@ -136,7 +136,7 @@ struct zero_comm_ctx {
     bool ender_runs, closing, ender_left;
     struct nccl_end *ends;
     struct zero_comm *comms;
-    char said[NCCL_TEXT]; /* what this rank tells the others of its last error */
+    char said[NCCL_TEXT]; /* what this rank tells the others of an error of the call */
 };
 
 /* ---- library.c */
