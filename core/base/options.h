@@ -32,7 +32,6 @@ enum zero__map { ZERO__MAP_AUTO, ZERO__MAP_NEVER, ZERO__MAP_ALWAYS };
 enum zero__update_at { ZERO__UPDATE_END, ZERO__UPDATE_BACKWARD };
 enum zero__optimizer { ZERO__ADAMW, ZERO__ADAM, ZERO__SGD, ZERO__CALLBACK };
 enum zero__rendezvous_how { ZERO__RENDEZVOUS_AUTO, ZERO__RENDEZVOUS_UNIX, ZERO__RENDEZVOUS_TCP };
-enum zero__isa { ZERO__ISA_AUTO, ZERO__ISA_AVX512, ZERO__ISA_AVX2, ZERO__ISA_SCALAR };
 
 /* Reads all sources. -EINVAL for a bad value; the caller ends *options with ..._free(). */
 int zero__options_load(const struct zero_setting *settings, uint32_t n_settings,
