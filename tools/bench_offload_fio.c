@@ -31,13 +31,20 @@
 #define MOST_ARGS 32
 #define MOST_FOLDERS (sizeof((struct offload_fio *)0)->fds / sizeof(int))
 
-/* Waits for a child at most so long; its status, or -1 after a sentence. */
+/* Waits for a child, which is killed when it has not ended after so long; its status. */
 static int wait_for(pid_t pid, int timeout_ms)
 {
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0), status = -1;
+    int64_t until = zero__deadline_ns(timeout_ms * INT64_C(1000000));
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0), status = -1, n = -1;
     struct pollfd p = {.fd = fd, .events = POLLIN};
 
-    if (fd < 0 || poll(&p, 1, timeout_ms) <= 0)
+    while (fd >= 0 && n < 0) {
+        int64_t left_ms = (until - zero__now_ns()) / 1000000;
+        n = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0);
+        if (n < 0 && errno != EINTR) /* a signal to this process does not end fio */
+            break;
+    }
+    if (n <= 0)
         kill(pid, SIGKILL);
     if (fd >= 0)
         close(fd);
@@ -200,11 +207,15 @@ static int parse(int out, struct offload_sample *sample)
 {
     double bytes[2], ms[2], usr, sys;
     json_error_t why;
-    FILE *f = fdopen(dup(out), "r");
-    int c = 0;
+    int fd = dup(out), c = 0;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 
-    if (!f)
-        return zero__fail(-errno, "fio's output: %s", strerror(errno));
+    if (!f) {
+        int err = zero__fail(-errno, "fio's output: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return err;
+    }
     rewind(f);
     while ((c = getc(f)) != EOF && c != '{') /* notes stand before */
         ;
