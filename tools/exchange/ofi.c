@@ -30,7 +30,7 @@ static void need(int err, const char *what)
 static int rank_of(const char *provider, const char *wish)
 {
     static const char *const order[] = {
-        "shm", "cxi", "efa", "psm3", "psm2", "opx", "verbs;ofi_rxm", "tcp;ofi_rxm", "net", "tcp",
+        "shm", "cxi", "efa", "psm3", "psm2", "opx", "verbs;ofi_rxm", "tcp;ofi_rxm", "tcp",
     };
     const int n = (int)(sizeof order / sizeof *order);
     size_t len = strlen(wish);
