@@ -167,8 +167,11 @@ static int grow(const struct zero__voice *voice, uint64_t bytes, const struct cp
         err = move(voice, bytes, m);
     if (!err)
         err = lock_memory(voice, wish, m);
-    if (!err && zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1, 0))
-        err = no_room(voice, bytes - before.bytes, -ENOMEM);
+    if (!err) {
+        err = zero__memory_fill(m->base + before.bytes, bytes - before.bytes, -1, 0);
+        if (err)
+            err = no_room(voice, bytes - before.bytes, err);
+    }
     if (!err)
         return 0;
     if (m->bytes > before.bytes)
