@@ -32,28 +32,28 @@ void run_binding_free(struct run_binding *b)
 struct run_binding *run_binding_create(int n)
 {
     struct run_binding *b = calloc(1, sizeof *b);
-    hwloc_bitmap_t ours = hwloc_bitmap_alloc();
+    hwloc_bitmap_t ours = NULL;
     hwloc_obj_t root;
 
-    if (!b || !ours || hwloc_topology_init(&b->topology))
-        goto err_free;
+    if (!b || hwloc_topology_init(&b->topology))
+        goto err;
     b->n = n;
     b->sets = calloc((size_t)n, sizeof *b->sets);
-    if (!b->sets || hwloc_topology_load(b->topology))
-        goto err_topology;
+    ours = hwloc_bitmap_alloc();
+    if (!b->sets || !ours || hwloc_topology_load(b->topology))
+        goto err_binding;
     if (!hwloc_get_cpubind(b->topology, ours, HWLOC_CPUBIND_PROCESS))
         hwloc_topology_restrict(b->topology, ours, 0);
     root = hwloc_get_root_obj(b->topology);
     if (hwloc_distrib(b->topology, &root, 1, b->sets, (unsigned)n, INT_MAX, 0))
-        goto err_topology;
+        goto err_binding;
     hwloc_bitmap_free(ours);
     return b;
-err_topology:
-    hwloc_topology_destroy(b->topology);
-    if (b)
-        free(b->sets);
-err_free:
+err_binding:
     hwloc_bitmap_free(ours);
+    run_binding_free(b);
+    b = NULL;
+err:
     free(b);
     fprintf(stderr, "zero run: hwloc cannot tell the cores of this machine: run without --bind\n");
     return NULL;
