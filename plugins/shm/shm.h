@@ -40,7 +40,7 @@
 #define SHM_WHY 512      /* of an error's sentence */
 #define SHM_NOTICE_BYTES 128
 #define SHM_SOCKET_NAME 16 /* bytes of the address that the kernel gives a socket, and room */
-#define SHM_LINE 128 /* two cache lines: neighbours are fetched in pairs */
+#define SHM_LINE 128       /* two cache lines: neighbours are fetched in pairs */
 
 /* ---- What lies in shared memory -------------------------------------------------------------- */
 
@@ -156,6 +156,7 @@ void zero__shm_device_find(struct zero_comm_ctx *ctx, const struct zero_comm_ope
 /* Collective, with the ranks told: whether it can, found out by doing it. */
 int zero__shm_device_try(struct zero_comm_ctx *ctx);
 void zero__shm_device_leave(struct zero_comm_ctx *ctx);
+int zero__shm_memory(struct zero_comm_ctx *ctx, uint32_t *mem);
 
 int zero__device_segment_create(struct zero_comm_ctx *ctx, uint64_t bytes,
                                 struct shm_segment **segment);
@@ -263,14 +264,13 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **c
 int zero__shm_close(struct zero_comm_ctx *ctx);
 int zero__shm_wake(struct zero_comm_ctx *ctx);
 int zero__shm_abort(struct zero_comm_ctx *ctx);
-int zero__shm_memory(struct zero_comm_ctx *ctx, uint32_t *mem);
 
 /* ---- Communicators --------------------------------------------------------------------------- */
 
 /* A collective of this rank, posted and not yet completed. */
 struct shm_op {
     struct zero_coll coll;
-    char *src, *dst; /* this rank's */
+    char *src, *dst;  /* this rank's */
     unsigned streams; /* past the caches, enum zero__streams */
     bool on_device;   /* src and dst are its addresses */
 };
