@@ -29,7 +29,9 @@ struct zero__options;
 struct zero__job;
 
 struct zero__job_params {
-    int32_t rank, ranks, local_rank, local_ranks;
+    int32_t rank, ranks;
+    int32_t local_ranks;  /* until open: as far as the launcher says */
+    int32_t local_rank;   /* set by open, 0 until then */
     char key[384];        /* what the ranks of one job share, readable */
     char model[64];       /* runtimes of one job meet by the model's name */
     char version[32];     /* of the library; ranks must agree */
@@ -62,7 +64,7 @@ struct zero__job_error {
 
 /*
  * Who this rank is: explicit ranks of `cfg` (may be NULL), else the variables RANK, WORLD_SIZE,
- * LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB, else
+ * LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RUN_ID and ZERO_JOB, else
  * what PMIx says (mpirun, srun; collective); nothing set is one rank. Fills in what
  * `options` say of it, too. An error names the variable, its value and what is allowed.
  */

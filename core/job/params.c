@@ -121,11 +121,6 @@ static int from_environment(struct zero__job_params *p)
     p->local_known = variable("LOCAL_WORLD_SIZE");
     if ((e = number("LOCAL_WORLD_SIZE", 1, p->ranks, &p->local_ranks)))
         return e;
-    p->local_rank = p->rank;
-    if (p->rank >= p->local_ranks && !variable("LOCAL_RANK"))
-        p->local_rank = p->rank % p->local_ranks;
-    if ((e = number("LOCAL_RANK", 0, p->local_ranks - 1, &p->local_rank)))
-        return e;
     return p->ranks > 1 ? key_from_environment(p) : 0;
 }
 
@@ -156,10 +151,10 @@ static int from_config(const struct zero_config *c, struct zero__job_params *p)
                           c->rank, c->ranks - 1, c->ranks);
     p->rank = c->rank;
     p->ranks = c->ranks;
-    p->local_rank = c->local_ranks ? c->local_rank : c->rank;
+    int32_t local_rank = c->local_ranks ? c->local_rank : c->rank;
     p->local_ranks = c->local_ranks ? c->local_ranks : c->ranks;
-    if (p->local_ranks < 0 || p->local_ranks > p->ranks || p->local_rank < 0 ||
-        p->local_rank >= p->local_ranks)
+    if (p->local_ranks < 0 || p->local_ranks > p->ranks || local_rank < 0 ||
+        local_rank >= p->local_ranks)
         return zero__fail(-EINVAL,
                           "zero_config.local_rank is %d of local_ranks %d: they must lie "
                           "within rank %d of %d",

@@ -112,16 +112,15 @@ static void value_free(pmix_value_t *value)
     free(value);
 }
 
-/* A number that the launcher knows of this process (wildcard: of the job). */
-static int get_number(const struct inquiry *s, bool wildcard, const char *key, int32_t min,
-                      int32_t max, int32_t *out)
+/* A number that the launcher knows of the job. */
+static int get_number(const struct inquiry *s, const char *key, int32_t min, int32_t max,
+                      int32_t *out)
 {
     pmix_proc_t proc = s->me;
     pmix_value_t *value = NULL;
     int64_t x = -1;
 
-    if (wildcard)
-        proc.rank = PMIX_RANK_WILDCARD;
+    proc.rank = PMIX_RANK_WILDCARD;
     pmix_status_t status = s->api.get(&proc, key, NULL, 0, &value);
     if (status != PMIX_SUCCESS || !value)
         return failed(&s->api, key, status);
@@ -309,12 +308,9 @@ static int ask(struct inquiry *s)
     int e;
 
     p->rank = (int32_t)s->me.rank;
-    if ((e = get_number(s, true, PMIX_JOB_SIZE, 1, most, &p->ranks)) ||
-        (e = get_number(s, true, PMIX_LOCAL_SIZE, 1, p->ranks, &p->local_ranks)))
+    if ((e = get_number(s, PMIX_JOB_SIZE, 1, most, &p->ranks)) ||
+        (e = get_number(s, PMIX_LOCAL_SIZE, 1, p->ranks, &p->local_ranks)))
         return e;
-    /* Some servers forget it when a process asks again; the ranks count themselves later. */
-    if (get_number(s, false, PMIX_LOCAL_RANK, 0, p->local_ranks - 1, &p->local_rank))
-        p->local_rank = p->rank % p->local_ranks;
     if (s->me.rank >= (pmix_rank_t)p->ranks)
         return zero__fail(-EINVAL, "PMIx: this is rank %u of %d", (unsigned)s->me.rank, p->ranks);
     p->local_known = true;

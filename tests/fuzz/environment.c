@@ -8,7 +8,6 @@
 static const char *const names[] = {
     "RANK",
     "WORLD_SIZE",
-    "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -36,7 +35,7 @@ enum {
 };
 
 const struct fuzz_seed fuzz_seeds[] = {
-    FUZZ_TEXT("RANK=1\nWORLD_SIZE=4\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=4\nMASTER_ADDR=127.0.0.1\n"
+    FUZZ_TEXT("RANK=1\nWORLD_SIZE=4\nLOCAL_WORLD_SIZE=4\nMASTER_ADDR=127.0.0.1\n"
               "MASTER_PORT=29500",
               TAKEN | SEVERAL | PORT | UNIX),
     FUZZ_TEXT(
