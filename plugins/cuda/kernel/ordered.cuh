@@ -3,9 +3,10 @@
  * Sums whose order is prescribed, and what follows from them: SUMSQ, TOTAL, SCALARS.
  *
  * A chain of additions in fp64 cannot be cut, so one thread walks each; what can be done is to spare
- * it all waiting. Of SUMSQ and SCALARS memory goes to shared memory by vectors of the whole block,
- * and the chains read it there, where an answer takes some twenty cycles and not a thousand. TOTAL
- * has a chain for each thread of a block, and a last one of what they end with.
+ * it all waiting. Of SUMSQ memory goes to shared memory by vectors of the whole block, and the
+ * chains read it there, where an answer takes some twenty cycles and not a thousand. TOTAL has a
+ * chain for each thread of a block, and a last one of what they end with. SCALARS has a sum for
+ * each rank, too few for more than a loop.
  */
 #ifndef ZERO_PLUGINS_CUDA_KERNEL_ORDERED_CUH
 #define ZERO_PLUGINS_CUDA_KERNEL_ORDERED_CUH
@@ -109,55 +110,6 @@ ZERO__GPU void sumsq_body(Thread &t, const zero__cuda_sumsq &q)
 
 /* ---- TOTAL and SCALARS ----------------------------------------------------------------------- */
 
-/* Brings a piece of x to its half of shared memory, with the `n` threads from `self` on. */
-template <class Thread>
-ZERO__GPU void stage_piece(Thread &t, const double *x, uint64_t count, uint64_t piece,
-                           uint32_t self, uint32_t n)
-{
-    const uint64_t first = piece * ZERO__CUDA_ORDERED_PIECE;
-    const uint32_t base = static_cast<uint32_t>(piece % 2) * ZERO__CUDA_ORDERED_PIECE;
-
-    ZERO__UNROLL
-    for (uint32_t i = self; i < ZERO__CUDA_ORDERED_PIECE; i += n)
-        if (t.inside(first + i, count))
-            t.template put<8>((base + i) * 8, t.template load<8>(x + first + i));
-}
-
-/* sum + x[0] + x[1] + … of n elements in shared memory, from the base-th on. */
-template <class Thread>
-ZERO__GPU double add_piece(Thread &t, double sum, uint32_t base, uint32_t n)
-{
-    ZERO__UNROLL_16
-    for (uint32_t i = 0; i < n; i++)
-        sum = add(sum, from_raw<double>(t.template get<8>((base + i) * 8)));
-    return sum;
-}
-
-/*
- * ((0 + x[0]) + x[1]) + …, in thread 0 of a block. While it adds one piece the other warps bring
- * the next; its own has nothing else to do: what a warp branches to comes one after the other.
- */
-template <class Thread>
-ZERO__GPU double ordered_sum(Thread &t, const double *x, uint64_t count)
-{
-    constexpr uint32_t piece = ZERO__CUDA_ORDERED_PIECE, warp = 32;
-    const uint64_t pieces = (count + piece - 1) / piece;
-    double sum = 0;
-
-    stage_piece(t, x, count, 0, t.index(), t.size());
-    for (uint64_t i = 0; i < pieces; i++) {
-        t.barrier();
-        if (t.index() >= warp) {
-            stage_piece(t, x, count, i + 1, t.index() - warp, t.size() - warp);
-        } else if (t.index() == 0) {
-            uint64_t rest = count - i * piece;
-            sum = add_piece(t, sum, static_cast<uint32_t>(i % 2) * piece,
-                            rest < piece ? static_cast<uint32_t>(rest) : piece);
-        }
-    }
-    return sum;
-}
-
 /* A lane is a thread's; thread 0 adds them up. */
 template <class Thread> ZERO__GPU void total_body(Thread &t, const zero__cuda_total &q)
 {
@@ -169,8 +121,13 @@ template <class Thread> ZERO__GPU void total_body(Thread &t, const zero__cuda_to
         sum = add(sum, from_raw<double>(t.template load<8>(q.x + i)));
     t.template put<8>(t.index() * 8, to_raw(sum));
     t.barrier();
-    if (t.index() == 0)
-        *q.total = add_piece(t, 0, 0, ZERO_TOTAL_LANES);
+    if (t.index() != 0)
+        return;
+    sum = 0;
+    ZERO__UNROLL_16
+    for (uint32_t i = 0; i < ZERO_TOTAL_LANES; i++)
+        sum = add(sum, from_raw<double>(t.template get<8>(i * 8)));
+    *q.total = sum;
 }
 
 ZERO__GPU bool is_finite(double a)
@@ -215,10 +172,14 @@ ZERO__GPU void decide(const zero_scalars_args &a, zero_scalars &s, double total)
 
 template <class Thread> ZERO__GPU void scalars_body(Thread &t, const zero__cuda_scalars &q)
 {
-    double total = ordered_sum(t, q.args.sums, q.args.ranks);
+    double total = 0;
 
-    if (t.index() == 0)
-        decide(q.args, *q.args.scalars, total);
+    if (t.index() != 0)
+        return;
+    ZERO__UNROLL_16
+    for (uint32_t i = 0; t.inside(i, q.args.ranks); i++)
+        total = add(total, from_raw<double>(t.template load<8>(q.args.sums + i)));
+    decide(q.args, *q.args.scalars, total);
 }
 
 #endif

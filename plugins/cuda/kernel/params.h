@@ -24,9 +24,6 @@
 #define ZERO__CUDA_SUMSQ_LANES(width) (ZERO__CUDA_SUMSQ_TILES * ZERO__CUDA_SUMSQ_STRIDE * (width))
 #define ZERO__CUDA_SUMSQ_SHARED(width) \
     (ZERO__CUDA_SUMSQ_LANES(width) + ZERO__CUDA_SUMSQ_TILES * 16u * 8u)
-/* Sums in order: two pieces, one that is added and one that arrives. */
-#define ZERO__CUDA_ORDERED_PIECE 1024u
-#define ZERO__CUDA_ORDERED_SHARED (2u * ZERO__CUDA_ORDERED_PIECE * 8u)
 #define ZERO__CUDA_TOTAL_THREADS 256u
 #define ZERO__CUDA_LANES_SHARED (ZERO_TOTAL_LANES * 8u)
 #define ZERO__CUDA_UPDATE_SHARED ((uint32_t)sizeof(struct zero__cuda_factors))

@@ -238,7 +238,6 @@ static bool plan_scalars(uint32_t multiprocessors, const struct zero_scalars_arg
     struct zero__cuda_scalars p = {.args = *a};
 
     set_launch(out, ZERO__CUDA_SCALARS, multiprocessors, 1, &p);
-    out->shared_bytes = ZERO__CUDA_ORDERED_SHARED;
     return true;
 }
 

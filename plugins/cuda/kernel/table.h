@@ -27,7 +27,7 @@
     X(SUMSQ_32, zero_sumsq_32, zero__cuda_sumsq, 128, 6, sumsq_body<4>)                            \
     X(SUMSQ_16, zero_sumsq_16, zero__cuda_sumsq, 128, 8, sumsq_body<2>)                           \
     X(TOTAL, zero_total, zero__cuda_total, ZERO__CUDA_TOTAL_THREADS, 1, total_body)                \
-    X(SCALARS, zero_scalars, zero__cuda_scalars, 256, 1, scalars_body)                             \
+    X(SCALARS, zero_scalars, zero__cuda_scalars, 32, 1, scalars_body)                              \
     X(ADAMW_G32_P32_S32, zero_adamw_g32_p32_s32, zero__cuda_update, 256, 4,                        \
       update_body<adamw, 4, 4, 4>)                                                                 \
     X(ADAMW_G32_P32_S16, zero_adamw_g32_p32_s16, zero__cuda_update, 256, 4,                        \
