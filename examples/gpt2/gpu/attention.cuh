@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Causal attention of fp32 with heads of D features, in tiles of shared memory: no matrix of scores
- * is ever in global memory. The forward pass goes over the keys with a running maximum and sum; the
- * backward pass computes the same probabilities again, once by queries and once by keys, so that
- * every gradient is added up by one thread in one order.
+ * Causal attention of fp32 with heads of D features, in tiles of shared memory, and delta of any
+ * type, which attention16.cuh needs too: no matrix of scores is ever in global memory. The forward
+ * pass goes over the keys with a running maximum and sum; the backward pass computes the same
+ * probabilities again, once by queries and once by keys, so that every gradient is added up by one
+ * thread in one order.
  *
  * A block has 128 threads, 16 groups of rows by 8 of columns. Products are sums in fp32. Rows of a
  * tile are D + 4 floats apart: aligned to vectors, and in different banks.
@@ -32,14 +33,14 @@ template <class Thread> struct place {
  * times scale; zeros behind the first `here`.
  */
 template <uint32_t D, class Thread>
-GPT2_GPU void stage(Thread &t, uint32_t to, uint32_t rows, const void *from, uint64_t at,
+GPT2_GPU void stage(Thread &t, uint32_t to, uint32_t rows, const float *from, uint64_t at,
                     uint64_t stride, uint64_t here, float scale)
 {
     for (uint32_t i = t.index(); i < rows * (D / 4); i += t.size()) {
         const uint32_t r = i / (D / 4), c = i % (D / 4) * 4;
         vec4 x = {};
         if (t.inside(r, here)) {
-            x = load4(t, from, at + r * stride + c, ZERO_F32);
+            x = t.template read<vec4>(from + at + r * stride + c);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++)
                 x.v[k] *= scale;
@@ -55,8 +56,8 @@ GPT2_GPU void stage_part(Thread &t, const gpt2_gpu_attention &q, const place<Thr
 {
     const uint64_t width = q.heads * D, column = part * width + p.head * D;
 
-    stage<D>(t, to, rows, q.qkv, (p.first_row + first) * 3 * width + column, 3 * width,
-             q.seq - first, scale);
+    stage<D>(t, to, rows, static_cast<const float *>(q.qkv),
+             (p.first_row + first) * 3 * width + column, 3 * width, q.seq - first, scale);
 }
 
 template <uint32_t D, class Thread>
@@ -65,8 +66,8 @@ GPT2_GPU void stage_dy(Thread &t, const gpt2_gpu_attention &q, const place<Threa
 {
     const uint64_t width = q.heads * D;
 
-    stage<D>(t, to, GPT2_SCORE_TILE, q.dy, (p.first_row + first) * width + p.head * D, width,
-             q.seq - first, 1);
+    stage<D>(t, to, GPT2_SCORE_TILE, static_cast<const float *>(q.dy),
+             (p.first_row + first) * width + p.head * D, width, q.seq - first, 1);
 }
 
 /* dots[i][j]: row R y + i of tile a times row x + 8 j of tile b. */
@@ -131,7 +132,7 @@ GPT2_GPU void tile_mix(Thread &t, const place<Thread> &p, uint32_t w, uint32_t b
 
 /* Writes a row of the thread's sums, times factor, from element `at` on. */
 template <uint32_t D, class Thread>
-GPT2_GPU void store_row(Thread &t, const place<Thread> &p, void *to, uint64_t at,
+GPT2_GPU void store_row(Thread &t, const place<Thread> &p, float *to, uint64_t at,
                         const vec4 (&sum)[D / 32], float factor)
 {
     GPT2_UNROLL
@@ -140,7 +141,7 @@ GPT2_GPU void store_row(Thread &t, const place<Thread> &p, void *to, uint64_t at
         GPT2_UNROLL
         for (uint32_t c = 0; c < 4; c++)
             x.v[c] *= factor;
-        store4(t, to, at + 4 * p.x + 32 * g, ZERO_F32, x);
+        t.template write<vec4>(to + at + 4 * p.x + 32 * g, x);
     }
 }
 
@@ -197,6 +198,7 @@ GPT2_GPU void attention_body(Thread &t, const gpt2_gpu_attention &q)
     /* The last queries see the most keys: they begin first. */
     const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_FORWARD_TILE;
     const uint64_t end = first + GPT2_FORWARD_TILE < q.seq ? first + GPT2_FORWARD_TILE : q.seq;
+    float *const y = static_cast<float *>(q.y);
     softmax_rows<D> r = {};
 
     GPT2_UNROLL
@@ -225,7 +227,7 @@ GPT2_GPU void attention_body(Thread &t, const gpt2_gpu_attention &q)
         if (!t.inside(query, q.seq))
             continue;
         const float inverse = 1 / r.total[i];
-        store_row<D>(t, p, q.y, ((p.first_row + query) * q.heads + p.head) * D, r.sum[i], inverse);
+        store_row<D>(t, p, y, ((p.first_row + query) * q.heads + p.head) * D, r.sum[i], inverse);
         if (p.x == 0) {
             float *stat = q.stat + 2 * (t.row() * q.seq + query);
             t.template write<float>(stat, r.most[i]);
@@ -264,6 +266,7 @@ GPT2_GPU void attention_q_body(Thread &t, const gpt2_gpu_attention &q)
     constexpr uint32_t scores = 4 * tile;
     const place<Thread> p(t, q);
     const uint64_t first = (t.blocks() - 1 - t.block()) * GPT2_SCORE_TILE, rows = t.row() * q.seq;
+    float *const dqkv = static_cast<float *>(q.dqkv);
     float most[2] = {}, inverse[2] = {}, delta[2] = {}, total[2] = {};
     vec4 sum[2][D / 32] = {};
 
@@ -302,7 +305,7 @@ GPT2_GPU void attention_q_body(Thread &t, const gpt2_gpu_attention &q)
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t query = first + 2 * p.y + i;
         if (t.inside(query, q.seq))
-            store_row<D>(t, p, q.dqkv, ((p.first_row + query) * 3 * q.heads + p.head) * D, sum[i],
+            store_row<D>(t, p, dqkv, ((p.first_row + query) * 3 * q.heads + p.head) * D, sum[i],
                          q.scale);
     }
 }
@@ -336,6 +339,7 @@ GPT2_GPU void attention_kv_body(Thread &t, const gpt2_gpu_attention &q)
     constexpr uint32_t numbers = scores + GPT2_SCORES(GPT2_SCORE_TILE);
     const place<Thread> p(t, q);
     const uint64_t first = t.block() * GPT2_SCORE_TILE;
+    float *const dqkv = static_cast<float *>(q.dqkv);
     vec4 dk[2][D / 32] = {}, dv[2][D / 32] = {};
     float total[2] = {};
 
@@ -375,8 +379,8 @@ GPT2_GPU void attention_kv_body(Thread &t, const gpt2_gpu_attention &q)
         if (!t.inside(key, q.seq))
             continue;
         const uint64_t to = ((p.first_row + key) * 3 * q.heads + p.head) * D;
-        store_row<D>(t, p, q.dqkv, to + q.heads * D, dk[i], 1);
-        store_row<D>(t, p, q.dqkv, to + 2 * q.heads * D, dv[i], 1);
+        store_row<D>(t, p, dqkv, to + q.heads * D, dk[i], 1);
+        store_row<D>(t, p, dqkv, to + 2 * q.heads * D, dv[i], 1);
     }
 }
 
