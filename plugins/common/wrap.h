@@ -52,7 +52,7 @@ struct zero__wrap_record {
     struct zero_coll coll; /* as it was posted */
     uint64_t place;        /* in the order of the communicator, from 0 */
     uint64_t tag;          /* below; 0: nothing is under way here */
-    int64_t start_ns, res;
+    int64_t start_ns;
 };
 
 struct zero_comm_ctx {
