@@ -48,13 +48,12 @@ static int region_make(struct ofi *ofi, void *base, uint64_t bytes, struct fid_m
     return err;
 }
 
-int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle)
+int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
     struct ofi *ofi = (struct ofi *)(void *)t;
     struct ofi_region *region;
     int err;
 
-    (void)mem;
     *handle = NULL;
     if (!ofi->registers)
         return 0;

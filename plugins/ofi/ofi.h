@@ -86,7 +86,7 @@ void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns);
 void zero__ofi_wake(struct zero__p2p *t);
 
 /* memory.c: a handle is a struct ofi_region, NULL where nothing is registered. */
-int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);
 void zero__ofi_unreg(struct zero__p2p *t, void *handle);
 /* Before and after the endpoint closes: closes what is bound to it, as far as the provider does. */
 void zero__ofi_regions_close(struct ofi *ofi);

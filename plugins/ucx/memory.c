@@ -7,7 +7,7 @@
 
 #include "ucx.h"
 
-int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle)
+int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
     struct ucx *ucx = (struct ucx *)(void *)t;
     const ucp_mem_map_params_t params = {
@@ -19,7 +19,6 @@ int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem,
     ucp_mem_h registration;
     ucs_status_t status = ucp_mem_map(ucx->context, &params, &registration);
 
-    (void)mem;
     if (status != UCS_OK)
         return zero__say(&ucx->voice, zero__ucx_errno(status),
                          "cannot register %llu bytes at %p: %s; is the limit of locked memory "

@@ -48,7 +48,7 @@ void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns);
 void zero__ucx_wake(struct zero__p2p *t);
 
 /* memory.c */
-int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);
 void zero__ucx_unreg(struct zero__p2p *t, void *handle);
 
 /*

@@ -194,9 +194,9 @@ static void fake_wake(struct zero__p2p *t)
     (void)t;
 }
 
-static int fake_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle)
+static int fake_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
-    (void)t, (void)bytes, (void)mem;
+    (void)t, (void)bytes;
     *handle = base;
     return 0;
 }

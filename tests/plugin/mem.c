@@ -357,12 +357,11 @@ static void mem_wake(struct zero__p2p *t)
     pthread_mutex_unlock(&box->lock);
 }
 
-static int mem_reg(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle)
+static int mem_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
     (void)t;
     (void)base;
     (void)bytes;
-    (void)mem;
     *handle = malloc(1); /* so that a forgotten unreg() is a leak */
     return *handle ? 0 : -ENOMEM;
 }

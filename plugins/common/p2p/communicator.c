@@ -101,7 +101,7 @@ static int buffers_make(struct zero_comm *comm)
     comm->chunks = comm->buffers + word_bytes;
     if (comm->way.hosts && zero__p2p_steps_make(comm))
         return -ENOMEM;
-    return t->ops->reg(t, comm->buffers, comm->buffer_bytes, ZERO_MEM_HOST, &comm->handle);
+    return t->ops->reg(t, comm->buffers, comm->buffer_bytes, &comm->handle);
 }
 
 /* Who goes with whom, and how long a message may be: the least of what the members can. */

@@ -175,7 +175,7 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
-    err = ctx->t->ops->reg(ctx->t, base, bytes, mem, &mr->handle);
+    err = ctx->t->ops->reg(ctx->t, base, bytes, &mr->handle);
     if (err) {
         free(mr);
         return err;

@@ -69,7 +69,7 @@ struct zero__p2p_ops {
     /* Sleeps until there may be something for progress() or wake() was called. */
     void (*wait)(struct zero__p2p *t, int64_t timeout_ns);
     void (*wake)(struct zero__p2p *t);
-    int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, uint32_t mem, void **handle);
+    int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);
     void (*unreg)(struct zero__p2p *t, void *handle);
     /*
      * After it no message touches memory any more; only wake(), lost(), unreg() and close() follow.
