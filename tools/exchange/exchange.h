@@ -2,8 +2,7 @@
 /*
  * Two ranks that send to each other and receive from each other at once, from private buffers, with
  * nothing but a transport's own calls: what a plugin over the same transport can reach at most. The
- * including file has the transport: transport_open(), transport_exchange(), transport_close() and
- * EXCHANGE_NAME.
+ * including file has the transport: transport_open(), transport_exchange(), transport_close().
  *
  *     PROGRAM [CPU0,CPU1]     for `zero bench p2p`: see serve() below
  *
@@ -34,7 +33,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define PATIENCE 1000u /* polls, before others may have the processor */
 
-static void transport_open(int rank, int peer_fd);
+static void transport_open(int peer_fd);
 static void transport_exchange(const char *out, char *in, size_t bytes);
 static void transport_close(void);
 
@@ -255,7 +254,7 @@ int main(int argc, char **argv)
     close(fds[!s.rank]);
     if (argc == 2)
         bind_to(cpus[s.rank]);
-    transport_open(s.rank, s.fd);
+    transport_open(s.fd);
     serve(&s);
     meet(s.fd);
     transport_close();

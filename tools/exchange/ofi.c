@@ -3,7 +3,6 @@
  * The bare exchange over libfabric; see exchange.h. ZERO_OFI_PROVIDER and ZERO_OFI_DEVICE choose as
  * they do for the plugin.
  */
-#define EXCHANGE_NAME "ofi, bare"
 #include "exchange.h"
 
 #include <rdma/fi_cm.h>
@@ -85,14 +84,13 @@ static void find(void)
     fi_freeinfo(hints);
 }
 
-static void transport_open(int rank, int peer_fd)
+static void transport_open(int peer_fd)
 {
     struct fi_cq_attr queue = {.format = FI_CQ_FORMAT_CONTEXT};
     struct fi_av_attr table = {.type = FI_AV_TABLE, .count = 2};
     char mine[ADDRESS_MOST], theirs[ADDRESS_MOST];
     size_t bytes = sizeof mine;
 
-    (void)rank;
     find();
     need(fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
     need(fi_domain(fabric, info, &domain, NULL), "domain");

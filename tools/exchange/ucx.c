@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bare exchange over UCX; see exchange.h. UCX_TLS chooses the transport. */
-#define EXCHANGE_NAME "ucx, bare"
 #include "exchange.h"
 
 #include <ucp/api/ucp.h>
@@ -15,7 +14,7 @@ static void need(ucs_status_t status, const char *what)
         fail(what, ucs_status_string(status));
 }
 
-static void transport_open(int rank, int peer_fd)
+static void transport_open(int peer_fd)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_TAG};
@@ -27,7 +26,6 @@ static void transport_open(int rank, int peer_fd)
     ucp_address_t *mine;
     size_t bytes;
 
-    (void)rank;
     need(ucp_config_read(NULL, NULL, &config), "configuration");
     need(ucp_init(&params, config, &context), "context");
     ucp_config_release(config);
