@@ -39,14 +39,13 @@ static void breaks(struct zero_device *dev, int err, const char *what, const cha
     uint32_t last = atomic_load_explicit(&dev->last_kernel, memory_order_relaxed);
 
     pthread_mutex_lock(&dev->lock);
-    if (!dev->broken) {
+    if (!atomic_load(&dev->is_broken)) {
         snprintf(
             dev->why, sizeof dev->why,
             "%s: %s: the device's context is lost, with all that the process has there; it was "
             "seen by this call, and may come from any work before it (the last kernel of this "
             "library was %s): compute-sanitizer finds where it comes from",
             what, text, last ? zero__cuda_kernel_name(last - 1) : "none yet");
-        dev->broken = err;
         atomic_store_explicit(&dev->is_broken, err, memory_order_release);
     }
     pthread_mutex_unlock(&dev->lock);

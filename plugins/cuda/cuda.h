@@ -89,10 +89,9 @@ struct zero_device {
     struct cuda_block *blocks;
     struct cuda_bell bells[CUDA_BELLS];
     uint32_t n_bells;
-    int broken; /* the context is lost; `why` says how */
-    char why[640];
+    char why[640]; /* how the context was lost; from is_broken on it stays */
 
-    atomic_int is_broken;         /* as `broken`, for whoever has no lock */
+    atomic_int is_broken;         /* the context is lost: the error, written under the lock */
     _Atomic uint32_t last_kernel; /* 1 + enum zero__cuda_kernel; 0: none yet */
     _Atomic uint64_t copied;
 };
