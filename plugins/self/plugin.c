@@ -235,7 +235,8 @@ static int self_missing(struct zero_comm *comm, int32_t *ranks, uint32_t max)
 
 static int self_wire_bytes(struct zero_comm *comm, uint64_t *bytes)
 {
-    *bytes = comm->wire;
+    (void)comm;
+    *bytes = 0;
     return 0;
 }
 

@@ -28,7 +28,6 @@ struct zero_comm {
     struct zero_comm *prev, *next;
     uint64_t posted, finished; /* counts of collectives */
     uint64_t done;             /* elements of the oldest that are through */
-    uint64_t wire;             /* always 0 */
     struct zero_coll queue[SELF_INFLIGHT];
 };
 
