@@ -41,10 +41,8 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     struct zero_comm_caps caps;
     struct bench_watch watch;
     struct coll_memory m;
-    char tool[32];
 
-    snprintf(tool, sizeof tool, "bench %s", o->bench);
-    if (!bench_ranks_may_start(tool))
+    if (!bench_ranks_may_start(o->tool))
         return 2;
     if (bench_comm_probe(o->comm, o->ranks, &o->comm, &caps)) {
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
