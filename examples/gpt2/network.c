@@ -70,11 +70,6 @@ void *gpt2_pass_region(struct gpt2_pass *p, uint32_t region)
     return r;
 }
 
-static const struct gpt2_math *math_of(const struct gpt2_pass *p)
-{
-    return p->host->math ? p->host->math : &gpt2_cpu_math;
-}
-
 /* Acquires a unit; false after an error. */
 static bool use(struct gpt2_pass *p, uint32_t unit, bool backward)
 {
@@ -113,7 +108,7 @@ static void in_block(struct gpt2_pass *p, uint32_t layer, bool backward,
 /* Up to losses or logits. */
 static void forward(struct gpt2_pass *p)
 {
-    const struct gpt2_math *m = math_of(p);
+    const struct gpt2_math *m = p->host->math;
     const uint32_t n_layers = p->shape->model.n_layers;
 
     in_use(p, GPT2_UNIT_WTE, false, m->embed);
@@ -126,7 +121,7 @@ static void forward(struct gpt2_pass *p)
 
 static void backward(struct gpt2_pass *p)
 {
-    const struct gpt2_math *m = math_of(p);
+    const struct gpt2_math *m = p->host->math;
     const uint32_t n_layers = p->shape->model.n_layers;
 
     in_use(p, GPT2_UNIT_WTE, true, m->d_head);
@@ -139,7 +134,7 @@ static void backward(struct gpt2_pass *p)
 
 static int run(struct gpt2_pass *p)
 {
-    const struct gpt2_math *m = math_of(p);
+    const struct gpt2_math *m = p->host->math;
 
     if (m->begin)
         m->begin(p);

@@ -57,7 +57,7 @@ struct gpt2_host {
     int (*release)(void *arg, struct gpt2_use use);
     /* 64-byte aligned memory of a region while it lives, else NULL. */
     void *(*region)(void *arg, uint32_t region);
-    const struct gpt2_math *math; /* who computes; NULL: the processor */
+    const struct gpt2_math *math; /* who computes */
     void *math_arg;
 };
 

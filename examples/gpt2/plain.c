@@ -90,7 +90,7 @@ int gpt2_plain_create(const struct gpt2_shape *s, uint64_t seed, struct gpt2_pla
 
     memset(p, 0, sizeof *p);
     p->shape = *s;
-    p->host = (struct gpt2_host){p, acquire, release, region_of, NULL, NULL};
+    p->host = (struct gpt2_host){p, acquire, release, region_of, &gpt2_cpu_math, NULL};
     p->first = calloc(n_tensors, sizeof *p->first);
     if (!p->first)
         return -ENOMEM;
