@@ -48,7 +48,7 @@ static size_t carve_head_forward(const struct gpt2_shape *s, void *region, struc
     f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
     f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
     f->loss = gpt2_take(&b, h.rows * sizeof(float));
-    f->logits = gpt2_take(&b, gpt2_head_logits(&h, 0) * sizeof(float));
+    f->logits = gpt2_take(&b, gpt2_head_logits(&h) * sizeof(float));
     f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
     return b.used;
 }
@@ -60,7 +60,7 @@ static size_t carve_head(const struct gpt2_shape *s, void *region, struct head *
     f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
     f->d_normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
     f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
-    f->logits = gpt2_take(&b, gpt2_head_logits(&h, h.keep) * sizeof(float));
+    f->logits = gpt2_take(&b, gpt2_head_logits(&h) * sizeof(float));
     f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
     return b.used;
 }

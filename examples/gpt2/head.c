@@ -19,9 +19,9 @@ static size_t block_rows(const struct gpt2_head *h)
     return n < h->vocab ? n : h->vocab;
 }
 
-size_t gpt2_head_logits(const struct gpt2_head *h, int keep)
+size_t gpt2_head_logits(const struct gpt2_head *h)
 {
-    return h->rows * (keep ? h->vocab : block_rows(h));
+    return h->rows * (h->keep ? h->vocab : block_rows(h));
 }
 
 size_t gpt2_head_scratch(const struct gpt2_head *h)

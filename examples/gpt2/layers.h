@@ -97,7 +97,7 @@ struct gpt2_head {
 };
 
 /* Floats of logits: all of them with `keep`, else one block. */
-size_t gpt2_head_logits(const struct gpt2_head *h, int keep);
+size_t gpt2_head_logits(const struct gpt2_head *h);
 /* Floats of scratch. */
 size_t gpt2_head_scratch(const struct gpt2_head *h);
 
