@@ -15,13 +15,13 @@ struct final {
     float *x, *stat, *vector;
 };
 
-/* `logits` and `scratch` are scratch, except for the kept logits in the region GPT2_HEAD. */
-struct head_forward {
-    float *normed, *stat, *loss, *logits, *scratch;
-};
-
+/*
+ * In training the region GPT2_HEAD has what the backward pass needs; without, and for scratch and
+ * losses of a forward pass, there is GPT2_HEAD_FORWARD. `logits` and `scratch` are scratch, except
+ * for the kept logits of training.
+ */
 struct head {
-    float *normed, *d_normed, *stat, *logits, *scratch;
+    float *normed, *d_normed, *stat, *loss, *logits, *scratch;
 };
 
 static struct gpt2_head head_of(const struct gpt2_shape *s, bool training)
@@ -41,25 +41,14 @@ static size_t carve_final(const struct gpt2_shape *s, void *region, struct final
     return b.used;
 }
 
-static size_t carve_head_forward(const struct gpt2_shape *s, void *region, struct head_forward *f)
+static size_t carve_head(const struct gpt2_shape *s, bool training, void *region, struct head *f)
 {
-    const struct gpt2_head h = head_of(s, false);
+    const struct gpt2_head h = head_of(s, training);
     struct gpt2_bump b = {region, 0};
     f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
+    f->d_normed = training ? gpt2_take(&b, h.rows * h.width * sizeof(float)) : NULL;
     f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
-    f->loss = gpt2_take(&b, h.rows * sizeof(float));
-    f->logits = gpt2_take(&b, gpt2_head_logits(&h) * sizeof(float));
-    f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
-    return b.used;
-}
-
-static size_t carve_head(const struct gpt2_shape *s, void *region, struct head *f)
-{
-    const struct gpt2_head h = head_of(s, true);
-    struct gpt2_bump b = {region, 0};
-    f->normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
-    f->d_normed = gpt2_take(&b, h.rows * h.width * sizeof(float));
-    f->stat = gpt2_take(&b, h.rows * 2 * sizeof(float));
+    f->loss = training ? NULL : gpt2_take(&b, h.rows * sizeof(float));
     f->logits = gpt2_take(&b, gpt2_head_logits(&h) * sizeof(float));
     f->scratch = gpt2_take(&b, gpt2_head_scratch(&h) * sizeof(float));
     return b.used;
@@ -69,7 +58,6 @@ static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
 {
     const size_t rows = gpt2_rows(s), vector = (size_t)s->model.width * sizeof(float);
     struct final final;
-    struct head_forward forward;
     struct head head;
 
     switch (region) {
@@ -85,9 +73,9 @@ static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
     case GPT2_FINAL:
         return carve_final(s, NULL, &final);
     case GPT2_HEAD_FORWARD:
-        return carve_head_forward(s, NULL, &forward);
+        return carve_head(s, false, NULL, &head);
     case GPT2_HEAD:
-        return carve_head(s, NULL, &head);
+        return carve_head(s, true, NULL, &head);
     case GPT2_EMBED:
         return vector + gpt2_embed_scratch(s->model.vocab, rows) * sizeof(int32_t) + 64;
     case GPT2_BATCH:
@@ -134,44 +122,42 @@ static void norm(struct gpt2_pass *p)
     const size_t rows = gpt2_rows(s), width = s->model.width;
     const float *x = gpt2_pass_region(p, GPT2_STREAM);
     struct final f;
-    struct head_forward forward;
-    struct head head = {0};
+    struct head head;
 
     carve_final(s, gpt2_pass_region(p, GPT2_FINAL), &f);
-    carve_head_forward(s, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &forward);
-    if (p->training)
-        carve_head(s, gpt2_pass_region(p, GPT2_HEAD), &head);
+    carve_head(s, p->training, gpt2_pass_region(p, p->training ? GPT2_HEAD : GPT2_HEAD_FORWARD),
+               &head);
     if (p->err)
         return;
     memcpy(f.x, x, rows * width * sizeof *x);
     gpt2_norm_stat(f.x, rows, width, f.stat);
-    gpt2_norm_forward(&p->params[0], &p->params[1], f.x, f.stat, rows, width,
-                      p->training ? head.normed : forward.normed, f.vector);
+    gpt2_norm_forward(&p->params[0], &p->params[1], f.x, f.stat, rows, width, head.normed,
+                      f.vector);
 }
 
 /* Losses of the head, in training with all that its backward pass needs. */
 static void losses(struct gpt2_pass *p)
 {
     const struct gpt2_head h = head_of(p->shape, p->training);
-    struct head_forward f;
-    struct head t = {0};
+    struct head f, t;
 
-    carve_head_forward(p->shape, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
+    carve_head(p->shape, false, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
+    t = f;
     if (p->training)
-        carve_head(p->shape, gpt2_pass_region(p, GPT2_HEAD), &t);
+        carve_head(p->shape, true, gpt2_pass_region(p, GPT2_HEAD), &t);
     if (p->err)
         return;
-    gpt2_head_forward(&h, p->params, p->training ? t.normed : f.normed, p->targets, f.loss,
-                      p->training ? t.stat : f.stat, h.keep ? t.logits : f.logits, f.scratch);
+    gpt2_head_forward(&h, p->params, t.normed, p->targets, f.loss, t.stat,
+                      h.keep ? t.logits : f.logits, f.scratch);
     memcpy(p->result, f.loss, h.rows * sizeof *p->result);
 }
 
 static void logits(struct gpt2_pass *p)
 {
     const struct gpt2_head h = head_of(p->shape, false);
-    struct head_forward f;
+    struct head f;
 
-    carve_head_forward(p->shape, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
+    carve_head(p->shape, false, gpt2_pass_region(p, GPT2_HEAD_FORWARD), &f);
     if (!p->err)
         gpt2_head_row(&h, p->params, f.normed + p->row * h.width, p->result, f.scratch);
 }
@@ -183,7 +169,7 @@ static void d_head(struct gpt2_pass *p)
     const struct gpt2_head h = head_of(p->shape, true);
     struct head t;
 
-    carve_head(p->shape, gpt2_pass_region(p, GPT2_HEAD), &t);
+    carve_head(p->shape, true, gpt2_pass_region(p, GPT2_HEAD), &t);
     if (!p->err)
         gpt2_head_backward(&h, p->params, t.normed, p->targets, t.stat, p->scale / (float)h.rows,
                            t.d_normed, t.logits, t.scratch);
@@ -196,7 +182,7 @@ static void d_norm(struct gpt2_pass *p)
     struct head t;
     struct final f;
 
-    carve_head(s, gpt2_pass_region(p, GPT2_HEAD), &t);
+    carve_head(s, true, gpt2_pass_region(p, GPT2_HEAD), &t);
     carve_final(s, gpt2_pass_region(p, GPT2_FINAL), &f);
     if (!p->err)
         gpt2_norm_backward(&p->params[0], &p->params[1], f.x, f.stat, t.d_normed, gpt2_rows(s),
