@@ -40,10 +40,16 @@ uint32_t gpt2_n_tensors(const struct gpt2_config *c)
     return 2 + c->n_layers * GPT2_BLOCK_TENSORS + 2;
 }
 
-uint32_t gpt2_first_tensor(const struct gpt2_config *c, uint32_t unit)
+uint32_t gpt2_first_tensor(uint32_t unit)
 {
-    (void)c;
     return unit < GPT2_UNIT_BLOCK ? unit : 2 + (unit - GPT2_UNIT_BLOCK) * GPT2_BLOCK_TENSORS;
+}
+
+uint32_t gpt2_unit_tensors(const struct gpt2_config *c, uint32_t unit)
+{
+    if (unit < GPT2_UNIT_BLOCK)
+        return 1;
+    return unit < GPT2_UNIT_BLOCK + c->n_layers ? GPT2_BLOCK_TENSORS : 2;
 }
 
 void gpt2_unit_name(const struct gpt2_config *c, uint32_t unit, char *name, size_t bytes)

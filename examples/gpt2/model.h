@@ -52,8 +52,9 @@ const char *gpt2_presets(void);
 
 uint32_t gpt2_n_units(const struct gpt2_config *c);
 uint32_t gpt2_n_tensors(const struct gpt2_config *c);
-/* First tensor of a unit. */
-uint32_t gpt2_first_tensor(const struct gpt2_config *c, uint32_t unit);
+/* First tensor of a unit, and how many it has. */
+uint32_t gpt2_first_tensor(uint32_t unit);
+uint32_t gpt2_unit_tensors(const struct gpt2_config *c, uint32_t unit);
 void gpt2_unit_name(const struct gpt2_config *c, uint32_t unit, char *name, size_t bytes);
 /* Describes tensor `index` < gpt2_n_tensors(). */
 void gpt2_tensor(const struct gpt2_config *c, uint32_t index, struct gpt2_tensor *t);

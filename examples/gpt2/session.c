@@ -28,10 +28,8 @@ uint64_t gpt2_now_ns(void)
 static int acquire(void *arg, struct gpt2_use use, struct gpt2_param *params)
 {
     struct gpt2_session *s = arg;
-    const struct gpt2_config *c = &s->shape.model;
-    const uint32_t from = gpt2_first_tensor(c, use.unit);
-    const uint32_t to =
-        use.unit + 1 < gpt2_n_units(c) ? gpt2_first_tensor(c, use.unit + 1) : gpt2_n_tensors(c);
+    const uint32_t from = gpt2_first_tensor(use.unit);
+    const uint32_t to = from + gpt2_unit_tensors(&s->shape.model, use.unit);
 
     if (s->stop && *s->stop)
         return -EINTR;

@@ -48,10 +48,8 @@ static void fail(const char *what)
 static int acquire(void *arg, struct gpt2_use use, struct gpt2_param *params)
 {
     struct plain *p = arg;
-    const struct gpt2_config *c = &p->shape.model;
-    const uint32_t from = gpt2_first_tensor(c, use.unit);
-    const uint32_t to =
-        use.unit + 1 < gpt2_n_units(c) ? gpt2_first_tensor(c, use.unit + 1) : gpt2_n_tensors(c);
+    const uint32_t from = gpt2_first_tensor(use.unit);
+    const uint32_t to = from + gpt2_unit_tensors(&p->shape.model, use.unit);
     const float beta = use.unit == GPT2_UNIT_WTE && p->written ? 1 : 0;
 
     for (uint32_t t = from; t < to; t++)
