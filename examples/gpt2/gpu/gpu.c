@@ -9,6 +9,22 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* Where things are in the region GPT2_BATCH, or in the staging; base NULL: only to_bytes. Returns
+ * the bytes of all. */
+static size_t carve_batch(const struct gpt2_shape *s, void *base, struct gpt2_gpu_batch *b)
+{
+    const size_t rows = gpt2_rows(s), vocab = s->model.vocab;
+    struct gpt2_bump at = {base, 0};
+
+    b->tokens = gpt2_take(&at, rows * sizeof *b->tokens);
+    b->targets = gpt2_take(&at, rows * sizeof *b->targets);
+    b->order = gpt2_take(&at, rows * sizeof *b->order);
+    b->start = gpt2_take(&at, (vocab + 1) * sizeof *b->start);
+    b->to_bytes = at.used;
+    b->result = gpt2_take(&at, (rows > vocab ? rows : vocab) * sizeof *b->result);
+    return at.used;
+}
+
 static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
 {
     struct gpt2_gpu_batch batch;
@@ -28,7 +44,7 @@ static size_t region_bytes(const struct gpt2_shape *s, uint32_t region)
     case GPT2_HEAD:
         return gpt2_gpu_head(s, true);
     case GPT2_BATCH:
-        return gpt2_gpu_carve_batch(s, NULL, &batch);
+        return carve_batch(s, NULL, &batch);
     case GPT2_PRODUCTS:
         return GPT2_BLAS_BYTES;
     case GPT2_POSITION:
@@ -74,7 +90,7 @@ int gpt2_gpu_open(struct gpt2_gpu *g, const struct gpt2_shape *s, const char *cu
     if (err)
         return err;
     err = gpt2_blas_open(&g->blas, &g->cuda, cublas);
-    const size_t bytes = gpt2_gpu_carve_batch(s, NULL, &batch);
+    const size_t bytes = carve_batch(s, NULL, &batch);
     if (!err && g->cuda.host_alloc(&g->staging, bytes, 0))
         err = gpt2_cuda_fail(&g->cuda, -ENOMEM,
                              "no %zu bytes of pinned memory for a batch: the host's memory is used "
@@ -102,7 +118,17 @@ static struct gpt2_gpu_batch staging_of(struct gpt2_pass *p)
 {
     struct gpt2_gpu_batch b;
 
-    gpt2_gpu_carve_batch(p->shape, gpt2_gpu_of(p)->staging, &b);
+    carve_batch(p->shape, gpt2_gpu_of(p)->staging, &b);
+    return b;
+}
+
+struct gpt2_gpu_batch gpt2_gpu_batch_of(struct gpt2_pass *p)
+{
+    struct gpt2_gpu_batch b = {0};
+    void *region = gpt2_pass_region(p, GPT2_BATCH);
+
+    if (!p->err)
+        carve_batch(p->shape, region, &b);
     return b;
 }
 
@@ -149,13 +175,9 @@ static void end(struct gpt2_pass *p)
     const size_t n = p->targets ? gpt2_rows(p->shape) : p->shape->model.vocab;
     const struct gpt2_gpu_batch b = staging_of(p);
     struct gpt2_gpu *g = gpt2_gpu_of(p);
-    struct gpt2_gpu_batch device;
 
-    if (!p->err) {
-        void *region = gpt2_pass_region(p, GPT2_BATCH);
-        gpt2_gpu_carve_batch(p->shape, region, &device);
-        gpt2_copy(p, b.result, device.result, n * sizeof *b.result);
-    }
+    if (!p->err)
+        gpt2_copy(p, b.result, gpt2_gpu_batch_of(p).result, n * sizeof *b.result);
     if (g->entered)
         gpt2_cuda_leave(&g->cuda);
     g->entered = false;
@@ -168,21 +190,11 @@ static void end(struct gpt2_pass *p)
 
 /* ---- Embeddings ------------------------------------------------------------------------------ */
 
-static struct gpt2_gpu_batch batch_of(struct gpt2_pass *p)
-{
-    struct gpt2_gpu_batch b = {0};
-    void *region = gpt2_pass_region(p, GPT2_BATCH);
-
-    if (!p->err)
-        gpt2_gpu_carve_batch(p->shape, region, &b);
-    return b;
-}
-
 static void embed(struct gpt2_pass *p)
 {
     const struct gpt2_shape *s = p->shape;
     float *x = gpt2_pass_region(p, GPT2_STREAM);
-    const struct gpt2_gpu_batch b = batch_of(p);
+    const struct gpt2_gpu_batch b = gpt2_gpu_batch_of(p);
 
     GPT2_RUN(p, embed,
              &(struct gpt2_gpu_embed){.x = x,
@@ -227,7 +239,7 @@ static void d_embed(struct gpt2_pass *p)
 {
     const struct gpt2_shape *s = p->shape;
     const float *dx = gpt2_pass_region(p, GPT2_D_STREAM);
-    const struct gpt2_gpu_batch b = batch_of(p);
+    const struct gpt2_gpu_batch b = gpt2_gpu_batch_of(p);
 
     GPT2_RUN(p, embed_backward,
              &(struct gpt2_gpu_embed_backward){.gradient = p->params[0].gradient,

@@ -94,16 +94,6 @@ static struct final final_of(struct gpt2_pass *p)
     return f;
 }
 
-static struct gpt2_gpu_batch batch_of(struct gpt2_pass *p)
-{
-    struct gpt2_gpu_batch b = {0};
-    void *region = gpt2_pass_region(p, GPT2_BATCH);
-
-    if (!p->err)
-        gpt2_gpu_carve_batch(p->shape, region, &b);
-    return b;
-}
-
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 void gpt2_gpu_norm_final(struct gpt2_pass *p)
@@ -142,7 +132,7 @@ void gpt2_gpu_losses(struct gpt2_pass *p)
     const size_t rows = gpt2_rows(s), vocab = s->model.vocab, step = block_rows(s);
     const bool keep = p->training && keeps(s);
     const struct head h = head_of(p);
-    const struct gpt2_gpu_batch batch = batch_of(p);
+    const struct gpt2_gpu_batch batch = gpt2_gpu_batch_of(p);
 
     for (size_t v = 0; v < vocab; v += step) {
         const size_t n = vocab - v < step ? vocab - v : step;
@@ -164,7 +154,7 @@ void gpt2_gpu_logits(struct gpt2_pass *p)
 {
     const size_t vocab = p->shape->model.vocab, step = block_rows(p->shape);
     const struct head h = head_of(p);
-    const struct gpt2_gpu_batch batch = batch_of(p);
+    const struct gpt2_gpu_batch batch = gpt2_gpu_batch_of(p);
 
     for (size_t v = 0; v < vocab; v += step)
         block_logits(p, row(p, h.normed, p->row), 1, v, vocab - v < step ? vocab - v : step,
@@ -180,7 +170,7 @@ void gpt2_gpu_d_head(struct gpt2_pass *p)
     const size_t width = s->model.width, per_float = sizeof(float) / zero_dtype_bytes(s->dtype);
     const struct gpt2_param *w = &p->params[0];
     const struct head h = head_of(p);
-    const struct gpt2_gpu_batch batch = batch_of(p);
+    const struct gpt2_gpu_batch batch = gpt2_gpu_batch_of(p);
 
     for (size_t v = 0; v < vocab; v += step) {
         const size_t n = vocab - v < step ? vocab - v : step;

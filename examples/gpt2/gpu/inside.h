@@ -57,9 +57,10 @@ void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
 void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *dy,
                             uint32_t dy_dtype, size_t n, float *partial);
 
-/* Where things are in the region GPT2_BATCH, or in the staging; base NULL: only to_bytes. Returns
- * the bytes of all. */
-size_t gpt2_gpu_carve_batch(const struct gpt2_shape *s, void *base, struct gpt2_gpu_batch *b);
+/* ---- gpu.c ----------------------------------------------------------------------------------- */
+
+/* Where the batch of the pass at hand is on the GPU. */
+struct gpt2_gpu_batch gpt2_gpu_batch_of(struct gpt2_pass *p);
 
 /* ---- block.c, head.c ------------------------------------------------------------------------- */
 

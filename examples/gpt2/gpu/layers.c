@@ -83,17 +83,3 @@ void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, con
                                         .dy_dtype = dy_dtype});
     fold(p, b, partial, n, n);
 }
-
-size_t gpt2_gpu_carve_batch(const struct gpt2_shape *s, void *base, struct gpt2_gpu_batch *b)
-{
-    const size_t rows = gpt2_rows(s), vocab = s->model.vocab;
-    struct gpt2_bump at = {base, 0};
-
-    b->tokens = gpt2_take(&at, rows * sizeof *b->tokens);
-    b->targets = gpt2_take(&at, rows * sizeof *b->targets);
-    b->order = gpt2_take(&at, rows * sizeof *b->order);
-    b->start = gpt2_take(&at, (vocab + 1) * sizeof *b->start);
-    b->to_bytes = at.used;
-    b->result = gpt2_take(&at, (rows > vocab ? rows : vocab) * sizeof *b->result);
-    return at.used;
-}
