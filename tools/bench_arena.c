@@ -14,12 +14,12 @@
 
 #include "base/status.h"
 #include "bench.h"
-#include "bench_args.h"
 #include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_watch.h"
 #include "lifetimes.h"
 #include "machine/clock.h"
+#include "tool_args.h"
 
 #define MOST_NODES UINT64_C(50000000)
 #define MOST_TASKS 64u
@@ -251,7 +251,7 @@ static int file_bench(struct bench *b, const char *path)
 }
 
 /* Numbers with commas, added to *list. */
-static bool list_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool list_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     struct list *list = arg->to;
 
@@ -266,8 +266,7 @@ static bool list_read(const char *tool, const struct bench_arg *arg, const char 
                     arg->name, MOST_TASKS);
             return false;
         }
-        if (!bench_count(tool, arg->name, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS,
-                         &n))
+        if (!tool_count(tool, arg->name, len < sizeof item ? item : at, 1000, 1, MOST_BUFFERS, &n))
             return false;
         list->sizes[list->n++] = n;
         at += len;
@@ -326,21 +325,21 @@ int bench_arena(int argc, char **argv)
         .params = {.align = 1, .node_budget = MOST_NODES, .n_threads = (uint32_t)bench_cores()},
         .seed = 1,
         .check = true};
-    const struct bench_arg args[] = {
-        BENCH_ARG("step", OWN, &b.step, .read = list_read),
-        BENCH_ARG("cut", OWN, &b.cut, .read = list_read),
-        BENCH_ARG("seed", WHOLE, &b.seed, BENCH_RANGE(0, UINT64_MAX)),
-        BENCH_ARG("nodes", COUNT, &b.params.node_budget, BENCH_RANGE(0, UINT64_MAX)),
-        BENCH_ARG("threads", UNSIGNED, &b.params.n_threads, BENCH_RANGE(1, 1024)),
-        BENCH_ARG("reps", UNSIGNED, &b.reps, BENCH_RANGE(1, MOST_REPS)),
-        BENCH_ARG("check", ON, &b.check),
-        BENCH_ARG("no-check", OFF, &b.check),
-        BENCH_ARG("spoil", ON, &b.spoil),
-        BENCH_ARG("must-fit", ON, &b.must_fit),
-        BENCH_ARG("json", ON, &b.json),
+    const struct tool_arg args[] = {
+        TOOL_ARG("step", OWN, &b.step, .read = list_read),
+        TOOL_ARG("cut", OWN, &b.cut, .read = list_read),
+        TOOL_ARG("seed", WHOLE, &b.seed, TOOL_RANGE(0, UINT64_MAX)),
+        TOOL_ARG("nodes", COUNT, &b.params.node_budget, TOOL_RANGE(0, UINT64_MAX)),
+        TOOL_ARG("threads", UNSIGNED, &b.params.n_threads, TOOL_RANGE(1, 1024)),
+        TOOL_ARG("reps", UNSIGNED, &b.reps, TOOL_RANGE(1, MOST_REPS)),
+        TOOL_ARG("check", ON, &b.check),
+        TOOL_ARG("no-check", OFF, &b.check),
+        TOOL_ARG("spoil", ON, &b.spoil),
+        TOOL_ARG("must-fit", ON, &b.must_fit),
+        TOOL_ARG("json", ON, &b.json),
     };
-    int status = bench_args("bench arena", args, sizeof args / sizeof *args, BENCH_WORDS, help,
-                            argc, argv);
+    int status =
+        tool_args("bench arena", args, sizeof args / sizeof *args, TOOL_WORDS, help, argc, argv);
 
     if (status >= 0)
         return status;

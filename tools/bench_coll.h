@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "bench_args.h"
 #include "bench_bare.h"
 #include "bench_board.h"
 #include "bench_comm.h"
 #include "bench_stats.h"
+#include "tool_args.h"
 
 enum coll_op {
     COLL_ALL_GATHER,
@@ -35,7 +35,7 @@ struct coll_options {
     enum coll_op ops[N_COLL_OPS];
     unsigned n_ops, n_sizes;
     const char *bytes; /* sizes as they were written */
-    uint64_t factor, sizes[BENCH_MAX_SIZES];
+    uint64_t factor, sizes[TOOL_MAX_SIZES];
     bool limit;
     uint32_t dtype;
     unsigned reps, warmup;

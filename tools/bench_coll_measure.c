@@ -199,7 +199,7 @@ void coll_head(const struct coll_options *o, const struct coll_pages *pages)
     bool in_place = o->in_place || has_exchange(o);
     printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
            o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
-           bench_dtype_name(o->dtype), in_place ? "in place" : "out of place",
+           tool_dtype_name(o->dtype), in_place ? "in place" : "out of place",
            o->cold    ? "cold"
            : o->fresh ? "fresh"
                       : "the same",
@@ -313,7 +313,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
                              .comm = c->o->comm,
                              .ranks = c->o->ranks,
                              .bytes = c->bytes,
-                             .dtype = c->bytes ? bench_dtype_name(c->o->dtype) : NULL,
+                             .dtype = c->bytes ? tool_dtype_name(c->o->dtype) : NULL,
                              .time = m->stats[OP],
                              .n = c->o->reps,
                              .bandwidth_GBps = bytes / m->stats[OP].median * 1e-9,

@@ -13,7 +13,7 @@ static bool is_p2p(const struct coll_options *o)
     return o->bench[0] == 'p';
 }
 
-static bool ops_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool ops_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     struct coll_options *o = arg->to;
     bool p2p = is_p2p(o);
@@ -68,24 +68,24 @@ static bool meaningful(const struct coll_options *o)
 int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **argv)
 {
     uint64_t ranks = (uint64_t)o->ranks, factor = 0;
-    const struct bench_arg args[] = {
-        BENCH_ARG("ranks", WHOLE, &ranks, BENCH_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
-        BENCH_ARG("in-place", ON, &o->in_place),
-        BENCH_ARG("op", OWN, o, .read = ops_read),
-        BENCH_ARG("bytes", TEXT, &o->bytes),
-        BENCH_ARG("factor", WHOLE, &factor, BENCH_RANGE(2, 1 << 20)),
-        BENCH_ARG("reps", UNSIGNED, &o->reps, BENCH_RANGE(1, 4000)),
-        BENCH_ARG("warmup", UNSIGNED, &o->warmup, BENCH_RANGE(0, 1000000)),
-        BENCH_ARG("comm", TEXT, &o->comm),
-        BENCH_ARG("dtype", DTYPE, &o->dtype),
-        BENCH_ARG("cold", ON, &o->cold),
-        BENCH_ARG("fresh", ON, &o->fresh),
-        BENCH_ARG("no-bind", OFF, &o->bind),
-        BENCH_ARG("check", ON, &o->check),
-        BENCH_ARG("no-check", OFF, &o->check),
-        BENCH_ARG("no-limit", OFF, &o->limit),
-        BENCH_ARG("spoil", ON, &o->spoil),
-        BENCH_ARG("json", ON, &o->json),
+    const struct tool_arg args[] = {
+        TOOL_ARG("ranks", WHOLE, &ranks, TOOL_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
+        TOOL_ARG("in-place", ON, &o->in_place),
+        TOOL_ARG("op", OWN, o, .read = ops_read),
+        TOOL_ARG("bytes", TEXT, &o->bytes),
+        TOOL_ARG("factor", WHOLE, &factor, TOOL_RANGE(2, 1 << 20)),
+        TOOL_ARG("reps", UNSIGNED, &o->reps, TOOL_RANGE(1, 4000)),
+        TOOL_ARG("warmup", UNSIGNED, &o->warmup, TOOL_RANGE(0, 1000000)),
+        TOOL_ARG("comm", TEXT, &o->comm),
+        TOOL_ARG("dtype", DTYPE, &o->dtype),
+        TOOL_ARG("cold", ON, &o->cold),
+        TOOL_ARG("fresh", ON, &o->fresh),
+        TOOL_ARG("no-bind", OFF, &o->bind),
+        TOOL_ARG("check", ON, &o->check),
+        TOOL_ARG("no-check", OFF, &o->check),
+        TOOL_ARG("no-limit", OFF, &o->limit),
+        TOOL_ARG("spoil", ON, &o->spoil),
+        TOOL_ARG("json", ON, &o->json),
     };
     const unsigned n = sizeof args / sizeof *args;
     unsigned first = is_p2p(o) ? N_OF_COLL : 0;
@@ -94,7 +94,7 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
     o->board_fd = -1;
     o->limit = true;
     o->is_rank = bench_ranks_is_rank(&o->cores, &o->board_fd);
-    int status = bench_args(o->tool, args + first, n - first, BENCH_NO_WORDS, help, argc, argv);
+    int status = tool_args(o->tool, args + first, n - first, TOOL_NO_WORDS, help, argc, argv);
     if (status >= 0)
         return status;
     o->ranks = (int)ranks;
@@ -105,8 +105,7 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
                 o->tool, o->bytes);
         return 2;
     }
-    if (!bench_sizes(o->tool, "bytes", o->bytes, factor ? factor : o->factor, o->sizes,
-                     &o->n_sizes))
+    if (!tool_sizes(o->tool, "bytes", o->bytes, factor ? factor : o->factor, o->sizes, &o->n_sizes))
         return 2;
     return -1;
 }

@@ -10,10 +10,10 @@
 
 #include "base/log.h"
 #include "base/options.h"
-#include "bench_args.h"
 #include "bench_loops.h"
 #include "bench_stats.h"
 #include "plugin/loader.h"
+#include "tool_args.h"
 
 #define OFFLOAD_PAGE 4096u /* blocks are multiples; what a check names */
 #define OFFLOAD_MOST_DEPTH 1024u
@@ -37,7 +37,7 @@ struct offload_options {
     const char *folder; /* of fio's file; NULL: as the tier's */
     const char *beside; /* NAME=VALUE of a second store; "": none; NULL: not said */
     struct offload_shape ops[2 * N_OFFLOAD_OPS];
-    uint64_t sizes[BENCH_MAX_SIZES], depths[BENCH_MAX_SIZES];
+    uint64_t sizes[TOOL_MAX_SIZES], depths[TOOL_MAX_SIZES];
     unsigned n_ops, n_sizes, n_depths;
     uint64_t bytes; /* of a store */
     unsigned reps, warmup;

@@ -77,7 +77,7 @@ static bool parse_op(const char *word, size_t length, struct offload_shape *shap
     return false;
 }
 
-static bool ops_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool ops_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     struct offload_options *o = arg->to;
     bool ok = true;
@@ -101,7 +101,7 @@ static bool ops_read(const char *tool, const struct bench_arg *arg, const char *
     return ok;
 }
 
-static bool seconds_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool seconds_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     double s;
     char more;
@@ -114,7 +114,7 @@ static bool seconds_read(const char *tool, const struct bench_arg *arg, const ch
     return false;
 }
 
-static bool beside_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool beside_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     const char *equals = strchr(text, '=');
 
@@ -127,7 +127,7 @@ static bool beside_read(const char *tool, const struct bench_arg *arg, const cha
     return false;
 }
 
-static bool pages_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool pages_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     static const char *const kinds[] = {"auto", "small", "huge"};
 
@@ -184,34 +184,34 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
 {
     const char *bytes = "2M", *depth = "16";
     uint64_t factor = 4;
-    const struct bench_arg args[] = {
-        BENCH_ARG("tier", TEXT, &o->tier),
-        BENCH_ARG("op", OWN, o, .read = ops_read),
-        BENCH_ARG("bytes", TEXT, &bytes),
-        BENCH_ARG("factor", WHOLE, &factor, BENCH_RANGE(2, 1 << 20)),
-        BENCH_ARG("depth", TEXT, &depth),
-        BENCH_ARG("size", BYTES, &o->bytes, BENCH_RANGE(1 << 20, UINT64_C(1) << 42)),
-        BENCH_ARG("seconds", OWN, &o->ns, .read = seconds_read),
-        BENCH_ARG("reps", UNSIGNED, &o->reps, BENCH_RANGE(1, 10000)),
-        BENCH_ARG("warmup", UNSIGNED, &o->warmup, BENCH_RANGE(0, 10000)),
-        BENCH_ARG("beside", OWN, &o->beside, .read = beside_read),
-        BENCH_ARG("folder", TEXT, &o->folder),
-        BENCH_ARG("at-least", UNSIGNED, &o->least, BENCH_RANGE(1, 1000)),
-        BENCH_ARG("pages", OWN, &o->pages, .read = pages_read),
-        BENCH_ARG("no-fio", OFF, &o->fio),
-        BENCH_ARG("cache", ON, &o->cache_allowed),
-        BENCH_ARG("check", ON, &o->check),
-        BENCH_ARG("no-check", OFF, &o->check),
-        BENCH_ARG("spoil", ON, &o->spoil),
-        BENCH_ARG("json", ON, &o->json),
+    const struct tool_arg args[] = {
+        TOOL_ARG("tier", TEXT, &o->tier),
+        TOOL_ARG("op", OWN, o, .read = ops_read),
+        TOOL_ARG("bytes", TEXT, &bytes),
+        TOOL_ARG("factor", WHOLE, &factor, TOOL_RANGE(2, 1 << 20)),
+        TOOL_ARG("depth", TEXT, &depth),
+        TOOL_ARG("size", BYTES, &o->bytes, TOOL_RANGE(1 << 20, UINT64_C(1) << 42)),
+        TOOL_ARG("seconds", OWN, &o->ns, .read = seconds_read),
+        TOOL_ARG("reps", UNSIGNED, &o->reps, TOOL_RANGE(1, 10000)),
+        TOOL_ARG("warmup", UNSIGNED, &o->warmup, TOOL_RANGE(0, 10000)),
+        TOOL_ARG("beside", OWN, &o->beside, .read = beside_read),
+        TOOL_ARG("folder", TEXT, &o->folder),
+        TOOL_ARG("at-least", UNSIGNED, &o->least, TOOL_RANGE(1, 1000)),
+        TOOL_ARG("pages", OWN, &o->pages, .read = pages_read),
+        TOOL_ARG("no-fio", OFF, &o->fio),
+        TOOL_ARG("cache", ON, &o->cache_allowed),
+        TOOL_ARG("check", ON, &o->check),
+        TOOL_ARG("no-check", OFF, &o->check),
+        TOOL_ARG("spoil", ON, &o->spoil),
+        TOOL_ARG("json", ON, &o->json),
     };
-    int status = bench_args(BENCH, args, sizeof args / sizeof *args, BENCH_NO_WORDS,
-                            help, argc, argv);
+    int status =
+        tool_args(BENCH, args, sizeof args / sizeof *args, TOOL_NO_WORDS, help, argc, argv);
 
     if (status >= 0)
         return status;
-    if (!bench_sizes(BENCH, "bytes", bytes, factor, o->sizes, &o->n_sizes) ||
-        !bench_sizes(BENCH, "depth", depth, 2, o->depths, &o->n_depths) || !fits(o))
+    if (!tool_sizes(BENCH, "bytes", bytes, factor, o->sizes, &o->n_sizes) ||
+        !tool_sizes(BENCH, "depth", depth, 2, o->depths, &o->n_depths) || !fits(o))
         return 2;
     return -1;
 }

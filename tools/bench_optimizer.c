@@ -9,12 +9,12 @@
 
 #include "base/status.h"
 #include "bench.h"
-#include "bench_args.h"
 #include "bench_optimizer.h"
 #include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_watch.h"
 #include "memory/limits.h"
+#include "tool_args.h"
 
 static void help(FILE *f)
 {
@@ -78,7 +78,7 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
     char percent[16] = "-";
     struct bench_field fields[7 + N_BENCH_UPDATES] = {
         {"parameters", n, NULL},
-        {"grad_dtype", 0, bench_dtype_name(o->grad_dtype)},
+        {"grad_dtype", 0, tool_dtype_name(o->grad_dtype)},
         {"threads", o->threads, NULL},
         {"unit", (double)o->unit, NULL},
         {"ns_per_param", stats[pass].median * 1e9 / n, NULL},
@@ -92,7 +92,7 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
     struct bench_record r = {.bench = "optimizer",
                              .op = names[pass],
                              .bytes = (uint64_t)bytes,
-                             .dtype = bench_dtype_name(o->dtype),
+                             .dtype = tool_dtype_name(o->dtype),
                              .time = stats[pass],
                              .n = o->reps,
                              .bandwidth_GBps = bytes / stats[pass].median * 1e-9,
@@ -120,7 +120,7 @@ static void head(const struct optimizer_options *o)
         return;
     printf("%" PRIu64 " parameters, %s with %s gradients, %u thread%s, units of %" PRIu64
            ", medians of %u\n",
-           o->params, bench_dtype_name(o->dtype), bench_dtype_name(o->grad_dtype), o->threads,
+           o->params, tool_dtype_name(o->dtype), tool_dtype_name(o->grad_dtype), o->threads,
            o->threads == 1 ? "" : "s", o->unit, o->reps);
     printf("%-10s %12s %7s %9s %9s %9s %9s  %s\n", "operation", "ms", "spread", "ns/param", "GB/s",
            "max GB/s", "of limit", "check");
@@ -175,22 +175,22 @@ int bench_optimizer(int argc, char **argv)
                                   .reps = 11,
                                   .warmup = 2,
                                   .check = true};
-    const struct bench_arg args[] = {
-        BENCH_ARG("params", COUNT, &o.params, BENCH_RANGE(1, UINT64_C(1) << 40)),
-        BENCH_ARG("dtype", DTYPE, &o.dtype),
-        BENCH_ARG("grad-dtype", DTYPE, &o.grad_dtype),
-        BENCH_ARG("threads", UNSIGNED, &o.threads, BENCH_RANGE(1, 1024)),
-        BENCH_ARG("unit", COUNT, &o.unit, BENCH_RANGE(64, UINT64_C(1) << 40)),
-        BENCH_ARG("reps", UNSIGNED, &o.reps, BENCH_RANGE(1, 1000000)),
-        BENCH_ARG("warmup", UNSIGNED, &o.warmup, BENCH_RANGE(0, 1000000)),
-        BENCH_ARG("check", ON, &o.check),
-        BENCH_ARG("no-check", OFF, &o.check),
-        BENCH_ARG("spoil", ON, &o.spoil),
-        BENCH_ARG("json", ON, &o.json),
+    const struct tool_arg args[] = {
+        TOOL_ARG("params", COUNT, &o.params, TOOL_RANGE(1, UINT64_C(1) << 40)),
+        TOOL_ARG("dtype", DTYPE, &o.dtype),
+        TOOL_ARG("grad-dtype", DTYPE, &o.grad_dtype),
+        TOOL_ARG("threads", UNSIGNED, &o.threads, TOOL_RANGE(1, 1024)),
+        TOOL_ARG("unit", COUNT, &o.unit, TOOL_RANGE(64, UINT64_C(1) << 40)),
+        TOOL_ARG("reps", UNSIGNED, &o.reps, TOOL_RANGE(1, 1000000)),
+        TOOL_ARG("warmup", UNSIGNED, &o.warmup, TOOL_RANGE(0, 1000000)),
+        TOOL_ARG("check", ON, &o.check),
+        TOOL_ARG("no-check", OFF, &o.check),
+        TOOL_ARG("spoil", ON, &o.spoil),
+        TOOL_ARG("json", ON, &o.json),
     };
     char source[128];
-    int status = bench_args("bench optimizer", args, sizeof args / sizeof *args, BENCH_NO_WORDS,
-                            help, argc, argv);
+    int status = tool_args("bench optimizer", args, sizeof args / sizeof *args, TOOL_NO_WORDS, help,
+                           argc, argv);
 
     if (status >= 0)
         return status;

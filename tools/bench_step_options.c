@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench_args.h"
 #include "bench_step.h"
 #include "job/job.h"
+#include "tool_args.h"
 
 static void help(FILE *f)
 {
@@ -80,7 +80,7 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value)
 }
 
 /* Known here as well, since what zero-gpt2 refuses is the failure of a job, and not bad use. */
-static bool preset_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool preset_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     static const char *const known[] = {"micro", "tiny", "124M", "350M", "774M", "1.5B"};
 
@@ -96,12 +96,12 @@ static bool preset_read(const char *tool, const struct bench_arg *arg, const cha
 }
 
 /* What zero-gpt2 gets as it is. */
-static bool whole_read(const char *tool, const struct bench_arg *arg, const char *text)
+static bool whole_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     uint64_t x;
 
     *(const char **)arg->to = text;
-    return bench_count(tool, arg->name, text, 0, arg->least, arg->most, &x);
+    return tool_count(tool, arg->name, text, 0, arg->least, arg->most, &x);
 }
 
 /*
@@ -137,24 +137,24 @@ int step_parse(struct step_options *o, int argc, char **argv)
 {
     const char *stage = NULL, *batch = NULL, *seq = NULL;
     uint32_t dtype = 0;
-    const struct bench_arg args[] = {
-        BENCH_ARG("preset", OWN, &o->preset, .read = preset_read),
-        BENCH_ARG("stage", OWN, &stage, BENCH_RANGE(0, 3), .read = whole_read),
-        BENCH_ARG("ranks", WHOLE, &o->ranks, BENCH_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
-        BENCH_ARG("batch", OWN, &batch, BENCH_RANGE(1, 65536), .read = whole_read),
-        BENCH_ARG("seq", OWN, &seq, BENCH_RANGE(1, 1 << 24), .read = whole_read),
-        BENCH_ARG("dtype", DTYPE, &dtype),
-        BENCH_ARG("steps", WHOLE, &o->steps, BENCH_RANGE(1, 100000)),
-        BENCH_ARG("reps", WHOLE, &o->steps, BENCH_RANGE(1, 100000)),
-        BENCH_ARG("warmup", WHOLE, &o->warmup, BENCH_RANGE(0, 100000)),
-        BENCH_ARG("data", TEXT, &o->data),
-        BENCH_ARG("comm", TEXT, &o->comm),
-        BENCH_ARG("no-bind", OFF, &o->bind),
-        BENCH_ARG("check", ON, &o->check),
-        BENCH_ARG("no-check", OFF, &o->check),
-        BENCH_ARG("spoil", ON, &o->spoil),
-        BENCH_ARG("cache", ON, &o->cache_allowed),
-        BENCH_ARG("json", ON, &o->json),
+    const struct tool_arg args[] = {
+        TOOL_ARG("preset", OWN, &o->preset, .read = preset_read),
+        TOOL_ARG("stage", OWN, &stage, TOOL_RANGE(0, 3), .read = whole_read),
+        TOOL_ARG("ranks", WHOLE, &o->ranks, TOOL_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
+        TOOL_ARG("batch", OWN, &batch, TOOL_RANGE(1, 65536), .read = whole_read),
+        TOOL_ARG("seq", OWN, &seq, TOOL_RANGE(1, 1 << 24), .read = whole_read),
+        TOOL_ARG("dtype", DTYPE, &dtype),
+        TOOL_ARG("steps", WHOLE, &o->steps, TOOL_RANGE(1, 100000)),
+        TOOL_ARG("reps", WHOLE, &o->steps, TOOL_RANGE(1, 100000)),
+        TOOL_ARG("warmup", WHOLE, &o->warmup, TOOL_RANGE(0, 100000)),
+        TOOL_ARG("data", TEXT, &o->data),
+        TOOL_ARG("comm", TEXT, &o->comm),
+        TOOL_ARG("no-bind", OFF, &o->bind),
+        TOOL_ARG("check", ON, &o->check),
+        TOOL_ARG("no-check", OFF, &o->check),
+        TOOL_ARG("spoil", ON, &o->spoil),
+        TOOL_ARG("cache", ON, &o->cache_allowed),
+        TOOL_ARG("json", ON, &o->json),
     };
 
     *o = (struct step_options){.preset = "tiny",
@@ -165,8 +165,8 @@ int step_parse(struct step_options *o, int argc, char **argv)
                                .check = true,
                                .fresh = true};
     arg_add(o, "zero-gpt2");
-    int status = bench_args("bench step", args, sizeof args / sizeof *args, BENCH_BEHIND, help,
-                            argc, argv);
+    int status =
+        tool_args("bench step", args, sizeof args / sizeof *args, TOOL_BEHIND, help, argc, argv);
     if (status >= 0)
         return status;
     if ((stage && !step_pair_add(o, "--stage", stage)) ||

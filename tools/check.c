@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "bench_args.h"
 #include "bench_comm.h"
 #include "bench_ranks.h"
 #include "check/check.h"
@@ -20,6 +19,7 @@
 #include "check_offload.h"
 #include "check_watch.h"
 #include "tool.h"
+#include "tool_args.h"
 
 struct options {
     const char *plugin, *only;
@@ -52,21 +52,21 @@ static void help(FILE *f)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    const struct bench_arg args[] = {
-        BENCH_ARG("ranks", WHOLE, &o->ranks, BENCH_RANGE(1, CHECK_RANKS), .letter = 'n'),
-        BENCH_ARG("case", TEXT, &o->only),
-        BENCH_ARG("repeat", WHOLE, &o->repeat, BENCH_RANGE(1, 1000000)),
-        BENCH_ARG("seed", WHOLE, &o->seed, BENCH_RANGE(0, UINT32_MAX)),
-        BENCH_ARG("huge", ON, &o->huge),
-        BENCH_ARG("timeout", WHOLE, &o->timeout_s, BENCH_RANGE(CHECK_WATCH_LEAST_S, 1000000)),
-        BENCH_ARG("list", ON, &o->list),
+    const struct tool_arg args[] = {
+        TOOL_ARG("ranks", WHOLE, &o->ranks, TOOL_RANGE(1, CHECK_RANKS), .letter = 'n'),
+        TOOL_ARG("case", TEXT, &o->only),
+        TOOL_ARG("repeat", WHOLE, &o->repeat, TOOL_RANGE(1, 1000000)),
+        TOOL_ARG("seed", WHOLE, &o->seed, TOOL_RANGE(0, UINT32_MAX)),
+        TOOL_ARG("huge", ON, &o->huge),
+        TOOL_ARG("timeout", WHOLE, &o->timeout_s, TOOL_RANGE(CHECK_WATCH_LEAST_S, 1000000)),
+        TOOL_ARG("list", ON, &o->list),
     };
 
     *o = (struct options){
         .ranks = 2, .seed = 1, .repeat = 1, .only = "", .timeout_s = CHECK_WATCH_S};
-    int status = bench_args("check comm", args, sizeof args / sizeof *args, BENCH_WORDS, help,
-                            argc, argv);
-    return status >= 0 || o->list ? status : bench_plugin("check comm", argc, argv, &o->plugin);
+    int status =
+        tool_args("check comm", args, sizeof args / sizeof *args, TOOL_WORDS, help, argc, argv);
+    return status >= 0 || o->list ? status : tool_plugin("check comm", argc, argv, &o->plugin);
 }
 
 struct verdict {

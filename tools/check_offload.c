@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "bench_args.h"
 #include "check/store.h"
 #include "check_watch.h"
 #include "plugin/loader.h"
+#include "tool_args.h"
 
 struct options {
     const char *plugin, *only;
@@ -50,21 +50,21 @@ static void help(FILE *f)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    const struct bench_arg args[] = {
-        BENCH_ARG("bytes", BYTES, &o->bytes, BENCH_RANGE(1 << 16, UINT64_C(1) << 40)),
-        BENCH_ARG("case", TEXT, &o->only),
-        BENCH_ARG("repeat", WHOLE, &o->repeat, BENCH_RANGE(1, 1000000)),
-        BENCH_ARG("seed", WHOLE, &o->seed, BENCH_RANGE(0, UINT32_MAX)),
-        BENCH_ARG("huge", ON, &o->huge),
-        BENCH_ARG("timeout", WHOLE, &o->timeout_s, BENCH_RANGE(1, 1000000)),
-        BENCH_ARG("list", ON, &o->list),
+    const struct tool_arg args[] = {
+        TOOL_ARG("bytes", BYTES, &o->bytes, TOOL_RANGE(1 << 16, UINT64_C(1) << 40)),
+        TOOL_ARG("case", TEXT, &o->only),
+        TOOL_ARG("repeat", WHOLE, &o->repeat, TOOL_RANGE(1, 1000000)),
+        TOOL_ARG("seed", WHOLE, &o->seed, TOOL_RANGE(0, UINT32_MAX)),
+        TOOL_ARG("huge", ON, &o->huge),
+        TOOL_ARG("timeout", WHOLE, &o->timeout_s, TOOL_RANGE(1, 1000000)),
+        TOOL_ARG("list", ON, &o->list),
     };
 
     *o = (struct options){
         .seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1, .timeout_s = CHECK_WATCH_S};
-    int status = bench_args("check offload", args, sizeof args / sizeof *args, BENCH_WORDS, help,
-                            argc, argv);
-    return status >= 0 || o->list ? status : bench_plugin("check offload", argc, argv, &o->plugin);
+    int status =
+        tool_args("check offload", args, sizeof args / sizeof *args, TOOL_WORDS, help, argc, argv);
+    return status >= 0 || o->list ? status : tool_plugin("check offload", argc, argv, &o->plugin);
 }
 
 static bool is_chosen(const struct options *o, const struct check_store_case *test)

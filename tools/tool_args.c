@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See bench_args.h. */
-#include "bench_args.h"
+/* See tool_args.h. */
+#include "tool_args.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -37,8 +37,8 @@ static const char *scan(const char *text, uint64_t unit, const char *ends, uint6
     return end;
 }
 
-bool bench_count(const char *tool, const char *name, const char *text, uint64_t unit,
-                 uint64_t least, uint64_t most, uint64_t *out)
+bool tool_count(const char *tool, const char *name, const char *text, uint64_t unit, uint64_t least,
+                uint64_t most, uint64_t *out)
 {
     uint64_t x;
 
@@ -53,7 +53,7 @@ bool bench_count(const char *tool, const char *name, const char *text, uint64_t 
     return true;
 }
 
-bool bench_dtype(const char *tool, const char *name, const char *text, uint32_t *out)
+bool tool_dtype(const char *tool, const char *name, const char *text, uint32_t *out)
 {
     static const struct {
         const char *name;
@@ -73,7 +73,7 @@ bool bench_dtype(const char *tool, const char *name, const char *text, uint32_t 
     return false;
 }
 
-const char *bench_dtype_name(uint32_t dtype)
+const char *tool_dtype_name(uint32_t dtype)
 {
     return dtype == ZERO_F32 ? "f32" : dtype == ZERO_BF16 ? "bf16" : "f16";
 }
@@ -84,15 +84,15 @@ static bool add_sizes(uint64_t low, uint64_t high, uint64_t factor, uint64_t *si
     if (low == 0 || low > high || high > MOST_BYTES)
         return false;
     for (uint64_t b = low; b <= high; b *= factor) {
-        if (*n == BENCH_MAX_SIZES)
+        if (*n == TOOL_MAX_SIZES)
             return false;
         sizes[(*n)++] = b;
     }
     return true;
 }
 
-bool bench_sizes(const char *tool, const char *name, const char *text, uint64_t factor,
-                 uint64_t sizes[BENCH_MAX_SIZES], unsigned *n)
+bool tool_sizes(const char *tool, const char *name, const char *text, uint64_t factor,
+                uint64_t sizes[TOOL_MAX_SIZES], unsigned *n)
 {
     const char *at = text;
     uint64_t low, high;
@@ -108,7 +108,7 @@ bool bench_sizes(const char *tool, const char *name, const char *text, uint64_t 
             fprintf(stderr,
                     "zero %s: --%s is \"%s\": sizes from 1 to 1T are wanted, at most %u, like "
                     "4K:64M or 4K,1M,64M\n",
-                    tool, name, text, BENCH_MAX_SIZES);
+                    tool, name, text, TOOL_MAX_SIZES);
             return false;
         }
     } while (*at == ',');
@@ -172,31 +172,31 @@ static int bad_option(const char *tool, const struct option *longs, int c, char 
 #define MOST_ARGS 32u
 #define FIRST 256 /* getopt_long() returns that and the number of an option */
 
-static bool has_value(const struct bench_arg *a)
+static bool has_value(const struct tool_arg *a)
 {
-    return a->kind != BENCH_ON && a->kind != BENCH_OFF;
+    return a->kind != TOOL_ON && a->kind != TOOL_OFF;
 }
 
-static bool take(const char *tool, const struct bench_arg *a, const char *text)
+static bool take(const char *tool, const struct tool_arg *a, const char *text)
 {
-    uint64_t unit = a->kind == BENCH_COUNT ? 1000 : a->kind == BENCH_BYTES ? 1024 : 0, x;
+    uint64_t unit = a->kind == TOOL_COUNT ? 1000 : a->kind == TOOL_BYTES ? 1024 : 0, x;
 
     switch (a->kind) {
-    case BENCH_ON:
-    case BENCH_OFF:
-        *(bool *)a->to = a->kind == BENCH_ON;
+    case TOOL_ON:
+    case TOOL_OFF:
+        *(bool *)a->to = a->kind == TOOL_ON;
         return true;
-    case BENCH_TEXT:
+    case TOOL_TEXT:
         *(const char **)a->to = text;
         return true;
-    case BENCH_DTYPE:
-        return bench_dtype(tool, a->name, text, a->to);
-    case BENCH_OWN:
+    case TOOL_DTYPE:
+        return tool_dtype(tool, a->name, text, a->to);
+    case TOOL_OWN:
         return a->read(tool, a, text);
     default:
-        if (!bench_count(tool, a->name, text, unit, a->least, a->most, &x))
+        if (!tool_count(tool, a->name, text, unit, a->least, a->most, &x))
             return false;
-        if (a->kind == BENCH_UNSIGNED)
+        if (a->kind == TOOL_UNSIGNED)
             *(unsigned *)a->to = (unsigned)x;
         else
             *(uint64_t *)a->to = x;
@@ -205,12 +205,12 @@ static bool take(const char *tool, const struct bench_arg *a, const char *text)
 }
 
 /* As getopt_long() wants them; h is the help's letter. */
-static void convert(const struct bench_arg *args, unsigned n, struct option longs[MOST_ARGS + 2],
-                    char letters[2 * MOST_ARGS + 4], enum bench_words words)
+static void convert(const struct tool_arg *args, unsigned n, struct option longs[MOST_ARGS + 2],
+                    char letters[2 * MOST_ARGS + 4], enum tool_words words)
 {
     char *at = letters;
 
-    if (words == BENCH_BEHIND)
+    if (words == TOOL_BEHIND)
         *at++ = '+';
     *at++ = ':';
     *at++ = 'h';
@@ -228,8 +228,8 @@ static void convert(const struct bench_arg *args, unsigned n, struct option long
     *at = 0;
 }
 
-int bench_args(const char *tool, const struct bench_arg *args, unsigned n, enum bench_words words,
-               void (*help)(FILE *f), int argc, char **argv)
+int tool_args(const char *tool, const struct tool_arg *args, unsigned n, enum tool_words words,
+              void (*help)(FILE *f), int argc, char **argv)
 {
     char letters[2 * MOST_ARGS + 4];
     struct option longs[MOST_ARGS + 2];
@@ -251,13 +251,13 @@ int bench_args(const char *tool, const struct bench_arg *args, unsigned n, enum 
         if (!take(tool, &args[i], optarg))
             return 2;
     }
-    bool behind = words == BENCH_BEHIND && !strcmp(argv[optind - 1], "--");
-    if (optind < argc && words != BENCH_WORDS && !behind)
+    bool behind = words == TOOL_BEHIND && !strcmp(argv[optind - 1], "--");
+    if (optind < argc && words != TOOL_WORDS && !behind)
         return bad_option(tool, longs, -1, argv);
     return -1;
 }
 
-int bench_plugin(const char *tool, int argc, char **argv, const char **out)
+int tool_plugin(const char *tool, int argc, char **argv, const char **out)
 {
     if (optind == argc - 1) {
         *out = argv[optind];
