@@ -16,6 +16,7 @@
 #include "job/job.h"
 #include "machine/clock.h"
 #include "tool.h"
+#include "tool_args.h"
 
 _Static_assert(ZERO__JOB_MAX_RANKS == 4096 && RUN_GRACE_S == 15, "the texts below say so");
 
@@ -42,82 +43,48 @@ static void help(FILE *f)
           f);
 }
 
-static int bad_use(const char *why, const char *value)
-{
-    fprintf(stderr, why, value);
-    fputs("\nTry: zero run -n 2 -- PROG, or zero run --help\n", stderr);
-    return -1;
-}
-
-static int parse_n(const char *text, int *n)
-{
-    char *end;
-    long x = strtol(text, &end, 10);
-
-    if (end == text || *end || x < 1 || x > ZERO__JOB_MAX_RANKS)
-        return bad_use("zero run: \"%s\" ranks are not possible: N must be 1 to 4096", text);
-    *n = (int)x;
-    return 0;
-}
-
-static int parse_grace(const char *text, double *s)
+static bool grace_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     char *end;
     double x = strtod(text, &end);
 
-    if (end == text || *end || !(x >= 0) || x > 1e6)
-        return bad_use("zero run: --grace \"%s\": seconds must be 0 to 1000000", text);
-    *s = x;
-    return 0;
+    if (end == text || *end || !(x >= 0) || x > 1e6) {
+        fprintf(stderr, "zero %s: --%s is \"%s\": seconds from 0 to 1000000 are wanted\n", tool,
+                arg->name, text);
+        return false;
+    }
+    *(double *)arg->to = x;
+    return true;
 }
 
-/* 0; 1: help was given; -1: bad use, reported. */
+static int bad_use(const char *what)
+{
+    fprintf(stderr, "zero run: %s\nTry: zero run -n 2 -- PROG, or zero run --help\n", what);
+    return 2;
+}
+
+/* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct run_options *o)
 {
-    static const struct option longs[] = {
-        {"ranks", required_argument, NULL, 'n'},
-        {"bind", no_argument, NULL, 'b'},
-        {"prefix", no_argument, NULL, 'p'},
-        {"no-prefix", no_argument, NULL, 'P'},
-        {"grace", required_argument, NULL, 'g'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    unsigned ranks = 0;
+    const struct tool_arg args[] = {
+        TOOL_ARG("ranks", UNSIGNED, &ranks, TOOL_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
+        TOOL_ARG("bind", ON, &o->bind),
+        TOOL_ARG("prefix", SET, &o->prefix, .least = 1),
+        TOOL_ARG("no-prefix", SET, &o->prefix, .least = 0),
+        TOOL_ARG("grace", OWN, &o->grace_s, .read = grace_read),
     };
-    int c;
+    int status = tool_args("run", args, sizeof args / sizeof *args, TOOL_PROGRAM, help, argc, argv);
 
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "+:n:h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'n':
-            if (parse_n(optarg, &o->n))
-                return -1;
-            break;
-        case 'b':
-            o->bind = true;
-            break;
-        case 'p':
-        case 'P':
-            o->prefix = c == 'p';
-            break;
-        case 'g':
-            if (parse_grace(optarg, &o->grace_s))
-                return -1;
-            break;
-        case 'h':
-            help(stdout);
-            return 1;
-        case ':':
-            return bad_use("zero run: %s needs a value", argv[optind - 1]);
-        default:
-            return bad_use("zero run: there is no option %s", argv[optind - 1]);
-        }
-    }
+    if (status >= 0)
+        return status;
+    o->n = (int)ranks;
     o->argv = argv + optind;
     if (!o->n)
-        return bad_use("zero run: how many ranks%s? -n N is missing", "");
+        return bad_use("how many ranks? -n N is missing");
     if (!o->argv[0])
-        return bad_use("zero run: which program%s? PROG is missing", "");
-    return run_find(o->argv[0], o->path, sizeof o->path);
+        return bad_use("which program? PROG is missing");
+    return run_find(o->argv[0], o->path, sizeof o->path) ? 2 : -1;
 }
 
 static int digits_of(int n)
@@ -205,7 +172,5 @@ int zero__tool_run(int argc, char **argv)
     static struct run_options o = {.prefix = -1, .grace_s = RUN_GRACE_S};
     int status = parse(argc, argv, &o);
 
-    if (status)
-        return status > 0 ? 0 : 2;
-    return run_ranks(&o);
+    return status >= 0 ? status : run_ranks(&o);
 }

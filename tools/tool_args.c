@@ -174,7 +174,7 @@ static int bad_option(const char *tool, const struct option *longs, int c, char 
 
 static bool has_value(const struct tool_arg *a)
 {
-    return a->kind != TOOL_ON && a->kind != TOOL_OFF;
+    return a->kind != TOOL_ON && a->kind != TOOL_OFF && a->kind != TOOL_SET;
 }
 
 static bool take(const char *tool, const struct tool_arg *a, const char *text)
@@ -185,6 +185,9 @@ static bool take(const char *tool, const struct tool_arg *a, const char *text)
     case TOOL_ON:
     case TOOL_OFF:
         *(bool *)a->to = a->kind == TOOL_ON;
+        return true;
+    case TOOL_SET:
+        *(int *)a->to = (int)a->least;
         return true;
     case TOOL_TEXT:
         *(const char **)a->to = text;
@@ -210,7 +213,7 @@ static void convert(const struct tool_arg *args, unsigned n, struct option longs
 {
     char *at = letters;
 
-    if (words == TOOL_BEHIND)
+    if (words == TOOL_BEHIND || words == TOOL_PROGRAM)
         *at++ = '+';
     *at++ = ':';
     *at++ = 'h';
@@ -252,7 +255,7 @@ int tool_args(const char *tool, const struct tool_arg *args, unsigned n, enum to
             return 2;
     }
     bool behind = words == TOOL_BEHIND && !strcmp(argv[optind - 1], "--");
-    if (optind < argc && words != TOOL_WORDS && !behind)
+    if (optind < argc && words != TOOL_WORDS && words != TOOL_PROGRAM && !behind)
         return bad_option(tool, longs, -1, argv);
     return -1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines of `zero bench` and `zero check`: a table of what options are called, what values
- * they have and where these go. `tool` is what stands after "zero" in a sentence on standard error,
- * "bench coll" or "check comm"; a function that reads a value returns true, or false after one.
+ * Command lines of the commands of `zero`: a table of what options are called, what values they
+ * have and where these go. `tool` is what stands after "zero" in a sentence on standard error,
+ * "run" or "check comm"; a function that reads a value returns true, or false after one.
  */
 #ifndef ZERO_TOOLS_TOOL_ARGS_H
 #define ZERO_TOOLS_TOOL_ARGS_H
@@ -14,6 +14,7 @@
 enum tool_kind {
     TOOL_ON,       /* bool, to true; there is no value */
     TOOL_OFF,      /* to false */
+    TOOL_SET,      /* int, to `least`; there is no value */
     TOOL_TEXT,     /* const char *, of argv */
     TOOL_WHOLE,    /* uint64_t, a number from least to most, as the next three */
     TOOL_UNSIGNED, /* unsigned */
@@ -42,8 +43,9 @@ struct tool_arg {
 /* What may stand there beside options. */
 enum tool_words {
     TOOL_NO_WORDS,
-    TOOL_WORDS,  /* anywhere; from optind on, in the end */
-    TOOL_BEHIND, /* behind --, from optind on */
+    TOOL_WORDS,   /* anywhere; from optind on, in the end */
+    TOOL_BEHIND,  /* behind --, from optind on */
+    TOOL_PROGRAM, /* from the first word on, where options end; -- may stand before it */
 };
 
 /*
