@@ -4,13 +4,13 @@
  */
 #include "info.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "tool.h"
+#include "tool_args.h"
 
 static void help(FILE *f)
 {
@@ -118,33 +118,17 @@ static int show(bool machine, enum info_plugins plugins, bool all)
 
 int zero__tool_info(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"options", no_argument, NULL, 'o'},
-        {"plugins", no_argument, NULL, 'p'},
-        {"machine", no_argument, NULL, 'm'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     bool options = false, plugins = false, machine = false;
-    int c;
+    const struct tool_arg args[] = {
+        TOOL_ARG("options", ON, &options),
+        TOOL_ARG("plugins", ON, &plugins),
+        TOOL_ARG("machine", ON, &machine),
+    };
+    int status =
+        tool_args("info", args, sizeof args / sizeof *args, TOOL_NO_WORDS, help, argc, argv);
 
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-        options |= c == 'o';
-        plugins |= c == 'p';
-        machine |= c == 'm';
-        if (c == 'h') {
-            help(stdout);
-            return 0;
-        }
-        if (c == '?')
-            break;
-    }
-    if (c == '?' || optind < argc) {
-        fprintf(stderr, "zero info: there is no %s: see zero info --help\n",
-                argv[c == '?' ? optind - 1 : optind]);
-        return 2;
-    }
+    if (status >= 0)
+        return status;
     bool some = options || plugins || machine;
     return show(machine || !some, plugins ? INFO_WHOLE : some ? INFO_NONE : INFO_SHORT, options);
 }
