@@ -10,6 +10,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #include "report_memory.h"
 #include "tool.h"
+#include "tool_args.h"
 
 #define OTHERS_MOST 12 /* jobs of the folder that are listed beside the one */
 
@@ -25,7 +27,7 @@ struct job {
     int ranks, n_reports;
 };
 
-static void help(void)
+static void help(FILE *f)
 {
     fputs(
         "usage: zero report crash [--job NUMBER] DIR\n\n"
@@ -34,7 +36,7 @@ static void help(void)
         "newest one is shown, and the others are listed with their numbers; --job takes the\n"
         "first digits of one. The status is 0 when a rank is named, 1 when the reports do not\n"
         "tell, 2 for bad use.\n",
-        stdout);
+        f);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -242,29 +244,24 @@ static int job_show(const struct report_folder *f, int which)
 
 static int report_crash(int argc, char **argv)
 {
-    const char *number = NULL, *dir = NULL;
+    const char *number = NULL;
+    const struct tool_arg args[] = {TOOL_ARG("job", TEXT, &number)};
     struct report_folder f;
-    int status = 1;
+    int status = tool_args("report crash", args, 1, TOOL_WORDS, help, argc, argv);
 
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            help();
-            return 0;
-        }
-        if (!strcmp(argv[i], "--job") && i + 1 < argc && *argv[i + 1] && !number) {
-            number = argv[++i];
-        } else if (argv[i][0] != '-' && !dir) {
-            dir = argv[i];
-        } else {
-            dir = NULL;
-            break;
-        }
-    }
-    if (!dir) {
+    if (status >= 0)
+        return status;
+    if (optind != argc - 1) {
         fputs("zero report crash: give one folder; zero report crash --help tells more\n", stderr);
         return 2;
     }
-    if (report_folder_read(dir, &f)) {
+    if (number && !*number) {
+        fputs("zero report crash: --job is \"\": the first digits of a job's number are wanted\n",
+              stderr);
+        return 2;
+    }
+    status = 1;
+    if (report_folder_read(argv[optind], &f)) {
         int which = report_folder_choose(&f, number);
         if (which >= 0)
             status = job_show(&f, which);

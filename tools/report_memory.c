@@ -4,16 +4,18 @@
 
 #include "report_memory.h"
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "tool_args.h"
 
 #define MOST_COLUMNS 64u /* that a table or a picture is drawn with */
 
-static void help(void)
+static void help(FILE *f)
 {
     fputs("usage: zero report memory [--svg] LOG...\n\n"
           "Reads what `zero-gpt2 --json LOG` has written in runs with other stages, ranks or\n"
@@ -21,7 +23,7 @@ static void help(void)
           "column for each tier of a run, in the order of the LOGs. --svg draws them as bars, a\n"
           "picture for a page: zero report memory --svg stage*.json > memory.svg\n\n"
           "The status is 0, 1 when a LOG cannot be read, 2 for bad use.\n",
-          stdout);
+          f);
 }
 
 static void table_print(const struct memory_columns *c)
@@ -54,30 +56,20 @@ int report_memory(int argc, char **argv)
 {
     struct memory_columns columns = {0};
     bool svg = false;
-    int status = 0, n_logs = 0;
+    const struct tool_arg args[] = {TOOL_ARG("svg", ON, &svg)};
+    int status = tool_args("report memory", args, 1, TOOL_WORDS, help, argc, argv);
 
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            help();
-            return 0;
-        }
-        if (!strcmp(argv[i], "--svg")) {
-            svg = true;
-        } else if (argv[i][0] == '-') {
-            fprintf(stderr, "zero report memory: unknown option %s; --help lists them\n", argv[i]);
-            return 2;
-        } else {
-            n_logs++;
-        }
-    }
-    if (!n_logs) {
+    if (status >= 0)
+        return status;
+    if (optind == argc) {
         fputs("zero report memory: give the LOG of a run at least (zero-gpt2 --json LOG); --help "
               "tells more\n",
               stderr);
         return 2;
     }
-    for (int i = 1; i < argc && !status; i++)
-        if (argv[i][0] != '-' && memory_log_read(argv[i], &columns)) {
+    status = 0;
+    for (int i = optind; i < argc && !status; i++)
+        if (memory_log_read(argv[i], &columns)) {
             fprintf(stderr, "zero report memory: %s\n", zero__error_text());
             status = 1;
         }
