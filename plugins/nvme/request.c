@@ -15,12 +15,12 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../common/io.h"
+#include "../common/wake.h"
 #include "machine/clock.h"
 #include "nvme.h"
 
@@ -310,18 +310,6 @@ static uint32_t hand_out(struct zero_store *store, struct zero_cqe *cqes, uint32
     return n;
 }
 
-/* Sleeps until a transfer has ended, somebody wakes us (true), or so long. */
-static bool sleep_until(struct zero_store *store, int64_t ns)
-{
-    struct pollfd fds[2] = {{.fd = store->engine->fd(store), .events = POLLIN},
-                            {.fd = store->wake_fd, .events = POLLIN}};
-    const struct timespec limit = {.tv_sec = ns / ZERO_SECOND, .tv_nsec = ns % ZERO_SECOND};
-    uint64_t count;
-
-    return ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents &&
-           read(store->wake_fd, &count, sizeof count) == sizeof count;
-}
-
 int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t max,
                     int64_t timeout_ns)
 {
@@ -339,16 +327,17 @@ int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t ma
         if (!max)
             return 0;
         int64_t left = timeout_ns > 0 ? until - zero__now_ns() : 0;
-        if (left <= 0 || sleep_until(store, later && left > PAUSE_NS ? PAUSE_NS : left))
+        if (left <= 0)
+            return 0;
+        if (later && left > PAUSE_NS)
+            left = PAUSE_NS;
+        if (zero__wake_sleep(store->wake_fd, store->engine->fd(store), left))
             return 0;
     }
 }
 
 int zero__nvme_wake(struct zero_store *store)
 {
-    const uint64_t one = 1;
-
-    while (write(store->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    zero__wake_ring(store->wake_fd);
     return 0;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store: its files, its memory, its engine. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../common/locked.h"
 #include "../common/open.h"
+#include "../common/wake.h"
 #include "machine/clock.h"
 #include "nvme.h"
 
@@ -202,12 +203,9 @@ int zero__nvme_open(const struct zero_store_open *params, struct zero_store **ou
         goto fail;
     /* Ranks of one machine begin with a disk each. */
     store->first_file = params->local_rank > 0 ? params->local_rank % store->n_files : 0;
-    store->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (store->wake_fd < 0) {
-        err = zero__say(&voice, -errno, "eventfd: %s", strerror(errno));
-        goto fail;
-    }
-    err = zero__nvme_resize(store, params->bytes);
+    err = zero__wake_make(&voice, &store->wake_fd);
+    if (!err)
+        err = zero__nvme_resize(store, params->bytes);
     if (err)
         goto fail;
     err = engine_open(store);

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "../common/wake.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "ofi.h"
@@ -206,11 +206,8 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
                    "may stand still until their deadlines; tcp has the same wire without that");
     if (!err)
         err = endpoint_make(ofi);
-    if (!err) {
-        ofi->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (ofi->wake_fd < 0)
-            err = zero__say(&ofi->voice, -errno, "no eventfd: %m");
-    }
+    if (!err)
+        err = zero__wake_make(&ofi->voice, &ofi->wake_fd);
     if (!err)
         err = address_make(ofi, &here, &own);
     /* Who has no address says so here: the others would wait for it. */

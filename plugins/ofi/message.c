@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of libfabric, their completions, and sleeping until there is one. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
 #include <stddef.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../common/wake.h"
 #include "ofi.h"
 
 #define BATCH 16                    /* completions read at a time */
@@ -112,23 +109,14 @@ void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns)
 {
     struct ofi *ofi = ofi_of(t);
     struct fid *fids[1] = {&ofi->cq->fid};
-    struct pollfd fds[2] = {{.fd = ofi->wake_fd, .events = POLLIN},
-                            {.fd = ofi->cq_fd, .events = POLLIN}};
     int64_t ns = ofi->cq_fd < 0 && timeout_ns > NAP_NS ? NAP_NS : timeout_ns;
-    const struct timespec limit = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-    uint64_t count;
 
     if (ofi->cq_fd >= 0 && fi_trywait(ofi->fabric, fids, 1) != FI_SUCCESS)
         return; /* something has come meanwhile */
-    if (ppoll(fds, ofi->cq_fd < 0 ? 1 : 2, &limit, NULL) > 0 && fds[0].revents)
-        while (read(ofi->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
-            ;
+    zero__wake_sleep(ofi->wake_fd, ofi->cq_fd, ns);
 }
 
 void zero__ofi_wake(struct zero__p2p *t)
 {
-    const uint64_t one = 1;
-
-    while (write(ofi_of(t)->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    zero__wake_ring(ofi_of(t)->wake_fd);
 }

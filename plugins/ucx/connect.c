@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "../common/wake.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "ucx.h"
@@ -150,10 +150,7 @@ static int worker_make(struct ucx *ucx)
     if (status != UCS_OK)
         return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX worker: %s",
                          ucs_status_string(status));
-    ucx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (ucx->wake_fd < 0)
-        return zero__say(&ucx->voice, -errno, "no eventfd: %m");
-    return 0;
+    return zero__wake_make(&ucx->voice, &ucx->wake_fd);
 }
 
 /* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages of UCX, and sleeping until one comes. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
 #include <stdint.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../common/wake.h"
 #include "ucx.h"
 
 #define ROUNDS 16 /* of the worker in one progress, as long as something happens */
@@ -109,27 +106,16 @@ int zero__ucx_progress(struct zero__p2p *t)
 void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns)
 {
     struct ucx *ucx = ucx_of(t);
-    struct pollfd fds[2] = {{.fd = ucx->event_fd, .events = POLLIN},
-                            {.fd = ucx->wake_fd, .events = POLLIN}};
-    struct timespec limit = {.tv_sec = timeout_ns / 1000000000,
-                             .tv_nsec = timeout_ns % 1000000000};
-    uint64_t count;
-
     ucs_status_t status = ucp_worker_arm(ucx->worker);
 
     if (status == UCS_ERR_BUSY) /* something has come meanwhile */
         return;
     if (status != UCS_OK) /* nothing may tell of what comes: look soon, but do not spin */
-        limit = timeout_ns < UNARMED_NS ? limit : (struct timespec){.tv_nsec = UNARMED_NS};
-    if (ppoll(fds, 2, &limit, NULL) > 0 && fds[1].revents)
-        while (read(ucx->wake_fd, &count, sizeof count) < 0 && errno == EINTR)
-            ;
+        timeout_ns = timeout_ns < UNARMED_NS ? timeout_ns : UNARMED_NS;
+    zero__wake_sleep(ucx->wake_fd, ucx->event_fd, timeout_ns);
 }
 
 void zero__ucx_wake(struct zero__p2p *t)
 {
-    const uint64_t one = 1;
-
-    while (write(ucx_of(t)->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    zero__wake_ring(ucx_of(t)->wake_fd);
 }
