@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "machine/clock.h"
+#include "machine/thread.h"
 
 #define NEWS_NS ZERO_SECOND       /* for the others to hear of it before this process ends */
 #define LOST_NS (2 * ZERO_SECOND) /* for a case to end by itself after a rank was lost */
@@ -75,11 +76,10 @@ static void *watch(void *arg)
 
     pthread_mutex_lock(&w->lock);
     while (!w->over) {
-        struct timespec t = {w->deadline_ns / ZERO_SECOND, w->deadline_ns % ZERO_SECOND};
         if (!*w->name)
             pthread_cond_wait(&w->changed, &w->lock);
         else if (zero__now_ns() < w->deadline_ns)
-            pthread_cond_timedwait(&w->changed, &w->lock, &t);
+            zero__cond_until(&w->changed, &w->lock, w->deadline_ns);
         else
             give_up(w);
     }
@@ -105,14 +105,9 @@ static void rank_lost(void *arg)
 
 int check_watch_start(struct check_watch *w, struct zero__job *job, int rank, uint64_t seconds)
 {
-    pthread_condattr_t clock;
-
     *w = (struct check_watch){.job = job, .rank = rank, .seconds = seconds};
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    zero__cond_init(&w->changed);
     int err = pthread_create(&w->thread, NULL, watch, w);
     if (err)
         return zero__fail(-err, "cannot start a thread that looks at the time: %s", strerror(err));

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "device/host_race.h"
 #include "device/host_types.h"
+#include "machine/thread.h"
 
 #define MAX_THREADS 4096u
 
@@ -59,15 +60,10 @@ static int choose_loops(const struct zero_host *host, const struct zero__loops *
 
 static void init_sync(struct zero_device *dev)
 {
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&dev->lock, NULL);
-    pthread_cond_init(&dev->work, &monotonic);
-    pthread_cond_init(&dev->timer, &monotonic);
-    pthread_cond_init(&dev->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    zero__cond_init(&dev->work);
+    zero__cond_init(&dev->timer);
+    zero__cond_init(&dev->done);
 }
 
 static void free_device(struct zero_device *dev)

@@ -89,10 +89,8 @@ static void work_on(struct zero_device *dev, struct host_stream *s)
 
 static void wait_until(struct zero_device *dev, int64_t wake_ns)
 {
-    struct timespec t = {.tv_sec = wake_ns / ZERO_SECOND, .tv_nsec = wake_ns % ZERO_SECOND};
-
     dev->timing = true;
-    pthread_cond_timedwait(&dev->timer, &dev->lock, &t);
+    zero__cond_until(&dev->timer, &dev->lock, wake_ns);
     dev->timing = false;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "device/host_race.h"
+#include "machine/thread.h"
 
 static struct host_stream *new_stream(struct zero_device *dev)
 {
@@ -79,12 +80,11 @@ static int wait_for(struct zero_device *dev, const struct host_stream *s, uint64
                     int64_t timeout_ns)
 {
     int64_t end = zero__deadline_ns(timeout_ns);
-    struct timespec t = {.tv_sec = end / ZERO_SECOND, .tv_nsec = end % ZERO_SECOND};
     int err = 0;
 
     dev->n_waiters++;
     while (s->head < position && !err)
-        err = pthread_cond_timedwait(&dev->done, &dev->lock, &t);
+        err = zero__cond_until(&dev->done, &dev->lock, end);
     dev->n_waiters--;
     return s->head < position ? -ETIMEDOUT : 0;
 }

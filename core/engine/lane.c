@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "engine/runtime.h"
 #include "machine/clock.h"
+#include "machine/thread.h"
 
 #define LOOK_NS (ZERO_SECOND / 4) /* who waits looks whether the job has failed, see create.c */
 
@@ -27,13 +28,8 @@ const char *zero__slot_subject(const struct zero_runtime *rt, const struct slot 
 
 void zero__lanes_create(struct zero_runtime *rt)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&rt->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&rt->moved, &attr);
-    pthread_condattr_destroy(&attr);
+    zero__cond_init(&rt->moved);
 }
 
 static void slots_free(struct lane *l)
@@ -220,9 +216,8 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
             seen = ended(rt);
         }
         int64_t look = zero__deadline_ns(LOOK_NS), until = look < deadline ? look : deadline;
-        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
-        late = pthread_cond_timedwait(&rt->moved, &rt->lock, &t) == ETIMEDOUT &&
-               until == deadline && !zero__lanes_reached(rt, ordinals) && seen == ended(rt);
+        late = zero__cond_until(&rt->moved, &rt->lock, until) == ETIMEDOUT && until == deadline &&
+               !zero__lanes_reached(rt, ordinals) && seen == ended(rt);
         if (late) { /* later than the op, whose own deadline says more */
             int64_t later = zero__job_patience(rt->job, deadline - ZERO__GRACE_NS);
             later = zero__deadline_after(later, ZERO__GRACE_NS);

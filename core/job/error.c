@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "job/internal.h"
 #include "machine/clock.h"
+#include "machine/thread.h"
 
 void zero__error_make(struct zero__job_error *e, int culprit, int err, int reporter, const char *op,
                       const char *cause)
@@ -194,9 +195,7 @@ int zero__job_error(struct zero__job *job, struct zero__job_error *out)
         return 0;
     pthread_mutex_lock(&job->lock);
     while (zero__error_state(job) != ZERO__ERROR_DECIDED) {
-        struct timespec t = {job->error_deadline_ns / ZERO_SECOND,
-                             job->error_deadline_ns % ZERO_SECOND};
-        pthread_cond_timedwait(&job->changed, &job->lock, &t);
+        zero__cond_until(&job->changed, &job->lock, job->error_deadline_ns);
         zero__error_expire(job);
     }
     int e = job->error.err;
@@ -221,11 +220,10 @@ int zero__job_report(struct zero__job *job)
 int zero__job_report_soon(struct zero__job *job)
 {
     int64_t until = zero__deadline_ns(ZERO__JOB_NEWS_NS);
-    struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
 
     pthread_mutex_lock(&job->lock);
     while (job->threaded && zero__error_state(job) == ZERO__ERROR_NONE)
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+        if (zero__cond_until(&job->changed, &job->lock, until) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&job->lock);
     return zero__job_report(job);

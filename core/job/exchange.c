@@ -11,6 +11,7 @@
 #include "job/exchange.h"
 #include "job/internal.h"
 #include "machine/clock.h"
+#include "machine/thread.h"
 
 int zero__oob_post(void *ctx, const void *src, uint32_t len)
 {
@@ -50,8 +51,7 @@ static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
     pthread_mutex_lock(&job->lock);
     struct zero__round *r = zero__round_of(job, job->seq);
     while (!r->done && zero__error_state(job) == ZERO__ERROR_NONE) {
-        struct timespec t = {deadline_ns / ZERO_SECOND, deadline_ns % ZERO_SECOND};
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) != ETIMEDOUT)
+        if (zero__cond_until(&job->changed, &job->lock, deadline_ns) != ETIMEDOUT)
             continue;
         int64_t later = zero__job_patience(job, deadline_ns);
         if (later == deadline_ns)

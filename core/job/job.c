@@ -102,7 +102,6 @@ static void destroy(struct zero__job *job)
 static int create(const struct zero__job_params *params, struct zero__job **out)
 {
     struct zero__job *job = calloc(1, sizeof *job);
-    pthread_condattr_t attr;
 
     if (!job)
         return zero__fail(-ENOMEM, "job: no memory");
@@ -124,10 +123,7 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
     job->oob = (struct zero_oob){sizeof job->oob, job,           params->rank, params->ranks,
                                  zero__oob_post,  zero__oob_test};
     pthread_mutex_init(&job->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&job->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    zero__cond_init(&job->changed);
     job->wake_fd = -1;
     zero__probe_init(job);
     for (int i = 0; i < ZERO__N_ENDPOINTS; i++)
@@ -232,10 +228,9 @@ static bool is_absent(struct zero__job *job, int32_t rank)
 static void explain(struct zero__job *job)
 {
     int64_t deadline = zero__deadline_ns(ZERO__JOB_EXPLAIN_NS);
-    struct timespec t = {deadline / ZERO_SECOND, deadline % ZERO_SECOND};
 
     while (job->n_joined + job->n_refused < job->params.ranks)
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+        if (zero__cond_until(&job->changed, &job->lock, deadline) == ETIMEDOUT)
             return;
 }
 
@@ -280,8 +275,7 @@ static int wait_for_all(struct zero__job *job)
     pthread_mutex_lock(&job->lock);
     while (job->state == ZERO__JOB_JOINING) {
         int64_t until = patience < deadline ? patience : deadline;
-        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) != ETIMEDOUT ||
+        if (zero__cond_until(&job->changed, &job->lock, until) != ETIMEDOUT ||
             job->state != ZERO__JOB_JOINING)
             continue;
         if (until == deadline) {
@@ -383,7 +377,6 @@ static bool is_here(struct zero__job *job, int32_t rank)
 static int wait_for_byes(struct zero__job *job)
 {
     int64_t deadline = zero__deadline_ns(job->params.timeout_ns);
-    struct timespec t = {deadline / ZERO_SECOND, deadline % ZERO_SECOND};
     char ranks[160] = "";
 
     pthread_mutex_lock(&job->lock);
@@ -392,7 +385,7 @@ static int wait_for_byes(struct zero__job *job)
         zero__round_left(job, 0); /* one that the others have begun without this rank */
     while (job->params.rank == 0 && zero__error_state(job) == ZERO__ERROR_NONE &&
            zero__ranks_text(job, is_here, ranks, sizeof ranks) >= 0)
-        if (pthread_cond_timedwait(&job->changed, &job->lock, &t) == ETIMEDOUT)
+        if (zero__cond_until(&job->changed, &job->lock, deadline) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&job->lock);
     if (!ranks[0] || zero__error_state(job) != ZERO__ERROR_NONE)

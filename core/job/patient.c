@@ -55,7 +55,6 @@ static void *call_run(void *arg)
 static struct call *call_create(int (*fn)(void *arg), const void *arg, size_t bytes)
 {
     struct call *c = calloc(1, sizeof *c + bytes);
-    pthread_condattr_t attr;
 
     if (!c)
         return NULL;
@@ -63,10 +62,7 @@ static struct call *call_create(int (*fn)(void *arg), const void *arg, size_t by
     c->bytes = bytes;
     memcpy(c->arg, arg, bytes);
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    zero__cond_init(&c->changed);
     return c;
 }
 
@@ -83,8 +79,7 @@ static bool call_wait(struct call *c, int64_t deadline_ns, bool (*over)(void *as
     while (!c->done) {
         int64_t until = over ? zero__deadline_ns(LOOK_NS) : deadline_ns;
         until = until < deadline_ns ? until : deadline_ns;
-        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
-        if (pthread_cond_timedwait(&c->changed, &c->lock, &t) != ETIMEDOUT || c->done)
+        if (zero__cond_until(&c->changed, &c->lock, until) != ETIMEDOUT || c->done)
             continue;
         if (until == deadline_ns || over(ask))
             return false;

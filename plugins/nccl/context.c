@@ -7,6 +7,7 @@
 
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/thread.h"
 #include "nccl.h"
 
 /* What a rank calls, and has to say: as many bytes in every call, so that others are understood. */
@@ -209,17 +210,6 @@ static void context_free(struct zero_comm_ctx *ctx)
     free(ctx);
 }
 
-static void conds_init(struct zero_comm_ctx *ctx)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&ctx->work, &attr);
-    pthread_cond_init(&ctx->moved, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
 {
     const struct zero__voice v = {params->host, NCCL_NAME};
@@ -237,7 +227,8 @@ int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
     ctx->ranks = params->oob->ranks;
     ctx->timeout_ns = params->timeout_ns;
     pthread_mutex_init(&ctx->lock, NULL);
-    conds_init(ctx);
+    zero__cond_init(&ctx->work);
+    zero__cond_init(&ctx->moved);
     err = join(ctx, prepare(params, ctx));
     if (err) {
         nccl_ender_stop(ctx);

@@ -130,8 +130,7 @@ static void *ender_main(void *arg)
         if (done > 0 || (!done && ctx->closing))
             continue;
         int64_t until = zero__deadline_ns(done ? POLL_NS : LOOK_NS);
-        struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
-        pthread_cond_timedwait(&ctx->work, &ctx->lock, &t);
+        zero__cond_until(&ctx->work, &ctx->lock, until);
         done = 1; /* there may be more before it closes */
     }
     ctx->ender_left = true;
@@ -155,10 +154,8 @@ int nccl_ender_start(struct zero_comm_ctx *ctx)
 /* Waits for what the thread tells, until it is so or the time is over. The lock is held. */
 static bool wait_until(struct zero_comm_ctx *ctx, const bool *over, int64_t until)
 {
-    struct timespec t = {until / ZERO_SECOND, until % ZERO_SECOND};
-
     while (!*over && zero__now_ns() < until)
-        pthread_cond_timedwait(&ctx->moved, &ctx->lock, &t);
+        zero__cond_until(&ctx->moved, &ctx->lock, until);
     return *over;
 }
 

@@ -46,24 +46,19 @@ static void *ask(void *arg)
 static struct question *question_make(const char *folder)
 {
     struct question *q = calloc(1, sizeof *q + strlen(folder) + 1);
-    pthread_condattr_t clock;
 
     if (!q)
         return NULL;
     strcpy(q->folder, folder);
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->change, &clock);
-    pthread_condattr_destroy(&clock);
+    zero__cond_init(&q->change);
     return q;
 }
 
 int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folder, int64_t ns)
 {
     struct question *q = question_make(folder);
-    const int64_t until_ns = zero__deadline_ns(ns);
-    const struct timespec until = {until_ns / ZERO_SECOND, until_ns % ZERO_SECOND};
+    const int64_t until = zero__deadline_ns(ns);
     pthread_t thread;
     int err = 0;
 
@@ -75,7 +70,7 @@ int zero__nvme_folder_answers(const struct zero__voice *voice, const char *folde
     pthread_detach(thread);
     pthread_mutex_lock(&q->lock);
     while (!q->is_answered && !err)
-        err = pthread_cond_timedwait(&q->change, &q->lock, &until);
+        err = zero__cond_until(&q->change, &q->lock, until);
     bool is_answered = q->is_answered;
     q->is_left = true;
     pthread_mutex_unlock(&q->lock);
