@@ -9,13 +9,6 @@
 #include <errno.h>
 
 #define ZERO_ERROR_BYTES 4096 /* a memory table fits */
-#define ZERO_ERRNO_MOST 4095  /* of every Linux */
-
-/* An error as another process says it; `otherwise` where that is no negative errno. */
-static inline int zero__error_heard(int err, int otherwise)
-{
-    return err < 0 && err >= -ZERO_ERRNO_MOST ? err : otherwise;
-}
 
 /* Records the sentence for zero_last_error() and returns err (a negative errno). */
 int zero__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "job/internal.h"
 #include "machine/clock.h"
+#include "machine/heard.h"
 
 #define GRACE_NS (2 * ZERO_SECOND)       /* for rank 0 to say who is missing */
 #define LONGEST_NS (86400 * ZERO_SECOND) /* what is believed of its announcement */
@@ -160,7 +161,7 @@ static int wait_welcome(struct search *s, struct zero__link *link, int64_t deadl
             zero__text_clean(body.no.text, sizeof body.no.text);
             if (body.no.again)
                 return again(s, "%s", body.no.text);
-            return zero__fail(zero__error_heard(body.no.err, -EPROTO), "%s", body.no.text);
+            return zero__fail(zero__errno_heard(body.no.err, -EPROTO), "%s", body.no.text);
         } else {
             return another_protocol(s);
         }

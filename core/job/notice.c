@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "machine/heard.h"
 
 static const char magic[8] = "zero-p1";
 
@@ -26,7 +27,7 @@ int zero__notice_read(const void *bytes, size_t size, struct zero__notice *out)
         if ((unsigned char)*c <= ' ' || *c == 0x7f)
             return -EPROTO;
     memcpy(out, bytes, sizeof *out);
-    out->err = out->err ? zero__error_heard(out->err, -EPROTO) : 0;
+    out->err = out->err ? zero__errno_heard(out->err, -EPROTO) : 0;
     zero__text_clean(out->why, sizeof out->why);
     return 0;
 }

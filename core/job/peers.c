@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "job/internal.h"
 #include "machine/clock.h"
+#include "machine/heard.h"
 
 static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__peer_state state)
 {
@@ -92,7 +93,7 @@ static void take_error(struct zero__job *job, int32_t from, struct zero__job_err
         e->culprit = -1;
     if (e->reporter < -1 || e->reporter >= job->params.ranks)
         e->reporter = -1;
-    e->err = zero__error_heard(e->err, -EIO);
+    e->err = zero__errno_heard(e->err, -EIO);
     if (decided) {
         zero__error_decide(job, e);
         return;

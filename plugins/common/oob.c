@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "machine/clock.h"
+#include "machine/heard.h"
 
 #define YIELDS 100
 #define BLOB_MOST 60000u
@@ -95,7 +96,8 @@ int zero__oob_agree(const struct zero__voice *v, const struct zero_oob *oob, int
 
     for (int32_t p = 0; p < oob->ranks && !err && !status; p++)
         if (all[p])
-            err = zero__say(v, zero__errno_heard(all[p]), "%s failed on rank %d", doing, p);
+            err =
+                zero__say(v, zero__errno_heard(all[p], -EPROTO), "%s failed on rank %d", doing, p);
     free(all);
     return status ? status : err;
 }

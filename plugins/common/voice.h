@@ -19,12 +19,4 @@ struct zero__voice {
 #define zero__tell(voice, level, ...) \
     ((voice)->host->log((voice)->host->ctx, (voice)->plugin, (level), __VA_ARGS__))
 
-#define ZERO__ERRNO_MOST 4095 /* of every Linux */
-
-/* What another rank gives as the reason of its failure; -EPROTO where that is no negative errno. */
-static inline int zero__errno_heard(int err)
-{
-    return err < 0 && err >= -ZERO__ERRNO_MOST ? err : -EPROTO;
-}
-
 #endif

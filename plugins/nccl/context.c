@@ -7,6 +7,7 @@
 
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "machine/heard.h"
 #include "machine/thread.h"
 #include "nccl.h"
 
@@ -54,8 +55,9 @@ static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, s
     for (int32_t p = 0; p < ctx->ranks && !err; p++)
         if (all[p].err) {
             all[p].why[sizeof all[p].why - 1] = 0;
-            return zero__say(&ctx->voice, zero__errno_heard(all[p].err), "%s failed on rank %d%s%s",
-                             call, p, *all[p].why ? ": " : ", which says why", all[p].why);
+            return zero__say(&ctx->voice, zero__errno_heard(all[p].err, -EPROTO),
+                             "%s failed on rank %d%s%s", call, p,
+                             *all[p].why ? ": " : ", which says why", all[p].why);
         }
     return err;
 }

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "machine/heard.h"
 #include "shm.h"
 
 _Static_assert(sizeof(struct shm_notice) <= SHM_NOTICE_BYTES, "a notice fits on a board");
@@ -77,7 +78,7 @@ int zero__notices_check(struct zero_comm_ctx *ctx, const struct shm_table *t,
                              call_name(all[p].call));
     for (int32_t p = 0; p < t->ranks; p++)
         if (all[p].status && p != t->rank) {
-            int err = zero__errno_heard(all[p].status);
+            int err = zero__errno_heard(all[p].status, -EPROTO);
             errno = -err;
             return zero__say(&ctx->voice, err, "%s failed on rank %d: %m", doing,
                              world_rank(t, p));

@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "machine/heard.h"
 #include "shm.h"
 
 /* Who waits looks so often whether a rank has aborted, and whether there is room again; and at the
@@ -184,7 +185,7 @@ static bool parcel_take(struct swap *s)
     if (ours && p.status < 0)
         s->err =
             s->err ? s->err
-                   : zero__say(&s->ctx->voice, zero__errno_heard(p.status),
+                   : zero__say(&s->ctx->voice, zero__errno_heard(p.status, -EPROTO),
                                "exchange: rank %d could not hand over its device's memory", p.rank);
     else if (ours && (p.with_fd != 0) != (fd >= 0))
         s->err = s->err ? s->err

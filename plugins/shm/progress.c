@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "machine/heard.h"
 #include "shm.h"
 
 int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
@@ -79,7 +80,7 @@ static void fail_after(struct zero_comm *comm, int32_t p, int32_t failed)
     for (char *c = why; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
-    zero__comm_fail(comm, zero__errno_heard(failed), "%s", why);
+    zero__comm_fail(comm, zero__errno_heard(failed, -EPROTO), "%s", why);
 }
 
 void zero__comm_look(struct zero_comm *comm)

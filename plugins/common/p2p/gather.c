@@ -12,6 +12,7 @@
 #include "../oob.h"
 #include "internal.h"
 #include "machine/clock.h"
+#include "machine/heard.h"
 
 #define IDLE_TURNS 64u /* before sleeping */
 #define NAP_NS (INT64_C(1000) * 1000)
@@ -40,7 +41,7 @@ static int check(struct zero_comm_ctx *ctx, int32_t rank, const struct p2p_notic
     const char *what = NULL;
     char value[24] = "";
 
-    if (n->status && n->status != zero__errno_heard(n->status)) {
+    if (n->status && n->status != zero__errno_heard(n->status, -EPROTO)) {
         what = "status";
         snprintf(value, sizeof value, "%" PRId32, n->status);
     } else if (n->max_message < sizeof(struct p2p_message) || n->max_message > P2P_MESSAGE_MOST) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "machine/heard.h"
 
 #define HEAD_BYTES offsetof(struct p2p_message, print)
 
@@ -132,7 +133,7 @@ static void hear_fail(struct zero_comm *comm, struct p2p_message *m)
     for (char *c = m->why; *c; c++)
         if ((unsigned char)*c < ' ')
             *c = '?';
-    zero__p2p_fail(comm, zero__errno_heard(m->err), "%s", m->why);
+    zero__p2p_fail(comm, zero__errno_heard(m->err, -EPROTO), "%s", m->why);
 }
 
 static void hear(struct zero_comm *comm, int32_t p, struct p2p_message *m, uint64_t bytes)
