@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../common/entry.h"
+#include "../common/io.h"
 #include "../common/locked.h"
 #include "cpu.h"
 #include "machine/left.h"
@@ -11,7 +12,7 @@
 static int probe(const struct zero_host *host, struct zero_store_info *info)
 {
     const struct zero__voice voice = {host, CPU_NAME};
-    struct zero_store_info full = {.size = info->size, .capacity = zero__memory_left(NULL, 0)};
+    struct zero_store_info full = {.capacity = zero__memory_left(NULL, 0)};
     uint64_t limit;
     enum cpu_lock lock;
     int err = zero__cpu_lock(&voice, &lock);
@@ -25,7 +26,7 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
     else
         snprintf(full.note, sizeof full.note, "host memory, %llu bytes may be locked",
                  (unsigned long long)limit);
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 

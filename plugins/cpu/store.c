@@ -75,15 +75,14 @@ void zero__cpu_describe(struct zero_store_info *info)
 
 int zero__cpu_info(struct zero_store *store, struct zero_store_info *info)
 {
-    struct zero_store_info full = {.size = info->size,
-                                   .capacity = store->bytes,
+    struct zero_store_info full = {.capacity = store->bytes,
                                    .bytes_read = store->bytes_read,
                                    .bytes_written = store->bytes_written};
 
     zero__cpu_describe(&full);
     snprintf(full.note, sizeof full.note, "host memory, %slocked%s",
              store->memory.locked ? "" : "not ", store->memory.where);
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 

@@ -63,8 +63,7 @@ static int fault_probe(const struct zero_host *host, struct zero_store_info *inf
     if (err)
         return err;
     describe(&full);
-    full.size = info->size;
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 
@@ -118,8 +117,7 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
         *moved -= left < *moved ? left : *moved; /* 0: the plugin below does not count */
     }
     describe(&full);
-    full.size = info->size;
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 

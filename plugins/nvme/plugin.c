@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../common/entry.h"
+#include "../common/io.h"
 #include "nvme.h"
 
 #define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */
@@ -63,7 +64,6 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
     const struct zero__voice voice = {host, NVME_NAME};
     struct nvme_settings s;
     struct zero_store_info full = {
-        .size = info->size,
         .mem = ZERO_MEM_HOST | ZERO_MEM_PINNED,
         .offset_align = NVME_BLOCK,
         .buffer_align = NVME_BLOCK,
@@ -83,7 +83,7 @@ static int probe(const struct zero_host *host, struct zero_store_info *info)
              s.n_paths > 1 ? " and more" : "");
     zero__nvme_settings_free(&s);
     if (!err)
-        memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+        zero__store_info_give(&full, info);
     return err;
 }
 

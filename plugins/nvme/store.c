@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "../common/io.h"
 #include "../common/locked.h"
 #include "../common/open.h"
 #include "../common/wake.h"
@@ -248,7 +249,6 @@ int zero__nvme_resize(struct zero_store *store, uint64_t bytes)
 int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
 {
     struct zero_store_info full = {
-        .size = info->size,
         .flags = store->direct ? ZERO_STORE_DIRECT : 0,
         .mem = ZERO_MEM_HOST | ZERO_MEM_PINNED,
         .capacity = store->bytes,
@@ -274,7 +274,7 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
         snprintf(full.note, sizeof full.note,
                  "the system refuses %u transfers again and again: %s; in %s", store->n_refused,
                  strerror(store->refusal), store->files[0].folder);
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 

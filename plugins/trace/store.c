@@ -76,8 +76,7 @@ static int trace_probe(const struct zero_host *host, struct zero_store_info *inf
     describe(&full);
     if (!ops.map)
         full.flags &= ~(uint32_t)ZERO_STORE_MAPPED;
-    full.size = info->size;
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 
@@ -113,8 +112,7 @@ static int trace_info(struct zero_store *s, struct zero_store_info *info)
     if (err)
         return err;
     describe(&full);
-    full.size = info->size;
-    memcpy(info, &full, info->size < sizeof full ? info->size : sizeof full);
+    zero__store_info_give(&full, info);
     return 0;
 }
 
