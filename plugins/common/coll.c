@@ -6,25 +6,22 @@
 
 #define PART_BLOCK 64u
 
-static int is_float(uint32_t dtype)
-{
-    return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
-}
-
 static int check_reduction(const struct zero__voice *v, const struct zero_coll *c, const char *name)
 {
-    int scales = c->redop == ZERO_SUM && (is_float(c->src_dtype) || c->src_dtype == ZERO_F64);
+    int scales =
+        c->redop == ZERO_SUM && (zero__dtype_is_float(c->src_dtype) || c->src_dtype == ZERO_F64);
 
     if (c->redop > ZERO_MAX)
         return zero__say(v, -ENOTSUP, "%s: unknown reduction %u", name, c->redop);
-    if (c->src_dtype != c->dst_dtype && (!is_float(c->src_dtype) || !is_float(c->dst_dtype)))
+    if (c->src_dtype != c->dst_dtype &&
+        (!zero__dtype_is_float(c->src_dtype) || !zero__dtype_is_float(c->dst_dtype)))
         return zero__say(v, -EINVAL, "%s: cannot reduce %s to %s", name,
                          zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype));
     if (c->scale != 1 && !scales)
         return zero__say(v, -EINVAL, "%s: scale is %g, but only floating sums are scaled: give 1",
                          name, (double)c->scale);
     if (c->flags & ZERO_COLL_ACCUMULATE) {
-        if (c->redop != ZERO_SUM || !is_float(c->src_dtype) || c->dst_dtype != ZERO_F32)
+        if (c->redop != ZERO_SUM || !zero__dtype_is_float(c->src_dtype) || c->dst_dtype != ZERO_F32)
             return zero__say(v, -EINVAL,
                              "%s: ACCUMULATE takes floating sums with an fp32 destination", name);
         if (c->flags & ZERO_COLL_INPLACE)

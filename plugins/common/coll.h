@@ -19,6 +19,12 @@
     (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32 | 1u << ZERO_I64 | \
      1u << ZERO_U8 | 1u << ZERO_F64)
 
+/* Of those that are added in fp32. */
+static inline bool zero__dtype_is_float(uint32_t dtype)
+{
+    return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
+}
+
 static inline int zero__coll_reduces(uint32_t kind)
 {
     return kind == ZERO_REDUCE_SCATTER || kind == ZERO_ALL_REDUCE;

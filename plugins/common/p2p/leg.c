@@ -17,14 +17,9 @@
 #include "../reduce.h"
 #include "internal.h"
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
-}
-
 uint64_t zero__p2p_wide(const struct zero_coll *c)
 {
-    return is_float(c->src_dtype) ? 4 : zero_dtype_bytes(c->src_dtype);
+    return zero__dtype_is_float(c->src_dtype) ? 4 : zero_dtype_bytes(c->src_dtype);
 }
 
 void zero__p2p_shard(const struct zero_coll *c, int32_t p, int32_t ranks, uint64_t *first,
@@ -247,7 +242,7 @@ uint64_t zero__p2p_step_sum(struct zero_comm *comm, const struct p2p_step *step)
     const struct zero_coll *c = &run->coll->c;
     bool last = step->t == run->sums - 1, kept = last && accumulates(run);
     const char *before = buffer(comm, step, w->local);
-    bool partial = step->t > 0 && !is_bare(w, step->t) && is_float(c->src_dtype);
+    bool partial = step->t > 0 && !is_bare(w, step->t) && zero__dtype_is_float(c->src_dtype);
     uint64_t first, n, size = zero_dtype_bytes(c->src_dtype);
     uint32_t m = 0;
 
@@ -265,7 +260,7 @@ uint64_t zero__p2p_step_sum(struct zero_comm *comm, const struct p2p_step *step)
         .src = comm->sources,
         .n = m,
         .src_dtype = c->src_dtype,
-        .dst_dtype = is_float(c->src_dtype) ? ZERO_F32 : c->src_dtype,
+        .dst_dtype = zero__dtype_is_float(c->src_dtype) ? ZERO_F32 : c->src_dtype,
         .redop = c->redop,
         .scale = last ? c->scale : 1,
         .count = n,
