@@ -142,13 +142,19 @@ int zero__poll_ms(int64_t deadline_ns)
     return left / 1000000 >= INT_MAX ? INT_MAX : (int)((left + 999999) / 1000000);
 }
 
-static int wait_for(int fd, short events, int64_t deadline_ns)
+int zero__fd_wait(int fd, short events, int64_t deadline_ns)
 {
     struct pollfd p = {.fd = fd, .events = events};
-    int n = poll(&p, 1, zero__poll_ms(deadline_ns));
-    if (n < 0 && errno != EINTR)
-        return -errno;
-    return n > 0 || zero__now_ns() < deadline_ns ? 0 : -ETIMEDOUT;
+
+    for (;;) {
+        int n = poll(&p, 1, zero__poll_ms(deadline_ns));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (zero__now_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+    }
 }
 
 int zero__link_send(struct zero__link *link, const struct zero__wire_header *h, const void *body,
@@ -157,7 +163,7 @@ int zero__link_send(struct zero__link *link, const struct zero__wire_header *h, 
     int e;
     zero__link_put(link, h, body);
     while ((e = zero__link_flush(link)) == -EAGAIN)
-        if ((e = wait_for(link->fd, POLLOUT, deadline_ns)))
+        if ((e = zero__fd_wait(link->fd, POLLOUT, deadline_ns)))
             break;
     return e;
 }
@@ -171,7 +177,7 @@ int zero__link_receive(struct zero__link *link, void *body, uint32_t room, int64
         if (e == ZERO__LINK_MESSAGE)
             return 0;
         if (e == ZERO__LINK_WAIT) {
-            if ((e = wait_for(link->fd, POLLIN, deadline_ns)))
+            if ((e = zero__fd_wait(link->fd, POLLIN, deadline_ns)))
                 return e;
         } else {
             if (link->in.bytes > room)

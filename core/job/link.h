@@ -57,5 +57,7 @@ int zero__link_receive(struct zero__link *link, void *body, uint32_t room, int64
 
 /* Milliseconds for poll() until the deadline, rounded up; 0 when it has passed. */
 int zero__poll_ms(int64_t deadline_ns);
+/* Waits until there is one of the events of poll(): 0, -ETIMEDOUT, or another errno of poll(). */
+int zero__fd_wait(int fd, short events, int64_t deadline_ns);
 
 #endif

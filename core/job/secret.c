@@ -95,21 +95,6 @@ static int parse(const char *what, const char *text, size_t n, struct zero__secr
     return e;
 }
 
-static int wait_readable(int fd, int64_t deadline_ns)
-{
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-
-    for (;;) {
-        int n = poll(&p, 1, zero__poll_ms(deadline_ns));
-        if (n > 0)
-            return 0;
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (zero__now_ns() >= deadline_ns)
-            return -ETIMEDOUT;
-    }
-}
-
 /*
  * Does not wait: where several ranks inherit one pipe, another one may have taken what was there a
  * moment ago.
@@ -147,7 +132,7 @@ static int read_all(int fd, char *text, size_t room, size_t *got)
     size_t n = 0;
 
     while (n < room) {
-        int e = pipe ? wait_readable(fd, deadline) : 0;
+        int e = pipe ? zero__fd_wait(fd, POLLIN, deadline) : 0;
         if (e == -ETIMEDOUT && n)
             break;
         if (e)
