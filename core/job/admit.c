@@ -40,30 +40,22 @@ static void count_refused(struct zero__job *job)
     pthread_cond_broadcast(&job->changed);
 }
 
-__attribute__((format(printf, 5, 6))) static void turn_away_f(struct zero__job *job,
-                                                              struct zero__guest *guest, int err,
-                                                              bool again, const char *fmt, ...)
+enum turn { FOR_GOOD, COME_AGAIN, ENDS_ALL };
+
+/* ENDS_ALL: guest and job cannot work together, which is said to both. */
+__attribute__((format(printf, 5, 6))) static void turn_away(struct zero__job *job,
+                                                            struct zero__guest *guest, int err,
+                                                            enum turn how, const char *fmt, ...)
 {
-    struct zero__wire_refused why = {.err = err, .again = again};
+    struct zero__wire_refused why = {.err = err, .again = how == COME_AGAIN};
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(why.text, sizeof why.text, fmt, ap);
     va_end(ap);
     zero__guest_turn_away(job, guest, &why);
-}
-
-/* Guest and job cannot work together: said to both. */
-__attribute__((format(printf, 4, 5))) static void
-mismatch(struct zero__job *job, struct zero__guest *guest, int err, const char *fmt, ...)
-{
-    struct zero__wire_refused why = {.err = err};
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why.text, sizeof why.text, fmt, ap);
-    va_end(ap);
-    zero__guest_turn_away(job, guest, &why);
+    if (how != ENDS_ALL)
+        return;
     zero__job_refuse(job, err, "%s", why.text);
     count_refused(job);
 }
@@ -94,10 +86,10 @@ static void second(struct zero__job *job, struct zero__guest *guest)
     zero__process_text(job, rank ? &job->peers[rank].process : &job->hello.process, first,
                        sizeof first);
     zero__process_text(job, &guest->hello.process, other, sizeof other);
-    turn_away_f(job, guest, -EEXIST, false,
-                "job %s: rank %d is there already (%s), %s is a second one: start every rank once, "
-                "or give a second job another MASTER_PORT or job name, a second model another name",
-                job->params.key, rank, first, other);
+    turn_away(job, guest, -EEXIST, FOR_GOOD,
+              "job %s: rank %d is there already (%s), %s is a second one: start every rank once, "
+              "or give a second job another MASTER_PORT or job name, a second model another name",
+              job->params.key, rank, first, other);
     pthread_mutex_unlock(&job->lock); /* a sink may take its time */
     zero__log(job->params.log, ZERO_LOG_WARN, "job",
               "refused %s, a second rank %d: the first is %s", other, rank, first);
@@ -118,7 +110,7 @@ static void taken(struct zero__job *job, struct zero__guest *guest)
         zero__guest_turn_away(job, guest, &job->refusal);
         count_refused(job);
     } else if (going) {
-        turn_away_f(job, guest, -EAGAIN, true, "job %s is about to end", job->params.key);
+        turn_away(job, guest, -EAGAIN, COME_AGAIN, "job %s is about to end", job->params.key);
     } else {
         second(job, guest);
     }
@@ -135,25 +127,24 @@ void zero__guest_admit(struct zero__job *job, struct zero__guest *guest)
     zero__process_clean(&h->process);
     zero__process_text(job, &h->process, who, sizeof who);
     if (strcmp(h->version, p->version) || h->abi_hash != p->abi_hash)
-        mismatch(job, guest, -EPROTO,
-                 "job %s: rank %d (%s) runs libzero %s (interface %016" PRIx64
-                 "), rank 0 runs %s (interface %016" PRIx64 "): start all ranks with the same "
-                 "library",
-                 p->key, h->rank, who, h->version, h->abi_hash, p->version, p->abi_hash);
+        turn_away(job, guest, -EPROTO, ENDS_ALL,
+                  "job %s: rank %d (%s) runs libzero %s (interface %016" PRIx64
+                  "), rank 0 runs %s (interface %016" PRIx64 "): start all ranks with the same "
+                  "library",
+                  p->key, h->rank, who, h->version, h->abi_hash, p->version, p->abi_hash);
     else if (strcmp(h->model, p->model)) /* only by TCP: a Unix socket's name contains it */
-        turn_away_f(
-            job, guest, -EINVAL, false,
-            "job %s: rank %d (%s) is of model %s, and the rank 0 that it found of model %s: "
-            "two models of one job on several hosts need a port each (setting port)",
-            p->key, h->rank, who, h->model, p->model);
+        turn_away(job, guest, -EINVAL, FOR_GOOD,
+                  "job %s: rank %d (%s) is of model %s, and the rank 0 that it found of model %s: "
+                  "two models of one job on several hosts need a port each (setting port)",
+                  p->key, h->rank, who, h->model, p->model);
     else if (h->ranks != p->ranks)
-        mismatch(job, guest, -EINVAL,
-                 "job %s: rank %d (%s) was started with %d ranks, rank 0 with %d: start all ranks "
-                 "with the same WORLD_SIZE",
-                 p->key, h->rank, who, h->ranks, p->ranks);
+        turn_away(job, guest, -EINVAL, ENDS_ALL,
+                  "job %s: rank %d (%s) was started with %d ranks, rank 0 with %d: start all ranks "
+                  "with the same WORLD_SIZE",
+                  p->key, h->rank, who, h->ranks, p->ranks);
     else if (h->rank < 0 || h->rank >= p->ranks)
-        turn_away_f(job, guest, -EPROTO, false, "job %s: rank %d of %d is impossible", p->key,
-                    h->rank, p->ranks);
+        turn_away(job, guest, -EPROTO, FOR_GOOD, "job %s: rank %d of %d is impossible", p->key,
+                  h->rank, p->ranks);
     else if (job->state != ZERO__JOB_JOINING || h->rank == 0 ||
              job->peers[h->rank].state != ZERO__PEER_ABSENT)
         taken(job, guest);
