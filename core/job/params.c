@@ -198,6 +198,11 @@ static int read_secret(const struct zero__options *o, struct zero__secret *secre
     return fd >= 0 ? zero__secret_from_fd((int)fd, secret) : 0;
 }
 
+static int64_t seconds_ns(const struct zero__options *o, enum zero__option_id option)
+{
+    return (int64_t)(zero__option_real(o, option) * 1e9);
+}
+
 /* The options that say how ranks meet; of no interest to one rank alone. */
 static int read_options(const struct zero__options *o, struct zero__job_params *p)
 {
@@ -205,7 +210,7 @@ static int read_options(const struct zero__options *o, struct zero__job_params *
 
     p->how = (int32_t)zero__option_int(o, ZERO__OPT_RENDEZVOUS);
     p->insecure = zero__option_int(o, ZERO__OPT_INSECURE) != 0;
-    p->join_ns = (int64_t)(zero__option_real(o, ZERO__OPT_JOIN_TIMEOUT) * 1e9);
+    p->join_ns = seconds_ns(o, ZERO__OPT_JOIN_TIMEOUT);
     if ((e = read_address(o, p)))
         return e;
     return read_secret(o, &p->secret);
@@ -219,11 +224,6 @@ static bool may_be_several(const struct zero_config *cfg)
     if (cfg && cfg->ranks)
         return cfg->ranks > 1;
     return started_by_pmix() || (size && strcmp(size, "1"));
-}
-
-static int64_t seconds_ns(const struct zero__options *o, enum zero__option_id option)
-{
-    return (int64_t)(zero__option_real(o, option) * 1e9);
 }
 
 static int read_all(const struct zero_config *cfg, const struct zero__options *o,
