@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 
 #include "base/status.h"
+#include "bench_pages.h"
 #include "machine/number.h"
 
 #define SPARE 2 /* pages that fio takes to begin its memory at one */
@@ -80,20 +81,10 @@ const char *offload_pages_name(enum offload_pages pages)
 
 const char *offload_pages_of(const void *base)
 {
-    unsigned long first, end, kib, rss = 0, huge = 0;
-    FILE *f = fopen("/proc/self/smaps", "re");
-    bool here = false;
-    char line[4096];
+    struct bench_pages p;
 
-    while (f && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "%lx-%lx ", &first, &end) == 2)
-            here = first <= (uintptr_t)base && (uintptr_t)base < end;
-        else if (here && sscanf(line, "Rss: %lu", &kib) == 1)
-            rss = kib;
-        else if (here && sscanf(line, "AnonHugePages: %lu", &kib) == 1)
-            huge = kib;
-    }
-    if (f)
-        fclose(f);
-    return !rss ? "unknown" : !huge ? "small" : huge >= rss / 10 * 9 ? "huge" : "mixed";
+    bench_pages_read(base, 1, &p);
+    if (!p.present)
+        return "unknown";
+    return !p.huge ? "small" : p.huge >= p.present / 10 * 9 ? "huge" : "mixed";
 }
