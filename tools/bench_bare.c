@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "machine/clock.h"
+#include "tool_path.h"
 
 #define PROGRAM "zero-exchange-"
 #define LEAVE_MS 2000
@@ -44,14 +45,8 @@ static void plain_name(const char *comm, char *name, size_t room)
 /* Beside `zero`, as in a build tree; where it was to be installed; there in a tree that moved. */
 static bool find(const char *name, char *path, size_t room)
 {
-    char own[4096];
-    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-    char *slash = NULL;
+    char own[4096], *slash = tool_own_path(own, sizeof own) ? strrchr(own, '/') : NULL;
 
-    if (n > 0) {
-        own[n] = 0;
-        slash = strrchr(own, '/');
-    }
     if (slash)
         *slash = 0;
     if (slash && snprintf(path, room, "%s/" PROGRAM "%s", own, name) < (int)room &&

@@ -12,6 +12,7 @@
 
 #include "machine/cores.h"
 #include "run.h"
+#include "tool_path.h"
 
 /*
  * Makes a benchmark's command line that of a rank: "CORES,FD". A variable and no option, which
@@ -79,13 +80,11 @@ int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char *
         .n = n, .bind = bind, .prefix = 0, .grace_s = RUN_GRACE_S, .terse = true};
     char **args = calloc((size_t)argc + 3, sizeof *args), given[64];
 
-    ssize_t len = readlink("/proc/self/exe", o.path, sizeof o.path - 1);
-    if (!args || len <= 0) {
+    if (!args || !tool_own_path(o.path, sizeof o.path)) {
         fprintf(stderr, "zero %s: this program does not find itself in /proc\n", tool);
         free(args);
         return 2;
     }
-    o.path[len] = 0;
     args[0] = (char *)"zero";
     args[1] = (char *)(uintptr_t)tool;
     for (int i = 0; i < argc; i++)

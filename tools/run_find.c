@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tool_path.h"
+
 static bool runnable(const char *path)
 {
     struct stat st;
@@ -41,13 +43,8 @@ static bool in_path(const char *prog, char *path, size_t room)
 
 static bool beside_us(const char *prog, char *path, size_t room)
 {
-    char own[4096];
-    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    char own[4096], *slash = tool_own_path(own, sizeof own) ? strrchr(own, '/') : NULL;
 
-    if (n <= 0)
-        return false;
-    own[n] = 0;
-    char *slash = strrchr(own, '/');
     return slash && in_folder(own, (size_t)(slash - own), prog, path, room);
 }
 
