@@ -4,7 +4,6 @@
 
 #include "bench_bare.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -64,16 +63,13 @@ static bool find(const char *name, char *path, size_t room)
 static void options_export(const struct zero__options *options, const char *owner)
 {
     struct zero__option_row row;
-    char name[128] = "ZERO_";
+    char name[128];
 
     for (uint32_t i = 0; !zero__options_row(options, i, &row); i++) {
-        size_t n = strlen(row.name);
         if (!row.group || strcmp(row.group, owner) != 0 || strcmp(row.source, "default") == 0 ||
-            n + 6 > sizeof name)
+            strlen(row.name) + sizeof "ZERO_" > sizeof name)
             continue;
-        for (size_t k = 0; k <= n; k++)
-            name[5 + k] = (char)toupper((unsigned char)row.name[k]);
-        setenv(name, row.value, 1);
+        setenv(zero__option_variable(row.name, name, sizeof name), row.value, 1);
     }
 }
 

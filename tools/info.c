@@ -68,11 +68,8 @@ static void print_options(const struct zero__options *options)
             snprintf(group, sizeof group, "%s", row.group);
             printf("%s%s\n", i ? "\n" : "", group);
         }
-        size_t n = (size_t)snprintf(name, sizeof name, "ZERO_%s", row.name);
-        for (size_t k = 5; k < n && k < sizeof name; k++)
-            if (name[k] >= 'a' && name[k] <= 'z')
-                name[k] = (char)(name[k] - 'a' + 'A');
-        printf("  %-26s %-12s (%s%s%s)\n", name, row.value[0] ? row.value : "\"\"", row.source,
+        printf("  %-26s %-12s (%s%s%s)\n", zero__option_variable(row.name, name, sizeof name),
+               row.value[0] ? row.value : "\"\"", row.source,
                strcmp(row.value, row.default_value) ? "; default: " : "",
                strcmp(row.value, row.default_value)
                    ? (row.default_value[0] ? row.default_value : "\"\"")

@@ -204,6 +204,14 @@ int zero__option_is_programs(const struct zero__options *o, const char *name)
     return 0;
 }
 
+const char *zero__option_variable(const char *name, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "ZERO_%s", name);
+    for (char *c = text; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+    return text;
+}
+
 const char *zero__option_how(const struct zero__options *o, const char *name, const char *value,
                              char *text, size_t bytes)
 {
@@ -211,9 +219,9 @@ const char *zero__option_how(const struct zero__options *o, const char *name, co
         snprintf(text, bytes, "%s=%s (the program sets it)", name, value);
         return text;
     }
-    snprintf(text, bytes, "ZERO_%s=%s", name, value);
-    for (char *c = text; *c && *c != '='; c++)
-        *c = (char)toupper((unsigned char)*c);
+    zero__option_variable(name, text, bytes);
+    size_t n = strlen(text);
+    snprintf(text + n, bytes - n, "=%s", value);
     return text;
 }
 
@@ -318,9 +326,9 @@ static void unknown_print(const struct zero__options *o, const struct zero__sour
         snprintf(text, bytes, "zero info --options lists all options");
         return;
     }
-    snprintf(text, bytes, "the nearest option is %s%s", variable ? "ZERO_" : "", near);
-    for (char *c = text + strlen(text) - strlen(near); variable && *c; c++)
-        *c = (char)toupper((unsigned char)*c);
+    n = snprintf(text, bytes, "the nearest option is %s", variable ? "" : near);
+    if (variable && n >= 0 && (size_t)n < bytes)
+        zero__option_variable(near, text + n, bytes - (size_t)n);
 }
 
 int zero__options_finish(struct zero__options *o, const struct zero__log *log, bool all_loaded,

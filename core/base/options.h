@@ -51,6 +51,8 @@ const char *zero__option_find(const struct zero__options *options, const char *n
 /* The same: where the value comes from, as in a listing. */
 const char *zero__option_source(const struct zero__options *options, const char *name);
 
+/* The variable of an option, "ZERO_NAME", by its lower-case name. Returns text. */
+const char *zero__option_variable(const char *name, char *text, size_t bytes);
 /*
  * What a user writes to give an option, by its lower-case name, a value: "ZERO_NAME=VALUE", or,
  * since settings of the program are stronger, "name=value (the program sets it)". Returns text.
