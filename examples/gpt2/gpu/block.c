@@ -120,7 +120,7 @@ static void forward_product(const struct block *b, int weight, const void *x, si
                  gpt2_matrix(y, y_dtype, n_out));
 }
 
-/* The gradients of the input (dx, or NULL) and of the weights. */
+/* The gradient of the input. */
 static void input_product(const struct block *b, int weight, const void *dy, size_t n_in,
                           size_t n_out, void *dx)
 {
@@ -129,6 +129,7 @@ static void input_product(const struct block *b, int weight, const void *dy, siz
                  gpt2_matrix(dx, b->dtype, n_in));
 }
 
+/* The gradient of the weights. */
 static void weight_product(const struct block *b, int weight, const void *x, const void *dy,
                            size_t n_in, size_t n_out)
 {
