@@ -16,6 +16,10 @@ void gpt2_gemm_init(void);
 /* "OpenBLAS Zen …" or "plain C". */
 const char *gpt2_gemm_name(void);
 
+/* op(A) is m × k, op(B) k × n, C m × n; ta, tb: the stored matrix is transposed. */
+void gpt2_gemm(bool ta, bool tb, uint32_t m, uint32_t n, uint32_t k, float alpha, const float *a,
+               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+
 /*
  * C = op(A) op(B) + beta C with bf16 operands and fp32 sums and results, by oneDNN. Usable after
  * gpt2_gemm16_init() where the processor multiplies bf16.
@@ -24,9 +28,5 @@ void gpt2_gemm16_init(void);
 bool gpt2_gemm16_usable(void);
 void gpt2_gemm16(bool ta, bool tb, uint32_t m, uint32_t n, uint32_t k, const uint16_t *a,
                  uint32_t lda, const uint16_t *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
-
-/* op(A) is m × k, op(B) k × n, C m × n; ta, tb: the stored matrix is transposed. */
-void gpt2_gemm(bool ta, bool tb, uint32_t m, uint32_t n, uint32_t k, float alpha, const float *a,
-               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
 
 #endif
