@@ -24,6 +24,9 @@ NEEDS = {"cuda": lambda: not shutil.which("nvidia-smi") and
                  os.path.exists(os.path.join(BUILD, ".libs", "zero-device-cuda.so")),
          "ZERO_NVME_PATH=$PWD": lambda: os.major(os.stat(support.FOLDER).st_dev) != 0,
          "nccl": lambda: os.path.exists(os.path.join(BUILD, ".libs", "zero-comm-nccl.so"))}
+# By their titles, blocks that are of a machine with two GPUs: what the emulated driver is like there.
+GPUS = {"A driver that is too old": "version=11080", "More ranks than GPUs": "",
+        "The GPU is too small": "memory_mib=40"}
 
 
 def blocks(page):
@@ -35,14 +38,16 @@ def blocks(page):
             [x for x in lines if not x.startswith("$ ")], block.span(1)
 
 
-def typed(commands):
+def typed(title, commands):
     """What is printed to the standard error, with the places that the page has."""
+    env = {"FAKE_CUDA": GPUS[title], "LD_LIBRARY_PATH": ":".join(
+        os.path.join(BUILD, x) for x in ("tests/fake/.libs", ".libs"))} if title in GPUS else None
     folder = support.path("try")
     shutil.rmtree(folder, True)
     os.mkdir(folder)
     shutil.copy(TEXT, os.path.join(folder, "text"))
     script = "PATH=$1:$PATH\ncd \"$2\" || exit 1\n" + "\n".join(commands)
-    job = Job(["sh", "-c", script, "sh", BUILD, folder], 0).end(60)
+    job = Job(["sh", "-c", script, "sh", BUILD, folder], 0, env).end(60)
     text = job.err.replace(os.path.join(BUILD, ".libs"), PLUGINS).replace(folder, "/home/you/try")
     text = text.replace(BUILD, "/usr/local/bin")
     # By `zero run` the ranks' own programs are found beside it, under the names of the build.
@@ -74,7 +79,7 @@ def write():
     for title, commands, old, (begin, end) in reversed(list(blocks(page))):
         if missing_here(commands):
             continue
-        found = typed(commands)[1]
+        found = typed(title, commands)[1]
         if same(old, found):
             continue
         print("new:", title)
@@ -97,7 +102,7 @@ def main():
         if missing:
             skip(title, f"this machine cannot show what the page says of {missing[0]}")
             continue
-        job, found = typed(commands)
+        job, found = typed(title, commands)
         ok(same(wanted, found) and job.status is not None, title, "printed:", *found,
            "the page has:", *wanted)
     ok(n >= 30, "thirty blocks and more", n)
