@@ -15,8 +15,8 @@ int zero__input_check(const char *name, const void *input, size_t known)
 
     memcpy(&size, input, sizeof size);
     if (size < known || size > MOST_BYTES)
-        return zero__fail(-EINVAL, "%s.size is %zu, not %zu: set it to sizeof(struct %s)", name, size,
-                          known, name);
+        return zero__fail(-EINVAL, "%s.size is %zu, not %zu: set it to sizeof(struct %s)", name,
+                          size, known, name);
     for (size_t i = known; i < size; i++)
         if (bytes[i])
             return zero__fail(-EINVAL, "%s.size is %zu, of which this library knows %zu, and what "

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * `input` begins with its size, which was compiled into the program. What a later version has behind
- * the `known` bytes of this one must be zero: asking for it cannot be granted, -EINVAL.
+ * `input` begins with its size, which was compiled into the program. What a later version has
+ * behind the `known` bytes of this one must be zero: asking for it cannot be granted, -EINVAL.
  */
 int zero__input_check(const char *name, const void *input, size_t known);
 

@@ -29,7 +29,8 @@ int zero_group_add(struct zero_runtime *rt, const struct zero_group_desc *desc, 
     if (!err)
         err = zero__input_check("zero_group_desc", desc, sizeof *desc);
     if (!err && (rt->optimizer == ZERO__ADAMW || rt->optimizer == ZERO__ADAM) && desc->eps == 0)
-        err = zero__fail(-EINVAL, "group %s: eps 0 must be positive: Adam divides by it", desc->name);
+        err = zero__fail(-EINVAL, "group %s: eps 0 must be positive: Adam divides by it",
+                         desc->name);
     return err ? err : zero__model_add_group(&rt->model, desc, group);
 }
 
@@ -209,8 +210,8 @@ static int transport_check(const struct zero_runtime *rt)
     for (uint32_t u = 0; u < m->n_units; u++)
         if (m->units[u].n_segments > rt->caps.max_inflight)
             return zero__fail(-ENOTSUP, "comm plugin %s takes %u collectives at once, and unit %s "
-                              "has %u, one for each type and kind of its parameters: choose another "
-                              "with ZERO_COMM, or divide the unit", rt->comm_name,
+                              "has %u, one for each type and kind of its parameters: choose "
+                              "another with ZERO_COMM, or divide the unit", rt->comm_name,
                               rt->caps.max_inflight, m->units[u].name, m->units[u].n_segments);
     return 0;
 }

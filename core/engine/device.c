@@ -27,7 +27,8 @@ static int check(struct zero_runtime *rt)
         return zero__fail(-ENOTSUP, "its memory is of kind %u, which is unknown", info.mem);
     for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_TOTAL; k++)
         if (!(info.kernels & 1u << k))
-            return zero__fail(-ENOTSUP, "it lacks kernel %u, which training needs (zero/device.h)", k);
+            return zero__fail(-ENOTSUP, "it lacks kernel %u of zero/device.h, which training needs",
+                              k);
     rt->device_mem = info.mem;
     memcpy(rt->device_pci, info.pci, sizeof rt->device_pci);
     rt->device_pci[sizeof rt->device_pci - 1] = 0;

@@ -142,7 +142,7 @@ struct zero_comm_caps {
     uint32_t flags;  /**< enum zero_comm_cap */
     uint32_t kinds;  /**< mask of 1 << enum zero_coll_kind */
     uint32_t redops; /**< mask of 1 << enum zero_redop */
-    /** Mask of 1 << enum zero_dtype that reductions accept; fp32 and that of the model are needed. */
+    /** Mask of 1 << enum zero_dtype that reductions accept; fp32 and the model's are needed. */
     uint32_t dtypes;
     uint32_t mem;    /**< mask of enum zero_mem */
     uint32_t max_ranks;

@@ -57,7 +57,7 @@ ok 'variables are options' sh -c "
         grep -q \"^  \$name \" '$scratch/options' || { echo \"\$name\"; exit 1; }
     done"
 ok 'links lead somewhere' sh -c "
-    for link in \$(grep -oE '\]\([^)]*\)' '$readme' | tr -d '])('); do
+    for link in \$(grep -oE '\]\([^)#]*' '$readme' | tr -d ']('); do
         test -e '$ZERO_TEST_TOP'/\$link || { echo \"\$link\"; exit 1; }
     done"
 ok 'ratios are those of the results' sh -c "

@@ -26,6 +26,7 @@ static int fake_probe(const struct zero_host *host, struct zero_comm_caps *caps)
                   (strcmp(lacks, "network") ? ZERO_COMM_NETWORK : 0);
     caps->kinds = ~(strcmp(lacks, "scatter") ? 0u : 1u << ZERO_REDUCE_SCATTER);
     caps->redops = caps->dtypes = ~0u;
+    caps->max_inflight = 16;
     caps->mem = strcmp(lacks, "memory") ? ZERO_MEM_HOST : 0;
     return *why ? host->fail(host->ctx, FAKE_NAME, -ENODEV, "%s", why) : 0;
 }

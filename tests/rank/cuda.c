@@ -347,8 +347,8 @@ static void by_others(void)
     char plugin[4096];
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        snprintf(plugin, sizeof plugin, "%s/tests/plugin/.libs/zero-comm-%s.so", build ? build : ".",
-                 others[i].plugin);
+        snprintf(plugin, sizeof plugin, "%s/tests/plugin/.libs/zero-comm-%s.so",
+                 build ? build : ".", others[i].plugin);
         same_bits(&(struct run){
             .what = others[i].what,
             .stage = "3",

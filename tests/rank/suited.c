@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What does not suit is refused at the start, in words: a transport that lacks what this model needs,
- * and structs of a program that was compiled with another header.
+ * What does not suit is refused at the start, in words: a transport that lacks what this model
+ * needs, and structs of a program that was compiled with another header.
  */
 #include "../tap.h"
 

@@ -333,7 +333,7 @@ static void limitless(void)
         zero__program_free(p);
         made_free(&x);
     }
-    ok(hashes[1] == hashes[0], "buckets of 2^63 bytes make the program of smaller ones that suffice");
+    ok(hashes[1] == hashes[0], "buckets of 2^63 bytes make the program of smaller ones");
     ok(hashes[2] == hashes[0], "and so do the largest");
 }
 
