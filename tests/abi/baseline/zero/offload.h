@@ -51,8 +51,8 @@ struct zero_store_info {
     char note[128]; /**< for people: paths, devices, fallbacks taken */
     /**
      * Since minor 2; of an open store, so far: bytes that were moved, counted as soon as they are
-     * and none twice; 0: not told. They tell what a disk has borne; a store that ends nothing is waited for
-     * as long as they grow, so what is merely tried must not count.
+     * and none twice; 0: not told. They tell what a disk has borne; and a store that ends nothing
+     * is waited for as long as they grow, so what is merely tried must not count.
      */
     uint64_t bytes_read, bytes_written;
 };
