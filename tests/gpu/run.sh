@@ -132,6 +132,7 @@ done
 
 within 60 "$ranks/comm_gpu" >"$tmp/comm" 2>&1
 status=$?
+[ $status != 0 ] || [ "$(tried "$tmp/comm")" -gt 0 ] || status=1
 judge 'collectives by shm, ranks that share the GPU, bit for bit as on the host' $status \
     "$(tried "$tmp/comm") cases"
 [ $status = 0 ] || grep -vE '^ok' "$tmp/comm" | head -n 20 >&2
