@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "machine/groups.h"
+#include "machine/line.h"
 
 /*
  * Of a last-level cache: what cores have where it is theirs, at most, and what they can count on
@@ -105,16 +106,11 @@ uint32_t zero__cores_count(const struct zero__cores *c)
 /* A file's first two numbers: 1 where there is but one, 0 where the first is none, "max" say. */
 static int numbers_of(const char *folder, const char *file, long long x[2])
 {
-    char path[4096 + 32];
-    int n = 0;
+    char path[4096 + 32], line[64];
 
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    FILE *f = fopen(path, "re");
-    if (f) {
-        n = fscanf(f, "%lld %lld", &x[0], &x[1]);
-        fclose(f);
-    }
-    return n;
+    zero__line_read(path, "", line, sizeof line);
+    return sscanf(line, "%lld %lld", &x[0], &x[1]);
 }
 
 /* How many processors a control group gives the whole time of. */
@@ -152,13 +148,8 @@ static const char *line_of(const char *root, uint32_t cpu, const char *what, cha
 {
     char path[512];
 
-    text[0] = 0;
     snprintf(path, sizeof path, "%s/cpu%u/%s", root, cpu, what);
-    FILE *f = fopen(path, "re");
-    if (f && !fgets(text, 512, f))
-        text[0] = 0;
-    if (f)
-        fclose(f);
+    zero__line_read(path, "", text, 512);
     return text;
 }
 

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "machine/host.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "machine/line.h"
+
 /* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
 static void boot_read(char *text, size_t room)
 {
-    char raw[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    char raw[64];
     size_t n = 0;
 
-    if (fd < 0 || read(fd, raw, sizeof raw - 1) <= 0)
-        if (gethostname(raw, sizeof raw - 1))
-            raw[0] = 0;
-    if (fd >= 0)
-        close(fd);
+    if (!zero__line_read("/proc/sys/kernel/random/boot_id", "", raw, sizeof raw) &&
+        gethostname(raw, sizeof raw - 1))
+        raw[0] = 0;
     for (const char *c = raw; *c > ' ' && n + 1 < room; c++)
         if (*c != '-')
             text[n++] = *c;
@@ -51,17 +49,10 @@ static void line_add(const char *root, const char *file, const char *key, char *
 {
     char path[4096], line[256];
     size_t n = strlen(text);
-    int found = 0;
 
     snprintf(path, sizeof path, "%s%s", root ? root : "", file);
-    FILE *f = fopen(path, "re");
-    while (f && !found && fgets(line, sizeof line, f)) {
-        found = strncmp(line, key, strlen(key)) == 0;
-        if (found)
-            snprintf(text + n, room - n, " %.*s", (int)strcspn(line, "\n"), line);
-    }
-    if (f)
-        fclose(f);
+    if (zero__line_read(path, key, line, sizeof line))
+        snprintf(text + n, room - n, " %s", line);
 }
 
 void zero__host_tell(const char *root, char *text, size_t room)

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 
 #include "machine/groups.h"
-#include "machine/number.h"
+#include "machine/line.h"
 
 /* What the two versions of control groups call their files. */
 static const struct group_names {

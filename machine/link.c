@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "machine/link.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "machine/line.h"
 
 /* The number that a file begins with, which may have a fraction; 0: none. */
 static double number_in(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char text[32] = "";
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    char text[32];
 
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = 0;
+    zero__line_read(path, "", text, sizeof text);
     return strtod(text, NULL);
 }
 

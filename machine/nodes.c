@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "machine/line.h"
+
 #define ROOT "/sys/devices/system/node"
 #define LIST_BYTES 8192 /* every other one of ZERO__CORES_MOST, with room to spare */
 
@@ -15,12 +17,10 @@ static bool file_read(const char *root, const char *name, struct zero__cores *se
     char path[4096], list[LIST_BYTES];
 
     snprintf(path, sizeof path, "%s/%s", root, name);
-    FILE *f = fopen(path, "re");
-    if (!f)
+    if (!zero__line_read(path, "", list, sizeof list))
         return false;
-    if (!fgets(list, sizeof list, f) || !zero__cores_read(set, list))
+    if (!zero__cores_read(set, list))
         memset(set, 0, sizeof *set);
-    fclose(f);
     return true;
 }
 

@@ -5,10 +5,10 @@
 #include "bench_loops.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "machine/line.h"
 #include "machine/pages.h"
 
 struct loops {
@@ -149,16 +149,13 @@ void bench_loop_update(const struct bench_states *s, uint64_t first, uint64_t en
 
 uint64_t bench_cache_bytes(void)
 {
-    char path[80], text[32];
-    uint64_t most = 0;
+    char path[80];
+    uint64_t most = 0, kib;
 
     for (int i = 0; i < 8; i++) {
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        FILE *f = fopen(path, "re");
-        uint64_t kib = f && fgets(text, sizeof text, f) ? strtoull(text, NULL, 10) : 0;
-        if (f)
-            fclose(f);
-        most = kib > most ? kib : most; /* "32768K" */
+        if (zero__number_read(path, "", &kib) && kib > most) /* "32768K" */
+            most = kib;
     }
     return most ? most << 10 : UINT64_C(32) << 20;
 }

@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "bench_pages.h"
-#include "machine/number.h"
+#include "machine/line.h"
 
 #define SPARE 2 /* pages that fio takes to begin its memory at one */
 
@@ -28,14 +28,10 @@ static uint64_t meminfo(const char *key)
 
 static bool system_has_huge(void)
 {
-    char text[128] = "[never]";
-    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+    char text[128];
 
-    if (f && !fgets(text, sizeof text, f))
-        snprintf(text, sizeof text, "[never]");
-    if (f)
-        fclose(f);
-    return !strstr(text, "[never]");
+    return zero__line_read("/sys/kernel/mm/transparent_hugepage/enabled", "", text, sizeof text) &&
+           !strstr(text, "[never]");
 }
 
 /* Huge pages for the blocks that fio has under way at most. */

@@ -17,7 +17,7 @@
 
 #include "base/status.h"
 #include "machine/clock.h"
-#include "machine/number.h"
+#include "machine/line.h"
 
 #define END_WORD (OFFLOAD_PAGE / sizeof(uint64_t) - 1)
 

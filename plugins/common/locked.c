@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "machine/number.h"
+#include "machine/line.h"
 
 static bool is_privileged(void)
 {

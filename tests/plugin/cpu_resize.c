@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "machine/number.h"
+#include "machine/line.h"
 #include "plugin/loader.h"
 #include "tests/tap.h"
 

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "machine/number.h"
+#include "machine/line.h"
 
 #define MOST ZERO__JOB_MAX_RANKS
 #define OWN_TABLE 1024     /* ranks that have a table each */

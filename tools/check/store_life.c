@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/number.h"
+#include "machine/line.h"
 #include "store.h"
 
 #define MUCH (UINT64_C(16) << 20) /* that libraries may keep of what they have got */
