@@ -24,7 +24,7 @@ struct work {
     struct bench_states states;
     const struct zero__loops *loops;
     uint64_t n, chunks;
-    int isa;
+    enum zero__isa isa;
     unsigned way;
 };
 
@@ -42,9 +42,6 @@ __attribute__((noinline)) void counted(const struct work *w, const char *kernel)
     for (uint64_t c = 0; kernel[0] == 'a' && kernel[2] == 'a' && c < w->chunks; c++)
         zero__kernel_run(w->loops, ZERO_KERNEL_ADAMW, &w->adamw, c);
 }
-
-/* By enum zero__vec; enum zero__isa has one more before them. */
-static const char *const names[] = {"scalar", "avx2", "avx512"};
 
 static void *zeroed(uint64_t bytes)
 {
@@ -68,10 +65,10 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    for (int i = 0; i < 3; i++)
-        w.isa = !strcmp(argv[2], names[i]) ? i : w.isa;
+    if (!zero__isa_parse(argv[2], &w.isa))
+        w.isa = ZERO__ISA_SCALAR;
     w.way = (unsigned)strtoul(argv[2], NULL, 10);
-    w.loops = zero__loops((enum zero__isa)(w.isa + ZERO__ISA_SCALAR));
+    w.loops = zero__loops(w.isa);
     unsigned n_ways = argv[1][0] == 'm' ? N_BENCH_UPDATES : BENCH_MEMCPY;
     if (!w.loops || w.way >= n_ways) {
         fprintf(stderr, "counts: %s: not on this processor, or no way of a loop\n", argv[2]);

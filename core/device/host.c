@@ -46,15 +46,15 @@ static int choose_loops(const struct zero_host *host, const struct zero__loops *
 {
     const char *name = "auto";
     enum zero__isa isa;
-    int err;
 
     if (host && host->param)
         name = host->param(host->ctx, "host", "isa", name,
                            "instruction set of the host kernels: auto, avx512, avx2, scalar");
-    if ((err = zero__isa_parse(name, &isa)))
-        return zero__while(err, "ZERO_ISA");
+    if (!zero__isa_parse(name, &isa))
+        return zero__fail(-EINVAL, "ZERO_ISA is %s: give auto, avx512, avx2 or scalar", name);
     if (!(*loops = zero__loops(isa)))
-        return zero__fail(-ENOTSUP, "ZERO_ISA: this CPU has no %s: use auto or scalar", name);
+        return zero__fail(-ENOTSUP, "ZERO_ISA is %s, but this CPU goes up to %s: use auto", name,
+                          zero__isa_name(zero__isa_best()));
     return 0;
 }
 

@@ -146,3 +146,16 @@ void zero__kernel_run(const struct zero__loops *loops, uint32_t kernel, const vo
         break;
     }
 }
+
+const struct zero__loops *zero__loops(enum zero__isa isa)
+{
+    enum zero__isa best = zero__isa_best(), wanted = isa == ZERO__ISA_AUTO ? best : isa;
+
+    if (wanted > best)
+        return NULL;
+#if defined(__x86_64__)
+    if (wanted != ZERO__ISA_SCALAR)
+        return wanted == ZERO__ISA_AVX512 ? &zero__loops_avx512 : &zero__loops_avx2;
+#endif
+    return &zero__loops_scalar;
+}

@@ -14,12 +14,7 @@
 
 #include <zero/device.h>
 
-enum zero__isa {
-    ZERO__ISA_AUTO, /* the best that the machine has */
-    ZERO__ISA_SCALAR,
-    ZERO__ISA_AVX2,
-    ZERO__ISA_AVX512,
-};
+#include "machine/isa.h"
 
 /* Elements of a chunk: whole blocks of SUMSQ; what an update reads and writes fits a core's L2. */
 #define ZERO__CHUNK (8u * ZERO_SUMSQ_BLOCK)
@@ -72,9 +67,6 @@ extern const struct zero__loops zero__loops_avx2, zero__loops_avx512;
 
 /* The loops of an instruction set, or NULL where this machine lacks it. */
 const struct zero__loops *zero__loops(enum zero__isa isa);
-
-/* "auto", "scalar", "avx2", "avx512"; -EINVAL for anything else. */
-int zero__isa_parse(const char *name, enum zero__isa *isa);
 
 /* Checks kernel, sizes, types and pointers; says what is wrong. */
 int zero__kernel_check(const struct zero_launch *launch);

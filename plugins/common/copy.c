@@ -41,7 +41,7 @@ static void lines_sse2(char *dst, const char *src, uint64_t bytes)
     }
 }
 
-static void copy_stream(int isa, char *dst, const char *src, uint64_t bytes)
+static void copy_stream(enum zero__isa isa, char *dst, const char *src, uint64_t bytes)
 {
     uint64_t head = (64 - (uintptr_t)dst % 64) % 64;
 
@@ -52,7 +52,7 @@ static void copy_stream(int isa, char *dst, const char *src, uint64_t bytes)
     src += head;
     bytes -= head;
     uint64_t lines = bytes / 64 * 64;
-    if (isa == ZERO__VEC_AVX512)
+    if (isa == ZERO__ISA_AVX512)
         lines_avx512(dst, src, lines);
     else
         lines_sse2(dst, src, lines);
@@ -61,7 +61,7 @@ static void copy_stream(int isa, char *dst, const char *src, uint64_t bytes)
 }
 #endif
 
-void zero__copy(int isa, void *dst, const void *src, uint64_t bytes, int stream)
+void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes, int stream)
 {
 #if defined(__x86_64__)
     if (stream) {

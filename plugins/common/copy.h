@@ -8,10 +8,12 @@
 
 #include <stdint.h>
 
+#include "machine/isa.h"
+
 /*
- * Copies; stream: past the caches, with stores as `isa`, an enum zero__vec of reduce.h, has them.
+ * Copies; stream: past the caches, with stores as `isa` has them.
  * Source and destination do not overlap.
  */
-void zero__copy(int isa, void *dst, const void *src, uint64_t bytes, int stream);
+void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes, int stream);
 
 #endif

@@ -7,65 +7,33 @@
 
 #include <errno.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #define PARTIAL 2048u /* elements */
 
-static int has_avx2(void)
-{
-#if defined(__x86_64__)
-    unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-#else
-    return 0;
-#endif
-}
-
-static int has_avx512(void)
-{
-#if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
-#else
-    return 0;
-#endif
-}
-
-const char *zero__vec_name(int isa)
-{
-    return isa == ZERO__VEC_AVX512 ? "avx512" : isa == ZERO__VEC_AVX2 ? "avx2" : "scalar";
-}
-
-int zero__vec_select(const struct zero_host *host, const char *plugin)
+int zero__isa_select(const struct zero_host *host, const char *plugin, enum zero__isa *isa)
 {
     const char *word = host->param(host->ctx, plugin, "isa", "auto",
                                    "instruction set of sums: auto, avx512, avx2 or scalar");
-    int best = has_avx512() ? ZERO__VEC_AVX512 : has_avx2() ? ZERO__VEC_AVX2 : ZERO__VEC_SCALAR;
+    enum zero__isa best = zero__isa_best(), wanted;
 
-    if (strcmp(word, "auto") == 0)
-        return best;
-    for (int isa = ZERO__VEC_SCALAR; isa <= ZERO__VEC_AVX512; isa++)
-        if (strcmp(word, zero__vec_name(isa)) == 0) {
-            if (isa <= best)
-                return isa;
-            return host->fail(host->ctx, plugin, -ENOTSUP,
-                              "ZERO_ISA is %s, but this CPU goes up to %s: use auto", word,
-                              zero__vec_name(best));
-        }
-    return host->fail(host->ctx, plugin, -EINVAL,
-                      "ZERO_ISA is %s: give auto, avx512, avx2 or scalar", word);
+    if (!zero__isa_parse(word, &wanted))
+        return host->fail(host->ctx, plugin, -EINVAL,
+                          "ZERO_ISA is %s: give auto, avx512, avx2 or scalar", word);
+    if (wanted > best)
+        return host->fail(host->ctx, plugin, -ENOTSUP,
+                          "ZERO_ISA is %s, but this CPU goes up to %s: use auto", word,
+                          zero__isa_name(best));
+    *isa = wanted == ZERO__ISA_AUTO ? best : wanted;
+    return 0;
 }
 
-static void pass_run(int isa, const struct zero__reduce_pass *p)
+static void pass_run(enum zero__isa isa, const struct zero__reduce_pass *p)
 {
 #if defined(__x86_64__)
-    if (isa == ZERO__VEC_AVX512) {
+    if (isa == ZERO__ISA_AVX512) {
         zero__reduce_float_avx512(p);
         return;
     }
-    if (isa == ZERO__VEC_AVX2) {
+    if (isa == ZERO__ISA_AVX2) {
         zero__reduce_float_avx2(p);
         return;
     }
@@ -88,7 +56,7 @@ static struct zero__reduce_pass pass_of(const struct zero__reduce *r, uint32_t s
 }
 
 /* One block of a reduction with many sources: all passes but the last leave the bare sum in x. */
-static void block_run(int isa, const struct zero__reduce *r, uint64_t i, uint64_t count)
+static void block_run(enum zero__isa isa, const struct zero__reduce *r, uint64_t i, uint64_t count)
 {
     float x[PARTIAL];
 
@@ -105,7 +73,7 @@ static void block_run(int isa, const struct zero__reduce *r, uint64_t i, uint64_
     }
 }
 
-static void reduce_float(int isa, const struct zero__reduce *r)
+static void reduce_float(enum zero__isa isa, const struct zero__reduce *r)
 {
     if (r->n <= ZERO__REDUCE_FAN_IN) {
         struct zero__reduce_pass p = pass_of(r, 0, 0, r->count);
@@ -164,7 +132,7 @@ REDUCE_PLAIN(reduce_i64, int64_t, uint64_t, KEEP)
 REDUCE_PLAIN(reduce_u8, uint8_t, uint32_t, KEEP)
 REDUCE_PLAIN(reduce_f64, double, double, SCALED)
 
-void zero__reduce(int isa, const struct zero__reduce *r)
+void zero__reduce(enum zero__isa isa, const struct zero__reduce *r)
 {
     switch (r->src_dtype) {
     case ZERO_I32:

@@ -12,11 +12,7 @@
 
 #include <zero/comm.h>
 
-enum zero__vec {
-    ZERO__VEC_SCALAR = 0,
-    ZERO__VEC_AVX2 = 1,
-    ZERO__VEC_AVX512 = 2,
-};
+#include "machine/isa.h"
 
 /*
  * Types must be equal, or both of fp32, fp16 and bf16; accumulate needs floating sources and an
@@ -38,13 +34,12 @@ struct zero__reduce {
 };
 
 /*
- * The instruction set that the option "isa" (auto, avx512, avx2, scalar) asks for, ≥ 0; -ENOTSUP
- * when this CPU lacks it, -EINVAL for another word, with the sentence recorded.
+ * The instruction set that the option "isa" (auto, avx512, avx2, scalar) asks for, never AUTO;
+ * -ENOTSUP when this CPU lacks it, -EINVAL for another word, with the sentence recorded.
  */
-int zero__vec_select(const struct zero_host *host, const char *plugin);
-const char *zero__vec_name(int isa);
+int zero__isa_select(const struct zero_host *host, const char *plugin, enum zero__isa *isa);
 
-void zero__reduce(int isa, const struct zero__reduce *r);
+void zero__reduce(enum zero__isa isa, const struct zero__reduce *r);
 
 /* ---- Between the dispatcher and the instruction sets ----------------------------------------- */
 

@@ -17,10 +17,11 @@
 
 static int self_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
-    int isa = zero__vec_select(host, NAME);
+    enum zero__isa isa;
+    int err = zero__isa_select(host, NAME, &isa);
 
-    if (isa < 0)
-        return isa;
+    if (err)
+        return err;
     caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
     caps->kinds = ZERO__ALL_KINDS;
     caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
@@ -28,20 +29,21 @@ static int self_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     caps->mem = ZERO_MEM_HOST;
     caps->max_ranks = 1;
     caps->max_inflight = SELF_INFLIGHT;
-    snprintf(caps->note, sizeof caps->note, "one rank, sums with %s", zero__vec_name(isa));
+    snprintf(caps->note, sizeof caps->note, "one rank, sums with %s", zero__isa_name(isa));
     return 0;
 }
 
 static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
 {
     struct zero__voice voice = {params->host, NAME};
-    int isa = zero__vec_select(params->host, NAME);
+    enum zero__isa isa;
+    int err = zero__isa_select(params->host, NAME, &isa);
     struct zero__cores cores;
     struct zero__caches caches;
     struct zero_comm_ctx *ctx;
 
-    if (isa < 0)
-        return isa;
+    if (err)
+        return err;
     if (params->oob && params->oob->ranks != 1)
         return zero__say(&voice, -EINVAL,
                          "the comm plugin self is for one rank, but there are %d: use shm",

@@ -11,6 +11,7 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
+#include "machine/isa.h"
 
 #define SELF_INFLIGHT 64u /* posted and not completed, per communicator; a power of two */
 #define SELF_PIECE (UINT64_C(256) << 10) /* bytes that one progress() without timeout moves */
@@ -33,7 +34,7 @@ struct zero_comm {
 
 struct zero_comm_ctx {
     struct zero__voice voice;
-    int isa;
+    enum zero__isa isa;
     uint64_t cache_bytes;
     struct zero__bell bell;
     _Atomic uint32_t woken, aborted;

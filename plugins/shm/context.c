@@ -32,10 +32,11 @@ struct hello {
 int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     struct zero__voice v = {host, SHM_NAME};
-    int isa = zero__vec_select(host, SHM_NAME);
+    enum zero__isa isa;
+    int err = zero__isa_select(host, SHM_NAME, &isa);
 
-    if (isa < 0)
-        return isa;
+    if (err)
+        return err;
     if (access("/proc/self/fd", X_OK))
         return zero__say(&v, -ENODEV,
                          "/proc is not mounted, so ranks cannot find each other's memory");
@@ -47,7 +48,7 @@ int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     caps->max_ranks = SHM_MAX_RANKS;
     caps->max_inflight = SHM_SLOTS;
     snprintf(caps->note, sizeof caps->note, "ranks of one machine, sums with %s",
-             zero__vec_name(isa));
+             zero__isa_name(isa));
     return 0;
 }
 
@@ -178,13 +179,13 @@ int zero__shm_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
 {
     struct zero__voice v = {params->host, SHM_NAME};
     const struct zero_oob *oob = params->oob;
-    int isa = zero__vec_select(params->host, SHM_NAME), err;
+    enum zero__isa isa;
+    int err = zero__isa_select(params->host, SHM_NAME, &isa);
     struct zero_comm_ctx *ctx;
     bool wanted, shares;
 
-    if (isa < 0)
-        return isa;
-    err = zero__oob_check(&v, oob, SHM_MAX_RANKS);
+    if (!err)
+        err = zero__oob_check(&v, oob, SHM_MAX_RANKS);
     if (!err)
         err = zero__shm_device_wish(&v, &wanted);
     if (err)

@@ -25,6 +25,7 @@
 #include "../common/fingerprint.h"
 #include "../common/idle.h"
 #include "machine/cores.h"
+#include "machine/isa.h"
 
 #include <zero/device.h>
 
@@ -212,7 +213,7 @@ struct shm_table {
 
 struct zero_comm_ctx {
     struct zero__voice voice;
-    int isa;
+    enum zero__isa isa;
     struct zero__caches caches;
     int32_t rank, ranks;
     int64_t timeout_ns;

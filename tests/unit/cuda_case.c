@@ -156,7 +156,7 @@ static void run_host(struct cuda_case *c)
         .partial = a->partial,
     };
     if (a->count)
-        zero__reduce(ZERO__VEC_SCALAR, &r);
+        zero__reduce(ZERO__ISA_SCALAR, &r);
 }
 
 static int plan_case(struct cuda_case *c, struct zero__cuda_launch *l, uint32_t *n)

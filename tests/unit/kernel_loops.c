@@ -188,9 +188,9 @@ static void refusals(void)
     is_int(check(ZERO_KERNEL_ACCUMULATE, &a, sizeof a), -EINVAL, "nor beta 2");
 
     enum zero__isa isa;
-    is_int(zero__isa_parse("avx2", &isa), 0, "an instruction set has a name");
+    ok(zero__isa_parse("avx2", &isa), "an instruction set has a name");
     is_int(isa, ZERO__ISA_AVX2, "that means it");
-    is_int(zero__isa_parse("neon", &isa), -EINVAL, "others are refused");
+    ok(!zero__isa_parse("neon", &isa), "others are refused");
     ok(zero__loops(ZERO__ISA_AUTO) != NULL, "every machine has loops");
 }
 

@@ -45,7 +45,7 @@ static void reference(const struct zero_sum_args *a)
     };
 
     if (a->count)
-        zero__reduce(ZERO__VEC_SCALAR, &r);
+        zero__reduce(ZERO__ISA_SCALAR, &r);
 }
 
 static bool agrees(enum zero__isa isa, uint32_t from, uint32_t to, uint64_t *seed)

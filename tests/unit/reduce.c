@@ -67,7 +67,7 @@ static unsigned compare(const struct zero__reduce *r, const void *const *src, co
 }
 
 /* One reduction with everything chosen from `seed`. */
-static unsigned trial(int isa, uint64_t seed, uint32_t sd, uint32_t dd)
+static unsigned trial(enum zero__isa isa, uint64_t seed, uint32_t sd, uint32_t dd)
 {
     uint64_t z = mix(seed, 7, 7), skew = (z >> 4) % 5, count;
     uint32_t n = 1 + (uint32_t)(z >> 8) % SOURCES;
@@ -103,7 +103,7 @@ static unsigned trial(int isa, uint64_t seed, uint32_t sd, uint32_t dd)
     return compare(&r, copy, b->old, count);
 }
 
-static void test_isa(int isa)
+static void test_isa(enum zero__isa isa)
 {
     static const uint32_t floats[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
     static const uint32_t plain[] = {ZERO_I32, ZERO_I64, ZERO_U8, ZERO_F64};
@@ -112,16 +112,16 @@ static void test_isa(int isa)
     for (unsigned i = 0; i < 9; i++)
         for (uint64_t seed = 0; seed < 60; seed++)
             bad += trial(isa, seed * 64 + i, floats[i / 3], floats[i % 3]);
-    is_int(bad, 0, "%s: floating types give the reference's bits", zero__vec_name(isa));
+    is_int(bad, 0, "%s: floating types give the reference's bits", zero__isa_name(isa));
     bad = 0;
     for (unsigned i = 0; i < 4; i++)
         for (uint64_t seed = 0; seed < 60; seed++)
             bad += trial(isa, seed * 64 + 32 + i, plain[i], plain[i]);
-    is_int(bad, 0, "%s: integers and fp64, too", zero__vec_name(isa));
+    is_int(bad, 0, "%s: integers and fp64, too", zero__isa_name(isa));
 }
 
 /* A sum that goes on from an fp32 one, in its place or not, is that of all sources at once. */
-static void test_partial(int isa)
+static void test_partial(enum zero__isa isa)
 {
     static const uint32_t types[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
     static _Alignas(64) float once[MOST], begun[MOST];
@@ -152,11 +152,11 @@ static void test_partial(int isa)
         zero__reduce(isa, &r);
         bad += memcmp(once, r.dst, count * sizeof *once) != 0;
     }
-    is_int(bad, 0, "%s: a sum in two parts is that of one", zero__vec_name(isa));
+    is_int(bad, 0, "%s: a sum in two parts is that of one", zero__isa_name(isa));
 }
 
 /* Every 16-bit value of both types, converted there and back. */
-static void test_conversions(int isa)
+static void test_conversions(enum zero__isa isa)
 {
     static uint16_t in[65536], out[65536];
     static float wide[65536];
@@ -188,10 +188,10 @@ static void test_conversions(int isa)
             bad += zero_bits_of_float(wide[i]) != value_round(ZERO_F32, x);
         }
     }
-    is_int(bad, 0, "%s: all 16-bit values convert", zero__vec_name(isa));
+    is_int(bad, 0, "%s: all 16-bit values convert", zero__isa_name(isa));
 }
 
-static void test_copy(int isa)
+static void test_copy(enum zero__isa isa)
 {
     static _Alignas(64) unsigned char src[5000], dst[5000];
     unsigned bad = 0;
@@ -209,27 +209,30 @@ static void test_copy(int isa)
             bad += (i < to || i >= to + bytes) && dst[i] != 0xaa;
     }
     is_int(bad, 0, "copies of any size and alignment, streaming by %s or not",
-           isa == ZERO__VEC_AVX512 ? "AVX-512" : "the plain loop");
+           isa == ZERO__ISA_AVX512 ? "AVX-512" : "the plain loop");
 }
 
 int main(void)
 {
-    int best = zero__vec_select(&host, "test");
+    enum zero__isa best, chosen;
 
+    is_int(zero__isa_select(&host, "test", &best), 0, "the best is chosen");
     b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
     if (!b)
         bail("no memory");
-    for (int isa = 0; isa <= best; isa++) {
-        word = zero__vec_name(isa);
-        is_int(zero__vec_select(&host, "test"), isa, "the option chooses %s", word);
+    for (enum zero__isa isa = ZERO__ISA_SCALAR; isa <= best; isa++) {
+        word = zero__isa_name(isa);
+        chosen = ZERO__ISA_AUTO;
+        ok(!zero__isa_select(&host, "test", &chosen) && chosen == isa, "the option chooses %s",
+           word);
         test_isa(isa);
         test_partial(isa);
         test_conversions(isa);
     }
     word = "mmx";
-    is_int(zero__vec_select(&host, "test"), -22, "an unknown instruction set is refused");
-    test_copy(ZERO__VEC_SCALAR);
-    if (best == ZERO__VEC_AVX512) /* which has a loop of its own */
+    is_int(zero__isa_select(&host, "test", &chosen), -22, "an unknown instruction set is refused");
+    test_copy(ZERO__ISA_SCALAR);
+    if (best == ZERO__ISA_AVX512) /* which has a loop of its own */
         test_copy(best);
     done();
 }

@@ -11,13 +11,13 @@
 
 int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
 {
-    int isa = zero__vec_select(voice->host, voice->plugin), err;
+    enum zero__isa isa;
+    int err = zero__isa_select(voice->host, voice->plugin, &isa);
     int32_t group;
     bool relaxed;
 
-    if (isa < 0)
-        return isa;
-    err = zero__p2p_numerics(voice, &relaxed, &group);
+    if (!err)
+        err = zero__p2p_numerics(voice, &relaxed, &group);
     if (err)
         return err;
     caps->flags = ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
@@ -77,10 +77,9 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
 {
     struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
     struct place *all = calloc((size_t)params->oob->ranks, sizeof *all);
-    int isa = zero__vec_select(voice->host, voice->plugin), err = isa < 0 ? isa : 0;
+    int err = ctx && all ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
+                         : zero__say(voice, -ENOMEM, "no memory for a context");
 
-    if (!ctx || !all)
-        err = zero__say(voice, -ENOMEM, "no memory for a context");
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)
@@ -91,7 +90,6 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
     ctx->voice = *voice;
     ctx->t = t;
     ctx->oob = params->oob;
-    ctx->isa = isa;
     ctx->most =
         t->max_message && t->max_message < P2P_MESSAGE_MOST ? t->max_message : P2P_MESSAGE_MOST;
     ctx->rank = params->oob->rank;

@@ -15,6 +15,7 @@
 #include "../fingerprint.h"
 #include "../idle.h"
 #include "machine/cores.h"
+#include "machine/isa.h"
 #include "p2p.h"
 
 #define P2P_SLOTS 64u /* posted and not completed; a power of two */
@@ -231,7 +232,7 @@ struct zero_comm_ctx {
     struct zero__voice voice;
     struct zero__p2p *t;
     const struct zero_oob *oob;
-    int isa;
+    enum zero__isa isa;
     struct zero__caches caches;
     bool relaxed;
     int32_t group; /* of relaxed sums: 0: the ranks of a host */
