@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The founding promise at the level of a whole program: 100 steps of GPT-2 end in the same bits (50 in
-`make check`).
+"""The founding promise at the level of a whole program: 100 steps of GPT-2 end in the same bits.
 
 What may change the bits is the number of ranks, the types of the parameters and of the optimizer's states,
-how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a group. Everything else must not
-change them. Without arguments: a cover of some 60 runs in which any two values of any two
+how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a
+group. Everything else must not change them. Without arguments: a cover of some 60 runs in which any two values of any two
 settings meet, in pairs of one group that differ in everything else, and one run again and again.
 
 --all: every placement in every stage of every group, with recomputation and without, each with other
@@ -27,7 +26,7 @@ import time
 import support
 from support import diag, ok
 
-STEPS = 100 if "--all" in sys.argv or support.WHOLE else 50
+STEPS = 100
 # From the first to the last request of a job: every one is cut short, every other one is late, and every
 # third call finds the disk busy.
 FAULTS = "busy:every=3:times=0,cut=4096:times=0,delay=1:every=2:times=0"
