@@ -215,5 +215,6 @@ unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t o
     bool sums = bytes > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
 
     sums &= !(c->flags & ZERO_COLL_INPLACE);
-    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes >= all_bytes ? ZERO__STREAM_COPIES : 0);
+    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes >= all_bytes ? ZERO__STREAM_COPIES : 0) |
+           (bytes <= all_bytes / 2 ? ZERO__COPIES_STAY : 0);
 }

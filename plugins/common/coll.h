@@ -72,8 +72,10 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks);
  * reduce_scatter are read by nobody but this rank, and much later: they do not even displace what
  * the cores' own caches hold, `own_bytes`. In place the lines of a sum have just been read as a
  * source: past the caches it would save no read of them.
+ *
+ * What fills at most half of the caches is likely to be there, and stays.
  */
-enum zero__streams { ZERO__STREAM_SUMS = 1, ZERO__STREAM_COPIES = 2 };
+enum zero__streams { ZERO__STREAM_SUMS = 1, ZERO__STREAM_COPIES = 2, ZERO__COPIES_STAY = 4 };
 unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
                             uint64_t all_bytes);
 

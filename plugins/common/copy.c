@@ -41,6 +41,29 @@ static void lines_sse2(char *dst, const char *src, uint64_t bytes)
     }
 }
 
+/*
+ * The C library copies so many bytes with `rep movsb`, which fetches no line that it overwrites: a
+ * gain where the destination is in no cache. Where it is, a Zen 3 moves 128 KiB in 4 to 10 us so,
+ * by alignment, and in 4 by a loop; 2 MiB in 77 and 73.
+ */
+__attribute__((target("avx2"))) static void copy_cached(char *dst, const char *src, uint64_t bytes)
+{
+    uint64_t i = 0;
+
+    for (; bytes - i >= 128; i += 128) {
+        const __m256i *from = (const __m256i *)(const void *)(src + i);
+        __m256i *to = (__m256i *)(void *)(dst + i);
+        __m256i a = _mm256_loadu_si256(from), b = _mm256_loadu_si256(from + 1);
+        __m256i c = _mm256_loadu_si256(from + 2), d = _mm256_loadu_si256(from + 3);
+        _mm256_storeu_si256(to, a);
+        _mm256_storeu_si256(to + 1, b);
+        _mm256_storeu_si256(to + 2, c);
+        _mm256_storeu_si256(to + 3, d);
+    }
+    if (bytes > i)
+        memcpy(dst + i, src + i, bytes - i);
+}
+
 static void copy_stream(enum zero__isa isa, char *dst, const char *src, uint64_t bytes)
 {
     uint64_t head = (64 - (uintptr_t)dst % 64) % 64;
@@ -61,15 +84,20 @@ static void copy_stream(enum zero__isa isa, char *dst, const char *src, uint64_t
 }
 #endif
 
-void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes, int stream)
+void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes,
+                enum zero__copy_way way)
 {
 #if defined(__x86_64__)
-    if (stream) {
+    if (way == ZERO__COPY_STREAM) {
         copy_stream(isa, dst, src, bytes);
         return;
     }
+    if (way == ZERO__COPY_CACHED && isa >= ZERO__ISA_AVX2) {
+        copy_cached(dst, src, bytes);
+        return;
+    }
 #endif
-    (void)isa, (void)stream;
+    (void)isa, (void)way;
     if (bytes)
         memcpy(dst, src, bytes);
 }

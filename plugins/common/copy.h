@@ -10,10 +10,15 @@
 
 #include "machine/isa.h"
 
-/*
- * Copies; stream: past the caches, with stores as `isa` has them.
- * Source and destination do not overlap.
- */
-void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes, int stream);
+/* What is known of where both are, and are to be. */
+enum zero__copy_way {
+    ZERO__COPY_ANY,    /* nothing */
+    ZERO__COPY_CACHED, /* they fit into the caches and stay there */
+    ZERO__COPY_STREAM, /* past the caches */
+};
+
+/* Copies, with the vectors of `isa`; source and destination do not overlap. */
+void zero__copy(enum zero__isa isa, void *dst, const void *src, uint64_t bytes,
+                enum zero__copy_way way);
 
 #endif

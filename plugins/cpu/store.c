@@ -158,7 +158,8 @@ static bool copy_piece(struct zero_store *store, const struct zero_io *io)
         char *here = store->memory.base + io->store_off + store->done;
         char *there = io->buf.mr->base + io->buf.off + store->done;
         bool reads = io->op == ZERO_IO_READ;
-        zero__copy(ZERO__ISA_SCALAR, reads ? there : here, reads ? here : there, n, 0);
+        zero__copy(ZERO__ISA_SCALAR, reads ? there : here, reads ? here : there, n,
+                   ZERO__COPY_ANY);
         store->done += n;
         *(reads ? &store->bytes_read : &store->bytes_written) += n;
     }

@@ -177,6 +177,9 @@ void zero__shm_copy_of(const struct zero_comm *comm, const struct shm_op *op, in
 static bool run_copies(struct zero_comm *comm, uint64_t *budget)
 {
     const struct shm_op *op = current(comm);
+    const enum zero__copy_way way = op->streams & ZERO__STREAM_COPIES ? ZERO__COPY_STREAM
+                                    : op->streams & ZERO__COPIES_STAY ? ZERO__COPY_CACHED
+                                                                      : ZERO__COPY_ANY;
     bool news = false;
 
     while (*budget && comm->n_copied < comm->ranks) {
@@ -191,8 +194,7 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
         zero__shm_copy_of(comm, op, comm->at, &src, &dst, &bytes);
         n = bytes - comm->done < *budget ? bytes - comm->done : *budget;
         if (n)
-            zero__copy(comm->ctx->isa, dst + comm->done, src + comm->done, n,
-                       op->streams & ZERO__STREAM_COPIES);
+            zero__copy(comm->ctx->isa, dst + comm->done, src + comm->done, n, way);
         comm->done += n;
         *budget -= n;
         news = true;

@@ -50,8 +50,11 @@ int main(void)
            !streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 15 * MIB) &&
            streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 16 * MIB),
        "in place a little less does, and what fills them does not");
-    ok(!streams(ZERO_REDUCE_SCATTER, 0, MIB) &&
-           streams(ZERO_REDUCE_SCATTER, 0, 2 * MIB) == ZERO__STREAM_SUMS,
+    ok(streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 8 * MIB) == ZERO__COPIES_STAY &&
+           !streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 9 * MIB),
+       "what fills half of them stays there");
+    ok(!(streams(ZERO_REDUCE_SCATTER, 0, MIB) & ZERO__STREAM_SUMS) &&
+           (streams(ZERO_REDUCE_SCATTER, 0, 2 * MIB) & both) == ZERO__STREAM_SUMS,
        "sums of a reduce_scatter do from the cores' own caches on");
     ok(!(streams(ZERO_REDUCE_SCATTER, ZERO_COLL_INPLACE, 1024 * MIB) & ZERO__STREAM_SUMS) &&
            streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 1024 * MIB) == ZERO__STREAM_COPIES,

@@ -260,7 +260,8 @@ static void copy_own(struct zero_comm *comm, struct p2p_run *run, uint64_t *budg
     if (n == 0)
         return;
     zero__copy(comm->ctx->isa, run->coll->dst + (uint64_t)comm->rank * run->own_bytes + run->copied,
-               run->coll->src + run->copied, n, run->streams & ZERO__STREAM_COPIES);
+               run->coll->src + run->copied, n,
+               run->streams & ZERO__STREAM_COPIES ? ZERO__COPY_STREAM : ZERO__COPY_ANY);
     run->copied += n;
     *budget -= n;
     comm->stirred = true;
