@@ -171,6 +171,7 @@ struct zero_store {
     int64_t stalled_ns;             /* since when; 0: it has, or something has ended since */
     int64_t patience_ns;            /* with both */
     int broken;                     /* the engine failed */
+    char broken_why[128];
     uint64_t bytes_read, bytes_written;
 };
 

@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,6 +143,12 @@ static void leave_waiting(struct zero_store *store, struct nvme_request *r)
         store->waiting_end = at;
 }
 
+static int say_broken(const struct zero_store *store)
+{
+    return zero__say(&store->voice, store->broken, "%s; in %s", store->broken_why,
+                     store->files[0].folder);
+}
+
 /* Hands to the system what was started; it may have no room for some of it, for a while. */
 static void flush(struct zero_store *store)
 {
@@ -154,14 +161,16 @@ static void flush(struct zero_store *store)
         store->stalled_ns = zero__now_ns();
     if (store->broken || !err)
         return;
-    if (!store->stalled)
-        store->broken =
-            zero__say(&store->voice, err, "%s is broken: %s", store->engine->name, strerror(-err));
-    else if (zero__now_ns() - store->stalled_ns > store->patience_ns)
-        store->broken = zero__say(&store->voice, -ETIMEDOUT,
-                                  "%s has taken no transfers for %.1f s and ended none "
-                                  "(ZERO_TIMEOUT)",
-                                  store->engine->name, (double)store->patience_ns / ZERO_SECOND);
+    if (!store->stalled) {
+        store->broken = err;
+        snprintf(store->broken_why, sizeof store->broken_why, "%s is broken: %s",
+                 store->engine->name, strerror(-err));
+    } else if (zero__now_ns() - store->stalled_ns > store->patience_ns) {
+        store->broken = -ETIMEDOUT;
+        snprintf(store->broken_why, sizeof store->broken_why,
+                 "%s has taken no transfers for %.1f s and ended none (ZERO_TIMEOUT)",
+                 store->engine->name, (double)store->patience_ns / ZERO_SECOND);
+    }
 }
 
 static void start_more(struct zero_store *store)
@@ -269,7 +278,7 @@ int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint3
     uint32_t i;
 
     if (store->broken)
-        return zero__say(&store->voice, store->broken, "%s is broken", store->engine->name);
+        return say_broken(store);
     for (i = 0; i < n && store->free_requests; i++) {
         int err = check(store, &ios[i]);
         if (err && !i)
@@ -323,7 +332,7 @@ int zero__nvme_poll(struct zero_store *store, struct zero_cqe *cqes, uint32_t ma
         if (n)
             return (int)n;
         if (store->broken)
-            return zero__say(&store->voice, store->broken, "%s is broken", store->engine->name);
+            return say_broken(store);
         if (!max)
             return 0;
         int64_t left = timeout_ns > 0 ? until - zero__now_ns() : 0;

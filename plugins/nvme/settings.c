@@ -12,12 +12,13 @@ static const char *param(const struct zero__voice *voice, const char *key, const
     return voice->host->param(voice->host->ctx, voice->plugin, key, dflt, help);
 }
 
-static int flag(const struct zero__voice *voice, const char *key, const char *help, bool *on)
+static int flag(const struct zero__voice *voice, const char *key, const char *name,
+                const char *help, bool *on)
 {
     const char *text = param(voice, key, "1", help);
 
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-        return zero__say(voice, -EINVAL, "option %s is \"%s\"; it is 0 or 1", key, text);
+        return zero__say(voice, -EINVAL, "%s is %s: give 0 or 1", name, text);
     *on = *text == '1';
     return 0;
 }
@@ -96,10 +97,11 @@ int zero__nvme_settings(const struct zero__voice *voice, struct nvme_settings *s
     if (!err)
         err = engine(voice, &s);
     if (!err)
-        err = flag(voice, "nvme_checksum",
+        err = flag(voice, "nvme_checksum", "ZERO_NVME_CHECKSUM",
                    "1: what is read is compared with a checksum of what was written", &s.sums);
     if (!err)
-        err = flag(voice, "nvme_direct", "1: past the page cache, where the folder can", &s.direct);
+        err = flag(voice, "nvme_direct", "ZERO_NVME_DIRECT",
+                   "1: past the page cache, where the folder can", &s.direct);
     if (err)
         zero__nvme_settings_free(&s);
     else
