@@ -28,7 +28,8 @@ static int entry_parse(const char *entry, size_t len, struct zero__memory_limit 
         return -EINVAL;
     }
     if (*tier != ZERO__NO_LIMIT) {
-        snprintf(why, bytes, "a tier is limited twice");
+        snprintf(why, bytes, "the tier %s is limited twice",
+                 tier == &limit->device_bytes ? "device" : "cpu");
         return -EINVAL;
     }
     snprintf(number, sizeof number, "%.*s", (int)(len > 31 ? 31 : len), entry);

@@ -40,7 +40,14 @@ static int piece_parse(const char *text, size_t len, uint32_t what, struct zero_
         snprintf(why, bytes, "more than %u places are named", ZERO__MOST_PLACES);
         return -EINVAL;
     }
-    if (name == 0 || name >= sizeof place->tier) {
+    if (name >= sizeof place->tier) {
+        snprintf(why, bytes,
+                 "\"%.40s…\" is a name of %zu bytes, and %zu are possible: put the plugin's folder "
+                 "into ZERO_PLUGIN_PATH and give its name",
+                 text, name, sizeof place->tier - 1);
+        return -EINVAL;
+    }
+    if (name == 0) {
         snprintf(why, bytes,
                  "\"%.*s\" names no tier for %s: device, cpu, nvme, or another offload "
                  "plugin",

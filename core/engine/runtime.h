@@ -7,8 +7,8 @@
  * and while it runs no other calls the communication plugin, but for wake and abort: what opens,
  * splits, exchanges, maps and closes comes before or after (inside.c says by which thread). The
  * device's threads run kernels; the storage thread serves the disks; the job's control thread
- * reports dead ranks. `lock` guards lanes
- * and counters; `moved` is signalled whenever a counter moved or the runtime failed.
+ * reports dead ranks. `lock` guards lanes and counters; `moved` is signalled
+ * whenever a counter moved or the runtime failed.
  */
 #ifndef ZERO_ENGINE_RUNTIME_H
 #define ZERO_ENGINE_RUNTIME_H

@@ -172,9 +172,10 @@ int zero__table_refuse(const struct zero__table *table, const struct zero__lack 
     suggest(&help, !help.n && !(tried && *tried) ? "a larger limit" : NULL);
     human_both(lack->need, lack->available, a, b);
     return zero__fail(-ENOMEM,
-                      "the plan needs %s%s on each of %u rank%s here, but %s has %s:%s\n"
+                      "the plan needs %s%s on each of %u rank%s here, but %s has %s%s:%s\n"
                       "what would make it fit: %s%s%s",
                       a, lack->more ? " more" : "", lack->sharers, lack->sharers == 1 ? "" : "s",
-                      lack->what, b, rows.text, tried ? tried : "",
+                      lack->what, b, lack->sharers == 1 ? "" : " for each", rows.text,
+                      tried ? tried : "",
                       tried && *tried && help.n ? "\nwhat may help, too: " : "", help.text);
 }

@@ -215,7 +215,8 @@ int zero__page_map_take(struct zero__page_map *m, uint32_t n, uint32_t *slot)
         return zero__fail(-ENOMEM,
                           "paged memory: %" PRIu32 " pages of 2 MiB do not fit: %" PRIu32
                           " of %" PRIu32 " under the limit are in use; free some, declare the "
-                          "memory before commit, or raise ZERO_MEMORY_LIMIT",
+                          "memory before commit, or raise ZERO_DYNAMIC_BYTES (or "
+                          "ZERO_MEMORY_LIMIT, where that leaves less)",
                           n, n_live, m->n_allowed);
     uint32_t at = recent_fit(m, n);
     if (at == ZERO__PAGE_NONE) {

@@ -280,7 +280,8 @@ int zero__pages_alloc(struct zero__pages *p, uint64_t bytes, void **out)
         return zero__fail(-ENOMEM,
                           "paged memory: a request of %" PRIu64
                           " bytes is above the limit of %" PRIu64
-                          "; declare the memory before commit, or raise ZERO_MEMORY_LIMIT",
+                          "; declare the memory before commit, or raise ZERO_DYNAMIC_BYTES (or "
+                          "ZERO_MEMORY_LIMIT, where that leaves less)",
                           bytes, p->stats.limit_bytes);
     int err = zero__page_map_take(
         &p->map, (uint32_t)((bytes + ZERO__PAGE_BYTES - 1) / ZERO__PAGE_BYTES), &slot);

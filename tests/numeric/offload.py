@@ -170,7 +170,7 @@ def small_disk():
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
         ok(job.status not in (0, None) and re.search(
             r"the plan needs .*\n?.* tier nvme \([^)]*" + re.escape(folder) +
-            r"\) has 12[0-9.]+ KiB:\n\[0\] +\w+ ", job.err) and "more room (of several" in job.err,
+            r"\) has 12[0-9.]+ KiB( for each)?:\n\[0\] +\w+ ", job.err) and "more room (of several" in job.err,
            "a disk that is too small: who needs what, and how much there is", job.story())
         subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
@@ -236,7 +236,7 @@ def shared():
         os.mkdir(folder)
     env = {**NVME, "ZERO_NVME_PATH": ":".join(two)}
     needs = re.compile(r"the plan needs ([\d.]+) ([KM])iB on each of 2 ranks here, but tier nvme \([^)]*" +
-                       re.escape(two[0]) + r" and more\) has ([\d.]+) ([KM])iB:\n\[0\] +\w+ ")
+                       re.escape(two[0]) + r" and more\) has ([\d.]+) ([KM])iB for each:\n\[0\] +\w+ ")
     job = run(env)
     need = needs.search(job.err)
     kib = int(float(need[1]) * (1024 if need[2] == "M" else 1)) if need else 0

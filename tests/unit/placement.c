@@ -84,7 +84,8 @@ int main(void)
     bad("optimizer:cpu:nan", "no fraction");
     bad("optimizer:cpu:0.5+cpu:0.5", "the tier cpu twice");
     bad("optimizer:cpu,optimizer:nvme", "placed twice");
-    bad("optimizer:abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", "names no tier");
+    bad("optimizer:abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", "a name of 52 bytes");
+    bad("optimizer:/usr/local/lib/zero/plugins/zero-offload-nvme.so", "ZERO_PLUGIN_PATH");
     bad("optimizer:a:0.1+b:0.1+c:0.1+d:0.1+e:0.1+f:0.1+g:0.1+h:0.1+i:0.01+j:0.01+k:0.01+l:0.01+"
         "m:0.01+n:0.01+o:0.01+p:0.01+q:0.12",
         "more than 16");
