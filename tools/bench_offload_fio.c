@@ -19,13 +19,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/status.h"
 #include "machine/clock.h"
+#include "plugins/common/locked.h"
 
 #define GRACE_MS 60000 /* for fio to start and to end */
 #define MOST_ARGS 32
@@ -150,10 +150,9 @@ void offload_fio_close(struct offload_fio *f)
 /* May so much memory be locked? Registered memory is. */
 static bool may_lock(uint64_t bytes)
 {
-    struct rlimit limit = {0};
+    uint64_t limit = zero__locked_limit();
 
-    return geteuid() == 0 || (!getrlimit(RLIMIT_MEMLOCK, &limit) &&
-                              (limit.rlim_cur == RLIM_INFINITY || bytes < limit.rlim_cur / 2));
+    return limit == UINT64_MAX || bytes < limit / 2;
 }
 
 /* The command line; the texts are the caller's to free. */

@@ -66,8 +66,9 @@ static void report(const struct optimizer_options *o, const struct bench_stats *
                    enum optimizer_series pass, const char *check)
 {
     static const char *const names[] = {"update", "norm", "adamw"};
+    const unsigned n_ways = o->dtype == ZERO_F32 ? N_BENCH_STORES : N_BENCH_UPDATES;
     unsigned way = 0;
-    for (unsigned w = 1; w < N_BENCH_UPDATES; w++)
+    for (unsigned w = 1; w < n_ways; w++)
         if (stats[OPTIMIZER_MOVE + w].median < stats[OPTIMIZER_MOVE + way].median)
             way = w;
     double best = stats[OPTIMIZER_MOVE + way].median;

@@ -133,8 +133,7 @@ def wanted():
 
 def growths(parts):
     """Again the larger ones come after other bytes and the smaller ones do not; cold all do."""
-    cold = "limits-coll-2-cold" in parts
-    for end, data in (("-cold", "cold"),) if cold else (("", "again"),):
+    for end, data in (("", "again"), ("-cold", "cold")):
         part = parts.get(f"limits-coll-2{end}", {})
         for op in ("all_gather", "reduce_scatter"):
             found = part.get("growth", {}).get(op, {})

@@ -80,9 +80,10 @@ bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memo
 
 void check_store_close(struct check_store *s)
 {
-    if (s->store)
-        want(&s->t->verdict, !s->ops->close(s->store), "close: %s", check_error());
-    if (s->memory)
+    bool closed = !s->store || want(&s->t->verdict, !s->ops->close(s->store), "close: %s",
+                                    check_error());
+
+    if (s->memory && closed) /* what is under way may still write there */
         munmap(s->memory, s->bytes);
 }
 
