@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The offload plugin `cpu`: a store is memory of the host, next to the device that uses it
- * or to the processors of its process, in
- * huge pages where the machine gives them, locked where the limit of locked memory allows it.
+ * The offload plugin `cpu`: a store is memory of the host, next to the device that uses it or
+ * to the processors of its process, in huge pages where the machine gives them, locked where the
+ * limit of locked memory allows it.
  *
  *   plugin.c   the entry, probe, the table
  *   memory.c   the memory: taken, locked, given back

@@ -35,9 +35,8 @@
 #define SHM_SLOTS 64u      /* posted and not completed; a power of two */
 #define SHM_MAX_RANKS 1024 /* the control block grows with them */
 #define SHM_PIECE (UINT64_C(256) << 10)
-#define SHM_EAGER                                                                  \
-    (UINT64_C(64) << 10) /* from here on a part of the sources is worth waking for \
-                          */
+/* From here on a part of the sources is worth waking for. */
+#define SHM_EAGER (UINT64_C(64) << 10)
 #define SHM_WHY 512      /* of an error's sentence */
 #define SHM_NOTICE_BYTES 128
 #define SHM_SOCKET_NAME 16 /* bytes of the address that the kernel gives a socket, and room */
