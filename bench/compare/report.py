@@ -362,7 +362,8 @@ transport's speed that is left. Open MPI uses the same kind of wire with its own
 AdamW on {params} parameters in bf16; fp32 master copy, momentum and variance. PyTorch and DeepSpeed
 have {tensors} tensors. Gradients in bf16 have to be turned into fp32 for both, which counts, except
 for "no master copy": there DeepSpeed updates bf16 parameters in place and moves 22 bytes per
-parameter instead of 28, for less precise results. Norm and clipping are left out on all sides. The plain loop loads and stores the same
+parameter instead of 28, for less precise results (and without AVX-512 by a loop that is plain C, as
+cpu_adam.h of 0.19.8 has it: no peer then). Norm and clipping are left out on all sides. The plain loop loads and stores the same
 bytes as libzero and computes nothing: nobody who moves them can be faster by more than its ratio.
 All use large pages where the kernel gives them when asked (PyTorch: `THP_MEM_ALLOC_ENABLE`).
 """,
