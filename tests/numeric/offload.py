@@ -3,6 +3,7 @@
 what a system forbids is done without, with one warning and the same bits, and nothing stays on the
 disk when a job is killed."""
 import ctypes
+import functools
 import errno
 import os
 import re
@@ -184,13 +185,14 @@ def small_disk():
 
 def small_files():
     """A limit of files' sizes, which a signal would enforce."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
-    job = run(NVME, ranks=1, preexec_fn=limit)
-    ok(job.status not in (0, None) and re.search(
-        r"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of 262144 bytes at most: "
-        r"raise that \(ulimit -f\), or name more folders", job.err),
-       "files that may not be so large: refused, with the remedy", job.story())
+    def limit(most=1 << 18):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    for most in (1024, 1 << 18):  # below a block not even a probe may be written
+        job = run(NVME, ranks=1, preexec_fn=functools.partial(limit, most))
+        ok(job.status not in (0, None) and re.search(
+            rf"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of {most} bytes at most: "
+            r"raise that \(ulimit -f\), or name more folders", job.err) and "promises a way" not in job.err,
+           f"files of at most {most} bytes: refused, with the remedy", job.story())
     for what, env, ranks in (("paged memory of", {"ZERO_DYNAMIC_BYTES": "2M"}, 1),
                              ("bytes of shared memory", {}, 2)):
         job = run(env, ranks=ranks, preexec_fn=limit)
