@@ -65,7 +65,7 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    if (!zero__isa_parse(argv[2], &w.isa))
+    if (!zero__isa_parse(argv[2], &w.isa) || w.isa == ZERO__ISA_AUTO)
         w.isa = ZERO__ISA_SCALAR;
     w.way = (unsigned)strtoul(argv[2], NULL, 10);
     w.loops = zero__loops(w.isa);

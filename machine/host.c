@@ -12,7 +12,7 @@
 /* The kernel's name for its current boot, without its dashes; the host's name without /proc. */
 static void boot_read(char *text, size_t room)
 {
-    char raw[64];
+    char raw[64] = "";
     size_t n = 0;
 
     if (!zero__line_read("/proc/sys/kernel/random/boot_id", "", raw, sizeof raw) &&

@@ -3,8 +3,9 @@
 
 What may change the bits is the number of ranks, the types of the parameters and of the optimizer's states,
 how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a
-group. Everything else must not change them. Without arguments: a cover of some 60 runs in which any two values of any two
-settings meet, in pairs of one group that differ in everything else, and one run again and again.
+group. Everything else must not change them. Without arguments: a cover of some 60 runs in which any two
+values of any two settings meet, in pairs of one group that differ in everything else, and one run again
+and again.
 
 --all: every placement in every stage of every group, with recomputation and without, each with other
 settings of what is left, drawn by chance and always the same; types of states and clipping are drawn for
