@@ -206,10 +206,10 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
 {
     int64_t began = 0, deadline = 0;
     uint64_t seen = 0;
-    int late = 0;
+    int late = 0, stuck = 0;
 
     pthread_mutex_lock(&rt->lock);
-    while (!zero__lanes_reached(rt, ordinals) && !zero__runtime_over(rt) && !late) {
+    while (!zero__lanes_reached(rt, ordinals) && !zero__runtime_over(rt) && !late && !stuck) {
         if (!began || seen != ended(rt)) {
             began = began ? began : zero__now_ns();
             deadline = zero__deadline_ns(rt->timeout_ns + ZERO__GRACE_NS);
@@ -224,11 +224,14 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
             late = later <= deadline;
             deadline = later;
         }
+        stuck = zero__storage_stuck(rt);
     }
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)
         *waited_ns += (uint64_t)(zero__now_ns() - began);
-    if (late)
+    if (stuck)
+        zero__runtime_fail(rt, rt->rank, stuck, "", zero__error_text());
+    else if (late)
         zero__runtime_fail(rt, rt->rank, -ETIMEDOUT, "wait",
                            "an op did not end within ZERO_TIMEOUT, and its queue did not say why");
     return zero__runtime_error(rt);

@@ -132,6 +132,7 @@ struct zero_runtime {
     atomic_int storage_runs; /* the device's workers look, too */
     int storage_stop;
     atomic_int storage_waits; /* the storage thread wants to hear when something is done */
+    _Atomic int64_t storage_called_ns; /* since when it is in a call of the store; 0: it is not */
     struct lane lanes[ZERO__N_QUEUES];
     struct zero__inside *inside; /* the transport */
     atomic_int left; /* a call into the transport does not return: nothing is freed */

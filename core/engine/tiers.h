@@ -94,6 +94,8 @@ void zero__storage_stop(struct zero_runtime *rt);
 /* Adds what the body that begins moves to and from the disk. */
 void zero__storage_count(struct zero_runtime *rt);
 void zero__storage_wake(struct zero_runtime *rt);
+/* For who waits: the storage thread has been in one call of the store for too long; else 0. */
+int zero__storage_stuck(struct zero_runtime *rt);
 /* Bytes of a home on the disk, for the application's thread while no step runs. */
 int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                        void *to);
