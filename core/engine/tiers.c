@@ -55,8 +55,9 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
     struct tier *t = &rt->tiers[*tier];
     if (t->name && strcmp(t->name, zero__plugin_name(plugin)) != 0)
         return zero__fail(
-            -EINVAL, "ZERO_OFFLOAD names %s and %s, which are both %s: one of them is possible",
-            t->name, name, *tier == ZERO__T_CPU ? "memory" : "disks");
+            -EINVAL, "ZERO_OFFLOAD names %s and %s, which are both %s: one of them at a time%s",
+            t->name, name, *tier == ZERO__T_CPU ? "memory" : "disks",
+            *tier == ZERO__T_CPU ? "" : "; several disks are folders of one (ZERO_NVME_PATH=/a:/b)");
     err = info_check(&info, name);
     if (err)
         return err;
