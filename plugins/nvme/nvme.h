@@ -166,7 +166,8 @@ struct zero_store {
     struct nvme_transfer *unsummed; /* started writes whose checksums are to be made */
     uint32_t running;               /* transfers */
     uint32_t n_refused;             /* transfers with a refused_ns */
-    int refusal;                    /* the last one, an errno */
+    int refusal;                    /* the last one, an errno, */
+    int refusing;                   /* and of which file */
     bool stalled;                   /* the system has no room for what was started */
     int64_t stalled_ns;             /* since when; 0: it has, or something has ended since */
     int64_t patience_ns;            /* with both */

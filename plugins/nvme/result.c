@@ -54,6 +54,7 @@ static int refused(struct zero_store *store, struct nvme_transfer *t, int err, b
     char why[160];
 
     store->refusal = -err;
+    store->refusing = t->file;
     if (!t->refused_ns)
         t->refused_ns = now;
     *again = now - t->refused_ns <= store->patience_ns;

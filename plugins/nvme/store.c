@@ -273,7 +273,7 @@ int zero__nvme_info(struct zero_store *store, struct zero_store_info *info)
     if (store->n_refused)
         snprintf(full.note, sizeof full.note,
                  "the system refuses %u transfers again and again: %s; in %s", store->n_refused,
-                 strerror(store->refusal), store->files[0].folder);
+                 strerror(store->refusal), store->files[store->refusing].folder);
     zero__store_info_give(&full, info);
     return 0;
 }
