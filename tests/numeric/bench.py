@@ -553,7 +553,7 @@ def offload_nvme(few):
     ok(job.status == 0 and all(r["on_disk_percent"] < 95 for r in records(job)),
        "unless that is allowed; what was read from memory is not counted as on disk", job.story())
     memory_as_disk(shape)
-    ok(not os.listdir(folder), "offload: nothing stays in the folder", os.listdir(folder))
+    ok(not (left := support.left_in(folder)), "offload: nothing stays in the folder", left)
 
 
 RESERVED = "/proc/sys/vm/nr_hugepages"

@@ -49,7 +49,7 @@ def refused(what, words, env, options=()):
     job = run(env, options)
     ok(job.status not in (0, None) and job.seconds < 20 and all(re.search(w, job.err) for w in words),
        f"{what}: refused", f"want {words}", job.story())
-    ok(not os.listdir(DISK), f"{what}: nothing stays on the disk", os.listdir(DISK))
+    ok(not (left := support.left_in(DISK)), f"{what}: nothing stays on the disk", left)
 
 
 def bad_input():
@@ -90,6 +90,9 @@ def bad_input():
        "auto with a missing folder: without a disk, one warning for all ranks", job.story())
     refused("memory that nobody can reach", [r"bad_map says that its bytes are memory .*and has no map\(\)"],
             {**SHAKY, "ZERO_OFFLOAD": "optimizer:bad_map"})
+    refused("two plugins that are disks", ["names nvme and shaky, which are both disks: one of them at a time",
+                                           "ZERO_NVME_PATH=/a:/b"],
+            {**SHAKY, "ZERO_OFFLOAD": "optimizer:nvme,parameters:shaky"})
     refused("too little memory of the host", [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: ZERO_OFFLOAD=auto"],
             {"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_MEMORY_LIMIT": "cpu:64K"})
 
@@ -523,7 +526,7 @@ def killed():
         os.kill(pid, signal.SIGKILL)
     job.end(30)
     ok(processes and job.status not in (0, None), "a rank is killed: the job ends", job.story())
-    ok(not os.listdir(DISK), "a rank is killed: nothing stays on the disk", os.listdir(DISK))
+    ok(not (left := support.left_in(DISK)), "a rank is killed: nothing stays on the disk", left)
 
 
 def killed_alone():
@@ -696,6 +699,22 @@ def injected(plain):
                (re.search(store, job.err) or re.search(step, job.err)),
                f"a system below {engine} that says \"{text}\" for ever: an error, in time",
                job.story())
+    for align, wanted in (("512", []), ("8192", ["wants multiples of 8192 bytes past the page cache, more than "
+                                                 "4096: the page cache is used"])):
+        job = run({**SHAKY, "ZERO_SHAKY_ALIGN": align}, ranks=2)
+        told = [w for w in warnings(job) if "past the page cache" in w]
+        ok(weights(job) == both and len(told) == len(wanted) and all(w in told[0] for w in wanted),
+           f"a disk that wants multiples of {align} bytes: the same bits", job.story())
+    job = run({**SHAKY, "ZERO_SHAKY_FULL": "1"}, ranks=1)
+    ok(weights(job) == plain, "an io_uring that mostly has no room for what it is handed: the same bits",
+       job.story())
+    # Only one rank's disk: the other one does not take the blame.
+    alone = 'if [ "$RANK" = 1 ]; then export ZERO_SHAKY_HANGS=200; fi; exec "$0" "$@"'
+    job = Job(["sh", "-c", alone, GPT2, *MICRO], 2, {**SHAKY, "ZERO_NVME_ENGINE": "io_uring",
+                                                    "ZERO_OFFLOAD_MEASURE": "0", "ZERO_TIMEOUT": "3"}).end(60)
+    ok(job.status not in (0, None) and job.seconds < 40 and weights(job) is None and len(re.findall(
+        r"^\[[01]\] .*rank 1 failed: .*shaky has not come back for 3 s \(ZERO_TIMEOUT\)", job.err, re.M)) >= 2,
+       "a call that hands transfers to io_uring does not return: all say whose disk it is", job.story())
     for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
         job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)
         ok(weights(job) == plain, f"a store that takes {most} bytes in a request: the same bits",
@@ -721,7 +740,7 @@ def injected(plain):
         ok(job.status not in (0, None) and "Weights" not in job.out and len(re.findall(
             r"^\[[01]\] .*rank 1 failed: .*No space left on device", job.err, re.M)) >= 2,
            f"ENOSPC on one rank, write {n}: both ranks say so, no weights are shown", job.story())
-    ok(not os.listdir(DISK), "errors: nothing stays on the disk", os.listdir(DISK))
+    ok(not (left := support.left_in(DISK)), "errors: nothing stays on the disk", left)
 
 
 def copies_on_write(plain):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of whole programs share: TAP output, and jobs of zero-gpt2 with their log."""
 import atexit
+import glob
 import json
 import os
 import shutil
@@ -209,6 +210,23 @@ class Job:
         """For the details of a failed test."""
         return (f"{' '.join(self.command)}\nstatus {self.status}\n"
                 f"{self.text('out')[-1500:]}{self.text('err')[-3000:]}")
+
+
+def left_in(folder, seconds=1.0):
+    """What is in a folder so long after a job's end: names, and files without one that are open."""
+    until, folder = time.monotonic() + seconds, os.path.realpath(folder)
+    while True:
+        left = os.listdir(folder)
+        for link in glob.glob("/proc/[0-9]*/fd/*"):
+            try:
+                name = os.readlink(link)
+            except OSError:
+                continue
+            if name.startswith(folder + "/") and name.endswith(" (deleted)"):
+                left.append(f"{link}: {name}")
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.02)
 
 
 def train(options, ranks=1, env=None, timeout=120):

@@ -15,7 +15,8 @@
  * ZERO_SHAKY_WAITS: its io_uring does everything whole, and who hands it transfers, which it says
  * (ZERO_SHAKY_SAYS), waits until all that it has have ended.
  * ZERO_SHAKY_BREAKS=N: the N-th call that hands transfers to its io_uring fails, and all later.
- * ZERO_SHAKY_HANGS=N: the N-th call does not return.
+ * ZERO_SHAKY_HANGS=N: the N-th call does not return. ZERO_SHAKY_FULL: of four calls one is refused
+ * with EAGAIN, one with EBUSY and one with EINTR, and takes nothing.
  * ZERO_SHAKY_OLD: its io_uring knows none of the operations. ZERO_SHAKY_PIECE=N: N bytes are the
  * most that can be registered with it as one.
  * ZERO_SHAKY_MAKES=ERRNO: it makes no file, and says so.
@@ -28,6 +29,7 @@
  * ZERO_SHAKY_BESIDE: its threads lose a write that begins while another of them reads.
  * ZERO_SHAKY_MOST=N: it says that a request may have N bytes at most, and refuses what has more;
  * with ZERO_SHAKY_TAKES=N it says so of more than the N bytes that it takes.
+ * ZERO_SHAKY_ALIGN=N: past the page cache its files want multiples of N bytes.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  * ZERO_SHAKY_VOLUMES=BYTES: each has a device number of its own, and so many bytes are free there.
  */
@@ -204,6 +206,8 @@ __attribute__((unused)) static int shaky_submit(struct io_uring *ring)
         return -EIO;
     while (hangs && n >= strtoul(hangs, NULL, 10))
         pause();
+    if (getenv("ZERO_SHAKY_FULL") && n % 4)
+        return n % 4 == 1 ? -EAGAIN : n % 4 == 2 ? -EBUSY : -EINTR;
     if (!getenv("ZERO_SHAKY_WAITS"))
         return io_uring_submit(ring);
     unsigned all = atomic_load(&shaky_under_way) + io_uring_sq_ready(ring);
@@ -325,6 +329,20 @@ __attribute__((unused)) static int shaky_sync(int fd)
     shaky_tell("a sync of", fd);
     return fdatasync(fd);
 }
+
+#ifdef STATX_DIOALIGN
+__attribute__((unused)) static int shaky_statx(int result, struct statx *s)
+{
+    const char *align = getenv("ZERO_SHAKY_ALIGN");
+
+    if (result || !align)
+        return result;
+    s->stx_mask |= STATX_DIOALIGN;
+    s->stx_dio_mem_align = s->stx_dio_offset_align = (uint32_t)strtoul(align, NULL, 10);
+    return 0;
+}
+#define statx(fd, path, flags, mask, s) shaky_statx(statx(fd, path, flags, mask, s), s)
+#endif
 
 __attribute__((unused)) static void shaky_sleep(void)
 {
