@@ -224,7 +224,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
             late = later <= deadline;
             deadline = later;
         }
-        stuck = zero__storage_stuck(rt);
+        stuck = zero__store_stuck(rt);
     }
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)

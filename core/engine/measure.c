@@ -37,8 +37,8 @@ int zero__are_speeds(const struct speeds *s)
 }
 
 struct walk {
-    struct zero__job *job;
-    struct tier *t;
+    struct zero_runtime *rt;
+    struct tier t;
     uint8_t *memory;
     uint64_t block, blocks; /* of the store: bytes of one, how many */
     uint32_t depth;         /* blocks of memory, all registered: one for each request */
@@ -65,12 +65,12 @@ static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in
 {
     if (c->user >= MOST_DEPTH || !(in_store >> c->user & 1))
         return zero__fail(-EPROTO, "%s ended a request that is not under way, tag %llu: try it "
-                          "with zero check offload", w->t->name, (unsigned long long)c->user);
+                          "with zero check offload", w->t.name, (unsigned long long)c->user);
     if (c->res < 0)
         return (int)c->res;
     if ((uint64_t)c->res != w->block)
         return zero__fail(-EPROTO, "%s ended a request after %lld bytes of %llu, without an "
-                          "error: try it with zero check offload", w->t->name, (long long)c->res,
+                          "error: try it with zero check offload", w->t.name, (long long)c->res,
                           (unsigned long long)w->block);
     return 0;
 }
@@ -78,17 +78,18 @@ static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in
 /* Did the store take the request? Or an error. */
 static int submit_one(const struct walk *w, const struct zero_io *io)
 {
-    int k = w->t->ops.submit(w->t->store, io, 1);
-
+    zero__store_enter(w->rt, w->t.name);
+    int k = w->t.ops.submit(w->t.store, io, 1);
+    zero__store_leave(w->rt);
     if (k > 1)
         return zero__fail(-EPROTO, "%s says that it took %d requests of 1: try it with zero check "
-                          "offload", w->t->name, k);
+                          "offload", w->t.name, k);
     return k;
 }
 
 static int nothing_moved(const struct walk *w, int64_t timeout_ns)
 {
-    return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)", w->t->name,
+    return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)", w->t.name,
                       (double)timeout_ns / 1e9);
 }
 
@@ -117,7 +118,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
             uint64_t block = is_read ? r : m->first_write + begun - r;
             struct zero_io io = {.op = is_read ? ZERO_IO_READ : ZERO_IO_WRITE,
                                  .store_off = block * w->block,
-                                 .buf = {w->t->mr, free[n_free - 1] * w->block, w->block},
+                                 .buf = {w->t.mr, free[n_free - 1] * w->block, w->block},
                                  .user = free[n_free - 1]};
             k = submit_one(w, &io);
             if (k < 0)
@@ -129,7 +130,9 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         }
         if (ended == n)
             break;
-        k = w->t->ops.poll(w->t->store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
+        zero__store_enter(w->rt, w->t.name);
+        k = w->t.ops.poll(w->t.store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
+        zero__store_leave(w->rt);
         if (k < 0)
             return k;
         for (int i = 0; i < k; i++) {
@@ -140,10 +143,10 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
             free[n_free++] = (uint32_t)cqes[i].user;
         }
         ended += (uint64_t)k;
-        uint64_t so_far = moved_so_far(w->t);
+        uint64_t so_far = moved_so_far(&w->t);
         if (k > 0 || so_far > before) {
             heard = zero__now_ns();
-            zero__job_worked(w->job);
+            zero__job_worked(w->rt->job);
         }
         before = so_far;
         if (zero__now_ns() - heard > timeout_ns)
@@ -177,7 +180,7 @@ static void measure_tell(const struct zero_runtime *rt, const struct walk *w)
         &rt->log, long_one ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
         "measuring how fast %s is, once: up to %d s, and %.3g GB written by each rank at most "
         "(ZERO_OFFLOAD_MEASURE=0 does without, and without a forecast)",
-        w->t->name, (int)(walks * WALK_NS / ZERO_SECOND), times * (double)bytes / 1e9);
+        w->t.name, (int)(walks * WALK_NS / ZERO_SECOND), times * (double)bytes / 1e9);
 }
 
 /*
@@ -202,43 +205,59 @@ static int store_clear(const struct walk *w, uint64_t n, int64_t timeout_ns)
     return err;
 }
 
+struct measuring {
+    struct walk w;
+    struct speeds s;
+};
+
 /*
  * What has never been written costs no reading, so writing comes first; then reading it, then both,
  * which writes half of the same once more; and last the store is as it was, where it is not that of
  * a trial.
  */
-int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sample *x,
-                       void *memory, struct speeds *s)
+static int measure_run(void *arg)
 {
-    struct walk w = {.job = rt->job, .t = t, .memory = memory, .block = zero__block_bytes(rt, t)};
+    struct measuring *m = arg;
+    const struct walk *w = &m->w;
+    const int64_t timeout_ns = w->rt->timeout_ns;
     double written = 0, read = 0, both = 0;
     uint64_t n = 0, half = 0, k = 0;
 
-    if (w.block > x->memory)
-        w.block = x->memory / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-    w.blocks = w.block ? x->bytes / w.block : 0;
-    if (w.blocks < 2) /* so little that it does not matter */
-        return 0;
-    w.depth = (uint32_t)zero__least(zero__least(x->memory / w.block, MOST_DEPTH),
-                                    w.t->info.depth ? w.t->info.depth : 1);
-    w.is_trial = t != &rt->tiers[ZERO__T_DISK];
-    measure_tell(rt, &w);
-    memory_fill(&w);
-    int err = walk_run(&w, &(struct mix){0, w.blocks, 0}, rt->timeout_ns, &n, &written);
+    memory_fill(w);
+    int err = walk_run(w, &(struct mix){0, w->blocks, 0}, timeout_ns, &n, &written);
     if (!err) {
         half = n / 2;
-        s->write = (double)(n * w.block) / written;
-        err = walk_run(&w, &(struct mix){n, 0, 0}, rt->timeout_ns, &k, &read);
-        s->read = (double)(k * w.block) / read;
+        m->s.write = (double)(n * w->block) / written;
+        err = walk_run(w, &(struct mix){n, 0, 0}, timeout_ns, &k, &read);
+        m->s.read = (double)(k * w->block) / read;
     }
     if (!err) {
-        err = walk_run(&w, &(struct mix){half, half, half}, rt->timeout_ns, &k, &both);
-        s->both = (double)(k * w.block) / both;
+        err = walk_run(w, &(struct mix){half, half, half}, timeout_ns, &k, &both);
+        m->s.both = (double)(k * w->block) / both;
     }
-    if (!err && !w.is_trial)
-        err = store_clear(&w, n, rt->timeout_ns);
-    memset(w.memory, 0, w.depth * w.block);
-    if (err || !zero__are_speeds(s))
-        *s = (struct speeds){0};
+    if (!err && !w->is_trial)
+        err = store_clear(w, n, timeout_ns);
+    memset(w->memory, 0, w->depth * w->block);
+    return err;
+}
+
+int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const struct sample *x,
+                       void *memory, struct speeds *s)
+{
+    struct measuring m = {
+        .w = {.rt = rt, .t = *t, .memory = memory, .block = zero__block_bytes(rt, t)}, .s = *s};
+    struct walk *w = &m.w;
+
+    if (w->block > x->memory)
+        w->block = x->memory / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
+    w->blocks = w->block ? x->bytes / w->block : 0;
+    if (w->blocks < 2) /* so little that it does not matter */
+        return 0;
+    w->depth = (uint32_t)zero__least(zero__least(x->memory / w->block, MOST_DEPTH),
+                                     t->info.depth ? t->info.depth : 1);
+    w->is_trial = t != &rt->tiers[ZERO__T_DISK];
+    measure_tell(rt, w);
+    int err = zero__store_call(rt, measure_run, &m, sizeof m);
+    *s = err || !zero__are_speeds(&m.s) ? (struct speeds){0} : m.s;
     return err;
 }

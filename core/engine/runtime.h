@@ -132,10 +132,11 @@ struct zero_runtime {
     atomic_int storage_runs; /* the device's workers look, too */
     int storage_stop;
     atomic_int storage_waits; /* the storage thread wants to hear when something is done */
-    _Atomic int64_t storage_called_ns; /* since when it is in a call of the store; 0: it is not */
+    _Atomic int64_t store_since_ns; /* somebody is in a call of a disk's plugin; 0: nobody */
+    const char *_Atomic store_name; /* of that plugin */
     struct lane lanes[ZERO__N_QUEUES];
     struct zero__inside *inside; /* the transport */
-    atomic_int left; /* a call into the transport does not return: nothing is freed */
+    atomic_int left; /* a call into the transport or the disk does not return: nothing is freed */
     atomic_int job_failed;
     atomic_int err; /* of the runtime; sticky; err_text is written before it */
     char err_text[1024];

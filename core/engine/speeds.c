@@ -233,15 +233,19 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
     err = rt->dev_ops.alloc(rt->dev, x->memory, mem, &memory);
     if (err)
         return err;
-    err = t->ops.resize(t->store, x->bytes);
+    err = zero__store_resize(rt, t, x->bytes);
     if (!err)
         err = t->ops.reg(t->store, memory, x->memory, ZERO_MEM_HOST, &t->mr);
     if (!err)
         err = zero__disk_measure(rt, t, x, memory, s);
+    if (rt->left) /* whoever has not come back may still use the memory */
+        return err;
     if (!err && t->ops.unreg(t->store, t->mr))
         err = zero__fail(-EIO, "%s does not let go of memory", t->name);
     if (!err) /* a system may free what is closed a moment later, and the job wants the room now */
-        err = t->ops.resize(t->store, ZERO_BUFFER_ALIGN);
+        err = zero__store_resize(rt, t, ZERO_BUFFER_ALIGN);
+    if (rt->left)
+        return err;
     trial_count(rt, t);
     stays = trial_close(t);
     if (!stays)
@@ -252,8 +256,10 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
 static int measure_first(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                          struct speeds *s)
 {
-    if (!trial_run(rt, t, x, s))
-        return 0;
+    int err = trial_run(rt, t, x, s);
+
+    if (!err || rt->left)
+        return err;
     *s = (struct speeds){0};
     trial_failed(rt, t);
     return 0;
@@ -268,15 +274,18 @@ int zero__speeds_foresee(struct zero_runtime *rt, const struct zero__room *room,
 
     if (rt->speeds.read > 0)
         return 0;
-    if (zero__store_open(rt, &t, ZERO_BUFFER_ALIGN, 1)) { /* it tells what has to be known of it */
+    int err = zero__store_open(rt, &t, ZERO_BUFFER_ALIGN, 1); /* it tells what it is like */
+    if (rt->left)
+        return err;
+    if (err) {
         trial_failed(rt, &t);
         trial_close(&t);
         t.info = rt->tiers[ZERO__T_DISK].info;
     }
     x.memory = zero__least(lent > beside ? (lent - beside) / zero__block_bytes(rt, &t) : 0,
                            FIRST_BLOCKS) * zero__block_bytes(rt, &t);
-    int err = speeds_settle(rt, &t, &x, t.store ? measure_first : NULL, 1);
-    if (trial_close(&t))
+    err = speeds_settle(rt, &t, &x, t.store ? measure_first : NULL, 1);
+    if (!rt->left && trial_close(&t))
         trial_failed(rt, &t);
     return err;
 }

@@ -21,7 +21,7 @@ int zero__are_speeds(const struct speeds *s);
 uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t);
 
 /* By way of `memory`, which the store knows. Of a sample of hardly a block *s stays as it is. */
-int zero__disk_measure(struct zero_runtime *rt, struct tier *t, const struct sample *x,
+int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const struct sample *x,
                        void *memory, struct speeds *s);
 
 #endif

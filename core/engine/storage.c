@@ -178,9 +178,9 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     if (!ready) /* the end of one of them is heard of in poll() */
         return NOTHING_STARTS;
 
-    atomic_store(&rt->storage_called_ns, zero__now_ns());
+    zero__store_enter(rt, t->name);
     int k = t->ops.submit(t->store, ios, ready);
-    atomic_store(&rt->storage_called_ns, 0);
+    zero__store_leave(rt);
     if (k <= 0)
         return k ? k : NO_ROOM;
     if ((uint32_t)k > ready)
@@ -283,19 +283,6 @@ static int deadlines_check(struct zero_runtime *rt)
     return err;
 }
 
-int zero__storage_stuck(struct zero_runtime *rt)
-{
-    int64_t since = atomic_load(&rt->storage_called_ns);
-
-    if (!since || zero__now_ns() < zero__deadline_after(since, rt->timeout_ns))
-        return 0;
-    return zero__fail(-ETIMEDOUT,
-                      "%s has not come back for %g s (ZERO_TIMEOUT) from a call that hands it "
-                      "requests or asks for those that have ended: is the disk alive? A slow one "
-                      "needs a larger ZERO_TIMEOUT",
-                      rt->tiers[ZERO__T_DISK].name, (double)rt->timeout_ns / 1e9);
-}
-
 static int turn(struct zero_runtime *rt)
 {
     struct tier *t = &rt->tiers[ZERO__T_DISK];
@@ -314,9 +301,9 @@ static int turn(struct zero_runtime *rt)
             else if (n == NO_ROOM && wait_ns)
                 wait_ns = ZERO__STORE_FULL_NS;
         } while (n == STARTED);
-    atomic_store(&rt->storage_called_ns, zero__now_ns());
+    zero__store_enter(rt, t->name);
     n = t->ops.poll(t->store, cqes, N_CQES, wait_ns);
-    atomic_store(&rt->storage_called_ns, 0);
+    zero__store_leave(rt);
     if (n < 0)
         return n;
     if (n == 0)

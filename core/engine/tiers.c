@@ -35,7 +35,6 @@ static int info_check(const struct zero_store_info *info, const char *name)
 
 static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
 {
-    const struct zero_host *host = zero__loader_host(rt->loader);
     struct zero_store_info info = {.size = sizeof info};
     struct zero__plugin *plugin;
     int err = zero__loader_load(rt->loader, ZERO_IFACE_OFFLOAD, name, &plugin);
@@ -43,7 +42,7 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
     if (err)
         return err;
     const struct zero_offload_ops *ops = zero__plugin_offload(plugin);
-    err = ops->probe(host, &info);
+    err = zero__store_probe(rt, zero__plugin_name(plugin), ops, &info);
     if (err)
         return zero__while(err, "offload plugin %s", name);
     if (info.flags & ZERO_STORE_MAPPED && !ops->map)
@@ -57,7 +56,8 @@ static int tier_load(struct zero_runtime *rt, const char *name, uint32_t *tier)
         return zero__fail(
             -EINVAL, "ZERO_OFFLOAD names %s and %s, which are both %s: one of them at a time%s",
             t->name, name, *tier == ZERO__T_CPU ? "memory" : "disks",
-            *tier == ZERO__T_CPU ? "" : "; several disks are folders of one (ZERO_NVME_PATH=/a:/b)");
+            *tier == ZERO__T_CPU ? ""
+                                 : "; several disks are folders of one (ZERO_NVME_PATH=/a:/b)");
     err = info_check(&info, name);
     if (err)
         return err;
@@ -91,7 +91,7 @@ static int auto_load(struct zero_runtime *rt, int is_trial)
 
     for (uint32_t i = 0; i < N_OF_AUTO; i++) {
         int err = tier_load(rt, of_auto[i], &tier);
-        if (err == -EINVAL && !is_trial)
+        if (err && !is_trial && (err == -EINVAL || rt->left))
             return zero__while(err, "ZERO_OFFLOAD=auto");
         if (err)
             zero__log(&rt->log,
@@ -170,7 +170,7 @@ int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, in
                                      .timeout_ns = rt->timeout_ns,
                                      .local_ranks = zero__job_local_ranks(rt->job),
                                      .pci = *rt->device_pci ? rt->device_pci : NULL};
-    int err = t->ops.open(&params, &t->store);
+    int err = zero__store_make(rt, t, &params);
 
     if (err)
         return err;
@@ -293,7 +293,7 @@ static int disk_resize(struct zero_runtime *rt, uint64_t transients)
     int err = addresses_take(rt, disk->bytes + transients, &base);
 
     if (!err)
-        err = t->ops.resize(t->store, disk->bytes + transients);
+        err = zero__store_resize(rt, t, disk->bytes + transients);
     if (err) {
         if (base)
             munmap(base, disk->bytes + transients);

@@ -86,6 +86,26 @@ uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes);
 /* Room on the disk for the program that is now the first one, while nothing is under way. */
 int zero__disk_grow(struct zero_runtime *rt);
 
+/* ---- store_call.c */
+
+/* Around a call of a plugin that the system may keep; `name`: the plugin's, as long as `rt`. */
+void zero__store_enter(struct zero_runtime *rt, const char *name);
+void zero__store_leave(struct zero_runtime *rt);
+/* For who waits: such a call has lasted longer than ZERO_TIMEOUT; else 0. */
+int zero__store_stuck(struct zero_runtime *rt);
+/*
+ * fn(arg), which makes such calls, in a thread of its own on a copy of the `bytes` at arg. Too
+ * late: an error, `left` of the runtime, and arg is untouched. All that fn uses lives as long as
+ * the runtime, or is never freed then.
+ */
+int zero__store_call(struct zero_runtime *rt, int (*fn)(void *arg), void *arg, size_t bytes);
+/* The plugin's calls in that way. Of a store whose resize() is too late t->store is gone. */
+int zero__store_probe(struct zero_runtime *rt, const char *name,
+                      const struct zero_offload_ops *ops, struct zero_store_info *info);
+int zero__store_make(struct zero_runtime *rt, struct tier *t,
+                     const struct zero_store_open *params);
+int zero__store_resize(struct zero_runtime *rt, struct tier *t, uint64_t bytes);
+
 /* ---- storage.c */
 
 /* Where there is a disk; else these do nothing. */
@@ -94,8 +114,6 @@ void zero__storage_stop(struct zero_runtime *rt);
 /* Adds what the body that begins moves to and from the disk. */
 void zero__storage_count(struct zero_runtime *rt);
 void zero__storage_wake(struct zero_runtime *rt);
-/* For who waits: the storage thread has been in one call of the store for too long; else 0. */
-int zero__storage_stuck(struct zero_runtime *rt);
 /* Bytes of a home on the disk, for the application's thread while no step runs. */
 int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                        void *to);

@@ -713,8 +713,15 @@ def injected(plain):
     job = Job(["sh", "-c", alone, GPT2, *MICRO], 2, {**SHAKY, "ZERO_NVME_ENGINE": "io_uring",
                                                     "ZERO_OFFLOAD_MEASURE": "0", "ZERO_TIMEOUT": "3"}).end(60)
     ok(job.status not in (0, None) and job.seconds < 40 and weights(job) is None and len(re.findall(
-        r"^\[[01]\] .*rank 1 failed: .*shaky has not come back for 3 s \(ZERO_TIMEOUT\)", job.err, re.M)) >= 2,
+        r"^\[[01]\] .*rank 1 failed: .*shaky has not come back from a call for 3 s \(ZERO_TIMEOUT\)", job.err, re.M)) >= 2,
        "a call that hands transfers to io_uring does not return: all say whose disk it is", job.story())
+    # Before the first step: when the plugin is asked, in the job's own store, and in one to be measured.
+    for number, placed in ((1, SHAKY["ZERO_OFFLOAD"]), (12, SHAKY["ZERO_OFFLOAD"]), (12, "optimizer:cpu+shaky")):
+        job = run({**SHAKY, "ZERO_OFFLOAD": placed, "ZERO_NVME_ENGINE": "io_uring",
+                   "ZERO_MEMORY_LIMIT": "cpu:900K" if "cpu" in placed else "", "ZERO_TIMEOUT": "3",
+                   "XDG_CACHE_HOME": support.path("never-measured"), "ZERO_SHAKY_HANGS": str(number)}, ranks=1)
+        ok(job.status not in (0, None) and job.seconds < 40 and "step " not in job.out and "shaky has not come back from a call for 3 s (ZERO_TIMEOUT)" in job.err,
+           f"{placed}, call {number} does not return before the first step: an error, in time", job.story())
     for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
         job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)
         ok(weights(job) == plain, f"a store that takes {most} bytes in a request: the same bits",

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of the disk's store that the system may keep: a file server that is gone, a disk that is
+ * stuck. Steps have the storage thread for them. At commit, where a store is opened, grows or is
+ * measured, a thread of its own makes them, and who waits for it leaves it to itself when one of
+ * them lasts longer than ZERO_TIMEOUT; then nothing is freed that it may come back to.
+ */
+#include <errno.h>
+
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "job/patient.h"
+#include "machine/clock.h"
+
+void zero__store_enter(struct zero_runtime *rt, const char *name)
+{
+    atomic_store(&rt->store_name, name);
+    atomic_store(&rt->store_since_ns, zero__now_ns());
+}
+
+void zero__store_leave(struct zero_runtime *rt)
+{
+    atomic_store(&rt->store_since_ns, 0);
+}
+
+int zero__store_stuck(struct zero_runtime *rt)
+{
+    int64_t since = atomic_load(&rt->store_since_ns);
+
+    if (!since || zero__now_ns() < zero__deadline_after(since, rt->timeout_ns))
+        return 0;
+    return zero__fail(-ETIMEDOUT,
+                      "%s has not come back from a call for %g s (ZERO_TIMEOUT): is the disk "
+                      "alive, or the server behind it? A slow one needs a larger ZERO_TIMEOUT",
+                      atomic_load(&rt->store_name), (double)rt->timeout_ns / 1e9);
+}
+
+struct asked {
+    struct zero_runtime *rt;
+    bool is_stuck;
+};
+
+static bool is_stuck(void *ask)
+{
+    struct asked *a = ask;
+
+    a->is_stuck = zero__store_stuck(a->rt) != 0;
+    return a->is_stuck;
+}
+
+int zero__store_call(struct zero_runtime *rt, int (*fn)(void *arg), void *arg, size_t bytes)
+{
+    struct asked a = {rt, false};
+    int err = zero__call_unless(INT64_MAX, is_stuck, &a, fn, arg, bytes);
+
+    if (a.is_stuck)
+        rt->left = 1;
+    return err;
+}
+
+/* One call of a plugin that asks the system. */
+struct call {
+    struct zero_runtime *rt;
+    const char *name;
+    struct zero_offload_ops ops;
+    enum { PROBE, OPEN, RESIZE } what;
+    struct zero_store_info info;
+    struct zero_store_open params;
+    struct zero_store *store;
+    uint64_t bytes;
+};
+
+static int call_run(void *arg)
+{
+    struct call *c = arg;
+    int err;
+
+    zero__store_enter(c->rt, c->name);
+    if (c->what == PROBE)
+        err = c->ops.probe(zero__loader_host(c->rt->loader), &c->info);
+    else if (c->what == OPEN)
+        err = c->ops.open(&c->params, &c->store);
+    else
+        err = c->ops.resize(c->store, c->bytes);
+    zero__store_leave(c->rt);
+    return err;
+}
+
+int zero__store_probe(struct zero_runtime *rt, const char *name,
+                      const struct zero_offload_ops *ops, struct zero_store_info *info)
+{
+    struct call c = {.rt = rt, .name = name, .ops = *ops, .what = PROBE, .info = *info};
+    int err = zero__store_call(rt, call_run, &c, sizeof c);
+
+    if (!err)
+        *info = c.info;
+    return err;
+}
+
+int zero__store_make(struct zero_runtime *rt, struct tier *t, const struct zero_store_open *params)
+{
+    struct call c = {.rt = rt, .name = t->name, .ops = t->ops, .what = OPEN, .params = *params};
+    int err;
+
+    if (t->info.flags & ZERO_STORE_MAPPED) /* filling and locking takes what it takes */
+        return t->ops.open(params, &t->store);
+    err = zero__store_call(rt, call_run, &c, sizeof c);
+    if (!err)
+        t->store = c.store;
+    return err;
+}
+
+int zero__store_resize(struct zero_runtime *rt, struct tier *t, uint64_t bytes)
+{
+    struct call c = {.rt = rt, .name = t->name, .ops = t->ops, .what = RESIZE, .store = t->store,
+                     .bytes = bytes};
+    int err = zero__store_call(rt, call_run, &c, sizeof c);
+
+    if (rt->left)
+        t->store = NULL;
+    return err;
+}
