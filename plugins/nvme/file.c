@@ -77,8 +77,11 @@ static int named_file(const char *folder)
     fd = mkostemp(path, O_CLOEXEC); /* 0600 */
     if (fd < 0)
         return -errno;
-    unlink(path);
-    return fd;
+    if (!unlink(path))
+        return fd;
+    int err = -errno; /* it would stay behind, with all that is written to it */
+    close(fd);
+    return err;
 }
 
 static int nameless_file(const char *folder)

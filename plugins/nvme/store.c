@@ -314,6 +314,8 @@ int zero__nvme_close(struct zero_store *store)
     int64_t until = zero__deadline_ns(CLOSE_NS);
     struct zero_cqe cqes[16];
 
+    for (; store->again; store->again = store->again->next)
+        store->running--; /* it was refused: the system does not have it */
     store->waiting = NULL;
     store->waiting_end = &store->waiting;
     while (store->running > store->engine->unsent(store) && zero__now_ns() < until)
