@@ -195,7 +195,7 @@ static int find(struct zero_runtime *rt, uint32_t activation, int consumed, cons
                       "%s: activation %s is %s in the %s %s use of unit %s, which is not "
                       "held",
                       what, d->name, consumed ? "consumed" : "produced",
-                      consumed ? "last" : "first", pass == ZERO_BACKWARD ? "BACKWARD" : "FORWARD",
+                      consumed ? "last" : "first", zero__pass_name(pass),
                       rt->model.units[unit].name);
 }
 

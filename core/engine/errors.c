@@ -65,14 +65,21 @@ int zero__runtime_cause(struct zero_runtime *rt, int err)
 
 int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what)
 {
-    static const char *const hints[] = {"before zero_commit()", "between steps",
-                                        "in a training micro-step", "in an evaluation",
-                                        "after an error"};
+    static const char *const places[] = {"before zero_commit()", "between steps",
+                                         "in a training micro-step", "in an evaluation",
+                                         "after an error"};
     int err = zero__runtime_error(rt);
+    char allowed[120] = "";
+    size_t n = 0;
 
     if (err)
         return err;
     if (phases & IN(rt->phase))
         return 0;
-    return zero__fail(-EINVAL, "%s does not fit here: the runtime is %s", what, hints[rt->phase]);
+    for (uint32_t i = 0; i < PHASE_FAILED; i++)
+        if (phases & IN(i))
+            n += (size_t)snprintf(allowed + n, sizeof allowed - n, "%s%s", n ? ", " : "",
+                                  places[i]);
+    return zero__fail(-EINVAL, "%s does not fit here: the runtime is %s. It belongs: %s", what,
+                      places[rt->phase], allowed);
 }

@@ -157,15 +157,8 @@ static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), "a unit's use");
 
-    if (err)
-        return err;
-    if (unit >= rt->model.n_units || pass > ZERO_BACKWARD)
-        return zero__fail(-EINVAL, "unit %u (of %u) or pass %u is unknown", unit, rt->model.n_units,
-                          pass);
-    if (rt->phase == PHASE_EVAL && pass == ZERO_BACKWARD)
-        return zero__fail(-EINVAL, "unit %s: an evaluation has no backward pass",
-                          rt->model.units[unit].name);
-    return 0;
+    uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
+    return err ? err : zero__model_use_check(&rt->model, kind, unit, pass);
 }
 
 /*
@@ -284,8 +277,13 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
 
     if (err)
         return err;
-    if (!rt->held || rt->use.unit != unit || rt->use.pass != pass)
-        return zero__fail(-EINVAL, "unit %s is not held for this pass", rt->model.units[unit].name);
+    if (!rt->held)
+        return zero__fail(-EINVAL, "unit %s is not held: zero_acquire() comes before "
+                          "zero_release()", rt->model.units[unit].name);
+    if (rt->use.unit != unit || rt->use.pass != pass)
+        return zero__fail(-EINVAL, "unit %s, %s, is not held: unit %s, %s, is, and is released "
+                          "first", rt->model.units[unit].name, zero__pass_name(pass),
+                          rt->model.units[rt->use.unit].name, zero__pass_name(rt->use.pass));
     rt->held = 0;
     zero__use_forget(rt, unit);
     if (rt->dev_step.on) {

@@ -91,8 +91,11 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
 {
     void *p;
 
-    if (buffer >= rt->model.n_buffers || (rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)) {
-        zero__fail(-EINVAL, "buffer %u (of %u) does not live here", buffer, rt->model.n_buffers);
+    if (zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), "zero_buffer()"))
+        return NULL;
+    if (buffer >= rt->model.n_buffers) {
+        zero__fail(-EINVAL, "buffer %u: there are %u, from 0 on, as zero_buffer_add() and "
+                   "zero_activation_add() told them", buffer, rt->model.n_buffers);
         return NULL;
     }
     if (rt->model.buffers[buffer].activation) {
@@ -104,8 +107,9 @@ void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
         return zero__deviate_region(rt, buffer, &p) ? NULL : p;
     uint32_t id = rt->body->declared[buffer];
     if (id == ZERO_NONE) {
-        zero__fail(-EINVAL, "buffer %s does not live in this kind of step",
-                   rt->model.buffers[buffer].name);
+        zero__fail(-EINVAL, "buffer %s does not live in %s: the uses from its first to its "
+                   "last are no part of it", rt->model.buffers[buffer].name,
+                   rt->phase == PHASE_EVAL ? "an evaluation" : "a training micro-step");
         return NULL;
     }
     if (rt->model.buffers[buffer].desc.from_unit == ZERO_WHOLE_STEP && before_first_use(rt) &&

@@ -89,6 +89,13 @@ int zero__model_add_param(struct zero__model *m, uint32_t unit, const struct zer
 int zero__model_add_buffer(struct zero__model *m, const struct zero_buffer_desc *d, uint32_t *b);
 int zero__model_add_activation(struct zero__model *m, const struct zero_activation_desc *d,
                                uint32_t *activation);
+static inline const char *zero__pass_name(uint32_t pass)
+{
+    return pass == ZERO_BACKWARD ? "backward" : "forward";
+}
+
+/* Is there such a use in a step of this kind? The sentence says what is wrong. */
+int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t unit, uint32_t pass);
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n);
 /* Fills an order that the application did not set: forward, then backward in reverse. */

@@ -224,6 +224,20 @@ int zero__model_add_activation(struct zero__model *m, const struct zero_activati
     return 0;
 }
 
+int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t unit, uint32_t pass)
+{
+    if (unit >= m->n_units)
+        return zero__fail(-EINVAL, "unit %u: there are %u, from 0 on, as zero_unit_add() told them",
+                          unit, m->n_units);
+    if (pass > ZERO_BACKWARD)
+        return zero__fail(-EINVAL, "unit %s, pass %u: there are ZERO_FORWARD and ZERO_BACKWARD",
+                          m->units[unit].name, pass);
+    if (kind == ZERO_EVAL && pass == ZERO_BACKWARD)
+        return zero__fail(-EINVAL, "unit %s: an evaluation has no backward pass",
+                          m->units[unit].name);
+    return 0;
+}
+
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n)
 {
@@ -232,11 +246,9 @@ int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zer
     if (n == 0 || !uses)
         return zero__fail(-EINVAL, "an order needs at least one use");
     for (uint32_t i = 0; i < n; i++) {
-        if (uses[i].unit >= m->n_units || uses[i].pass > ZERO_BACKWARD)
-            return zero__fail(-EINVAL, "order, use %u: unit %u (of %u) or pass %u is unknown", i,
-                              uses[i].unit, m->n_units, uses[i].pass);
-        if (kind == ZERO_EVAL && uses[i].pass == ZERO_BACKWARD)
-            return zero__fail(-EINVAL, "order, use %u: an evaluation has no backward pass", i);
+        int err = zero__model_use_check(m, kind, uses[i].unit, uses[i].pass);
+        if (err)
+            return zero__while(err, "order, use %u", i);
     }
     struct zero_use *copy = malloc(n * sizeof *copy);
     if (!copy)

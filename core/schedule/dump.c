@@ -43,7 +43,7 @@ int zero__body_dump(const struct zero__model *m, const struct zero__states *s,
         if (op->unit != ZERO_NONE)
             fprintf(f, " %s", m->units[op->unit].name);
         if (op->kind == ZERO__COMPUTE)
-            fprintf(f, " %s%s%s", op->pass == ZERO_BACKWARD ? "backward" : "forward",
+            fprintf(f, " %s%s%s", zero__pass_name(op->pass),
                     op->flags & ZERO__OP_FIRST ? " first" : "",
                     op->flags & ZERO__OP_LAST ? " last" : "");
         for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++)

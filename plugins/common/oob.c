@@ -25,7 +25,9 @@ int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, in
         if (err != -EINPROGRESS)
             return err;
         if (late)
-            return zero__say(v, -ETIMEDOUT, "%s: the other ranks do not answer", doing);
+            return zero__say(v, -ETIMEDOUT, "%s: not all of %d ranks have answered in time "
+                             "(ZERO_TIMEOUT): look in their logs whether they have come this far",
+                             doing, (int)oob->ranks);
         err = 0;
         if (i < YIELDS)
             sched_yield();
