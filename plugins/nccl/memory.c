@@ -19,15 +19,14 @@ int nccl_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem
         return zero__say(&ctx->voice, -ENOTSUP, "reg: memory of kind %u, but NCCL takes a GPU's",
                          mem);
     if (!base || !bytes)
-        return zero__say(&ctx->voice, -EINVAL, "reg: no memory is given");
+        return zero__say(&ctx->voice, -EINVAL, "reg: %llu bytes at %p are no memory that there "
+                         "can be", (unsigned long long)bytes, base);
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a registration");
     mr->base = base;
     mr->bytes = bytes;
     mr->next = ctx->mrs;
-    if (mr->next)
-        mr->next->prev = mr;
     ctx->mrs = mr;
     *out = mr;
     return 0;
@@ -146,18 +145,17 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
+    struct zero_mr **at = &ctx->mrs;
+
     if (mr->handles)
         all_wait(ctx);
     if (mr->handles && !nccl_enter(ctx)) {
         mr_deregister(ctx, mr);
         nccl_leave(ctx);
     }
-    if (mr->prev)
-        mr->prev->next = mr->next;
-    else
-        ctx->mrs = mr->next;
-    if (mr->next)
-        mr->next->prev = mr->prev;
+    while (*at != mr)
+        at = &(*at)->next;
+    *at = mr->next;
     free(mr);
     return 0;
 }

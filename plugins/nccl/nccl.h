@@ -49,7 +49,7 @@ struct nccl_handle {
 };
 
 struct zero_mr {
-    struct zero_mr *prev, *next;
+    struct zero_mr *next;
     char *base;
     uint64_t bytes;
     bool exchanged;

@@ -70,8 +70,6 @@ int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
                          zero__ofi_text(err));
     }
     region->next = ofi->regions;
-    if (region->next)
-        region->next->prev = region;
     ofi->regions = region;
     *handle = region;
     return 0;
@@ -79,12 +77,11 @@ int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
 
 static void region_free(struct ofi *ofi, struct ofi_region *region)
 {
-    if (region->prev)
-        region->prev->next = region->next;
-    else
-        ofi->regions = region->next;
-    if (region->next)
-        region->next->prev = region->prev;
+    struct ofi_region **at = &ofi->regions;
+
+    while (*at != region)
+        at = &(*at)->next;
+    *at = region->next;
     zero__ofi_shut(ofi, region->mr ? &region->mr->fid : NULL, "a memory region");
     free(region);
 }

@@ -22,7 +22,7 @@
 
 /* Memory that was registered. */
 struct ofi_region {
-    struct ofi_region *prev, *next;
+    struct ofi_region *next;
     struct fid_mr *mr; /* NULL: closed already */
     bool over;         /* unregistered, but the endpoint has to close first */
 };

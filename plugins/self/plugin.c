@@ -64,12 +64,11 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
 
 static void mr_end(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    if (mr->prev)
-        mr->prev->next = mr->next;
-    else
-        ctx->mrs = mr->next;
-    if (mr->next)
-        mr->next->prev = mr->prev;
+    struct zero_mr **at = &ctx->mrs;
+
+    while (*at != mr)
+        at = &(*at)->next;
+    *at = mr->next;
     if (mr->owned)
         munmap(mr->base, mr->bytes);
     free(mr);
@@ -85,20 +84,17 @@ static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, void *base, uint64_t by
     mr->bytes = bytes;
     mr->owned = owned;
     mr->next = ctx->mrs;
-    if (mr->next)
-        mr->next->prev = mr;
     ctx->mrs = mr;
     return mr;
 }
 
 static int self_comm_close(struct zero_comm *comm)
 {
-    if (comm->prev)
-        comm->prev->next = comm->next;
-    else
-        comm->ctx->comms = comm->next;
-    if (comm->next)
-        comm->next->prev = comm->prev;
+    struct zero_comm **at = &comm->ctx->comms;
+
+    while (*at != comm)
+        at = &(*at)->next;
+    *at = comm->next;
     free(comm);
     return 0;
 }
@@ -211,8 +207,6 @@ static int self_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator");
     comm->ctx = ctx;
     comm->next = ctx->comms;
-    if (comm->next)
-        comm->next->prev = comm;
     ctx->comms = comm;
     *out = comm;
     return 0;

@@ -21,12 +21,12 @@ struct zero_mr {
     uint64_t bytes;
     int owned; /* by alloc: unmapped at the end */
     int exchanged;
-    struct zero_mr *prev, *next;
+    struct zero_mr *next;
 };
 
 struct zero_comm {
     struct zero_comm_ctx *ctx;
-    struct zero_comm *prev, *next;
+    struct zero_comm *next;
     uint64_t posted, finished; /* counts of collectives */
     uint64_t done;             /* elements of the oldest that are through */
     struct zero_coll queue[SELF_INFLIGHT];

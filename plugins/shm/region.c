@@ -24,8 +24,6 @@ static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, struct shm_segment *seg
     mr->owns = owns;
     mr->region = SHM_NO_REGION;
     mr->next = ctx->mrs;
-    if (mr->next)
-        mr->next->prev = mr;
     ctx->mrs = mr;
     return mr;
 }
@@ -51,12 +49,11 @@ static void peers_leave(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    if (mr->prev)
-        mr->prev->next = mr->next;
-    else
-        ctx->mrs = mr->next;
-    if (mr->next)
-        mr->next->prev = mr->prev;
+    struct zero_mr **at = &ctx->mrs;
+
+    while (*at != mr)
+        at = &(*at)->next;
+    *at = mr->next;
     if (mr->region != SHM_NO_REGION)
         ctx->regions[mr->region] = NULL;
     maps_drop(mr);

@@ -187,7 +187,7 @@ struct shm_map {
 };
 
 struct zero_mr {
-    struct zero_mr *prev, *next;
+    struct zero_mr *next;
     struct shm_segment *segment; /* this rank's */
     uint64_t off, bytes;         /* in the segment */
     uint32_t region;             /* number of its exchange; SHM_NO_REGION before */

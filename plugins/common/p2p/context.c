@@ -166,8 +166,8 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
         return zero__say(&ctx->voice, -ENOTSUP, "reg: memory kind %u, but %s takes host memory",
                          mem, ctx->voice.plugin);
     if (!base || bytes == 0 || bytes > INT64_MAX || (uintptr_t)base > UINTPTR_MAX - bytes)
-        return zero__say(&ctx->voice, -EINVAL, "reg: %llu bytes at %p", (unsigned long long)bytes,
-                         base);
+        return zero__say(&ctx->voice, -EINVAL, "reg: %llu bytes at %p are no memory that there "
+                         "can be", (unsigned long long)bytes, base);
     if (ctx->stopped)
         return zero__p2p_usable(ctx);
     mr = calloc(1, sizeof *mr);
@@ -181,8 +181,6 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
     mr->base = base;
     mr->bytes = bytes;
     mr->next = ctx->mrs;
-    if (mr->next)
-        mr->next->prev = mr;
     ctx->mrs = mr;
     *out = mr;
     return 0;
@@ -190,13 +188,12 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
 
 int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
+    struct zero_mr **at = &ctx->mrs;
+
     zero__p2p_let_go(ctx, mr);
-    if (mr->prev)
-        mr->prev->next = mr->next;
-    else
-        ctx->mrs = mr->next;
-    if (mr->next)
-        mr->next->prev = mr->prev;
+    while (*at != mr)
+        at = &(*at)->next;
+    *at = mr->next;
     ctx->t->ops->unreg(ctx->t, mr->handle);
     free(mr);
     return 0;

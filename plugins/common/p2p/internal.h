@@ -221,7 +221,7 @@ struct zero_comm {
 };
 
 struct zero_mr {
-    struct zero_mr *prev, *next;
+    struct zero_mr *next;
     char *base;
     uint64_t bytes;
     void *handle;
