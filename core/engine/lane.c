@@ -206,6 +206,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
 {
     int64_t began = 0, deadline = 0;
     uint64_t seen = 0;
+    struct zero__store_watch watch = {0};
     int late = 0, stuck = 0;
 
     pthread_mutex_lock(&rt->lock);
@@ -224,7 +225,7 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
             late = later <= deadline;
             deadline = later;
         }
-        stuck = zero__store_stuck(rt);
+        stuck = zero__store_stuck(rt, &watch);
     }
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)

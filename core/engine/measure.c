@@ -15,7 +15,6 @@
 #define MOST_CQES 16
 #define TOLD_BYTES (UINT64_C(64) << 20) /* less is a matter of a moment */
 #define MOST_DEPTH 64
-#define POLL_NS (ZERO_SECOND / 4)
 
 uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t)
 {
@@ -131,7 +130,8 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         if (ended == n)
             break;
         zero__store_enter(w->rt, w->t.name);
-        k = w->t.ops.poll(w->t.store, cqes, MOST_CQES, k == 0 ? ZERO__STORE_FULL_NS : POLL_NS);
+        k = w->t.ops.poll(w->t.store, cqes, MOST_CQES,
+                          k == 0 ? ZERO__STORE_FULL_NS : ZERO__STORE_POLL_NS);
         zero__store_leave(w->rt);
         if (k < 0)
             return k;

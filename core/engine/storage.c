@@ -13,7 +13,6 @@
 #include "machine/clock.h"
 #include "machine/thread.h"
 
-#define IDLE_NS (ZERO_SECOND / 4)
 #define N_CQES 16
 _Static_assert(ZERO__MOST_IOS <= 16, "a tag has four bits for the request");
 
@@ -287,7 +286,7 @@ static int turn(struct zero_runtime *rt)
 {
     struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct zero_cqe cqes[N_CQES];
-    int64_t wait_ns = IDLE_NS;
+    int64_t wait_ns = ZERO__STORE_POLL_NS;
     int err = 0, n;
 
     atomic_store(&rt->storage_waits, 0);

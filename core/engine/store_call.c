@@ -12,6 +12,8 @@
 #include "job/patient.h"
 #include "machine/clock.h"
 
+#define MOST_GAP_NS (ZERO_SECOND / 2) /* between two looks */
+
 void zero__store_enter(struct zero_runtime *rt, const char *name)
 {
     atomic_store(&rt->store_name, name);
@@ -23,11 +25,20 @@ void zero__store_leave(struct zero_runtime *rt)
     atomic_store(&rt->store_since_ns, 0);
 }
 
-int zero__store_stuck(struct zero_runtime *rt)
+/*
+ * What counts is the time in which somebody has looked: a process that was stopped, or whose
+ * machine was, finds its calls old and about to return. A call may wait by itself for a moment.
+ */
+int zero__store_stuck(struct zero_runtime *rt, struct zero__store_watch *w)
 {
-    int64_t since = atomic_load(&rt->store_since_ns);
+    int64_t since = atomic_load(&rt->store_since_ns), now = zero__now_ns();
+    int64_t gap = now - w->looked_ns;
 
-    if (!since || zero__now_ns() < zero__deadline_after(since, rt->timeout_ns))
+    gap = gap < MOST_GAP_NS ? gap : MOST_GAP_NS;
+    w->seen_ns = since && since == w->since_ns ? w->seen_ns + gap : 0;
+    w->since_ns = since;
+    w->looked_ns = now;
+    if (w->seen_ns < zero__deadline_after(rt->timeout_ns, 2 * ZERO__STORE_POLL_NS))
         return 0;
     return zero__fail(-ETIMEDOUT,
                       "%s has not come back from a call for %g s (ZERO_TIMEOUT): is the disk "
@@ -37,6 +48,7 @@ int zero__store_stuck(struct zero_runtime *rt)
 
 struct asked {
     struct zero_runtime *rt;
+    struct zero__store_watch watch;
     bool is_stuck;
 };
 
@@ -44,13 +56,13 @@ static bool is_stuck(void *ask)
 {
     struct asked *a = ask;
 
-    a->is_stuck = zero__store_stuck(a->rt) != 0;
+    a->is_stuck = zero__store_stuck(a->rt, &a->watch) != 0;
     return a->is_stuck;
 }
 
 int zero__store_call(struct zero_runtime *rt, int (*fn)(void *arg), void *arg, size_t bytes)
 {
-    struct asked a = {rt, false};
+    struct asked a = {.rt = rt};
     int err = zero__call_unless(INT64_MAX, is_stuck, &a, fn, arg, bytes);
 
     if (a.is_stuck)

@@ -321,7 +321,7 @@ int zero__disk_grow(struct zero_runtime *rt)
                           (unsigned long long)wanted, t->name);
     zero__storage_stop(rt); /* one thread at a time in a store */
     int err = disk_resize(rt, wanted);
-    int lost = zero__storage_start(rt);
+    int lost = rt->left ? err : zero__storage_start(rt);
     if (lost) /* all that is fetched from now on would be waited for */
         zero__runtime_fail(rt, rt->rank, lost, "growing the reservation", zero__error_text());
     return lost ? lost : err;

@@ -38,6 +38,7 @@ struct tier {
 #define ZERO__MOST_IOS 16u /* requests of one op at a time: places in a tag, see zero__user() */
 /* How long to wait with a store that has no room now: it may not say when it has. */
 #define ZERO__STORE_FULL_NS INT64_C(1000000)
+#define ZERO__STORE_POLL_NS INT64_C(250000000) /* at most in one call */
 
 /* Of one request, in whole pages: at least one, see tiers.c. */
 static inline uint64_t zero__io_most(const struct zero_store_info *info)
@@ -91,8 +92,12 @@ int zero__disk_grow(struct zero_runtime *rt);
 /* Around a call of a plugin that the system may keep; `name`: the plugin's, as long as `rt`. */
 void zero__store_enter(struct zero_runtime *rt, const char *name);
 void zero__store_leave(struct zero_runtime *rt);
-/* For who waits: such a call has lasted longer than ZERO_TIMEOUT; else 0. */
-int zero__store_stuck(struct zero_runtime *rt);
+/* Of one who waits: the call that was under way at the last look, and for how long it has been. */
+struct zero__store_watch {
+    int64_t since_ns, looked_ns, seen_ns;
+};
+/* To be asked again and again: has such a call lasted longer than ZERO_TIMEOUT? An error, or 0. */
+int zero__store_stuck(struct zero_runtime *rt, struct zero__store_watch *watch);
 /*
  * fn(arg), which makes such calls, in a thread of its own on a copy of the `bytes` at arg. Too
  * late: an error, `left` of the runtime, and arg is untouched. All that fn uses lives as long as

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a thread that is inside of the transport will come back: one that goes on computing in
- * one call will not, also when another call has begun and ended within; one that gets out does.
+ * one call will not, also when another call has begun and ended within; one that gets out does. And
+ * whether a call of a disk's plugin has lasted too long, which is counted while somebody looks.
  */
 #define _GNU_SOURCE
 #include "engine/inside.h"
@@ -10,6 +11,10 @@
 #include <unistd.h>
 
 #include "../tap.h"
+
+#include "base/status.h"
+#include "engine/runtime.h"
+#include "machine/clock.h"
 
 #define MOST_MS 800 /* that it may compute */
 
@@ -44,9 +49,46 @@ static bool spins(struct zero__inside *in, bool out)
     return stuck;
 }
 
+/* Looks so often, so many ms apart: is the call said to last too long? */
+static bool looks(struct zero_runtime *rt, struct zero__store_watch *w, int n, int ms)
+{
+    int err = 0;
+
+    for (int i = 0; i < n && !err; i++) {
+        usleep((useconds_t)ms * 1000);
+        err = zero__store_stuck(rt, w);
+    }
+    return err != 0;
+}
+
+static void store(void)
+{
+    struct zero_runtime *rt = calloc(1, sizeof *rt);
+    struct zero__store_watch w = {0};
+
+    if (!ok(rt, "memory"))
+        return;
+    rt->timeout_ns = ZERO_SECOND / 10;
+    ok(!looks(rt, &w, 30, 40), "nobody is in a call");
+    zero__store_enter(rt, "tape");
+    ok(!looks(rt, &w, 2, 900), "a call is old, since nobody has looked");
+    ok(looks(rt, &w, 60, 40) && strstr(zero_last_error(), "tape has not come back"),
+       "a call that lasts longer than ZERO_TIMEOUT and what it may wait by itself");
+    zero__store_leave(rt);
+    ok(!looks(rt, &w, 30, 40), "it has come back");
+    zero__store_enter(rt, "tape");
+    looks(rt, &w, 4, 40);
+    zero__store_leave(rt);
+    zero__store_enter(rt, "tape");
+    ok(!looks(rt, &w, 4, 40), "two calls, each of which is short");
+    free(rt);
+}
+
 int main(void)
 {
     struct zero__inside in = {0};
+
+    store();
 
     ok(!spins(&in, false), "a thread that is not inside");
     int nobody = zero__inside_begin(&in, 0);
