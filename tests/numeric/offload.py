@@ -720,7 +720,8 @@ def injected(plain):
         job = run({**SHAKY, "ZERO_OFFLOAD": placed, "ZERO_NVME_ENGINE": "io_uring",
                    "ZERO_MEMORY_LIMIT": "cpu:900K" if "cpu" in placed else "", "ZERO_TIMEOUT": "3",
                    "XDG_CACHE_HOME": support.path("never-measured"), "ZERO_SHAKY_HANGS": str(number)}, ranks=1)
-        ok(job.status not in (0, None) and job.seconds < 40 and "step " not in job.out and "shaky has not come back from a call for 3 s (ZERO_TIMEOUT)" in job.err,
+        ok(job.status not in (0, None) and job.seconds < 40 and "step " not in job.out and
+           "shaky has not come back from a call for 3 s (ZERO_TIMEOUT)" in job.err,
            f"{placed}, call {number} does not return before the first step: an error, in time", job.story())
     for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
         job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)

@@ -110,7 +110,8 @@ def extents(gigabytes):
     written, read = (now - then for now, then in zip(disk_bytes(), before))
     # Pages that are dirtied count as written, but what is read from them was not read from a disk.
     ok(good and read >= 0.95 * written, f"{written / 1e9:.1f} GB of random extents written, "
-       f"{read / 1e9:.1f} read and compared, in {time.monotonic() - start:.0f} s, seeds 1 to {seed - 1}", run.stdout, run.stderr)
+       f"{read / 1e9:.1f} read and compared, in {time.monotonic() - start:.0f} s, seeds 1 to {seed - 1}",
+       run.stdout, run.stderr)
 
 
 def main():
