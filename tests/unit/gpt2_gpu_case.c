@@ -229,8 +229,12 @@ static bool norm(struct gpt2_case *c)
     void *w = values(c, width, c->dtype, 1, 0.5f, NULL);
     void *b = values(c, width, c->dtype, 0, 0.5f, NULL);
     float *stat = array(c, 2 * rows, ZERO_F32);
+    float *bias, *kept = below(c, 2) ? array(c, rows * width, ZERO_F32) : NULL;
+    float *next = below(c, 2) ? array(c, rows * width, ZERO_F32) : NULL;
+    void *next_b = values(c, width, c->dtype, 0, 1, &bias);
     void *y = array(c, rows * width, c->dtype), *again = array(c, rows * width, c->dtype);
-    struct gpt2_gpu_norm q = {device_x, w, b, stat, y, rows, width, c->dtype, 0};
+    struct gpt2_gpu_norm q = {device_x, w, b,    next_b, stat,     kept,
+                              next,     y, rows, width,  c->dtype, 0};
     struct gpt2_launch l;
 
     const struct gpt2_param scale = param(c->dtype, w), shift = param(c->dtype, b);
@@ -238,8 +242,13 @@ static bool norm(struct gpt2_case *c)
     gpt2_norm_forward(&scale, &shift, x, want_stat, rows, width, want, vector);
     gpt2_plan_norm(&l, &q);
     if (!c->launch(c, &l) || !same(c, "stat", stat, ZERO_F32, want_stat, 2 * rows, 1e-4f) ||
-        !same(c, "y", y, c->dtype, want, rows * width, tolerance(c->dtype)))
+        !same(c, "y", y, c->dtype, want, rows * width, tolerance(c->dtype)) ||
+        (kept && !same(c, "kept x", kept, ZERO_F32, x, rows * width, 0)))
         return false;
+    gpt2_add_rows(x, bias, rows, width);
+    if (next && !same(c, "next", next, ZERO_F32, x, rows * width, 1e-6f))
+        return false;
+    q.kept = q.next = NULL;
     q.y = again;
     gpt2_plan_norm_again(&l, &q);
     if (!c->launch(c, &l))
@@ -279,16 +288,12 @@ static bool norm_backward(struct gpt2_case *c)
     if (!c->launch(c, &l) || !same(c, "dx", dx, ZERO_F32, old, rows * width, 1e-4f))
         return false;
     gpt2_plan_columns(&l, &(struct gpt2_gpu_columns){partial, device_dy, device_x, device_stat,
-                                                     rows, width, dy_dtype, 0});
+                                                     NULL, rows, width, dy_dtype, c->dtype});
     if (!c->launch(c, &l))
         return false;
-    struct gpt2_gpu_fold f = {dw, partial, chunks, 2 * width, width, c->dtype, grad_beta};
-    gpt2_plan_fold(&l, &f);
-    if (!c->launch(c, &l))
-        return false;
-    f.gradient = db;
-    f.partial = partial + width;
-    gpt2_plan_fold(&l, &f);
+    gpt2_plan_fold(&l,
+                   &(struct gpt2_gpu_fold){
+                       {dw, db}, partial, chunks, width, 2, c->dtype, {grad_beta, grad_beta}, 0});
     return c->launch(c, &l) && same(c, "dw", dw, c->dtype, old_w, width, tolerance(c->dtype)) &&
            same(c, "db", db, c->dtype, old_b, width, tolerance(c->dtype));
 }
@@ -298,70 +303,70 @@ static bool bias_backward(struct gpt2_case *c)
     const size_t rows = 1 + below(c, 200), width = 4 + 4 * below(c, 90);
     const uint64_t chunks = gpt2_chunks(rows);
     const float beta = (float)below(c, 2);
+    const uint32_t dy_dtype = below(c, 2) ? c->dtype : ZERO_F32;
     float *dy, *old, *sum = place(c, 0);
-    void *device_dy = values(c, rows * width, c->dtype, 0, 1, &dy);
+    void *device_dy = values(c, rows * width, dy_dtype, 0, 1, &dy);
+    void *rounded = below(c, 2) ? array(c, rows * width, c->dtype) : NULL;
     void *db = values(c, width, c->dtype, 0, 1, &old);
     float *partial = array(c, chunks * width, ZERO_F32);
     struct gpt2_launch l;
 
     gpt2_sum_rows(dy, rows, width, sum);
     gpt2_store(ZERO_F32, old, sum, width, beta);
-    gpt2_plan_columns(
-        &l, &(struct gpt2_gpu_columns){partial, device_dy, NULL, NULL, rows, width, c->dtype, 0});
-    if (!c->launch(c, &l))
+    gpt2_plan_columns(&l, &(struct gpt2_gpu_columns){partial, device_dy, NULL, NULL, rounded, rows,
+                                                     width, dy_dtype, c->dtype});
+    if (!c->launch(c, &l) || (rounded && !same(c, "rounded dy", rounded, c->dtype, dy, rows * width,
+                                               tolerance(c->dtype))))
         return false;
-    gpt2_plan_fold(&l, &(struct gpt2_gpu_fold){db, partial, chunks, width, width, c->dtype, beta});
+    gpt2_plan_fold(
+        &l, &(struct gpt2_gpu_fold){{db, NULL}, partial, chunks, width, 1, c->dtype, {beta, 0}, 0});
     return c->launch(c, &l) && same(c, "db", db, c->dtype, old, width, tolerance(c->dtype));
 }
 
 /* ---- Element by element ---------------------------------------------------------------------- */
 
-static bool residual(struct gpt2_case *c)
+static bool rows_of_bias(struct gpt2_case *c)
 {
     const size_t rows = 1 + below(c, 20), width = 4 + 4 * below(c, 100);
-    float *x, *bias;
-    void *device_x = values(c, rows * width, ZERO_F32, 0, 3, &x);
-    void *b = values(c, width, c->dtype, 0, 1, &bias);
-    float *y = array(c, rows * width, ZERO_F32);
-    void *rounded = array(c, rows * width, c->dtype), *rows_of_b = array(c, rows * width, c->dtype);
-    float *want = place(c, 0);
+    float *bias, *want = place(c, 0);
+    void *b = values(c, width, c->dtype, 0, 1, &bias), *y = array(c, rows * width, c->dtype);
     struct gpt2_launch l;
 
     memset(want, 0, rows * width * sizeof *want);
     gpt2_add_rows(want, bias, rows, width);
-    gpt2_plan_bias(&l, &(struct gpt2_gpu_bias){rows_of_b, b, rows, width, c->dtype, 0});
-    if (!c->launch(c, &l) || !same(c, "rows of b", rows_of_b, c->dtype, want, rows * width, 0))
-        return false;
-    gpt2_add_rows(x, bias, rows, width);
-    gpt2_plan_residual(&l, &(struct gpt2_gpu_residual){y, device_x, b, rows, width, c->dtype, 0});
-    if (!c->launch(c, &l) || !same(c, "y", y, ZERO_F32, x, rows * width, 1e-6f))
-        return false;
-    gpt2_plan_round(&l, &(struct gpt2_gpu_round){rounded, y, rows * width, c->dtype, 0});
-    return c->launch(c, &l) &&
-           same(c, "rounded y", rounded, c->dtype, x, rows * width, tolerance(c->dtype));
+    gpt2_plan_bias(&l, &(struct gpt2_gpu_bias){y, b, rows, width, c->dtype, 0});
+    return c->launch(c, &l) && same(c, "y", y, c->dtype, want, rows * width, 0);
 }
 
 static bool gelu(struct gpt2_case *c)
 {
-    const size_t rows = 1 + below(c, 12), width = 4 + 4 * below(c, 100), n = rows * width;
-    float *x, *bias, *d, *want = place(c, 0);
+    const size_t rows = 1 + below(c, below(c, 2) ? 200 : 12);
+    const size_t width = 4 + 4 * below(c, rows > 12 ? 40 : 100), n = rows * width;
+    const uint64_t chunks = gpt2_chunks(rows);
+    const float beta = (float)below(c, 2);
+    float *x, *bias, *d, *old, *want = place(c, 0), *sum = place(c, 1);
     void *device_x = values(c, n, c->dtype, 0, below(c, 3) ? 3 : 40, &x);
     void *b = values(c, width, c->dtype, 0, 1, &bias);
     void *y = array(c, n, c->dtype), *again = array(c, n, c->dtype);
-    void *dy = values(c, n, c->dtype, 0, 1, &d);
-    struct gpt2_gpu_gelu q = {y, device_x, b, NULL, rows, width, c->dtype, 0};
+    void *dy = values(c, n, c->dtype, 0, 1, &d), *db = values(c, width, c->dtype, 0, 1, &old);
+    float *partial = array(c, chunks * width, ZERO_F32);
     struct gpt2_launch l;
 
     gpt2_add_rows(x, bias, rows, width);
     gpt2_gelu_backward(x, n, want, d);
-    gpt2_plan_gelu(&l, &q);
+    gpt2_sum_rows(d, rows, width, sum);
+    gpt2_store(ZERO_F32, old, sum, width, beta);
+    gpt2_plan_gelu(&l, &(struct gpt2_gpu_gelu){y, device_x, b, rows, width, c->dtype, 0});
     if (!c->launch(c, &l) || !same(c, "y", y, c->dtype, want, n, tolerance(c->dtype)))
         return false;
-    q.y = again;
-    q.dy = dy;
-    gpt2_plan_gelu(&l, &q);
-    return c->launch(c, &l) && same(c, "y again", again, c->dtype, want, n, tolerance(c->dtype)) &&
-           same(c, "dy", dy, c->dtype, d, n, tolerance(c->dtype));
+    gpt2_plan_gelu_backward(&l, &(struct gpt2_gpu_gelu_backward){again, dy, device_x, b, partial,
+                                                                 rows, width, c->dtype, 0});
+    if (!c->launch(c, &l) || !same(c, "y again", again, c->dtype, want, n, tolerance(c->dtype)) ||
+        !same(c, "dy", dy, c->dtype, d, n, tolerance(c->dtype)))
+        return false;
+    gpt2_plan_fold(
+        &l, &(struct gpt2_gpu_fold){{db, NULL}, partial, chunks, width, 1, c->dtype, {beta, 0}, 0});
+    return c->launch(c, &l) && same(c, "db", db, c->dtype, old, width, tolerance(c->dtype));
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -376,9 +381,17 @@ static bool attention_of(struct gpt2_case *c, uint32_t features, size_t seq, siz
     void *device_dy = values(c, rows * width, c->dtype, 0, 1, &dy);
     void *y = array(c, rows * width, c->dtype), *dqkv = array(c, rows * 3 * width, c->dtype);
     float *stat = array(c, 2 * rows * heads, ZERO_F32), *delta = array(c, rows * heads, ZERO_F32);
-    const struct gpt2_gpu_attention q = {
-        device_qkv, y,   stat,  delta,    device_dy,                  dqkv, batch,
-        seq,        heads, c->dtype, 1 / sqrtf((float)features)};
+    const struct gpt2_gpu_attention q = {device_qkv,
+                                         y,
+                                         stat,
+                                         delta,
+                                         device_dy,
+                                         dqkv,
+                                         batch,
+                                         seq,
+                                         heads,
+                                         c->dtype,
+                                         1 / sqrtf((float)features)};
     struct gpt2_launch l;
 
     gpt2_attention_forward(&a, qkv, want, want_stat, c->scratch);
@@ -507,7 +520,7 @@ static const struct {
     {"layer norm", norm},
     {"gradients of layer norm", norm_backward},
     {"gradient of a bias", bias_backward},
-    {"residual and rounding", residual},
+    {"rows of a bias", rows_of_bias},
     {"GELU and its gradient", gelu},
     {"attention and its gradients", attention},
     {"attention over several tiles", attention_tiles},

@@ -138,25 +138,13 @@ static void weight_product(const struct block *b, int weight, const void *x, con
                  gpt2_matrix(b->w[weight].gradient, b->dtype, n_in));
 }
 
-static void residual(const struct block *b, const float *x, int bias, float *y)
-{
-    GPT2_RUN(b->p, residual,
-             &(struct gpt2_gpu_residual){.y = y,
-                                         .x = x,
-                                         .b = b->w[bias].value,
-                                         .rows = b->rows,
-                                         .width = b->width,
-                                         .dtype = b->dtype});
-}
-
-/* y = gelu of the first layer; with dy also its gradient, in place. */
-static void gelu(const struct block *b, void *y, void *dy)
+/* y = gelu of the first layer. */
+static void gelu(const struct block *b, void *y)
 {
     GPT2_RUN(b->p, gelu,
              &(struct gpt2_gpu_gelu){.y = y,
                                      .x = b->v.fc,
                                      .b = b->w[GPT2_FC_B].value,
-                                     .dy = dy,
                                      .rows = b->rows,
                                      .width = 4 * b->width,
                                      .dtype = b->dtype});
@@ -197,27 +185,34 @@ static struct gpt2_gpu_attention attention_of(const struct block *b)
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 
-/* From v.x on; y (NULL: not wanted) gets the output. */
-static void forward(const struct block *b, float *y)
+/* From x on, which is kept in v.x; y (NULL: not wanted) gets the output. */
+static void forward(const struct block *b, const float *x, float *y)
 {
     const struct gpt2_param *w = b->w;
     const size_t width = b->width;
     const struct gpt2_gpu_attention a = attention_of(b);
 
-    gpt2_gpu_norm_forward(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.normed,
-                          false);
+    const struct gpt2_norm_place first = {.w = &w[GPT2_LN1_W],
+                                          .next_b = &w[GPT2_ATT_B],
+                                          .stat = b->v.stat1,
+                                          .kept = x == b->v.x ? NULL : b->v.x,
+                                          .next = b->v.middle,
+                                          .y = b->k.normed};
+    const struct gpt2_norm_place second = {.w = &w[GPT2_LN2_W],
+                                           .next_b = &w[GPT2_PROJ_B],
+                                           .stat = b->v.stat2,
+                                           .next = y,
+                                           .y = b->k.normed};
+
+    gpt2_gpu_norm_forward(b->p, &first, x);
     qkv(b);
     GPT2_RUN(b->p, attention, &a, (uint32_t)(width / b->heads));
-    residual(b, b->v.x, GPT2_ATT_B, b->v.middle);
     forward_product(b, GPT2_ATT_W, b->v.attention, width, width, 1, b->v.middle, ZERO_F32);
-
-    gpt2_gpu_norm_forward(b->p, &w[GPT2_LN2_W], &w[GPT2_LN2_B], b->v.middle, b->v.stat2,
-                          b->k.normed, false);
+    gpt2_gpu_norm_forward(b->p, &second, b->v.middle);
     forward_product(b, GPT2_FC_W, b->k.normed, width, 4 * width, 0, b->v.fc, b->dtype);
     if (!y)
         return;
-    gelu(b, b->k.wide, NULL);
-    residual(b, b->v.middle, GPT2_PROJ_B, y);
+    gelu(b, b->k.wide);
     forward_product(b, GPT2_PROJ_W, b->k.wide, 4 * width, width, 1, y, ZERO_F32);
 }
 
@@ -226,17 +221,14 @@ void gpt2_gpu_block(struct gpt2_pass *p, uint32_t layer)
     float *x = gpt2_pass_region(p, GPT2_STREAM);
     const struct block b = block_of(p, layer, false);
 
-    gpt2_copy(p, b.v.x, x, b.rows * b.width * sizeof *x);
     if (!p->err)
-        forward(&b, x);
+        forward(&b, x, x);
 }
 
-/* The gradient of the stream as products read it. */
-static void round_gradient(const struct block *b, const float *dx)
+/* The gradient of a bias on the way to the stream, and that of the stream as products read it. */
+static void stream_bias_backward(const struct block *b, int bias, const float *dx)
 {
-    GPT2_RUN(b->p, round,
-             &(struct gpt2_gpu_round){
-                 .y = b->k.dy, .x = dx, .n = b->rows * b->width, .dtype = b->dtype});
+    gpt2_gpu_bias_backward(b->p, &b->w[bias], dx, ZERO_F32, b->k.dy, b->width, b->k.partial);
 }
 
 static void backward_mlp(const struct block *b, float *dx)
@@ -244,16 +236,14 @@ static void backward_mlp(const struct block *b, float *dx)
     const struct gpt2_param *w = b->w;
     const size_t width = b->width;
 
-    round_gradient(b, dx);
+    stream_bias_backward(b, GPT2_PROJ_B, dx);
     input_product(b, GPT2_PROJ_W, b->k.dy, 4 * width, width, b->k.d_wide);
-    gelu(b, b->k.wide, b->k.d_wide);
+    gpt2_gpu_gelu_backward(b->p, &w[GPT2_FC_B], b->v.fc, b->k.wide, b->k.d_wide, 4 * width,
+                           b->k.partial);
     weight_product(b, GPT2_PROJ_W, b->k.wide, b->k.dy, 4 * width, width);
-    gpt2_gpu_bias_backward(b->p, &w[GPT2_PROJ_B], dx, ZERO_F32, width, b->k.partial);
-    gpt2_gpu_norm_forward(b->p, &w[GPT2_LN2_W], &w[GPT2_LN2_B], b->v.middle, b->v.stat2,
-                          b->k.normed, true);
+    gpt2_gpu_norm_again(b->p, &w[GPT2_LN2_W], &w[GPT2_LN2_B], b->v.middle, b->v.stat2, b->k.normed);
     input_product(b, GPT2_FC_W, b->k.d_wide, width, 4 * width, b->k.d_normed);
     weight_product(b, GPT2_FC_W, b->k.normed, b->k.d_wide, width, 4 * width);
-    gpt2_gpu_bias_backward(b->p, &w[GPT2_FC_B], b->k.d_wide, b->dtype, 4 * width, b->k.partial);
     gpt2_gpu_norm_backward(b->p, &w[GPT2_LN2_W], &w[GPT2_LN2_B], b->v.middle, b->v.stat2,
                            b->k.d_normed, b->dtype, 1, dx, b->k.partial);
 }
@@ -265,18 +255,17 @@ static void backward_attention(const struct block *b, float *dx)
     const uint32_t features = (uint32_t)(width / b->heads);
     const struct gpt2_gpu_attention a = attention_of(b);
 
-    round_gradient(b, dx);
+    stream_bias_backward(b, GPT2_ATT_B, dx);
     input_product(b, GPT2_ATT_W, b->k.dy, width, width, b->k.d_normed);
     weight_product(b, GPT2_ATT_W, b->v.attention, b->k.dy, width, width);
-    gpt2_gpu_bias_backward(b->p, &w[GPT2_ATT_B], dx, ZERO_F32, width, b->k.partial);
     GPT2_RUN(b->p, delta, &a, features);
     GPT2_RUN(b->p, attention_q, &a, features);
     GPT2_RUN(b->p, attention_kv, &a, features);
-    gpt2_gpu_norm_forward(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.normed,
-                          true);
+    gpt2_gpu_norm_again(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.normed);
     input_product(b, GPT2_QKV_W, b->k.d_wide, width, 3 * width, b->k.d_normed);
     weight_product(b, GPT2_QKV_W, b->k.normed, b->k.d_wide, width, 3 * width);
-    gpt2_gpu_bias_backward(b->p, &w[GPT2_QKV_B], b->k.d_wide, b->dtype, 3 * width, b->k.partial);
+    gpt2_gpu_bias_backward(b->p, &w[GPT2_QKV_B], b->k.d_wide, b->dtype, NULL, 3 * width,
+                           b->k.partial);
     gpt2_gpu_norm_backward(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.d_normed,
                            b->dtype, 1, dx, b->k.partial);
 }
@@ -289,7 +278,7 @@ void gpt2_gpu_d_block(struct gpt2_pass *p, uint32_t layer)
     if (p->err)
         return;
     if (p->shape->recompute)
-        forward(&b, NULL);
+        forward(&b, b.v.x, NULL);
     backward_mlp(&b, dx);
     backward_attention(&b, dx);
 }

@@ -103,8 +103,10 @@ void gpt2_gpu_norm_final(struct gpt2_pass *p)
     const struct head h = head_of(p);
 
     /* The stream does not live until the backward pass. */
-    gpt2_copy(p, f.x, x, gpt2_rows(p->shape) * p->shape->model.width * sizeof *x);
-    gpt2_gpu_norm_forward(p, &p->params[0], &p->params[1], f.x, f.stat, h.normed, false);
+    gpt2_gpu_norm_forward(
+        p,
+        &(struct gpt2_norm_place){.w = &p->params[0], .stat = f.stat, .kept = f.x, .y = h.normed},
+        x);
 }
 
 /* Row v of the token embedding, or of its gradient. */

@@ -44,18 +44,29 @@ static inline void gpt2_copy(struct gpt2_pass *p, void *dst, const void *src, si
 /* Floats for the sums of columns of at most `columns`. */
 size_t gpt2_gpu_partial(size_t rows, size_t columns);
 
-/* y and stat from x; `again`: y alone, from the stat that is there. */
-void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_param *w,
-                           const struct gpt2_param *b, const float *x, float *stat, void *y,
-                           bool again);
+/* Weights and bias of a layer norm, and where its results go; kept and next may be NULL. */
+struct gpt2_norm_place {
+    const struct gpt2_param *w, *next_b;
+    float *stat, *kept, *next;
+    void *y;
+};
+
+/* y and stat from x; kept = x, next = x + next_b, to which a product adds. */
+void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_norm_place *n, const float *x);
+/* y alone, from the stat that is there. */
+void gpt2_gpu_norm_again(struct gpt2_pass *p, const struct gpt2_param *w,
+                         const struct gpt2_param *b, const float *x, float *stat, void *y);
 /* dy is of dy_dtype; partial: of 2 * width columns. */
 void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
                             const struct gpt2_param *b, const float *x, const float *stat,
                             const void *dy, uint32_t dy_dtype, float beta, float *dx,
                             float *partial);
-/* The gradient of a bias of n elements; dy: rows × n of dy_dtype. */
+/* The gradient of a bias of n elements; dy: rows × n of dy_dtype; rounded (or NULL) = dy. */
 void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *dy,
-                            uint32_t dy_dtype, size_t n, float *partial);
+                            uint32_t dy_dtype, void *rounded, size_t n, float *partial);
+/* y = gelu(x + b), rows × n; dy becomes the gradient of x, and b gets its own. */
+void gpt2_gpu_gelu_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *x, void *y,
+                            void *dy, size_t n, float *partial);
 
 /* ---- gpu.c ----------------------------------------------------------------------------------- */
 

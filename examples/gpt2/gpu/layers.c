@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer norm and biases with their gradients, and the place of a batch; see inside.h. */
+/* Layer norm, biases and GELU with their gradients; see inside.h. */
 #include "inside.h"
 
 size_t gpt2_gpu_partial(size_t rows, size_t columns)
@@ -7,39 +7,48 @@ size_t gpt2_gpu_partial(size_t rows, size_t columns)
     return gpt2_chunks(rows) * columns;
 }
 
-void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_param *w,
-                           const struct gpt2_param *b, const float *x, float *stat, void *y,
-                           bool again)
+void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_norm_place *n, const float *x)
 {
-    const struct gpt2_gpu_norm q = {
-        .x = x,
-        .w = w->value,
-        .b = b->value,
-        .stat = stat,
-        .y = y,
-        .rows = gpt2_rows(p->shape),
-        .width = p->shape->model.width,
-        .dtype = w->dtype,
-    };
-
-    if (again)
-        GPT2_RUN(p, norm_again, &q);
-    else
-        GPT2_RUN(p, norm, &q);
+    GPT2_RUN(p, norm,
+             &(struct gpt2_gpu_norm){.x = x,
+                                     .w = n->w[0].value,
+                                     .b = n->w[1].value,
+                                     .next_b = n->next_b ? n->next_b->value : NULL,
+                                     .stat = n->stat,
+                                     .kept = n->kept,
+                                     .next = n->next,
+                                     .y = n->y,
+                                     .rows = gpt2_rows(p->shape),
+                                     .width = p->shape->model.width,
+                                     .dtype = n->w->dtype});
 }
 
-/* Column sums of all chunks to one gradient. */
-static void fold(struct gpt2_pass *p, const struct gpt2_param *to, const float *partial,
-                 size_t stride, size_t columns)
+void gpt2_gpu_norm_again(struct gpt2_pass *p, const struct gpt2_param *w,
+                         const struct gpt2_param *b, const float *x, float *stat, void *y)
+{
+    GPT2_RUN(p, norm_again,
+             &(struct gpt2_gpu_norm){.x = x,
+                                     .w = w->value,
+                                     .b = b->value,
+                                     .stat = stat,
+                                     .y = y,
+                                     .rows = gpt2_rows(p->shape),
+                                     .width = p->shape->model.width,
+                                     .dtype = w->dtype});
+}
+
+/* Column sums of all chunks to the gradient of w, and of those behind them to that of b, if any. */
+static void fold(struct gpt2_pass *p, const struct gpt2_param *w, const struct gpt2_param *b,
+                 const float *partial, size_t columns)
 {
     GPT2_RUN(p, fold,
-             &(struct gpt2_gpu_fold){.gradient = to->gradient,
+             &(struct gpt2_gpu_fold){.gradient = {w->gradient, b ? b->gradient : NULL},
                                      .partial = partial,
                                      .chunks = gpt2_chunks(gpt2_rows(p->shape)),
-                                     .stride = stride,
                                      .columns = columns,
-                                     .dtype = to->dtype,
-                                     .beta = to->beta});
+                                     .n = b ? 2 : 1,
+                                     .dtype = w->dtype,
+                                     .beta = {w->beta, b ? b->beta : 0}});
 }
 
 void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
@@ -57,8 +66,7 @@ void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
                                         .rows = rows,
                                         .columns = width,
                                         .dy_dtype = dy_dtype});
-    fold(p, w, partial, 2 * width, width);
-    fold(p, b, partial + width, 2 * width, width);
+    fold(p, w, b, partial, width);
     GPT2_RUN(p, norm_rows,
              &(struct gpt2_gpu_norm_rows){.x = x,
                                           .stat = stat,
@@ -73,13 +81,30 @@ void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
 }
 
 void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *dy,
-                            uint32_t dy_dtype, size_t n, float *partial)
+                            uint32_t dy_dtype, void *rounded, size_t n, float *partial)
 {
     GPT2_RUN(p, columns,
              &(struct gpt2_gpu_columns){.partial = partial,
                                         .dy = dy,
+                                        .rounded = rounded,
                                         .rows = gpt2_rows(p->shape),
                                         .columns = n,
-                                        .dy_dtype = dy_dtype});
-    fold(p, b, partial, n, n);
+                                        .dy_dtype = dy_dtype,
+                                        .dtype = b->dtype});
+    fold(p, b, NULL, partial, n);
+}
+
+void gpt2_gpu_gelu_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *x, void *y,
+                            void *dy, size_t n, float *partial)
+{
+    GPT2_RUN(p, gelu_backward,
+             &(struct gpt2_gpu_gelu_backward){.y = y,
+                                              .dy = dy,
+                                              .x = x,
+                                              .b = b->value,
+                                              .partial = partial,
+                                              .rows = gpt2_rows(p->shape),
+                                              .columns = n,
+                                              .dtype = b->dtype});
+    fold(p, b, NULL, partial, n);
 }

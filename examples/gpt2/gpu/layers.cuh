@@ -73,7 +73,7 @@ GPT2_GPU void position_backward_body(Thread &t, const gpt2_gpu_position_backward
 
 /* ---- Layer norm ------------------------------------------------------------------------------ */
 
-/* y of four elements. */
+/* What becomes of four elements. */
 template <class Thread>
 GPT2_GPU void norm_store(Thread &t, const gpt2_gpu_norm &q, uint64_t row, uint64_t column,
                          float mean, float inverse)
@@ -86,6 +86,15 @@ GPT2_GPU void norm_store(Thread &t, const gpt2_gpu_norm &q, uint64_t row, uint64
     for (int k = 0; k < 4; k++)
         y.v[k] = (x.v[k] - mean) * inverse * w.v[k] + b.v[k];
     store4(t, q.y, row * q.width + column, q.dtype, y);
+    if (q.kept)
+        store4(t, q.kept, row * q.width + column, ZERO_F32, x);
+    if (!q.next)
+        return;
+    const vec4 next_b = load4(t, q.next_b, column, q.dtype);
+    GPT2_UNROLL
+    for (int k = 0; k < 4; k++)
+        y.v[k] = x.v[k] + next_b.v[k];
+    store4(t, q.next, row * q.width + column, ZERO_F32, y);
 }
 
 /* A block for each row. */
@@ -175,6 +184,17 @@ template <class Thread> GPT2_GPU void norm_rows_body(Thread &t, const gpt2_gpu_n
  * A block has GPT2_FOLD_COLUMNS groups of four columns; GPT2_FOLD_LANES threads, each in a warp of
  * its own, share the rows of a group, and the first of them adds up what they have, in order.
  */
+struct fold_place {
+    uint32_t lane;
+    uint64_t column;
+};
+
+template <class Thread> GPT2_GPU fold_place fold_place_of(const Thread &t)
+{
+    return {t.index() / GPT2_FOLD_COLUMNS,
+            t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS};
+}
+
 template <class Thread> GPT2_GPU void put_lane(Thread &t, uint32_t at, const vec4 &sum)
 {
     t.template put<vec4>(at + t.index() * 4, sum);
@@ -197,34 +217,42 @@ template <class Thread> GPT2_GPU vec4 sum_of_lanes(Thread &t, uint32_t at)
 /* The chunk of rows is the grid's second dimension. */
 template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
 {
-    const uint32_t lane = t.index() / GPT2_FOLD_COLUMNS;
-    const uint64_t c = t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS;
-    const uint64_t first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + lane;
+    const fold_place p = fold_place_of(t);
+    const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
     const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {}, scaled = {};
 
     GPT2_UNROLL
-    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES) {
-        const uint64_t r = first + i;
-        if (!here || !t.inside(r, q.rows))
-            continue;
-        const vec4 dy = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
-        vec4 x = {};
-        vec2 stat = {};
-        if (q.x) {
-            x = load4(t, q.x, r * q.columns + c * 4, ZERO_F32);
-            stat = t.template read<vec2>(q.stat + 2 * r);
+    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES * GPT2_FOLD_BATCH) {
+        vec4 dy[GPT2_FOLD_BATCH] = {}, x[GPT2_FOLD_BATCH] = {};
+        vec2 stat[GPT2_FOLD_BATCH] = {};
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
+            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            if (!here || !t.inside(r, q.rows))
+                continue;
+            dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
+            if (q.x) {
+                x[j] = load4(t, q.x, r * q.columns + c * 4, ZERO_F32);
+                stat[j] = t.template read<vec2>(q.stat + 2 * r);
+            }
         }
         GPT2_UNROLL
-        for (int k = 0; k < 4; k++) {
-            sum.v[k] += dy.v[k];
-            scaled.v[k] += dy.v[k] * ((x.v[k] - stat.v[0]) * stat.v[1]);
+        for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
+            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            if (q.rounded && here && t.inside(r, q.rows))
+                store4(t, q.rounded, r * q.columns + c * 4, q.dtype, dy[j]);
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++) {
+                sum.v[k] += dy[j].v[k];
+                scaled.v[k] += dy[j].v[k] * ((x[j].v[k] - stat[j].v[0]) * stat[j].v[1]);
+            }
         }
     }
     put_lane(t, 0, sum);
     put_lane(t, GPT2_FOLD_SHARED, scaled);
     t.barrier();
-    if (lane != 0 || !here)
+    if (p.lane != 0 || !here)
         return;
     const uint64_t at = t.row() * (q.x ? 2 : 1) * q.columns + c * 4;
     if (q.x)
@@ -232,23 +260,29 @@ template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_col
     store4(t, q.partial, at + (q.x ? q.columns : 0), ZERO_F32, sum_of_lanes(t, 0));
 }
 
+/* The gradient is the grid's second dimension. */
 template <class Thread> GPT2_GPU void fold_body(Thread &t, const gpt2_gpu_fold &q)
 {
-    const uint32_t lane = t.index() / GPT2_FOLD_COLUMNS;
-    const uint64_t c = t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS;
+    const fold_place p = fold_place_of(t);
+    const uint64_t c = p.column;
+    const uint32_t which = t.row();
     const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {};
 
-    for (uint64_t i = lane; here && i < q.chunks; i += GPT2_FOLD_LANES) {
-        const vec4 x = load4(t, q.partial, i * q.stride + c * 4, ZERO_F32);
+    GPT2_UNROLL_SOME
+    for (uint64_t i = p.lane; i < q.chunks; i += GPT2_FOLD_LANES) {
+        if (!here)
+            continue;
+        const vec4 x = load4(t, q.partial, (i * q.n + which) * q.columns + c * 4, ZERO_F32);
         GPT2_UNROLL
         for (int k = 0; k < 4; k++)
             sum.v[k] += x.v[k];
     }
     put_lane(t, 0, sum);
     t.barrier();
-    if (lane == 0 && here)
-        add4(t, q.gradient, c * 4, q.dtype, q.beta, sum_of_lanes(t, 0));
+    if (p.lane == 0 && here)
+        add4(t, which ? q.gradient[1] : q.gradient[0], c * 4, q.dtype,
+             which ? q.beta[1] : q.beta[0], sum_of_lanes(t, 0));
 }
 
 /* ---- Element by element ---------------------------------------------------------------------- */
@@ -261,37 +295,9 @@ template <class Thread> GPT2_GPU void bias_body(Thread &t, const gpt2_gpu_bias &
         store4(t, q.y, i * 4, q.dtype, load4(t, q.b, i % each * 4, q.dtype));
 }
 
-template <class Thread> GPT2_GPU void residual_body(Thread &t, const gpt2_gpu_residual &q)
+/* x (1 + tanh u) / 2 is x / (1 + exp(-2u)), as on the host; y and its derivative. */
+GPT2_GPU void gelu_of(vec4 x, const vec4 &b, vec4 &y, vec4 &slope)
 {
-    const uint64_t i = flat(t), each = q.width / 4;
-
-    if (!t.inside(i, q.rows * each))
-        return;
-    vec4 x = load4(t, q.x, i * 4, ZERO_F32);
-    const vec4 b = load4(t, q.b, i % each * 4, q.dtype);
-    GPT2_UNROLL
-    for (int k = 0; k < 4; k++)
-        x.v[k] += b.v[k];
-    store4(t, q.y, i * 4, ZERO_F32, x);
-}
-
-template <class Thread> GPT2_GPU void round_body(Thread &t, const gpt2_gpu_round &q)
-{
-    const uint64_t i = flat(t);
-
-    if (t.inside(i, q.n / 4))
-        store4(t, q.y, i * 4, q.dtype, load4(t, q.x, i * 4, ZERO_F32));
-}
-
-/* x (1 + tanh u) / 2 is x / (1 + exp(-2u)), as on the host. */
-template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &q)
-{
-    const uint64_t i = flat(t), each = q.width / 4;
-
-    if (!t.inside(i, q.rows * each))
-        return;
-    const vec4 b = load4(t, q.b, i % each * 4, q.dtype);
-    vec4 x = load4(t, q.x, i * 4, q.dtype), y, slope;
     GPT2_UNROLL
     for (int k = 0; k < 4; k++) {
         const float a = 0.79788456080286536f, c = 0.044715f, z = x.v[k] + b.v[k];
@@ -299,14 +305,60 @@ template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &
         y.v[k] = z * s;
         slope.v[k] = s + 2 * z * s * (1 - s) * (a * (1 + 3 * c * z * z));
     }
-    store4(t, q.y, i * 4, q.dtype, y);
-    if (!q.dy)
+}
+
+template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &q)
+{
+    const uint64_t i = flat(t), each = q.width / 4;
+    vec4 y, slope;
+
+    if (!t.inside(i, q.rows * each))
         return;
-    x = load4(t, q.dy, i * 4, q.dtype);
+    gelu_of(load4(t, q.x, i * 4, q.dtype), load4(t, q.b, i % each * 4, q.dtype), y, slope);
+    store4(t, q.y, i * 4, q.dtype, y);
+}
+
+/* The chunk of rows is the grid's second dimension. */
+template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_gpu_gelu_backward &q)
+{
+    const fold_place p = fold_place_of(t);
+    const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
+    const bool here = t.inside(c, q.columns / 4);
+    vec4 sum = {}, b = {};
+
+    if (here)
+        b = load4(t, q.b, c * 4, q.dtype);
     GPT2_UNROLL
-    for (int k = 0; k < 4; k++)
-        x.v[k] *= slope.v[k];
-    store4(t, q.dy, i * 4, q.dtype, x);
+    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES * GPT2_FOLD_BATCH) {
+        vec4 dy[GPT2_FOLD_BATCH], x[GPT2_FOLD_BATCH];
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
+            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            if (!here || !t.inside(r, q.rows))
+                continue;
+            dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dtype);
+            x[j] = load4(t, q.x, r * q.columns + c * 4, q.dtype);
+        }
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
+            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            vec4 y, slope;
+            if (!here || !t.inside(r, q.rows))
+                continue;
+            gelu_of(x[j], b, y, slope);
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++) {
+                dy[j].v[k] *= slope.v[k];
+                sum.v[k] += dy[j].v[k];
+            }
+            store4(t, q.y, r * q.columns + c * 4, q.dtype, y);
+            store4(t, q.dy, r * q.columns + c * 4, q.dtype, dy[j]);
+        }
+    }
+    put_lane(t, 0, sum);
+    t.barrier();
+    if (p.lane == 0 && here)
+        store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum_of_lanes(t, 0));
 }
 
 #endif

@@ -51,11 +51,14 @@ struct gpt2_gpu_position_backward {
     float beta;
 };
 
-/* stat from x, and y (of dtype) from both; `again`: from the stat that is there. */
+/*
+ * stat from x, and y (of dtype) from both; kept = x, next = x + next_b, to which a product adds.
+ * `again`: y from the stat that is there.
+ */
 struct gpt2_gpu_norm {
     const float *x;
-    const void *w, *b;
-    float *stat;
+    const void *w, *b, *next_b;
+    float *stat, *kept, *next; /* kept, next: or NULL */
     void *y;
     uint64_t rows, width;
     uint32_t dtype, reserved;
@@ -74,23 +77,28 @@ struct gpt2_gpu_norm_rows {
 
 /*
  * Sums of columns over GPT2_CHUNK rows each: partial[chunk][columns] of dy; with x (and stat) there
- * are those of dy * normed x before them, partial[chunk][2 * columns].
+ * are those of dy * normed x before them, partial[chunk][2 * columns]. rounded = dy, of dtype.
  */
 struct gpt2_gpu_columns {
     float *partial;
     const void *dy;
     const float *x, *stat; /* or NULL */
+    void *rounded;         /* or NULL */
     uint64_t rows, columns;
-    uint32_t dy_dtype, reserved;
+    uint32_t dy_dtype, dtype;
 };
 
-/* gradient[c] = beta * gradient[c] + the sum over the chunks of partial[chunk * stride + c]. */
+/*
+ * gradient[i][c] = beta * gradient[i][c] + the sum over the chunks of partial[chunk][i][c], for n
+ * gradients of as many columns.
+ */
 struct gpt2_gpu_fold {
-    void *gradient;
+    void *gradient[2];
     const float *partial;
-    uint64_t chunks, stride, columns;
+    uint64_t chunks, columns, n;
     uint32_t dtype;
-    float beta;
+    float beta[2];
+    uint32_t reserved;
 };
 
 /* y = b in each row, rows × width: what a product adds to. */
@@ -101,29 +109,20 @@ struct gpt2_gpu_bias {
     uint32_t dtype, reserved;
 };
 
-/* y = x + b, rows × width. */
-struct gpt2_gpu_residual {
-    float *y;
-    const float *x;
-    const void *b;
-    uint64_t rows, width;
-    uint32_t dtype, reserved;
-};
-
-/* y = x, rounded to dtype. */
-struct gpt2_gpu_round {
-    void *y;
-    const float *x;
-    uint64_t n;
-    uint32_t dtype, reserved;
-};
-
-/* y = gelu(x + b); with dy it becomes the gradient of x. All of dtype. */
+/* y = gelu(x + b). All of dtype. */
 struct gpt2_gpu_gelu {
     void *y;
     const void *x, *b;
-    void *dy; /* or NULL */
     uint64_t rows, width;
+    uint32_t dtype, reserved;
+};
+
+/* y again; dy becomes the gradient of x, whose sums of columns go to partial[chunk][columns]. */
+struct gpt2_gpu_gelu_backward {
+    void *y, *dy;
+    const void *x, *b;
+    float *partial;
+    uint64_t rows, columns;
     uint32_t dtype, reserved;
 };
 

@@ -28,7 +28,7 @@ struct gpt2_launch {
 uint32_t gpt2_n_kernels(void);
 const char *gpt2_kernel_name(uint32_t kernel);
 
-/* Number of chunks of rows that gpt2_gpu_columns makes. */
+/* Number of chunks of rows whose columns are added up. */
 static inline uint64_t gpt2_chunks(uint64_t rows)
 {
     return (rows + GPT2_CHUNK - 1) / GPT2_CHUNK;
@@ -44,9 +44,8 @@ void gpt2_plan_norm_rows(struct gpt2_launch *l, const struct gpt2_gpu_norm_rows 
 void gpt2_plan_columns(struct gpt2_launch *l, const struct gpt2_gpu_columns *q);
 void gpt2_plan_fold(struct gpt2_launch *l, const struct gpt2_gpu_fold *q);
 void gpt2_plan_bias(struct gpt2_launch *l, const struct gpt2_gpu_bias *q);
-void gpt2_plan_residual(struct gpt2_launch *l, const struct gpt2_gpu_residual *q);
-void gpt2_plan_round(struct gpt2_launch *l, const struct gpt2_gpu_round *q);
 void gpt2_plan_gelu(struct gpt2_launch *l, const struct gpt2_gpu_gelu *q);
+void gpt2_plan_gelu_backward(struct gpt2_launch *l, const struct gpt2_gpu_gelu_backward *q);
 void gpt2_plan_loss(struct gpt2_launch *l, const struct gpt2_gpu_loss *q);
 void gpt2_plan_loss_backward(struct gpt2_launch *l, const struct gpt2_gpu_loss_backward *q);
 

@@ -24,9 +24,9 @@
       columns_body)                                                                                \
     X(FOLD, gpt2_fold, gpt2_gpu_fold, GPT2_FOLD_THREADS, 4, GPT2_FOLD_SHARED, fold_body)           \
     X(BIAS, gpt2_bias, gpt2_gpu_bias, 256, 4, 0, bias_body)                                        \
-    X(RESIDUAL, gpt2_residual, gpt2_gpu_residual, 256, 4, 0, residual_body)                        \
-    X(ROUND, gpt2_round, gpt2_gpu_round, 256, 4, 0, round_body)                                    \
     X(GELU, gpt2_gelu, gpt2_gpu_gelu, 256, 4, 0, gelu_body)                                        \
+    X(GELU_BACKWARD, gpt2_gelu_grad, gpt2_gpu_gelu_backward, GPT2_FOLD_THREADS, 4,                 \
+      GPT2_FOLD_SHARED, gelu_backward_body)                                                        \
     X(ATTENTION_32, gpt2_attention_32, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,              \
       GPT2_ATTENTION_SHARED(32), attention_body<32>)                                               \
     X(ATTENTION_64, gpt2_attention_64, gpt2_gpu_attention, GPT2_ATTENTION_THREADS, 3,              \

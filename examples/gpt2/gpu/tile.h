@@ -11,6 +11,7 @@
 #define GPT2_FOLD_LANES 8u
 #define GPT2_FOLD_THREADS (GPT2_FOLD_COLUMNS * GPT2_FOLD_LANES)
 #define GPT2_FOLD_SHARED (GPT2_FOLD_THREADS * 4u) /* of one sum */
+#define GPT2_FOLD_BATCH 4u                         /* rows that a thread asks for at once */
 
 #define GPT2_ATTENTION_THREADS 128u
 #define GPT2_SCORE_TILE 32u   /* columns of a tile of scores; backward its rows, too */
