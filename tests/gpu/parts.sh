@@ -138,6 +138,22 @@ trained() {
         tail -n 1 "$tmp/losses"); $(grep -o 'Weights [0-9a-f]*' "$tmp/out" | tail -n 1)"
 }
 
+# refused WHAT PATTERN COMMAND...: it ends by itself, not well, with a sentence that says so.
+refused() {
+    what=$1 pattern=$2
+    shift 2
+    within 60 "$@" >"$tmp/out" 2>&1
+    status=$?
+    said=$(grep -m 1 -e "$pattern" "$tmp/out" | cut -c 1-240)
+    [ $status = 124 ] || if [ $status = 0 ] || [ $status = 125 ] || [ -z "$said" ]; then
+        tail -n 20 "$tmp/out" >&2
+        status=1
+    else
+        status=0
+    fi
+    judge "$what is refused" $status "$said"
+}
+
 # ---- Figures
 
 # events MEBIBYTES: the update and copies, by events of the GPU
@@ -224,6 +240,13 @@ updated() {
     fi
     row "$of" "$step ms" "$which: $most ms" \
         "$(awk -v a="$step" -v b="$most" 'BEGIN { printf "%.3f", a / b }')" '≤ 1.10'
+    [ -n "${ZERO_UPDATE_AT-}" ] && return
+    # One behind the other: what neither accounts for is time in which the GPU and the host wait.
+    row "the same: neither passes nor updates" \
+        "$(awk -v a="$step" -v b="$compute" -v c="${busy%% *}" 'BEGIN { printf "%.2f", a - b - c }') ms" \
+        "the step: $step ms" \
+        "$(awk -v a="$step" -v b="$compute" -v c="${busy%% *}" 'BEGIN { printf "%.3f", (a - b - c) / a }')" \
+        '≤ 0.05'
 }
 # beside_torch PRESET BATCH SECONDS HOW: tokens a second, after overhead() of the same shape
 beside_torch() {

@@ -187,6 +187,30 @@ else
     not_measured 'two ranks on one GPU, stage 3, by NCCL' "$no_nccl"
 fi
 
+# ---- Bad input
+
+one="--preset $preset --batch 1 --seq 32 --steps 1"
+# shellcheck disable=SC2086
+ZERO_DEVICE=cuda:63 refused 'a GPU that is not there' 'there is no GPU 63' "$bin/zero-gpt2" \
+    --data "$text" $one
+refused 'a model that the GPU has no memory for' 'the plan needs .* but device cuda:0' \
+    "$bin/zero-gpt2" --data "$text" --preset 1.5B --batch 4096 --seq 1024 --steps 1 ${cublas:+--cublas "$cublas"}
+if [ -n "$nccl" ]; then
+    # shellcheck disable=SC2086
+    ZERO_COMM=nccl refused 'two ranks on one GPU by NCCL' 'ZERO_COMM' "$bin/zero" run -n 2 -- \
+        "$bin/zero-gpt2" --data "$text" $one
+fi
+if [ "$size" = small ]; then
+    not_measured 'a kernel that goes astray' 'the GPU is emulated'
+else
+    within 60 "$bin/zero" run -n 2 -- "$tests/fault" "$cublas" >"$tmp/fault" 2>&1
+    status=$?
+    [ "$(grep -c 'rank [01] is told: .' "$tmp/fault")" = 2 ] || status=1
+    judge 'a kernel that goes astray ends both ranks with a reason' $status "$(
+        sed -n 's/.*is told: \(.*illegal.*\)/\1/p' "$tmp/fault" | head -n 1 | cut -c 1-240)"
+    [ $status = 0 ] || tail -n 20 "$tmp/fault" >&2
+fi
+
 # ---- Figures
 
 part=figures

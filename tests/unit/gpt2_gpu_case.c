@@ -261,8 +261,10 @@ static bool norm(struct gpt2_case *c)
 
 static bool norm_backward(struct gpt2_case *c)
 {
-    const size_t rows = 1 + below(c, 150), width = 4 + 4 * below(c, rows > 20 ? 20 : 200);
-    const uint64_t chunks = gpt2_chunks(rows);
+    const size_t rows = 1 + below(c, 150), width = 4 + 4 * below(c, rows > 20  ? 20
+                                                                    : rows > 4 ? 200
+                                                                               : 512);
+    const uint64_t chunks = gpt2_norm_chunks(rows);
     const uint32_t dy_dtype = below(c, 2) ? c->dtype : ZERO_F32;
     const float beta = (float)below(c, 2), grad_beta = (float)below(c, 2);
     float *x, *dy, *old, *old_w, *old_b, *stat = place(c, 0), *vector = place(c, 1);
@@ -283,13 +285,10 @@ static bool norm_backward(struct gpt2_case *c)
     gpt2_to_float(c->dtype, w, width, wide);
     scale = (struct gpt2_param){ZERO_F32, grad_beta, wide, old_w};
     gpt2_norm_backward(&scale, &shift, x, stat, dy, rows, width, beta, old, vector);
-    gpt2_plan_norm_rows(&l, &(struct gpt2_gpu_norm_rows){device_x, device_stat, w, device_dy, dx,
-                                                         rows, width, c->dtype, dy_dtype, beta, 0});
+    gpt2_plan_norm_backward(
+        &l, &(struct gpt2_gpu_norm_backward){device_x, device_stat, w, device_dy, dx, partial, rows,
+                                             width, c->dtype, dy_dtype, beta, 0});
     if (!c->launch(c, &l) || !same(c, "dx", dx, ZERO_F32, old, rows * width, 1e-4f))
-        return false;
-    gpt2_plan_columns(&l, &(struct gpt2_gpu_columns){partial, device_dy, device_x, device_stat,
-                                                     NULL, rows, width, dy_dtype, c->dtype});
-    if (!c->launch(c, &l))
         return false;
     gpt2_plan_fold(&l,
                    &(struct gpt2_gpu_fold){
@@ -313,8 +312,8 @@ static bool bias_backward(struct gpt2_case *c)
 
     gpt2_sum_rows(dy, rows, width, sum);
     gpt2_store(ZERO_F32, old, sum, width, beta);
-    gpt2_plan_columns(&l, &(struct gpt2_gpu_columns){partial, device_dy, NULL, NULL, rounded, rows,
-                                                     width, dy_dtype, c->dtype});
+    gpt2_plan_columns(&l, &(struct gpt2_gpu_columns){partial, device_dy, rounded, rows, width,
+                                                     dy_dtype, c->dtype});
     if (!c->launch(c, &l) || (rounded && !same(c, "rounded dy", rounded, c->dtype, dy, rows * width,
                                                tolerance(c->dtype))))
         return false;
@@ -401,7 +400,7 @@ static bool attention_of(struct gpt2_case *c, uint32_t features, size_t seq, siz
         return false;
     gpt2_attention_backward(&a, qkv, want, want_stat, dy, want_d, c->scratch);
     gpt2_plan_delta(&l, &q, features);
-    if (!c->launch(c, &l))
+    if (c->dtype == ZERO_F32 && !c->launch(c, &l))
         return false;
     gpt2_plan_attention_q(&l, &q, features);
     if (!c->launch(c, &l))

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Causal attention of fp32 with heads of D features, in tiles of shared memory, and delta of any
- * type, which attention16.cuh needs too: no matrix of scores is ever in global memory. The forward
- * pass goes over the keys with a running maximum and sum; the backward pass computes the same
- * probabilities again, once by queries and once by keys, so that every gradient is added up by one
- * thread in one order.
+ * Causal attention of fp32 with heads of D features, in tiles of shared memory: no matrix of scores
+ * is ever in global memory. The forward pass goes over the keys with a running maximum and sum; the
+ * backward pass computes the same probabilities again, once by queries and once by keys, so that
+ * every gradient is added up by one thread in one order.
  *
  * A block has 128 threads, 16 groups of rows by 8 of columns. Products are sums in fp32. Rows of a
  * tile are D + 4 floats apart: aligned to vectors, and in different banks.
@@ -249,7 +248,7 @@ GPT2_GPU void delta_body(Thread &t, const gpt2_gpu_attention &q)
         return;
     const uint64_t at = ((i / q.seq / q.heads * q.seq + query) * q.heads + head) * D;
     for (uint32_t c = 0; c < D; c += 4) {
-        const vec4 y = load4(t, q.y, at + c, q.dtype), dy = load4(t, q.dy, at + c, q.dtype);
+        const vec4 y = load4(t, q.y, at + c, ZERO_F32), dy = load4(t, q.dy, at + c, ZERO_F32);
         GPT2_UNROLL
         for (int k = 0; k < 4; k++)
             sum += y.v[k] * dy.v[k];

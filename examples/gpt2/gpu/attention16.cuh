@@ -66,8 +66,7 @@ GPT2_GPU void left_rows(Thread &t, const place16<D, Thread> &p, const uint16_t *
             const uint64_t row = first + p.warp * 16 + p.y + i % 2 * 8;
             a[k][i] = 0;
             if (t.inside(row, n))
-                a[k][i] =
-                    t.template read<uint32_t>(from + row * stride + k * 16 + i / 2 * 8 + p.x);
+                a[k][i] = t.template read<uint32_t>(from + row * stride + k * 16 + i / 2 * 8 + p.x);
         }
 }
 
@@ -272,6 +271,12 @@ GPT2_GPU float probability16(float s, float scale, float most, float inverse)
     return exp2_of(fmaf(s, scale, -most * GPT2_LOG2_E)) * inverse;
 }
 
+/* One of the two elements of a word. */
+template <uint32_t DTYPE> GPT2_GPU float half_of(uint32_t both, uint32_t which)
+{
+    return float_from_half(static_cast<uint16_t>(both >> 16 * which), DTYPE);
+}
+
 /* What a thread knows of its two queries in the backward pass, and the gradient's sum. */
 template <uint32_t D> struct queries16 {
     uint32_t rows[D / 16][4], dy[D / 16][4];
@@ -299,6 +304,27 @@ GPT2_GPU void attention16_q_step(Thread &t, const place16<D, Thread> &p, float s
     mix16<D, DTYPE>(t, s, keys, r.sum);
 }
 
+/* delta of the queries: their y times their dy. The four threads of a row add up what they have. */
+template <uint32_t D, uint32_t DTYPE, class Thread>
+GPT2_GPU void find_delta(Thread &t, const place16<D, Thread> &p, const gpt2_gpu_attention &q,
+                         uint64_t first, queries16<D> &r)
+{
+    uint32_t y[D / 16][4];
+
+    left_rows<D>(t, p, element(q.y, p.features()), p.width, first, q.seq, y);
+    GPT2_UNROLL
+    for (uint32_t k = 0; k < D / 16; k++)
+        GPT2_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            r.delta[i % 2] += half_of<DTYPE>(y[k][i], 0) * half_of<DTYPE>(r.dy[k][i], 0) +
+                              half_of<DTYPE>(y[k][i], 1) * half_of<DTYPE>(r.dy[k][i], 1);
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        r.delta[i] += t.across(r.delta[i], 1);
+        r.delta[i] += t.across(r.delta[i], 2);
+    }
+}
+
 /* The gradients of 64 queries: over the keys up to theirs. */
 template <uint32_t D, uint32_t DTYPE, class Thread>
 GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
@@ -314,13 +340,15 @@ GPT2_GPU void attention16_q(Thread &t, const gpt2_gpu_attention &q)
     bring_tile<D>(t, tile, values, stride, q.seq);
     left_rows<D>(t, p, element(q.qkv, p.part(0)), stride, first, q.seq, r.rows);
     left_rows<D>(t, p, element(q.dy, p.features()), p.width, first, q.seq, r.dy);
+    find_delta<D, DTYPE>(t, p, q, first, r);
     GPT2_UNROLL
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t query = first + p.warp * 16 + p.y + 8 * i, at = t.block() * q.seq + query;
         if (!t.inside(query, q.seq))
             continue;
         r.stat[i] = t.template read<vec2>(q.stat + 2 * at);
-        r.delta[i] = t.template read<float>(q.delta + at);
+        if (p.x == 0)
+            t.template write<float>(q.delta + at, r.delta[i]);
     }
     for (uint64_t k = 0; k <= first; k += GPT2_HALF_TILE) {
         const uint32_t here = k / GPT2_HALF_TILE % 2 * 2 * tile, next = 2 * tile - here;

@@ -70,7 +70,9 @@ static size_t carve_work(const struct gpt2_shape *s, bool backward, void *region
         k->d_normed = gpt2_take(&b, wide * each);
         k->dy = gpt2_take(&b, wide * each);
         k->delta = gpt2_take(&b, rows * s->model.n_heads * sizeof(float));
-        k->partial = gpt2_take(&b, gpt2_gpu_partial(rows, 4 * s->model.width) * sizeof(float));
+        const size_t bias = gpt2_gpu_partial(rows, 4 * s->model.width);
+        const size_t norm = gpt2_gpu_norm_partial(rows, s->model.width);
+        k->partial = gpt2_take(&b, (bias > norm ? bias : norm) * sizeof(float));
     }
     if (s->recompute)
         carve_rest(s, &b, &k->again);
@@ -258,7 +260,8 @@ static void backward_attention(const struct block *b, float *dx)
     stream_bias_backward(b, GPT2_ATT_B, dx);
     input_product(b, GPT2_ATT_W, b->k.dy, width, width, b->k.d_normed);
     weight_product(b, GPT2_ATT_W, b->v.attention, b->k.dy, width, width);
-    GPT2_RUN(b->p, delta, &a, features);
+    if (b->dtype == ZERO_F32)
+        GPT2_RUN(b->p, delta, &a, features);
     GPT2_RUN(b->p, attention_q, &a, features);
     GPT2_RUN(b->p, attention_kv, &a, features);
     gpt2_gpu_norm_again(b->p, &w[GPT2_LN1_W], &w[GPT2_LN1_B], b->v.x, b->v.stat1, b->k.normed);

@@ -67,6 +67,11 @@ static int shape_check(struct gpt2_cuda *c, const struct gpt2_shape *s)
                               "preset %s has heads of %u features, and the GPU's attention is for "
                               "32 or 64: train it on the host with ZERO_DEVICE=host",
                               s->model.name, features);
+    if (s->model.width > GPT2_WIDTH_MAX)
+        return gpt2_cuda_fail(c, -ENOTSUP,
+                              "preset %s is %u wide, and the GPU's layer norm takes %u at most: "
+                              "train it on the host with ZERO_DEVICE=host",
+                              s->model.name, s->model.width, GPT2_WIDTH_MAX);
     if (heads > 65535 || gpt2_chunks(gpt2_rows(s)) > 65535)
         return gpt2_cuda_fail(c, -ENOTSUP,
                               "--batch %u of %u tokens is more than a GPU's grid takes: take a "

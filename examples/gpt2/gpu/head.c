@@ -44,7 +44,7 @@ static size_t carve_final(const struct gpt2_shape *s, void *region, struct final
 
     f->x = gpt2_take(&b, rows * width * sizeof(float));
     f->stat = gpt2_take(&b, rows * 2 * sizeof(float));
-    f->partial = gpt2_take(&b, gpt2_gpu_partial(rows, 2 * width) * sizeof(float));
+    f->partial = gpt2_take(&b, gpt2_gpu_norm_partial(rows, width) * sizeof(float));
     return b.used;
 }
 

@@ -41,8 +41,9 @@ static inline void gpt2_copy(struct gpt2_pass *p, void *dst, const void *src, si
 
 /* ---- layers.c: with gradients, as ../layers.h says ------------------------------------------- */
 
-/* Floats for the sums of columns of at most `columns`. */
+/* Floats for the sums of columns of at most `columns`, and of a layer norm. */
 size_t gpt2_gpu_partial(size_t rows, size_t columns);
+size_t gpt2_gpu_norm_partial(size_t rows, size_t width);
 
 /* Weights and bias of a layer norm, and where its results go; kept and next may be NULL. */
 struct gpt2_norm_place {
@@ -56,7 +57,7 @@ void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_norm_place *n,
 /* y alone, from the stat that is there. */
 void gpt2_gpu_norm_again(struct gpt2_pass *p, const struct gpt2_param *w,
                          const struct gpt2_param *b, const float *x, float *stat, void *y);
-/* dy is of dy_dtype; partial: of 2 * width columns. */
+/* dy is of dy_dtype; partial: gpt2_gpu_norm_partial(). */
 void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
                             const struct gpt2_param *b, const float *x, const float *stat,
                             const void *dy, uint32_t dy_dtype, float beta, float *dx,

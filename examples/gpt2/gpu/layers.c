@@ -7,6 +7,11 @@ size_t gpt2_gpu_partial(size_t rows, size_t columns)
     return gpt2_chunks(rows) * columns;
 }
 
+size_t gpt2_gpu_norm_partial(size_t rows, size_t width)
+{
+    return gpt2_norm_chunks(rows) * 2 * width;
+}
+
 void gpt2_gpu_norm_forward(struct gpt2_pass *p, const struct gpt2_norm_place *n, const float *x)
 {
     GPT2_RUN(p, norm,
@@ -37,14 +42,14 @@ void gpt2_gpu_norm_again(struct gpt2_pass *p, const struct gpt2_param *w,
                                      .dtype = w->dtype});
 }
 
-/* Column sums of all chunks to the gradient of w, and of those behind them to that of b, if any. */
+/* Sums of all chunks to the gradient of w, and of those behind them to that of b, if any. */
 static void fold(struct gpt2_pass *p, const struct gpt2_param *w, const struct gpt2_param *b,
-                 const float *partial, size_t columns)
+                 const float *partial, uint64_t chunks, size_t columns)
 {
     GPT2_RUN(p, fold,
              &(struct gpt2_gpu_fold){.gradient = {w->gradient, b ? b->gradient : NULL},
                                      .partial = partial,
-                                     .chunks = gpt2_chunks(gpt2_rows(p->shape)),
+                                     .chunks = chunks,
                                      .columns = columns,
                                      .n = b ? 2 : 1,
                                      .dtype = w->dtype,
@@ -58,26 +63,19 @@ void gpt2_gpu_norm_backward(struct gpt2_pass *p, const struct gpt2_param *w,
 {
     const size_t rows = gpt2_rows(p->shape), width = p->shape->model.width;
 
-    GPT2_RUN(p, columns,
-             &(struct gpt2_gpu_columns){.partial = partial,
-                                        .dy = dy,
-                                        .x = x,
-                                        .stat = stat,
-                                        .rows = rows,
-                                        .columns = width,
-                                        .dy_dtype = dy_dtype});
-    fold(p, w, b, partial, width);
-    GPT2_RUN(p, norm_rows,
-             &(struct gpt2_gpu_norm_rows){.x = x,
-                                          .stat = stat,
-                                          .w = w->value,
-                                          .dy = dy,
-                                          .dx = dx,
-                                          .rows = rows,
-                                          .width = width,
-                                          .dtype = w->dtype,
-                                          .dy_dtype = dy_dtype,
-                                          .beta = beta});
+    GPT2_RUN(p, norm_backward,
+             &(struct gpt2_gpu_norm_backward){.x = x,
+                                              .stat = stat,
+                                              .w = w->value,
+                                              .dy = dy,
+                                              .dx = dx,
+                                              .partial = partial,
+                                              .rows = rows,
+                                              .width = width,
+                                              .dtype = w->dtype,
+                                              .dy_dtype = dy_dtype,
+                                              .beta = beta});
+    fold(p, w, b, partial, gpt2_norm_chunks(rows), width);
 }
 
 void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *dy,
@@ -91,7 +89,7 @@ void gpt2_gpu_bias_backward(struct gpt2_pass *p, const struct gpt2_param *b, con
                                         .columns = n,
                                         .dy_dtype = dy_dtype,
                                         .dtype = b->dtype});
-    fold(p, b, NULL, partial, n);
+    fold(p, b, NULL, partial, gpt2_chunks(gpt2_rows(p->shape)), n);
 }
 
 void gpt2_gpu_gelu_backward(struct gpt2_pass *p, const struct gpt2_param *b, const void *x, void *y,
@@ -106,5 +104,5 @@ void gpt2_gpu_gelu_backward(struct gpt2_pass *p, const struct gpt2_param *b, con
                                               .rows = gpt2_rows(p->shape),
                                               .columns = n,
                                               .dtype = b->dtype});
-    fold(p, b, NULL, partial, n);
+    fold(p, b, NULL, partial, gpt2_chunks(gpt2_rows(p->shape)), n);
 }

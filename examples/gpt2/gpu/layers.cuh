@@ -134,155 +134,193 @@ template <class Thread> GPT2_GPU void norm_again_body(Thread &t, const gpt2_gpu_
                t.template read<float>(q.stat + 2 * row + 1));
 }
 
-/* normed x, and w times dy, of four elements. */
-template <class Thread>
-GPT2_GPU void norm_parts(Thread &t, const gpt2_gpu_norm_rows &q, uint64_t row, uint64_t column,
-                         float mean, float inverse, vec4 &normed, vec4 &g)
+/*
+ * Sums over the block of what each thread has, in one order: of a warp, then of the warps. The
+ * place is used by every other call.
+ */
+template <uint32_t N, class Thread> GPT2_GPU void sum_all(Thread &t, uint32_t at, float (&x)[N])
 {
-    const uint64_t at = row * q.width + column;
-    const vec4 x = load4(t, q.x, at, ZERO_F32), dy = load4(t, q.dy, at, q.dy_dtype);
-    const vec4 w = load4(t, q.w, column, q.dtype);
+    static_assert(N % 4 == 0, "groups of four");
+    const uint32_t warp = t.index() / 32;
 
     GPT2_UNROLL
-    for (int k = 0; k < 4; k++) {
-        normed.v[k] = (x.v[k] - mean) * inverse;
-        g.v[k] = w.v[k] * dy.v[k];
-    }
+    for (uint32_t i = 0; i < N; i++)
+        GPT2_UNROLL
+        for (uint32_t mask = 16; mask; mask /= 2)
+            x[i] += t.across(x[i], mask);
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < N; i += 4)
+        if (t.index() % 32 == 0)
+            t.template put<vec4>(at + warp * N + i, vec4{{x[i], x[i + 1], x[i + 2], x[i + 3]}});
+    t.barrier();
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < N; i++)
+        x[i] = 0;
+    for (uint32_t w = 0; w < t.size() / 32; w++)
+        GPT2_UNROLL
+        for (uint32_t i = 0; i < N; i += 4) {
+            const vec4 y = t.template get<vec4>(at + w * N + i);
+            GPT2_UNROLL
+            for (uint32_t k = 0; k < 4; k++)
+                x[i + k] += y.v[k];
+        }
 }
 
-/* A block for each row. */
-template <class Thread> GPT2_GPU void norm_rows_body(Thread &t, const gpt2_gpu_norm_rows &q)
+/* A block for GPT2_NORM_CHUNK rows, a thread for four columns of all of them. */
+template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_gpu_norm_backward &q)
 {
-    const uint64_t row = t.block(), each = q.width / 4;
-    const float mean = t.template read<float>(q.stat + 2 * row);
-    const float inverse = t.template read<float>(q.stat + 2 * row + 1);
-    float sum = 0, dot = 0;
-    vec4 normed, g;
+    constexpr uint32_t batch = GPT2_NORM_BATCH;
+    const uint64_t c = uint64_t{t.index()} * 4, first = t.block() * GPT2_NORM_CHUNK;
+    const float n = static_cast<float>(q.width);
+    const bool here = t.inside(t.index(), q.width / 4);
+    vec4 w = {}, dw = {}, db = {};
 
-    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
-        norm_parts(t, q, row, c * 4, mean, inverse, normed, g);
+    if (here)
+        w = load4(t, q.w, c, q.dtype);
+    GPT2_UNROLL
+    for (uint32_t i = 0; i < GPT2_NORM_CHUNK; i += batch) {
+        vec4 x[batch] = {}, g[batch] = {}, dx[batch] = {};
+        vec2 stat[batch] = {};
+        float sums[GPT2_NORM_SUMS] = {};
         GPT2_UNROLL
-        for (int k = 0; k < 4; k++) {
-            sum += g.v[k];
-            dot += g.v[k] * normed.v[k];
+        for (uint32_t j = 0; j < batch; j++) {
+            const uint64_t row = first + i + j, at = row * q.width + c;
+            if (!here || !t.inside(row, q.rows))
+                continue;
+            x[j] = load4(t, q.x, at, ZERO_F32);
+            g[j] = load4(t, q.dy, at, q.dy_dtype);
+            stat[j] = t.template read<vec2>(q.stat + 2 * row);
+            if (q.beta != 0)
+                dx[j] = load4(t, q.dx, at, ZERO_F32);
+        }
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < batch; j++)
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++) {
+                x[j].v[k] = (x[j].v[k] - stat[j].v[0]) * stat[j].v[1];
+                dw.v[k] += g[j].v[k] * x[j].v[k];
+                db.v[k] += g[j].v[k];
+                g[j].v[k] *= w.v[k];
+                sums[2 * j] += g[j].v[k];
+                sums[2 * j + 1] += g[j].v[k] * x[j].v[k];
+            }
+        sum_all(t, i / batch % 2 * (GPT2_NORM_SHARED / 2), sums);
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < batch; j++) {
+            const uint64_t row = first + i + j;
+            const float mean = sums[2 * j] / n, dot = sums[2 * j + 1] / n;
+            if (!here || !t.inside(row, q.rows))
+                continue;
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++)
+                dx[j].v[k] += (g[j].v[k] - mean - x[j].v[k] * dot) * stat[j].v[1];
+            store4(t, q.dx, row * q.width + c, ZERO_F32, dx[j]);
         }
     }
-    const float m1 = reduce<false>(t, sum) / static_cast<float>(q.width);
-    const float m2 = reduce<false>(t, dot) / static_cast<float>(q.width);
-    for (uint64_t c = t.index(); t.inside(c, each); c += t.size()) {
-        norm_parts(t, q, row, c * 4, mean, inverse, normed, g);
-        GPT2_UNROLL
-        for (int k = 0; k < 4; k++)
-            g.v[k] = (g.v[k] - m1 - normed.v[k] * m2) * inverse;
-        add4(t, q.dx, row * q.width + c * 4, ZERO_F32, q.beta, g);
-    }
+    if (!here)
+        return;
+    store4(t, q.partial, t.block() * 2 * q.width + c, ZERO_F32, dw);
+    store4(t, q.partial, (t.block() * 2 + 1) * q.width + c, ZERO_F32, db);
 }
 
 /* ---- Sums of columns: chunks of rows, then the chunks ---------------------------------------- */
 
 /*
- * A block has GPT2_FOLD_COLUMNS groups of four columns; GPT2_FOLD_LANES threads, each in a warp of
- * its own, share the rows of a group, and the first of them adds up what they have, in order.
+ * A block has COLUMNS groups of four columns; the other threads of a group share its rows, and the
+ * first of them adds up what they have, in order.
  */
-struct fold_place {
+template <uint32_t COLUMNS> struct fold_place {
+    static constexpr uint32_t lanes = GPT2_FOLD_THREADS / COLUMNS;
     uint32_t lane;
     uint64_t column;
+
+    template <class Thread>
+    GPT2_GPU explicit fold_place(const Thread &t)
+        : lane(t.index() / COLUMNS), column(t.block() * COLUMNS + t.index() % COLUMNS)
+    {
+    }
+
+    /* For lane 0. */
+    template <class Thread> GPT2_GPU static vec4 sum_of_lanes(Thread &t, const vec4 &own)
+    {
+        vec4 sum = {};
+
+        t.template put<vec4>(t.index() * 4, own);
+        t.barrier();
+        if (t.index() >= COLUMNS)
+            return sum;
+        GPT2_UNROLL
+        for (uint32_t i = 0; i < lanes; i++) {
+            const vec4 x = t.template get<vec4>((i * COLUMNS + t.index()) * 4);
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum.v[k] += x.v[k];
+        }
+        return sum;
+    }
 };
 
-template <class Thread> GPT2_GPU fold_place fold_place_of(const Thread &t)
-{
-    return {t.index() / GPT2_FOLD_COLUMNS,
-            t.block() * GPT2_FOLD_COLUMNS + t.index() % GPT2_FOLD_COLUMNS};
-}
-
-template <class Thread> GPT2_GPU void put_lane(Thread &t, uint32_t at, const vec4 &sum)
-{
-    t.template put<vec4>(at + t.index() * 4, sum);
-}
-
-template <class Thread> GPT2_GPU vec4 sum_of_lanes(Thread &t, uint32_t at)
-{
-    vec4 sum = {};
-
-    GPT2_UNROLL
-    for (uint32_t lane = 0; lane < GPT2_FOLD_LANES; lane++) {
-        const vec4 x = t.template get<vec4>(at + (lane * GPT2_FOLD_COLUMNS + t.index()) * 4);
-        GPT2_UNROLL
-        for (int k = 0; k < 4; k++)
-            sum.v[k] += x.v[k];
-    }
-    return sum;
-}
+using chunk_place = fold_place<GPT2_FOLD_COLUMNS>;
 
 /* The chunk of rows is the grid's second dimension. */
 template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
 {
-    const fold_place p = fold_place_of(t);
+    const chunk_place p(t);
     const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
     const bool here = t.inside(c, q.columns / 4);
-    vec4 sum = {}, scaled = {};
+    vec4 sum = {};
 
     GPT2_UNROLL
-    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES * GPT2_FOLD_BATCH) {
-        vec4 dy[GPT2_FOLD_BATCH] = {}, x[GPT2_FOLD_BATCH] = {};
-        vec2 stat[GPT2_FOLD_BATCH] = {};
+    for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
+        vec4 dy[GPT2_FOLD_BATCH] = {};
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
-            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
-            if (!here || !t.inside(r, q.rows))
-                continue;
-            dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
-            if (q.x) {
-                x[j] = load4(t, q.x, r * q.columns + c * 4, ZERO_F32);
-                stat[j] = t.template read<vec2>(q.stat + 2 * r);
-            }
+            const uint64_t r = first + i + j * p.lanes;
+            if (here && t.inside(r, q.rows))
+                dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
-            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            const uint64_t r = first + i + j * p.lanes;
             if (q.rounded && here && t.inside(r, q.rows))
                 store4(t, q.rounded, r * q.columns + c * 4, q.dtype, dy[j]);
             GPT2_UNROLL
-            for (int k = 0; k < 4; k++) {
+            for (int k = 0; k < 4; k++)
                 sum.v[k] += dy[j].v[k];
-                scaled.v[k] += dy[j].v[k] * ((x[j].v[k] - stat[j].v[0]) * stat[j].v[1]);
-            }
         }
     }
-    put_lane(t, 0, sum);
-    put_lane(t, GPT2_FOLD_SHARED, scaled);
-    t.barrier();
-    if (p.lane != 0 || !here)
-        return;
-    const uint64_t at = t.row() * (q.x ? 2 : 1) * q.columns + c * 4;
-    if (q.x)
-        store4(t, q.partial, at, ZERO_F32, sum_of_lanes(t, GPT2_FOLD_SHARED));
-    store4(t, q.partial, at + (q.x ? q.columns : 0), ZERO_F32, sum_of_lanes(t, 0));
+    sum = p.sum_of_lanes(t, sum);
+    if (p.lane == 0 && here)
+        store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum);
 }
 
 /* The gradient is the grid's second dimension. */
 template <class Thread> GPT2_GPU void fold_body(Thread &t, const gpt2_gpu_fold &q)
 {
-    const fold_place p = fold_place_of(t);
+    const fold_place<GPT2_LAST_COLUMNS> p(t);
     const uint64_t c = p.column;
     const uint32_t which = t.row();
     const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {};
 
-    GPT2_UNROLL_SOME
-    for (uint64_t i = p.lane; i < q.chunks; i += GPT2_FOLD_LANES) {
-        if (!here)
-            continue;
-        const vec4 x = load4(t, q.partial, (i * q.n + which) * q.columns + c * 4, ZERO_F32);
+    for (uint64_t i = 0; i < q.chunks; i += p.lanes * GPT2_LAST_BATCH) {
+        vec4 x[GPT2_LAST_BATCH] = {};
         GPT2_UNROLL
-        for (int k = 0; k < 4; k++)
-            sum.v[k] += x.v[k];
+        for (uint32_t j = 0; j < GPT2_LAST_BATCH; j++) {
+            const uint64_t chunk = i + j * p.lanes + p.lane;
+            if (here && t.inside(chunk, q.chunks))
+                x[j] = load4(t, q.partial, (chunk * q.n + which) * q.columns + c * 4, ZERO_F32);
+        }
+        GPT2_UNROLL
+        for (uint32_t j = 0; j < GPT2_LAST_BATCH; j++)
+            GPT2_UNROLL
+            for (int k = 0; k < 4; k++)
+                sum.v[k] += x[j].v[k];
     }
-    put_lane(t, 0, sum);
-    t.barrier();
+    sum = p.sum_of_lanes(t, sum);
     if (p.lane == 0 && here)
         add4(t, which ? q.gradient[1] : q.gradient[0], c * 4, q.dtype,
-             which ? q.beta[1] : q.beta[0], sum_of_lanes(t, 0));
+             which ? q.beta[1] : q.beta[0], sum);
 }
 
 /* ---- Element by element ---------------------------------------------------------------------- */
@@ -321,7 +359,7 @@ template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &
 /* The chunk of rows is the grid's second dimension. */
 template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_gpu_gelu_backward &q)
 {
-    const fold_place p = fold_place_of(t);
+    const chunk_place p(t);
     const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
     const bool here = t.inside(c, q.columns / 4);
     vec4 sum = {}, b = {};
@@ -329,11 +367,11 @@ template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_g
     if (here)
         b = load4(t, q.b, c * 4, q.dtype);
     GPT2_UNROLL
-    for (uint32_t i = 0; i < GPT2_CHUNK; i += GPT2_FOLD_LANES * GPT2_FOLD_BATCH) {
+    for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
         vec4 dy[GPT2_FOLD_BATCH], x[GPT2_FOLD_BATCH];
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
-            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            const uint64_t r = first + i + j * p.lanes;
             if (!here || !t.inside(r, q.rows))
                 continue;
             dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dtype);
@@ -341,7 +379,7 @@ template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_g
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
-            const uint64_t r = first + i + j * GPT2_FOLD_LANES;
+            const uint64_t r = first + i + j * p.lanes;
             vec4 y, slope;
             if (!here || !t.inside(r, q.rows))
                 continue;
@@ -355,10 +393,9 @@ template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_g
             store4(t, q.dy, r * q.columns + c * 4, q.dtype, dy[j]);
         }
     }
-    put_lane(t, 0, sum);
-    t.barrier();
+    sum = p.sum_of_lanes(t, sum);
     if (p.lane == 0 && here)
-        store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum_of_lanes(t, 0));
+        store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum);
 }
 
 #endif

@@ -13,19 +13,30 @@ GPT2_GPU uint64_t target_column(Thread &t, const int32_t *targets, uint64_t firs
     return static_cast<uint64_t>(t.template read<int32_t>(targets + t.block())) - first;
 }
 
-/* Calls f with every logit of a row that is this thread's; rows of a multiple of 4 are aligned. */
-template <class Thread, class F> GPT2_GPU void each_logit(Thread &t, const float *x, uint64_t n, F f)
+/* The maximum of logits and the sum of their exponentials less it, as they come. */
+struct running {
+    float most, sum;
+
+    GPT2_GPU void add(const vec4 &x)
+    {
+        const float old = most;
+
+        most = fmaxf(most, fmaxf(fmaxf(x.v[0], x.v[1]), fmaxf(x.v[2], x.v[3])));
+        sum = sum * expf(old - most) + (expf(x.v[0] - most) + expf(x.v[1] - most)) +
+              (expf(x.v[2] - most) + expf(x.v[3] - most));
+    }
+};
+
+/* Every logit of a row that is this thread's; rows of a multiple of 4 are aligned. */
+template <class Thread> GPT2_GPU void add_logits(Thread &t, const float *x, uint64_t n, running &r)
 {
     const uint64_t vectors = n % 4 == 0 ? n / 4 : 0;
 
-    for (uint64_t c = t.index(); t.inside(c, vectors); c += t.size()) {
-        const vec4 v = load4(t, x, 4 * c, ZERO_F32);
-        GPT2_UNROLL
-        for (int k = 0; k < 4; k++)
-            f(v.v[k]);
-    }
+    GPT2_UNROLL_SOME
+    for (uint64_t c = t.index(); t.inside(c, vectors); c += t.size())
+        r.add(load4(t, x, 4 * c, ZERO_F32));
     for (uint64_t c = 4 * vectors + t.index(); t.inside(c, n); c += t.size())
-        f(t.template read<float>(x + c));
+        r.add(vec4{{t.template read<float>(x + c), -INFINITY, -INFINITY, -INFINITY}});
 }
 
 template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &q)
@@ -33,12 +44,11 @@ template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &
     const uint64_t row = t.block();
     const float *x = q.logits + row * q.n;
     const float before = q.first ? t.template read<float>(q.stat + 2 * row) : -INFINITY;
-    float most = before, sum = 0;
+    running r = {before, 0};
 
-    each_logit(t, x, q.n, [&](float logit) { most = fmaxf(most, logit); });
-    most = reduce<true>(t, most);
-    each_logit(t, x, q.n, [&](float logit) { sum += expf(logit - most); });
-    sum = reduce<false>(t, sum);
+    add_logits(t, x, q.n, r);
+    const float most = reduce<true>(t, r.most);
+    float sum = reduce<false>(t, r.sum == 0 ? 0 : r.sum * expf(r.most - most));
     if (t.index() != 0)
         return;
     const uint64_t target = target_column(t, q.targets, q.first);
@@ -89,8 +99,7 @@ GPT2_GPU void loss_backward(Thread &t, const gpt2_gpu_loss_backward &q)
     }
 }
 
-template <class Thread>
-GPT2_GPU void loss_backward_body(Thread &t, const gpt2_gpu_loss_backward &q)
+template <class Thread> GPT2_GPU void loss_backward_body(Thread &t, const gpt2_gpu_loss_backward &q)
 {
     if (q.n % 4 == 0) /* rows are aligned */
         loss_backward<4>(t, q);

@@ -9,9 +9,6 @@
 
 #include <stdint.h>
 
-/* Rows that one block adds up of a column. */
-#define GPT2_CHUNK 64u
-
 /* x[r] = w[tokens[r]]. */
 struct gpt2_gpu_embed {
     float *x;
@@ -64,26 +61,27 @@ struct gpt2_gpu_norm {
     uint32_t dtype, reserved;
 };
 
-/* dx = beta * dx + the gradient of a layer norm's input. */
-struct gpt2_gpu_norm_rows {
+/*
+ * dx = beta * dx + the gradient of a layer norm's input; sums of columns over GPT2_NORM_CHUNK rows
+ * each, of dy * normed x and of dy: partial[chunk][2][width].
+ */
+struct gpt2_gpu_norm_backward {
     const float *x, *stat;
     const void *w, *dy;
-    float *dx;
-    uint64_t rows, width;
+    float *dx, *partial;
+    uint64_t rows, width; /* at most GPT2_WIDTH_MAX */
     uint32_t dtype, dy_dtype;
     float beta;
     uint32_t reserved;
 };
 
 /*
- * Sums of columns over GPT2_CHUNK rows each: partial[chunk][columns] of dy; with x (and stat) there
- * are those of dy * normed x before them, partial[chunk][2 * columns]. rounded = dy, of dtype.
+ * Sums of columns over GPT2_CHUNK rows each: partial[chunk][columns] of dy. rounded = dy, of dtype.
  */
 struct gpt2_gpu_columns {
     float *partial;
     const void *dy;
-    const float *x, *stat; /* or NULL */
-    void *rounded;         /* or NULL */
+    void *rounded; /* or NULL */
     uint64_t rows, columns;
     uint32_t dy_dtype, dtype;
 };
@@ -129,7 +127,7 @@ struct gpt2_gpu_gelu_backward {
 /*
  * Causal attention. qkv: rows × 3 width; y, dy: rows × width; stat: maximum and 1/sum of each row's
  * softmax, at ((b * heads + h) * seq + t) * 2; delta: y times dy of each row, at (b * heads + h) *
- * seq + t.
+ * seq + t; in 16 bits the gradients of the queries find it.
  */
 struct gpt2_gpu_attention {
     const void *qkv;

@@ -100,9 +100,8 @@ PLAN(position_backward, position_backward, POSITION_BACKWARD,
      blocks(POSITION_BACKWARD, q->context * q->width / 4), 1)
 PLAN(norm, norm, NORM, q->rows, 1)
 PLAN(norm, norm_again, NORM_AGAIN, blocks(NORM_AGAIN, q->rows * q->width / 4), 1)
-PLAN(norm_rows, norm_rows, NORM_ROWS, q->rows, 1)
 PLAN(columns, columns, COLUMNS, tiles(q->columns / 4, GPT2_FOLD_COLUMNS), gpt2_chunks(q->rows))
-PLAN(fold, fold, FOLD, tiles(q->columns / 4, GPT2_FOLD_COLUMNS), q->n)
+PLAN(fold, fold, FOLD, tiles(q->columns / 4, GPT2_LAST_COLUMNS), q->n)
 PLAN(bias, bias, BIAS, blocks(BIAS, q->rows * q->width / 4), 1)
 PLAN(gelu, gelu, GELU, blocks(GELU, q->rows * q->width / 4), 1)
 PLAN(gelu_backward, gelu_backward, GELU_BACKWARD, tiles(q->columns / 4, GPT2_FOLD_COLUMNS),
@@ -114,3 +113,10 @@ PLAN_HEADS(delta, DELTA, blocks(DELTA_64, q->batch * q->heads * q->seq), 1)
 PLAN_TILES(attention_q, ATTENTION_Q, ATTENTION16_Q, GPT2_SCORE_TILE)
 PLAN_TILES(attention_kv, ATTENTION_KV, ATTENTION16_KV, GPT2_SCORE_TILE)
 /* clang-format on */
+
+/* Whole warps, as many as a row has groups of four columns. */
+void gpt2_plan_norm_backward(struct gpt2_launch *l, const struct gpt2_gpu_norm_backward *q)
+{
+    plan(l, NORM_BACKWARD, tiles(q->rows, GPT2_NORM_CHUNK), 1, q, sizeof *q);
+    l->block = (uint32_t)tiles(q->width / 4, 32) * 32;
+}

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "params.h"
+#include "tile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,13 +35,18 @@ static inline uint64_t gpt2_chunks(uint64_t rows)
     return (rows + GPT2_CHUNK - 1) / GPT2_CHUNK;
 }
 
+static inline uint64_t gpt2_norm_chunks(uint64_t rows)
+{
+    return (rows + GPT2_NORM_CHUNK - 1) / GPT2_NORM_CHUNK;
+}
+
 void gpt2_plan_embed(struct gpt2_launch *l, const struct gpt2_gpu_embed *q);
 void gpt2_plan_position(struct gpt2_launch *l, const struct gpt2_gpu_position *q);
 void gpt2_plan_embed_backward(struct gpt2_launch *l, const struct gpt2_gpu_embed_backward *q);
 void gpt2_plan_position_backward(struct gpt2_launch *l, const struct gpt2_gpu_position_backward *q);
 void gpt2_plan_norm(struct gpt2_launch *l, const struct gpt2_gpu_norm *q);
 void gpt2_plan_norm_again(struct gpt2_launch *l, const struct gpt2_gpu_norm *q);
-void gpt2_plan_norm_rows(struct gpt2_launch *l, const struct gpt2_gpu_norm_rows *q);
+void gpt2_plan_norm_backward(struct gpt2_launch *l, const struct gpt2_gpu_norm_backward *q);
 void gpt2_plan_columns(struct gpt2_launch *l, const struct gpt2_gpu_columns *q);
 void gpt2_plan_fold(struct gpt2_launch *l, const struct gpt2_gpu_fold *q);
 void gpt2_plan_bias(struct gpt2_launch *l, const struct gpt2_gpu_bias *q);
@@ -52,6 +58,7 @@ void gpt2_plan_loss_backward(struct gpt2_launch *l, const struct gpt2_gpu_loss_b
 /* Of heads with `features`, 32 or 64, and at most 65,535 heads in all sequences. */
 void gpt2_plan_attention(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,
                          uint32_t features);
+/* Of fp32. */
 void gpt2_plan_delta(struct gpt2_launch *l, const struct gpt2_gpu_attention *q, uint32_t features);
 void gpt2_plan_attention_q(struct gpt2_launch *l, const struct gpt2_gpu_attention *q,
                            uint32_t features);

@@ -6,12 +6,28 @@
 /* Floats of shared memory that a reduction of `threads` needs. */
 #define GPT2_REDUCTION(threads) ((threads) + 16u)
 
+/* Rows that one block adds up of a column; the same of a layer norm, which has whole rows. */
+#define GPT2_CHUNK 64u
+#define GPT2_NORM_CHUNK 8u
+#define GPT2_NORM_BATCH 4u /* of which a thread asks for so many at once */
+
+/* A layer norm's backward pass has a thread for each four columns. */
+#define GPT2_WIDTH_MAX 2048u
+#define GPT2_NORM_THREADS (GPT2_WIDTH_MAX / 4u)
+#define GPT2_NORM_SUMS (2u * GPT2_NORM_BATCH)
+#define GPT2_NORM_SHARED (2u * GPT2_NORM_THREADS / 32u * GPT2_NORM_SUMS)
+
 /* Sums of columns: groups of four of a block, and threads of a group. */
 #define GPT2_FOLD_COLUMNS 32u
 #define GPT2_FOLD_LANES 8u
 #define GPT2_FOLD_THREADS (GPT2_FOLD_COLUMNS * GPT2_FOLD_LANES)
 #define GPT2_FOLD_SHARED (GPT2_FOLD_THREADS * 4u) /* of one sum */
 #define GPT2_FOLD_BATCH 4u                         /* rows that a thread asks for at once */
+
+/* Sums of what the chunks have: likewise, with more of fewer columns. */
+#define GPT2_LAST_COLUMNS 8u
+#define GPT2_LAST_LANES (GPT2_FOLD_THREADS / GPT2_LAST_COLUMNS)
+#define GPT2_LAST_BATCH 8u
 
 #define GPT2_ATTENTION_THREADS 128u
 #define GPT2_SCORE_TILE 32u   /* columns of a tile of scores; backward its rows, too */
