@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define N_KERNELS 9u
+#define N_KERNELS 10u
 
 static const struct {
     const char *name;
@@ -21,6 +21,7 @@ static const struct {
     [ZERO_KERNEL_CAST] = {"cast", sizeof(struct zero_cast_args)},
     [ZERO_KERNEL_TOTAL] = {"total", sizeof(struct zero_total_args)},
     [ZERO_KERNEL_SUM] = {"sum", sizeof(struct zero_sum_args)},
+    [ZERO_KERNEL_UPDATES] = {"updates", sizeof(struct zero_updates_args)},
 };
 
 const char *zero__launch_name(uint32_t kernel)
@@ -199,6 +200,24 @@ static int check_update(const struct check *c, const struct zero_update_args *a,
     return check_reals(c, "out", a->out, a->count, a->out_dtype);
 }
 
+static int check_updates(const struct check *c, const struct zero_updates_args *a)
+{
+    const bool adam = a->kernel == ZERO_KERNEL_ADAMW;
+    int err = 0;
+
+    if (!adam && a->kernel != ZERO_KERNEL_SGD)
+        return refuse(c, -EINVAL, "updates: kernel %u: it must be adamw (%u) or sgd (%u)",
+                      a->kernel, ZERO_KERNEL_ADAMW, ZERO_KERNEL_SGD);
+    if (a->n < 1 || a->n > ZERO_UPDATES_MOST)
+        return refuse(c, -EINVAL, "updates: %u of them: one launch takes 1 to %u", a->n,
+                      ZERO_UPDATES_MOST);
+    if (!a->update)
+        return refuse(c, -EINVAL, "updates: update is NULL");
+    for (uint32_t i = 0; i < a->n && !err; i++)
+        err = check_update(c, &a->update[i], adam);
+    return err;
+}
+
 int zero__launch_check(const struct zero_launch *l, const char *device, char why[ZERO__LAUNCH_WHY])
 {
     struct check c = {zero__launch_name(l->kernel), why};
@@ -226,6 +245,8 @@ int zero__launch_check(const struct zero_launch *l, const char *device, char why
         return check_total(&c, l->args);
     case ZERO_KERNEL_SUM:
         return check_sum(&c, l->args);
+    case ZERO_KERNEL_UPDATES:
+        return check_updates(&c, l->args);
     default:
         return check_update(&c, l->args, l->kernel == ZERO_KERNEL_ADAMW);
     }

@@ -5,6 +5,7 @@
  */
 #include "device/kernels.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -15,6 +16,8 @@ int zero__kernel_check(const struct zero_launch *launch)
     char why[ZERO__LAUNCH_WHY];
     int err = zero__launch_check(launch, "host", why);
 
+    if (!err && launch->kernel == ZERO_KERNEL_UPDATES)
+        return zero__fail(-ENOTSUP, "device host does not offer several updates in one launch");
     return err ? zero__fail(err, "%s", why) : 0;
 }
 

@@ -30,6 +30,7 @@ static int check(struct zero_runtime *rt)
             return zero__fail(-ENOTSUP, "it lacks kernel %u of zero/device.h, which training needs",
                               k);
     rt->device_mem = info.mem;
+    rt->device_kernels = info.kernels;
     memcpy(rt->device_pci, info.pci, sizeof rt->device_pci);
     rt->device_pci[sizeof rt->device_pci - 1] = 0;
     if (zero__device_is_host(rt))

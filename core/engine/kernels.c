@@ -214,7 +214,35 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
     return 1;
 }
 
-static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct zero__operands *o,
+/* Updates that no other work is to come between, on their way to the device of a queue. */
+struct updates {
+    struct zero_update_args args[ZERO_UPDATES_MOST];
+    uint32_t queue, kernel, n;
+};
+
+static int updates_launch(struct zero_runtime *rt, struct updates *u)
+{
+    const struct zero_updates_args all = {u->args, u->kernel, u->n};
+    const bool together =
+        rt->lanes[u->queue].dev == rt->dev && rt->device_kernels & 1u << ZERO_KERNEL_UPDATES;
+    int err = 0;
+
+    if (together && u->n > 1)
+        err = launch(rt, u->queue, ZERO_KERNEL_UPDATES, &all, sizeof all);
+    else
+        for (uint32_t i = 0; i < u->n && !err; i++)
+            err = launch(rt, u->queue, u->kernel, &u->args[i], sizeof u->args[i]);
+    u->n = 0;
+    return err;
+}
+
+static int updates_add(struct zero_runtime *rt, struct updates *u, const struct zero_update_args *a)
+{
+    u->args[u->n++] = *a;
+    return u->n == ZERO_UPDATES_MOST ? updates_launch(rt, u) : 0;
+}
+
+static int update_runs(struct zero_runtime *rt, struct updates *u, const struct zero__operands *o,
                        const struct zero_scalars *step)
 {
     struct zero__run runs[MAX_RUNS];
@@ -227,25 +255,22 @@ static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct zer
         uint32_t n = zero__segment_runs(&rt->model, o->segment, first, end - first, runs, MAX_RUNS);
         for (uint32_t i = 0; i < n; i++) {
             uint64_t k = runs[i].first - o->first;
-            int is_sgd = rt->optimizer == ZERO__SGD;
-            struct zero_update_args args = {
-                .p = o->master ? o->master + k : NULL,
-                .low = o->low ? o->low + k : NULL,
-                .m = o->m ? o->m + k * msize : NULL,
-                .v = o->v ? o->v + k * msize : NULL,
-                .state_dtype = rt->recipe.state_dtype,
-                .first = runs[i].first,
-                .grad = o->grad + k * gsize,
-                .out = dtype == ZERO_F32 ? NULL : o->param + k * size,
-                .count = runs[i].count,
-                .grad_dtype = o->grad_dtype,
-                .out_dtype = dtype,
-                .scalars = step,
-                .hyper = rt->model.groups[runs[i].group].hyper};
+            struct zero_update_args args = {.p = o->master ? o->master + k : NULL,
+                                            .low = o->low ? o->low + k : NULL,
+                                            .m = o->m ? o->m + k * msize : NULL,
+                                            .v = o->v ? o->v + k * msize : NULL,
+                                            .state_dtype = rt->recipe.state_dtype,
+                                            .first = runs[i].first,
+                                            .grad = o->grad + k * gsize,
+                                            .out = dtype == ZERO_F32 ? NULL : o->param + k * size,
+                                            .count = runs[i].count,
+                                            .grad_dtype = o->grad_dtype,
+                                            .out_dtype = dtype,
+                                            .scalars = step,
+                                            .hyper = rt->model.groups[runs[i].group].hyper};
             if (rt->optimizer != ZERO__ADAMW)
                 args.hyper.flags |= ZERO_HYPER_COUPLED;
-            int err = launch(rt, queue, is_sgd ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW, &args,
-                             sizeof args);
+            int err = updates_add(rt, u, &args);
             if (err)
                 return err;
             first = runs[i].first + runs[i].count;
@@ -258,19 +283,20 @@ static int update_runs(struct zero_runtime *rt, uint32_t queue, const struct zer
 
 static int update(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
 {
-    const struct zero__unit *u = &rt->model.units[op->unit];
+    const struct zero__unit *unit = &rt->model.units[op->unit];
     const struct zero_scalars *step = at(rt, s, &s->body->accesses[op->first_access]);
+    struct updates u;
     struct zero__operands o;
+    int err = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
-        if (!operands_find(rt, op, s, i, &o))
-            continue;
-        int err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, op->queue, &o)
-                                                  : update_runs(rt, op->queue, &o, step);
-        if (err)
-            return err;
-    }
-    return 0;
+    u.queue = op->queue;
+    u.kernel = rt->optimizer == ZERO__SGD ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW;
+    u.n = 0;
+    for (uint32_t i = unit->first_segment; i < unit->first_segment + unit->n_segments && !err; i++)
+        if (operands_find(rt, op, s, i, &o))
+            err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, op->queue, &o)
+                                                  : update_runs(rt, &u, &o, step);
+    return err ? err : updates_launch(rt, &u);
 }
 
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s)

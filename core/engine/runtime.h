@@ -97,6 +97,7 @@ struct zero_runtime {
     struct zero_device *dev;
     char device_name[80];    /* as ZERO_DEVICE says it */
     uint32_t device_mem;     /* enum zero_mem: what its memory is */
+    uint32_t device_kernels; /* mask of enum zero_kernel */
     char device_pci[16];     /* where it is plugged in; "": not known, or nowhere */
     uint32_t device_sharers; /* ranks that have the same device, as far as is known */
     uint32_t memory_nodes;   /* on which ranks may run, a bit each; of all hosts in one */

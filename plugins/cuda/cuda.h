@@ -76,7 +76,8 @@ struct zero_device {
     struct cuda_stream *own; /* for what the device does itself */
     char name[96];
     uint32_t multiprocessors;
-    bool has_virtual, shares, has_rdma;
+    bool has_virtual;
+    _Atomic bool shares, has_rdma; /* of new memory; until the driver forbids it */
     uint64_t granularity, total;
     int64_t timeout_ns;
     void (*notify)(void *arg);
@@ -141,6 +142,9 @@ int zero__cuda_block_take(struct zero_device *dev, const void *base, uint32_t ki
 int zero__cuda_block_free(struct zero_device *dev, struct cuda_block *block);
 
 /* ---- virtual.c: memory in ranges of addresses; the context is current. Results of the driver. */
+
+/* What chunks are made with. */
+struct cuda_properties zero__cuda_chunk_properties(const struct zero_device *dev);
 
 int zero__cuda_range_open(struct zero_device *dev, struct cuda_block *block, uint64_t bytes);
 int zero__cuda_range_extend(struct zero_device *dev, struct cuda_block *block, uint64_t bytes);

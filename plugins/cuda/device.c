@@ -79,7 +79,7 @@ static void describe(const struct cuda_driver *d, const struct facts *f, int n, 
     char which[32], text[256];
 
     info->mem = ZERO_MEM_CUDA;
-    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_SUM; k++)
+    for (uint32_t k = ZERO_KERNEL_FILL; k <= ZERO_KERNEL_UPDATES; k++)
         info->kernels |= 1u << k;
     info->memory_bytes = f->total;
     if (index < 0)
@@ -209,8 +209,7 @@ static void unequip(struct zero_device *dev)
 /* With a context: what a device has besides. */
 static int equip(struct zero_device *dev, const struct facts *f)
 {
-    const struct cuda_properties p = {.type = CUDA_ALLOCATION_PINNED,
-                                      .location = {CUDA_LOCATION_DEVICE, f->device}};
+    const struct cuda_properties p = zero__cuda_chunk_properties(dev);
     size_t granularity = 0;
     int err = zero__cuda_enter(dev);
 

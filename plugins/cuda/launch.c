@@ -1,15 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels: what the plan says is handed to the driver. */
+#include "config.h"
+
 #include "cuda.h"
 
 #include <errno.h>
 
-#define LAUNCHES 4u /* planned at a time */
+#define LAUNCHES ZERO_UPDATES_MOST /* planned at a time: updates may have one each */
+
+#ifndef ZERO_CUDA_TOOLKIT
+#define ZERO_CUDA_TOOLKIT 0
+#endif
+
+/* A GPU that none of the kernels was compiled for has them compiled by the driver. */
+static int module_failed(struct zero_device *dev, int result)
+{
+    const int made = ZERO_CUDA_TOOLKIT, known = dev->driver.version;
+    char text[CUDA_ERROR_TEXT];
+
+    if (result != CUDA_NO_BINARY_FOR_GPU && result != CUDA_INVALID_PTX &&
+        result != CUDA_UNSUPPORTED_PTX_VERSION)
+        return zero__cuda_check(dev, result, "loading the kernels on GPU %d (%s)", dev->index,
+                                dev->name);
+    return zero__say(&dev->voice, -ENOTSUP,
+                     "GPU %d (%s) is none that the kernels were compiled for, and the driver, for "
+                     "CUDA %d.%d, does not take their PTX, of CUDA %d.%d (%s): install a driver "
+                     "for CUDA %d.%d or later, or build libzero with a toolkit of CUDA %d.%d",
+                     dev->index, dev->name, known / 1000, known % 1000 / 10, made / 1000,
+                     made % 1000 / 10, zero__cuda_text(&dev->driver, result, text), made / 1000,
+                     made % 1000 / 10, known / 1000, known % 1000 / 10);
+}
 
 int zero__cuda_kernels_load(struct zero_device *dev)
 {
-    int err = zero__cuda_check(dev, dev->driver.module_load(&dev->module, zero__cuda_module),
-                               "loading the kernels on GPU %d (%s)", dev->index, dev->name);
+    int result = dev->driver.module_load(&dev->module, zero__cuda_module);
+    int err = result ? module_failed(dev, result) : 0;
 
     for (uint32_t i = 0; i < ZERO__CUDA_N_KERNELS && !err; i++)
         err = zero__cuda_check(

@@ -28,16 +28,23 @@ int zero__cuda_range_open(struct zero_device *dev, struct cuda_block *b, uint64_
     return result;
 }
 
+struct cuda_properties zero__cuda_chunk_properties(const struct zero_device *dev)
+{
+    return (struct cuda_properties){.type = CUDA_ALLOCATION_PINNED,
+                                    .share = dev->shares ? CUDA_SHARE_DESCRIPTOR : 0,
+                                    .location = {CUDA_LOCATION_DEVICE, dev->device},
+                                    .rdma = dev->has_rdma};
+}
+
 static int chunk_create(struct zero_device *dev, uint64_t bytes, cuda_handle *handle)
 {
-    struct cuda_properties p = {.type = CUDA_ALLOCATION_PINNED,
-                                .share = dev->shares ? CUDA_SHARE_DESCRIPTOR : 0,
-                                .location = {CUDA_LOCATION_DEVICE, dev->device},
-                                .rdma = dev->has_rdma};
+    struct cuda_properties p = zero__cuda_chunk_properties(dev);
     int result = dev->driver.chunk_create(handle, bytes, &p, 0);
 
     if (result && result != CUDA_OUT_OF_MEMORY && (p.share || p.rdma)) {
-        p.share = p.rdma = 0; /* said to be possible, and forbidden: in some containers */
+        /* Said to be possible, and forbidden: in some containers. */
+        dev->shares = dev->has_rdma = false;
+        p = zero__cuda_chunk_properties(dev);
         result = dev->driver.chunk_create(handle, bytes, &p, 0);
     }
     return result;

@@ -14,7 +14,7 @@
 
 #include "cuda_grid.h"
 
-#define MOST_PARAMS 1024
+#define MOST_PARAMS 4096 /* as CUDA has it */
 
 enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_CALL, OP_RECORD, OP_WAIT };
 

@@ -177,25 +177,30 @@ static void plain_update(struct plain *p)
     kernel(ZERO_KERNEL_SUMSQ, &squares, sizeof squares);
     kernel(ZERO_KERNEL_TOTAL, &total, sizeof total);
     kernel(ZERO_KERNEL_SCALARS, &scalars, sizeof scalars);
+    struct zero_update_args u[ZERO_UPDATES_MOST];
+    struct zero_updates_args updates = {u, ZERO_KERNEL_ADAMW, 0};
     for (uint32_t i = 0; i < gpt2_n_tensors(c); i++) {
         struct gpt2_tensor t;
         gpt2_tensor(c, i, &t);
         const uint64_t at = p->first[i];
-        const struct zero_update_args u = {.m = p->m + at,
-                                           .v = p->v + at,
-                                           .grad = p->gradients + 2 * at,
-                                           .out = p->values + 2 * at,
-                                           .low = p->low + at,
-                                           .count = t.elements,
-                                           .grad_dtype = ZERO_BF16,
-                                           .out_dtype = ZERO_BF16,
-                                           .scalars = p->scalars,
-                                           .hyper = {.lr = 1e-3f,
-                                                     .weight_decay = t.decay ? 0.1f : 0,
-                                                     .beta1 = 0.9f,
-                                                     .beta2 = 0.95f,
-                                                     .eps = 1e-8f}};
-        kernel(ZERO_KERNEL_ADAMW, &u, sizeof u);
+        u[updates.n++] = (struct zero_update_args){.m = p->m + at,
+                                                   .v = p->v + at,
+                                                   .grad = p->gradients + 2 * at,
+                                                   .out = p->values + 2 * at,
+                                                   .low = p->low + at,
+                                                   .count = t.elements,
+                                                   .grad_dtype = ZERO_BF16,
+                                                   .out_dtype = ZERO_BF16,
+                                                   .scalars = p->scalars,
+                                                   .hyper = {.lr = 1e-3f,
+                                                             .weight_decay = t.decay ? 0.1f : 0,
+                                                             .beta1 = 0.9f,
+                                                             .beta2 = 0.95f,
+                                                             .eps = 1e-8f}};
+        if (updates.n == ZERO_UPDATES_MOST || i + 1 == gpt2_n_tensors(c)) {
+            kernel(ZERO_KERNEL_UPDATES, &updates, sizeof updates);
+            updates.n = 0;
+        }
     }
     p->written = false;
     gpu_wait(&gpu);

@@ -134,11 +134,42 @@ static void set_slots(struct cuda_case *c, const struct case_memory *mem, int si
 
 /* ---- Running both ---------------------------------------------------------------------------- */
 
+/* The pieces of an update, each with a learning rate and a decay of its own. */
+static void cut_update(const struct cuda_case *c, struct zero_update_args piece[ZERO_UPDATES_MOST])
+{
+    const struct zero_update_args *a = &c->args.update;
+    const uint64_t grad = zero_dtype_bytes(a->grad_dtype);
+    const uint64_t moment = a->state_dtype == ZERO_BF16 ? 2 : 4;
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < c->n_pieces; at += c->piece[i++]) {
+        struct zero_update_args *p = &piece[i];
+        *p = *a;
+        p->count = c->piece[i];
+        p->first += at;
+        p->grad = (const char *)a->grad + at * grad;
+        p->p = a->p ? a->p + at : NULL;
+        p->m = a->m ? (char *)a->m + at * moment : NULL;
+        p->v = a->v ? (char *)a->v + at * moment : NULL;
+        p->out = a->out ? (char *)a->out + at * 2 : NULL;
+        p->low = a->low ? a->low + at : NULL;
+        p->hyper.lr *= (float)(i + 1);
+        p->hyper.weight_decay = i % 2 ? 0 : a->hyper.weight_decay;
+    }
+}
+
 /* A sum is that of the transports on the host, which the host's kernel is compared with, too. */
 static void run_host(struct cuda_case *c)
 {
     const struct zero_sum_args *a = &c->args.sum;
+    struct zero_update_args piece[ZERO_UPDATES_MOST];
 
+    if (c->n_pieces) {
+        cut_update(c, piece);
+        for (uint32_t i = 0; i < c->n_pieces; i++)
+            run_kernel(ZERO__ISA_AUTO, c->kernel, &piece[i]);
+        return;
+    }
     if (c->kernel != ZERO_KERNEL_SUM) {
         run_kernel(ZERO__ISA_AUTO, c->kernel, &c->args);
         return;
@@ -163,8 +194,15 @@ static int plan_case(struct cuda_case *c, struct zero__cuda_launch *l, uint32_t 
 {
     struct zero_launch launch = {
         .kernel = c->kernel, .args = &c->args, .args_bytes = c->args_bytes};
+    struct zero_update_args piece[ZERO_UPDATES_MOST];
+    const struct zero_updates_args updates = {piece, c->kernel, c->n_pieces};
     struct case_host h;
     int err;
+
+    if (c->n_pieces) {
+        cut_update(c, piece);
+        launch = (struct zero_launch){ZERO_KERNEL_UPDATES, 0, &updates, sizeof updates};
+    }
 
     case_host_init(&h);
     err = zero__cuda_launch_plan(&h.host, c->multiprocessors, &launch, l, LAUNCHES, n);

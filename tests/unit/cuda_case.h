@@ -52,6 +52,8 @@ struct cuda_case {
     uint32_t n_fields;
     /* What arguments point at on the host. */
     void *src[ZERO_SUM_SOURCES];
+    uint64_t piece[ZERO_UPDATES_MOST]; /* of an update that goes as several; or n_pieces is 0 */
+    uint32_t n_pieces;
     uint64_t first[CASE_RUNS], count[CASE_RUNS];
     char error[300];
 };

@@ -184,6 +184,18 @@ static void draw_scalars(struct cuda_case *c, uint64_t *seed)
     add_field(c, &a->sums, a->ranks, ZERO_F64, CASE_EXACT);
 }
 
+/* Some of nothing, some of a few elements, and what is left. */
+static void draw_pieces(struct cuda_case *c, uint64_t count, uint64_t *seed)
+{
+    c->n_pieces = 1 + (uint32_t)below(seed, ZERO_UPDATES_MOST);
+    for (uint32_t i = 0; i + 1 < c->n_pieces; i++) {
+        uint64_t n = below(seed, 3) ? below(seed, 40) : below(seed, count + 1);
+        c->piece[i] = n < count ? n : count;
+        count -= c->piece[i];
+    }
+    c->piece[c->n_pieces - 1] = count;
+}
+
 static void draw_update(struct cuda_case *c, bool adam, uint32_t grad, uint32_t master,
                         uint32_t moments, uint64_t *seed)
 {
@@ -208,6 +220,8 @@ static void draw_update(struct cuda_case *c, bool adam, uint32_t grad, uint32_t 
                   .dampening = below(seed, 2) ? 0 : 0.25f,
                   .flags = (uint32_t)below(seed, 4)},
     };
+    if (below(seed, 2))
+        draw_pieces(c, a->count, seed);
     add_field(c, &a->scalars, 1, ZERO_U8, CASE_SCALARS);
     add_field(c, &a->grad, a->count, a->grad_dtype, CASE_EXACT);
     if (with_out)

@@ -310,9 +310,74 @@ static void sums(void)
     is_int(n, 0, "are no launch");
 }
 
+/* Runs of a launch: what they may have each their own, and what parts them. */
+static void updates(void)
+{
+    struct zero_update_args u[ZERO_UPDATES_MOST];
+    struct zero_updates_args a = {u, ZERO_KERNEL_ADAMW, ZERO_UPDATES_MOST};
+    struct zero__cuda_update p;
+    uint32_t n = 77;
+
+    for (uint32_t i = 0; i < ZERO_UPDATES_MOST; i++)
+        u[i] = (struct zero_update_args){.p = (float *)room,
+                                         .m = room,
+                                         .v = room,
+                                         .grad = room,
+                                         .grad_dtype = ZERO_F32,
+                                         .count = i == 3 ? 0 : 2048 * (i + 1),
+                                         .scalars = (struct zero_scalars *)room,
+                                         .hyper = {.lr = (float)i, .weight_decay = (float)i}};
+    is_int(plan_on(4, ZERO_KERNEL_UPDATES, &a, sizeof a, 1, &n), 0, "updates are planned");
+    is_int(n, 1, "as one launch, though rates and decays differ");
+    memcpy(&p, out[0].params, sizeof p);
+    ok(p.n == ZERO_UPDATES_MOST - 1 && p.run[3].lr == 4, "empty ones have no place");
+    ok(p.run[2].first_block == 3 && p.run[2].blocks == 3 && p.run[3].first_block == 6,
+       "each has blocks of its own");
+    is_int(out[0].grid[0], p.run[p.n - 1].first_block + p.run[p.n - 1].blocks, "of one grid");
+    u[5].grad_dtype = ZERO_BF16;
+    u[9].hyper.beta2 = 0.5f;
+    is_int(plan_on(4, ZERO_KERNEL_UPDATES, &a, sizeof a, 8, &n), 0, "others");
+    is_int(n, 5, "are launches of their own");
+    is_int(out[1].kernel, ZERO__CUDA_ADAMW_G16_P32_S32, "with their function");
+    n = 77;
+    is_int(plan_on(4, ZERO_KERNEL_UPDATES, &a, sizeof a, 4, &n), -ENOSPC,
+           "more launches than there is room for");
+    is_int(n, 77, "are none");
+    for (uint32_t i = 0; i < ZERO_UPDATES_MOST; i++)
+        u[i].count = 0;
+    is_int(plan_on(4, ZERO_KERNEL_UPDATES, &a, sizeof a, 0, &n), 0, "updates of nothing");
+    is_int(n, 0, "are no launch");
+}
+
+static void refuse_sets_of_updates(void)
+{
+    struct zero_update_args u[2] = {
+        {.scalars = (struct zero_scalars *)room, .grad_dtype = ZERO_F32},
+        {.p = (float *)room, .grad = room, .grad_dtype = ZERO_F32, .count = 4}};
+    struct zero_updates_args a = {u, ZERO_KERNEL_SGD, 2};
+    const struct zero_launch l = {ZERO_KERNEL_UPDATES, 0, &a, sizeof a};
+
+    refused(ZERO_KERNEL_UPDATES, &a, sizeof a, 0, "one of several", "updates: scalars is NULL");
+    a.n = 0;
+    refused(ZERO_KERNEL_UPDATES, &a, sizeof a, 0, "none", "updates: 0 of them");
+    a.n = ZERO_UPDATES_MOST + 1;
+    refused(ZERO_KERNEL_UPDATES, &a, sizeof a, 0, "too many", "one launch takes 1 to 16");
+    a.n = 2;
+    a.kernel = ZERO_KERNEL_CAST;
+    refused(ZERO_KERNEL_UPDATES, &a, sizeof a, 0, "updates that are casts", "updates: kernel 6");
+    a.kernel = ZERO_KERNEL_ADAMW;
+    a.update = NULL;
+    refused(ZERO_KERNEL_UPDATES, &a, sizeof a, 0, "no updates", "updates: update is NULL");
+    a.update = u;
+    a.n = 1;
+    is_int(zero__kernel_check(&l), -ENOTSUP, "the host takes them one by one");
+}
+
 int main(void)
 {
     case_host_init(&host);
+    updates();
+    refuse_sets_of_updates();
     refuse_arrays();
     refuse_fills();
     refuse_scalars();

@@ -39,8 +39,8 @@ const char *zero__cuda_kernel_name(uint32_t kernel);
  * Plans a launch for a device with that many multiprocessors; refuses what the host device refuses,
  * in the same words. *n is the number of device launches, in any order; 0 where there is nothing to
  * do. One is enough but for FILL, which takes one for every ZERO__CUDA_FILL_RUNS runs that are not
- * empty; more than `max` is -ENOSPC: FILL's runs are independent, so its caller hands them over in
- * pieces of max * ZERO__CUDA_FILL_RUNS.
+ * empty, and UPDATES, which may take one for each; more than `max` is -ENOSPC: FILL's runs are
+ * independent, so its caller hands them over in pieces of max * ZERO__CUDA_FILL_RUNS.
  */
 int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessors,
                            const struct zero_launch *l, struct zero__cuda_launch *out, uint32_t max,

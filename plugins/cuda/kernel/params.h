@@ -9,7 +9,7 @@
 #include <zero/device.h>
 
 /* Bytes of the largest one. */
-#define ZERO__CUDA_PARAMS_MAX 512u
+#define ZERO__CUDA_PARAMS_MAX 1792u
 /* Runs of FILL that one launch zeroes. */
 #define ZERO__CUDA_FILL_RUNS 30u
 
@@ -86,21 +86,30 @@ struct zero__cuda_scalars {
     struct zero_scalars_args args;
 };
 
-/* Of zero_update_args, and what of it all elements share and no step changes. */
-struct zero__cuda_update {
+/* What of zero_update_args the updates of a launch may have each its own. */
+struct zero__cuda_run {
     float *p;    /* or NULL: out and low */
     void *m, *v; /* NULL: unused */
     const void *grad;
     void *out;     /* or NULL */
     uint16_t *low; /* or NULL */
-    const struct zero_scalars *scalars;
     struct zero__cuda_span span;
     uint64_t first;
+    uint32_t first_block, blocks; /* whose it is, of the grid's */
+    float lr, weight_decay;
+    float decay; /* 1 - lr * weight_decay */
+    uint32_t reserved;
+};
+
+/* The rest of it, and what all elements share and no step changes. */
+struct zero__cuda_update {
+    const struct zero_scalars *scalars;
     uint32_t grad_dtype, out_dtype;
     uint32_t coupled, nesterov;
-    float lr, weight_decay, beta1, beta2, eps, momentum;
-    float decay, rest1, rest2; /* 1 - lr * weight_decay, 1 - beta1, 1 - beta2 */
-    float undamped;            /* 1 - dampening */
+    float beta1, beta2, eps, momentum;
+    float rest1, rest2, undamped; /* 1 - beta1, 1 - beta2, 1 - dampening */
+    uint32_t n;
+    struct zero__cuda_run run[ZERO_UPDATES_MOST];
 };
 
 /* What an update reads from the step's scalars, derived once per block. */

@@ -43,18 +43,22 @@ static uint64_t pieces(uint64_t count, uint64_t piece)
     return count / piece + (count % piece != 0);
 }
 
-/* `blocks` blocks would cover the work once. */
-static void set_launch(struct zero__cuda_launch *out, uint32_t kernel, uint32_t multiprocessors,
-                       uint64_t blocks, const void *params)
+/* Of those that would cover the work once. */
+static uint32_t most_blocks(uint32_t kernel, uint32_t multiprocessors, uint64_t blocks)
 {
     uint64_t most =
         (uint64_t)(multiprocessors ? multiprocessors : 1) * functions[kernel].resident * WAVES;
 
-    if (blocks > most)
-        blocks = most;
+    return blocks > most ? (uint32_t)most : blocks ? (uint32_t)blocks : 1;
+}
+
+/* `blocks` blocks would cover the work once. */
+static void set_launch(struct zero__cuda_launch *out, uint32_t kernel, uint32_t multiprocessors,
+                       uint64_t blocks, const void *params)
+{
     memset(out, 0, sizeof *out);
     out->kernel = kernel;
-    out->grid[0] = blocks ? (uint32_t)blocks : 1;
+    out->grid[0] = most_blocks(kernel, multiprocessors, blocks);
     out->grid[1] = out->grid[2] = 1;
     out->block[0] = functions[kernel].threads;
     out->block[1] = out->block[2] = 1;
@@ -253,46 +257,125 @@ static uint32_t update_function(bool adam, uint32_t grad, uint32_t master, uint3
     return ZERO__CUDA_SGD_G32_P32_S32 + i * 2 + (moments == 2);
 }
 
-static bool plan_update(uint32_t multiprocessors, const struct zero_update_args *a, bool adam,
-                        struct zero__cuda_launch *out)
+/* What of an update all of a launch have. */
+static struct zero__cuda_update shared_of(const struct zero_update_args *a)
 {
     const struct zero_hyper *h = &a->hyper;
-    bool with_m = adam || h->momentum != 0;
-    uint32_t grad = zero_dtype_bytes(a->grad_dtype);
-    uint32_t moments = !with_m ? 0 : a->state_dtype == ZERO_BF16 ? 2 : 4;
-    uint32_t kernel = update_function(adam, grad, a->p ? 4 : 2, moments);
-    struct zero__cuda_update p = {
-        .p = a->p,
-        .m = with_m ? a->m : NULL,
-        .v = adam ? a->v : NULL,
-        .grad = a->grad,
-        .out = a->out,
-        .low = a->p ? NULL : a->low,
+
+    return (struct zero__cuda_update){
         .scalars = a->scalars,
-        .first = a->first,
         .grad_dtype = a->grad_dtype,
         .out_dtype = a->out_dtype,
         .coupled = (h->flags & ZERO_HYPER_COUPLED) != 0,
         .nesterov = (h->flags & ZERO_HYPER_NESTEROV) != 0,
-        .lr = h->lr,
-        .weight_decay = h->weight_decay,
         .beta1 = h->beta1,
         .beta2 = h->beta2,
         .eps = h->eps,
         .momentum = h->momentum,
-        .decay = (float)(1 - (double)h->lr * (double)h->weight_decay),
         .rest1 = (float)(1 - (double)h->beta1),
         .rest2 = (float)(1 - (double)h->beta2),
         .undamped = (float)(1 - (double)h->dampening),
     };
-    struct array arrays[] = {{p.p, 4},       {p.m, moments}, {p.v, moments},
-                             {p.grad, grad}, {p.out, 2},     {p.low, 2}};
+}
 
-    p.span = span_of(a->count, 4, arrays, 6);
-    set_launch(out, kernel, multiprocessors, span_blocks(&p.span, kernel, ZERO__CUDA_UPDATE_BATCH),
-               &p);
+/* The function for an update, and the bytes of a moment (0: none). */
+static uint32_t function_of(const struct zero_update_args *a, bool adam, uint32_t *moments)
+{
+    const bool with_m = adam || a->hyper.momentum != 0;
+
+    *moments = !with_m ? 0 : a->state_dtype == ZERO_BF16 ? 2 : 4;
+    return update_function(adam, zero_dtype_bytes(a->grad_dtype), a->p ? 4 : 2, *moments);
+}
+
+static struct zero__cuda_run run_of(const struct zero_update_args *a, bool adam, uint32_t moments)
+{
+    const struct zero_hyper *h = &a->hyper;
+    struct zero__cuda_run r = {
+        .p = a->p,
+        .m = moments ? a->m : NULL,
+        .v = adam ? a->v : NULL,
+        .grad = a->grad,
+        .out = a->out,
+        .low = a->p ? NULL : a->low,
+        .first = a->first,
+        .lr = h->lr,
+        .weight_decay = h->weight_decay,
+        .decay = (float)(1 - (double)h->lr * (double)h->weight_decay),
+    };
+    struct array arrays[] = {{r.p, 4},       {r.m, moments},
+                             {r.v, moments}, {r.grad, zero_dtype_bytes(a->grad_dtype)},
+                             {r.out, 2},     {r.low, 2}};
+
+    r.span = span_of(a->count, 4, arrays, 6);
+    return r;
+}
+
+/* A launch of updates that share all that they must. */
+struct pack {
+    struct zero__cuda_update all;
+    uint32_t function, blocks;
+};
+
+static void pack_begin(struct pack *p, const struct zero_update_args *a, uint32_t function)
+{
+    p->all = shared_of(a);
+    p->function = function;
+    p->blocks = 0;
+}
+
+static bool pack_takes(const struct pack *p, const struct zero_update_args *a, uint32_t function)
+{
+    struct zero__cuda_update shared = shared_of(a);
+
+    shared.n = p->all.n;
+    return p->function == function &&
+           memcmp(&shared, &p->all, offsetof(struct zero__cuda_update, run)) == 0;
+}
+
+/* With as many blocks of its own as it would have alone. */
+static void pack_add(struct pack *p, uint32_t multiprocessors, struct zero__cuda_run run)
+{
+    run.first_block = p->blocks;
+    run.blocks = most_blocks(p->function, multiprocessors,
+                             span_blocks(&run.span, p->function, ZERO__CUDA_UPDATE_BATCH));
+    p->blocks += run.blocks;
+    p->all.run[p->all.n++] = run;
+}
+
+static void pack_end(const struct pack *p, struct zero__cuda_launch *out)
+{
+    set_launch(out, p->function, 1, 1, &p->all);
+    out->grid[0] = p->blocks;
     out->shared_bytes = ZERO__CUDA_UPDATE_SHARED;
-    return a->count != 0;
+}
+
+static int plan_updates(const struct zero__voice *voice, uint32_t multiprocessors,
+                        const struct zero_updates_args *a, struct zero__cuda_launch *out,
+                        uint32_t max, uint32_t *n)
+{
+    const bool adam = a->kernel == ZERO_KERNEL_ADAMW;
+    uint32_t planned = 0;
+    struct pack p;
+
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct zero_update_args *u = &a->update[i];
+        uint32_t moments, function = function_of(u, adam, &moments);
+        if (u->count == 0)
+            continue;
+        if (planned == 0 || !pack_takes(&p, u, function)) {
+            if (planned == max)
+                return zero__say(voice, -ENOSPC,
+                                 "there is room for %u launches: %u updates may "
+                                 "take one each",
+                                 max, a->n);
+            pack_begin(&p, u, function);
+            planned++;
+        }
+        pack_add(&p, multiprocessors, run_of(u, adam, moments));
+        pack_end(&p, &out[planned - 1]);
+    }
+    *n = planned;
+    return 0;
 }
 
 int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessors,
@@ -328,8 +411,11 @@ int zero__cuda_launch_plan(const struct zero_host *host, uint32_t multiprocessor
     case ZERO_KERNEL_TOTAL:
         some = plan_total(multiprocessors, l->args, &one);
         break;
+    case ZERO_KERNEL_UPDATES:
+        return plan_updates(&voice, multiprocessors, l->args, out, max, n);
     default:
-        some = plan_update(multiprocessors, l->args, l->kernel == ZERO_KERNEL_ADAMW, &one);
+        return plan_updates(&voice, multiprocessors,
+                            &(struct zero_updates_args){l->args, l->kernel, 1}, out, max, n);
     }
     if (some && max < 1)
         return zero__say(&voice, -ENOSPC, "a launch takes room for one: there is none");

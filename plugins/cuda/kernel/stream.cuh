@@ -30,13 +30,15 @@ ZERO__GPU void *at_byte(void *base, uint64_t bytes)
  * Passes over a span. Work has state<N>, what is in registers of N neighbouring elements,
  * load<N>(t, i, state) for those from the i-th on, and finish<N>(t, i, state), which computes and
  * stores. Vectors have W elements; all loads of a batch of B vectors come before the first finish.
+ * The thread's block is one of `blocks` that share the span.
  */
 template <uint32_t W, uint32_t B, class Thread, class Work>
-ZERO__GPU void pass(Thread &t, const zero__cuda_span &span, const Work &work)
+ZERO__GPU void pass(Thread &t, uint64_t block, uint64_t blocks, const zero__cuda_span &span,
+                    const Work &work)
 {
     const uint64_t stride = t.size(), tile = stride * B, head = span.head, groups = span.groups;
 
-    for (uint64_t at = t.block() * tile; at < groups; at += t.blocks() * tile) {
+    for (uint64_t at = block * tile; at < groups; at += blocks * tile) {
         typename Work::template state<W> state[B];
         ZERO__UNROLL
         for (uint32_t b = 0; b < B; b++) {
@@ -52,13 +54,19 @@ ZERO__GPU void pass(Thread &t, const zero__cuda_span &span, const Work &work)
         }
     }
     const uint64_t rest = span.count - groups * W;
-    for (uint64_t k = t.block() * stride + t.index(); t.inside(k, rest);
-         k += t.blocks() * stride) {
+    for (uint64_t k = block * stride + t.index(); t.inside(k, rest); k += blocks * stride) {
         typename Work::template state<1> state;
         uint64_t i = k < head ? k : k + groups * W;
         work.template load<1>(t, i, state);
         work.template finish<1>(t, i, state);
     }
+}
+
+/* All blocks of the grid share it. */
+template <uint32_t W, uint32_t B, class Thread, class Work>
+ZERO__GPU void pass(Thread &t, const zero__cuda_span &span, const Work &work)
+{
+    pass<W, B>(t, t.block(), t.blocks(), span, work);
 }
 
 /* Zeroes the runs of bytes of this launch, one in each row of the grid. */

@@ -26,7 +26,8 @@ template <class A> struct is_same<A, A> {
 
 /* What only the device knows: the step's factor, and for Adam 1 - beta^t. Squares and products of
  * both powers go side by side: each of them waits for its predecessor. */
-template <bool ADAM> ZERO__GPU zero__cuda_factors factors_of(const zero__cuda_update &q)
+template <bool ADAM>
+ZERO__GPU zero__cuda_factors factors_of(const zero__cuda_update &q, const zero__cuda_run &run)
 {
     const zero_scalars &s = *q.scalars;
     zero__cuda_factors f = {};
@@ -47,7 +48,7 @@ template <bool ADAM> ZERO__GPU zero__cuda_factors factors_of(const zero__cuda_up
         x2 = multiply(x2, x2);
     }
     f.unbias = narrow(divide(1.0, root(subtract(1.0, r2))));
-    f.rate = narrow(-divide(static_cast<double>(q.lr), subtract(1.0, r1)));
+    f.rate = narrow(-divide(static_cast<double>(run.lr), subtract(1.0, r1)));
     return f;
 }
 
@@ -75,6 +76,7 @@ template <class Thread> ZERO__GPU zero__cuda_factors get_factors(Thread &t)
 template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> struct update_work {
     static constexpr bool is_adam = is_same<Optimizer, adamw>::value, halves = MASTER == 2;
     const zero__cuda_update &q;
+    const zero__cuda_run &run;
     const zero__cuda_factors f;
 
     /* What a variant does not have takes no registers. */
@@ -88,17 +90,17 @@ template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> str
     template <uint32_t N, class Thread>
     ZERO__GPU void load(Thread &t, uint64_t i, state<N> &s) const
     {
-        s.grad = t.template load<N * GRAD>(at_byte(q.grad, i * GRAD));
+        s.grad = t.template load<N * GRAD>(at_byte(run.grad, i * GRAD));
         if constexpr (halves) {
-            s.out = t.template load<N * 2>(at_byte(q.out, i * 2));
-            s.low = t.template load<N * 2>(q.low + i);
+            s.out = t.template load<N * 2>(at_byte(run.out, i * 2));
+            s.low = t.template load<N * 2>(run.low + i);
         } else {
-            s.p = t.template load<N * 4>(q.p + i);
+            s.p = t.template load<N * 4>(run.p + i);
         }
         if constexpr (MOMENTS != 0)
-            s.m = t.template load<N * MOMENTS>(at_byte(q.m, i * MOMENTS));
+            s.m = t.template load<N * MOMENTS>(at_byte(run.m, i * MOMENTS));
         if constexpr (is_adam)
-            s.v = t.template load<N * MOMENTS>(at_byte(q.v, i * MOMENTS));
+            s.v = t.template load<N * MOMENTS>(at_byte(run.v, i * MOMENTS));
     }
 
     template <uint32_t N, class Thread>
@@ -119,24 +121,24 @@ template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> str
         for (uint32_t k = 0; k < N; k++)
             update(g[k], p[k], m[k], v[k]);
         if constexpr (MOMENTS != 0)
-            keep(s.m, q.first + i, 0, m);
+            keep(s.m, run.first + i, 0, m);
         if constexpr (is_adam)
-            keep(s.v, q.first + i, 16, v);
+            keep(s.v, run.first + i, 16, v);
         if constexpr (halves)
             split(s, p);
         else
             from_floats<4>(s.p, ZERO_F32, p);
         from_floats<2>(s.out, halves ? static_cast<uint32_t>(ZERO_BF16) : q.out_dtype, p);
         if constexpr (MOMENTS != 0)
-            t.template store<N * MOMENTS>(at_byte(q.m, i * MOMENTS), s.m);
+            t.template store<N * MOMENTS>(at_byte(run.m, i * MOMENTS), s.m);
         if constexpr (is_adam)
-            t.template store<N * MOMENTS>(at_byte(q.v, i * MOMENTS), s.v);
+            t.template store<N * MOMENTS>(at_byte(run.v, i * MOMENTS), s.v);
         if constexpr (halves)
-            t.template store<N * 2>(q.low + i, s.low);
+            t.template store<N * 2>(run.low + i, s.low);
         else
-            t.template store<N * 4>(q.p + i, s.p);
-        if (halves || q.out)
-            t.template store<N * 2>(at_byte(q.out, i * 2), s.out);
+            t.template store<N * 4>(run.p + i, s.p);
+        if (halves || run.out)
+            t.template store<N * 2>(at_byte(run.out, i * 2), s.out);
     }
 
     /* One element: from its gradient, master and moments to the next ones. */
@@ -144,9 +146,9 @@ template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> str
     {
         g = multiply(g, f.factor);
         if (q.coupled)
-            g = fused(q.weight_decay, p, g);
+            g = fused(run.weight_decay, p, g);
         else
-            p = multiply(p, q.decay);
+            p = multiply(p, run.decay);
         if constexpr (is_adam) {
             m = fused(q.rest1, subtract(g, m), m);
             v = fused(v, q.beta2, multiply(multiply(q.rest2, g), g));
@@ -157,7 +159,7 @@ template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> str
             m = f.first_step ? g : fused(q.momentum, m, multiply(q.undamped, g));
             g = q.nesterov ? fused(q.momentum, m, g) : m;
         }
-        p = fused(-q.lr, g, p);
+        p = fused(-run.lr, g, p);
     }
 
     template <uint32_t N> ZERO__GPU static void join(const state<N> &s, float (&p)[N])
@@ -192,18 +194,31 @@ template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS> str
     }
 };
 
+/* The run that a block is one of. */
+template <class Thread>
+ZERO__GPU const zero__cuda_run &run_of_block(const Thread &t, const zero__cuda_update &q)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < q.n && t.block() >= q.run[i + 1].first_block)
+        i++;
+    return q.run[i];
+}
+
 template <class Optimizer, uint32_t GRAD, uint32_t MASTER, uint32_t MOMENTS, class Thread>
 ZERO__GPU void update_body(Thread &t, const zero__cuda_update &q)
 {
     using work = update_work<Optimizer, GRAD, MASTER, MOMENTS>;
+    const zero__cuda_run &run = run_of_block(t, q);
 
     if (t.index() == 0)
-        put_factors(t, factors_of<work::is_adam>(q));
+        put_factors(t, factors_of<work::is_adam>(q, run));
     t.barrier();
     const zero__cuda_factors f = get_factors(t);
     if (f.skip)
         return;
-    pass<4, ZERO__CUDA_UPDATE_BATCH>(t, q.span, work{q, f});
+    pass<4, ZERO__CUDA_UPDATE_BATCH>(t, t.block() - run.first_block, run.blocks, run.span,
+                                     work{q, run, f});
 }
 
 #endif

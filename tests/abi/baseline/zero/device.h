@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 #define ZERO_DEVICE_MAJOR 0
-#define ZERO_DEVICE_MINOR 7
+#define ZERO_DEVICE_MINOR 8
 
 struct zero_device;
 
@@ -34,7 +34,8 @@ enum zero_kernel {
     ZERO_KERNEL_SGD = 5,
     ZERO_KERNEL_CAST = 6,
     ZERO_KERNEL_TOTAL = 7,
-    ZERO_KERNEL_SUM = 8, /**< since minor 6 */
+    ZERO_KERNEL_SUM = 8,     /**< since minor 6 */
+    ZERO_KERNEL_UPDATES = 9, /**< since minor 8 */
 };
 
 /** Elements of a block of ZERO_KERNEL_SUMSQ. */
@@ -183,6 +184,19 @@ struct zero_update_args {
     uint32_t reserved;
 };
 
+/** Updates of one launch of ZERO_KERNEL_UPDATES, at most. */
+#define ZERO_UPDATES_MOST 16u
+
+/**
+ * Several updates that have no element in common, as if each were launched: what a device gains
+ * from it is that small ones need not wait for each other.
+ */
+struct zero_updates_args {
+    const struct zero_update_args *update; /**< n of them, read before launch() returns */
+    uint32_t kernel;                       /**< of all: ZERO_KERNEL_ADAMW or ZERO_KERNEL_SGD */
+    uint32_t n;                            /**< 1 … ZERO_UPDATES_MOST */
+};
+
 /** Sources of one launch of ZERO_KERNEL_SUM, at most. */
 #define ZERO_SUM_SOURCES 16u
 
@@ -217,7 +231,8 @@ struct zero_launch {
 struct zero_device_info {
     size_t size; /**< set by the caller */
     uint32_t mem;     /**< kind of its memory: ZERO_MEM_CUDA, or ZERO_MEM_HOST */
-    uint32_t kernels; /**< mask of 1 << enum zero_kernel: all but ZERO_KERNEL_SUM are needed */
+    /** Mask of 1 << enum zero_kernel: all are needed but SUM and UPDATES. */
+    uint32_t kernels;
     uint64_t memory_bytes, free_bytes;
     uint32_t threads; /**< of the host device's pool */
     uint32_t reserved;
