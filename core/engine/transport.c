@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which communication plugin moves the data: the one that was asked for, else `self` for one rank,
- * `shm` for ranks of one host, and for several hosts the first of a list that works on all of them.
+ * `nccl` where it works on all ranks and sums need no order, `shm` for ranks of one host, and for
+ * several hosts the first of a list that works on all of them.
  * Ranks compare what they were told and what they found, so that all open the same plugin or all
  * hear why not; a network that cannot be opened is followed by the next one, on all ranks. A plugin
  * that was asked for is never replaced by another one.
@@ -19,6 +20,8 @@
 #define NAME_BYTES 64
 #define WHY_BYTES 256
 
+/* That of GPUs, on one host and on several. */
+static const char nccl[] = "nccl";
 /* Those that reach other hosts, the better one first. */
 static const char *const networks[] = {"ucx", "ofi"};
 #define N_NETWORKS (sizeof networks / sizeof *networks)
@@ -49,10 +52,15 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
     return mem == ZERO_MEM_HOST ? "host memory (that of ZERO_DEVICE)" : "memory of ZERO_DEVICE";
 }
 
+static bool is_relaxed(const struct zero_runtime *rt)
+{
+    return strcmp(zero__option_text(rt->options, ZERO__OPT_NUMERICS), "relaxed") == 0;
+}
+
 /* Loads the plugin and asks it whether it would do for this job. */
 static int examine(struct zero_runtime *rt, const char *name, struct zero__plugin **plugin)
 {
-    bool relaxed = strcmp(zero__option_text(rt->options, ZERO__OPT_NUMERICS), "relaxed") == 0;
+    bool relaxed = is_relaxed(rt);
     struct zero_comm_caps caps = {.size = sizeof caps};
     int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, plugin);
 
@@ -165,6 +173,8 @@ static int examine_network(struct zero_runtime *rt, const char *name, struct zer
 {
     int err = examine(rt, name, plugin);
 
+    if (!err && strcmp(name, nccl) == 0 && rt->device_sharers > 1 && !zero__device_is_host(rt))
+        return zero__fail(-EBUSY, "%u ranks share this rank's GPU", rt->device_sharers);
     if (err || rt->caps.flags & ZERO_COMM_NETWORK)
         return err;
     return zero__fail(-ENODEV, "comm plugin %s finds no network that reaches other hosts: %.127s",
@@ -253,12 +263,31 @@ static int open_named(struct zero_runtime *rt, const char *name)
     return err ? err : zero__inside_call(rt, context_open, plugin);
 }
 
+/* *name stays as it is where NCCL does not work on all ranks. */
+static int open_nccl(struct zero_runtime *rt, const char **name)
+{
+    char why[WHY_BYTES] = "";
+    int who = -1, err = try_network(rt, nccl, &who, why);
+
+    if (err)
+        return err;
+    if (who < 0)
+        *name = nccl;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "%scomm nccl: %s", who < 0 ? "" : "not ",
+              who < 0 ? "every rank has a GPU, and sums need no order" : why);
+    return 0;
+}
+
 /* Where the choice is left to the runtime. */
 static int open_any(struct zero_runtime *rt, const char **name)
 {
     bool alone = rt->ranks == 1;
     int err;
 
+    *name = NULL;
+    err = !alone && is_relaxed(rt) ? open_nccl(rt, name) : 0;
+    if (err || *name)
+        return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
     if (!alone && !zero__job_one_host(rt->job)) {
         err = open_network(rt, name);
     } else {

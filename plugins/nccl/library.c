@@ -163,7 +163,7 @@ int nccl_describe(struct zero_comm_ctx *ctx, nccl_comm comm, int result, const c
     else if (result == NCCL_INTERNAL_ERROR)
         remedy = "; NCCL_DEBUG=INFO says more, for a report to its makers";
     snprintf(text, NCCL_TEXT, "%.100s: %.80s%s%.160s%s", what, ctx->nccl.GetErrorString(result),
-             *more ? ": " : "", more, remedy);
+             *more ? "; its last warning: " : "", more, remedy);
     return errno_of(result);
 }
 

@@ -34,7 +34,7 @@ ok 'training with it by name fails' [ "$status" != 0 ]
 ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1 cannot be loaded'
 ok 'and the remedy' in_words 'NCCL needs an NVIDIA GPU and its driver; install the driver'
 train ZERO_NUMERICS=relaxed
-ok 'without a name it is not asked' [ "$status" = 0 ]
+ok 'without a name there is another one' [ "$status" = 0 ]
 train ZERO_COMM=shm ZERO_NCCL_LIBRARY=/nonexistent ZERO_NCLL_LIBRARY=/nonexistent ZERO_SHM_SPINN=1
 not_in_words() { ! in_words "$1" >/dev/null; }
 ok 'what is set for it is not unknown then' not_in_words 'ZERO_NCCL_LIBRARY'
@@ -65,6 +65,14 @@ ok 'sums in the order of ranks' in_words 'nccl does not offer sums in the order 
 export ZERO_PLUGIN_PATH="$fakes"
 train ZERO_COMM=nccl
 ok 'it trains' [ "$status" = 0 ]
+train ZERO_LOG=info
+ok 'it is taken without a name where sums need no order' in_words 'comm nccl: every rank has a GPU, and sums'
+ok 'and trains' [ "$status" = 0 ]
+train ZERO_LOG=info ZERO_NUMERICS=ordered
+ok 'not where they do' in_words 'comm shm: all ranks are on this host'
+train ZERO_LOG=info FAKE_NCCL_VERSION=21705
+ok 'nor where it does not work' in_words 'not comm nccl: '
+ok 'which harms nobody' [ "$status" = 0 ]
 ZERO_DEVICE=host:0 timeout -k 5 100 "$zero" check comm -n 1 nccl >out 2>&1
 ok 'it is checked with the device of that number' [ "$?" = 0 ]
 FAKE_NCCL_VERSION=22907 timeout -k 5 100 "$zero" check comm -n 1 nccl >out 2>&1

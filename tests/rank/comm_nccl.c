@@ -145,6 +145,53 @@ static void no_memory(struct check_rank *k)
     check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
+/* Of a split's calls one fails on rank 1, at once or later: it says so, and neither rank hangs. */
+static void split_fails(struct check_rank *k)
+{
+    const struct zero_comm_open open = {.size = sizeof open,
+                                        .host = k->host,
+                                        .oob = k->oob,
+                                        .device = -1,
+                                        .timeout_ns = 3 * INT64_C(1000000000),
+                                        .device_ops = k->device_ops,
+                                        .device_handle = k->device};
+    struct zero_comm_ctx *ctx = NULL;
+    struct zero_comm *world = NULL, *part = NULL;
+
+    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
+        return;
+    int err = k->ops->split(ctx, NULL, 0, 0, &world);
+    if (check_want(k, !err, __FILE__, __LINE__, "the world: %s", check_error())) {
+        const int64_t began = check_now_ms();
+        err = k->ops->split(ctx, world, 0, 0, &part);
+        check_want(k, k->rank == 0 || (err && !part && strstr(check_error(), "split")), __FILE__,
+                   __LINE__, "split: %d: %s", err, check_error());
+        check_want(k, check_now_ms() - began < 10000, __FILE__, __LINE__, "split hangs");
+        if (part)
+            check_want(k, !k->ops->comm_close(part), __FILE__, __LINE__, "comm_close: %s",
+                       check_error());
+        k->ops->comm_close(world);
+    }
+    k->ops->close(ctx);
+}
+
+static void each_split_fails(void)
+{
+    static const char *const calls[] = {"CommSplit", "CommUserRank", "CommCount"};
+    static struct check_case test = {.run = split_fails};
+
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int later = 0; later < (i ? 1 : 2); later++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s fails%s", calls[i], later ? ", later" : "");
+            test.name = name;
+            fake_nccl()->fail(1, calls[i], 1, 2, later); /* ncclSystemError */
+            run(&test, 2, AS_THREADS);
+            ok(fake_nccl()->has_failed(), "%s: it did", name);
+            fake_nccl()->fail(1, "", 0, 0, false);
+        }
+}
+
 static void nothing_left(void)
 {
     struct rank r = {0};
@@ -172,6 +219,7 @@ int main(void)
     scarce = zero__host_device_ops;
     scarce.alloc = scarce_alloc;
     run(&full, 2, AS_THREADS);
+    each_split_fails();
     if (!brief) {
         run_all(1, AS_THREADS, NULL);
         if (is_whole())

@@ -143,7 +143,10 @@ static const struct call calls[] = {
     {"cuInit", "no GPU can be used", false, true, 1},
     {"cuDeviceGetCount", "no GPU can be used", false, true, 1},
     {"cuStreamGetCtx", "none of CUDA's", false, true, 1},
+    {"CommAbort", "", true, false, 1},
     {"cuCtxPushCurrent", "CUDA", true, true, 1},
+    {"cuCtxPopCurrent", "", true, true, 1},
+    {"cuDevicePrimaryCtxRelease", "", true, true, 1},
     {"cuCtxGetDevice", "primary context", false, true, 1},
     {"cuDevicePrimaryCtxRetain", "primary context", false, true, 1},
 };
