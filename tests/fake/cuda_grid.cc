@@ -193,9 +193,14 @@ uint32_t fake_thread::row() const
     return grid->row;
 }
 
+bool fake_thread::is_broken_here(const char *file, int line)
+{
+    return (grid->options->sites || grid->options->broken) && is_broken(grid, file, line, true);
+}
+
 void fake_thread::barrier(const char *file, int line)
 {
-    if ((grid->options->sites || grid->options->broken) && is_broken(grid, file, line, true))
+    if (is_broken_here(file, line))
         return;
     grid->waiter[grid->n_waiting++] = {self, grid->current, file, line, false};
     fiber_switch(&grid->fiber[grid->current], &grid->host);
@@ -244,7 +249,7 @@ void fake_thread::brought(const char *file, int line)
 {
     struct luggage *l = &grid->luggage[self];
 
-    if ((grid->options->sites || grid->options->broken) && is_broken(grid, file, line, true))
+    if (is_broken_here(file, line))
         return;
     for (uint32_t i = 0; i < l->n_parcels; i++) {
         const struct parcel *p = &l->parcel[i];

@@ -88,6 +88,9 @@ class fake_thread
     const uint32_t (*exchange(const uint32_t *words, uint32_t n, const char *file, int line))
         [FAKE_WARP_WORDS];
 
+    /* Whether this is the place that a test breaks: one that joins threads, as a barrier does. */
+    bool is_broken_here(const char *file, int line);
+
   private:
     fake_grid *grid;
     uint32_t self;

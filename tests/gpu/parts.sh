@@ -5,6 +5,7 @@
 
 end=$(($(date +%s) + ${GPU_SECONDS:-460})) # of it all
 failed=0
+missed_rows=0
 out_of_time='there was no time left for it'
 part=checks # of the report; figures are its second one
 : >"$tmp/checks"
@@ -48,6 +49,7 @@ row() {
     missed=$(awk -v ratio="$4" -v wanted="$5" 'BEGIN {
         at_least = sub(/^≥ /, "", wanted); sub(/^≤ /, "", wanted)
         print (at_least ? ratio < wanted + 0 : ratio > wanted + 0) ? ", missed" : "" }')
+    [ -z "$missed" ] || missed_rows=$((missed_rows + 1))
     report "| $1 | $2 | $3 | $4 | $5$missed |"
     say "$1: $2, $3: $4, wanted $5$missed"
 }
@@ -152,6 +154,21 @@ refused() {
         status=0
     fi
     judge "$what is refused" $status "$said"
+}
+# astray WHAT COMMAND...: the rank that did it says so, the other one says the same of it, both soon.
+astray() {
+    what=$1
+    shift
+    began=$(date +%s)
+    within 60 "$@" >"$tmp/fault" 2>&1
+    status=$?
+    said=$(sed -n 's/.*rank 0 is told: \(.*CUDA_ERROR_ILLEGAL_ADDRESS.*\)/\1/p' "$tmp/fault" | head -n 1)
+    if [ $status != 124 ]; then
+        [ -n "$said" ] && grep -qF "rank 1 is told: rank 0 failed: $said" "$tmp/fault" &&
+            [ $(($(date +%s) - began)) -lt 15 ] || status=1
+    fi
+    judge "$what: both say so" $status "$(echo "$said" | cut -c 1-240)"
+    [ $status = 0 ] || tail -n 20 "$tmp/fault" >&2
 }
 
 # ---- Figures

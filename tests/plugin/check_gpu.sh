@@ -43,6 +43,10 @@ for comm in ucx ofi; do
     fi
 done
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
+for what in 'a GPU that is not there' 'a model that the GPU has no memory for' 'a driver that is none'; do
+    ok "$what" says "^- $what is refused: passed \("
+done
+ok 'a stray kernel is left out' says '^- a kernel that goes astray: not measured: the GPU is emulated'
 ok 'the update beside a copy' says '^\| fused AdamW.*GB/s'
 ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
 ok 'an update on the host' says '^\| GPT-2 micro step, .* optimizer on the host, behind .* \| [0-9.]+ ms'

@@ -179,7 +179,8 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
         w = load4(t, q.w, c, q.dtype);
     GPT2_UNROLL
     for (uint32_t i = 0; i < GPT2_NORM_CHUNK; i += batch) {
-        vec4 x[batch] = {}, g[batch] = {}, dx[batch] = {};
+        vec4 x[batch] = {}, g[batch], dx[batch] = {};
+        raw4 dy[batch] = {};
         vec2 stat[batch] = {};
         float sums[GPT2_NORM_SUMS] = {};
         GPT2_UNROLL
@@ -188,13 +189,14 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
             if (!here || !t.inside(row, q.rows))
                 continue;
             x[j] = load4(t, q.x, at, ZERO_F32);
-            g[j] = load4(t, q.dy, at, q.dy_dtype);
+            fetch4(t, q.dy, at, q.dy_dtype, dy[j]);
             stat[j] = t.template read<vec2>(q.stat + 2 * row);
             if (q.beta != 0)
                 dx[j] = load4(t, q.dx, at, ZERO_F32);
         }
         GPT2_UNROLL
-        for (uint32_t j = 0; j < batch; j++)
+        for (uint32_t j = 0; j < batch; j++) {
+            g[j] = floats4(dy[j], q.dy_dtype);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++) {
                 x[j].v[k] = (x[j].v[k] - stat[j].v[0]) * stat[j].v[1];
@@ -204,6 +206,7 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
                 sums[2 * j] += g[j].v[k];
                 sums[2 * j + 1] += g[j].v[k] * x[j].v[k];
             }
+        }
         sum_all(t, i / batch % 2 * (GPT2_NORM_SHARED / 2), sums);
         GPT2_UNROLL
         for (uint32_t j = 0; j < batch; j++) {
@@ -272,21 +275,22 @@ template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_col
 
     GPT2_UNROLL
     for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
-        vec4 dy[GPT2_FOLD_BATCH] = {};
+        raw4 dy[GPT2_FOLD_BATCH] = {};
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
             if (here && t.inside(r, q.rows))
-                dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dy_dtype);
+                fetch4(t, q.dy, r * q.columns + c * 4, q.dy_dtype, dy[j]);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
+            const vec4 x = floats4(dy[j], q.dy_dtype);
             if (q.rounded && here && t.inside(r, q.rows))
-                store4(t, q.rounded, r * q.columns + c * 4, q.dtype, dy[j]);
+                store4(t, q.rounded, r * q.columns + c * 4, q.dtype, x);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++)
-                sum.v[k] += dy[j].v[k];
+                sum.v[k] += x.v[k];
         }
     }
     sum = p.sum_of_lanes(t, sum);
@@ -368,29 +372,29 @@ template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_g
         b = load4(t, q.b, c * 4, q.dtype);
     GPT2_UNROLL
     for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
-        vec4 dy[GPT2_FOLD_BATCH], x[GPT2_FOLD_BATCH];
+        raw4 dy[GPT2_FOLD_BATCH] = {}, x[GPT2_FOLD_BATCH] = {};
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
             if (!here || !t.inside(r, q.rows))
                 continue;
-            dy[j] = load4(t, q.dy, r * q.columns + c * 4, q.dtype);
-            x[j] = load4(t, q.x, r * q.columns + c * 4, q.dtype);
+            fetch4(t, q.dy, r * q.columns + c * 4, q.dtype, dy[j]);
+            fetch4(t, q.x, r * q.columns + c * 4, q.dtype, x[j]);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
-            vec4 y, slope;
+            vec4 y, slope, dx = floats4(dy[j], q.dtype);
             if (!here || !t.inside(r, q.rows))
                 continue;
-            gelu_of(x[j], b, y, slope);
+            gelu_of(floats4(x[j], q.dtype), b, y, slope);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++) {
-                dy[j].v[k] *= slope.v[k];
-                sum.v[k] += dy[j].v[k];
+                dx.v[k] *= slope.v[k];
+                sum.v[k] += dx.v[k];
             }
             store4(t, q.y, r * q.columns + c * 4, q.dtype, y);
-            store4(t, q.dy, r * q.columns + c * 4, q.dtype, dy[j]);
+            store4(t, q.dy, r * q.columns + c * 4, q.dtype, dx);
         }
     }
     sum = p.sum_of_lanes(t, sum);

@@ -17,13 +17,29 @@ GPT2_GPU uint64_t target_column(Thread &t, const int32_t *targets, uint64_t firs
 struct running {
     float most, sum;
 
+    GPT2_GPU void add(float x)
+    {
+        raise(x);
+        if (most != -INFINITY)
+            sum += expf(x - most);
+    }
+
     GPT2_GPU void add(const vec4 &x)
+    {
+        raise(fmaxf(fmaxf(x.v[0], x.v[1]), fmaxf(x.v[2], x.v[3])));
+        if (most != -INFINITY)
+            sum += (expf(x.v[0] - most) + expf(x.v[1] - most)) +
+                   (expf(x.v[2] - most) + expf(x.v[3] - most));
+    }
+
+  private:
+    GPT2_GPU void raise(float to)
     {
         const float old = most;
 
-        most = fmaxf(most, fmaxf(fmaxf(x.v[0], x.v[1]), fmaxf(x.v[2], x.v[3])));
-        sum = sum * expf(old - most) + (expf(x.v[0] - most) + expf(x.v[1] - most)) +
-              (expf(x.v[2] - most) + expf(x.v[3] - most));
+        most = fmaxf(most, to);
+        if (old != -INFINITY)
+            sum *= expf(old - most);
     }
 };
 
@@ -36,7 +52,7 @@ template <class Thread> GPT2_GPU void add_logits(Thread &t, const float *x, uint
     for (uint64_t c = t.index(); t.inside(c, vectors); c += t.size())
         r.add(load4(t, x, 4 * c, ZERO_F32));
     for (uint64_t c = 4 * vectors + t.index(); t.inside(c, n); c += t.size())
-        r.add(vec4{{t.template read<float>(x + c), -INFINITY, -INFINITY, -INFINITY}});
+        r.add(t.template read<float>(x + c));
 }
 
 template <class Thread> GPT2_GPU void loss_body(Thread &t, const gpt2_gpu_loss &q)

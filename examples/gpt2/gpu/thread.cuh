@@ -274,17 +274,40 @@ GPT2_GPU uint16_t half_from_float(float x, uint32_t dtype)
     return static_cast<uint16_t>(halves_from_floats(x, 0, dtype));
 }
 
+/* Four elements as they came: loads that are on their way at once wait for no conversion. */
+struct raw4 {
+    vec4 wide;
+    half4 narrow;
+};
+
 /* Elements i … i + 3 of an array; i is a multiple of 4, and the array aligned to 16 bytes. */
-template <class Thread> GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
+template <class Thread>
+GPT2_GPU void fetch4(Thread &t, const void *array, uint64_t i, uint32_t dtype, raw4 &r)
 {
     if (dtype == ZERO_F32)
-        return t.template read<vec4>(static_cast<const float *>(array) + i);
-    const half4 h = t.template read<half4>(static_cast<const uint16_t *>(array) + i);
-    vec4 x;
+        r.wide = t.template read<vec4>(static_cast<const float *>(array) + i);
+    else
+        r.narrow = t.template read<half4>(static_cast<const uint16_t *>(array) + i);
+}
+
+GPT2_GPU vec4 floats4(const raw4 &r, uint32_t dtype)
+{
+    vec4 x = r.wide;
+
+    if (dtype == ZERO_F32)
+        return x;
     GPT2_UNROLL
     for (int k = 0; k < 4; k++)
-        x.v[k] = float_from_half(h.v[k], dtype);
+        x.v[k] = float_from_half(r.narrow.v[k], dtype);
     return x;
+}
+
+template <class Thread> GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
+{
+    raw4 r = {};
+
+    fetch4(t, array, i, dtype, r);
+    return floats4(r, dtype);
 }
 
 template <class Thread>
