@@ -45,7 +45,9 @@ int gpt2_log_open(struct gpt2_log *log, const struct gpt2_options *o, int rank, 
     log->steps = o->steps;
     log->start_ns = gpt2_now_ns();
     int err = open_file(o->json, rank, log->json_path, &log->json, text, bytes);
-    return err ? err : open_file(o->ops, rank, log->ops_path, &log->ops, text, bytes);
+    if (!err)
+        err = open_file(o->ops, rank, log->ops_path, &log->ops, text, bytes);
+    return err ? err : open_file(o->program, rank, log->program_path, &log->program, text, bytes);
 }
 
 static int close_file(const char *path, FILE *file, char *text, size_t bytes)
@@ -66,8 +68,9 @@ int gpt2_log_close(struct gpt2_log *log, char *text, size_t bytes)
     fflush(stdout);
     int err = close_file(log->json_path, log->json, text, bytes);
     int err2 = close_file(log->ops_path, log->ops, text, bytes);
+    int err3 = close_file(log->program_path, log->program, text, bytes);
     memset(log, 0, sizeof *log);
-    return err ? err : err2;
+    return err ? err : err2 ? err2 : err3;
 }
 
 void gpt2_log_say(struct gpt2_log *log, const char *fmt, ...)

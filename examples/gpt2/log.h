@@ -17,8 +17,8 @@
 #define GPT2_LOG_AFTER 5 /* steps that a forecast is compared with */
 
 struct gpt2_log {
-    FILE *json, *ops; /* NULL: not wanted */
-    char json_path[GPT2_LOG_PATH], ops_path[GPT2_LOG_PATH];
+    FILE *json, *ops, *program; /* NULL: not wanted */
+    char json_path[GPT2_LOG_PATH], ops_path[GPT2_LOG_PATH], program_path[GPT2_LOG_PATH];
     bool root, terminal, line_open;
     uint64_t steps, start_ns, shown_ns;
     uint64_t done, disk_read_bytes, disk_written_bytes; /* steps; of all of them, on rank 0 */

@@ -130,6 +130,8 @@ static int train(struct program *p, bool *beaten)
     if (gpt2_n_parameters(&o->model) >= LARGE)
         gpt2_log_say(&p->log, "%s: planning, and reserving memory", o->model.name);
     int err = gpt2_session_commit(&p->session, o);
+    if (!err && p->log.program)
+        err = zero_program_dump(p->session.rt, fileno(p->log.program));
     if (!err)
         err = gpt2_trainer_open(&p->trainer, &p->session, o, &p->data, &p->log);
     if (!err && o->weights_in)

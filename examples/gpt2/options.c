@@ -54,6 +54,7 @@ static const struct entry {
     {"weights-out", "FILE", TEXT, AT(weights_out), 0, 0, "write them at the end"},
     {"json", "FILE", TEXT, AT(json), 0, 0, "steps, summary: an object a line; %r: a file a rank"},
     {"ops", "FILE", TEXT, AT(ops), 0, 0, "when each op of the step program ran, likewise"},
+    {"program", "FILE", TEXT, AT(program), 0, 0, "that program, as text, likewise"},
     {"cublas", "FILE", TEXT, AT(cublas), 0, 0, "with ZERO_DEVICE=cuda: cuBLAS, by name or path"},
     {"memory-table", NULL, FLAG, AT(memory_table), 0, 0, "one step in each stage, and its memory"},
     {"help", NULL, HELP, 0, 0, 0, "this text"},

@@ -28,7 +28,7 @@ struct gpt2_options {
     uint64_t sample;
     double temperature;
     double weight_decay, beta2; /* negative: not typed */
-    const char *prompt, *data, *format, *weights_in, *weights_out, *ops, *json;
+    const char *prompt, *data, *format, *weights_in, *weights_out, *ops, *program, *json;
     const char *cublas; /* or NULL */
     bool memory_table;
     struct zero_setting settings[GPT2_MAX_SETTINGS]; /* what was typed for the library */

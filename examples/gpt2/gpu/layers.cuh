@@ -166,8 +166,9 @@ template <uint32_t N, class Thread> GPT2_GPU void sum_all(Thread &t, uint32_t at
         }
 }
 
-/* A block for GPT2_NORM_CHUNK rows, a thread for four columns of all of them. */
-template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_gpu_norm_backward &q)
+/* A block for GPT2_NORM_CHUNK rows, a thread for four columns of all of them. DTYPE: of dy. */
+template <uint32_t DTYPE, class Thread>
+GPT2_GPU void norm_backward(Thread &t, const gpt2_gpu_norm_backward &q)
 {
     constexpr uint32_t batch = GPT2_NORM_BATCH;
     const uint64_t c = uint64_t{t.index()} * 4, first = t.block() * GPT2_NORM_CHUNK;
@@ -177,10 +178,10 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
 
     if (here)
         w = load4(t, q.w, c, q.dtype);
-    GPT2_UNROLL
+    GPT2_NO_UNROLL /* more blocks at once bring more than longer ones */
     for (uint32_t i = 0; i < GPT2_NORM_CHUNK; i += batch) {
         vec4 x[batch] = {}, g[batch], dx[batch] = {};
-        raw4 dy[batch] = {};
+        raw4<DTYPE> dy[batch] = {};
         vec2 stat[batch] = {};
         float sums[GPT2_NORM_SUMS] = {};
         GPT2_UNROLL
@@ -189,14 +190,14 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
             if (!here || !t.inside(row, q.rows))
                 continue;
             x[j] = load4(t, q.x, at, ZERO_F32);
-            fetch4(t, q.dy, at, q.dy_dtype, dy[j]);
+            dy[j] = fetch4<DTYPE>(t, q.dy, at);
             stat[j] = t.template read<vec2>(q.stat + 2 * row);
             if (q.beta != 0)
                 dx[j] = load4(t, q.dx, at, ZERO_F32);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < batch; j++) {
-            g[j] = floats4(dy[j], q.dy_dtype);
+            g[j] = floats4<DTYPE>(dy[j]);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++) {
                 x[j].v[k] = (x[j].v[k] - stat[j].v[0]) * stat[j].v[1];
@@ -224,6 +225,11 @@ template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_g
         return;
     store4(t, q.partial, t.block() * 2 * q.width + c, ZERO_F32, dw);
     store4(t, q.partial, (t.block() * 2 + 1) * q.width + c, ZERO_F32, db);
+}
+
+template <class Thread> GPT2_GPU void norm_backward_body(Thread &t, const gpt2_gpu_norm_backward &q)
+{
+    GPT2_OF_DTYPE(norm_backward, q.dy_dtype, t, q);
 }
 
 /* ---- Sums of columns: chunks of rows, then the chunks ---------------------------------------- */
@@ -265,8 +271,8 @@ template <uint32_t COLUMNS> struct fold_place {
 
 using chunk_place = fold_place<GPT2_FOLD_COLUMNS>;
 
-/* The chunk of rows is the grid's second dimension. */
-template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
+/* The chunk of rows is the grid's second dimension. DTYPE: of dy. */
+template <uint32_t DTYPE, class Thread> GPT2_GPU void columns(Thread &t, const gpt2_gpu_columns &q)
 {
     const chunk_place p(t);
     const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
@@ -275,17 +281,17 @@ template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_col
 
     GPT2_UNROLL
     for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
-        raw4 dy[GPT2_FOLD_BATCH] = {};
+        raw4<DTYPE> dy[GPT2_FOLD_BATCH] = {};
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
             if (here && t.inside(r, q.rows))
-                fetch4(t, q.dy, r * q.columns + c * 4, q.dy_dtype, dy[j]);
+                dy[j] = fetch4<DTYPE>(t, q.dy, r * q.columns + c * 4);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
-            const vec4 x = floats4(dy[j], q.dy_dtype);
+            const vec4 x = floats4<DTYPE>(dy[j]);
             if (q.rounded && here && t.inside(r, q.rows))
                 store4(t, q.rounded, r * q.columns + c * 4, q.dtype, x);
             GPT2_UNROLL
@@ -296,6 +302,11 @@ template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_col
     sum = p.sum_of_lanes(t, sum);
     if (p.lane == 0 && here)
         store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum);
+}
+
+template <class Thread> GPT2_GPU void columns_body(Thread &t, const gpt2_gpu_columns &q)
+{
+    GPT2_OF_DTYPE(columns, q.dy_dtype, t, q);
 }
 
 /* The gradient is the grid's second dimension. */
@@ -349,19 +360,35 @@ GPT2_GPU void gelu_of(vec4 x, const vec4 &b, vec4 &y, vec4 &slope)
     }
 }
 
+/* Two groups of four a thread, both on their way at once. */
+template <uint32_t DTYPE, class Thread> GPT2_GPU void gelu(Thread &t, const gpt2_gpu_gelu &q)
+{
+    const uint64_t first = t.block() * 2 * t.size() + t.index(), each = q.width / 4;
+    raw4<DTYPE> x[2] = {};
+
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 2; j++)
+        if (t.inside(first + j * t.size(), q.rows * each))
+            x[j] = fetch4<DTYPE>(t, q.x, (first + j * t.size()) * 4);
+    GPT2_UNROLL
+    for (uint32_t j = 0; j < 2; j++) {
+        const uint64_t i = first + j * t.size();
+        vec4 y, slope;
+        if (!t.inside(i, q.rows * each))
+            continue;
+        gelu_of(floats4<DTYPE>(x[j]), load4(t, q.b, i % each * 4, DTYPE), y, slope);
+        store4(t, q.y, i * 4, DTYPE, y);
+    }
+}
+
 template <class Thread> GPT2_GPU void gelu_body(Thread &t, const gpt2_gpu_gelu &q)
 {
-    const uint64_t i = flat(t), each = q.width / 4;
-    vec4 y, slope;
-
-    if (!t.inside(i, q.rows * each))
-        return;
-    gelu_of(load4(t, q.x, i * 4, q.dtype), load4(t, q.b, i % each * 4, q.dtype), y, slope);
-    store4(t, q.y, i * 4, q.dtype, y);
+    GPT2_OF_DTYPE(gelu, q.dtype, t, q);
 }
 
 /* The chunk of rows is the grid's second dimension. */
-template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_gpu_gelu_backward &q)
+template <uint32_t DTYPE, class Thread>
+GPT2_GPU void gelu_backward(Thread &t, const gpt2_gpu_gelu_backward &q)
 {
     const chunk_place p(t);
     const uint64_t c = p.column, first = static_cast<uint64_t>(t.row()) * GPT2_CHUNK + p.lane;
@@ -369,37 +396,43 @@ template <class Thread> GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_g
     vec4 sum = {}, b = {};
 
     if (here)
-        b = load4(t, q.b, c * 4, q.dtype);
+        b = load4(t, q.b, c * 4, DTYPE);
     GPT2_UNROLL
     for (uint32_t i = 0; i < GPT2_CHUNK; i += p.lanes * GPT2_FOLD_BATCH) {
-        raw4 dy[GPT2_FOLD_BATCH] = {}, x[GPT2_FOLD_BATCH] = {};
+        raw4<DTYPE> dy[GPT2_FOLD_BATCH] = {}, x[GPT2_FOLD_BATCH] = {};
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
             if (!here || !t.inside(r, q.rows))
                 continue;
-            fetch4(t, q.dy, r * q.columns + c * 4, q.dtype, dy[j]);
-            fetch4(t, q.x, r * q.columns + c * 4, q.dtype, x[j]);
+            dy[j] = fetch4<DTYPE>(t, q.dy, r * q.columns + c * 4);
+            x[j] = fetch4<DTYPE>(t, q.x, r * q.columns + c * 4);
         }
         GPT2_UNROLL
         for (uint32_t j = 0; j < GPT2_FOLD_BATCH; j++) {
             const uint64_t r = first + i + j * p.lanes;
-            vec4 y, slope, dx = floats4(dy[j], q.dtype);
+            vec4 y, slope, dx = floats4<DTYPE>(dy[j]);
             if (!here || !t.inside(r, q.rows))
                 continue;
-            gelu_of(floats4(x[j], q.dtype), b, y, slope);
+            gelu_of(floats4<DTYPE>(x[j]), b, y, slope);
             GPT2_UNROLL
             for (int k = 0; k < 4; k++) {
                 dx.v[k] *= slope.v[k];
                 sum.v[k] += dx.v[k];
             }
-            store4(t, q.y, r * q.columns + c * 4, q.dtype, y);
-            store4(t, q.dy, r * q.columns + c * 4, q.dtype, dx);
+            store4(t, q.y, r * q.columns + c * 4, DTYPE, y);
+            store4(t, q.dy, r * q.columns + c * 4, DTYPE, dx);
         }
     }
     sum = p.sum_of_lanes(t, sum);
     if (p.lane == 0 && here)
         store4(t, q.partial, t.row() * q.columns + c * 4, ZERO_F32, sum);
+}
+
+template <class Thread>
+GPT2_GPU void gelu_backward_body(Thread &t, const gpt2_gpu_gelu_backward &q)
+{
+    GPT2_OF_DTYPE(gelu_backward, q.dtype, t, q);
 }
 
 #endif

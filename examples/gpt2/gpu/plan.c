@@ -103,7 +103,7 @@ PLAN(norm, norm_again, NORM_AGAIN, blocks(NORM_AGAIN, q->rows * q->width / 4), 1
 PLAN(columns, columns, COLUMNS, tiles(q->columns / 4, GPT2_FOLD_COLUMNS), gpt2_chunks(q->rows))
 PLAN(fold, fold, FOLD, tiles(q->columns / 4, GPT2_LAST_COLUMNS), q->n)
 PLAN(bias, bias, BIAS, blocks(BIAS, q->rows * q->width / 4), 1)
-PLAN(gelu, gelu, GELU, blocks(GELU, q->rows * q->width / 4), 1)
+PLAN(gelu, gelu, GELU, blocks(GELU, tiles(q->rows * q->width / 4, 2)), 1)
 PLAN(gelu_backward, gelu_backward, GELU_BACKWARD, tiles(q->columns / 4, GPT2_FOLD_COLUMNS),
      gpt2_chunks(q->rows))
 PLAN(loss, loss, LOSS, q->rows, 1)

@@ -19,7 +19,7 @@
       position_backward_body)                                                                      \
     X(NORM, gpt2_norm, gpt2_gpu_norm, 128, 8, GPT2_REDUCTION(128), norm_body)                      \
     X(NORM_AGAIN, gpt2_norm_again, gpt2_gpu_norm, 256, 4, 0, norm_again_body)                      \
-    X(NORM_BACKWARD, gpt2_norm_grad, gpt2_gpu_norm_backward, GPT2_NORM_THREADS, 1,                 \
+    X(NORM_BACKWARD, gpt2_norm_grad, gpt2_gpu_norm_backward, GPT2_NORM_THREADS, 2,                 \
       GPT2_NORM_SHARED, norm_backward_body)                                                        \
     X(COLUMNS, gpt2_columns, gpt2_gpu_columns, GPT2_FOLD_THREADS, 4, GPT2_FOLD_SHARED,             \
       columns_body)                                                                                \

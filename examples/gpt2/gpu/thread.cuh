@@ -18,10 +18,12 @@
 #ifdef __CUDACC__
 #define GPT2_GPU __device__ __forceinline__
 #define GPT2_UNROLL _Pragma("unroll")
+#define GPT2_NO_UNROLL _Pragma("unroll 1")
 #define GPT2_UNROLL_SOME _Pragma("unroll 8") /* so that several loads are on their way */
 #else
 #define GPT2_GPU inline
 #define GPT2_UNROLL
+#define GPT2_NO_UNROLL
 #define GPT2_UNROLL_SOME
 #endif
 
@@ -275,40 +277,55 @@ GPT2_GPU uint16_t half_from_float(float x, uint32_t dtype)
 }
 
 /* Four elements as they came: loads that are on their way at once wait for no conversion. */
-struct raw4 {
-    vec4 wide;
-    half4 narrow;
+template <uint32_t DTYPE> struct raw4 {
+    half4 x;
+};
+template <> struct raw4<ZERO_F32> {
+    vec4 x;
 };
 
 /* Elements i … i + 3 of an array; i is a multiple of 4, and the array aligned to 16 bytes. */
-template <class Thread>
-GPT2_GPU void fetch4(Thread &t, const void *array, uint64_t i, uint32_t dtype, raw4 &r)
+template <uint32_t DTYPE, class Thread>
+GPT2_GPU raw4<DTYPE> fetch4(Thread &t, const void *array, uint64_t i)
 {
-    if (dtype == ZERO_F32)
-        r.wide = t.template read<vec4>(static_cast<const float *>(array) + i);
-    else
-        r.narrow = t.template read<half4>(static_cast<const uint16_t *>(array) + i);
+    using type = decltype(raw4<DTYPE>::x);
+    const uint64_t each = sizeof(type) / 4;
+
+    return {t.template read<type>(static_cast<const char *>(array) + i * each)};
 }
 
-GPT2_GPU vec4 floats4(const raw4 &r, uint32_t dtype)
+template <uint32_t DTYPE> GPT2_GPU vec4 floats4(const raw4<DTYPE> &r)
 {
-    vec4 x = r.wide;
-
-    if (dtype == ZERO_F32)
+    if constexpr (DTYPE == ZERO_F32) {
+        return r.x;
+    } else {
+        vec4 x;
+        GPT2_UNROLL
+        for (int k = 0; k < 4; k++)
+            x.v[k] = float_from_half(r.x.v[k], DTYPE);
         return x;
-    GPT2_UNROLL
-    for (int k = 0; k < 4; k++)
-        x.v[k] = float_from_half(r.narrow.v[k], dtype);
-    return x;
+    }
 }
 
 template <class Thread> GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
 {
-    raw4 r = {};
-
-    fetch4(t, array, i, dtype, r);
-    return floats4(r, dtype);
+    if (dtype == ZERO_F32)
+        return floats4<ZERO_F32>(fetch4<ZERO_F32>(t, array, i));
+    if (dtype == ZERO_BF16)
+        return floats4<ZERO_BF16>(fetch4<ZERO_BF16>(t, array, i));
+    return floats4<ZERO_F16>(fetch4<ZERO_F16>(t, array, i));
 }
+
+/* Calls body<DTYPE>(...) for the type that is one of a launch's parameters. */
+#define GPT2_OF_DTYPE(body, dtype, ...)         \
+    do {                                        \
+        if ((dtype) == ZERO_F32)                \
+            body<ZERO_F32>(__VA_ARGS__);        \
+        else if ((dtype) == ZERO_BF16)          \
+            body<ZERO_BF16>(__VA_ARGS__);       \
+        else                                    \
+            body<ZERO_F16>(__VA_ARGS__);        \
+    } while (0)
 
 template <class Thread>
 GPT2_GPU void store4(Thread &t, void *array, uint64_t i, uint32_t dtype, const vec4 &x)

@@ -7,9 +7,9 @@
 #define GPT2_REDUCTION(threads) ((threads) + 16u)
 
 /* Rows that one block adds up of a column; the same of a layer norm, which has whole rows. */
-#define GPT2_CHUNK 64u
+#define GPT2_CHUNK 32u
 #define GPT2_NORM_CHUNK 8u
-#define GPT2_NORM_BATCH 4u /* of which a thread asks for so many at once */
+#define GPT2_NORM_BATCH 2u /* of which a thread asks for so many at once */
 
 /* A layer norm's backward pass has a thread for each four columns. */
 #define GPT2_WIDTH_MAX 2048u
