@@ -8,7 +8,8 @@
  *   that context current and gives back the caller's.
  * - A stream is a CUstream. Those of stream_create() do not wait for the default stream.
  * - notify is called from a thread of the driver, out of a stream of the plugin's own beside the
- *   stream of the event, which is not held up by it.
+ *   stream of the event, which is not held up by it; of a stream of stream_create() for the events
+ *   that event_query() has not found.
  * - copy() takes addresses of this device, of others, and of the host. Beside the host goes only a
  *   copy from or to memory that is pinned: of alloc(), or of pin().
  * - Events are the caller's to destroy, before close().
@@ -183,6 +184,8 @@ int zero__cuda_event_create(struct zero_device *dev, void **event);
 int zero__cuda_event_destroy(struct zero_device *dev, void *event);
 int zero__cuda_event_record(struct zero_device *dev, void *event, void *stream);
 int zero__cuda_event_query(struct zero_device *dev, void *event);
+/* The driver's. */
+struct cuda_event *zero__cuda_event_of(const void *event);
 
 /* ---- launch.c */
 

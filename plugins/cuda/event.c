@@ -1,36 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events. Who is told of them is told by a stream beside the one that they are recorded on: it
- * waits for the event and then calls, so that the work behind the event does not wait for the call.
+ * Events. Who is told of them is told by a stream beside the one that they are recorded on, its
+ * bell: it waits for the event and then calls, so that the work behind the event does not wait for
+ * the call. Making it do so takes longer than a launch, so it is done for an event that somebody
+ * has asked for and not found: of a chain of ops those that are done meanwhile need none.
  */
 #include "cuda.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+struct cuda_mark {
+    struct cuda_event *event;
+    _Atomic(struct cuda_stream *) bell; /* of the stream it is recorded on; NULL: told already */
+    atomic_bool asked;                  /* the bell will ring for it */
+};
 
 int zero__cuda_event_create(struct zero_device *dev, void **event)
 {
-    struct cuda_event *e = NULL;
-    int err = zero__cuda_enter(dev);
+    struct cuda_mark *m = calloc(1, sizeof *m);
+    int err = m ? zero__cuda_enter(dev) : zero__say(&dev->voice, -ENOMEM, "no memory for an event");
 
+    if (!err) {
+        err = zero__cuda_check(dev, dev->driver.event_create(&m->event, CUDA_EVENT_DISABLE_TIMING),
+                               "an event");
+        zero__cuda_leave(dev);
+    }
     if (err)
-        return err;
-    err =
-        zero__cuda_check(dev, dev->driver.event_create(&e, CUDA_EVENT_DISABLE_TIMING), "an event");
-    zero__cuda_leave(dev);
-    if (!err)
-        *event = e;
+        free(m);
+    else
+        *event = m;
     return err;
 }
 
 int zero__cuda_event_destroy(struct zero_device *dev, void *event)
 {
+    struct cuda_mark *m = event;
     int err = zero__cuda_enter_to_end(dev);
 
-    if (err)
-        return err;
-    err = zero__cuda_check(dev, dev->driver.event_destroy(event), "destroying an event");
-    zero__cuda_leave(dev);
+    if (!err) {
+        err = zero__cuda_check(dev, dev->driver.event_destroy(m->event), "destroying an event");
+        zero__cuda_leave(dev);
+    }
+    free(m);
     return err;
+}
+
+struct cuda_event *zero__cuda_event_of(const void *event)
+{
+    return ((const struct cuda_mark *)event)->event;
 }
 
 /* Called by the driver. What comes after close() has begun is for nobody. */
@@ -46,9 +64,11 @@ static void ring(void *arg)
 
 /*
  * The bell of a stream, made when the stream is first recorded: all streams share the device's few
- * queues of work, and a bell waits in its queue. NULL: there are too many.
+ * queues of work, and a bell waits in its queue. NULL: there are too many. *own: the stream is the
+ * plugin's.
  */
-static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct cuda_stream **bell)
+static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct cuda_stream **bell,
+                   bool *own)
 {
     uint32_t i = 0;
     int result = 0;
@@ -63,26 +83,46 @@ static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct c
     if (result)
         dev->bells[i].stream = NULL;
     *bell = i < dev->n_bells ? dev->bells[i].stream : NULL;
+    *own = i < dev->n_bells && dev->bells[i].own;
     pthread_mutex_unlock(&dev->lock);
     return result;
 }
 
-/* The context is current. */
-static int record(struct zero_device *dev, struct cuda_event *event, struct cuda_stream *stream)
+static int ring_after(struct zero_device *dev, struct cuda_stream *bell, struct cuda_event *event)
+{
+    int err = zero__cuda_check(dev, dev->driver.stream_wait(bell, event, 0),
+                               "making a bell wait for an event");
+
+    return err ? err
+               : zero__cuda_check(dev, dev->driver.call(bell, ring, dev), "enqueueing a notice");
+}
+
+/*
+ * The context is current. The bell of an application's stream waits at once, since it stands for
+ * the stream, which may be gone, where memory is to be freed; see zero__cuda_streams_drain().
+ */
+static int record(struct zero_device *dev, struct cuda_mark *m, struct cuda_stream *stream)
 {
     struct cuda_stream *bell = NULL;
-    int err = zero__cuda_check(dev, dev->driver.event_record(event, stream), "recording an event");
+    bool own;
+    int err =
+        zero__cuda_check(dev, dev->driver.event_record(m->event, stream), "recording an event");
 
+    m->bell = NULL;
     if (err || !dev->notify)
         return err;
-    err = zero__cuda_check(dev, bell_of(dev, stream, &bell), "a bell for a stream");
-    if (!err && bell)
-        err = zero__cuda_check(dev, dev->driver.stream_wait(bell, event, 0),
-                               "making a bell wait for an event");
-    if (!err) /* without a bell the stream calls itself, at some cost */
-        err = zero__cuda_check(dev, dev->driver.call(bell ? bell : stream, ring, dev),
-                               "enqueueing a notice");
-    return err;
+    err = zero__cuda_check(dev, bell_of(dev, stream, &bell, &own), "a bell for a stream");
+    if (err)
+        return err;
+    if (bell && own) {
+        m->bell = bell;
+        atomic_store(&m->asked, false);
+        return 0;
+    }
+    if (bell)
+        return ring_after(dev, bell, m->event);
+    /* Without a bell the stream calls itself, at some cost. */
+    return zero__cuda_check(dev, dev->driver.call(stream, ring, dev), "enqueueing a notice");
 }
 
 int zero__cuda_event_record(struct zero_device *dev, void *event, void *stream)
@@ -98,12 +138,17 @@ int zero__cuda_event_record(struct zero_device *dev, void *event, void *stream)
 
 int zero__cuda_event_query(struct zero_device *dev, void *event)
 {
+    struct cuda_mark *m = event;
     int result, err = zero__cuda_enter(dev);
 
     if (err)
         return err;
-    result = dev->driver.event_query(event);
+    result = dev->driver.event_query(m->event);
+    if (result == CUDA_NOT_READY && m->bell && !atomic_exchange(&m->asked, true))
+        err = ring_after(dev, m->bell, m->event);
     zero__cuda_leave(dev);
+    if (err)
+        return err;
     return result == CUDA_NOT_READY ? -EINPROGRESS
                                     : zero__cuda_check(dev, result, "asking for an event");
 }

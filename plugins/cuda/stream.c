@@ -141,7 +141,7 @@ int zero__cuda_stream_wait(struct zero_device *dev, void *stream, void *event)
 
     if (err)
         return err;
-    err = zero__cuda_check(dev, dev->driver.stream_wait(stream, event, 0),
+    err = zero__cuda_check(dev, dev->driver.stream_wait(stream, zero__cuda_event_of(event), 0),
                            "making a stream wait for an event");
     zero__cuda_leave(dev);
     return err;

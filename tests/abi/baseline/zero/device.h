@@ -248,8 +248,9 @@ struct zero_device_open {
     uint32_t threads;  /**< host device: size of the pool, ≥ 1 */
     int64_t timeout_ns; /**< of every wait inside the device that has no deadline of its own */
     /**
-     * Called whenever an event has been reached; several may share one call. Must not block; comes
-     * from any thread, also from inside an entry that the caller is in.
+     * Called when an event has been reached for which event_query() has said -EINPROGRESS, maybe
+     * for others; several may share one call. Must not block; comes from any thread, also from
+     * inside an entry that the caller is in.
      */
     void (*notify)(void *arg);
     void *notify_arg;
