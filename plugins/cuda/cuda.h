@@ -91,6 +91,7 @@ struct zero_device {
     struct cuda_block *blocks;
     struct cuda_bell bells[CUDA_BELLS];
     uint32_t n_bells;
+    int urgent; /* the priority of bells */
     char why[640]; /* how the context was lost; from is_broken on it stays */
 
     atomic_int is_broken;         /* the context is lost: the error, written under the lock */

@@ -225,6 +225,9 @@ static int equip(struct zero_device *dev, const struct facts *f)
         err = zero__cuda_check(dev, dev->driver.stream_create(&dev->own, CUDA_STREAM_NON_BLOCKING),
                                "the device's own stream");
     if (!err)
+        err = zero__cuda_check(dev, dev->driver.priorities(NULL, &dev->urgent),
+                               "asking for the priorities of streams");
+    if (!err)
         err = zero__cuda_kernels_load(dev);
     if (err)
         unequip(dev);

@@ -166,6 +166,9 @@ struct cuda_ipc {
     X(ipc_open, cuIpcOpenMemHandle_v2, (cuda_address *base, struct cuda_ipc ipc, unsigned flags))  \
     X(ipc_close, cuIpcCloseMemHandle, (cuda_address base))                                         \
     X(stream_create, cuStreamCreate, (struct cuda_stream **stream, unsigned flags))                \
+    X(stream_create_urgent, cuStreamCreateWithPriority,                                            \
+      (struct cuda_stream **stream, unsigned flags, int priority))                                 \
+    X(priorities, cuCtxGetStreamPriorityRange, (int *least, int *greatest))                        \
     X(stream_destroy, cuStreamDestroy_v2, (struct cuda_stream *stream))                            \
     X(stream_query, cuStreamQuery, (struct cuda_stream *stream))                                   \
     X(stream_wait, cuStreamWaitEvent,                                                              \

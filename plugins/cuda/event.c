@@ -63,9 +63,9 @@ static void ring(void *arg)
 }
 
 /*
- * The bell of a stream, made when the stream is first recorded: all streams share the device's few
- * queues of work, and a bell waits in its queue. NULL: there are too many. *own: the stream is the
- * plugin's.
+ * The bell of a stream, made when the stream is first recorded. All streams of one priority share
+ * the device's few queues of work, and a bell holds its queue until the call has returned, so bells
+ * have a priority of their own. NULL: there are too many. *own: the stream is the plugin's.
  */
 static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct cuda_stream **bell,
                    bool *own)
@@ -79,7 +79,8 @@ static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct c
     if (i == dev->n_bells && i < CUDA_BELLS / 2) /* the others are for the device's own streams */
         dev->bells[dev->n_bells++] = (struct cuda_bell){.of = stream};
     if (i < dev->n_bells && !dev->bells[i].stream)
-        result = dev->driver.stream_create(&dev->bells[i].stream, CUDA_STREAM_NON_BLOCKING);
+        result = dev->driver.stream_create_urgent(&dev->bells[i].stream, CUDA_STREAM_NON_BLOCKING,
+                                                  dev->urgent);
     if (result)
         dev->bells[i].stream = NULL;
     *bell = i < dev->n_bells ? dev->bells[i].stream : NULL;

@@ -218,13 +218,22 @@ static int push(struct cuda_stream *s, const struct op *op)
 
 /* ---- Streams --------------------------------------------------------------------------------- */
 
-int cuStreamCreate(struct cuda_stream **stream, unsigned flags)
+int cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    CALL_IN_CONTEXT(cuCtxGetStreamPriorityRange);
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return 0;
+}
+
+static int stream_create(struct cuda_stream **stream, unsigned flags)
 {
     struct cuda_stream *s;
     pthread_attr_t attr;
     pthread_t thread;
 
-    CALL_IN_CONTEXT(cuStreamCreate);
     if (flags != CUDA_STREAM_NON_BLOCKING)
         return CUDA_INVALID_VALUE;
     s = calloc(1, sizeof *s);
@@ -242,6 +251,18 @@ int cuStreamCreate(struct cuda_stream **stream, unsigned flags)
         return CUDA_OPERATING_SYSTEM;
     *stream = s;
     return 0;
+}
+
+int cuStreamCreate(struct cuda_stream **stream, unsigned flags)
+{
+    CALL_IN_CONTEXT(cuStreamCreate);
+    return stream_create(stream, flags);
+}
+
+int cuStreamCreateWithPriority(struct cuda_stream **stream, unsigned flags, int priority)
+{
+    CALL_IN_CONTEXT(cuStreamCreateWithPriority);
+    return priority > 0 || priority < -5 ? CUDA_INVALID_VALUE : stream_create(stream, flags);
 }
 
 int cuStreamDestroy_v2(struct cuda_stream *stream)

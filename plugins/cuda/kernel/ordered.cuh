@@ -114,11 +114,19 @@ ZERO__GPU void sumsq_body(Thread &t, const zero__cuda_sumsq &q)
 template <class Thread> ZERO__GPU void total_body(Thread &t, const zero__cuda_total &q)
 {
     static_assert(ZERO__CUDA_TOTAL_THREADS == ZERO_TOTAL_LANES, "a thread for each lane");
+    constexpr uint32_t batch = 16;
     double sum = 0;
 
-    ZERO__UNROLL_16
-    for (uint64_t i = t.index(); t.inside(i, q.count); i += ZERO_TOTAL_LANES)
-        sum = add(sum, from_raw<double>(t.template load<8>(q.x + i)));
+    for (uint64_t at = t.index(); at < q.count; at += batch * ZERO_TOTAL_LANES) {
+        raw<8> x[batch] = {};
+        ZERO__UNROLL
+        for (uint32_t b = 0; b < batch; b++)
+            if (t.inside(at + b * ZERO_TOTAL_LANES, q.count))
+                x[b] = t.template load<8>(q.x + at + b * ZERO_TOTAL_LANES);
+        ZERO__UNROLL
+        for (uint32_t b = 0; b < batch; b++) /* a sum that began as +0 is the same plus +0 */
+            sum = add(sum, from_raw<double>(x[b]));
+    }
     t.template put<8>(t.index() * 8, to_raw(sum));
     t.barrier();
     if (t.index() != 0)
