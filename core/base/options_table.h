@@ -87,7 +87,7 @@ ZERO__OPTION(OFFLOAD_MEASURE, offload_measure, BOOL, "1", "", "Offload",
 ZERO__OPTION(COMM, comm, TEXT, "", "", "Ranks and devices",
              "Communication plugin, by name or absolute path; empty: self for one rank, shm for "
              "ranks of one host, for several hosts the first of ucx and ofi that works on all of "
-             "them")
+             "them; before these nccl with ZERO_NUMERICS=relaxed and a GPU for each rank")
 ZERO__OPTION(PLUGIN_PATH, plugin_path, TEXT, "", "", "Ranks and devices",
              "Folders searched for plugins before the installed one, separated by colons")
 ZERO__OPTION(TIMEOUT, timeout, REAL, "600", "[0.1,1e9]", "Ranks and devices",

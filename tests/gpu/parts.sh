@@ -164,7 +164,7 @@ astray() {
     status=$?
     said=$(sed -n 's/.*rank 0 is told: \(.*CUDA_ERROR_ILLEGAL_ADDRESS.*\)/\1/p' "$tmp/fault" | head -n 1)
     if [ $status != 124 ]; then
-        [ -n "$said" ] && grep -qF "rank 1 is told: rank 0 failed: $said" "$tmp/fault" &&
+        [ -n "$said" ] && grep 'rank 1 is told: ' "$tmp/fault" | grep -qF "rank 0 failed: $said" &&
             [ $(($(date +%s) - began)) -lt 15 ] || status=1
     fi
     judge "$what: both say so" $status "$(echo "$said" | cut -c 1-240)"

@@ -42,6 +42,13 @@ for comm in ucx ofi; do
         ok "by $comm" says "^- two ranks on one GPU, stage 3, by $comm: passed"
     fi
 done
+# What a GPU is compared with is what a processor computes today, by the command of run.sh.
+ZERO_DEVICE=host "$build/zero-gpt2" --dtype bf16 --val 0 --data "$top/LICENSE" --seed 1 --json "$tmp/host" \
+    --preset micro --batch 2 --seq 32 --steps 3 >"$tmp/host.out" 2>&1
+sed -n 's/.*"type":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$tmp/host" >"$tmp/host.losses"
+ok 'the losses that it is compared with are the processor'\''s' sh -c 'paste "$1" "$2" | awk "
+    { d = \$1 - \$2 } NF != 2 || d > 2e-3 || d < -2e-3 { bad = 1 } END { exit bad || NR != 3 }"' sh \
+    "$tmp/host.losses" "$top/tests/gpu/losses/micro"
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
 for what in 'a GPU that is not there' 'a model that the GPU has no memory for' 'a driver that is none'; do
     ok "$what" says "^- $what is refused: passed \("
