@@ -203,12 +203,11 @@ median() {
     grep '"type":"step"' "$1" | sed 1,2d | sed "s/.*\"$2\":\([0-9.e+-]*\).*/\1/" | sort -g |
         awk '{ v[NR] = $1 } END { printf "%.2f\n", 1e3 * v[int((NR + 1) / 2)] }'
 }
-# In the last step of the file of ops: the queue, of all but computing, that is at work for the
-# longest time, and for how many milliseconds. Ops of a queue that overlap count once; what began
-# before the step computed belongs to the one before.
-busiest() {
-    last=$(sed -n '$s/.*"step":\([0-9]*\),.*/\1/p' "$1")
-    sed -n "s/.*\"step\":$last,.*\"queue\":\"\([^\"]*\)\".*\"start_ns\":\([0-9]*\),\"end_ns\":\([0-9]*\).*/\1|\2|\3/p" \
+# In one step of a file of ops: the queue, of all but computing, that is at work for the longest time,
+# and for how many milliseconds. Ops of a queue that overlap count once; what began before the step
+# computed belongs to the one before.
+busiest_in() {
+    sed -n "s/.*\"step\":$2,.*\"queue\":\"\([^\"]*\)\".*\"start_ns\":\([0-9]*\),\"end_ns\":\([0-9]*\).*/\1|\2|\3/p" \
         "$1" | sort -t '|' -k 2,2n | awk -F '|' '
             /^compute/ { if (!began) began = $2; next }
             !began { next }
@@ -219,6 +218,12 @@ busiest() {
                     if (busy[q] > most) { most = busy[q]; which = q }
                 printf "%.2f %s\n", most * 1e-6, which
             }'
+}
+# The median of the steps but the first two, as for what is measured beside it.
+busiest() {
+    for number in $(sed -n 's/.*"step":\([0-9]*\),.*/\1/p' "$1" | sort -nu | sed 1,2d); do
+        busiest_in "$1" "$number"
+    done | sort -g | awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'
 }
 # on_host PRESET TOKENS ARGUMENT...: a step whose optimizer is on the host, with its updates behind the passes and
 # beside them. The passes take as long as they do without offload; copies and updates as long as they
