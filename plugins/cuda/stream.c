@@ -57,11 +57,28 @@ int zero__cuda_stream_create(struct zero_device *dev, const char *name, void **s
     return err;
 }
 
+/* The bell stands for a stream that goes: memory stays until what was enqueued there has ended. */
+static int bell_follows(struct zero_device *dev, struct cuda_stream *bell,
+                        struct cuda_stream *stream)
+{
+    struct cuda_event *end = NULL;
+    int result = dev->driver.event_create(&end, CUDA_EVENT_DISABLE_TIMING), last;
+
+    if (result)
+        return result;
+    result = dev->driver.event_record(end, stream);
+    if (!result)
+        result = dev->driver.stream_wait(bell, end, 0);
+    last = dev->driver.event_destroy(end);
+    return result ? result : last;
+}
+
 /* Its bell may still have to ring, and stays for another stream. */
 int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
 {
     struct cuda_bell *bell = NULL;
-    int err = zero__cuda_enter_to_end(dev);
+    struct cuda_stream *ringing = NULL;
+    int err = zero__cuda_enter_to_end(dev), result;
 
     if (err)
         return err;
@@ -72,13 +89,17 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
     if (bell) {
         bell->of = NULL;
         bell->own = false;
+        ringing = bell->stream;
     }
     pthread_mutex_unlock(&dev->lock);
     /* The driver ends what is still enqueued before it frees it. */
-    if (!bell)
+    if (!bell) {
         err = zero__say(&dev->voice, -EINVAL, "%p is not a stream of this device", stream);
-    else
-        err = zero__cuda_check(dev, dev->driver.stream_destroy(stream), "destroying a stream");
+    } else {
+        result = ringing ? bell_follows(dev, ringing, stream) : 0;
+        int last = dev->driver.stream_destroy(stream);
+        err = zero__cuda_check(dev, result ? result : last, "destroying a stream");
+    }
     zero__cuda_leave(dev);
     return err;
 }
