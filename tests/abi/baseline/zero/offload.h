@@ -4,8 +4,8 @@
  * The interface of an offload plugin (ZERO_IFACE_OFFLOAD, major 0): a tier of storage.
  *
  * A store is a flat range of bytes, zeros at first; what lies where in it is the library's
- * business. The library serialises all calls to one store, except wake(). Only open, resize, reg
- * and close may block. Returns 0 or a negative errno, after zero_host.fail() said what and why.
+ * business. The library serialises all calls to one store, except wake(). Only probe, open, resize,
+ * reg and close may block. Returns 0 or a negative errno, after zero_host.fail() said what and why.
  */
 #ifndef ZERO_OFFLOAD_H
 #define ZERO_OFFLOAD_H
