@@ -282,15 +282,14 @@ static int open_nccl(struct zero_runtime *rt, const char **name)
 static int open_any(struct zero_runtime *rt, const char **name)
 {
     bool alone = rt->ranks == 1;
-    int err;
+    int err = 0;
 
     *name = NULL;
-    err = !alone && is_relaxed(rt) ? open_nccl(rt, name) : 0;
-    if (err || *name)
-        return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
-    if (!alone && !zero__job_one_host(rt->job)) {
+    if (!alone && is_relaxed(rt))
+        err = open_nccl(rt, name);
+    if (!err && !*name && !alone && !zero__job_one_host(rt->job)) {
         err = open_network(rt, name);
-    } else {
+    } else if (!err && !*name) {
         *name = alone ? "self" : "shm";
         zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", *name,
                   alone ? "there is one rank" : "all ranks are on this host");
