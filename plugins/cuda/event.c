@@ -116,8 +116,8 @@ static int record(struct zero_device *dev, struct cuda_mark *m, struct cuda_stre
     if (err)
         return err;
     if (bell && own) {
-        m->bell = bell;
         atomic_store(&m->asked, false);
+        m->bell = bell;
         return 0;
     }
     if (bell)
