@@ -145,6 +145,8 @@ static bool updated_where_they_lie(const struct run *run, const struct seen *see
 {
     const char *offload = setting_of(run, "offload");
 
+    if (offload && strcmp(offload, "auto") == 0) /* some of each, in a memory that is too small */
+        return seen->on_device && seen->on_host;
     offload = offload ? strstr(offload, "optimizer:") : NULL;
     if (!offload)
         return seen->on_device && !seen->on_host;
@@ -424,6 +426,24 @@ static void on_disk(void)
                                      {"nvme_path", path},
                                      {"nvme_engine", "threads"},
                                      {"reduce_at", "boundary"}}});
+    same_bits(&(struct run){.what = "in turn on the GPU, beside it, on a disk",
+                            .stage = "2",
+                            .accum = "1",
+                            .ranks = 2,
+                            .dtype = ZERO_BF16,
+                            .more = {{"offload", "optimizer:device+cpu+nvme"},
+                                     {"nvme_path", path},
+                                     {"nvme_engine", "threads"},
+                                     {"memory_limit", "device:480K,cpu:200K"}}});
+    same_bits(&(struct run){.what = "as it is best",
+                            .stage = "2",
+                            .accum = "1",
+                            .ranks = 2,
+                            .dtype = ZERO_BF16,
+                            .more = {{"offload", "auto"},
+                                     {"nvme_path", path},
+                                     {"nvme_engine", "threads"},
+                                     {"memory_limit", "device:480K,cpu:200K"}}});
     rmdir(path);
 }
 
