@@ -275,8 +275,7 @@ static int limits_find(const struct search *s, const struct zero__recipe *r,
     *more = UINT64_MAX;
     if (err)
         return err;
-    if (room.is_host)
-        room.tier[ZERO__T_DEVICE] = UINT64_MAX;
+    room.tier[ZERO__T_DEVICE] = room.device;
     room.tier[ZERO__T_CPU] = UINT64_MAX;
     room.spare = 0;
     if (!zero__room_takes(&room, &need, NULL))

@@ -19,14 +19,14 @@ static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__roo
     struct zero_device_info info = {.size = sizeof info};
     int err = room->is_host ? 0 : rt->dev_ops.info(rt->dev, &info);
 
-    room->tier[ZERO__T_DEVICE] = limit;
+    room->device = UINT64_MAX;
     if (limit != ZERO__NO_LIMIT)
         room->spare =
             zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit / 32);
     if (!err && !room->is_host)
-        room->tier[ZERO__T_DEVICE] =
-            zero__least(limit, zero__device_left(info.free_bytes) / rt->device_sharers);
-    return err;
+        room->device = zero__device_left(info.free_bytes) / rt->device_sharers;
+    room->tier[ZERO__T_DEVICE] = zero__least(limit, room->device);
+    return err ? zero__while(err, "what is free on device %s", rt->device_name) : 0;
 }
 
 int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
@@ -74,6 +74,7 @@ int zero__room_find(struct zero_runtime *rt, struct zero__room *room)
         for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
             room->tier[t] = zero__least(room->tier[t], all[i].tier[t]);
         room->machine = zero__least(room->machine, all[i].machine);
+        room->device = zero__least(room->device, all[i].device);
         room->tiers &= all[i].tiers;
         room->is_host &= all[i].is_host;
         room->disk_is_host |= all[i].disk_is_host;

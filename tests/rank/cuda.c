@@ -334,6 +334,9 @@ static void no_room(void)
     fake_cuda_set(&set);
     refused(&run, "device cuda:", "what would make it fit");
     fake_cuda_set(NULL);
+    const struct run limited = {"a limit that is too small", "0", "1", "cuda", 2, ZERO_F32, 0,
+                                {{"memory_limit", "device:64K"}}, 0, 0};
+    refused(&limited, "ZERO_MEMORY_LIMIT (device)", "memory_limit=device:");
 }
 
 /*
