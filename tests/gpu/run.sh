@@ -68,11 +68,11 @@ nccl=$(ldconfig -p 2>/dev/null | grep -o '/.*libnccl\.so\.2$' | head -n 1)
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 no_sanitizer='compute-sanitizer is not here' no_nccl='libnccl.so.2 is not here' no_torch=''
 if [ "$size" = small ]; then
-    rounds=1 preset=micro batch=2 seq=32 steps=3 mib=4 loops=2
+    rounds=1 preset=micro batch=2 seq=32 steps=3 mib=4 loops=2 limit=device:34048K,cpu:26500K
     sanitizer='' nccl=''
     no_sanitizer='the GPU is emulated' no_nccl='the GPU is emulated' no_torch='the GPU is emulated'
 else
-    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10
+    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10 limit=device:1600M,cpu:300M
 fi
 [ -z "$nccl" ] || export ZERO_NCCL_LIBRARY="$nccl"
 commit=$(cat "$here/commit" 2>/dev/null ||
@@ -154,6 +154,13 @@ trained "GPT-2 $preset, stage 3, one rank" "$losses/$preset" 1 \
 # shellcheck disable=SC2086
 trained "GPT-2 $preset, stage 2, --recompute, one rank" "$losses/$preset" 1 '' $shape --stage 2 \
     --recompute
+# In a part of the memory, where it is best; the disk is measured, and a step foretold.
+export ZERO_MEMORY_LIMIT="$limit" ZERO_OFFLOAD_MEASURE=1
+# shellcheck disable=SC2086
+trained "GPT-2 $preset, stage 2, one rank, in $limit" "$losses/$preset" 1 auto $shape --stage 2
+say "$(grep -m 1 'Outside the device' "$tmp/out"); $(grep -m 1 'after the forecast' "$tmp/out")"
+export ZERO_OFFLOAD_MEASURE=0
+unset ZERO_MEMORY_LIMIT
 # Two ranks that share the same sequences.
 shape2="--preset $preset --batch $((batch / 2)) --seq $seq --steps $steps"
 for stage in 0 1 2 3; do

@@ -34,7 +34,8 @@ ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
 ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
 ok 'collectives on its memory' says '^- collectives by shm, .*: passed \([0-9]+ cases\)'
 ok 'GPT-2 in all stages' test "$(grep -c '^- GPT-2 micro, stage [0-3].* passed (losses within' \
-    "$tmp/out")" = 10
+    "$tmp/out")" = 11
+ok 'in a part of the memory' says '^- GPT-2 micro, stage 2, one rank, in device:.*, auto: passed'
 ok 'what lies in each tier' says '^- GPT-2 micro.*, optimizer:cpu:0.95.nvme:0.05,parameters:cpu,.*: passed'
 ok 'two ranks on one GPU' says '^- two ranks on one GPU, stage 0, by shm: passed'
 for comm in ucx ofi; do
