@@ -17,7 +17,8 @@ int zero__kernel_check(const struct zero_launch *launch)
     int err = zero__launch_check(launch, "host", why);
 
     if (!err && launch->kernel == ZERO_KERNEL_UPDATES)
-        return zero__fail(-ENOTSUP, "device host does not offer several updates in one launch");
+        return zero__fail(-ENOTSUP, "device host does not offer several updates in one launch: "
+                                    "launch each by itself");
     return err ? zero__fail(err, "%s", why) : 0;
 }
 

@@ -204,8 +204,8 @@ refused 'a model that the GPU has no memory for' 'the plan needs .* but device c
     "$bin/zero-gpt2" --data "$text" --preset 1.5B --batch 1024 --seq 1024 --steps 1 \
     ${cublas:+--cublas "$cublas"}
 echo 'this is no library' >"$tmp/libcuda.so.1"
-refused 'a driver that is none' 'cuda: no NVIDIA driver: ' env LD_LIBRARY_PATH="$tmp:$LD_LIBRARY_PATH" \
-    "$bin/zero-gpt2" --data "$text" $one
+refused 'a driver that is none' 'cuda: no NVIDIA driver: ' env \
+    LD_LIBRARY_PATH="$tmp${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$bin/zero-gpt2" --data "$text" $one
 rm "$tmp/libcuda.so.1"
 if [ -n "$nccl" ]; then
     other=$(ldconfig -p | grep -o '/.*libm\.so\.6$' | head -n 1)
