@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What benchmarks of whole jobs share: their options, and zero-gpt2 with its logs."""
 import argparse
-import ctypes
 import json
 import os
 import resource
@@ -26,12 +25,7 @@ def options(doc, **defaults):
     return p
 
 
-def small_pages():
-    """Of a process that is started: no huge pages, nor those that it starts (PR_SET_THP_DISABLE)."""
-    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)
-
-
-def train(o, env, preexec_fn=None):
+def train(o, env):
     """The process that has ended, and if it did well the objects of its --json and of its --ops.
     done.kernel_bytes: what the kernel has seen of its disks."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -45,7 +39,7 @@ def train(o, env, preexec_fn=None):
              "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
              "--data", text, "--json", log, "--ops", ops],
             env={**env, "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
-            capture_output=True, text=True, check=False, preexec_fn=preexec_fn)
+            capture_output=True, text=True, check=False)
         found = []
         for path in (log, ops) if not done.returncode else ():
             with open(path, encoding="utf-8") as f:

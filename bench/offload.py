@@ -4,10 +4,8 @@
 A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile, as many under way
 as the plugin has, the bytes of an update after as long a pause as a step's passes take: a disk that has
 rested is faster) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
-on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have, where
-the system gives them to this user: as root it raises vm.nr_hugepages for all of the machine, and sets it
-back at the end; a run that is killed (SIGKILL) leaves it so, to be set back by hand (the first line of the
-output says what it was). Where it does not, the jobs have small ones, too. Printed are medians of the rounds, and of ratios within a round,
+on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have,
+where the system gives them to who asks: its C library (glibc from 2.35 on) does. Printed are medians of the rounds, and of ratios within a round,
 with the bound of each:
 
     disk      bytes of an update, both ways, in the time from its first request to the end of its
@@ -30,7 +28,6 @@ Run in the build folder: make bench-offload, or
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -68,33 +65,7 @@ def fio_files(o):
     return fds
 
 
-HUGE = "/proc/sys/vm/nr_hugepages"
-
-
-def huge_pages(o):
-    """Reserves huge pages for fio, if it can; what was there before, to be put back."""
-    with open("/proc/meminfo", encoding="ascii") as f:
-        size = next(int(line.split()[1]) for line in f if line.startswith("Hugepagesize")) << 10
-    tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
-    want = -(-tile * o.depth // size) * o.ranks + 2 * o.ranks
-    try:
-        with open(HUGE, "r+", encoding="ascii") as f:
-            before = int(f.read())
-            f.seek(0)
-            f.write(str(before + want))
-        with open(HUGE, encoding="ascii") as f:
-            got = int(f.read())
-    except OSError:
-        return None
-    if got < before + want:
-        huge_pages_back(before)
-        return None
-    return before
-
-
-def huge_pages_back(before):
-    with open(HUGE, "w", encoding="ascii") as f:
-        f.write(str(before))
+HUGE = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # fio's C library asks for them
 
 
 def fio(o, fds):
@@ -104,14 +75,13 @@ def fio(o, fds):
                f"--size={o.fio_bytes}", f"--io_size={2 * o.fio_bytes}", "--fallocate=none",
                "--invalidate=0", "--randrepeat=0", "--norandommap", "--scramble_buffers=0",
                "--gtod_reduce=1", "--fixedbufs", "--registerfiles", "--group_reporting"]
-    if o.huge:
-        command.append("--mem=mmaphuge")
     for i, fd in enumerate(fds):
         command += [f"--name=rank{i}", f"--filename=/proc/self/fd/{fd}"]
     rates = []
     for _ in range(o.bursts):
         time.sleep(o.pause)
-        out = subprocess.run(command, capture_output=True, text=True, pass_fds=fds, check=True).stdout
+        out = subprocess.run(command, capture_output=True, text=True, pass_fds=fds, check=True,
+                             env=HUGE).stdout
         job = json.loads(out[out.index("{"):])["jobs"][0]
         rates.append(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
     return statistics.median(rates)
@@ -135,7 +105,7 @@ def train(o, offload):
         env.pop(name, None)
     if "nvme" in offload:
         env |= {"ZERO_NVME_PATH": o.folder, "ZERO_NVME_DEPTH": str(o.depth)}
-    done, records, times = gpt2_job.train(o, env, None if o.huge else gpt2_job.small_pages)
+    done, records, times = gpt2_job.train(o, env)
     if done.returncode:
         give_up(f"zero-gpt2 with ZERO_OFFLOAD={offload} has failed:\n{done.stderr}")
     steps = [r for r in records if r["type"] == "step"][2:]
@@ -198,31 +168,21 @@ def settled(rounds):
 
 def main():
     o = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as of timeout(1): pages are set back
     if not shutil.which("fio"):
         give_up("fio is not installed")
     cache = tempfile.TemporaryDirectory()
     o.cache = cache.name
-    before = huge_pages(o)
-    o.huge = before is not None
-    try:
-        rounds = measure_all(o, before)
-    finally:
-        if o.huge:
-            huge_pages_back(before)
-    judge(rounds)
+    judge(measure_all(o))
 
 
-def measure_all(o, before):
-    """All rounds; `before`: vm.nr_hugepages."""
+def measure_all(o):
     first = train(o, "optimizer:nvme")
     tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
     o.fio_bytes = -(-first["bytes"] // 2 // tile) * tile  # an update reads and writes them
     o.pause = max(first["step"] - first["update"], 0)
     fds, rounds = fio_files(o), []
     print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} ranks, {o.dtype}, sequence {o.seq}, "
-          f"tiles of {o.tile}, {o.folder}; pages of fio and of the job are "
-          f"{f'huge (vm.nr_hugepages was {before})' if o.huge else 'small'}; fio moves "
+          f"tiles of {o.tile}, {o.folder}; fio and the job ask for huge pages; fio moves "
           f"{2 * o.fio_bytes * o.ranks / 1e6:.0f} MB after {o.pause:.2f} s", flush=True)
     while len(rounds) < o.rounds or (len(rounds) < o.most and not settled(rounds)):
         rounds.append(measure(o, fds))

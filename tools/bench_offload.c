@@ -191,7 +191,7 @@ static const char *limit_name(const struct bench *b, const struct figures *f)
 static const char *limit_pages(const struct bench *b, const struct figures *f)
 {
     return !f->limit    ? NULL
-           : b->has_fio ? offload_pages_name(b->store.pages)
+           : b->has_fio ? offload_pages_name(b->fio.pages)
                         : b->store.memory_pages;
 }
 
@@ -280,7 +280,7 @@ static void head(const struct bench *b)
            b->has_beside ? " and " : "", b->option);
     printf("; blocks in %s pages", b->store.memory_pages);
     if (b->has_fio)
-        printf(", fio's in %s ones", offload_pages_name(b->store.pages));
+        printf(", fio's in %s ones", offload_pages_name(b->fio.wanted));
     putchar('\n');
     printf("%-12s %9s %5s %8s %6s %8s %7s %10s %7s %7s", "operation", "block", "depth", "GB/s",
            "spread", b->has_fio ? "fio" : "limit", "of it", "", "s/GB", "its");
@@ -341,7 +341,7 @@ static void fio_open(struct bench *b)
 
     if (o->fio && !is_memory(b) && folders && *folders)
         b->has_fio = offload_fio_open(&b->fio, o, folders);
-    b->fio.huge = b->store.pages == OFFLOAD_PAGES_HUGE;
+    b->fio.wanted = b->fio.pages = b->store.pages;
 }
 
 static int run(struct bench *b)

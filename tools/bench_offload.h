@@ -100,12 +100,13 @@ int offload_open(struct offload_tier *t, const struct offload_options *o,
 void offload_close(struct offload_tier *t);
 uint64_t offload_memory_bytes(const struct offload_options *o);
 
-/* bench_offload_pages.c. `beside_fio`: that has to have the same. 0 or an error with a sentence. */
-int offload_pages_choose(const struct offload_options *o, bool beside_fio,
-                         enum offload_pages *pages);
+/* bench_offload_pages.c. 0 or an error with a sentence. */
+int offload_pages_choose(const struct offload_options *o, enum offload_pages *pages);
 const char *offload_pages_name(enum offload_pages pages);
 /* What memory that was touched has: huge, small, mixed, unknown. */
 const char *offload_pages_of(const void *base);
+/* What a process has that took so many bytes for its blocks. */
+enum offload_pages offload_pages_of_process(int pid, uint64_t bytes);
 
 /* bench_offload_walk.c */
 int offload_walk(struct offload_tier *t, const struct offload_walk *w,
@@ -123,13 +124,13 @@ struct offload_fio {
     int fds[16];
     unsigned n;
     uint64_t bytes; /* of all files */
-    bool huge;      /* pages */
+    enum offload_pages wanted, pages; /* pages: what its blocks had when it ran */
     char version[32];
 };
 /* False after a sentence when there is no fio that could be compared with. */
 bool offload_fio_open(struct offload_fio *f, const struct offload_options *o, const char *folders);
 void offload_fio_close(struct offload_fio *f);
-int offload_fio_run(const struct offload_fio *f, const struct offload_shape *shape, int64_t ns,
+int offload_fio_run(struct offload_fio *f, const struct offload_shape *shape, int64_t ns,
                     struct offload_sample *sample);
 
 /* bench_offload_options.c: -1: go on; else the exit status. */

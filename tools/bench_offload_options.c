@@ -39,7 +39,7 @@ static void help(FILE *f)
         "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
         "  --no-fio           not beside fio\n"
         "  --pages KIND       of the memory of blocks, fio's as ours: small, huge, or auto: huge\n"
-        "                     where enough are reserved for fio (vm.nr_hugepages)\n"
+        "                     where the system gives them to who asks, as in training\n"
         "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a failure\n"
         "  --cache            what goes through the page cache is no failure\n"
         "  --no-check         do not check what is read; --check, the default, does\n"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pages of the memory that blocks lie in on their way, ours as fio's: a disk reaches a huge one in
- * one piece and small ones in many, so that figures of the two compare nothing. fio has huge pages
- * where the machine reserves them (nr_hugepages), ours come from the system as a program's do.
+ * one piece and small ones in many, so that figures of the two compare nothing. Both have them from
+ * the system as a program's memory has: ours because it asks, fio's because its C library asks.
  */
 #include "config.h"
 
 #include "bench_offload.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -16,15 +18,7 @@
 #include "bench_pages.h"
 #include "machine/line.h"
 
-#define SPARE 2 /* pages that fio takes to begin its memory at one */
-
-static uint64_t meminfo(const char *key)
-{
-    uint64_t x = 0;
-
-    zero__number_read("/proc/meminfo", key, &x);
-    return x;
-}
+#define MOST_APART (UINT64_C(4) << 20) /* of memory that begins and ends anywhere: not in huge ones */
 
 static bool system_has_huge(void)
 {
@@ -34,39 +28,21 @@ static bool system_has_huge(void)
            !strstr(text, "[never]");
 }
 
-/* Huge pages for the blocks that fio has under way at most. */
-static uint64_t fio_needs(const struct offload_options *o, uint64_t page)
+int offload_pages_choose(const struct offload_options *o, enum offload_pages *pages)
 {
-    uint64_t most = 0;
+    bool there = system_has_huge();
 
-    for (unsigned i = 0; i < o->n_sizes; i++)
-        for (unsigned k = 0; k < o->n_depths; k++)
-            if (o->sizes[i] * o->depths[k] > most)
-                most = o->sizes[i] * o->depths[k];
-    return (most + page - 1) / page + SPARE;
-}
-
-int offload_pages_choose(const struct offload_options *o, bool beside_fio,
-                         enum offload_pages *pages)
-{
-    uint64_t page = meminfo("Hugepagesize:") * 1024, left = meminfo("HugePages_Free:");
-    uint64_t need = beside_fio && page ? fio_needs(o, page) : 0;
-    bool there = system_has_huge() && (!beside_fio || (page && need <= left));
-
-    if (o->pages == OFFLOAD_PAGES_HUGE && !system_has_huge())
+    if (o->pages == OFFLOAD_PAGES_HUGE && !there)
         return zero__fail(-ENOTSUP, "--pages huge: this system has none for memory of programs; "
                                     "/sys/kernel/mm/transparent_hugepage/enabled says so");
-    if (o->pages == OFFLOAD_PAGES_HUGE && !there)
-        return zero__fail(-ENOMEM,
-                          "--pages huge: fio needs %llu of them, and %llu are free: reserve them "
-                          "with sysctl vm.nr_hugepages=%llu",
-                          (unsigned long long)need, (unsigned long long)left,
-                          (unsigned long long)(meminfo("HugePages_Total:") + need - left));
     *pages = o->pages != OFFLOAD_PAGES_AUTO ? o->pages
              : there                        ? OFFLOAD_PAGES_HUGE
                                             : OFFLOAD_PAGES_SMALL;
-    if (*pages == OFFLOAD_PAGES_SMALL) /* of all that this process takes from here on, and of fio */
+    /* Of all that this process takes from here on, and of fio. */
+    if (*pages == OFFLOAD_PAGES_SMALL)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    else
+        setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1); /* read by glibc 2.35 and later */
     return 0;
 }
 
@@ -83,4 +59,14 @@ const char *offload_pages_of(const void *base)
     if (!p.present)
         return "unknown";
     return !p.huge ? "small" : p.huge >= p.present / 10 * 9 ? "huge" : "mixed";
+}
+
+enum offload_pages offload_pages_of_process(int pid, uint64_t bytes)
+{
+    char path[64];
+    uint64_t kib = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+    zero__number_read(path, "AnonHugePages:", &kib);
+    return kib * 1024 + MOST_APART >= bytes ? OFFLOAD_PAGES_HUGE : OFFLOAD_PAGES_SMALL;
 }

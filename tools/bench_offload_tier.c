@@ -52,7 +52,7 @@ static int load(struct offload_tier *t, const struct zero_setting *setting)
         err = zero__options_finish(t->options, &silent, true, NULL);
     if (err)
         return zero__while(err, "offload plugin %s", t->o->tier);
-    return offload_pages_choose(t->o, t->o->fio && !(caps.flags & ZERO_STORE_MAPPED), &t->pages);
+    return offload_pages_choose(t->o, &t->pages);
 }
 
 /* Random bytes, other ones on every page. */

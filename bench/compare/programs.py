@@ -5,7 +5,6 @@ A part is a set of programs that do the same work; they are run in turn. Running
 seconds by key; a key is what one row of a table is about, such as "f32 4096". A program that
 cannot do something gives the reason instead of seconds.
 """
-import contextlib
 import json
 import math
 import os
@@ -529,7 +528,7 @@ def steps(scale):
 
 # ---- Outside the device --------------------------------------------------------------------------
 
-BLOCK, DEPTH = 4 << 20, 16  # ZERO_NVME_DEPTH's default; step.py gives DeepSpeed as many
+BLOCK, DEPTH = 2 << 20, 16  # of a tile; ZERO_NVME_DEPTH's default; DeepSpeed has as many
 
 
 def folder():
@@ -537,52 +536,45 @@ def folder():
     return os.environ.get("ZERO_NVME_PATH", "/var/tmp").split(":")[0]
 
 
-HUGE = Path("/proc/sys/vm/nr_hugepages")
-
-
-@contextlib.contextmanager
-def huge_pages():
-    """Reserved for fio's blocks, where this user may: libzero's lie in huge pages as in training, and
-    fio's have none else. `zero bench offload` gives both small ones where there are too few."""
-    before = None
-    try:
-        before = int(HUGE.read_text(encoding="ascii"))
-        HUGE.write_text(str(before + BLOCK * DEPTH // (2 << 20) + 8), encoding="ascii")
-    except OSError:
-        before = None
-    try:
-        yield
-    finally:
-        if before is not None:
-            HUGE.write_text(str(before), encoding="ascii")
-
-
 def zero_store(scale, op):
+    """libzero's, fio's, and without checksums, in turn."""
     command = ["./zero", "bench", "offload", "--tier", "nvme", "--op", op, "--bytes", BLOCK,
                "--depth", DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 1,
-               "--beside", "", "--json"]
+               "--json"]
     env = environment(ZERO_NVME_PATH=folder())
-    with huge_pages():
-        return records(run([(pinned(cores(), command), env)], scale.limit_s))[0]
+    found = records(run([(pinned(cores(), command), env)], scale.limit_s))[0]
+    if found["pages"] != found["limit_pages"]:
+        raise Failed(f"fio's blocks lie in {found['limit_pages']} pages, ours in {found['pages']} ones")
+    return found
+
+
+def without_checksums(record):
+    return {"": record["bytes"] / record["beside_GBps"] * 1e-9}
 
 
 def peer_store(scale, op):
+    """Its memory in huge pages, as the others' is."""
     command = ["python", HERE / "aio.py", op, folder(), scale.store, BLOCK, DEPTH, scale.store_s]
-    found = records(run([(pinned(cores(), command), python_environment())], scale.limit_s))
+    env = python_environment() | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+    found = records(run([(pinned(cores(), command), env)], scale.limit_s))
     return {"": checked(found[0])}
 
 
 def offload(scale):
-    """Reads and writes of a disk; then steps with states elsewhere."""
-    for op in ("read", "write"):
+    """A disk's reads, writes, and both by turns; then steps with states elsewhere."""
+    for op in ("read", "write", "mixed"):
         measured = Measured(lambda op=op: {"": zero_store(scale, op)})
-        title = f"a disk's {op}s, blocks of 4 MiB, {DEPTH} under way"
-        yield Part(f"offload-{op}", "offload", title, [
+        title = f"a disk, {op}, blocks of {BLOCK >> 20} MiB, {DEPTH} under way"
+        part = Part(f"offload-{op}", "offload", title, [
             Program("zero", "libzero nvme, with checksums", run=measured.zero),
             Program("fio", "fio, io_uring", "fio", measured.limit),
-            Program("aio", "DeepSpeed async_io (libaio)", "aio",
-                    lambda op=op: peer_store(scale, op)),
+            Program("unsummed", "libzero nvme, without checksums",
+                    run=lambda m=measured: without_checksums(m.run("beside")[""])),
         ])
+        if op != "mixed":  # which DeepSpeed has no call for
+            part.programs.append(Program("aio", "DeepSpeed async_io (libaio)", "aio",
+                                         lambda op=op: peer_store(scale, op)))
+        yield part
     if len(cores()) < RANKS:
         return
     everything = "optimizer:cpu,gradients:cpu,parameters:cpu"
@@ -645,7 +637,7 @@ def limit_of(record):
 
 class Measured:
     """A benchmark of libzero's, and in the same run what limits it, as if that were a program:
-    whichever is asked for first runs it, the other one has its figures from there."""
+    whichever is asked for first runs it, the others have their figures from there."""
 
     def __init__(self, find):
         self.find, self.found, self.given_to = find, None, set()

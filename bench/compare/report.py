@@ -382,10 +382,10 @@ pages as above.
     "offload": """\
 A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), read and written one
 block after another past the page cache; times are those of a block. fio is the limit: its blocks lie in
-pages of the same kind as libzero's, huge ones where enough are reserved (vm.nr_hugepages), else small
-ones, and it takes turns with libzero in one run; DeepSpeed locks all memory that it reads into or writes
-from, and has as many blocks under way. libzero computes and compares checksums, the others have none. Where
-a part was measured otherwise, it says so. Steps are those of stage 3 above, with what the table says outside
+pages of the same kind as libzero's, huge ones where the system gives them to who asks, and it takes turns
+with libzero in one run, as does libzero without checksums, which no other has; DeepSpeed locks all memory
+that it reads into or writes from, in such pages too, and has as many blocks under way. Where a part was
+measured otherwise, it says so. Steps are those of stage 3 above, with what the table says outside
 the device, which is the same memory here for "cpu": what moves there is copied for nothing, and
 counts. PyTorch and DeepSpeed keep fp32 parameters as masters where libzero keeps halves.
 """,

@@ -556,52 +556,27 @@ def offload_nvme(few):
     ok(not (left := support.left_in(folder)), "offload: nothing stays in the folder", left)
 
 
-RESERVED = "/proc/sys/vm/nr_hugepages"
-
-
-def reserve(more):
-    """Changes how many huge pages the machine reserves; False: it does not."""
-    try:
-        with open(RESERVED, "r+", encoding="ascii") as file:
-            wanted = int(file.read()) + more
-            file.seek(0)
-            file.write(str(wanted))
-        with open(RESERVED, encoding="ascii") as file:
-            return int(file.read()) == wanted
-    except OSError:
-        return False
-
-
-def free_pages():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return int(re.search(r"HugePages_Free: +(\d+)", file.read()).group(1))
-
-
 def pages(shape, disk):
-    """fio has huge pages where they are reserved, and what is beside it has the same."""
+    """fio's blocks lie in pages of the same kind as ours, which is looked up while it works."""
     def kinds(*more):
         job = bench("offload", "--beside", "", "--op", "read", *shape, *more, env=disk)
         return job, [(r["pages"], r["limit_pages"]) for r in records(job)]
 
-    job, seen = kinds("--pages", "small")
+    job, seen = kinds("--pages", "small", "--seconds", "0.5")
     ok(seen == [("small", "small")], "small pages for both", job.story())
-    if not free_pages():
-        refused("huge pages that nobody reserves", r"fio needs \d+ of them, and 0 are free: .*"
-                r"vm.nr_hugepages=\d+", "offload", "--op", "read", "--pages", "huge", env=disk)
-        job, seen = kinds()
-        ok(seen == [("small", "small")], "small ones where none are reserved", job.story())
     with open("/sys/kernel/mm/transparent_hugepage/enabled", encoding="ascii") as file:
         never = "[never]" in file.read()
-    if never or not reserve(8):
-        support.skip("huge pages for both", "no huge pages can be had here")
+    if never:
+        refused("huge pages where the system has none", "--pages huge: this system has none",
+                "offload", "--op", "read", "--pages", "huge", env=disk)
         return
-    try:
-        for more in ([], ["--pages", "huge"]):
-            job, seen = kinds(*more)
-            ok(seen == [("huge", "huge")], f"huge pages for both, where they are reserved {more}",
+    for more in ([], ["--pages", "huge"]):
+        job, seen = kinds("--seconds", "0.5", "--bytes", "2M", *more)
+        if seen == [("huge", "small")]:
+            ok("small pages and ours in huge ones" in job.err, f"a fio without them is told {more}",
                job.story())
-    finally:
-        reserve(-8)
+        else:
+            ok(seen == [("huge", "huge")] and not job.err, f"huge pages for both {more}", job.story())
 
 
 def memory_as_disk(shape):
