@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static struct {
@@ -28,6 +29,20 @@ __attribute__((unused, format(printf, 1, 2))) static void diag(const char *fmt, 
     fputc('\n', stdout);
     fflush(stdout);
     va_end(ap);
+}
+
+/* For what a library would log. */
+__attribute__((unused)) static void log_nothing(void *arg, int level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+/* The most memory that this process has had so far. */
+__attribute__((unused)) static long peak_kib(void)
+{
+    struct rusage used;
+
+    return getrusage(RUSAGE_SELF, &used) ? -1 : used.ru_maxrss;
 }
 
 /*

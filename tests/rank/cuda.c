@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../../plugins/cuda/driver.h"
-#include "../fake/cuda_driver.h"
+#include "../fake/cuda_left.h"
 #include "toy.h"
 
 #define MOST 12
@@ -73,13 +73,6 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
     zero_barrier(rt);
 }
 
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 /* What each rank says when it fails. */
 static char errors[4][512];
 
@@ -108,28 +101,13 @@ static int train(const struct run *run, const char *device, struct seen *seen,
                     .committed = committed,
                     .stepped = stepped,
                     .failed = failed,
-                    .log = quiet,
+                    .log = log_nothing,
                     .reach = reach,
                     .arg = seen};
 
     for (int i = 0; i < 4 && run->more[i][0]; i++)
         s[t.n_settings++] = (struct zero_setting){run->more[i][0], run->more[i][1]};
     return toy_train(&t, result);
-}
-
-static bool nothing_left(void)
-{
-    struct fake_cuda_live l;
-
-    fake_cuda_live(&l);
-    uint64_t all = l.contexts + l.modules + l.streams + l.events + l.ranges + l.chunks + l.maps +
-                   l.plain + l.pinned + l.registered + l.pushed + l.bytes;
-    if (all)
-        diag("left: %" PRIu64 " contexts, %" PRIu64 " streams, %" PRIu64 " events, %" PRIu64
-             " chunks, %" PRIu64 " plain, %" PRIu64 " pinned, %" PRIu64 " registered, %" PRIu64
-             " bytes",
-             l.contexts, l.streams, l.events, l.chunks, l.plain, l.pinned, l.registered, l.bytes);
-    return all == 0;
 }
 
 static const char *setting_of(const struct run *run, const char *name)
@@ -247,7 +225,7 @@ static void *mixed_main(void *arg)
                     .width = 100,
                     .settings = s,
                     .n_settings = 4,
-                    .log = quiet,
+                    .log = log_nothing,
                     .reach = reach};
 
     toy_rank(&t, m->rank, m->job, &m->result);
@@ -476,7 +454,7 @@ static void context_lost(int at)
                     .seed = 3,
                     .committed = breaks_at_commit,
                     .failed = failed,
-                    .log = quiet,
+                    .log = log_nothing,
                     .reach = reach,
                     .arg = &at};
     struct toy_result r;

@@ -13,7 +13,7 @@
 #include <zero/zero.h>
 
 #include "../../plugins/cuda/driver.h"
-#include "../fake/cuda_driver.h"
+#include "../fake/cuda_left.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "plugin/loader.h"
@@ -29,13 +29,6 @@ ZERO__CUDA_CALLS(DECLARE)
 #undef DECLARE
 
 static atomic_int ended;
-
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
 
 static int started(struct zero_runtime **rt, uint32_t *unit, uint32_t *param)
 {
@@ -53,7 +46,7 @@ static int started(struct zero_runtime **rt, uint32_t *unit, uint32_t *param)
     c.n_settings = 4;
     c.ranks = c.local_ranks = 1;
     c.job = "cuda-ends";
-    c.log = quiet;
+    c.log = log_nothing;
     TRY(zero_create(&c, rt));
     TRY(zero_unit_add(*rt, "unit", unit));
     TRY(zero_param_add(*rt, *unit, &d, param));
@@ -66,14 +59,6 @@ static void *end_main(void *rt)
     zero_destroy(rt);
     atomic_store(&ended, 1);
     return NULL;
-}
-
-static bool nothing_left(void)
-{
-    struct fake_cuda_live l;
-
-    fake_cuda_live(&l);
-    return !(l.contexts + l.streams + l.events + l.ranges + l.chunks + l.maps + l.pinned);
 }
 
 /* The use is not over in a stream of the library's; in the application's own it was released. */

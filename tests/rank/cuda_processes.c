@@ -40,13 +40,6 @@ static void *reach(const void *p)
     return fake_cuda_reach(p);
 }
 
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 static void committed(struct zero_runtime *rt, int rank, void *arg)
 {
     struct fake_cuda_work work;
@@ -90,7 +83,7 @@ static void train(const struct run *run, const char *device, const char *job, bo
                     .seed = 5,
                     .committed = committed,
                     .stepped = stepped,
-                    .log = quiet,
+                    .log = log_nothing,
                     .reach = reach};
 
     fflush(stdout);

@@ -11,7 +11,7 @@
 #include "examples/gpt2/gemm.h"
 #include "examples/gpt2/random.h"
 #include "examples/gpt2/session.h"
-#include "tests/fake/cuda_driver.h"
+#include "tests/fake/cuda_left.h"
 #include "tests/tap.h"
 
 #define NOT_PERMITTED 800 /* CUDA_ERROR_NOT_PERMITTED */
@@ -43,11 +43,6 @@ struct rank {
 };
 
 static char cublas[4096];
-
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
 
 /* Every token is followed by one that is easy to learn. */
 static void fill(int32_t *tokens, int32_t *targets, size_t n, uint64_t from)
@@ -167,7 +162,7 @@ static void *rank_main(void *arg)
     base.rank = base.local_rank = r->rank;
     base.ranks = base.local_ranks = run->ranks;
     base.job = r->job->name;
-    base.log = quiet;
+    base.log = log_nothing;
     r->err = gpt2_session_open(&s, &o, &base);
     if (!r->err)
         r->err = gpt2_session_device(&s, &o, r->text, sizeof r->text);
@@ -204,20 +199,6 @@ static int run_job(const struct run *run, const char *device, struct rank *ranks
         err = err ? err : ranks[i].err;
     }
     return err;
-}
-
-static bool nothing_left(void)
-{
-    struct fake_cuda_live l;
-
-    fake_cuda_live(&l);
-    const uint64_t all = l.contexts + l.modules + l.streams + l.events + l.ranges + l.chunks +
-                         l.maps + l.plain + l.pinned + l.registered + l.pushed + l.bytes;
-    if (all)
-        diag("left: %" PRIu64 " contexts, %" PRIu64 " modules, %" PRIu64 " streams, %" PRIu64
-             " pinned, %" PRIu64 " pushed",
-             l.contexts, l.modules, l.streams, l.pinned, l.pushed);
-    return all == 0;
 }
 
 static double limit(uint32_t dtype)
@@ -349,7 +330,7 @@ static int open_on_gpu(struct gpt2_session *s, const struct gpt2_options *o, cha
 
     base.settings = &device;
     base.n_settings = 1;
-    base.log = quiet;
+    base.log = log_nothing;
     int err = gpt2_session_open(s, o, &base);
     return err ? err : gpt2_session_device(s, o, text, room);
 }

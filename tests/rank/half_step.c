@@ -104,13 +104,6 @@ static void lost(struct zero_runtime *rt, int rank, int err, const char *error, 
     s->refused = !strcmp(of_job(zero_last_error()), of_job(error));
 }
 
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 /* n: the request of rank 1 that fails. */
 static int run(const struct what *w, int n, struct job *j)
 {
@@ -129,7 +122,7 @@ static int run(const struct what *w, int n, struct job *j)
     struct toy t = {.ranks = RANKS, .layers = LAYERS, .steps = STEPS, .dtype = w->dtype,
                     .width = WIDTH, .settings = s, .n_settings = n ? 10 : 9, .n_other = n ? 1 : 0,
                     .seed = 7, .committed = committed, .stepped = stepped, .lost = lost,
-                    .log = quiet, .arg = j};
+                    .log = log_nothing, .arg = j};
     struct toy_result r;
 
     snprintf(fault, sizeof fault, "error=%s:op=%s:n=%d", w->error, w->op, n);

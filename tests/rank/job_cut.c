@@ -140,11 +140,6 @@ static void failed(int rank, int err, const char *error, void *arg)
     (void)rank, (void)err, (void)error, (void)arg;
 }
 
-static void quiet(void *arg, int level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
 static void rank_main(struct rank *r)
 {
     char address[24];
@@ -165,7 +160,7 @@ static void rank_main(struct rank *r)
                           .seed = 1,
                           .stepped = stepped,
                           .failed = failed,
-                          .log = quiet};
+                          .log = log_nothing};
     struct toy_result result;
 
     own_rank = r->rank;

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -85,13 +84,6 @@ static void wish_new(int ranks, uint64_t declared, int dynamic)
     wish->ranks = ranks, wish->declared = declared, wish->dynamic = dynamic;
 }
 
-static long resident_kib(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return u.ru_maxrss;
-}
-
 static void refused(int rank, const char *source, const char *what)
 {
     const char *text = wish->outcome[rank].error;
@@ -104,12 +96,12 @@ static void refused(int rank, const char *source, const char *what)
 static void machine(void)
 {
     struct toy_result r;
-    long before = resident_kib();
+    long before = peak_kib();
 
     wish_new(2, UINT64_C(1) << 46, 0);
     is_int(train(0, NULL, &r), -ENOMEM, "64 TiB are refused");
-    ok(resident_kib() - before < 32 * 1024, "before anything is touched: %ld KiB more are resident",
-       resident_kib() - before);
+    ok(peak_kib() - before < 32 * 1024, "before anything is touched: %ld KiB more are resident",
+       peak_kib() - before);
     refused(0, strstr(wish->outcome[0].error, "control group") ? "control group" : "the machine",
             "64 TiB");
 }

@@ -499,7 +499,7 @@ static void told_apart(void)
 }
 
 /* The most memory that a job in a process of its own has at a time. */
-static long peak_kib(const char *measures)
+static long job_peak_kib(const char *measures)
 {
     struct zero_setting s[] = {{"offload", "auto"},  {"nvme_path", path},
                                {"timeout", "20"},    {"memory_limit", "device:1500K,cpu:1200K"},
@@ -528,7 +528,7 @@ static long peak_kib(const char *measures)
 /* What is measured before anything has a place takes no memory beside the limits. */
 static void within_limits(void)
 {
-    long without = peak_kib("0"), with = peak_kib("1");
+    long without = job_peak_kib("0"), with = job_peak_kib("1");
 
     ok(without > 0 && with > 0 && (!IS_COUNTED || with < without + 24 * 1024),
        "measuring stays within limits of memory: %ld KiB, and %ld without it", with, without);

@@ -13,7 +13,7 @@
 #include <zero/zero.h>
 
 #include "../../plugins/cuda/driver.h"
-#include "../fake/cuda_driver.h"
+#include "../fake/cuda_left.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -106,23 +106,6 @@ static bool device_has(struct zero_device *dev, const void *p, uint64_t n, unsig
     d->stream_destroy(dev, stream);
     free(host);
     return good;
-}
-
-static bool nothing_left(void)
-{
-    struct fake_cuda_live l;
-
-    fake_cuda_live(&l);
-    uint64_t all = l.contexts + l.modules + l.streams + l.events + l.ranges + l.chunks + l.maps +
-                   l.plain + l.pinned + l.registered + l.pushed + l.bytes;
-    if (all)
-        diag("left: %" PRIu64 " contexts, %" PRIu64 " modules, %" PRIu64 " streams, %" PRIu64
-             " events, %" PRIu64 " ranges, %" PRIu64 " chunks, %" PRIu64 " maps, %" PRIu64
-             " plain, %" PRIu64 " pinned, %" PRIu64 " registered, %" PRIu64 " pushed, %" PRIu64
-             " bytes",
-             l.contexts, l.modules, l.streams, l.events, l.ranges, l.chunks, l.maps, l.plain,
-             l.pinned, l.registered, l.pushed, l.bytes);
-    return all == 0;
 }
 
 static void closed(struct zero_device *dev, const char *what)

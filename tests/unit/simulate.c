@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/status.h"
 #include "schedule/simulate.h"
@@ -157,14 +156,6 @@ static void micro_batches(void)
     end(&x);
 }
 
-/* The most that this process has had so far. */
-static long resident_kib(void)
-{
-    struct rusage used;
-
-    return getrusage(RUSAGE_SELF, &used) ? -1 : used.ru_maxrss;
-}
-
 /* What is done is forgotten: many of them take time, and no more memory than one. */
 static void many_micro_batches(void)
 {
@@ -174,10 +165,10 @@ static void many_micro_batches(void)
 
     make_steps(&x, ZERO__P_GRADIENTS, 64 * MIB, 0, 3);
     run(&x, 1, 8.0 * MIB, 1);
-    long before = resident_kib();
+    long before = peak_kib();
     x.r.accum = many;
     s = run(&x, 1, 0, 1);
-    long after = resident_kib();
+    long after = peak_kib();
     ok(near(s.passes_s, many * 2.0 * UNITS), "%u micro-batches: %g s", many, s.passes_s);
     ok(before > 0 && after < before + 4096, "%ld KiB are resident after them, %ld before", after,
        before);
