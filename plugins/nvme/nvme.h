@@ -171,6 +171,7 @@ struct zero_store {
     bool stalled;                   /* the system has no room for what was started */
     int64_t stalled_ns;             /* since when; 0: it has, or something has ended since */
     int64_t patience_ns;            /* with both */
+    bool closing;                   /* nothing is started again */
     int broken;                     /* the engine failed */
     char broken_why[128];
     uint64_t bytes_read, bytes_written;

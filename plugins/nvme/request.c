@@ -230,6 +230,8 @@ static void take_ended(struct zero_store *store)
         bool again;
         int err = zero__nvme_judge(store, &t, result, &again);
         store->n_refused -= ended->refused_ns != 0;
+        if (again && store->closing)
+            give_up(store, r, -ECANCELED);
         store->n_refused += again && !r->err && t.refused_ns != 0;
         if (again && !r->err) {
             ended->done = t.done;

@@ -316,6 +316,7 @@ int zero__nvme_close(struct zero_store *store)
 
     for (; store->again; store->again = store->again->next)
         store->running--; /* it was refused: the system does not have it */
+    store->closing = true;
     store->waiting = NULL;
     store->waiting_end = &store->waiting;
     while (store->running > store->engine->unsent(store) && zero__now_ns() < until)
