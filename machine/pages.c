@@ -6,12 +6,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "machine/line.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+
+bool zero__pages_may_be_huge(void)
+{
+    char text[128];
+
+    return zero__line_read(ZERO__HUGE_ENABLED, "", text, sizeof text) && !strstr(text, "[never]");
+}
 
 void *zero__addresses_take(uint64_t bytes)
 {

@@ -3,9 +3,14 @@
 #ifndef ZERO_MACHINE_PAGES_H
 #define ZERO_MACHINE_PAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define ZERO__HUGE_BYTES (UINT64_C(2) << 20) /* a huge page, of most machines */
+#define ZERO__HUGE_ENABLED "/sys/kernel/mm/transparent_hugepage/enabled"
+
+/* False: this system gives programs no huge pages, however they ask (or says nothing of them). */
+bool zero__pages_may_be_huge(void);
 
 /*
  * Addresses for `bytes`, whole pages, that nothing lies at yet and that cannot be used so far, at a

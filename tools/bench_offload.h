@@ -105,7 +105,7 @@ int offload_pages_choose(const struct offload_options *o, enum offload_pages *pa
 const char *offload_pages_name(enum offload_pages pages);
 /* What memory that was touched has: huge, small, mixed, unknown. */
 const char *offload_pages_of(const void *base);
-/* What a process has that took so many bytes for its blocks. */
+/* What a process has that takes so many bytes for its blocks; AUTO: it has not got them so far. */
 enum offload_pages offload_pages_of_process(int pid, uint64_t bytes);
 
 /* bench_offload_walk.c */

@@ -28,6 +28,7 @@
 #include "plugins/common/locked.h"
 
 #define GRACE_MS 60000 /* for fio to start and to end */
+#define LOOK_AGAIN_NS (ZERO_SECOND / 10)
 #define MOST_ARGS 32
 #define MOST_FOLDERS (sizeof((struct offload_fio *)0)->fds / sizeof(int))
 
@@ -35,7 +36,7 @@
 struct look {
     int after_ms;
     uint64_t bytes; /* of its blocks */
-    enum offload_pages seen;
+    enum offload_pages seen; /* AUTO: they were not there when it was looked at */
 };
 
 /* Waits for a child, which is killed when it has not ended after so long; its status. */
@@ -53,7 +54,8 @@ static int wait_for(pid_t pid, int timeout_ms, struct look *look)
             break; /* a signal to this process does not end fio */
         if (n == 0) {
             look->seen = offload_pages_of_process(pid, look->bytes);
-            look = NULL;
+            then = zero__deadline_ns(LOOK_AGAIN_NS); /* it may have its memory later */
+            look = look->seen || then >= until ? NULL : look;
         }
     }
     if (n <= 0)
@@ -250,7 +252,7 @@ int offload_fio_run(struct offload_fio *f, const struct offload_shape *shape, in
                     struct offload_sample *sample)
 {
     int ms = (int)(ns / 1000000), out = memfd_create("fio", 0);
-    struct look look = {ms / 2, shape->block * shape->depth, f->wanted};
+    struct look look = {ms / 2, shape->block * shape->depth, 0};
     char *args[MOST_ARGS] = {0};
 
     if (out < 0)
@@ -260,11 +262,12 @@ int offload_fio_run(struct offload_fio *f, const struct offload_shape *shape, in
         err = run(args, STDERR_FILENO, ms + GRACE_MS, &look);
     if (!err)
         err = parse(out, sample);
-    if (look.seen < f->pages)
-        fprintf(stderr, "zero bench offload: fio's blocks lie in small pages and ours in huge ones, "
-                        "since its C library asks for none (glibc does from 2.35 on): the two compare "
-                        "nothing; --pages small gives both the same\n");
-    f->pages = look.seen < f->pages ? look.seen : f->pages;
+    if (f->pages == OFFLOAD_PAGES_HUGE && look.seen == OFFLOAD_PAGES_SMALL) {
+        f->pages = look.seen;
+        fprintf(stderr, "zero bench offload: fio's blocks lie in small pages and ours in huge "
+                        "ones, since its C library asks for none (glibc does from 2.35 on): the "
+                        "two compare nothing; --pages small gives both the same\n");
+    }
     for (unsigned i = 0; i < MOST_ARGS; i++)
         free(args[i]);
     close(out);

@@ -11,39 +11,43 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 
 #include "base/status.h"
 #include "bench_pages.h"
 #include "machine/line.h"
+#include "machine/pages.h"
 
-#define MOST_APART (UINT64_C(4) << 20) /* of memory that begins and ends anywhere: not in huge ones */
+#define MOST_APART (UINT64_C(4) << 20) /* in small ones at the ends of what begins anywhere */
 
-static bool system_has_huge(void)
+/* By its C library: glibc 2.35 and later read it. */
+static int fio_asks(void)
 {
-    char text[128];
+    static const char name[] = "GLIBC_TUNABLES", asks[] = "glibc.malloc.hugetlb=1";
+    const char *others = getenv(name);
+    char *text = NULL;
+    int n = others ? asprintf(&text, "%s:%s", others, asks) : 0;
 
-    return zero__line_read("/sys/kernel/mm/transparent_hugepage/enabled", "", text, sizeof text) &&
-           !strstr(text, "[never]");
+    if (n < 0 || setenv(name, others ? text : asks, 1))
+        n = zero__fail(-ENOMEM, "no memory");
+    free(text);
+    return n < 0 ? n : 0;
 }
 
 int offload_pages_choose(const struct offload_options *o, enum offload_pages *pages)
 {
-    bool there = system_has_huge();
+    bool there = zero__pages_may_be_huge();
 
     if (o->pages == OFFLOAD_PAGES_HUGE && !there)
         return zero__fail(-ENOTSUP, "--pages huge: this system has none for memory of programs; "
-                                    "/sys/kernel/mm/transparent_hugepage/enabled says so");
+                                    ZERO__HUGE_ENABLED " says so");
     *pages = o->pages != OFFLOAD_PAGES_AUTO ? o->pages
              : there                        ? OFFLOAD_PAGES_HUGE
                                             : OFFLOAD_PAGES_SMALL;
     /* Of all that this process takes from here on, and of fio. */
     if (*pages == OFFLOAD_PAGES_SMALL)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-    else
-        setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1); /* read by glibc 2.35 and later */
-    return 0;
+    return *pages == OFFLOAD_PAGES_HUGE ? fio_asks() : 0;
 }
 
 const char *offload_pages_name(enum offload_pages pages)
@@ -64,9 +68,12 @@ const char *offload_pages_of(const void *base)
 enum offload_pages offload_pages_of_process(int pid, uint64_t bytes)
 {
     char path[64];
-    uint64_t kib = 0;
+    uint64_t all = 0, huge = 0;
 
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
-    zero__number_read(path, "AnonHugePages:", &kib);
-    return kib * 1024 + MOST_APART >= bytes ? OFFLOAD_PAGES_HUGE : OFFLOAD_PAGES_SMALL;
+    zero__number_read(path, "Anonymous:", &all);
+    zero__number_read(path, "AnonHugePages:", &huge);
+    return huge * 1024 + MOST_APART >= bytes ? OFFLOAD_PAGES_HUGE
+           : all * 1024 >= bytes             ? OFFLOAD_PAGES_SMALL
+                                             : OFFLOAD_PAGES_AUTO;
 }

@@ -337,7 +337,7 @@ void zero_destroy(struct zero_runtime *rt)
         zero__log_shut(&rt->inside->gate);
         return;
     }
-    if (!rt->ctx || (clean && rt->ranks == 1)) {
+    if (!rt->ctx || (clean && rt->ranks == 1 && !rt->tiers[ZERO__T_DISK].store)) {
         struct zero__inside *inside = rt->inside;
         dismantle(rt, clean);
         free(inside);

@@ -127,7 +127,7 @@ static int spare_find(struct zero_runtime *rt, uint64_t *spare)
 
 void zero__spare_tell(struct zero_runtime *rt)
 {
-    const char *disk = rt->tiers[ZERO__T_DISK].name;
+    const char *disk = rt->tiers[ZERO__T_DISK].name, *host = rt->tiers[ZERO__T_CPU].name;
     uint64_t bytes[ZERO__N_TIERS], spare = 0;
 
     for (uint32_t w = 0; w < ZERO__N_PLACED && rt->rank == 0; w++) {
@@ -140,10 +140,10 @@ void zero__spare_tell(struct zero_runtime *rt)
             continue;
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
                   "all %.1f GiB of \"%s\" lie in %s, as ZERO_OFFLOAD has it, and %.1f GiB of this "
-                  "host's memory are free for each of its ranks beside the plan: %s:cpu+%s in the "
+                  "host's memory are free for each of its ranks beside the plan: %s:%s+%s in the "
                   "place of %s:%s keeps off the disk what fits there",
                   (double)all / (1 << 30), zero__placed_name(w), disk, (double)spare / (1 << 30),
-                  zero__placed_name(w), disk, zero__placed_name(w), disk);
+                  zero__placed_name(w), host, disk, zero__placed_name(w), disk);
         return;
     }
 }
