@@ -42,7 +42,7 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "parameters:nvme,gradients:nvme,optimizer:nvme",
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
-                    "activations:cpu", "activations:nvme,optimizer:cpu",
+                    "activations:cpu", "activations:cpu:0.5+nvme:0.5,optimizer:cpu",
                     # as much as there is room for: in a host memory that has too little for all of the
                     # states, on a device that is too small by half of them. What a disk needs of the host's
                     # memory in any case is there for the activations: it is more than micro's states.

@@ -14,6 +14,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import namespaces
@@ -96,9 +97,13 @@ def extents(gigabytes):
     if not os.path.exists(os.path.join(support.BUILD, ".libs", "zero-offload-nvme.so")):
         support.skip("random extents", "the plugin was not built: liburing is missing")
         return
-    env = support.environment({"ZERO_NVME_PATH": os.environ.get("ZERO_NVME_PATH", support.FOLDER)})
+    folder = os.environ.get("ZERO_NVME_PATH", support.FOLDER)
+    second = tempfile.TemporaryDirectory(dir=folder.split(":")[0])
+    ways = [support.environment({"ZERO_NVME_PATH": path, "ZERO_NVME_ENGINE": engine})
+            for path in (folder, f"{folder}:{second.name}") for engine in ("auto", "threads")]
     start, before, seed, good = time.monotonic(), disk_bytes(), 1, True
     while good and disk_bytes()[0] - before[0] < 1e9 * gigabytes:
+        env = ways[seed // 20 % len(ways)]
         run = subprocess.run([support.ZERO, "check", "offload", "--case", "random extents", "--bytes",
                               "512M", "--seed", str(seed), "--repeat", "20", "nvme"], env=env,
                              check=False, capture_output=True, text=True, timeout=900)

@@ -267,8 +267,14 @@ class MemoryGroup:
             os.rmdir(folder)
 
     def limit(self, limit_bytes):
+        """Of memory, and of memory with swap."""
         with open(os.path.join(self.folder, self.names[0]), "w", encoding="ascii") as file:
             file.write(str(limit_bytes))
+        for name, most in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", limit_bytes)):
+            path = os.path.join(self.folder, name)
+            if os.path.exists(path):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(str(most))
 
     def peak(self):
         """Most bytes it ever had, with what of files the system keeps for it; 0: not known."""
