@@ -63,7 +63,7 @@ static int paths(const struct zero__voice *voice, struct nvme_settings *s)
 
 static int depth(const struct zero__voice *voice, struct nvme_settings *s)
 {
-    const char *text = param(voice, "nvme_depth", "16", "transfers under way in each folder");
+    const char *text = param(voice, "nvme_depth", "16", "transfers under way for each folder");
     char *end;
     unsigned long n = strtoul(text, &end, 10);
 
