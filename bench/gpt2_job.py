@@ -11,13 +11,14 @@ BUILD = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
 
 
 def options(doc, **defaults):
-    """A parser with the options of a job; `defaults`: of dtype, seq, rounds."""
+    """A parser with the options of a job; `defaults`: of dtype, seq, batch, rounds…"""
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--preset", default="124M")
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--stage", type=int, default=1)
     p.add_argument("--dtype", default="bf16")
     p.add_argument("--seq", type=int, default=256)
+    p.add_argument("--batch", type=int, default=1)
     p.add_argument("--steps", type=int, default=8, help="the first two do not count")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--folder", default=os.environ.get("ZERO_NVME_PATH", "/var/tmp"))
@@ -25,8 +26,8 @@ def options(doc, **defaults):
     return p
 
 
-def train(o, env):
-    """The process that has ended, and if it did well the objects of its --json and of its --ops.
+def train(o, env, *more):
+    """With more options. The process that has ended, and if it did well the objects of its --json and of its --ops.
     done.kernel_bytes: what the kernel has seen of its disks."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
@@ -36,8 +37,8 @@ def train(o, env):
         done = subprocess.run(
             [os.path.join(BUILD, "zero"), "run", "-n", str(o.ranks), "--bind", "--",
              os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
-             "--seq", str(o.seq), "--batch", "1", "--steps", str(o.steps), "--val", "0",
-             "--data", text, "--json", log, "--ops", ops],
+             "--seq", str(o.seq), "--batch", str(o.batch), "--steps", str(o.steps), "--val", "0",
+             "--data", text, "--json", log, "--ops", ops, *more],
             env={**env, "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
             capture_output=True, text=True, check=False)
         found = []

@@ -21,7 +21,9 @@ import tempfile
 import gpt2_job
 
 HANDS = ("optimizer:nvme", "optimizer:cpu:0.1+nvme:0.9", "optimizer:device:0.2+nvme:0.8",
-         "optimizer:device+cpu+nvme", "optimizer:nvme,gradients:nvme", "optimizer:nvme,parameters:nvme")
+         "optimizer:device+cpu+nvme", "optimizer:device+cpu+nvme,activations:cpu",
+         "optimizer:device+nvme,gradients:cpu+device", "optimizer:cpu+nvme,activations:device:0.5+cpu:0.5",
+         "optimizer:nvme,gradients:nvme", "optimizer:nvme,parameters:nvme")
 FIRST, SECOND = "auto, first job", "auto, second job"
 
 

@@ -115,10 +115,10 @@ def python_environment(**more):
                        GLOO_SOCKET_IFNAME="lo", PYTHONDONTWRITEBYTECODE="1", **more)
 
 
-def complaint(text):
+def complaint(text, status):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if re.search(r"error|fail|not |cannot", line, re.I)]
-    return (telling or lines or ["it said nothing"])[-1][:200]
+    return (telling or lines or [f"it said nothing (status {status})"])[-1][:200]
 
 
 COMMANDS = []  # that were run, as a user would write them; the driver empties it
@@ -171,7 +171,7 @@ def run(commands, limit_s):
     ended = sorted(zip(started, texts), key=lambda x: x[0].returncode < 0)
     for process, (said, complained) in ended:
         if process.returncode != 0:
-            raise Failed(complaint(complained or said))
+            raise Failed(complaint(complained or said, process.returncode))
     return texts[0][0]
 
 

@@ -266,15 +266,21 @@ class MemoryGroup:
                 return
             os.rmdir(folder)
 
+    def write(self, name, value):
+        with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
+            file.write(str(value))
+
     def limit(self, limit_bytes):
-        """Of memory, and of memory with swap."""
-        with open(os.path.join(self.folder, self.names[0]), "w", encoding="ascii") as file:
-            file.write(str(limit_bytes))
-        for name, most in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", limit_bytes)):
-            path = os.path.join(self.folder, name)
-            if os.path.exists(path):
-                with open(path, "w", encoding="ascii") as file:
-                    file.write(str(most))
+        """Of memory, and of memory with swap, which is never below it."""
+        both, swap = "memory.memsw.limit_in_bytes", "memory.swap.max"
+        counts = os.path.exists(os.path.join(self.folder, both))
+        if counts:
+            self.write(both, -1)
+        self.write(self.names[0], limit_bytes)
+        if counts:
+            self.write(both, limit_bytes)
+        elif os.path.exists(os.path.join(self.folder, swap)):
+            self.write(swap, 0)
 
     def peak(self):
         """Most bytes it ever had, with what of files the system keeps for it; 0: not known."""
@@ -285,8 +291,7 @@ class MemoryGroup:
             return 0
 
     def enter(self):
-        with open(os.path.join(self.folder, "cgroup.procs"), "w", encoding="ascii") as file:
-            file.write(str(os.getpid()))
+        self.write("cgroup.procs", os.getpid())
 
     def end(self):
         for _ in range(50):
