@@ -12,7 +12,8 @@
  *
  * Silence is measured in looks at an empty socket, not by the clock: between two looks at most one
  * period counts. A listener that was stopped itself, or got no core, has not listened; when a whole
- * job is stopped and continued, nobody has missed anything.
+ * job is stopped and continued, nobody has missed anything. Nor has a rank that gets no core
+ * itself, where that can be seen (starved.c): it is waited for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,6 +58,7 @@ int64_t zero__beat_deadline(struct zero__job *job)
 void zero__beat_heard(struct zero__peer *peer)
 {
     peer->silent_ns = 0;
+    peer->spared_ns = 0;
 }
 
 void zero__beat_message(struct zero__job *job, struct zero__peer *peer, uint64_t work)
@@ -96,7 +98,7 @@ static void accuse(struct zero__job *job, int32_t rank)
 
     snprintf(cause, sizeof cause,
              "it does not answer: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped%s",
-             (double)job->params.heartbeat_ns / 1e9,
+             (double)(job->params.heartbeat_ns + job->peers[rank].spared_ns) / 1e9,
              job->n_hosts > 1 ? ", its machine hangs, or the network to it is cut"
                               : " or its machine hangs");
     zero__error_lost(job, &e, rank, -ETIMEDOUT, cause);
@@ -107,6 +109,25 @@ static void accuse(struct zero__job *job, int32_t rank)
     job->proposal = e; /* it reads that when it goes on */
     job->peers[0].say_error = true;
     zero__error_decide(job, &e);
+}
+
+/* Without a processor it may be silent for ZERO_TIMEOUT more, which bounds all waits. */
+static bool is_lost(struct zero__job *job, int32_t rank, int64_t gap_ns)
+{
+    struct zero__peer *p = &job->peers[rank];
+    int64_t most = job->params.heartbeat_ns;
+    bool doubts = p->silent_ns <= most / 2 && p->silent_ns + gap_ns > most / 2;
+
+    p->silent_ns += gap_ns;
+    if (doubts)
+        zero__starved_doubt(job, rank);
+    if (p->silent_ns <= most)
+        return false;
+    if (p->spared_ns > job->params.timeout_ns || !zero__starved(job, rank, most / 2))
+        return true;
+    p->spared_ns += most / 2;
+    p->silent_ns = most / 2;
+    return false;
 }
 
 void zero__beat(struct zero__job *job, int64_t now_ns)
@@ -121,8 +142,7 @@ void zero__beat(struct zero__job *job, int64_t now_ns)
         struct zero__peer *p = &job->peers[r];
         if (p->state != ZERO__PEER_HERE || p->mute)
             continue;
-        p->silent_ns += gap_ns;
-        if (p->silent_ns > job->params.heartbeat_ns) {
+        if (is_lost(job, r, gap_ns)) {
             accuse(job, r);
             return;
         }

@@ -138,6 +138,7 @@ void *zero__job_control(void *arg)
 {
     struct zero__job *job = arg;
 
+    zero__starved_name(job);
     pthread_mutex_lock(&job->lock);
     for (;;) {
         bool more = speak(job);
@@ -156,6 +157,7 @@ void *zero__job_control(void *arg)
         now = zero__now_ns();
         zero__guests_expire(job, now);
         zero__beat(job, now);
+        zero__starved_tell(job);
         zero__error_expire(job);
         call_on_error(job);
     }

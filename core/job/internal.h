@@ -30,6 +30,12 @@
 
 enum zero__peer_state { ZERO__PEER_ABSENT = 0, ZERO__PEER_HERE, ZERO__PEER_LEFT, ZERO__PEER_LOST };
 
+/* What the kernel says of a thread; see starved.c. */
+struct zero__running {
+    bool wants;                /* to run, or runs */
+    int64_t ran_ns, waited_ns; /* so far */
+};
+
 struct zero__peer {
     struct zero__link link;
     struct zero__wire_process process;
@@ -41,6 +47,9 @@ struct zero__peer {
     bool claimed; /* rank 0: a deadline of its own has passed, see error.c */
     bool say_joined, say_welcome, say_refused, say_error, say_part, say_result, say_bye, say_beat;
     int64_t silent_ns; /* since its last sign of life, see beat.c */
+    int64_t spared_ns; /* of silence for which it had no processor, see starved.c */
+    struct zero__running doubted; /* its control thread, when half of what is allowed was over */
+    bool is_doubted, says_starved, was_starved;
     uint64_t work;     /* pieces that it has said were ended, see beat.c */
     uint32_t part_seq; /* rank 0: the last round it contributed to */
     uint32_t no_way;   /* rank 0: 1 + the rank to which it says there is no way; 0: none */
@@ -205,6 +214,17 @@ uint64_t zero__beat_work(struct zero__job *job, const struct zero__peer *to);
 uint32_t zero__beat_ms(const struct zero__job *job);
 /* When the next one is due, ZERO_NEVER without. */
 int64_t zero__beat_deadline(struct zero__job *job);
+
+/* starved.c: names the calling thread, this rank's control thread; others find it by that. */
+void zero__starved_name(const struct zero__job *job);
+/* Of a peer's control thread; false: nothing is known of it. */
+bool zero__starved_read(const struct zero__job *job, int32_t rank, struct zero__running *out);
+/* A peer is silent: how it is now. */
+void zero__starved_doubt(struct zero__job *job, int32_t rank);
+/* Has it had no processor, and wanted one, since it was looked at last, `ns` ago? Looks again. */
+bool zero__starved(struct zero__job *job, int32_t rank, int64_t ns);
+/* Says so of ranks of which it is news; job->lock is held, and not meanwhile. */
+void zero__starved_tell(struct zero__job *job);
 
 /* place.c: the port of this host. Where none can be held, others do not come, and nothing is
  * concluded. */

@@ -25,6 +25,7 @@ void zero__link_init(struct zero__link *link, int fd, int64_t pid)
     memset(link, 0, sizeof *link);
     link->fd = fd;
     link->pid_fd = -1;
+    link->pid = pid > 0 ? pid : 0;
     /* A child of the peer may hold the socket open after the peer is dead; its pid tells. */
     if (pid > 0 && pid != getpid())
         link->pid_fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0); /* sets close-on-exec */

@@ -11,6 +11,7 @@
 #include "job/wire.h"
 
 struct zero__link {
+    int64_t pid;    /* of the peer on this host; 0: not known */
     int fd, pid_fd; /* -1: none; pid_fd becomes readable when the peer's process is gone */
     int error;      /* errno that ended the connection, 0: the peer closed it */
     struct zero__wire_header in, out;
