@@ -19,8 +19,12 @@
 bool zero__pages_may_be_huge(void)
 {
     char text[128];
+    bool own = zero__line_read(ZERO__HUGE_ENABLED_2M, "", text, sizeof text) &&
+               !strstr(text, "[inherit]");
 
-    return zero__line_read(ZERO__HUGE_ENABLED, "", text, sizeof text) && !strstr(text, "[never]");
+    if (!own)
+        zero__line_read(ZERO__HUGE_ENABLED, "", text, sizeof text);
+    return !strstr(text, "[never]");
 }
 
 void *zero__addresses_take(uint64_t bytes)

@@ -8,8 +8,10 @@
 
 #define ZERO__HUGE_BYTES (UINT64_C(2) << 20) /* a huge page, of most machines */
 #define ZERO__HUGE_ENABLED "/sys/kernel/mm/transparent_hugepage/enabled"
+/* Since Linux 6.8, of this size: it goes before the other one, unless it is inherit. */
+#define ZERO__HUGE_ENABLED_2M "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled"
 
-/* False: this system gives programs no huge pages, however they ask (or says nothing of them). */
+/* False: this system says that it gives programs no huge pages, however they ask. */
 bool zero__pages_may_be_huge(void);
 
 /*

@@ -291,7 +291,7 @@ static void dismantle_in_time(struct zero_runtime *rt, int clean)
     const struct zero__log log = rt->log;
     const char *disk = rt->tiers[ZERO__T_DISK].store ? rt->tiers[ZERO__T_DISK].name : NULL;
     int64_t ns = (END_S + (disk ? END_DISK_S : 0)) * ZERO_SECOND;
-    int64_t others_ns = clean ? rt->timeout_ns : 0; /* rank 0 waits for all to leave */
+    int64_t others_ns = clean && rt->ranks > 1 ? rt->timeout_ns : 0; /* rank 0 waits for all */
     struct zero__inside *inside = rt->inside;
     struct zero__job *job = rt->job;
     struct zero__inside_watch watch;

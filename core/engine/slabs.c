@@ -89,13 +89,21 @@ static int disk_register(struct zero_runtime *rt)
     t->mr_first = rt->states.bounce == ZERO_NONE ? host->bytes
                                                  : rt->states.buffers[rt->states.bounce].offset;
     uint64_t bytes = host[0].bytes + host[1].bytes - t->mr_first;
+    return t->ops.reg(t->store, host->base + t->mr_first, bytes, ZERO_MEM_HOST, &t->mr);
+}
+
+static void small_pages_tell(const struct zero_runtime *rt)
+{
+    const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
+    const struct tier *t = &rt->tiers[ZERO__T_DISK];
+    uint64_t bytes = host[0].bytes + host[1].bytes - t->mr_first;
+
     if (bytes >= SMALL_TOLD && !zero__pages_may_be_huge() && zero__job_local_rank(rt->job) == 0)
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
                   "this system gives programs no huge pages: the %.0f MiB by which %s is read and "
-                  "written lie in small ones, with which it may have a third of its speed; "
+                  "written lie in small ones, with which it may have half of its speed; "
                   "echo madvise > " ZERO__HUGE_ENABLED " (root) changes that",
                   (double)bytes / (1 << 20), t->name);
-    return t->ops.reg(t->store, host->base + t->mr_first, bytes, ZERO_MEM_HOST, &t->mr);
 }
 
 static int disk_open(struct zero_runtime *rt)
@@ -111,6 +119,7 @@ static int disk_open(struct zero_runtime *rt)
         err = disk_register(rt);
     if (err)
         return err;
+    small_pages_tell(rt);
     void *base = NULL;
     err = addresses_take(rt, bytes, &base);
     if (err)

@@ -16,18 +16,18 @@
 
 enum { BLOCK = 4096, N = 8 };
 
-static const struct zero_offload_ops *load(const char *engine, struct zero__loader **loader)
+static const struct zero_offload_ops *load(const char *engine, struct zero__options **options,
+                                           struct zero__loader **loader)
 {
     static struct zero__log log = {.level = 0};
     char *folder = realpath("tests/plugin/.libs", NULL);
     struct zero_setting settings[] = {{"nvme_engine", engine}, {"plugin_path", folder}};
-    struct zero__options *options;
     struct zero__plugin *plugin;
 
     if (!folder)
         bail("tests/plugin/.libs is not there");
-    if (zero__options_load(settings, 2, &options) ||
-        zero__loader_create(options, &log, NULL, 0, loader) ||
+    if (zero__options_load(settings, 2, options) ||
+        zero__loader_create(*options, &log, NULL, 0, loader) ||
         zero__loader_load(*loader, ZERO_IFACE_OFFLOAD, "shaky", &plugin))
         bail(zero__error_text());
     free(folder);
@@ -36,8 +36,9 @@ static const struct zero_offload_ops *load(const char *engine, struct zero__load
 
 static void closes(const char *engine)
 {
+    struct zero__options *options;
     struct zero__loader *loader;
-    const struct zero_offload_ops *ops = load(engine, &loader);
+    const struct zero_offload_ops *ops = load(engine, &options, &loader);
     struct zero_store_open params = {.size = sizeof params, .bytes = N * BLOCK, .device = -1,
                                      .timeout_ns = 60 * ZERO_SECOND};
     struct zero_io ios[N];
@@ -59,6 +60,9 @@ static void closes(const char *engine)
     double seconds = (double)(zero__now_ns() - before) * 1e-9;
     ok(!err && seconds < 10, "%s: the store closes at once: %s, %.1f s", engine,
        err ? zero__error_text() : "0", seconds);
+    munmap(memory, N * BLOCK);
+    zero__loader_free(loader);
+    zero__options_free(options);
 }
 
 int main(void)
