@@ -4,7 +4,8 @@
 Each round trains with every way once, in another order. Printed are medians of the rounds: a step, that
 to one with all activations on the device, and what a rank reserves on the device, for activations
 and in all. Without a GPU the tier cpu is the same memory as the device, so its copies are for nothing, and
-count. The exit status is 3 where the disk is reached through the page cache.
+count. A job's activations are what they have of the device when all together need most. The exit status is
+3 where a job fails, or the disk is reached through the page cache.
 
 Run in the build folder, with nothing else on the machine: make bench-activations, or
 

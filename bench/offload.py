@@ -5,8 +5,8 @@ A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a til
 as the plugin has, the bytes of an update after as long a pause as a step's passes take: a disk that has
 rested is faster) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
 on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have,
-where the system gives them to who asks: its C library (glibc from 2.35 on) does. Printed are medians of the rounds, and of ratios within a round,
-with the bound of each:
+where the system gives them to who asks: its C library (glibc from 2.35 on) does. Printed are medians of the
+rounds, and of ratios within a round, with the bound of each:
 
     disk      bytes of an update, both ways, in the time from its first request to the end of its
               last one (from --ops of rank 0); in percent of fio's: at least 90
@@ -25,6 +25,7 @@ Run in the build folder: make bench-offload, or
 
     python3 bench/offload.py [--preset 124M] [--ranks 2] [--stage 1] [--rounds 5] [--folder DIR]
 """
+import contextlib
 import json
 import os
 import shutil
@@ -65,7 +66,13 @@ def fio_files(o):
     return fds
 
 
-HUGE = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # fio's C library asks for them
+HUGE = {**os.environ, "GLIBC_TUNABLES": ":".join(  # fio's C library asks for them
+    [*filter(None, [os.environ.get("GLIBC_TUNABLES")]), "glibc.malloc.hugetlb=1"])}
+
+
+def huge_bytes(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("AnonHugePages"))
 
 
 def fio(o, fds):
@@ -77,11 +84,21 @@ def fio(o, fds):
                "--gtod_reduce=1", "--fixedbufs", "--registerfiles", "--group_reporting"]
     for i, fd in enumerate(fds):
         command += [f"--name=rank{i}", f"--filename=/proc/self/fd/{fd}"]
+    blocks = o.depth * o.tile_bytes * len(fds)
     rates = []
     for _ in range(o.bursts):
         time.sleep(o.pause)
-        out = subprocess.run(command, capture_output=True, text=True, pass_fds=fds, check=True,
-                             env=HUGE).stdout
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=fds, env=HUGE) as run:
+            most = 0
+            while most < blocks * 7 / 8 and run.poll() is None:
+                with contextlib.suppress(OSError):
+                    most = max(most, huge_bytes(run.pid))
+                time.sleep(0.02)
+            out = run.stdout.read()
+        if run.returncode:
+            give_up(f"fio has failed, with status {run.returncode}")
+        if most < blocks * 7 / 8:
+            give_up(f"fio has {most} bytes of its {blocks} in huge pages, and the job has all of them there")
         job = json.loads(out[out.index("{"):])["jobs"][0]
         rates.append(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
     return statistics.median(rates)
@@ -177,7 +194,7 @@ def main():
 
 def measure_all(o):
     first = train(o, "optimizer:nvme")
-    tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
+    o.tile_bytes = tile = int(o.tile[:-1]) << {"K": 10, "M": 20}[o.tile[-1]]
     o.fio_bytes = -(-first["bytes"] // 2 // tile) * tile  # an update reads and writes them
     o.pause = max(first["step"] - first["update"], 0)
     fds, rounds = fio_files(o), []

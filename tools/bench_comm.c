@@ -132,13 +132,25 @@ int bench_comm_open(struct bench_comm *b, const char *name)
     return b->ops.split(b->ctx, NULL, 0, b->rank, &b->comm);
 }
 
+/* By one of the others, of a rank that says nothing itself, since it was stopped or is dead. */
+static void lost_tell(const struct bench_comm *b)
+{
+    struct zero__job_error e;
+
+    if (b->job && zero__job_error(b->job, &e) && e.reporter != e.culprit &&
+        b->rank == (e.culprit == 0))
+        fprintf(stderr, "%s: rank %d failed: %s\n", b->who, e.culprit, e.cause);
+}
+
 int bench_comm_close(struct bench_comm *b, int err)
 {
     char mine = 0, all[ZERO__JOB_MAX_RANKS];
 
     if (!err && b->ranks > 1) /* nobody leaves while a peer may still read its memory */
         err = zero__job_allgather(b->job, &mine, 1, all);
-    if (err && err != -ECANCELED && err != -ECONNABORTED) {
+    if (err == -ECANCELED || err == -ECONNABORTED) {
+        lost_tell(b);
+    } else if (err) {
         fprintf(stderr, "%s: rank %d: %s\n", b->who, b->rank, zero__error_text());
         if (b->job)
             zero__job_fail(b->job, b->rank, err, b->who, zero__error_text());

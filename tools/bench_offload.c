@@ -123,13 +123,16 @@ static int check(struct offload_tier *t, const struct offload_shape *shape)
 static int measure(struct bench *b, const struct offload_shape *shape, struct figures *f)
 {
     const struct offload_options *o = b->o;
+    unsigned parts[MOST_SERIES], n = 0;
     int err = 0;
 
+    for (unsigned s = 0; s < MOST_SERIES; s++)
+        if (takes_part(b, s))
+            parts[n++] = s;
     for (unsigned k = 0; k < o->warmup + o->reps && !err; k++)
-        for (unsigned j = 0; j < MOST_SERIES && !err; j++) {
-            unsigned s = (k + j) % MOST_SERIES; /* another one is first each time */
-            if (takes_part(b, s))
-                err = sample(b, shape, s, &b->samples[s][k < o->warmup ? 0 : k - o->warmup]);
+        for (unsigned j = 0; j < n && !err; j++) {
+            unsigned s = parts[(k + j) % n]; /* another one is first each time */
+            err = sample(b, shape, s, &b->samples[s][k < o->warmup ? 0 : k - o->warmup]);
         }
     if (err)
         return err;
@@ -168,7 +171,8 @@ static bool fast_enough(const struct bench *b, const struct offload_shape *shape
 {
     double percent = f->limit ? 100 * f->time[f->limit].median / f->time[STORE].median : 0;
 
-    if (!b->o->least || percent >= b->o->least)
+    bool alike = !f->limit || b->fio.wanted == b->fio.pages || b->fio.pages != OFFLOAD_PAGES_SMALL;
+    if (!b->o->least || (percent >= b->o->least && alike))
         return true;
     if (!f->limit)
         fprintf(stderr, "zero bench offload: nothing ran beside it that --at-least could count "
@@ -280,7 +284,7 @@ static void head(const struct bench *b)
            b->has_beside ? " and " : "", b->option);
     printf("; blocks in %s pages", b->store.memory_pages);
     if (b->has_fio)
-        printf(", fio's in %s ones", offload_pages_name(b->fio.wanted));
+        printf(", fio's are to be %s ones, too", offload_pages_name(b->fio.wanted));
     putchar('\n');
     printf("%-12s %9s %5s %8s %6s %8s %7s %10s %7s %7s", "operation", "block", "depth", "GB/s",
            "spread", b->has_fio ? "fio" : "limit", "of it", "", "s/GB", "its");

@@ -105,7 +105,7 @@ int offload_pages_choose(const struct offload_options *o, enum offload_pages *pa
 const char *offload_pages_name(enum offload_pages pages);
 /* What memory that was touched has: huge, small, mixed, unknown. */
 const char *offload_pages_of(const void *base);
-/* What a process has that takes so many bytes for its blocks; AUTO: it has not got them so far. */
+/* What a process has that takes so many bytes for its blocks; AUTO: not known, or not so far. */
 enum offload_pages offload_pages_of_process(int pid, uint64_t bytes);
 
 /* bench_offload_walk.c */
@@ -124,7 +124,7 @@ struct offload_fio {
     int fds[16];
     unsigned n;
     uint64_t bytes; /* of all files */
-    enum offload_pages wanted, pages; /* pages: what its blocks had when it ran */
+    enum offload_pages wanted, pages; /* pages: that its blocks had last; small: ever */
     char version[32];
 };
 /* False after a sentence when there is no fio that could be compared with. */

@@ -262,12 +262,13 @@ int offload_fio_run(struct offload_fio *f, const struct offload_shape *shape, in
         err = run(args, STDERR_FILENO, ms + GRACE_MS, &look);
     if (!err)
         err = parse(out, sample);
-    if (f->pages == OFFLOAD_PAGES_HUGE && look.seen == OFFLOAD_PAGES_SMALL) {
-        f->pages = look.seen;
+    if (f->wanted == OFFLOAD_PAGES_HUGE && look.seen == OFFLOAD_PAGES_SMALL &&
+        f->pages != OFFLOAD_PAGES_SMALL)
         fprintf(stderr, "zero bench offload: fio's blocks lie in small pages and ours in huge "
-                        "ones, since its C library asks for none (glibc does from 2.35 on): the "
-                        "two compare nothing; --pages small gives both the same\n");
-    }
+                        "ones: its C library asks for none (glibc does from 2.35 on), or there "
+                        "were none; the two compare nothing, --pages small gives both the same\n");
+    if (f->wanted == OFFLOAD_PAGES_HUGE && f->pages != OFFLOAD_PAGES_SMALL)
+        f->pages = look.seen;
     for (unsigned i = 0; i < MOST_ARGS; i++)
         free(args[i]);
     close(out);

@@ -18,7 +18,7 @@
 #include "machine/line.h"
 #include "machine/pages.h"
 
-#define MOST_APART (UINT64_C(4) << 20) /* in small ones at the ends of what begins anywhere */
+#define LEAST_TOLD (UINT64_C(16) << 20) /* the ends of less may be most of it */
 
 /* By its C library: glibc 2.35 and later read it. */
 static int fio_asks(void)
@@ -52,7 +52,9 @@ int offload_pages_choose(const struct offload_options *o, enum offload_pages *pa
 
 const char *offload_pages_name(enum offload_pages pages)
 {
-    return pages == OFFLOAD_PAGES_HUGE ? "huge" : "small";
+    static const char *const names[] = {"unknown", "small", "huge"};
+
+    return names[pages];
 }
 
 const char *offload_pages_of(const void *base)
@@ -73,7 +75,7 @@ enum offload_pages offload_pages_of_process(int pid, uint64_t bytes)
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
     zero__number_read(path, "Anonymous:", &all);
     zero__number_read(path, "AnonHugePages:", &huge);
-    return huge * 1024 + MOST_APART >= bytes ? OFFLOAD_PAGES_HUGE
-           : all * 1024 >= bytes             ? OFFLOAD_PAGES_SMALL
-                                             : OFFLOAD_PAGES_AUTO;
+    if (bytes < LEAST_TOLD || all * 1024 < bytes)
+        return OFFLOAD_PAGES_AUTO;
+    return huge * 1024 >= bytes / 8 * 7 ? OFFLOAD_PAGES_HUGE : OFFLOAD_PAGES_SMALL;
 }

@@ -49,7 +49,7 @@ class Scale:
     limit_steps: int = 9
     arena: tuple = (100, 1000, 10_000, 100_000)
     store: int = 1 << 30
-    store_s: float = 2.0
+    store_s: float = 1.0
 
 
 QUICK = Scale(sizes=(4096, 1 << 20), samples=3, sample_s=0.02, starts=1, slow_samples=3,
@@ -539,8 +539,8 @@ def folder():
 def zero_store(scale, op):
     """libzero's, fio's, and without checksums, in turn."""
     command = ["./zero", "bench", "offload", "--tier", "nvme", "--op", op, "--bytes", BLOCK,
-               "--depth", DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 1,
-               "--json"]
+               "--depth", DEPTH, "--size", scale.store, "--seconds", scale.store_s, "--reps", 3,
+               "--warmup", 1, "--json"]
     env = environment(ZERO_NVME_PATH=folder())
     found = records(run([(pinned(cores(), command), env)], scale.limit_s))[0]
     if found["pages"] != found["limit_pages"]:
@@ -554,7 +554,7 @@ def without_checksums(record):
 
 def peer_store(scale, op):
     """Its memory in huge pages, as the others' is."""
-    command = ["python", HERE / "aio.py", op, folder(), scale.store, BLOCK, DEPTH, scale.store_s]
+    command = ["python", HERE / "aio.py", op, folder(), scale.store, BLOCK, DEPTH, 3 * scale.store_s]
     env = python_environment() | {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     found = records(run([(pinned(cores(), command), env)], scale.limit_s))
     return {"": checked(found[0])}

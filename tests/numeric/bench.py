@@ -531,7 +531,7 @@ def offload_nvme(few):
        "offload to a disk: what the plugin moved is on the disk", job.story())
     if shutil.which("fio"):
         ok(all(r.get("limit", "").startswith("fio") and r["limit_cpu_s_per_GB"] >= 0
-               and r["pages"] == r["limit_pages"] for r in all_), "beside fio, with equal pages",
+               and r["limit_pages"] in ("unknown", "small") for r in all_), "beside fio",
            job.story())
         pages(shape, disk)
     else:
