@@ -98,7 +98,7 @@ def fio(o, fds):
         if run.returncode:
             give_up(f"fio has failed, with status {run.returncode}")
         if most < blocks * 7 / 8:
-            give_up(f"fio has {most} bytes of its {blocks} in huge pages, and the job has all of them there")
+            give_up(f"fio has {most} bytes of its {blocks} in huge pages, for which the job asks, too")
         job = json.loads(out[out.index("{"):])["jobs"][0]
         rates.append(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
     return statistics.median(rates)

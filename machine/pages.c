@@ -16,15 +16,16 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-bool zero__pages_may_be_huge(void)
+const char *zero__pages_refused_by(void)
 {
+    const char *path = ZERO__HUGE_ENABLED_2M;
     char text[128];
-    bool own = zero__line_read(ZERO__HUGE_ENABLED_2M, "", text, sizeof text) &&
-               !strstr(text, "[inherit]");
 
-    if (!own)
-        zero__line_read(ZERO__HUGE_ENABLED, "", text, sizeof text);
-    return !strstr(text, "[never]");
+    if (!zero__line_read(path, "", text, sizeof text) || strstr(text, "[inherit]")) {
+        path = ZERO__HUGE_ENABLED;
+        zero__line_read(path, "", text, sizeof text);
+    }
+    return strstr(text, "[never]") ? path : NULL;
 }
 
 void *zero__addresses_take(uint64_t bytes)

@@ -3,7 +3,6 @@
 #ifndef ZERO_MACHINE_PAGES_H
 #define ZERO_MACHINE_PAGES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define ZERO__HUGE_BYTES (UINT64_C(2) << 20) /* a huge page, of most machines */
@@ -11,8 +10,8 @@
 /* Since Linux 6.8, of this size: it goes before the other one, unless it is inherit. */
 #define ZERO__HUGE_ENABLED_2M "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled"
 
-/* False: this system says that it gives programs no huge pages, however they ask. */
-bool zero__pages_may_be_huge(void);
+/* The file in which this system says that it gives programs no huge pages; NULL: none says so. */
+const char *zero__pages_refused_by(void);
 
 /*
  * Addresses for `bytes`, whole pages, that nothing lies at yet and that cannot be used so far, at a

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "bench_pages.h"
@@ -36,11 +37,13 @@ static int fio_asks(void)
 
 int offload_pages_choose(const struct offload_options *o, enum offload_pages *pages)
 {
-    bool there = zero__pages_may_be_huge();
+    const char *file = zero__pages_refused_by();
+    bool there = !file && !access(ZERO__HUGE_ENABLED, F_OK);
 
     if (o->pages == OFFLOAD_PAGES_HUGE && !there)
-        return zero__fail(-ENOTSUP, "--pages huge: this system has none for memory of programs; "
-                                    ZERO__HUGE_ENABLED " says so");
+        return zero__fail(-ENOTSUP,
+                          "--pages huge: this system has none for memory of programs; %s %s",
+                          file ? file : ZERO__HUGE_ENABLED, file ? "says so" : "is not there");
     *pages = o->pages != OFFLOAD_PAGES_AUTO ? o->pages
              : there                        ? OFFLOAD_PAGES_HUGE
                                             : OFFLOAD_PAGES_SMALL;

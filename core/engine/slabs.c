@@ -98,12 +98,14 @@ static void small_pages_tell(const struct zero_runtime *rt)
     const struct tier *t = &rt->tiers[ZERO__T_DISK];
     uint64_t bytes = host[0].bytes + host[1].bytes - t->mr_first;
 
-    if (bytes >= SMALL_TOLD && !zero__pages_may_be_huge() && zero__job_local_rank(rt->job) == 0)
+    const char *file = zero__pages_refused_by();
+
+    if (bytes >= SMALL_TOLD && file && zero__job_local_rank(rt->job) == 0)
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
                   "this system gives programs no huge pages: the %.0f MiB by which %s is read and "
                   "written lie in small ones, with which it may have half of its speed; "
-                  "echo madvise > " ZERO__HUGE_ENABLED " (root) changes that",
-                  (double)bytes / (1 << 20), t->name);
+                  "echo madvise > %s (root) changes that",
+                  (double)bytes / (1 << 20), t->name, file);
 }
 
 static int disk_open(struct zero_runtime *rt)

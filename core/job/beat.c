@@ -99,8 +99,9 @@ static void accuse(struct zero__job *job, int32_t rank)
     snprintf(cause, sizeof cause,
              "it does not answer: no sign of life for %.3g s (ZERO_HEARTBEAT); it is stopped%s",
              (double)(job->params.heartbeat_ns + job->peers[rank].spared_ns) / 1e9,
-             job->n_hosts > 1 ? ", its machine hangs, or the network to it is cut"
-                              : " or its machine hangs");
+             job->peers[rank].spared_ns ? ", or has got no processor (ZERO_TIMEOUT)"
+             : job->n_hosts > 1         ? ", its machine hangs, or the network to it is cut"
+                                        : " or its machine hangs");
     zero__error_lost(job, &e, rank, -ETIMEDOUT, cause);
     if (rank) {
         zero__error_propose(job, &e);
