@@ -97,7 +97,6 @@ static void small_pages_tell(const struct zero_runtime *rt)
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
     const struct tier *t = &rt->tiers[ZERO__T_DISK];
     uint64_t bytes = host[0].bytes + host[1].bytes - t->mr_first;
-
     const char *file = zero__pages_refused_by();
 
     if (bytes >= SMALL_TOLD && file && zero__job_local_rank(rt->job) == 0)

@@ -73,17 +73,20 @@ int zero__tiers_load(struct zero_runtime *rt);
 void zero__tiers_try(struct zero_runtime *rt);
 /* The user has set an option of the plugin's own. */
 int zero__tier_is_set(const struct zero_runtime *rt, const char *name);
-/* Reserves what the program needs in them. */
-int zero__tiers_open(struct zero_runtime *rt);
-/* More room for transients of the host, while nothing is under way. */
-int zero__cpu_grow(struct zero_runtime *rt, uint64_t transient_bytes);
 /* A store of the tier's plugin; a trial is another one than the job's, and warns of nothing. */
 int zero__store_open(struct zero_runtime *rt, struct tier *t, uint64_t bytes, int is_trial);
+/* Of the host's memory, that a store of so many bytes takes for itself: checksums. */
+uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes);
+
+/* ---- slabs.c */
+
+/* Reserves what the program needs in the tiers. */
+int zero__tiers_open(struct zero_runtime *rt);
 /* Before the device closes. */
 void zero__tiers_unpin(struct zero_runtime *rt);
 void zero__tiers_close(struct zero_runtime *rt);
-/* Of the host's memory, that a store of so many bytes takes for itself: checksums. */
-uint64_t zero__disk_beside(uint32_t bytes_per_mib, uint64_t bytes);
+/* More room for transients of the host, while nothing is under way. */
+int zero__cpu_grow(struct zero_runtime *rt, uint64_t transient_bytes);
 /* Room on the disk for the program that is now the first one, while nothing is under way. */
 int zero__disk_grow(struct zero_runtime *rt);
 
