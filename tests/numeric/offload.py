@@ -771,9 +771,11 @@ def small_pages():
     with open(says, "w", encoding="ascii") as file:
         file.write("always madvise [never]\n")
     mount = ["unshare", "-m", "sh", "-c", f'mount --bind "$0" {enabled} && exec "$@"', says]
-    if os.path.exists(enabled) and "[never]" in open(enabled, encoding="ascii").read():
-        skip(what, "this system gives none anyway")
-        return
+    if os.path.exists(enabled):
+        with open(enabled, encoding="ascii") as file:
+            if "[never]" in file.read():
+                skip(what, "this system gives none anyway")
+                return
     if not shutil.which("unshare") or not os.path.exists(enabled) or \
             subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
         skip(what, "this user may not mount a file system")
