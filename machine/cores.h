@@ -39,12 +39,12 @@ bool zero__cores_has(const struct zero__cores *c, uint32_t cpu);
 uint32_t zero__cores_count(const struct zero__cores *c);
 
 /*
- * Traffic beyond these goes past the caches: `copies` beyond what the cores can count on, `sums`
- * that nobody reads soon perhaps beyond their own ones. `core`: the largest that one core has for
- * itself. Guesses where the kernel does not say.
+ * Bytes of `all` caches that the cores can count on, and of the largest that one `core` has for
+ * itself. From `copies` bytes of traffic on copies go past the caches, beyond `sums` those sums
+ * that nobody reads soon. Guesses where the kernel does not say.
  */
 struct zero__caches {
-    uint64_t copies, sums, core;
+    uint64_t all, core, copies, sums;
 };
 
 /* `root`: where the kernel tells of processors, NULL: /sys/devices/system/cpu. */

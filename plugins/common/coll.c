@@ -208,13 +208,13 @@ uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks)
     return __builtin_mul_overflow(bytes, (uint64_t)ranks, &bytes) ? UINT64_MAX : bytes;
 }
 
-unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
-                            uint64_t all_bytes)
+unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks,
+                            const struct zero__caches *caches)
 {
-    uint64_t bytes = zero__coll_traffic(c, ranks); /* what just fills the caches does not fit */
-    bool sums = bytes > (c->kind == ZERO_REDUCE_SCATTER ? own_bytes : all_bytes);
+    uint64_t bytes = zero__coll_traffic(c, ranks);
+    bool sums = bytes > (c->kind == ZERO_REDUCE_SCATTER ? caches->sums : caches->all);
 
     sums &= !(c->flags & ZERO_COLL_INPLACE);
-    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes >= all_bytes ? ZERO__STREAM_COPIES : 0) |
-           (bytes <= all_bytes / 2 ? ZERO__COPIES_STAY : 0);
+    return (sums ? ZERO__STREAM_SUMS : 0) | (bytes >= caches->copies ? ZERO__STREAM_COPIES : 0) |
+           (bytes <= caches->all / 2 ? ZERO__COPIES_STAY : 0);
 }

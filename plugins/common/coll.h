@@ -10,6 +10,7 @@
 
 #include <zero/comm.h>
 
+#include "machine/cores.h"
 #include "voice.h"
 
 #define ZERO__ALL_KINDS                                                          \
@@ -68,15 +69,15 @@ uint64_t zero__coll_wire(const struct zero_coll *c, int32_t rank, int32_t ranks)
 uint64_t zero__coll_traffic(const struct zero_coll *c, int32_t ranks);
 
 /*
- * Which results should go past the caches? What does not fit into them, `all_bytes`. The sums of a
+ * Which results should go past the caches? What does not fit into them. The sums of a
  * reduce_scatter are read by nobody but this rank, and much later: they do not even displace what
- * the cores' own caches hold, `own_bytes`. In place the lines of a sum have just been read as a
- * source: past the caches it would save no read of them.
+ * the cores' own caches hold. In place the lines of a sum have just been read as a source: past the
+ * caches it would save no read of them.
  *
  * What fills at most half of the caches is likely to be there, and stays.
  */
 enum zero__streams { ZERO__STREAM_SUMS = 1, ZERO__STREAM_COPIES = 2, ZERO__COPIES_STAY = 4 };
-unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks, uint64_t own_bytes,
-                            uint64_t all_bytes);
+unsigned zero__coll_streams(const struct zero_coll *c, int32_t ranks,
+                            const struct zero__caches *caches);
 
 #endif

@@ -67,9 +67,7 @@ static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm
         return err;
     op->coll = *c;
     op->on_device = on_device;
-    op->streams = on_device ? 0
-                            : zero__coll_streams(c, comm->ranks, comm->ctx->caches.sums,
-                                                 comm->ctx->caches.copies);
+    op->streams = on_device ? 0 : zero__coll_streams(c, comm->ranks, &comm->ctx->caches);
     return 0;
 }
 

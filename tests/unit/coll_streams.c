@@ -26,8 +26,10 @@ static uint64_t traffic(uint32_t kind, uint32_t flags, uint64_t bytes)
 
 static unsigned streams(uint32_t kind, uint32_t flags, uint64_t bytes)
 {
+    const struct zero__caches caches = {.all = 32 * MIB, .copies = 40 * MIB, .sums = 4 * MIB};
     struct zero_coll c = coll(kind, flags, bytes);
-    return zero__coll_streams(&c, 2, 4 * MIB, 32 * MIB);
+
+    return zero__coll_streams(&c, 2, &caches);
 }
 
 int main(void)
@@ -46,10 +48,10 @@ int main(void)
     ok(streams(ZERO_ALL_GATHER, 0, 16 * MIB) == both &&
            streams(ZERO_ALL_REDUCE, 0, 16 * MIB) == both,
        "what does not fit into the caches goes past them");
-    ok(!streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 15 * MIB) &&
-           !streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 15 * MIB) &&
-           streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 16 * MIB),
-       "in place a little less does, and what fills them does not");
+    ok(!streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 19 * MIB) &&
+           !streams(ZERO_ALL_REDUCE, ZERO_COLL_INPLACE, 19 * MIB) &&
+           streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 20 * MIB),
+       "in place less than they stand for does, and that does not");
     ok(streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 8 * MIB) == ZERO__COPIES_STAY &&
            !streams(ZERO_ALL_GATHER, ZERO_COLL_INPLACE, 9 * MIB),
        "what fills half of them stays there");

@@ -79,8 +79,7 @@ static void run_begin(struct zero_comm *comm)
     }
     if (coll->c.kind == ZERO_ALL_GATHER && !(coll->c.flags & ZERO_COLL_INPLACE))
         run->own_bytes = coll->c.src.len;
-    run->streams =
-        zero__coll_streams(&coll->c, comm->ranks, comm->ctx->caches.sums, comm->ctx->caches.copies);
+    run->streams = zero__coll_streams(&coll->c, comm->ranks, &comm->ctx->caches);
     if (stepped)
         zero__p2p_steps_fill(comm, run);
     else if (zero__coll_reduces(coll->c.kind))
