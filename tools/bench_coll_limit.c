@@ -44,7 +44,7 @@ void coll_limit_memory(const struct coll_options *o, enum coll_op op, uint64_t s
         *plain = 0;
         *board = slots;
     } else if (op == COLL_ALL_REDUCE) { /* sources here, the result there */
-        *plain = *board = slots / 2;
+        *board = slots / 2;
     }
 }
 
@@ -61,7 +61,11 @@ unsigned coll_n_ways(const struct coll_case *c)
         return 0;
     if (c->op == COLL_BARRIER || c->op == COLL_MAP)
         return 1; /* nothing is moved */
-    return c->op == COLL_REDUCE_SCATTER ? BENCH_MEMCPY : N_BENCH_WAYS;
+    if (c->op == COLL_REDUCE_SCATTER)
+        return BENCH_MEMCPY;
+    /* Two read as much if each sums everything, and meet once less; in place they may not. */
+    return c->op == COLL_ALL_REDUCE && c->o->ranks == 2 && !c->in_place ? N_BENCH_WAYS
+                                                                        : N_BENCH_COPIES;
 }
 
 int coll_limit_huge(const struct coll_case *c)
@@ -98,20 +102,20 @@ static void gather(const struct coll_case *c, uint64_t slot, enum bench_way way)
     }
 }
 
-/* A part of as many sources as there are ranks. */
+/* A part of as many sources as there are ranks, or all of them. */
 static void sum(const struct coll_case *c, uint64_t slot, char *to, enum bench_way way)
 {
-    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, shard = c->bytes / n;
-    uint64_t step = step_of(c), next = step;
+    uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank;
+    bool all = way == BENCH_EACH;
+    uint64_t next = all ? c->half : step_of(c);
     const char *from = c->plain + slot;
 
     if (on_board(c->o, c->op)) {
-        from = board_at(c, 0) + slot + own * step;
+        from = board_at(c, 0) + slot + (all ? 0 : own * step_of(c));
         next = board_stride(c);
-    } else if (c->op == COLL_ALL_REDUCE) {
-        from = c->plain + slot / 2;
     }
-    bench_loop_add(to, from, shard, next, (unsigned)n, c->o->dtype == ZERO_F32, way);
+    bench_loop_add(to, from, all ? c->bytes : c->bytes / n, next, (unsigned)n,
+                   c->o->dtype == ZERO_F32, way);
 }
 
 static void scatter(const struct coll_case *c, uint64_t slot, enum bench_way way)
@@ -121,13 +125,19 @@ static void scatter(const struct coll_case *c, uint64_t slot, enum bench_way way
     sum(c, slot, base + slot + (c->in_place ? (uint64_t)c->b->rank * step_of(c) : c->half), way);
 }
 
-/* A part summed up where all can read it, and when all have, the other parts from there. */
+/*
+ * A part summed up where all can read it, and when all have, the other parts from there; or
+ * everything by each.
+ */
 static int reduce_all(struct coll_case *c, uint64_t slot, enum bench_way way)
 {
     uint64_t n = (uint64_t)c->o->ranks, own = (uint64_t)c->b->rank, step = step_of(c);
     uint64_t at = !on_board(c->o, c->op) ? slot / 2 : slot + (c->in_place ? 0 : c->half);
+    bool all = way == BENCH_EACH;
 
-    sum(c, slot, board_at(c, c->b->rank) + at + own * step, way);
+    sum(c, slot, board_at(c, c->b->rank) + at + (all ? 0 : own * step), way);
+    if (all)
+        return 0;
     int err = bench_board_meet(c->board, c->b->timeout_ns);
     for (uint64_t i = 1; !err && i < n; i++) {
         uint64_t p = (own + i) % n;

@@ -20,22 +20,25 @@
 
 /* The limit in each way; the bare exchange. */
 enum { OP, LIMIT, BARE = LIMIT + N_BENCH_WAYS, N_SERIES };
-#define BLOCK 5u /* repetitions of a series in a row */
+#define BLOCK 5u    /* repetitions of a series in a row */
+#define N_FIELDS 19 /* of a record, beside its loops' */
 
 struct measure {
     struct coll_moment *own[N_SERIES], *all;
-    double *seconds, *ratios; /* of a series; of the bare exchange to the operation */
-    struct bench_stats stats[N_SERIES], ratio;
+    double *seconds[N_SERIES]; /* of repetitions, in their order */
+    double *sorted;
+    struct bench_stats stats[N_SERIES];
     uint64_t wire; /* bytes that this rank sent in one operation */
 };
 
 static void measure_free(struct measure *m)
 {
-    for (int s = 0; s < N_SERIES; s++)
+    for (int s = 0; s < N_SERIES; s++) {
         free(m->own[s]);
+        free(m->seconds[s]);
+    }
     free(m->all);
-    free(m->seconds);
-    free(m->ratios);
+    free(m->sorted);
 }
 
 static int measure_alloc(struct measure *m, const struct coll_options *o)
@@ -43,12 +46,13 @@ static int measure_alloc(struct measure *m, const struct coll_options *o)
     bool none = false;
 
     *m = (struct measure){0};
-    for (int s = 0; s < N_SERIES; s++)
+    for (int s = 0; s < N_SERIES; s++) {
         none |= !(m->own[s] = calloc(o->reps, sizeof *m->own[s]));
+        none |= !(m->seconds[s] = calloc(o->reps, sizeof *m->seconds[s]));
+    }
     m->all = calloc((size_t)o->reps * (size_t)o->ranks, sizeof *m->all);
-    m->seconds = calloc(o->reps, sizeof *m->seconds);
-    m->ratios = calloc(o->reps, sizeof *m->ratios);
-    return none || !m->all || !m->seconds || !m->ratios
+    m->sorted = calloc(o->reps, sizeof *m->sorted);
+    return none || !m->all || !m->sorted
                ? zero__fail(-ENOMEM, "no memory for %u repetitions", o->reps)
                : 0;
 }
@@ -80,13 +84,17 @@ static int series_end(struct coll_case *c, struct measure *m, unsigned s)
     if (err)
         return err;
     for (unsigned i = 0; i < c->o->reps; i++)
-        m->seconds[i] = duration(c, m->all, i);
-    for (unsigned i = 0; i < c->o->reps && s == BARE; i++)
-        m->ratios[i] = m->ratios[i] > 0 ? m->seconds[i] / m->ratios[i] : 0;
-    for (unsigned i = 0; i < c->o->reps && s == OP; i++)
-        m->ratios[i] = m->seconds[i];
-    m->stats[s] = bench_stats_of(m->seconds, c->o->reps);
+        m->sorted[i] = m->seconds[s][i] = duration(c, m->all, i);
+    m->stats[s] = bench_stats_of(m->sorted, c->o->reps);
     return 0;
+}
+
+/* Of a series to the operation, of each two repetitions. */
+static struct bench_stats ratios(const struct measure *m, unsigned s, unsigned reps)
+{
+    for (unsigned i = 0; i < reps; i++)
+        m->sorted[i] = m->seconds[OP][i] > 0 ? m->seconds[s][i] / m->seconds[OP][i] : 0;
+    return bench_stats_of(m->sorted, reps);
 }
 
 static int sample(struct coll_case *c, unsigned series, struct coll_moment *m)
@@ -136,7 +144,6 @@ static int repeat(struct coll_case *c, struct measure *m)
         err = series_end(c, m, s);
     if (!err && c->has_bare)
         err = series_end(c, m, BARE);
-    m->ratio = bench_stats_of(m->ratios, c->o->reps);
     return err;
 }
 
@@ -196,10 +203,12 @@ void coll_head(const struct coll_options *o, const struct coll_pages *pages)
 {
     if (o->json)
         return;
-    bool in_place = o->in_place || has_exchange(o);
+    const char *place = o->in_place       ? "in place"
+                        : has_exchange(o) ? "exchange in place"
+                                          : "out of place";
     printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
            o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
-           tool_dtype_name(o->dtype), in_place ? "in place" : "out of place",
+           tool_dtype_name(o->dtype), place,
            o->cold    ? "cold"
            : o->fresh ? "fresh"
                       : "the same",
@@ -273,25 +282,36 @@ static int huge_of(const struct coll_case *c)
                                  : c->pages.region;
 }
 
+/* The series of the limit that is the best one; 0: there is no limit. */
+static unsigned best_limit(const struct coll_case *c, const struct measure *m)
+{
+    unsigned n_ways = coll_n_ways(c), best = LIMIT;
+
+    for (unsigned s = LIMIT; s < LIMIT + n_ways; s++)
+        if (m->stats[s].median < m->stats[best].median)
+            best = s;
+    return n_ways ? best : 0;
+}
+
 static void report(const struct coll_case *c, const struct measure *m, bool ok)
 {
-    unsigned n_ways = coll_n_ways(c), way = 0;
+    unsigned n_ways = coll_n_ways(c), limit = best_limit(c, m);
     bool rounded = c->op != COLL_BARRIER && c->bytes != c->wanted;
     double bytes = c->op == COLL_MAP ? 0 : (double)c->bytes;
     bool bare = c->has_bare && !*c->bare_why;
     double ratio = bare ? m->stats[BARE].median / m->stats[OP].median : -1;
-
-    for (unsigned w = 1; w < n_ways; w++)
-        if (m->stats[LIMIT + w].median < m->stats[LIMIT + way].median)
-            way = w;
-    const struct bench_stats *best = &m->stats[LIMIT + way];
-    struct bench_field fields[17 + N_BENCH_WAYS] = {
+    const struct bench_stats *best = &m->stats[limit], none = {.p10 = -1, .p90 = -1};
+    struct bench_stats to_bare = bare ? ratios(m, BARE, c->o->reps) : none;
+    struct bench_stats to_limit = limit ? ratios(m, limit, c->o->reps) : none;
+    struct bench_field fields[N_FIELDS + N_BENCH_WAYS] = {
         {"wanted_bytes", rounded ? (double)c->wanted : -1, NULL},
         {"wire_bytes", (double)m->wire, NULL},
         {"batch", c->batch, NULL},
         {"warm", c->n_warm, NULL},
-        {"limit_spread", n_ways ? best->spread : -1, NULL},
-        {"limit_loop", -1, n_ways > 1 ? bench_way_name((enum bench_way)way) : NULL},
+        {"limit_spread", limit ? best->spread : -1, NULL},
+        {"limit_loop", -1, n_ways > 1 ? bench_way_name((enum bench_way)(limit - LIMIT)) : NULL},
+        {"percent_low", limit ? 100 * to_limit.p10 : -1, NULL},
+        {"percent_high", limit ? 100 * to_limit.p90 : -1, NULL},
         {"in_place", c->in_place, NULL},
         {"cold", c->o->cold, NULL},
         {"fresh", c->o->fresh, NULL},
@@ -299,13 +319,13 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
         {"bare_s", bare ? m->stats[BARE].median : -1, NULL},
         {"bare_spread", bare ? m->stats[BARE].spread : -1, NULL},
         {"ratio_to_bare", ratio, NULL},
-        {"ratio_low", bare ? m->ratio.p10 : -1, NULL},
-        {"ratio_high", bare ? m->ratio.p90 : -1, NULL},
+        {"ratio_low", to_bare.p10, NULL},
+        {"ratio_high", to_bare.p90, NULL},
         {"huge_pages_percent", huge_of(c), NULL},
         {"limit_huge_pages_percent", coll_limit_huge(c), NULL},
     };
     for (unsigned w = 0; w < N_BENCH_WAYS; w++)
-        fields[17 + w] =
+        fields[N_FIELDS + w] =
             (struct bench_field){bench_way_field((enum bench_way)w),
                                  w < n_ways && n_ways > 1 ? m->stats[LIMIT + w].median : -1, NULL};
     struct bench_record r = {.bench = c->o->bench,
@@ -317,8 +337,8 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
                              .time = m->stats[OP],
                              .n = c->o->reps,
                              .bandwidth_GBps = bytes / m->stats[OP].median * 1e-9,
-                             .limit_s = n_ways ? best->median : 0,
-                             .limit_GBps = n_ways ? bytes / best->median * 1e-9 : 0,
+                             .limit_s = limit ? best->median : 0,
+                             .limit_GBps = limit ? bytes / best->median * 1e-9 : 0,
                              .check = !c->o->check ? "off"
                                       : ok         ? "ok"
                                                    : "failed",
@@ -349,7 +369,9 @@ int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide)
         err = coll_check(c, &good);
     if (!err && c->b->rank == 0)
         report(c, &m, good);
-    *n_wide += !err && m.stats[OP].spread > BENCH_WIDE_SPREAD;
+    if (!err)
+        *n_wide += m.stats[OP].spread > BENCH_WIDE_SPREAD ||
+                   m.stats[best_limit(c, &m)].spread > BENCH_WIDE_SPREAD;
     if (c->is_beside && strncmp(c->bare_why, "failed", 6) == 0) /* only rank 0 knows */
         good = false;
     *ok &= good;

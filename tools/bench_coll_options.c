@@ -51,8 +51,9 @@ static bool meaningful(const struct coll_options *o)
             bad = "--spoil", why = "a barrier brings nothing that could be spoiled";
         else if (o->cold && (op == COLL_BARRIER || op == COLL_MAP))
             bad = "--cold", why = "neither a barrier nor a mapped gather touches memory";
-        else if (o->in_place &&
-                 (op == COLL_BARRIER || op == COLL_MAP || op == COLL_BROADCAST))
+        else if (o->fresh && op == COLL_BARRIER)
+            bad = "--fresh", why = "a barrier has no bytes that could be written before";
+        else if (o->in_place && (op == COLL_BARRIER || op == COLL_MAP || op == COLL_BROADCAST))
             bad = "--in-place", why = "barrier, map and broadcast have one place only";
         if (bad) {
             fprintf(stderr, "zero %s: %s: %s: leave %s out of --op\n", o->tool, bad, why,

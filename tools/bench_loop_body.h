@@ -75,6 +75,7 @@ INLINE VU NAME(sum_fp32)(const char *src, uint64_t step, unsigned n)
 {
     VF a = FROM(VF, src, 0);
 
+#pragma GCC unroll 8
     for (unsigned k = 1; k < n; k++)
         a += FROM(VF, src, k * step);
     return (VU)a;
@@ -86,6 +87,7 @@ INLINE VU NAME(sum_bf16)(const char *src, uint64_t step, unsigned n)
     VU w = FROM(VU, src, 0);
     VF even = (VF)(w << 16), odd = (VF)(w & 0xffff0000u);
 
+#pragma GCC unroll 8
     for (unsigned k = 1; k < n; k++) {
         w = FROM(VU, src, k * step);
         even += (VF)(w << 16);
@@ -121,35 +123,39 @@ INLINE void NAME(add_by)(char *dst, const char *src, uint64_t bytes, uint64_t st
         PUT(dst, i, NAME(sum)(src + i, step, n, wide), stream);
 }
 
+/* With constants for n and wide, so that a turn has no loop over the sources. */
+INLINE void NAME(add_of)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
+                         bool wide, bool four, bool stream, bool ahead)
+{
+#define ADD(four, stream) NAME(add_by)(dst, src, bytes, step, n, wide, four, stream, false)
+    if (ahead)
+        NAME(add_by)(dst, src, bytes, step, n, wide, true, true, true);
+    else
+        CHOOSE(four, stream, ADD);
+#undef ADD
+}
+
 ISA static void NAME(add)(char *dst, const char *src, uint64_t bytes, uint64_t step, unsigned n,
                           bool wide, bool four, bool stream, bool ahead)
 {
-#define ADD(four, stream)                                                      \
-    do {                                                                       \
-        if (four && stream && ahead)                                           \
-            NAME(add_by)(dst, src, bytes, step, N, WIDE, true, true, true);    \
-        else                                                                   \
-            NAME(add_by)(dst, src, bytes, step, N, WIDE, four, stream, false); \
-    } while (0)
-#define N 2
-#define WIDE true
+#define ADD_OF(n, wide) NAME(add_of)(dst, src, bytes, step, n, wide, four, stream, ahead)
     if (n == 2 && wide)
-        CHOOSE(four, stream, ADD);
-#undef WIDE
-#define WIDE false
+        ADD_OF(2, true);
+    else if (n == 4 && wide)
+        ADD_OF(4, true);
+    else if (n == 8 && wide)
+        ADD_OF(8, true);
+    else if (wide)
+        ADD_OF(n, true);
     else if (n == 2)
-        CHOOSE(four, stream, ADD);
-#undef N
-#define N n
-    else if (!wide)
-        CHOOSE(four, stream, ADD);
-#undef WIDE
-#define WIDE true
+        ADD_OF(2, false);
+    else if (n == 4)
+        ADD_OF(4, false);
+    else if (n == 8)
+        ADD_OF(8, false);
     else
-        CHOOSE(four, stream, ADD);
-#undef WIDE
-#undef N
-#undef ADD
+        ADD_OF(n, false);
+#undef ADD_OF
 }
 
 INLINE uint32_t NAME(read_by)(const char *x, uint64_t bytes, bool ahead)

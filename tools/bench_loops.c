@@ -82,20 +82,22 @@ static bool streams(enum bench_way way)
 
 static bool is_four(enum bench_way way)
 {
-    return way == BENCH_FOUR || way == BENCH_STREAM_FOUR || way == BENCH_STREAM_AHEAD;
+    return way != BENCH_PLAIN && way != BENCH_STREAM;
 }
 
 const char *bench_way_name(enum bench_way way)
 {
     static const char *const names[] = {"plain",          "plain by four",       "stream",
-                                        "stream by four", "stream asking ahead", "memcpy"};
+                                        "stream by four", "stream asking ahead", "memcpy",
+                                        "each sums all"};
     return names[way];
 }
 
 const char *bench_way_field(enum bench_way way)
 {
-    static const char *const names[] = {"plain_s", "plain_by_four_s", "stream_s",
-                                        "stream_by_four_s", "stream_asking_ahead_s", "memcpy_s"};
+    static const char *const names[] = {"plain_s",          "plain_by_four_s",       "stream_s",
+                                        "stream_by_four_s", "stream_asking_ahead_s", "memcpy_s",
+                                        "each_sums_all_s"};
     return names[way];
 }
 

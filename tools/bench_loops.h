@@ -32,6 +32,8 @@ enum bench_way {
     N_BENCH_STORES,
     BENCH_STREAM_AHEAD = N_BENCH_STORES,
     BENCH_MEMCPY, /* the C library's, where a loop only copies */
+    N_BENCH_COPIES,
+    BENCH_EACH = N_BENCH_COPIES, /* of an all_reduce: each rank sums everything, as BENCH_FOUR */
     N_BENCH_WAYS
 };
 const char *bench_way_name(enum bench_way way);
@@ -53,7 +55,7 @@ const char *bench_update_field(unsigned way);
 void bench_loop_copy(void *dst, const void *src, uint64_t bytes, enum bench_way way);
 /*
  * dst = the sum of n sources of `bytes` bytes, `step` apart, of fp32 or (not wide) bf16. As
- * BENCH_PLAIN for BENCH_MEMCPY.
+ * BENCH_FOUR for BENCH_MEMCPY, which is no sum.
  */
 void bench_loop_add(void *dst, const void *src, uint64_t bytes, uint64_t step, unsigned n,
                     bool wide, enum bench_way way);

@@ -16,7 +16,7 @@
 #define LEAST_ON_DISK 0.95
 
 /* What takes turns. */
-enum { STORE, BESIDE, LIMIT, MOST_SERIES = LIMIT + N_BENCH_WAYS };
+enum { STORE, BESIDE, LIMIT, MOST_SERIES = LIMIT + N_BENCH_COPIES };
 
 struct bench {
     const struct offload_options *o;
@@ -60,7 +60,7 @@ static int sample(struct bench *b, const struct offload_shape *shape, unsigned s
     struct offload_walk w = {.shape = *shape, .until_ns = zero__deadline_ns(b->o->ns)};
     if (series < LIMIT)
         return offload_walk(series == STORE ? &b->store : &b->beside, &w, out);
-    w.until_ns = zero__deadline_ns(b->o->ns / N_BENCH_WAYS);
+    w.until_ns = zero__deadline_ns(b->o->ns / N_BENCH_COPIES);
     offload_copy(&b->store, &w, (enum bench_way)(series - LIMIT), out);
     return 0;
 }

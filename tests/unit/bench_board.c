@@ -27,7 +27,7 @@ static void *ping(void *arg)
     memset(bench_board_memory(b, rank), 'a' + rank, 4096);
     memset(bench_board_memory(b, rank) + 4096, 'A' + rank, 4096);
     err = bench_board_meet(b, PATIENCE_NS);
-    for (int way = 0; !err && way < 2 * N_BENCH_WAYS; way++) {
+    for (int way = 0; !err && way < 2 * N_BENCH_COPIES; way++) {
         bool second = way % 2;
         memset(into, 0, sizeof into);
         err = bench_board_ping(b, into, second ? 4096 : 0, 4096, (enum bench_way)(way / 2),
