@@ -3,6 +3,8 @@
 
     adamw.py VARIANT PARAMS TENSORS GRADIENT THREADS REPS
 
+With COMPARE_SPOIL=1 in its environment one parameter is changed before the check.
+
 VARIANT is torch, torch-fused, deepspeed or deepspeed-direct; GRADIENT is fp32 or bf16. All but
 deepspeed-direct have what libzero has: bf16 parameters, and an fp32 master copy, momentum and
 variance. A step turns the gradients into fp32 where they are not, updates the master copy and
@@ -10,6 +12,7 @@ rounds it to bf16. deepspeed-direct keeps no master copy: it updates bf16 parame
 gradients in bf16, with fp32 momentum and variance, and moves fewer bytes for less precise results.
 """
 import json
+import os
 import statistics
 import sys
 import time
@@ -64,15 +67,17 @@ class Bench:
         which is a thousand times more than the errors that are let pass."""
         n, lr = self.size, HYPER["lr"]
         before = values(n).bfloat16().double() if self.direct else values(n).double()
-        grad = self.grads[-1].double()
+        grad = self.grads[0].double()  # alike in all tensors
         want = before * (1 - lr * HYPER["weight_decay"]) - lr * grad / (grad.abs() + HYPER["eps"])
+        return all(self.is_near(want, master.detach(), param.detach())
+                   for master, param in zip(self.masters, self.params))
+
+    def is_near(self, want, master, param):
         if self.direct:
             # One unit in the last place; near 0 that is less than the step.
-            error = (self.params[-1].detach().double() - want).abs()
-            return bool((error <= want.abs() * 2**-7 + 1e-6).all())
-        error = (self.masters[-1].detach().double() - want).abs().max().item()
-        rounded = self.masters[-1].detach().bfloat16()
-        return error <= 1e-6 and bool(torch.equal(self.params[-1], rounded))
+            return bool(((param.double() - want).abs() <= want.abs() * 2**-7 + 1e-6).all())
+        error = (master.double() - want).abs().max().item()
+        return error <= 1e-6 and bool(torch.equal(param, master.bfloat16()))
 
 
 def main():
@@ -81,6 +86,9 @@ def main():
     dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
     bench = Bench(variant, int(params), int(n_tensors), dtypes[grad])
     bench.step()
+    if os.environ.get("COMPARE_SPOIL") == "1":
+        with torch.no_grad():
+            bench.params[0][-1] += 1
     good = bench.correct()
     bench.step()
     times = []

@@ -19,8 +19,8 @@ KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
-MEASURED = ("core", "plugins", "include", "tools", "examples", "configure.ac", "bench/compare",
-            ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/figures.py",
+MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "examples", "m4", "Makefile.am",
+            "configure.ac", "bench/compare", ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/figures.py",
             ":!bench/compare/run")
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
@@ -173,15 +173,16 @@ class Watch:
 
 
 def run_program(program):
-    """Times or reasons by key; a text when it failed twice."""
-    for _ in range(2):
+    """Times or reasons by key, a text when it failed twice; and why it ran once more, else None."""
+    text = None
+    for retry in (None, True):
         programs.COMMANDS.clear()
         try:
-            return program.run()
+            return program.run(), retry and text
         except (programs.Failed, LookupError, ValueError, OSError, StopIteration) as error:
             text = f"failed: {str(error) or type(error).__name__}"
             print(f"    {program.label}: {text}", flush=True)
-    return text
+    return text, None
 
 
 @functools.cache
@@ -192,11 +193,12 @@ def facts():
 
 def run_round(state, part):
     """Kept when all its programs have run and nobody disturbed it, or it was tried often enough."""
-    data, found, others, commands = state.data, {}, {}, {}
+    data, found, others, commands, retries = state.data, {}, {}, {}, {}
     number, start = len(data["rounds"]), time.monotonic()
     for program in state.wanted(part):
         watch, before = Watch(), time.monotonic()
-        found[program.name] = run_program(program)
+        found[program.name], why = run_program(program)
+        retries |= {program.label: why} if why else {}
         others[program.name] = watch.others()
         commands[program.name] = list(dict.fromkeys(programs.COMMANDS))
         times = found[program.name]
@@ -212,7 +214,8 @@ def run_round(state, part):
         data["repeated"] += 1
         print(f"  round {number + 1}  was disturbed: once more", flush=True)
     else:
-        data["rounds"].append({"found": found, "others": others, "commands": commands, "commit": commit(),
+        data["rounds"].append({"found": found, "others": others, "commands": commands,
+                               "retries": retries, "commit": commit(),
                                "date": datetime.date.today().isoformat()})
         data["tries"] = 0
     state.save()

@@ -186,7 +186,7 @@ def records(text):
 
 
 def checked(record):
-    """Its time. A bare exchange does nothing that could be checked, and says nothing."""
+    """Its time, if its result was right; a peer's program that checks nothing says nothing."""
     if record.get("check", "ok") != "ok":
         keys = [key for key in ("comm", "op", "dtype", "bytes") if key in record]
         what = " ".join(str(record[key]) for key in keys)
@@ -604,12 +604,16 @@ EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
 CACHED_MOST = 64 << 20
 GROWTH_LEAST = 16 << 20
 TURNS_MOST = 16 << 20
-NEEDED = 6.25  # times a message: what `zero bench coll` wants of each rank, with its limits
+BLOCK_REPS = 5  # that zero bench coll makes of one loop in a row where caches matter
+# Times a message, what `zero bench coll` wants of each rank: where operations go, and as much for the
+# limits, once in private and once in shared memory; cold twice, and of one operation at a time.
+NEEDED = {"limited": 6, "alone": 2, "limited cold": 8, "alone cold": 4}
 
 
 WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "stream_s",
         "stream by four": "stream_by_four_s",  # loops; tools/bench_loops.c
         "stream asking ahead": "stream_asking_ahead_s", "memcpy": "memcpy_s",
+        "each sums all": "each_sums_all_s",
         "stream the copy": "stream_the_copy_s",
         "stream the copy by four": "stream_the_copy_by_four_s"}
 
@@ -657,37 +661,31 @@ class Measured:
                 for key, r in self.run("limit").items() if isinstance(r, str) or "limit_s" in r}
 
 
-def available_bytes():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+def memory_bytes():
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
 
 
 def limits_coll(scale, ranks, memory):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
     "map" is the gather that moves nothing. In place and fresh only what may fit into caches
     differs; cold, on other memory each time, shows whether the time of a byte grows with the message
-    where no cache helps the small ones. Where caches matter operation and loops take turns by
-    several repetitions: so many, that each is first once."""
-    most, found = available_bytes() * 0.8, {}
+    where no cache helps the small ones, and whether that of plain loops does."""
     moving, alone, sums = ("all_gather", "reduce_scatter"), ("all_gather", "map",
                                                              "reduce_scatter"), ("all_reduce",)
     plans = {"again": [("", [], (alone, sums), 0, max(scale.limit_sizes)),
                        (" in place", ["--in-place"], (moving, sums), 0, CACHED_MOST)],
              "fresh": [("", ["--fresh"], (moving, sums), 0, CACHED_MOST),
                        (" in place", ["--fresh", "--in-place"], (moving, sums), 0, CACHED_MOST)],
-             "cold": [("", ["--cold", "--no-limit"], (moving,), GROWTH_LEAST,
+             "cold": [("", ["--cold"], tuple((op,) for op in moving), GROWTH_LEAST,
                        max(scale.limit_sizes))]}[memory]
+    found = {}
     for where, options, groups, least, largest in plans:
         wanted = [size for size in scale.limit_sizes if least <= size <= largest]
-        sizes = [size for size in wanted if NEEDED * ranks * size < most]
-        for reps, warmup, some in (
-                (10 * scale.limit_samples // 3, 3, [s for s in sizes if s <= TURNS_MOST]),
-                (scale.limit_samples, 1, [s for s in sizes if TURNS_MOST < s <= CACHED_MOST]),
-                (scale.limit_samples // 2 + 1, 1, [s for s in sizes if s > CACHED_MOST])):
+        for some, reps, warmup, more in batches(scale, ranks, wanted, memory == "cold"):
             for ops in groups if some else ():
                 command = ["./zero", "bench", "coll", "--comm", "shm", "-n", ranks, "--op",
                            ",".join(ops), "--bytes", ",".join(map(str, some)), "--reps", reps,
-                           "--warmup", warmup, "--json", *options]
+                           "--warmup", warmup, "--json", *options, *more]
                 text = run([(pinned(cores(), command), environment())], 2 * scale.limit_s)
                 for r in records(text):
                     if r["op"] == "map":
@@ -697,9 +695,23 @@ def limits_coll(scale, ranks, memory):
                     found[f"{r['op']}{where} {r.get('wanted_bytes', r['bytes'])}"] = r
         for op in [op for ops in groups for op in ops]:
             for size in wanted:
-                found.setdefault(f"{op}{where} {size}",
-                                 f"{NEEDED * ranks * size / (1 << 30):.0f} GiB of memory are needed")
+                found.setdefault(f"{op}{where} {size}", "its memory is more than there is")
     return found
+
+
+def batches(scale, ranks, sizes, cold):
+    """(sizes, repetitions, warm-up, further options): without limits where memory is too little for
+    them, in every round alike. Where caches matter operation and loops take turns by several
+    repetitions; up to TURNS_MOST there are so many that each of eight comes first once."""
+    most = memory_bytes() * 0.75
+    fits = {limited: [size for size in sizes if ranks * size * (
+        NEEDED[limited + " cold" * cold] + 1 / ranks) < most] for limited in ("limited", "alone")}
+    some = fits["limited"]
+    blocks = 3 if ranks <= len(cores()) else 2
+    yield [s for s in some if s <= TURNS_MOST], 8 * BLOCK_REPS if scale.limit_samples > 3 else 10, 3, []
+    yield [s for s in some if TURNS_MOST < s <= CACHED_MOST], blocks * BLOCK_REPS, 1, []
+    yield [s for s in some if s > CACHED_MOST], scale.limit_samples // 2 + 1, 1, []
+    yield [s for s in fits["alone"] if s not in some], scale.limit_samples // 2 + 1, 1, ["--no-limit"]
 
 
 def limits_optimizer(scale, threads):
@@ -715,14 +727,17 @@ def limits_optimizer(scale, threads):
 def limits_step(scale):
     command = ["./zero", "bench", "step", "--preset", scale.preset, "--stage", 3, "--seq",
                scale.seq, "--batch", 1, "--steps", scale.limit_steps, "--json"]
-    found = records(run([(pinned(cores()[:RANKS], command), environment())], scale.limit_s))
-    found = {r["op"]: r for r in found}
-    found["step"]["limit_loop"] = "without its waits"
-    found["collectives"]["also"] = ("percent_beside_computing",)
-    norm = found.pop("norm", {"median_s": 0})  # is waited for, too, in the update
-    found["exposed"]["median_s"] += norm["median_s"]
-    found["exposed"] |= {"limit_s": EXPOSED_MOST * found["step"]["median_s"],
-                         "limit_loop": f"wanted: at most {100 * EXPOSED_MOST:.0f} %"}
+    found = {}
+    for end, env in (("", {}), (", ZERO_MAP=0", {"ZERO_MAP": "0"})):
+        some = records(run([(pinned(cores()[:RANKS], command), environment(**env))], scale.limit_s))
+        some = {r["op"]: r for r in some}
+        some["step"]["limit_loop"] = "without its waits"
+        some["collectives"]["also"] = ("percent_beside_computing",)
+        norm = some.pop("norm", {"median_s": 0})  # is waited for, too, in the update
+        some["exposed"]["median_s"] += norm["median_s"]
+        some["exposed"] |= {"limit_s": EXPOSED_MOST * some["step"]["median_s"],
+                            "limit_loop": f"wanted: at most {100 * EXPOSED_MOST:.0f} %"}
+        found |= {op + end: r for op, r in some.items()}
     return found
 
 
@@ -739,7 +754,7 @@ def limits(scale):
               lambda: limits_coll(scale, 2, "fresh"), True)]
     if max(scale.limit_sizes) > GROWTH_LEAST:
         work.append(("coll-2-cold", "collectives of 2 ranks, other memory each time",
-                     lambda: limits_coll(scale, 2, "cold"), False))
+                     lambda: limits_coll(scale, 2, "cold"), True))
     work += [(f"optimizer-{t}", f"AdamW, {t} thread{'s' * (t > 1)}",
               lambda t=t: limits_optimizer(scale, t), True)
              for t in range(1, min(2, len(cores())) + 1)]

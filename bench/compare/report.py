@@ -47,17 +47,14 @@ def huge_pages():
 
 
 def pages_text(m):
-    """Where huge pages are to be had, by what was recorded."""
-    found = m.get("huge_pages")
-    if not found:
-        return "which pages they had was not recorded"
+    """Where huge pages are to be had."""
+    found = m["huge_pages"]
     gives = {what: found[what] in ("always", "madvise", "advise", "within_size", "force")
              for what in found}
     return (f"huge pages, for which all ask, the machine gave to "
             f"{'' if gives['enabled'] else 'no '}private memory ({found['enabled']}), that of MPI and "
             f"gloo, and to {'' if gives['shmem_enabled'] else 'no '}shared memory "
-            f"({found['shmem_enabled']}), that of libzero, which asks for each by itself, too, since "
-            "26 November 2026")
+            f"({found['shmem_enabled']}), that of libzero, which asks for each by itself, too")
 
 
 def machine():
@@ -162,9 +159,13 @@ def cell(program, key, base, rounds):
     times = [t for t in found if isinstance(t, (int, float))]
     if not times:
         return {"missing": next((t for t in found if isinstance(t, str)), "")}
-    out = {"median_s": median(times), "spread": spread(times), "rounds": len(times)}
-    if len(times) < len(rounds):
-        out["failed_rounds"] = len(rounds) - len(times)
+    out = {"median_s": median(times), "spread": spread(times), "rounds": len(times),
+           "quartiles": [quantile(times, 0.25), quantile(times, 0.75)]}
+    left_out = sum(program not in r for r in rounds)  # it had failed too often
+    if len(times) + left_out < len(rounds):
+        out["failed_rounds"] = len(rounds) - left_out - len(times)
+    if left_out:
+        out["left_out_rounds"] = left_out
     told = [f if isinstance(f, dict) else {} for f in (of_round(r, program) for r in rounds)]
     also = [f["also"] for f in told if "also" in f]
     if also:
@@ -209,6 +210,7 @@ def summary(part, data, n_rounds):
            "commits": sorted({r["commit"] for r in kept}),
            "measured": data["settings"]["measured"], **data.get("facts", {}),
            "commands": commands_of(kept),
+           "retries": [f"{label} {why}" for r in kept for label, why in r.get("retries", {}).items()],
            "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),
            "programs": [], "rows": {}}
     for p in part.programs:
@@ -296,15 +298,9 @@ def results(done, n_rounds, scale, old=None):
              "quick": any(d["settings"]["quick"] for _, d in done)}
     parts = {part["part"]: part for part in old["parts"]} \
         if old and not differences(old, found) else {}
-    for part in parts.values():
-        for what in ("measured", "machine", "versions"):
-            part.setdefault(what, old.get(what))
     parts |= {p.name: summary(p, d, n_rounds) for p, d in done}
     everything = programs.all_parts(scale)
     found["parts"] = [parts[p.name] for p in everything if p.name in parts]
-    for part in found["parts"]:
-        if part["kind"] == "limits" and "growth" not in part and growth(part):
-            part["growth"] = growth(part)
     dates = sorted({date for part in found["parts"] for date in part["dates"]}) or ["never"]
     found["date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     found["commits"] = sorted({c for part in found["parts"] for c in part["commits"]})
@@ -324,8 +320,7 @@ Times are medians of {rounds} rounds, in each of which libzero and every
 peer ran once, each round in another order; in brackets (90 % − 10 % quantile) / median. Ratios are
 a peer's time to libzero's in the same round, medians again: above 1 libzero is faster. Behind a
 ratio stand the least and the greatest of a round; it is bold where at least three quarters of the rounds
-agree on who is faster, or where all do, if only the least and the greatest were kept. Part by part
-it says at which commit it was measured, and how much of a processor others took, or the host of a
+agree on who is faster. Part by part it says at which commit it was measured, and how much of a processor others took, or the host of a
 virtual machine, while a program ran; the JSON file has a hash of the sources that each depends on.
 
 | | |
@@ -418,8 +413,7 @@ HUGE_LEAST = 90  # % of memory in huge pages; with less a table says how much
 def figure(found):
     if "missing" in found:
         return "–"
-    text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %)" + (
-        f", failed in {found['failed_rounds']} rounds" if "failed_rounds" in found else "")
+    text = f"{time_text(found['median_s'])} ({100 * found['spread']:.0f} %){failures(found)}"
     what = found.get("what", "")
     if what.startswith("wanted"):  # nothing was measured that could be ahead or behind
         return f"{what}, {time_text(found['median_s'])}"
@@ -431,14 +425,18 @@ def figure(found):
                           if not what.endswith("huge_pages_percent") or value < HUGE_LEAST)
 
 
+def failures(found):
+    """Of how many rounds a figure is not, and why."""
+    return "".join(f", {what} {found[key]} rounds" for key, what in (
+        ("failed_rounds", "failed in"), ("left_out_rounds", "then left out of")) if key in found)
+
+
 def ratio_figure(found):
     """With its range; bold where most rounds agree on which side of 1 it is."""
     text = f"{ratio_text(found['ratio'])}×"
-    ends = found.get("ratio_least", found["ratio"]), found.get("ratio_most", found["ratio"])
-    first, third = found.get("ratio_quartiles", ends)
+    first, third = found["ratio_quartiles"]
     text = f"**{text}**" if first > 1 or third < 1 else text
-    return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})" \
-        if "ratio_least" in found else text
+    return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})"
 
 
 def table(header, rows):
@@ -465,49 +463,21 @@ def reasons(parts):
                    f"- {text}\n" for text, where in found.items())
 
 
-# Of figures that stay although something about them was found later, by their sources.
-PAGES = "Measured with small pages for fio's blocks and huge ones for libzero's."
-ZEROS = "Measured when limits, MPI and gloo moved zeros, which some machines move faster than numbers, " \
-        "and with fewer samples of libzero than now."
-REMARKS = {
-    **{("d26eb34e0104", f"{op}-{n}{data}"): ZEROS + " Of MPI's programs one start counted."
-       for op in ("all_gather", "reduce_scatter", "all_reduce") for n in (2, 4) for data in ("", "-fresh")},
-    **{("c942ce54f312", f"{op}-2"): "Of MPI's programs one start counted."
-       for op in ("all_gather", "reduce_scatter", "all_reduce")},
-    **{(sources, f"transport-{wire}"): ZEROS + " The bare exchange was a program of its own, with "
-       "longer samples."
-       for sources in ("b46712b1174b", "98b0a49047ab")
-       for wire in ("ucx-shm", "ucx-tcp", "ofi-shm", "ofi-tcp")},
-    **{("c467c9137cef", f"limits-optimizer-{threads}"): "Measured before loops that stream the 16-bit "
-       "copy alone, by which a limit may be a tenth faster, and before the update itself did so."
-       for threads in (1, 2)},
-    ("d26eb34e0104", "limits-coll-2"): ZEROS,
-    ("255be4d0c89e", "limits-coll-4"): ZEROS,
-    ("255be4d0c89e", "limits-coll-8"): ZEROS,
-    ("255be4d0c89e", "limits-step"): "Measured when the exchange of norms did not count.",
-    ("255be4d0c89e", "offload-read"): PAGES,
-    ("255be4d0c89e", "offload-write"): PAGES + " What DeepSpeed wrote lay in memory that was not locked, "
-    "and was copied to a buffer of its own first: its figure is of both.",
-    ("255be4d0c89e", "offload-step-nvme"): "Measured with 4 blocks of DeepSpeed's under way, and 16 of "
-    "libzero's.",
-}
-
 
 def circumstances(part, now):
     """What was otherwise when the part was measured than the file's head has it."""
-    was = {"Linux": (part.get("machine") or {}).get("kernel"),
-           "memory in GiB": (part.get("machine") or {}).get("memory_GiB"),
-           "huge pages": pages_brief(part.get("machine") or {}), **(part.get("versions") or {})}
-    has = {"Linux": now["machine"].get("kernel"), "memory in GiB": now["machine"].get("memory_GiB"),
-           "huge pages": pages_brief(now["machine"]), **now["versions"]}
-    other = [f"{what}: {value}" for what, value in was.items()
-             if what in has and value is not None and value != has[what]]
+    def all_of(x):
+        m = x["machine"]
+        return {"Linux": m["kernel"], "memory in GiB": m["memory_GiB"], "huge pages": pages_brief(m),
+                **x["versions"]}
+    has = all_of(now)
+    other = [f"{what}: {value}" for what, value in all_of(part).items()
+             if what in has and value != has[what]]
     return f" Measured with {'; '.join(other)}." if other else ""
 
 
 def pages_brief(m):
-    return "enabled {enabled}, shmem_enabled {shmem_enabled}".format(**m["huge_pages"]) \
-        if m.get("huge_pages") else "not recorded"
+    return "enabled {enabled}, shmem_enabled {shmem_enabled}".format(**m["huge_pages"])
 
 
 def origin_line(part, now=None):
@@ -518,9 +488,10 @@ def origin_line(part, now=None):
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
+    retries = part.get("retries", [])
+    others += f" Ran again after it failed, {len(retries)} times: {'; '.join(dict.fromkeys(retries))}." \
+        if retries else ""
     others += circumstances(part, now) if now else ""
-    remark = REMARKS.get((part.get("measured"), part.get("part")))
-    others += f" **{remark}**" if remark else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"
 
 
@@ -566,7 +537,7 @@ def list_table(part, params, now=None):
         if "ratio" in found:
             ratio = ratio_figure(found)
         per = [f"{found['median_s'] / params * 1e9:.2f}"] if params else []
-        rows.append([p["label"], time_text(found["median_s"]), *per,
+        rows.append([p["label"], time_text(found["median_s"]) + failures(found), *per,
                      f"{100 * found['spread']:.0f} %", ratio])
     per = ["ns per parameter"] if params else []
     return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(
@@ -584,13 +555,6 @@ def other_scale_keys(old, new):
     return [k for k in new if k not in IN_ROWS and old.get(k) != new[k]]
 
 
-def other_scale(scale):
-    """What samples and starts were when a file was measured, if they are others now."""
-    now = json.loads(json.dumps(vars(programs.Scale())))
-    other = [f"{k} {scale.get(k, 'not known')}, now {now[k]}" for k in other_scale_keys(scale, now)]
-    return f"an older bench/compare: {'; '.join(other)}" if other else ""
-
-
 def markdown(found):
     m, scale = found["machine"], found["scale"]
     text = INTRODUCTION.format(**found)
@@ -601,7 +565,6 @@ def markdown(found):
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
              ("huge pages", pages_brief(m)),
-             *(("measured with", text) for text in [other_scale(scale)] if text),
              ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
                            "were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]

@@ -119,6 +119,6 @@ ok(not missing, "every kind has its parts", missing)
 for name in ONE:
     for one in parts[name].programs if name in parts else ():
         run(parts[name], one)
-        if parts[name].kind == "collectives" and one.peer:
+        if parts[name].kind in ("collectives", "optimizer") and one.peer:
             spoiled(parts[name], one)
 support.done()
