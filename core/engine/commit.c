@@ -71,10 +71,12 @@ static const char *map_obstacle(const struct zero_runtime *rt)
         return "ranks may run on several memory nodes; 1 maps all the same";
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         n += zero__recipe_maps(&rt->recipe, &rt->model.segments[i]);
+    if (!n)
+        return "no shard is so large that it ends with a page";
     return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;
 }
 
-/* With the layout known: whether shards are mapped at all. */
+/* With the layout known: whether shards are mapped at all. Who asked for it has to hear why not. */
 static void map_decide(struct zero_runtime *rt)
 {
     struct zero__recipe *r = &rt->recipe;
@@ -82,8 +84,9 @@ static void map_decide(struct zero_runtime *rt)
 
     if (r->stage < 3 || r->ranks < 2 || !r->map_bytes || !(obstacle = map_obstacle(rt)))
         return;
+    bool asked = zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_ALWAYS;
     r->map_bytes = 0;
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+    zero__log(&rt->log, asked ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
               "parameters are gathered and not mapped (ZERO_MAP): %s", obstacle);
 }
 

@@ -266,6 +266,19 @@ def by_nodes():
                ("several memory nodes; 1 maps all the same" in job.err) != maps, what, job.err)
 
 
+def asked_in_vain():
+    """Who asks for mapped parameters and cannot have them is told why, nobody else."""
+    if not os.path.exists(os.path.join(support.BUILD, ".libs", "zero-comm-ucx.so")):
+        skip("ZERO_MAP=1 over ucx", "ucx was not built: its library is missing")
+        return
+    for wanted in ("1", "auto"):
+        job = support.train(["--preset", "micro", "--data", support.TEXT, "--stage", 3, "--steps", 1],
+                            2, {"ZERO_COMM": "ucx", "ZERO_MAP": wanted})
+        ok(job.status == 0 and ("gathered and not mapped (ZERO_MAP): the comm plugin cannot map"
+                                in job.err) == (wanted == "1"), f"ucx, ZERO_MAP={wanted}",
+           job.story())
+
+
 def main():
     log(0, 2, "fp32", 1)
     log(1, 3, "bf16", 3)
@@ -277,6 +290,7 @@ def main():
     progress(0)
     progress(2)
     by_nodes()
+    asked_in_vain()
     bigram()
     support.done()
 
