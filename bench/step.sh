@@ -6,7 +6,8 @@
 #
 # - Two ranks, stage 3, sequences of 256, batch 1, on two cores with one rank bound to each: the
 #   helper threads of a rank run in the time of its core. How much of a step is spent waiting for
-#   collectives, with prefetch and without.
+#   collectives: with parameters mapped, which nobody has to gather, and gathered by copies, with
+#   prefetch and without.
 # - One rank: a step with the library and one of a plain loop in turn.
 preset=${1:-124M}
 steps=${2:-9}
@@ -26,9 +27,9 @@ middle() {
     values "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# exposure NAME PREFETCH
+# exposure NAME PREFETCH MAP
 exposure() {
-    ZERO_PREFETCH_BYTES=$2 taskset -c "$cores" "$build/zero" run -n 2 --bind -- \
+    ZERO_PREFETCH_BYTES=$2 ZERO_MAP=$3 taskset -c "$cores" "$build/zero" run -n 2 --bind -- \
         "$build/zero-gpt2" --preset "$preset" --stage 3 --seq 256 --batch 1 --val 0 \
         --data "$text" --steps $((steps + 2)) --json "$tmp/log" >"$tmp/out" 2>&1 ||
         { cat "$tmp/out" >&2; exit 1; }
@@ -51,8 +52,9 @@ cores=$(lscpu -p=CPU,CORE | awk -F , -v allowed="$allowed" '
 case $cores in
 *,*)
     echo "Two ranks on cores $cores, $preset, stage 3; medians of $steps steps:"
-    exposure 'prefetch as it is' 128M
-    exposure 'without prefetch' 0
+    exposure 'mapped' 128M auto
+    exposure 'copied, with prefetch' 128M 0
+    exposure 'copied, without prefetch' 0 0
     ;;
 *) echo 'Two ranks need two cores: left out' ;;
 esac

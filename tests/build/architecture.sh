@@ -24,7 +24,7 @@ ok 'there are walks' test "$(stops | wc -l)" -ge 40
 none 'every stop is a function of its file' "$(stops | while read -r file function; do
     at=$(place "$file") && grep -qE "(^|[ *])$function\(" "$at" || echo "$file: $function"
 done)"
-none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine launch tools examples/*/ tests |
+none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine launch tools bench examples/*/ tests |
     sed 's|/$||' | while read -r room; do
     name=${room##*/}
     grep -qE "^\| .*\`($room|$name|${room%/*}/$name)/?\`" "$page" || echo "$room"
