@@ -126,12 +126,11 @@ static int is_kept(const struct emit *e, uint32_t i)
 }
 
 /* The shards of what was brought to the device: from its own buffer, or from the home. */
-static int gather_op(struct emit *e, uint32_t use)
+static void gather_op(struct emit *e, uint32_t use)
 {
     uint32_t unit = e->uses[use].unit, id = e->gathered[use];
     const struct zero__unit *u = &e->m->units[unit];
     struct zero__op op = {.kind = ZERO__GATHER, .queue = ZERO__Q_GATHER, .unit = unit};
-    int err;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
@@ -139,41 +138,34 @@ static int gather_op(struct emit *e, uint32_t use)
             op.wire_bytes += s->shard * zero_dtype_bytes(s->dtype) * (e->r->ranks - 1);
     }
     if (!op.wire_bytes)
-        return 0;
-    err = zero__body_op(e->b, &op);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        return;
+    zero__body_op(e->b, &op);
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype), shard = s->shard * size;
         uint32_t home = e->s->homes[i].param;
         int here = zero__tier_of(e->s, home) == ZERO__T_DEVICE;
         if (!zero__brings(e->r, e->m, e->s, i))
             continue;
-        if (zero__recipe_shards(e->r, s)) {
-            err = zero__body_access(e->b, here ? home : id, i, ZERO__R_SRC, 0,
-                                    here ? 0 : shard * e->r->rank, shard);
-            if (!err)
-                err = zero__body_access(e->b, id, i, ZERO__R_DST, 1, 0, s->padded * size);
-        }
+        if (zero__recipe_shards(e->r, s))
+            zero__body_pair(e->b, i, here ? home : id, here ? 0 : shard * e->r->rank, shard, id, 0,
+                            s->padded * size);
         id++;
     }
-    return err;
 }
 
-int zero__gather(struct emit *e, uint32_t use)
+void zero__gather(struct emit *e, uint32_t use)
 {
     struct zero__moves moves = {.unit = e->uses[use].unit};
     const struct zero__unit *u = &e->m->units[moves.unit];
-    uint32_t id;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype);
-        int shards = zero__recipe_shards(e->r, s), err;
+        int shards = zero__recipe_shards(e->r, s);
         if (!zero__brings(e->r, e->m, e->s, i))
             continue;
-        err = zero__body_buffer(e->b, ZERO_CLASS_GATHERED, i, ZERO_NONE, s->padded * size, &id);
-        if (err)
-            return err;
+        uint32_t id = zero__body_buffer(e->b, ZERO_CLASS_GATHERED, i, ZERO_NONE, s->padded * size);
         e->gathered[use] = e->gathered[use] == ZERO_NONE ? id : e->gathered[use];
         zero__moves_add(
             e->s, &moves,
@@ -183,12 +175,12 @@ int zero__gather(struct emit *e, uint32_t use)
                                  .buffer_off = shards ? s->shard * size * e->r->rank : 0,
                                  .bytes = (shards ? s->shard : s->padded) * size});
     }
-    int err = zero__moves_load(e->s, &moves, e->b);
-    return err ? err : gather_op(e, use);
+    zero__moves_load(e->s, &moves, e->b);
+    gather_op(e, use);
 }
 
 /* Lists the gathers that may run while use i computes, and use i's own. */
-static int gathers_up_to(struct emit *e, uint32_t i)
+static void gathers_up_to(struct emit *e, uint32_t i)
 {
     for (; e->next_gather < e->n_uses; e->next_gather++) {
         uint32_t j = e->next_gather;
@@ -198,40 +190,34 @@ static int gathers_up_to(struct emit *e, uint32_t i)
             continue;
         if (j > i && e->ahead + bytes > e->r->prefetch_bytes)
             break;
-        int err = zero__gather(e, j);
-        if (err)
-            return err;
+        zero__gather(e, j);
         e->ahead += j > i ? bytes : 0;
     }
-    return 0;
 }
 
 /* ---- Computing ------------------------------------------------------------------------------- */
 
-static int compute_access(struct emit *e, uint32_t use, int backward)
+static void compute_access(struct emit *e, uint32_t use, int backward)
 {
     uint32_t unit = e->uses[use].unit, gathered = e->gathered[use];
     const struct zero__unit *u = &e->m->units[unit];
-    int err = 0;
 
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
         uint32_t param = zero__brings(e->r, e->m, e->s, i) ? gathered++ : h->param;
 
         /* Of mapped parameters the own part stands for all: peers' bytes have no place here. */
-        err = zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0,
-                                h->param_mapped ? bytes / e->r->ranks : bytes);
-        if (err || !backward || !s->trainable)
-            continue;
-        err = zero__body_access(e->b, e->bucket[i] == ZERO_NONE ? h->grad : e->bucket[i], i,
-                                ZERO__R_GRAD, 1, 0, bytes);
+        zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0,
+                          h->param_mapped ? bytes / e->r->ranks : bytes);
+        if (backward && s->trainable)
+            zero__body_access(e->b, e->bucket[i] == ZERO_NONE ? h->grad : e->bucket[i], i,
+                              ZERO__R_GRAD, 1, 0, bytes);
     }
-    return err;
 }
 
-static int compute(struct emit *e, uint32_t use)
+static void compute(struct emit *e, uint32_t use)
 {
     const struct zero_use *x = &e->uses[use];
     int backward = x->pass == ZERO_BACKWARD && zero__unit_trains(e->m, x->unit);
@@ -239,73 +225,54 @@ static int compute(struct emit *e, uint32_t use)
                           .queue = ZERO__Q_COMPUTE,
                           .unit = x->unit,
                           .pass = (uint8_t)x->pass};
-    int err = 0;
 
     if (backward) {
         int first = e->left[x->unit] == zero__contributions(e, x->unit);
         op.flags |= first ? ZERO__OP_FIRST : 0;
         op.flags |= e->left[x->unit] == 1 ? ZERO__OP_LAST : 0;
         if (first)
-            err = zero__grad_open(e, x->unit);
-        if (!err) /* beside the first backward uses */
-            err = zero__tiles_begin(e->tiles, e->b);
+            zero__grad_open(e, x->unit);
+        zero__tiles_begin(e->tiles, e->b); /* beside the first backward uses */
     }
-    if (!err)
-        err = zero__body_op(e->b, &op);
-    if (!err)
-        err = compute_access(e, use, backward);
-    if (!err)
-        err = zero__declared_access(e, use);
-    return err;
+    zero__body_op(e->b, &op);
+    compute_access(e, use, backward);
+    zero__declared_access(e, use);
 }
 
 /* What ends with use i: its gathered buffers unless kept, declared buffers. */
-static int release(struct emit *e, uint32_t use)
+static void release(struct emit *e, uint32_t use)
 {
     uint32_t unit = e->uses[use].unit, marked = e->b->n_ops, next = next_use(e, use);
     const struct zero__unit *u = &e->m->units[unit];
     uint32_t id = e->gathered[use];
-    int err = 0;
 
     if (id != ZERO_NONE && e->keep[use])
         e->gathered[next] = id;
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++)
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
         if (id != ZERO_NONE && !e->keep[use] && zero__brings(e->r, e->m, e->s, i))
-            err = zero__body_end(e->b, &marked, unit, id++);
-    if (!err)
-        err = zero__declared_free(e, use, &marked);
-    return err;
+            zero__body_end(e->b, &marked, unit, id++);
+    zero__declared_free(e, use, &marked);
 }
 
-static int emit_uses(struct emit *e)
+static void emit_uses(struct emit *e)
 {
     retention_choose(e);
     for (uint32_t i = 0; i < e->n_uses; i++) {
         if (i < e->next_gather && !is_kept(e, i)) /* it was gathered ahead, and now is used */
             e->ahead -= zero__unit_gathered_bytes(e, e->uses[i].unit);
-        int err = gathers_up_to(e, i);
-        if (!err)
-            err = zero__saves_return(e, i);
-        if (!err)
-            err = compute(e, i);
-        if (!err)
-            err = release(e, i);
-        if (!err)
-            err = zero__saves_leave(e, i);
-        if (!err && e->uses[i].pass == ZERO_BACKWARD && zero__unit_trains(e->m, e->uses[i].unit) &&
+        gathers_up_to(e, i);
+        zero__saves_return(e, i);
+        compute(e, i);
+        release(e, i);
+        zero__saves_leave(e, i);
+        if (e->uses[i].pass == ZERO_BACKWARD && zero__unit_trains(e->m, e->uses[i].unit) &&
             --e->left[e->uses[i].unit] == 0)
-            err = zero__grad_close(e, e->uses[i].unit);
-        if (err)
-            return err;
+            zero__grad_close(e, e->uses[i].unit);
     }
-    int err = zero__early_rest(e);
-    if (!err)
-        err = zero__grad_retire_all(e);
-    if (!err)
-        err = zero__saves_finish(e);
-    if (!err)
-        zero__declared_finish(e);
-    return err;
+    zero__early_rest(e);
+    zero__grad_retire_all(e);
+    zero__saves_finish(e);
+    zero__declared_finish(e);
 }
 
 int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
@@ -316,7 +283,7 @@ int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
     int err = emit_start(&e);
 
     if (!err)
-        err = emit_uses(&e);
+        emit_uses(&e);
     emit_end(&e);
-    return err;
+    return err ? err : b->err;
 }

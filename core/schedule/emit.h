@@ -86,7 +86,7 @@ uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit);
 uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit);
 
 /* Appends the gather of a use's unit, with its buffers. */
-int zero__gather(struct emit *e, uint32_t use);
+void zero__gather(struct emit *e, uint32_t use);
 
 /* How many uses add to the unit's gradient. */
 static inline uint32_t zero__contributions(const struct emit *e, uint32_t unit)
@@ -99,37 +99,37 @@ static inline uint32_t zero__contributions(const struct emit *e, uint32_t unit)
 }
 
 /* Gradients of a unit: room for the first contribution; reduction after the last. */
-int zero__grad_open(struct emit *e, uint32_t unit);
-int zero__grad_close(struct emit *e, uint32_t unit);
-int zero__grad_finish(struct emit *e, uint32_t unit);
+void zero__grad_open(struct emit *e, uint32_t unit);
+void zero__grad_close(struct emit *e, uint32_t unit);
+void zero__grad_finish(struct emit *e, uint32_t unit);
 /* Opens and closes a gradient of zero. */
-int zero__grad_zero(struct emit *e, uint32_t unit);
-int zero__grad_retire_all(struct emit *e);
+void zero__grad_zero(struct emit *e, uint32_t unit);
+void zero__grad_retire_all(struct emit *e);
 
 /* The squares of a rank's part of a gradient, to the last op, which `first` appends on `queue`. */
-int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
-                    uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes,
-                    int first, struct zero__body *b);
+void zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
+                     uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off,
+                     uint64_t bytes, int first, struct zero__body *b);
 
 /* Updates beside the last backward pass; see emit_early.c. */
 int zero__early_begin(struct emit *e);
 int zero__early_units(struct emit *e, const uint32_t *units, uint32_t n_units);
 /* Units that no use contributes to. */
-int zero__early_rest(struct emit *e);
+void zero__early_rest(struct emit *e);
 void zero__early_end(struct emit *e);
 
 /* Declared buffers: lives from the order; accesses at both ends; what ends with a use. */
 int zero__declared_lives(struct emit *e);
-int zero__declared_access(struct emit *e, uint32_t use);
-int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
+void zero__declared_access(struct emit *e, uint32_t use);
+void zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
 /* What lives to the step's end does so behind all ops. */
 void zero__declared_finish(struct emit *e);
 
 /* Activations that leave the device; see emit_activation.c. */
 int zero__saves_begin(struct emit *e);
-int zero__saves_return(struct emit *e, uint32_t use);
-int zero__saves_leave(struct emit *e, uint32_t use);
-int zero__saves_finish(struct emit *e);
+void zero__saves_return(struct emit *e, uint32_t use);
+void zero__saves_leave(struct emit *e, uint32_t use);
+void zero__saves_finish(struct emit *e);
 void zero__saves_end(struct emit *e);
 
 #endif

@@ -33,7 +33,7 @@ static uint64_t bytes_of(const struct emit *e, uint32_t i)
 
 static uint32_t away_tier(const struct emit *e, uint32_t i)
 {
-    return e->b->buffers[e->b->away[i] - e->b->n_homes].tier;
+    return zero__body_at(e->b, e->b->away[i])->tier;
 }
 
 /* Nothing would be gained by moving what has to be back before its room could be had. */
@@ -71,13 +71,12 @@ static uint32_t tier_of(const struct emit *e, uint32_t i)
     return ZERO__T_DEVICE; /* nothing is said of activations */
 }
 
-static int buffer(struct emit *e, uint32_t i, uint32_t tier, uint32_t *id)
+static uint32_t buffer(struct emit *e, uint32_t i, uint32_t tier)
 {
-    int err = zero__body_buffer(e->b, ZERO_CLASS_ACTIVATIONS, ZERO_NONE, i, bytes_of(e, i), id);
+    uint32_t id = zero__body_buffer(e->b, ZERO_CLASS_ACTIVATIONS, ZERO_NONE, i, bytes_of(e, i));
 
-    if (!err)
-        e->b->buffers[*id - e->b->n_homes].tier = (uint8_t)tier;
-    return err;
+    zero__body_at(e->b, id)->tier = (uint8_t)tier;
+    return id;
 }
 
 /* In the order in which they are consumed; of one use, as they were declared. */
@@ -93,7 +92,6 @@ static void returns_add(struct emit *e, uint32_t i)
 int zero__saves_begin(struct emit *e)
 {
     uint32_t n = e->m->n_buffers + 1, tier;
-    int err = 0;
 
     e->returns = malloc(n * sizeof *e->returns);
     e->stage = malloc(n * sizeof *e->stage);
@@ -103,15 +101,15 @@ int zero__saves_begin(struct emit *e)
         return zero__fail(-ENOMEM, "no memory for %u activations", e->m->n_buffers);
     if (e->r->prefetch_bytes)
         e->move_limit = e->r->prefetch_bytes;
-    for (uint32_t i = 0; i < e->m->n_buffers && !err; i++) {
+    for (uint32_t i = 0; i < e->m->n_buffers; i++) {
         if (!could_leave(e, i) || (tier = tier_of(e, i)) == ZERO__T_DEVICE)
             continue;
         returns_add(e, i);
         if (e->r->prefetch_bytes && bytes_of(e, i) > e->move_limit)
             e->move_limit = bytes_of(e, i);
-        err = buffer(e, i, tier, &e->b->away[i]);
+        e->b->away[i] = buffer(e, i, tier);
     }
-    return err;
+    return 0;
 }
 
 void zero__saves_end(struct emit *e)
@@ -122,15 +120,13 @@ void zero__saves_end(struct emit *e)
     free(e->leaving_host.list);
 }
 
-static int move(struct emit *e, uint32_t kind, uint32_t queue, uint32_t unit, uint32_t from,
-                uint32_t to, uint64_t bytes)
+static void move(struct emit *e, uint32_t kind, uint32_t queue, uint32_t unit, uint32_t from,
+                 uint32_t to, uint64_t bytes)
 {
     struct zero__op op = {.kind = (uint8_t)kind, .queue = (uint8_t)queue, .unit = unit};
-    int err = zero__body_op(e->b, &op);
 
-    if (!err)
-        err = zero__body_access(e->b, from, ZERO_NONE, ZERO__R_SRC, 0, 0, bytes);
-    return err ? err : zero__body_access(e->b, to, ZERO_NONE, ZERO__R_DST, 1, 0, bytes);
+    zero__body_op(e->b, &op);
+    zero__body_pair(e->b, ZERO_NONE, from, 0, bytes, to, 0, bytes);
 }
 
 /* ---- Leaving --------------------------------------------------------------------------------- */
@@ -138,73 +134,58 @@ static int move(struct emit *e, uint32_t kind, uint32_t queue, uint32_t unit, ui
 static void leaving_add(struct emit *e, struct emit_leaving *l, uint32_t id, uint32_t use)
 {
     l->list[l->tail++] = (struct emit_left){id, use};
-    l->bytes += e->b->buffers[id - e->b->n_homes].bytes;
+    l->bytes += zero__body_at(e->b, id)->bytes;
 }
 
 /* Ends what is too old at this use, or too much. */
-static int leaving_end(struct emit *e, struct emit_leaving *l, uint32_t use, uint32_t *marked)
+static void leaving_end(struct emit *e, struct emit_leaving *l, uint32_t use, uint32_t *marked)
 {
-    int err = 0;
-
-    while (l->head < l->tail && !err) {
+    for (; l->head < l->tail; l->head++) {
         const struct emit_left *x = &l->list[l->head];
         if (l->bytes <= e->move_limit && use < x->use + AGE)
             break;
-        l->bytes -= e->b->buffers[x->id - e->b->n_homes].bytes;
-        err = zero__body_end(e->b, marked, e->uses[x->use].unit, x->id);
-        l->head++;
+        l->bytes -= zero__body_at(e->b, x->id)->bytes;
+        zero__body_end(e->b, marked, e->uses[x->use].unit, x->id);
     }
-    return err;
 }
 
-static int save(struct emit *e, uint32_t i, uint32_t use)
+static void save(struct emit *e, uint32_t i, uint32_t use)
 {
-    uint32_t unit = e->uses[use].unit, device = e->b->declared[i], away = e->b->away[i], stage;
+    uint32_t unit = e->uses[use].unit, device = e->b->declared[i], away = e->b->away[i];
     uint64_t bytes = bytes_of(e, i);
-    int err;
 
     if (away_tier(e, i) != ZERO__T_DISK) {
-        err = move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, away, bytes);
+        move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, away, bytes);
     } else {
-        err = buffer(e, i, ZERO__T_CPU, &stage);
-        if (!err)
-            err = move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, stage, bytes);
-        if (!err)
-            err = move(e, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, unit, stage, away, bytes);
-        if (!err)
-            leaving_add(e, &e->leaving_host, stage, use);
+        uint32_t stage = buffer(e, i, ZERO__T_CPU);
+        move(e, ZERO__SAVE, ZERO__Q_STORE, unit, device, stage, bytes);
+        move(e, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, unit, stage, away, bytes);
+        leaving_add(e, &e->leaving_host, stage, use);
     }
-    if (!err)
-        leaving_add(e, &e->leaving, device, use);
-    return err;
+    leaving_add(e, &e->leaving, device, use);
 }
 
-int zero__saves_leave(struct emit *e, uint32_t use)
+void zero__saves_leave(struct emit *e, uint32_t use)
 {
-    int err = 0;
-
-    for (uint32_t k = 0; k < e->n_returns && !err; k++)
+    for (uint32_t k = 0; k < e->n_returns; k++)
         if (e->lives[e->returns[k]].first == use)
-            err = save(e, e->returns[k], use);
+            save(e, e->returns[k], use);
     uint32_t marked = e->b->n_ops;
-    if (!err)
-        err = leaving_end(e, &e->leaving, use, &marked);
-    return err ? err : leaving_end(e, &e->leaving_host, use, &marked);
+    leaving_end(e, &e->leaving, use, &marked);
+    leaving_end(e, &e->leaving_host, use, &marked);
 }
 
-int zero__saves_finish(struct emit *e)
+void zero__saves_finish(struct emit *e)
 {
     uint32_t marked = e->b->n_ops;
-    int err = leaving_end(e, &e->leaving, e->n_uses + AGE, &marked);
 
-    if (!err)
-        err = leaving_end(e, &e->leaving_host, e->n_uses + AGE, &marked);
+    leaving_end(e, &e->leaving, e->n_uses + AGE, &marked);
+    leaving_end(e, &e->leaving_host, e->n_uses + AGE, &marked);
     for (uint32_t k = 0; k < e->n_returns; k++) { /* what is away is there all the time */
-        struct zero__buffer *x = &e->b->buffers[e->b->away[e->returns[k]] - e->b->n_homes];
+        struct zero__buffer *x = zero__body_at(e->b, e->b->away[e->returns[k]]);
         x->first = 0;
         x->last = e->b->n_ops;
     }
-    return err;
 }
 
 /* ---- Returning ------------------------------------------------------------------------------- */
@@ -218,57 +199,51 @@ static int is_wanted(const struct emit *e, uint32_t i, uint32_t use, uint32_t ne
            (e->lives[i].last <= use + near && bytes + bytes_of(e, i) <= e->move_limit);
 }
 
-static int fetch(struct emit *e, uint32_t i)
+static void fetch(struct emit *e, uint32_t i)
 {
-    int err;
-
     if (away_tier(e, i) != ZERO__T_DISK)
-        return 0;
+        return;
     e->staged += bytes_of(e, i);
-    err = buffer(e, i, ZERO__T_CPU, &e->stage[i]);
-    return err ? err
-               : move(e, ZERO__FETCH, ZERO__Q_FETCH, e->uses[e->lives[i].last].unit, e->b->away[i],
-                      e->stage[i], bytes_of(e, i));
+    e->stage[i] = buffer(e, i, ZERO__T_CPU);
+    move(e, ZERO__FETCH, ZERO__Q_FETCH, e->uses[e->lives[i].last].unit, e->b->away[i], e->stage[i],
+         bytes_of(e, i));
 }
 
-static int restore(struct emit *e, uint32_t i)
+static void restore(struct emit *e, uint32_t i)
 {
     uint32_t unit = e->uses[e->lives[i].last].unit, marked;
     int disk = away_tier(e, i) == ZERO__T_DISK;
-    int err = buffer(e, i, ZERO__T_DEVICE, &e->b->declared[i]);
 
-    if (!err)
-        err = move(e, ZERO__RESTORE, ZERO__Q_LOAD, unit, disk ? e->stage[i] : e->b->away[i],
-                   e->b->declared[i], bytes_of(e, i));
-    if (err || !disk)
-        return err;
+    e->b->declared[i] = buffer(e, i, ZERO__T_DEVICE);
+    move(e, ZERO__RESTORE, ZERO__Q_LOAD, unit, disk ? e->stage[i] : e->b->away[i],
+         e->b->declared[i], bytes_of(e, i));
+    if (!disk)
+        return;
     marked = e->b->n_ops;
     e->staged -= bytes_of(e, i);
-    return zero__body_end(e->b, &marked, unit, e->stage[i]);
+    zero__body_end(e->b, &marked, unit, e->stage[i]);
 }
 
 /* Lists what comes back while use `use` computes, and what it consumes itself. */
-int zero__saves_return(struct emit *e, uint32_t use)
+void zero__saves_return(struct emit *e, uint32_t use)
 {
     uint32_t before;
-    int err = 0;
 
     for (uint32_t k = 0; k < e->next_return; k++)
         if (e->lives[e->returns[k]].last == use) /* it came ahead, and now is used */
             e->returned -= bytes_of(e, e->returns[k]);
     do {
         before = e->next_fetch + e->next_return;
-        while (!err && e->next_fetch < e->n_returns &&
+        while (e->next_fetch < e->n_returns &&
                is_wanted(e, e->returns[e->next_fetch], use, FAR, e->staged))
-            err = fetch(e, e->returns[e->next_fetch++]);
-        while (!err && e->next_return < e->next_fetch &&
+            fetch(e, e->returns[e->next_fetch++]);
+        while (e->next_return < e->next_fetch &&
                is_wanted(e, e->returns[e->next_return], use, NEAR, e->returned)) {
             uint32_t i = e->returns[e->next_return++];
             e->returned += e->lives[i].last > use ? bytes_of(e, i) : 0;
-            err = restore(e, i);
+            restore(e, i);
         }
-    } while (!err && e->next_fetch + e->next_return > before);
-    return err;
+    } while (e->next_fetch + e->next_return > before);
 }
 
 /* ---- Out of order ---------------------------------------------------------------------------- */
@@ -280,16 +255,15 @@ int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
     struct emit e = {.m = m, .s = s, .b = b};
     const struct zero_buffer_desc *d = &m->buffers[declared].desc;
     uint32_t device, away;
-    int err;
 
     b->n_homes = s->n_buffers;
-    err = buffer(&e, declared, ZERO__T_DEVICE, &device);
-    if (!err)
-        err = buffer(&e, declared, ZERO__T_CPU, &away);
-    if (err)
-        return err;
-    b->buffers[0].offset = at;
-    b->buffers[1].offset = zero__buffer_of(s, planned, planned->away[declared])->offset;
-    return out ? move(&e, ZERO__SAVE, ZERO__Q_STORE, d->from_unit, device, away, d->bytes)
-               : move(&e, ZERO__RESTORE, ZERO__Q_LOAD, d->to_unit, away, device, d->bytes);
+    device = buffer(&e, declared, ZERO__T_DEVICE);
+    away = buffer(&e, declared, ZERO__T_CPU);
+    zero__body_at(b, device)->offset = at;
+    zero__body_at(b, away)->offset = zero__buffer_of(s, planned, planned->away[declared])->offset;
+    if (out)
+        move(&e, ZERO__SAVE, ZERO__Q_STORE, d->from_unit, device, away, d->bytes);
+    else
+        move(&e, ZERO__RESTORE, ZERO__Q_LOAD, d->to_unit, away, device, d->bytes);
+    return b->err;
 }

@@ -100,7 +100,7 @@ static uint64_t unit_bytes(const struct zero__bring *x, uint32_t unit)
     return bytes;
 }
 
-static int unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+static void unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &x->m->units[unit];
 
@@ -108,58 +108,47 @@ static int unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *b
         struct zero__moves moves = {.unit = unit};
         for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
             struct extent e = extent_of(x, i, grad);
-            uint32_t id;
             if (!is_wanted(x, i, grad))
                 continue;
-            int err = zero__body_buffer(b, grad ? ZERO_CLASS_BUCKETS : ZERO_CLASS_GATHERED, i,
-                                        ZERO_NONE, e.bytes, &id);
-            if (err)
-                return err;
+            uint32_t id = zero__body_buffer(b, grad ? ZERO_CLASS_BUCKETS : ZERO_CLASS_GATHERED, i,
+                                            ZERO_NONE, e.bytes);
             *(grad ? &x->of[i].grad : &x->of[i].param) = id;
             zero__moves_add(x->s, &moves,
                             &(struct zero__move){i, e.home, id, e.own_off, e.own_off, e.own_bytes});
         }
-        int err = zero__moves_load(x->s, &moves, b);
-        if (err)
-            return err;
+        zero__moves_load(x->s, &moves, b);
     }
     x->live += unit_bytes(x, unit);
-    return 0;
 }
 
-static int unit_end(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+static void unit_end(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &x->m->units[unit];
     uint32_t marked = b->n_ops;
-    int err = zero__moves_free(&x->back[unit], &marked, b);
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
+    zero__moves_free(&x->back[unit], &marked, b);
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         if (x->of[i].param != ZERO_NONE)
-            err = zero__body_end(b, &marked, unit, x->of[i].param);
-        if (!err && x->of[i].grad != ZERO_NONE)
-            err = zero__body_end(b, &marked, unit, x->of[i].grad);
+            zero__body_end(b, &marked, unit, x->of[i].param);
+        if (x->of[i].grad != ZERO_NONE)
+            zero__body_end(b, &marked, unit, x->of[i].grad);
     }
     x->live -= unit_bytes(x, unit);
-    return err;
 }
 
-int zero__bring_up_to(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+void zero__bring_up_to(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
-    int err = 0;
-
-    for (; x->brought < x->m->n_units && !err; x->brought++) {
+    for (; x->brought < x->m->n_units; x->brought++) {
         uint64_t bytes = unit_bytes(x, x->brought);
-        while (!err && x->live + bytes > x->r->prefetch_bytes && x->ended < x->stored)
-            err = unit_end(x, x->ended++, b);
-        if (err || x->brought > unit + 1 ||
-            (x->brought > unit && x->live + bytes > x->r->prefetch_bytes))
-            return err;
-        err = unit_bring(x, x->brought, b);
+        while (x->live + bytes > x->r->prefetch_bytes && x->ended < x->stored)
+            unit_end(x, x->ended++, b);
+        if (x->brought > unit + 1 || (x->brought > unit && x->live + bytes > x->r->prefetch_bytes))
+            return;
+        unit_bring(x, x->brought, b);
     }
-    return err;
 }
 
-int zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b)
+void zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &x->m->units[unit];
     struct zero__moves *moves = &x->back[unit];
@@ -172,14 +161,11 @@ int zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b)
                             &(struct zero__move){i, e.home, x->of[i].param, 0, 0, e.bytes});
     }
     x->stored = unit + 1;
-    return zero__moves_store(x->s, moves, b);
+    zero__moves_store(x->s, moves, b);
 }
 
-int zero__bring_end(struct zero__bring *x, struct zero__body *b)
+void zero__bring_end(struct zero__bring *x, struct zero__body *b)
 {
-    int err = 0;
-
-    while (x->ended < x->stored && !err)
-        err = unit_end(x, x->ended++, b);
-    return err;
+    while (x->ended < x->stored)
+        unit_end(x, x->ended++, b);
 }

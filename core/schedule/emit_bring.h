@@ -13,9 +13,9 @@ void zero__bring_free(struct zero__bring *bring);
 /* By segment; filled in as units are brought. */
 const struct zero__brought *zero__bring_places(const struct zero__bring *bring);
 /* Lists what brings a unit, and the next one. Units come in order, each. */
-int zero__bring_up_to(struct zero__bring *bring, uint32_t unit, struct zero__body *b);
+void zero__bring_up_to(struct zero__bring *bring, uint32_t unit, struct zero__body *b);
 /* The unit's parameters go home. */
-int zero__bring_back(struct zero__bring *bring, uint32_t unit, struct zero__body *b);
-int zero__bring_end(struct zero__bring *bring, struct zero__body *b);
+void zero__bring_back(struct zero__bring *bring, uint32_t unit, struct zero__body *b);
+void zero__bring_end(struct zero__bring *bring, struct zero__body *b);
 
 #endif

@@ -68,25 +68,19 @@ static uint32_t role_of(const struct emit *e, uint32_t i, uint32_t use)
     return e->lives[i].first == use ? ZERO__R_PRODUCED : ZERO__R_CONSUMED;
 }
 
-int zero__declared_access(struct emit *e, uint32_t use)
+void zero__declared_access(struct emit *e, uint32_t use)
 {
     for (uint32_t i = 0; i < e->m->n_buffers; i++) {
-        uint64_t bytes = e->m->buffers[i].desc.bytes;
-        int err = 0;
+        const struct zero_buffer_desc *d = &e->m->buffers[i].desc;
 
         if (e->lives[i].first == use) {
-            err = zero__body_buffer(e->b, e->m->buffers[i].desc.memory_class, ZERO_NONE, i, bytes,
-                                    &e->b->declared[i]);
-            if (!err)
-                e->b->buffers[e->b->declared[i] - e->b->n_homes].first = e->b->n_ops - 1;
+            e->b->declared[i] = zero__body_buffer(e->b, d->memory_class, ZERO_NONE, i, d->bytes);
+            zero__body_at(e->b, e->b->declared[i])->first = e->b->n_ops - 1;
         }
-        if (!err && (e->lives[i].first == use || e->lives[i].last == use))
-            err = zero__body_access(e->b, e->b->declared[i], ZERO_NONE, role_of(e, i, use), 1, 0,
-                                    bytes);
-        if (err)
-            return err;
+        if (e->lives[i].first == use || e->lives[i].last == use)
+            zero__body_access(e->b, e->b->declared[i], ZERO_NONE, role_of(e, i, use), 1, 0,
+                              d->bytes);
     }
-    return 0;
 }
 
 /* Does it live to the step's end, behind the last use? */
@@ -99,17 +93,12 @@ void zero__declared_finish(struct emit *e)
 {
     for (uint32_t i = 0; i < e->m->n_buffers; i++)
         if (e->lives[i].last != ZERO_NONE && is_whole(e, i))
-            e->b->buffers[e->b->declared[i] - e->b->n_homes].last = e->b->n_ops;
+            zero__body_at(e->b, e->b->declared[i])->last = e->b->n_ops;
 }
 
-int zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked)
+void zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked)
 {
-    for (uint32_t i = 0; i < e->m->n_buffers; i++) {
-        if (e->lives[i].last != use || is_whole(e, i))
-            continue;
-        int err = zero__body_end(e->b, marked, e->uses[use].unit, e->b->declared[i]);
-        if (err)
-            return err;
-    }
-    return 0;
+    for (uint32_t i = 0; i < e->m->n_buffers; i++)
+        if (e->lives[i].last == use && !is_whole(e, i))
+            zero__body_end(e->b, marked, e->uses[use].unit, e->b->declared[i]);
 }

@@ -69,14 +69,13 @@ static int order_find(const struct emit *e, uint32_t *units, uint32_t *n)
 }
 
 /* What the updates read of the step; its number counts from here on. */
-static int scalars(struct emit *e)
+static void scalars(struct emit *e)
 {
     struct zero__op op = {.kind = ZERO__SCALARS, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
-    int err = zero__body_op(e->b, &op);
 
-    return err ? err
-               : zero__body_access(e->b, e->s->scalars, ZERO_NONE, ZERO__R_DST, 1, 0,
-                                   sizeof(struct zero_scalars));
+    zero__body_op(e->b, &op);
+    zero__body_access(e->b, e->s->scalars, ZERO_NONE, ZERO__R_DST, 1, 0,
+                      sizeof(struct zero_scalars));
 }
 
 int zero__early_units(struct emit *e, const uint32_t *units, uint32_t n_units)
@@ -102,17 +101,16 @@ int zero__early_begin(struct emit *e)
     if (!err)
         err = zero__early_units(e, units, n);
     free(units);
-    return err ? err : scalars(e);
+    if (!err)
+        scalars(e);
+    return err;
 }
 
-int zero__early_rest(struct emit *e)
+void zero__early_rest(struct emit *e)
 {
-    int err = 0;
-
-    for (uint32_t u = 0; u < e->m->n_units && e->tiles && !err; u++)
+    for (uint32_t u = 0; u < e->m->n_units && e->tiles; u++)
         if (!zero__contributions(e, u) && zero__unit_is_early(e->m, e->s, u))
-            err = zero__grad_zero(e, u);
-    return err;
+            zero__grad_zero(e, u);
 }
 
 void zero__early_end(struct emit *e)

@@ -14,9 +14,6 @@
  * so that no gradient comes back for them. Where an update does not wait for the norm, it reads the
  * stand-in, and with one micro-batch there is no home at all.
  */
-#include <errno.h>
-
-#include "base/status.h"
 #include "schedule/emit.h"
 
 /* The trainable segments of a unit. */
@@ -53,68 +50,60 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit)
     return bytes;
 }
 
-static int retire_oldest(struct emit *e)
+static void retire_oldest(struct emit *e)
 {
     struct emit_retired *x = &e->retire[e->retire_head++];
     uint32_t marked = e->b->n_ops;
-    int err = zero__moves_free(&x->home, &marked, e->b);
 
+    zero__moves_free(&x->home, &marked, e->b);
     FOR_TRAINABLE (e, x->home.unit, i) {
-        if (!err && e->bucket[i] != ZERO_NONE)
-            err = zero__body_end(e->b, &marked, x->home.unit, e->bucket[i]);
-        if (!err && e->sums[i] != ZERO_NONE)
-            err = zero__body_end(e->b, &marked, x->home.unit, e->sums[i]);
+        if (e->bucket[i] != ZERO_NONE)
+            zero__body_end(e->b, &marked, x->home.unit, e->bucket[i]);
+        if (e->sums[i] != ZERO_NONE)
+            zero__body_end(e->b, &marked, x->home.unit, e->sums[i]);
         e->bucket[i] = e->sums[i] = ZERO_NONE;
     }
     e->bucket_live -= x->bytes;
-    return err;
 }
 
-int zero__grad_retire_all(struct emit *e)
+void zero__grad_retire_all(struct emit *e)
 {
-    int err = 0;
-
-    while (!err && e->retire_head < e->retire_tail)
-        err = retire_oldest(e);
-    return err;
+    while (e->retire_head < e->retire_tail)
+        retire_oldest(e);
 }
 
 /* Gap elements of a bucket must be zero before it is summed: the application does not write them */
-static int gaps_fill(struct emit *e, uint32_t unit)
+static void gaps_fill(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {.kind = ZERO__FILL, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = 0, n = 0;
+    int n = 0;
 
     FOR_TRAINABLE (e, unit, i) {
         if (e->bucket[i] == ZERO_NONE || !e->m->segments[i].gaps.n)
             continue;
-        err = n++ == 0 ? zero__body_op(e->b, &op) : err;
-        if (!err)
-            err = zero__body_access(e->b, e->bucket[i], i, ZERO__R_DST, 1, 0, bucket_bytes(e, i));
+        if (n++ == 0)
+            zero__body_op(e->b, &op);
+        zero__body_access(e->b, e->bucket[i], i, ZERO__R_DST, 1, 0, bucket_bytes(e, i));
     }
-    return err;
 }
 
-static int buckets_open(struct emit *e, uint32_t unit)
+static void buckets_open(struct emit *e, uint32_t unit)
 {
     uint64_t bytes = zero__unit_grad_bytes(e, unit);
-    int err = 0;
 
-    while (!err && e->bucket_live + bytes > e->bucket_limit && e->retire_head < e->retire_tail)
-        err = retire_oldest(e);
+    while (e->bucket_live + bytes > e->bucket_limit && e->retire_head < e->retire_tail)
+        retire_oldest(e);
     FOR_TRAINABLE (e, unit, i)
-        if (!err && bucket_bytes(e, i))
-            err = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE, bucket_bytes(e, i),
-                                    &e->bucket[i]);
+        if (bucket_bytes(e, i))
+            e->bucket[i] = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE,
+                                             bucket_bytes(e, i));
     e->bucket_live += bytes;
-    return err;
 }
 
-int zero__grad_open(struct emit *e, uint32_t unit)
+void zero__grad_open(struct emit *e, uint32_t unit)
 {
-    int err = buckets_open(e, unit);
-
-    return err ? err : gaps_fill(e, unit);
+    buckets_open(e, unit);
+    gaps_fill(e, unit);
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
@@ -144,116 +133,92 @@ static struct place reduced_in(const struct emit *e, uint32_t i)
 
 /* ---- Ops, over all trainable segments of a unit ---------------------------------------------- */
 
-static int accumulate(struct emit *e, uint32_t unit)
+static void accumulate(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {.kind = ZERO__ACCUMULATE, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = zero__body_op(e->b, &op);
 
-    FOR_TRAINABLE (e, unit, i) {
-        if (!err)
-            err = zero__body_access(e->b, e->bucket[i], i, ZERO__R_SRC, 0, 0, bucket_bytes(e, i));
-        if (!err)
-            err = zero__body_access(e->b, reduced_in(e, i).id, i, ZERO__R_DST, 1, 0,
-                                    gradient_of(e, i).bytes);
-    }
-    return err;
+    zero__body_op(e->b, &op);
+    FOR_TRAINABLE (e, unit, i)
+        zero__body_pair(e->b, i, e->bucket[i], 0, bucket_bytes(e, i), reduced_in(e, i).id, 0,
+                        gradient_of(e, i).bytes);
 }
 
 /* in_place: of accumulators; else of what the uses have written. */
-static int reduce(struct emit *e, uint32_t unit, int in_place)
+static void reduce(struct emit *e, uint32_t unit, int in_place)
 {
     struct zero__op op = {.kind = ZERO__REDUCE, .queue = ZERO__Q_REDUCE, .unit = unit};
-    int err;
 
     FOR_TRAINABLE (e, unit, i)
         op.wire_bytes += e->m->segments[i].shard * (e->r->ranks - 1) *
                          (in_place ? 4 : zero_dtype_bytes(e->m->segments[i].dtype));
-    err = zero__body_op(e->b, &op);
+    zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         struct place to = reduced_in(e, i);
         uint64_t size = in_place ? 4 : zero_dtype_bytes(s->dtype);
-        if (!err)
-            err = zero__body_access(e->b, in_place ? to.id : written_in(e, i), i, ZERO__R_SRC, 0, 0,
-                                    s->padded * size);
-        if (!err)
-            err = zero__body_access(e->b, to.id, i, ZERO__R_DST, 1, to.own,
-                                    gradient_of(e, i).own_bytes);
+        zero__body_pair(e->b, i, in_place ? to.id : written_in(e, i), 0, s->padded * size, to.id,
+                        to.own, gradient_of(e, i).own_bytes);
     }
-    return err;
 }
 
-static int publish(struct emit *e, uint32_t unit)
+static void publish(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_REDUCE, .unit = unit};
-    int err;
 
     FOR_TRAINABLE (e, unit, i)
         op.wire_bytes += gradient_of(e, i).own_bytes * (e->r->ranks - 1);
-    err = zero__body_op(e->b, &op);
+    zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
-        if (!err)
-            err = zero__body_access(e->b, at.id, i, ZERO__R_SRC, 0, at.own, g.own_bytes);
-        if (!err)
-            err = zero__body_access(e->b, at.id, i, ZERO__R_DST, 1, 0, g.bytes);
+        zero__body_pair(e->b, i, at.id, at.own, g.own_bytes, at.id, 0, g.bytes);
     }
-    return err;
 }
 
-int zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
-                    uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off, uint64_t bytes,
-                    int first, struct zero__body *b)
+void zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
+                     uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off,
+                     uint64_t bytes, int first, struct zero__body *b)
 {
     struct zero__op op = {.kind = ZERO__SUMSQ, .queue = (uint8_t)queue, .unit = unit};
     uint64_t blocks = (m->segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
-    int err = first ? zero__body_op(b, &op) : 0;
 
-    if (!err)
-        err = zero__body_access(b, buffer, segment, ZERO__R_SRC, 0, off, bytes);
-    if (!err)
-        err =
-            zero__body_access(b, s->partials, segment, ZERO__R_DST, 1,
-                              s->homes[segment].partials * sizeof(double), blocks * sizeof(double));
-    return err;
+    if (first)
+        zero__body_op(b, &op);
+    zero__body_pair(b, segment, buffer, off, bytes, s->partials,
+                    s->homes[segment].partials * sizeof(double), blocks * sizeof(double));
 }
 
 /* Of the gradients that are about to leave, or are read for the last time. */
-static int squares(struct emit *e, uint32_t unit)
+static void squares(struct emit *e, uint32_t unit)
 {
-    int err = 0, n = 0;
+    int n = 0;
 
     FOR_TRAINABLE (e, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
-        if (!err && (g.tier != ZERO__T_DEVICE || e->s->homes[i].early))
-            err = zero__sumsq_add(e->m, e->s, ZERO__Q_UPDATE, unit, i, at.id, at.own, g.own_bytes,
-                                  n++ == 0, e->b);
+        if (g.tier != ZERO__T_DEVICE || e->s->homes[i].early)
+            zero__sumsq_add(e->m, e->s, ZERO__Q_UPDATE, unit, i, at.id, at.own, g.own_bytes,
+                            n++ == 0, e->b);
     }
-    return err;
 }
 
 /* Room for the accumulators that lie elsewhere, and what earlier micro-batches have summed. */
-static int sums_load(struct emit *e, uint32_t unit)
+static void sums_load(struct emit *e, uint32_t unit)
 {
     struct zero__moves moves = {.unit = unit, .flags = ZERO__OP_SUMS};
-    int err = 0;
 
     FOR_TRAINABLE (e, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
-        if (err || !sums_bytes(e, i))
+        if (!sums_bytes(e, i))
             continue;
-        err = zero__body_buffer(e->b, ZERO_CLASS_ACCUMULATORS, i, ZERO_NONE, g.bytes, &e->sums[i]);
-        if (!err)
-            zero__moves_add(e->s, &moves,
-                            &(struct zero__move){i, g.home, e->sums[i], 0, 0, g.bytes});
+        e->sums[i] = zero__body_buffer(e->b, ZERO_CLASS_ACCUMULATORS, i, ZERO_NONE, g.bytes);
+        zero__moves_add(e->s, &moves, &(struct zero__move){i, g.home, e->sums[i], 0, 0, g.bytes});
     }
-    return err ? err : zero__moves_load(e->s, &moves, e->b);
+    zero__moves_load(e->s, &moves, e->b);
 }
 
 /* Home: after the last micro-batch just what the update will read. */
-static int home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
+static void home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
 {
     moves->unit = unit;
     FOR_TRAINABLE (e, unit, i) {
@@ -268,28 +233,27 @@ static int home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
                 g.used_bytes};
         zero__moves_add(e->s, moves, &x);
     }
-    return zero__moves_store(e->s, moves, e->b);
+    zero__moves_store(e->s, moves, e->b);
 }
 
 /* ---- A unit's gradient ----------------------------------------------------------------------- */
 
 /* What the last micro-batch adds to the others': whole sums, their squares. */
-static int finish(struct emit *e, uint32_t unit)
+static void finish(struct emit *e, uint32_t unit)
 {
-    int shared = e->r->ranks > 1, err = 0;
+    int shared = e->r->ranks > 1;
 
     if (shared && e->r->accum > 1 && e->r->boundary)
-        err = reduce(e, unit, 1);
-    if (!err && shared && e->r->stage == 0)
-        err = publish(e, unit);
-    return err ? err : squares(e, unit);
+        reduce(e, unit, 1);
+    if (shared && e->r->stage == 0)
+        publish(e, unit);
+    squares(e, unit);
 }
 
 /* What becomes of the reduced gradient: it goes home, or an update reads it here and now. */
-static int hand_over(struct emit *e, uint32_t unit, struct zero__moves *moves)
+static void hand_over(struct emit *e, uint32_t unit, struct zero__moves *moves)
 {
-    int err = home_store(e, unit, moves);
-
+    home_store(e, unit, moves);
     FOR_TRAINABLE (e, unit, i) {
         if (!e->tiles || !e->s->homes[i].early)
             continue;
@@ -297,59 +261,54 @@ static int hand_over(struct emit *e, uint32_t unit, struct zero__moves *moves)
         e->brought[i].grad = at.id;
         e->brought[i].grad_off = e->s->homes[i].state_whole ? 0 : at.own;
     }
-    if (!err)
-        err = zero__tiles_begin(e->tiles, e->b);
-    return err ? err : zero__tiles_update(e->tiles, unit, e->b);
+    zero__tiles_begin(e->tiles, e->b);
+    zero__tiles_update(e->tiles, unit, e->b);
 }
 
-int zero__grad_close(struct emit *e, uint32_t unit)
+void zero__grad_close(struct emit *e, uint32_t unit)
 {
     struct emit_retired *x = &e->retire[e->retire_tail];
-    int alone = e->r->ranks == 1, err = sums_load(e, unit);
+    int alone = e->r->ranks == 1;
 
-    if (!err && e->r->accum > 1 && (alone || e->r->boundary))
-        err = accumulate(e, unit);
-    else if (!err && !alone)
-        err = reduce(e, unit, 0);
-    if (!err && e->last)
-        err = finish(e, unit);
-    if (!err)
-        err = hand_over(e, unit, &x->home);
+    sums_load(e, unit);
+    if (e->r->accum > 1 && (alone || e->r->boundary))
+        accumulate(e, unit);
+    else if (!alone)
+        reduce(e, unit, 0);
+    if (e->last)
+        finish(e, unit);
+    hand_over(e, unit, &x->home);
     x->bytes = zero__unit_grad_bytes(e, unit);
     e->retire_tail += x->bytes > 0;
-    return err;
 }
 
-int zero__grad_finish(struct emit *e, uint32_t unit)
+void zero__grad_finish(struct emit *e, uint32_t unit)
 {
     struct zero__moves moves = {0};
-    int err = sums_load(e, unit);
 
-    if (!err)
-        err = finish(e, unit);
-    return err ? err : hand_over(e, unit, &moves);
+    sums_load(e, unit);
+    finish(e, unit);
+    hand_over(e, unit, &moves);
 }
 
 /*
  * Parameters that peers read in place count as written by the fill, so that it waits for all uses
  * of them: the reduction behind it then tells the peers that this rank is done with reading.
  */
-int zero__grad_zero(struct emit *e, uint32_t unit)
+void zero__grad_zero(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {
         .kind = ZERO__FILL, .queue = ZERO__Q_CPU, .unit = unit, .flags = ZERO__OP_WHOLE};
-    int err = buckets_open(e, unit);
 
-    if (!err)
-        err = zero__body_op(e->b, &op);
+    buckets_open(e, unit);
+    zero__body_op(e->b, &op);
     FOR_TRAINABLE (e, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t size = zero_dtype_bytes(s->dtype);
-        if (!err)
-            err = zero__body_access(e->b, written_in(e, i), i, ZERO__R_DST, 1, 0, s->padded * size);
-        if (!err && h->param_mapped)
-            err = zero__body_access(e->b, h->param, i, ZERO__R_PARAM, 1, 0, s->shard * size);
+        zero__body_access(e->b, written_in(e, i), i, ZERO__R_DST, 1, 0, s->padded * size);
+        if (h->param_mapped)
+            zero__body_access(e->b, h->param, i, ZERO__R_PARAM, 1, 0, s->shard * size);
     }
-    return err ? err : zero__grad_close(e, unit);
+    zero__grad_close(e, unit);
 }

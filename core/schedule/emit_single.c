@@ -26,7 +26,26 @@ int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
     uint32_t gathered = ZERO_NONE;
 
     e.gathered = &gathered;
-    return zero__unit_gathered_bytes(&e, unit) ? zero__gather(&e, 0) : 0;
+    if (zero__unit_gathered_bytes(&e, unit))
+        zero__gather(&e, 0);
+    return b->err;
+}
+
+static void reduction(struct emit *e, uint32_t unit, enum zero__reduction part)
+{
+    if (part == ZERO__FINISH)
+        zero__grad_finish(e, unit);
+    else if (part == ZERO__ZEROED)
+        zero__grad_zero(e, unit);
+    else
+        zero__grad_open(e, unit);
+    if (part != ZERO__CLOSE)
+        return;
+    /* The buffers' contents are there already: only the reduction is to run. */
+    e->b->n_ops = e->b->n_accesses = 0;
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        e->b->in_queue[q] = 0;
+    zero__grad_close(e, unit);
 }
 
 int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
@@ -52,19 +71,10 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
         if (r->early && last && part != ZERO__OPEN)
             err = zero__early_units(&e, &unit, 1);
         if (!err)
-            err = part == ZERO__FINISH   ? zero__grad_finish(&e, unit)
-                  : part == ZERO__ZEROED ? zero__grad_zero(&e, unit)
-                                         : zero__grad_open(&e, unit);
-        if (part == ZERO__CLOSE) {
-            /* The buffers' contents are there already: only the reduction is to run. */
-            b->n_ops = b->n_accesses = 0;
-            for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-                b->in_queue[q] = 0;
-            err = err ? err : zero__grad_close(&e, unit);
-        }
+            reduction(&e, unit, part);
     }
     zero__early_end(&e);
     free(by_segment);
     free(e.retire);
-    return err;
+    return err ? err : b->err;
 }

@@ -5,82 +5,66 @@
  * scalars, then the optimizer unit by unit, in forward order so that the first ones are whole again
  * first: by an all-gather in place, or by a barrier where peers' shards are mapped.
  */
-#include <errno.h>
-
 #include "schedule/emit.h"
 #include "schedule/emit_bring.h"
 
-static int sumsq(const struct zero__model *m, const struct zero__recipe *r,
-                 const struct zero__states *s, uint32_t unit, struct zero__body *b)
+static void sumsq(const struct zero__model *m, const struct zero__recipe *r,
+                  const struct zero__states *s, uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
-    int err = 0, n = 0;
+    int n = 0;
 
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         struct zero__gradient g = zero__gradient_of(m, r, s, i);
         if (m->segments[i].trainable && g.tier == ZERO__T_DEVICE && !s->homes[i].early)
-            err = zero__sumsq_add(m, s, ZERO__Q_CPU, unit, i, g.home, g.own_off, g.own_bytes,
-                                  n++ == 0, b);
+            zero__sumsq_add(m, s, ZERO__Q_CPU, unit, i, g.home, g.own_off, g.own_bytes, n++ == 0,
+                            b);
     }
-    return err;
 }
 
-static int norm(const struct zero__recipe *r, const struct zero__states *s, struct zero__body *b)
+static void norm(const struct zero__recipe *r, const struct zero__states *s, struct zero__body *b)
 {
     struct zero__op total = {.kind = ZERO__TOTAL, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
     struct zero__op norm = {.kind = ZERO__NORM, .queue = ZERO__Q_REDUCE, .unit = ZERO_NONE};
     struct zero__op scalars = {.kind = ZERO__SCALARS, .queue = ZERO__Q_CPU, .unit = ZERO_NONE};
     uint64_t one = sizeof(double), own = one * r->rank;
-    int err = zero__body_op(b, &total);
 
-    if (!err)
-        err = zero__body_access(b, s->partials, ZERO_NONE, ZERO__R_SRC, 0, 0,
-                                s->n_partials * sizeof(double));
-    if (!err)
-        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, own, one);
-    if (!err && r->ranks > 1) {
+    zero__body_op(b, &total);
+    zero__body_pair(b, ZERO_NONE, s->partials, 0, s->n_partials * sizeof(double), s->sums, own,
+                    one);
+    if (r->ranks > 1) {
         norm.wire_bytes = one * (r->ranks - 1);
-        err = zero__body_op(b, &norm);
-        if (!err)
-            err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, own, one);
-        if (!err)
-            err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_DST, 1, 0, one * r->ranks);
+        zero__body_op(b, &norm);
+        zero__body_pair(b, ZERO_NONE, s->sums, own, one, s->sums, 0, one * r->ranks);
     }
-    if (err || r->early) /* the scalars were made before the first update */
-        return err;
-    err = zero__body_op(b, &scalars);
-    if (!err)
-        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, one * r->ranks);
-    if (!err)
-        err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_DST, 1, 0,
-                                sizeof(struct zero_scalars));
-    return err;
+    if (r->early) /* the scalars were made before the first update */
+        return;
+    zero__body_op(b, &scalars);
+    zero__body_pair(b, ZERO_NONE, s->sums, 0, one * r->ranks, s->scalars, 0,
+                    sizeof(struct zero_scalars));
 }
 
-static int update(const struct zero__model *m, const struct zero__recipe *r,
-                  const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
-                  struct zero__body *b)
+static void update(const struct zero__model *m, const struct zero__recipe *r,
+                   const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
+                   struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = unit};
-    int err = 0, here = 0;
+    int here = 0;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
         here |= m->segments[i].trainable && zero__optimizer_tier(s, i) == ZERO__T_DEVICE;
     if (!here)
-        return 0;
-    err = zero__body_op(b, &op);
-    if (!err)
-        err = zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
-                                sizeof(struct zero_scalars));
+        return;
+    zero__body_op(b, &op);
+    zero__body_access(b, s->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0, sizeof(struct zero_scalars));
     /*
      * The scalars of early updates do not come from the norm, which still is what tells that all
      * ranks are done with reading.
      */
-    if (!err && r->early)
-        err = zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0,
-                                sizeof(double) * r->ranks);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+    if (r->early)
+        zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, sizeof(double) * r->ranks);
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
@@ -89,48 +73,41 @@ static int update(const struct zero__model *m, const struct zero__recipe *r,
             continue;
         struct zero__gradient p = zero__gradient_of(m, r, s, i);
         uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
-        err = zero__body_access(b, brought[i].grad == ZERO_NONE ? p.home : brought[i].grad, i,
-                                ZERO__R_GRAD, 0, p.used_off, p.used_bytes);
-        if (!err)
-            err = zero__body_access(b, brought[i].param == ZERO_NONE ? h->param : brought[i].param,
-                                    i, ZERO__R_PARAM, 1, off, count * size);
-        if (!err && h->master != ZERO_NONE)
-            err = zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
-        if (!err && h->momentum != ZERO_NONE)
-            err = zero__body_access(b, h->momentum, i, ZERO__R_MOMENTUM, 1, 0, count * moment);
-        if (!err && h->variance != ZERO_NONE)
-            err = zero__body_access(b, h->variance, i, ZERO__R_VARIANCE, 1, 0, count * moment);
+        zero__body_access(b, brought[i].grad == ZERO_NONE ? p.home : brought[i].grad, i,
+                          ZERO__R_GRAD, 0, p.used_off, p.used_bytes);
+        zero__body_access(b, brought[i].param == ZERO_NONE ? h->param : brought[i].param, i,
+                          ZERO__R_PARAM, 1, off, count * size);
+        if (h->master != ZERO_NONE)
+            zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
+        if (h->momentum != ZERO_NONE)
+            zero__body_access(b, h->momentum, i, ZERO__R_MOMENTUM, 1, 0, count * moment);
+        if (h->variance != ZERO_NONE)
+            zero__body_access(b, h->variance, i, ZERO__R_VARIANCE, 1, 0, count * moment);
     }
-    return err;
 }
 
-static int publish(const struct zero__model *m, const struct zero__recipe *r,
-                   const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
-                   struct zero__body *b)
+static void publish(const struct zero__model *m, const struct zero__recipe *r,
+                    const struct zero__states *s, const struct zero__brought *brought,
+                    uint32_t unit, struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_GATHER, .unit = unit};
-    int err = 0;
 
     for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
         if (zero__publishes(r, &m->segments[i], &s->homes[i]))
             op.wire_bytes += m->segments[i].shard * zero_dtype_bytes(m->segments[i].dtype) *
                              (r->ranks - 1);
     if (op.wire_bytes == 0)
-        return 0;
-    err = zero__body_op(b, &op);
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+        return;
+    zero__body_op(b, &op);
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
         uint32_t id = brought[i].param == ZERO_NONE ? h->param : brought[i].param;
-        if (!zero__publishes(r, g, h))
-            continue;
-        err = zero__body_access(b, id, i, ZERO__R_SRC, 0, shard * r->rank, shard);
-        if (!err)
-            err = zero__body_access(b, id, i, ZERO__R_DST, 1, 0, g->padded * size);
+        if (zero__publishes(r, g, h))
+            zero__body_pair(b, i, id, shard * r->rank, shard, id, 0, g->padded * size);
     }
-    return err;
 }
 
 /*
@@ -139,48 +116,40 @@ static int publish(const struct zero__model *m, const struct zero__recipe *r,
  * norm: a rank sends its sum after its last compute op.) The op counts as a write of the shard, so
  * that whoever reads must be ordered after it.
  */
-static int map(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
-               struct zero__body *b)
+static void map(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
+                struct zero__body *b)
 {
     const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__MAP, .queue = ZERO__Q_GATHER, .unit = unit};
-    int err = 0, first = 1;
+    int n = 0;
 
-    for (uint32_t i = u->first_segment; !err && i < u->first_segment + u->n_segments; i++) {
+    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         if (!h->param_mapped || !g->trainable)
             continue;
-        err = first ? zero__body_op(b, &op) : 0;
-        first = 0;
-        if (!err)
-            err = zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0,
-                                    g->shard * zero_dtype_bytes(g->dtype));
+        if (n++ == 0)
+            zero__body_op(b, &op);
+        zero__body_access(b, h->param, i, ZERO__R_DST, 1, 0, g->shard * zero_dtype_bytes(g->dtype));
     }
-    return err;
 }
 
-static int units_update(const struct zero__model *m, const struct zero__recipe *r,
-                        const struct zero__states *s, struct zero__bring *bring,
-                        struct zero__tiles *tiles, struct zero__body *b)
+static void units_update(const struct zero__model *m, const struct zero__recipe *r,
+                         const struct zero__states *s, struct zero__bring *bring,
+                         struct zero__tiles *tiles, struct zero__body *b)
 {
     const struct zero__brought *brought = zero__bring_places(bring);
-    int err = 0;
 
-    for (uint32_t u = 0; !err && u < m->n_units; u++) {
-        err = zero__bring_up_to(bring, u, b);
-        if (!err && zero__unit_trains(m, u))
-            err = update(m, r, s, brought, u, b);
-        if (!err)
-            err = zero__tiles_update(tiles, u, b);
-        if (!err)
-            err = publish(m, r, s, brought, u, b);
-        if (!err)
-            err = map(m, s, u, b);
-        if (!err)
-            err = zero__bring_back(bring, u, b);
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        zero__bring_up_to(bring, u, b);
+        if (zero__unit_trains(m, u))
+            update(m, r, s, brought, u, b);
+        zero__tiles_update(tiles, u, b);
+        publish(m, r, s, brought, u, b);
+        map(m, s, u, b);
+        zero__bring_back(bring, u, b);
     }
-    return err ? err : zero__bring_end(bring, b);
+    zero__bring_end(bring, b);
 }
 
 int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
@@ -190,18 +159,19 @@ int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
     struct zero__tiles *tiles = NULL;
     int err = zero__bring_create(m, r, s, &bring);
 
-    b->n_homes = s->n_buffers;
     if (!err)
         err = zero__tiles_create(m, r, s, zero__bring_places(bring), NULL, m->n_units, 0, &tiles);
-    if (!err)
-        err = zero__tiles_begin(tiles, b);
-    for (uint32_t u = 0; !err && u < m->n_units; u++)
+    if (err)
+        goto out;
+    b->n_homes = s->n_buffers;
+    zero__tiles_begin(tiles, b);
+    for (uint32_t u = 0; u < m->n_units; u++)
         if (zero__unit_trains(m, u))
-            err = sumsq(m, r, s, u, b);
-    if (!err)
-        err = norm(r, s, b);
-    if (!err)
-        err = units_update(m, r, s, bring, tiles, b);
+            sumsq(m, r, s, u, b);
+    norm(r, s, b);
+    units_update(m, r, s, bring, tiles, b);
+    err = b->err;
+out:
     zero__tiles_free(tiles);
     zero__bring_free(bring);
     return err;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/moves.h"
 
-#include <errno.h>
-
-#include "base/status.h"
-
 void zero__moves_add(const struct zero__states *s, struct zero__moves *moves,
                      const struct zero__move *x)
 {
@@ -14,14 +10,13 @@ void zero__moves_add(const struct zero__states *s, struct zero__moves *moves,
     moves->list[moves->n++] = *x;
 }
 
-int zero__host_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment, uint64_t bytes,
-                      uint32_t *id)
+uint32_t zero__host_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
+                           uint64_t bytes)
 {
-    int err = zero__body_buffer(b, memory_class, segment, ZERO_NONE, bytes, id);
+    uint32_t id = zero__body_buffer(b, memory_class, segment, ZERO_NONE, bytes);
 
-    if (!err)
-        b->buffers[*id - b->n_homes].tier = ZERO__T_CPU;
-    return err;
+    zero__body_at(b, id)->tier = ZERO__T_CPU;
+    return id;
 }
 
 /* Bytes of the home in front of the move, in its first page. */
@@ -35,116 +30,106 @@ static uint64_t pages_of(const struct zero__move *x)
     return zero__whole_pages(head_of(x) + x->bytes);
 }
 
-/* Transients for what passes through the host. Returns how many, or an error. */
-static int host_open(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b)
+/* Transients for what passes through the host. Returns how many. */
+static uint32_t host_open(const struct zero__states *s, struct zero__moves *moves,
+                          struct zero__body *b)
 {
-    int n = 0;
+    uint32_t n = 0;
 
     for (uint32_t i = 0; i < moves->n; i++) {
         const struct zero__move *x = &moves->list[i];
         int is_param = s->buffers[x->home].memory_class == ZERO_CLASS_PARAMETERS;
         if (zero__tier_of(s, x->home) != ZERO__T_DISK)
             continue;
-        int err = zero__host_buffer(b, is_param ? ZERO_CLASS_GATHERED : ZERO_CLASS_BUCKETS,
-                                    x->segment, pages_of(x), &moves->host[i]);
-        if (err)
-            return err;
+        moves->host[i] = zero__host_buffer(b, is_param ? ZERO_CLASS_GATHERED : ZERO_CLASS_BUCKETS,
+                                           x->segment, pages_of(x));
         n++;
     }
     return n;
 }
 
 /* The op between the disk and the host. */
-static int disk_op(struct zero__moves *moves, int fetches, struct zero__body *b)
+static void disk_op(struct zero__moves *moves, int fetches, struct zero__body *b)
 {
     struct zero__op op = {.kind = fetches ? ZERO__FETCH : ZERO__WRITEBACK,
                           .queue = fetches ? ZERO__Q_FETCH : ZERO__Q_WRITEBACK,
                           .flags = (uint8_t)(fetches ? moves->flags : 0),
                           .unit = moves->unit};
-    int err = zero__body_op(b, &op);
 
-    for (uint32_t i = 0; i < moves->n && !err; i++) {
+    zero__body_op(b, &op);
+    for (uint32_t i = 0; i < moves->n; i++) {
         const struct zero__move *x = &moves->list[i];
         uint64_t off = x->home_off - head_of(x), bytes = pages_of(x);
         if (moves->host[i] == ZERO_NONE)
             continue;
-        err = zero__body_access(b, fetches ? x->home : moves->host[i], x->segment, ZERO__R_SRC, 0,
-                                fetches ? off : 0, bytes);
-        if (!err)
-            err = zero__body_access(b, fetches ? moves->host[i] : x->home, x->segment, ZERO__R_DST,
-                                    1, fetches ? 0 : off, bytes);
+        if (fetches)
+            zero__body_pair(b, x->segment, x->home, off, bytes, moves->host[i], 0, bytes);
+        else
+            zero__body_pair(b, x->segment, moves->host[i], 0, bytes, x->home, off, bytes);
     }
-    return err;
 }
 
-static int copy_op(uint32_t queue, const struct zero__moves *moves, struct zero__body *b)
+static void copy_op(uint32_t queue, const struct zero__moves *moves, struct zero__body *b)
 {
     struct zero__op op = {.kind = ZERO__COPY,
                           .queue = (uint8_t)queue,
                           .flags = (uint8_t)(queue == ZERO__Q_LOAD ? moves->flags : 0),
                           .unit = moves->unit};
 
-    return zero__body_op(b, &op);
+    zero__body_op(b, &op);
 }
 
-int zero__moves_load(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b)
+void zero__moves_load(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b)
 {
     uint32_t began = b->n_ops, marked;
-    int n, err;
 
     if (!moves->n)
-        return 0;
-    n = host_open(s, moves, b);
-    err = n < 0 ? n : n > 0 ? disk_op(moves, 1, b) : 0;
-    if (!err)
-        err = copy_op(ZERO__Q_LOAD, moves, b);
-    for (uint32_t i = 0; i < moves->n && !err; i++) {
+        return;
+    if (host_open(s, moves, b))
+        disk_op(moves, 1, b);
+    copy_op(ZERO__Q_LOAD, moves, b);
+    for (uint32_t i = 0; i < moves->n; i++) {
         const struct zero__move *x = &moves->list[i];
-        struct zero__buffer *to = &b->buffers[x->buffer - b->n_homes];
+        struct zero__buffer *to = zero__body_at(b, x->buffer);
         int is_home = moves->host[i] == ZERO_NONE;
         if (to->first == began)
             to->first = b->n_ops - 1;
-        err = zero__body_access(b, is_home ? x->home : moves->host[i], x->segment, ZERO__R_SRC, 0,
-                                is_home ? x->home_off : head_of(x), x->bytes);
-        if (!err)
-            err = zero__body_access(b, x->buffer, x->segment, ZERO__R_DST, 1, x->buffer_off,
-                                    x->bytes);
+        zero__body_pair(b, x->segment, is_home ? x->home : moves->host[i],
+                        is_home ? x->home_off : head_of(x), x->bytes, x->buffer, x->buffer_off,
+                        x->bytes);
     }
     marked = b->n_ops;
-    return err ? err : zero__moves_free(moves, &marked, b);
+    zero__moves_free(moves, &marked, b);
 }
 
-int zero__moves_store(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b)
+void zero__moves_store(const struct zero__states *s, struct zero__moves *moves,
+                       struct zero__body *b)
 {
-    int n, err;
+    uint32_t n;
 
     if (!moves->n)
-        return 0;
+        return;
     n = host_open(s, moves, b);
-    err = n < 0 ? n : copy_op(ZERO__Q_STORE, moves, b);
-    for (uint32_t i = 0; i < moves->n && !err; i++) {
+    copy_op(ZERO__Q_STORE, moves, b);
+    for (uint32_t i = 0; i < moves->n; i++) {
         const struct zero__move *x = &moves->list[i];
-        const struct zero__buffer *from = &b->buffers[x->buffer - b->n_homes];
+        const struct zero__buffer *from = zero__body_at(b, x->buffer);
         int is_home = moves->host[i] == ZERO_NONE;
         uint64_t off = x->buffer_off - (is_home ? 0 : head_of(x)), bytes = x->bytes;
         if (!is_home)
             bytes = from->bytes - off < pages_of(x) ? from->bytes - off : pages_of(x);
-        err = zero__body_access(b, x->buffer, x->segment, ZERO__R_SRC, 0, off, bytes);
-        if (!err)
-            err = zero__body_access(b, is_home ? x->home : moves->host[i], x->segment, ZERO__R_DST,
-                                    1, is_home ? x->home_off : 0, bytes);
+        zero__body_pair(b, x->segment, x->buffer, off, bytes, is_home ? x->home : moves->host[i],
+                        is_home ? x->home_off : 0, bytes);
     }
-    return err || n == 0 ? err : disk_op(moves, 0, b);
+    if (n)
+        disk_op(moves, 0, b);
 }
 
-int zero__moves_free(struct zero__moves *moves, uint32_t *marked, struct zero__body *b)
+void zero__moves_free(struct zero__moves *moves, uint32_t *marked, struct zero__body *b)
 {
-    int err = 0;
-
-    for (uint32_t i = 0; i < moves->n && !err; i++) {
+    for (uint32_t i = 0; i < moves->n; i++) {
         if (moves->host[i] != ZERO_NONE)
-            err = zero__body_end(b, marked, moves->unit, moves->host[i]);
+            zero__body_end(b, marked, moves->unit, moves->host[i]);
         moves->host[i] = ZERO_NONE;
     }
-    return err;
 }

@@ -32,18 +32,19 @@ void zero__moves_add(const struct zero__states *s, struct zero__moves *moves,
                      const struct zero__move *x);
 
 /* From the homes: a fetch, a copy. Buffers that start here start with the copy. */
-int zero__moves_load(const struct zero__states *s, struct zero__moves *moves, struct zero__body *b);
+void zero__moves_load(const struct zero__states *s, struct zero__moves *moves,
+                      struct zero__body *b);
 /*
  * To the homes: a copy, a writeback. What it passes through stays until zero__moves_free(), so that
  * whoever wants the room waits, and not the next store. On a disk the bytes around an end that is
  * no multiple of pages are written, too: buffer and home are laid out alike.
  */
-int zero__moves_store(const struct zero__states *s, struct zero__moves *moves,
-                      struct zero__body *b);
-int zero__moves_free(struct zero__moves *moves, uint32_t *marked, struct zero__body *b);
+void zero__moves_store(const struct zero__states *s, struct zero__moves *moves,
+                       struct zero__body *b);
+void zero__moves_free(struct zero__moves *moves, uint32_t *marked, struct zero__body *b);
 
-/* A transient of the host. */
-int zero__host_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment, uint64_t bytes,
-                      uint32_t *id);
+/* Appends a transient of the host; returns its id. */
+uint32_t zero__host_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
+                           uint64_t bytes);
 
 #endif

@@ -223,6 +223,8 @@ struct zero__body {
     uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
     struct zero__live live[ZERO__N_TIERS];
     uint64_t wire_bytes;
+    int err;                     /* there was no memory: nothing is appended from then on, */
+    struct zero__buffer nowhere; /* and this is what zero__body_at() gives */
 };
 
 /* Homes of a segment; ZERO_NONE where the segment has none. */
@@ -389,15 +391,24 @@ int zero__link_body(const struct zero__states *s, const struct zero__body *updat
 int zero__body_follows(const struct zero__recipe *r, uint32_t body);
 void zero__body_free(struct zero__body *b);
 
-/* Building blocks shared by the emit passes. */
-int zero__body_op(struct zero__body *b, const struct zero__op *op);
-int zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
-                      int write, uint64_t off, uint64_t bytes); /* of the last op */
-int zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
-                      uint32_t declared, uint64_t bytes, uint32_t *id);
+/*
+ * Building blocks shared by the emit passes. They lack nothing but memory: the first that does says
+ * so and sets b->err, and none does anything from then on.
+ */
+void zero__body_op(struct zero__body *b, const struct zero__op *op);
+/* Of the last op; a pair is what it reads and what it writes for that. */
+void zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
+                       int write, uint64_t off, uint64_t bytes);
+void zero__body_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint64_t from_off,
+                     uint64_t from_bytes, uint32_t to, uint64_t to_off, uint64_t to_bytes);
+/* Appends a transient of the device; returns its id. */
+uint32_t zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
+                           uint32_t declared, uint64_t bytes);
+/* A transient by its id, until the next one is appended. */
+struct zero__buffer *zero__body_at(struct zero__body *b, uint32_t id);
 
 /* Ends a transient at the marker at index *marked, which is appended if it is not there. */
-int zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32_t id);
+void zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32_t id);
 
 /* A body's or the states' buffer by id. */
 static inline const struct zero__buffer *zero__buffer_of(const struct zero__states *s,

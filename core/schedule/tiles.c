@@ -171,89 +171,73 @@ void zero__tiles_free(struct zero__tiles *t)
 }
 
 /* An op that moves bytes: pairs of what is read and what is written follow. */
-static int move_op(struct zero__body *b, uint32_t kind, uint32_t queue, uint32_t unit)
+static void move_op(struct zero__body *b, uint32_t kind, uint32_t queue, uint32_t unit)
 {
     struct zero__op op = {.kind = (uint8_t)kind,
                           .queue = (uint8_t)queue,
                           .unit = unit,
                           .flags = ZERO__OP_TILE};
 
-    return zero__body_op(b, &op);
+    zero__body_op(b, &op);
 }
 
-static int move_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint64_t from_off,
-                     uint32_t to, uint64_t to_off, uint64_t bytes)
+static void fetch(struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
-    int err = zero__body_access(b, from, segment, ZERO__R_SRC, 0, from_off, bytes);
-
-    return err ? err : zero__body_access(b, to, segment, ZERO__R_DST, 1, to_off, bytes);
-}
-
-static int fetch(struct zero__tiles *t, struct tile *x, struct zero__body *b)
-{
-    int err = 0, n = 0;
+    int n = 0;
 
     /* Buffers live from this op on, so they come before it. */
-    for (uint32_t k = 0; k < N_OPERANDS && !err; k++) {
+    for (uint32_t k = 0; k < N_OPERANDS; k++) {
         struct place p = place_of(t, x, k);
         if (!is_fetched(&p))
             continue;
-        err = zero__host_buffer(b, operands[k].memory_class, x->segment,
-                                k < N_STATES ? p.bytes : zero__whole_pages(head_of(&p) + p.bytes),
-                                &x->host[k]);
+        x->host[k] =
+            zero__host_buffer(b, operands[k].memory_class, x->segment,
+                              k < N_STATES ? p.bytes : zero__whole_pages(head_of(&p) + p.bytes));
         n++;
     }
-    if (err || !n)
-        return err;
-    err = move_op(b, ZERO__FETCH, ZERO__Q_FETCH, x->unit);
-    for (uint32_t k = 0; k < N_OPERANDS && !err; k++) {
+    if (!n)
+        return;
+    move_op(b, ZERO__FETCH, ZERO__Q_FETCH, x->unit);
+    for (uint32_t k = 0; k < N_OPERANDS; k++) {
         struct place p = place_of(t, x, k);
-        uint64_t head = head_of(&p);
+        uint64_t head = head_of(&p), bytes = head + p.bytes;
         if (is_fetched(&p))
-            err = move_pair(b, x->segment, p.id, p.off - head, x->host[k], 0, head + p.bytes);
+            zero__body_pair(b, x->segment, p.id, p.off - head, bytes, x->host[k], 0, bytes);
     }
-    return err;
 }
 
-static int fetch_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
+static void fetch_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
 {
-    int err = 0;
-
-    while (t->fetched < n && t->fetched < t->n && !err)
-        err = fetch(t, &t->list[t->fetched++], b);
-    return err;
+    while (t->fetched < n && t->fetched < t->n)
+        fetch(t, &t->list[t->fetched++], b);
 }
 
 /* What has changed; it begins at a page. */
-static int writeback(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
+static void writeback(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
-    int err = 0, n = 0;
+    int n = 0;
 
-    for (uint32_t k = 0; k < GRAD && !err; k++) {
+    for (uint32_t k = 0; k < GRAD; k++) {
         struct place p = place_of(t, x, k);
         if (!is_fetched(&p))
             continue;
         if (n++ == 0)
-            err = move_op(b, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, x->unit);
-        if (!err)
-            err = move_pair(b, x->segment, x->host[k], 0, p.id, p.off, p.bytes);
+            move_op(b, ZERO__WRITEBACK, ZERO__Q_WRITEBACK, x->unit);
+        zero__body_pair(b, x->segment, x->host[k], 0, p.bytes, p.id, p.off, p.bytes);
     }
-    return err;
 }
 
-static int update_op(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
+static void update_op(const struct zero__tiles *t, const struct tile *x, struct zero__body *b)
 {
     struct zero__op op = {.kind = ZERO__UPDATE,
                           .queue = t->queue,
                           .unit = x->unit,
                           .flags = ZERO__OP_TILE,
                           .first = x->first};
-    int err = zero__body_op(b, &op);
 
-    if (!err)
-        err = zero__body_access(b, t->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0,
-                                sizeof(struct zero_scalars));
-    for (uint32_t i = 0; i < N_OPERANDS && !err; i++) {
+    zero__body_op(b, &op);
+    zero__body_access(b, t->scalars, ZERO_NONE, ZERO__R_SRC, 0, 0, sizeof(struct zero_scalars));
+    for (uint32_t i = 0; i < N_OPERANDS; i++) {
         uint32_t k = order[i];
         struct place p = place_of(t, x, k);
         if (p.id == ZERO_NONE)
@@ -261,44 +245,41 @@ static int update_op(const struct zero__tiles *t, const struct tile *x, struct z
         if (x->host[k] != ZERO_NONE)
             p = (struct place){
                 .id = x->host[k], .off = is_fetched(&p) ? head_of(&p) : 0, .bytes = p.bytes};
-        err = zero__body_access(b, p.id, x->segment, operands[k].role, k != GRAD, p.off, p.bytes);
+        zero__body_access(b, p.id, x->segment, operands[k].role, k != GRAD, p.off, p.bytes);
     }
-    return err;
 }
 
-static int free_buffers(const struct tile *x, struct zero__body *b)
+static void free_buffers(const struct tile *x, struct zero__body *b)
 {
     uint32_t marked = b->n_ops;
-    int err = 0;
 
-    for (uint32_t i = 0; i < N_OPERANDS && !err; i++)
+    for (uint32_t i = 0; i < N_OPERANDS; i++)
         if (x->host[order[i]] != ZERO_NONE)
-            err = zero__body_end(b, &marked, x->unit, x->host[order[i]]);
-    return err;
+            zero__body_end(b, &marked, x->unit, x->host[order[i]]);
 }
 
 /* What lies on the device: copied to the host that updates it, or the parameters back. */
-static int copy(const struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
+static void copy(const struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
 {
     struct place param = place_of(t, x, PARAM), grad = place_of(t, x, GRAD);
     int copies_param = param.tier == ZERO__T_DEVICE;
-    int copies_grad = grad.tier == ZERO__T_DEVICE && !back, err = 0;
+    int copies_grad = grad.tier == ZERO__T_DEVICE && !back;
 
     if (!t->r->host_updates || (!copies_param && !copies_grad))
-        return 0;
+        return;
     if (copies_grad)
-        err = zero__host_buffer(b, ZERO_CLASS_GRADIENTS, x->segment, grad.bytes, &x->host[GRAD]);
-    if (!err && copies_param && !back)
-        err = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes, &x->host[PARAM]);
-    if (!err)
-        err = move_op(b, ZERO__COPY, back ? ZERO__Q_RETURN : ZERO__Q_STORE, x->unit);
-    if (!err && copies_grad)
-        err = move_pair(b, x->segment, grad.id, grad.off, x->host[GRAD], 0, grad.bytes);
-    if (!err && copies_param && !back)
-        err = move_pair(b, x->segment, param.id, param.off, x->host[PARAM], 0, param.bytes);
-    if (!err && copies_param && back)
-        err = move_pair(b, x->segment, x->host[PARAM], 0, param.id, param.off, param.bytes);
-    return err;
+        x->host[GRAD] = zero__host_buffer(b, ZERO_CLASS_GRADIENTS, x->segment, grad.bytes);
+    if (copies_param && !back)
+        x->host[PARAM] = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes);
+    move_op(b, ZERO__COPY, back ? ZERO__Q_RETURN : ZERO__Q_STORE, x->unit);
+    if (copies_grad)
+        zero__body_pair(b, x->segment, grad.id, grad.off, grad.bytes, x->host[GRAD], 0, grad.bytes);
+    if (copies_param && !back)
+        zero__body_pair(b, x->segment, param.id, param.off, param.bytes, x->host[PARAM], 0,
+                        param.bytes);
+    if (copies_param && back)
+        zero__body_pair(b, x->segment, x->host[PARAM], 0, param.bytes, param.id, param.off,
+                        param.bytes);
 }
 
 /* The gradient is reduced, and what has to be brought to the device is there. */
@@ -309,72 +290,55 @@ static int is_ready(const struct zero__tiles *t, const struct tile *x)
     return at->param != ZERO__TO_BRING && at->grad != ZERO__TO_BRING;
 }
 
-static int download_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
+static void download_up_to(struct zero__tiles *t, uint32_t n, struct zero__body *b)
 {
-    int err = 0;
-
-    while (t->downloaded < n && t->downloaded < t->n && !err &&
+    while (t->downloaded < n && t->downloaded < t->n &&
            (t->downloaded == t->updated || is_ready(t, &t->list[t->downloaded])))
-        err = copy(t, &t->list[t->downloaded++], 0, b);
-    return err;
+        copy(t, &t->list[t->downloaded++], 0, b);
 }
 
 /* The step's scalars, which the device has made, where the host can read them. */
-static int scalars_open(struct zero__tiles *t, struct zero__body *b)
+static void scalars_open(struct zero__tiles *t, struct zero__body *b)
 {
-    int err;
+    const uint64_t bytes = sizeof(struct zero_scalars);
 
     if (t->scalars != ZERO_NONE)
-        return 0;
-    err = zero__host_buffer(b, ZERO_CLASS_OTHER, ZERO_NONE, sizeof(struct zero_scalars),
-                            &t->scalars);
-    if (!err)
-        err = move_op(b, ZERO__COPY, ZERO__Q_STORE, ZERO_NONE);
-    return err ? err
-               : move_pair(b, ZERO_NONE, t->s->scalars, 0, t->scalars, 0,
-                           sizeof(struct zero_scalars));
+        return;
+    t->scalars = zero__host_buffer(b, ZERO_CLASS_OTHER, ZERO_NONE, bytes);
+    move_op(b, ZERO__COPY, ZERO__Q_STORE, ZERO_NONE);
+    zero__body_pair(b, ZERO_NONE, t->s->scalars, 0, bytes, t->scalars, 0, bytes);
 }
 
-static int scalars_close(const struct zero__tiles *t, struct zero__body *b)
+static void scalars_close(const struct zero__tiles *t, struct zero__body *b)
 {
     uint32_t marked = b->n_ops;
 
-    return t->scalars != t->s->scalars && t->updated == t->n
-               ? zero__body_end(b, &marked, ZERO_NONE, t->scalars)
-               : 0;
+    if (t->scalars != t->s->scalars && t->updated == t->n)
+        zero__body_end(b, &marked, ZERO_NONE, t->scalars);
 }
 
-static int update(const struct zero__tiles *t, struct tile *x, struct zero__body *b)
+static void update(const struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
-    int err = update_op(t, x, b);
-
-    if (!err)
-        err = copy(t, x, 1, b);
-    if (!err)
-        err = writeback(t, x, b);
-    return err ? err : free_buffers(x, b);
+    update_op(t, x, b);
+    copy(t, x, 1, b);
+    writeback(t, x, b);
+    free_buffers(x, b);
 }
 
-int zero__tiles_begin(struct zero__tiles *t, struct zero__body *b)
+void zero__tiles_begin(struct zero__tiles *t, struct zero__body *b)
 {
-    return t ? fetch_up_to(t, t->r->tiles, b) : 0;
+    if (t)
+        fetch_up_to(t, t->r->tiles, b);
 }
 
-int zero__tiles_update(struct zero__tiles *t, uint32_t unit, struct zero__body *b)
+void zero__tiles_update(struct zero__tiles *t, uint32_t unit, struct zero__body *b)
 {
-    int err = 0;
-
-    while (t && t->updated < t->n && t->list[t->updated].unit == unit && !err) {
-        err = scalars_open(t, b);
-        if (!err)
-            err = download_up_to(t, t->updated + 1 + t->r->tiles, b);
-        if (!err)
-            err = update(t, &t->list[t->updated], b);
+    while (t && t->updated < t->n && t->list[t->updated].unit == unit) {
+        scalars_open(t, b);
+        download_up_to(t, t->updated + 1 + t->r->tiles, b);
+        update(t, &t->list[t->updated], b);
         t->updated++;
-        if (!err) /* into the place that has just become free */
-            err = fetch_up_to(t, t->updated + t->r->tiles, b);
-        if (!err)
-            err = scalars_close(t, b);
+        fetch_up_to(t, t->updated + t->r->tiles, b); /* into the place that has become free */
+        scalars_close(t, b);
     }
-    return err;
 }

@@ -39,8 +39,8 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
 void zero__tiles_free(struct zero__tiles *tiles);
 
 /* Fetches the first tiles. */
-int zero__tiles_begin(struct zero__tiles *tiles, struct zero__body *b);
+void zero__tiles_begin(struct zero__tiles *tiles, struct zero__body *b);
 /* The updates of a unit's tiles. Units come in order. */
-int zero__tiles_update(struct zero__tiles *tiles, uint32_t unit, struct zero__body *b);
+void zero__tiles_update(struct zero__tiles *tiles, uint32_t unit, struct zero__body *b);
 
 #endif
