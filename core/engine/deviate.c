@@ -237,37 +237,34 @@ int zero__deviate_begin(struct zero_runtime *rt)
 
 static int gradients_open(struct zero_runtime *rt, uint32_t unit)
 {
-    const struct zero__unit *u = &rt->model.units[unit];
     struct deviation *d = &rt->dev_step;
-    int err = 0;
 
     if (d->reduced[unit])
         return zero__fail(-EINVAL, "one more backward use than the declared order has, after its "
                                    "gradient was reduced: declare the order with zero_set_order()");
     if (d->backward[unit] == 0) {
         struct zero__body *b = zero__deviate_body(rt);
-        err =
+        int err =
             zero__emit_reduction(&rt->model, &rt->recipe, &rt->states, unit, ZERO__OPEN, 0, b);
         if (!err)
             err = zero__pool_place(rt, b, d->grad_at);
         if (!err)
             err = zero__deviate_run(rt, b);
+        if (err)
+            return err;
     }
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
-        if (!rt->model.segments[i].trainable)
-            continue;
+    FOR_TRAINABLE (&rt->model, unit, i) {
         if (d->grad_at[i] != ZERO__NOWHERE)
             rt->grad_now[i] = rt->slabs[SLAB_TRANSIENTS].base + d->grad_at[i];
         else
             rt->grad_now[i] = zero__address(rt, rt->body, rt->states.homes[i].grad, 0);
     }
     rt->beta_now = d->backward[unit] ? 1.0f : 0.0f;
-    return err;
+    return 0;
 }
 
 static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
 {
-    const struct zero__unit *u = &rt->model.units[unit];
     struct deviation *d = &rt->dev_step;
 
     if (zero__step_updates(rt) && d->reduced[unit] &&
@@ -285,11 +282,13 @@ static int use_open(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
         err = zero__pool_place(rt, b, d->param_at);
     if (!err)
         err = zero__deviate_run(rt, b);
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
+    if (err)
+        return err;
+    FOR_SEGMENTS (&rt->model, unit, i)
         rt->param_now[i] = d->param_at[i] != ZERO__NOWHERE
                                ? rt->slabs[SLAB_TRANSIENTS].base + d->param_at[i]
                                : zero__param_address(rt, rt->body, i, rt->states.homes[i].param);
-    if (!err && pass == ZERO_BACKWARD)
+    if (pass == ZERO_BACKWARD)
         err = gradients_open(rt, unit);
     return err ? err : zero__activations_deviate(rt, unit, pass);
 }

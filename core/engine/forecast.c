@@ -63,8 +63,7 @@ static double weight_of(const struct zero__model *m, const struct zero__body *b,
 
     *of = NO_SUM;
     if (op->kind == ZERO__COMPUTE && body != ZERO__EVALUATION) { /* two products for one */
-        const struct zero__unit *u = &m->units[op->unit];
-        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+        FOR_SEGMENTS (m, op->unit, i)
             elements += m->segments[i].padded;
         *of = COMPUTING;
         return (double)elements * (op->pass == ZERO_BACKWARD ? 2 : 1);

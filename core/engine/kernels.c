@@ -87,19 +87,16 @@ static int elsewhere_zero(struct zero_runtime *rt, uint32_t segment, const struc
 
 int zero__gradients_zero(struct zero_runtime *rt, uint32_t unit)
 {
-    const struct zero__unit *u = &rt->model.units[unit];
-    int err = 0;
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++) {
+    FOR_TRAINABLE (&rt->model, unit, i) {
         struct zero__gradient g = zero__gradient_of(&rt->model, &rt->recipe, &rt->states, i);
-        if (!rt->model.segments[i].trainable)
-            continue;
-        err = g.tier == ZERO__T_DEVICE
-                  ? zeros_launch(rt, i, zero__address(rt, rt->body, g.home, 0),
-                                 rt->states.buffers[g.home].bytes / sizeof(float))
-                  : elsewhere_zero(rt, i, &g);
+        int err = g.tier == ZERO__T_DEVICE
+                      ? zeros_launch(rt, i, zero__address(rt, rt->body, g.home, 0),
+                                     rt->states.buffers[g.home].bytes / sizeof(float))
+                      : elsewhere_zero(rt, i, &g);
+        if (err)
+            return err;
     }
-    return err;
+    return 0;
 }
 
 static int accumulate(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
@@ -283,7 +280,6 @@ static int update_runs(struct zero_runtime *rt, struct updates *u, const struct 
 
 static int update(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
 {
-    const struct zero__unit *unit = &rt->model.units[op->unit];
     const struct zero_scalars *step = at(rt, s, &s->body->accesses[op->first_access]);
     struct updates u;
     struct zero__operands o;
@@ -292,8 +288,8 @@ static int update(struct zero_runtime *rt, const struct zero__op *op, const stru
     u.queue = op->queue;
     u.kernel = rt->optimizer == ZERO__SGD ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW;
     u.n = 0;
-    for (uint32_t i = unit->first_segment; i < unit->first_segment + unit->n_segments && !err; i++)
-        if (operands_find(rt, op, s, i, &o))
+    FOR_SEGMENTS (&rt->model, op->unit, i)
+        if (!err && operands_find(rt, op, s, i, &o))
             err = rt->optimizer == ZERO__CALLBACK ? zero__callback_launch(rt, op->queue, &o)
                                                   : update_runs(rt, &u, &o, step);
     return err ? err : updates_launch(rt, &u);

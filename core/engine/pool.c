@@ -191,9 +191,7 @@ void zero__pool_return(struct zero_runtime *rt, const struct zero__body *b)
 
 void zero__pool_leave(struct zero_runtime *rt, uint32_t unit, uint64_t *at)
 {
-    const struct zero__unit *u = &rt->model.units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (&rt->model, unit, i) {
         if (at[i] != ZERO__NOWHERE)
             zero__pool_drop(rt, at[i]);
         at[i] = ZERO__NOWHERE;

@@ -20,9 +20,7 @@ void zero__use_point(struct zero_runtime *rt, const struct zero__op *op)
 
 void zero__use_forget(struct zero_runtime *rt, uint32_t unit)
 {
-    const struct zero__unit *u = &rt->model.units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (&rt->model, unit, i)
         rt->param_now[i] = rt->grad_now[i] = NULL;
 }
 

@@ -81,6 +81,16 @@ struct zero__model {
     uint32_t train_dtype;         /* of all trainable parameters, 0: none yet */
 };
 
+/* The segments of a unit, one after another, and those of them that are trainable. */
+#define FOR_SEGMENTS(m, unit, i)                                                                 \
+    for (uint32_t i = (m)->units[unit].first_segment, i##_end = i + (m)->units[unit].n_segments; \
+         i < i##_end; i++)
+#define FOR_TRAINABLE(m, unit, i)        \
+    FOR_SEGMENTS (m, unit, i)            \
+        if (!(m)->segments[i].trainable) \
+            continue;                    \
+        else
+
 /* Registration; each checks its arguments and names what is wrong. */
 int zero__model_add_unit(struct zero__model *m, const char *name, uint32_t *unit);
 int zero__model_add_group(struct zero__model *m, const struct zero_group_desc *d, uint32_t *group);
@@ -127,11 +137,8 @@ uint32_t zero__segment_runs(const struct zero__model *m, uint32_t segment, uint6
 /* Some segment of the unit is trainable. */
 static inline int zero__unit_trains(const struct zero__model *m, uint32_t unit)
 {
-    const struct zero__unit *u = &m->units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        if (m->segments[i].trainable)
-            return 1;
+    FOR_TRAINABLE (m, unit, i)
+        return 1;
     return 0;
 }
 

@@ -76,10 +76,9 @@ static void emit_end(struct emit *e)
 
 uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit)
 {
-    const struct zero__unit *u = &e->m->units[unit];
     uint64_t bytes = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (e->m, unit, i)
         if (zero__brings(e->r, e->m, e->s, i))
             bytes += e->m->segments[i].padded * zero_dtype_bytes(e->m->segments[i].dtype);
     return bytes;
@@ -129,10 +128,9 @@ static int is_kept(const struct emit *e, uint32_t i)
 static void gather_op(struct emit *e, uint32_t use)
 {
     uint32_t unit = e->uses[use].unit, id = e->gathered[use];
-    const struct zero__unit *u = &e->m->units[unit];
     struct zero__op op = {.kind = ZERO__GATHER, .queue = ZERO__Q_GATHER, .unit = unit};
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         if (zero__brings(e->r, e->m, e->s, i) && zero__recipe_shards(e->r, s))
             op.wire_bytes += s->shard * zero_dtype_bytes(s->dtype) * (e->r->ranks - 1);
@@ -140,7 +138,7 @@ static void gather_op(struct emit *e, uint32_t use)
     if (!op.wire_bytes)
         return;
     zero__body_op(e->b, &op);
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype), shard = s->shard * size;
         uint32_t home = e->s->homes[i].param;
@@ -157,9 +155,8 @@ static void gather_op(struct emit *e, uint32_t use)
 void zero__gather(struct emit *e, uint32_t use)
 {
     struct zero__moves moves = {.unit = e->uses[use].unit};
-    const struct zero__unit *u = &e->m->units[moves.unit];
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (e->m, moves.unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype);
         int shards = zero__recipe_shards(e->r, s);
@@ -200,9 +197,8 @@ static void gathers_up_to(struct emit *e, uint32_t i)
 static void compute_access(struct emit *e, uint32_t use, int backward)
 {
     uint32_t unit = e->uses[use].unit, gathered = e->gathered[use];
-    const struct zero__unit *u = &e->m->units[unit];
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
@@ -243,12 +239,11 @@ static void compute(struct emit *e, uint32_t use)
 static void release(struct emit *e, uint32_t use)
 {
     uint32_t unit = e->uses[use].unit, marked = e->b->n_ops, next = next_use(e, use);
-    const struct zero__unit *u = &e->m->units[unit];
     uint32_t id = e->gathered[use];
 
     if (id != ZERO_NONE && e->keep[use])
         e->gathered[next] = id;
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (e->m, unit, i)
         if (id != ZERO_NONE && !e->keep[use] && zero__brings(e->r, e->m, e->s, i))
             zero__body_end(e->b, &marked, unit, id++);
     zero__declared_free(e, use, &marked);

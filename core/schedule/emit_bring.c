@@ -91,10 +91,9 @@ const struct zero__brought *zero__bring_places(const struct zero__bring *x)
 
 static uint64_t unit_bytes(const struct zero__bring *x, uint32_t unit)
 {
-    const struct zero__unit *u = &x->m->units[unit];
     uint64_t bytes = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (x->m, unit, i)
         for (int grad = 0; grad < 2; grad++)
             bytes += is_wanted(x, i, grad) ? extent_of(x, i, grad).bytes : 0;
     return bytes;
@@ -102,11 +101,9 @@ static uint64_t unit_bytes(const struct zero__bring *x, uint32_t unit)
 
 static void unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
-    const struct zero__unit *u = &x->m->units[unit];
-
     for (int grad = 0; grad < 2; grad++) {
         struct zero__moves moves = {.unit = unit};
-        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+        FOR_SEGMENTS (x->m, unit, i) {
             struct extent e = extent_of(x, i, grad);
             if (!is_wanted(x, i, grad))
                 continue;
@@ -123,11 +120,10 @@ static void unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *
 
 static void unit_end(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
-    const struct zero__unit *u = &x->m->units[unit];
     uint32_t marked = b->n_ops;
 
     zero__moves_free(&x->back[unit], &marked, b);
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (x->m, unit, i) {
         if (x->of[i].param != ZERO_NONE)
             zero__body_end(b, &marked, unit, x->of[i].param);
         if (x->of[i].grad != ZERO_NONE)
@@ -150,11 +146,10 @@ void zero__bring_up_to(struct zero__bring *x, uint32_t unit, struct zero__body *
 
 void zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b)
 {
-    const struct zero__unit *u = &x->m->units[unit];
     struct zero__moves *moves = &x->back[unit];
 
     moves->unit = unit;
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (x->m, unit, i) {
         struct extent e = extent_of(x, i, 0);
         if (x->of[i].param != ZERO_NONE)
             zero__moves_add(x->s, moves,

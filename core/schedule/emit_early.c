@@ -18,9 +18,7 @@
 
 int zero__unit_is_early(const struct zero__model *m, const struct zero__states *s, uint32_t unit)
 {
-    const struct zero__unit *u = &m->units[unit];
-
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (m, unit, i)
         if (s->homes[i].early)
             return 1;
     return 0;

@@ -16,12 +16,6 @@
  */
 #include "schedule/emit.h"
 
-/* The trainable segments of a unit. */
-#define FOR_TRAINABLE(e, unit, i)                                                     \
-    for (uint32_t i = (e)->m->units[unit].first_segment;                              \
-         i < (e)->m->units[unit].first_segment + (e)->m->units[unit].n_segments; i++) \
-        if ((e)->m->segments[i].trainable)
-
 static struct zero__gradient gradient_of(const struct emit *e, uint32_t i)
 {
     return zero__gradient_of(e->m, e->r, e->s, i);
@@ -45,7 +39,7 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit)
 {
     uint64_t bytes = 0;
 
-    FOR_TRAINABLE (e, unit, i)
+    FOR_TRAINABLE (e->m, unit, i)
         bytes += bucket_bytes(e, i) + sums_bytes(e, i);
     return bytes;
 }
@@ -56,7 +50,7 @@ static void retire_oldest(struct emit *e)
     uint32_t marked = e->b->n_ops;
 
     zero__moves_free(&x->home, &marked, e->b);
-    FOR_TRAINABLE (e, x->home.unit, i) {
+    FOR_TRAINABLE (e->m, x->home.unit, i) {
         if (e->bucket[i] != ZERO_NONE)
             zero__body_end(e->b, &marked, x->home.unit, e->bucket[i]);
         if (e->sums[i] != ZERO_NONE)
@@ -78,7 +72,7 @@ static void gaps_fill(struct emit *e, uint32_t unit)
     struct zero__op op = {.kind = ZERO__FILL, .queue = ZERO__Q_CPU, .unit = unit};
     int n = 0;
 
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         if (e->bucket[i] == ZERO_NONE || !e->m->segments[i].gaps.n)
             continue;
         if (n++ == 0)
@@ -93,7 +87,7 @@ static void buckets_open(struct emit *e, uint32_t unit)
 
     while (e->bucket_live + bytes > e->bucket_limit && e->retire_head < e->retire_tail)
         retire_oldest(e);
-    FOR_TRAINABLE (e, unit, i)
+    FOR_TRAINABLE (e->m, unit, i)
         if (bucket_bytes(e, i))
             e->bucket[i] = zero__body_buffer(e->b, ZERO_CLASS_BUCKETS, i, ZERO_NONE,
                                              bucket_bytes(e, i));
@@ -138,7 +132,7 @@ static void accumulate(struct emit *e, uint32_t unit)
     struct zero__op op = {.kind = ZERO__ACCUMULATE, .queue = ZERO__Q_CPU, .unit = unit};
 
     zero__body_op(e->b, &op);
-    FOR_TRAINABLE (e, unit, i)
+    FOR_TRAINABLE (e->m, unit, i)
         zero__body_pair(e->b, i, e->bucket[i], 0, bucket_bytes(e, i), reduced_in(e, i).id, 0,
                         gradient_of(e, i).bytes);
 }
@@ -148,11 +142,11 @@ static void reduce(struct emit *e, uint32_t unit, int in_place)
 {
     struct zero__op op = {.kind = ZERO__REDUCE, .queue = ZERO__Q_REDUCE, .unit = unit};
 
-    FOR_TRAINABLE (e, unit, i)
+    FOR_TRAINABLE (e->m, unit, i)
         op.wire_bytes += e->m->segments[i].shard * (e->r->ranks - 1) *
                          (in_place ? 4 : zero_dtype_bytes(e->m->segments[i].dtype));
     zero__body_op(e->b, &op);
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         struct place to = reduced_in(e, i);
         uint64_t size = in_place ? 4 : zero_dtype_bytes(s->dtype);
@@ -165,10 +159,10 @@ static void publish(struct emit *e, uint32_t unit)
 {
     struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_REDUCE, .unit = unit};
 
-    FOR_TRAINABLE (e, unit, i)
+    FOR_TRAINABLE (e->m, unit, i)
         op.wire_bytes += gradient_of(e, i).own_bytes * (e->r->ranks - 1);
     zero__body_op(e->b, &op);
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
         zero__body_pair(e->b, i, at.id, at.own, g.own_bytes, at.id, 0, g.bytes);
@@ -193,7 +187,7 @@ static void squares(struct emit *e, uint32_t unit)
 {
     int n = 0;
 
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
         if (g.tier != ZERO__T_DEVICE || e->s->homes[i].early)
@@ -207,7 +201,7 @@ static void sums_load(struct emit *e, uint32_t unit)
 {
     struct zero__moves moves = {.unit = unit, .flags = ZERO__OP_SUMS};
 
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         if (!sums_bytes(e, i))
             continue;
@@ -221,7 +215,7 @@ static void sums_load(struct emit *e, uint32_t unit)
 static void home_store(struct emit *e, uint32_t unit, struct zero__moves *moves)
 {
     moves->unit = unit;
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
         struct zero__move x = {i, g.home, at.id, 0, 0, g.bytes};
@@ -254,7 +248,7 @@ static void finish(struct emit *e, uint32_t unit)
 static void hand_over(struct emit *e, uint32_t unit, struct zero__moves *moves)
 {
     home_store(e, unit, moves);
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         if (!e->tiles || !e->s->homes[i].early)
             continue;
         struct place at = reduced_in(e, i);
@@ -302,7 +296,7 @@ void zero__grad_zero(struct emit *e, uint32_t unit)
 
     buckets_open(e, unit);
     zero__body_op(e->b, &op);
-    FOR_TRAINABLE (e, unit, i) {
+    FOR_TRAINABLE (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t size = zero_dtype_bytes(s->dtype);

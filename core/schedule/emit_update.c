@@ -11,12 +11,11 @@
 static void sumsq(const struct zero__model *m, const struct zero__recipe *r,
                   const struct zero__states *s, uint32_t unit, struct zero__body *b)
 {
-    const struct zero__unit *u = &m->units[unit];
     int n = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_TRAINABLE (m, unit, i) {
         struct zero__gradient g = zero__gradient_of(m, r, s, i);
-        if (m->segments[i].trainable && g.tier == ZERO__T_DEVICE && !s->homes[i].early)
+        if (g.tier == ZERO__T_DEVICE && !s->homes[i].early)
             zero__sumsq_add(m, s, ZERO__Q_CPU, unit, i, g.home, g.own_off, g.own_bytes, n++ == 0,
                             b);
     }
@@ -48,12 +47,11 @@ static void update(const struct zero__model *m, const struct zero__recipe *r,
                    const struct zero__states *s, const struct zero__brought *brought, uint32_t unit,
                    struct zero__body *b)
 {
-    const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__UPDATE, .queue = ZERO__Q_CPU, .unit = unit};
     int here = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
-        here |= m->segments[i].trainable && zero__optimizer_tier(s, i) == ZERO__T_DEVICE;
+    FOR_TRAINABLE (m, unit, i)
+        here |= zero__optimizer_tier(s, i) == ZERO__T_DEVICE;
     if (!here)
         return;
     zero__body_op(b, &op);
@@ -64,12 +62,12 @@ static void update(const struct zero__model *m, const struct zero__recipe *r,
      */
     if (r->early)
         zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, sizeof(double) * r->ranks);
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_TRAINABLE (m, unit, i) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
         uint64_t moment = zero__moment_bytes(r);
-        if (!g->trainable || zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
+        if (zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
             continue;
         struct zero__gradient p = zero__gradient_of(m, r, s, i);
         uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
@@ -90,17 +88,16 @@ static void publish(const struct zero__model *m, const struct zero__recipe *r,
                     const struct zero__states *s, const struct zero__brought *brought,
                     uint32_t unit, struct zero__body *b)
 {
-    const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__PUBLISH, .queue = ZERO__Q_GATHER, .unit = unit};
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++)
+    FOR_SEGMENTS (m, unit, i)
         if (zero__publishes(r, &m->segments[i], &s->homes[i]))
             op.wire_bytes += m->segments[i].shard * zero_dtype_bytes(m->segments[i].dtype) *
                              (r->ranks - 1);
     if (op.wire_bytes == 0)
         return;
     zero__body_op(b, &op);
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_SEGMENTS (m, unit, i) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
         uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
@@ -119,14 +116,13 @@ static void publish(const struct zero__model *m, const struct zero__recipe *r,
 static void map(const struct zero__model *m, const struct zero__states *s, uint32_t unit,
                 struct zero__body *b)
 {
-    const struct zero__unit *u = &m->units[unit];
     struct zero__op op = {.kind = ZERO__MAP, .queue = ZERO__Q_GATHER, .unit = unit};
     int n = 0;
 
-    for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments; i++) {
+    FOR_TRAINABLE (m, unit, i) {
         const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
-        if (!h->param_mapped || !g->trainable)
+        if (!h->param_mapped)
             continue;
         if (n++ == 0)
             zero__body_op(b, &op);

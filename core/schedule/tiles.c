@@ -146,11 +146,10 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
         t->queue = ZERO__Q_HOST;
         t->scalars = ZERO_NONE;
     }
-    for (uint32_t k = 0; k < n_units && !err; k++) {
+    for (uint32_t k = 0; k < n_units; k++) {
         uint32_t unit = units ? units[k] : k;
-        const struct zero__unit *u = &m->units[unit];
-        for (uint32_t i = u->first_segment; i < u->first_segment + u->n_segments && !err; i++)
-            if (m->segments[i].trainable && zero__optimizer_tier(s, i) != ZERO__T_DEVICE &&
+        FOR_TRAINABLE (m, unit, i)
+            if (!err && zero__optimizer_tier(s, i) != ZERO__T_DEVICE &&
                 s->homes[i].early == (uint32_t)early)
                 err = segment_cut(t, unit, i);
     }
