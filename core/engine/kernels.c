@@ -70,7 +70,7 @@ static int zeros_write(struct zero_runtime *rt, const struct zero__gradient *g)
 /* What the update reads of one gradient that lies elsewhere, and its squares. */
 static int elsewhere_zero(struct zero_runtime *rt, uint32_t segment, const struct zero__gradient *g)
 {
-    uint64_t blocks = (rt->model.segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+    uint64_t blocks = zero__sumsq_blocks(&rt->model.segments[segment]);
     uint64_t off = rt->states.homes[segment].partials * sizeof(double);
     int err = zeros_launch(rt, segment, zero__address(rt, rt->body, rt->states.partials, off),
                            blocks * sizeof(double) / sizeof(float));

@@ -24,25 +24,13 @@ struct zero__bring {
     uint64_t live;
 };
 
-/* Bytes of a home and of its mirror on the device, and the part of them that the update reads. */
-struct extent {
-    uint32_t home;
-    uint64_t bytes, own_off, own_bytes;
-};
-
-static struct extent extent_of(const struct zero__bring *x, uint32_t i, int grad)
+/* Of one home; its mirror on the device is laid out like it. */
+static struct zero__part part_of(const struct zero__bring *x, uint32_t i, int grad)
 {
-    const struct zero__segment *g = &x->m->segments[i];
-    const struct zero__gradient of = zero__gradient_of(x->m, x->r, x->s, i);
-    const struct zero__home *h = &x->s->homes[i];
-    uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
+    const struct zero__gradient g = zero__gradient_of(x->m, x->r, x->s, i);
 
-    if (grad)
-        return (struct extent){of.home, of.bytes, of.used_off, of.used_bytes};
-    return (struct extent){.home = h->param,
-                           .bytes = h->param_whole ? g->padded * size : shard,
-                           .own_off = h->param_whole && !h->state_whole ? shard * x->r->rank : 0,
-                           .own_bytes = h->state_whole ? g->padded * size : shard};
+    return grad ? (struct zero__part){g.home, g.bytes, g.used_off, g.used_bytes}
+                : zero__parameter_of(x->m, x->r, x->s, i);
 }
 
 static int is_wanted(const struct zero__bring *x, uint32_t i, int grad)
@@ -50,7 +38,7 @@ static int is_wanted(const struct zero__bring *x, uint32_t i, int grad)
     const struct zero__segment *g = &x->m->segments[i];
     int on_device = zero__optimizer_tier(x->s, i) == ZERO__T_DEVICE;
 
-    return g->trainable && zero__tier_of(x->s, extent_of(x, i, grad).home) != ZERO__T_DEVICE &&
+    return g->trainable && zero__tier_of(x->s, part_of(x, i, grad).home) != ZERO__T_DEVICE &&
            (on_device || (!grad && zero__publishes(x->r, g, &x->s->homes[i])));
 }
 
@@ -95,7 +83,7 @@ static uint64_t unit_bytes(const struct zero__bring *x, uint32_t unit)
 
     FOR_SEGMENTS (x->m, unit, i)
         for (int grad = 0; grad < 2; grad++)
-            bytes += is_wanted(x, i, grad) ? extent_of(x, i, grad).bytes : 0;
+            bytes += is_wanted(x, i, grad) ? part_of(x, i, grad).bytes : 0;
     return bytes;
 }
 
@@ -104,14 +92,14 @@ static void unit_bring(struct zero__bring *x, uint32_t unit, struct zero__body *
     for (int grad = 0; grad < 2; grad++) {
         struct zero__moves moves = {.unit = unit};
         FOR_SEGMENTS (x->m, unit, i) {
-            struct extent e = extent_of(x, i, grad);
+            struct zero__part p = part_of(x, i, grad);
             if (!is_wanted(x, i, grad))
                 continue;
             uint32_t id = zero__body_buffer(b, grad ? ZERO_CLASS_BUCKETS : ZERO_CLASS_GATHERED, i,
-                                            ZERO_NONE, e.bytes);
+                                            ZERO_NONE, p.bytes);
             *(grad ? &x->of[i].grad : &x->of[i].param) = id;
             zero__moves_add(x->s, &moves,
-                            &(struct zero__move){i, e.home, id, e.own_off, e.own_off, e.own_bytes});
+                            &(struct zero__move){i, p.home, id, p.own_off, p.own_off, p.own_bytes});
         }
         zero__moves_load(x->s, &moves, b);
     }
@@ -150,10 +138,10 @@ void zero__bring_back(struct zero__bring *x, uint32_t unit, struct zero__body *b
 
     moves->unit = unit;
     FOR_SEGMENTS (x->m, unit, i) {
-        struct extent e = extent_of(x, i, 0);
+        struct zero__part p = part_of(x, i, 0);
         if (x->of[i].param != ZERO_NONE)
             zero__moves_add(x->s, moves,
-                            &(struct zero__move){i, e.home, x->of[i].param, 0, 0, e.bytes});
+                            &(struct zero__move){i, p.home, x->of[i].param, 0, 0, p.bytes});
     }
     x->stored = unit + 1;
     zero__moves_store(x->s, moves, b);

@@ -174,7 +174,7 @@ void zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, 
                      uint64_t bytes, int first, struct zero__body *b)
 {
     struct zero__op op = {.kind = ZERO__SUMSQ, .queue = (uint8_t)queue, .unit = unit};
-    uint64_t blocks = (m->segments[segment].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+    uint64_t blocks = zero__sumsq_blocks(&m->segments[segment]);
 
     if (first)
         zero__body_op(b, &op);

@@ -63,18 +63,17 @@ static void update(const struct zero__model *m, const struct zero__recipe *r,
     if (r->early)
         zero__body_access(b, s->sums, ZERO_NONE, ZERO__R_SRC, 0, 0, sizeof(double) * r->ranks);
     FOR_TRAINABLE (m, unit, i) {
-        const struct zero__segment *g = &m->segments[i];
         const struct zero__home *h = &s->homes[i];
-        uint64_t count = h->state_whole ? g->padded : g->shard, size = zero_dtype_bytes(g->dtype);
+        struct zero__gradient g = zero__gradient_of(m, r, s, i);
+        struct zero__part p = zero__parameter_of(m, r, s, i);
+        uint64_t count = h->state_whole ? m->segments[i].padded : m->segments[i].shard;
         uint64_t moment = zero__moment_bytes(r);
         if (zero__optimizer_tier(s, i) != ZERO__T_DEVICE)
             continue;
-        struct zero__gradient p = zero__gradient_of(m, r, s, i);
-        uint64_t off = h->param_whole && !h->state_whole ? g->shard * size * r->rank : 0;
-        zero__body_access(b, brought[i].grad == ZERO_NONE ? p.home : brought[i].grad, i,
-                          ZERO__R_GRAD, 0, p.used_off, p.used_bytes);
-        zero__body_access(b, brought[i].param == ZERO_NONE ? h->param : brought[i].param, i,
-                          ZERO__R_PARAM, 1, off, count * size);
+        zero__body_access(b, brought[i].grad == ZERO_NONE ? g.home : brought[i].grad, i,
+                          ZERO__R_GRAD, 0, g.used_off, g.used_bytes);
+        zero__body_access(b, brought[i].param == ZERO_NONE ? p.home : brought[i].param, i,
+                          ZERO__R_PARAM, 1, p.own_off, p.own_bytes);
         if (h->master != ZERO_NONE)
             zero__body_access(b, h->master, i, ZERO__R_MASTER, 1, 0, count * 4);
         if (h->momentum != ZERO_NONE)
@@ -92,18 +91,15 @@ static void publish(const struct zero__model *m, const struct zero__recipe *r,
 
     FOR_SEGMENTS (m, unit, i)
         if (zero__publishes(r, &m->segments[i], &s->homes[i]))
-            op.wire_bytes += m->segments[i].shard * zero_dtype_bytes(m->segments[i].dtype) *
-                             (r->ranks - 1);
+            op.wire_bytes += zero__parameter_of(m, r, s, i).own_bytes * (r->ranks - 1);
     if (op.wire_bytes == 0)
         return;
     zero__body_op(b, &op);
     FOR_SEGMENTS (m, unit, i) {
-        const struct zero__segment *g = &m->segments[i];
-        const struct zero__home *h = &s->homes[i];
-        uint64_t size = zero_dtype_bytes(g->dtype), shard = g->shard * size;
-        uint32_t id = brought[i].param == ZERO_NONE ? h->param : brought[i].param;
-        if (zero__publishes(r, g, h))
-            zero__body_pair(b, i, id, shard * r->rank, shard, id, 0, g->padded * size);
+        struct zero__part p = zero__parameter_of(m, r, s, i);
+        uint32_t id = brought[i].param == ZERO_NONE ? p.home : brought[i].param;
+        if (zero__publishes(r, &m->segments[i], &s->homes[i]))
+            zero__body_pair(b, i, id, p.own_off, p.own_bytes, id, 0, p.bytes);
     }
 }
 

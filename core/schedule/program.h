@@ -291,6 +291,14 @@ static inline struct zero__access zero__access_whole(const struct zero__op *op,
     return whole;
 }
 
+/* A home, and what of it the rank's update works on: the rank's part, or all. */
+struct zero__part {
+    uint32_t home;
+    uint64_t bytes, own_off, own_bytes;
+};
+struct zero__part zero__parameter_of(const struct zero__model *m, const struct zero__recipe *r,
+                                     const struct zero__states *s, uint32_t segment);
+
 /*
  * What a segment's gradient is kept in from its reduction to the update: its own type, or, with
  * several micro-batches, fp32 accumulators.
@@ -303,6 +311,12 @@ struct zero__gradient {
 };
 struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
                                         const struct zero__states *s, uint32_t segment);
+
+/* Blocks in which the squares of a rank's part of a segment's gradient are summed. */
+static inline uint64_t zero__sumsq_blocks(const struct zero__segment *s)
+{
+    return (s->shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+}
 
 /* Which of enum zero__placed says where a class of states lies. */
 uint32_t zero__placed_of(uint32_t memory_class);

@@ -272,7 +272,7 @@ static int own_add(const struct zero__model *m, const struct zero__recipe *r,
     for (uint32_t i = 0; i < m->n_segments; i++) {
         s->homes[i].partials = s->n_partials;
         if (m->segments[i].trainable)
-            s->n_partials += (m->segments[i].shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
+            s->n_partials += zero__sumsq_blocks(&m->segments[i]);
     }
     err = home_add(s, ZERO__T_DEVICE, ZERO_CLASS_OTHER, ZERO_NONE, s->n_partials * sizeof(double),
                    &s->partials);
@@ -324,6 +324,20 @@ out:
                                          : "the model's states exceed 2^64 bytes");
     }
     return 0;
+}
+
+struct zero__part zero__parameter_of(const struct zero__model *m, const struct zero__recipe *r,
+                                     const struct zero__states *s, uint32_t segment)
+{
+    const struct zero__segment *g = &m->segments[segment];
+    const struct zero__home *h = &s->homes[segment];
+    uint64_t size = zero_dtype_bytes(g->dtype);
+    int sliced = h->param_whole && !h->state_whole;
+
+    return (struct zero__part){.home = h->param,
+                               .bytes = kept(g, h->param_whole) * size,
+                               .own_off = sliced ? g->shard * size * r->rank : 0,
+                               .own_bytes = kept(g, h->state_whole) * size};
 }
 
 struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,

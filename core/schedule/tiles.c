@@ -78,16 +78,15 @@ struct place {
 
 static struct place place_of(const struct zero__tiles *t, const struct tile *x, uint32_t k)
 {
-    const struct zero__segment *g = &t->m->segments[x->segment];
-    const struct zero__home *h = &t->s->homes[x->segment];
+    const struct zero__part param = zero__parameter_of(t->m, t->r, t->s, x->segment);
     const struct zero__gradient grad = zero__gradient_of(t->m, t->r, t->s, x->segment);
-    uint64_t size = zero_dtype_bytes(g->dtype), first = 0;
+    uint64_t size = zero_dtype_bytes(t->m->segments[x->segment].dtype), first = 0;
     uint32_t id, brought = ZERO_NONE;
 
     switch (k) {
     case PARAM:
-        id = h->param, brought = t->brought[x->segment].param;
-        first = h->param_whole && !h->state_whole ? g->shard * t->r->rank * size : 0;
+        id = param.home, brought = t->brought[x->segment].param;
+        first = param.own_off;
         break;
     case GRAD:
         id = grad.home, size = grad.size, brought = t->brought[x->segment].grad;
@@ -95,7 +94,7 @@ static struct place place_of(const struct zero__tiles *t, const struct tile *x, 
         break;
     default:
         id = state_home(t->s, x->segment, k);
-        size = k == MASTER ? h->master_bytes : zero__moment_bytes(t->r);
+        size = k == MASTER ? t->s->homes[x->segment].master_bytes : zero__moment_bytes(t->r);
     }
     return (struct place){.id = brought == ZERO_NONE ? id : brought,
                           .tier = brought == ZERO_NONE ? zero__tier_of(t->s, id)
