@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing arrays of the set-up phase (never on the step path). */
+/* Arrays of the set-up phase (never on the step path): growing ones, and ones of ids. */
 #ifndef ZERO_BASE_GROW_H
 #define ZERO_BASE_GROW_H
 
@@ -26,6 +26,16 @@ static inline int zero__grow(void *array, uint32_t *capacity, uint32_t count, si
     memcpy(array, &new, sizeof new);
     *capacity = n;
     return 0;
+}
+
+/* n elements of `bytes` bytes, and room for one more, with all bits set; NULL without memory. */
+static inline void *zero__all_ones(size_t n, size_t bytes)
+{
+    void *array = malloc((n + 1) * bytes);
+
+    if (array)
+        memset(array, 0xff, (n + 1) * bytes);
+    return array;
 }
 
 #endif

@@ -17,9 +17,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
 #include "base/status.h"
 
 static int emit_start(struct emit *e)
@@ -28,21 +28,16 @@ static int emit_start(struct emit *e)
 
     e->b->n_homes = e->s->n_buffers;
     e->keep = calloc(n + 1, 1);
-    e->gathered = malloc((n + 1) * sizeof *e->gathered);
-    e->bucket = malloc((n_segments + 1) * sizeof *e->bucket);
-    e->sums = malloc((n_segments + 1) * sizeof *e->sums);
+    e->gathered = zero__all_ones(n, sizeof *e->gathered);
+    e->bucket = zero__all_ones(n_segments, sizeof *e->bucket);
+    e->sums = zero__all_ones(n_segments, sizeof *e->sums);
     e->left = calloc(n_units + 1, sizeof *e->left);
     e->retire = calloc(n_units + 1, sizeof *e->retire);
-    e->b->declared = malloc((e->m->n_buffers + 1) * sizeof *e->b->declared);
-    e->b->away = malloc((e->m->n_buffers + 1) * sizeof *e->b->away);
+    e->b->declared = zero__all_ones(e->m->n_buffers, sizeof *e->b->declared);
+    e->b->away = zero__all_ones(e->m->n_buffers, sizeof *e->b->away);
     if (!e->keep || !e->gathered || !e->bucket || !e->sums || !e->left || !e->retire ||
         !e->b->declared || !e->b->away)
         return zero__fail(-ENOMEM, "no memory for a step program of %u uses", n);
-    memset(e->gathered, 0xff, (n + 1) * sizeof *e->gathered);
-    memset(e->bucket, 0xff, (n_segments + 1) * sizeof *e->bucket);
-    memset(e->sums, 0xff, (n_segments + 1) * sizeof *e->sums);
-    memset(e->b->declared, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->declared);
-    memset(e->b->away, 0xff, (e->m->n_buffers + 1) * sizeof *e->b->away);
     for (uint32_t i = 0; i < n; i++)
         if (e->uses[i].pass == ZERO_BACKWARD)
             e->left[e->uses[i].unit]++;

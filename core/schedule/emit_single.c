@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "schedule/emit.h"
 
@@ -55,7 +55,7 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
     struct zero_use use = {unit, ZERO_BACKWARD};
     struct zero__recipe one = *r; /* tile at a time, wherever there is room */
     struct emit e = single(m, &one, s, &use, b);
-    uint32_t *by_segment = malloc((2 * (size_t)m->n_segments + 1) * sizeof *by_segment);
+    uint32_t *by_segment = zero__all_ones(2 * (size_t)m->n_segments, sizeof *by_segment);
     int err = 0;
 
     one.tiles = 1;
@@ -65,7 +65,6 @@ int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe 
     if (!by_segment || !e.retire) {
         err = zero__fail(-ENOMEM, "no memory for a reduction");
     } else {
-        memset(by_segment, 0xff, 2 * (size_t)m->n_segments * sizeof *by_segment);
         e.bucket = by_segment;
         e.sums = by_segment + m->n_segments;
         if (r->early && last && part != ZERO__OPEN)
