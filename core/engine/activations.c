@@ -12,6 +12,7 @@
 #include "base/input.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "schedule/passes.h"
 
 int zero_activation_add(struct zero_runtime *rt, const struct zero_activation_desc *desc,
                         uint32_t *activation)

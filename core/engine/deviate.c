@@ -13,6 +13,7 @@
 #include "base/grow.h"
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "schedule/passes.h"
 
 int zero__deviate_create(struct zero_runtime *rt)
 {

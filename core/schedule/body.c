@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Growing a body op by op, and the names of what is in it. */
-#include "schedule/program.h"
+#include "schedule/body.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 #include "base/status.h"
-#include "schedule/program.h"
+#include "schedule/passes.h"
 
 /*
  * The hash covers what ranks must agree on: not the offsets of a rank's own part, nor what follows

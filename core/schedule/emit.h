@@ -4,6 +4,7 @@
 #define ZERO_SCHEDULE_EMIT_H
 
 #include "schedule/moves.h"
+#include "schedule/passes.h"
 #include "schedule/program.h"
 #include "schedule/tiles.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/grow.h"
 #include "base/status.h"
-#include "schedule/program.h"
+#include "schedule/passes.h"
 #include "schedule/touched.h"
 
 struct clock {

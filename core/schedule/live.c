@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "schedule/program.h"
+#include "schedule/passes.h"
 
 /* A buffer begins or ends before op `at`. */
 struct event {

@@ -6,7 +6,7 @@
 #ifndef ZERO_SCHEDULE_MOVES_H
 #define ZERO_SCHEDULE_MOVES_H
 
-#include "schedule/program.h"
+#include "schedule/body.h"
 
 /* Bytes of a segment's home, and their place in a buffer of the device. */
 struct zero__move {

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "memory/plan.h"
-#include "schedule/program.h"
+#include "schedule/passes.h"
 
 /* The buffers of one tier: each has a plan of its own. */
 static int tier_plan(struct zero__body *b, uint32_t tier, uint64_t nodes, uint32_t threads)

@@ -12,10 +12,10 @@
  *   wait     (queue, ordinal): the op starts after that many ops of that queue are done, of its own
  *            body, or of the update before it
  *
- * Passes run in this order: emit (ops and buffers, in an order that is correct if run one by one),
- * plan (an offset for every transient buffer, from list-order lifetimes), link (waits, from
- * conflicts of the bytes ops touch); a test checks what comes out. No pass writes waits by hand:
- * two ops are ordered because they touch the same bytes, or not at all.
+ * Passes (passes.h) run in this order: emit (ops and buffers, in an order that is correct if run
+ * one by one), plan (an offset for every transient buffer, from list-order lifetimes), link (waits,
+ * from conflicts of the bytes ops touch); a test checks what comes out. No pass writes waits by
+ * hand: two ops are ordered because they touch the same bytes, or not at all.
  */
 #ifndef ZERO_SCHEDULE_PROGRAM_H
 #define ZERO_SCHEDULE_PROGRAM_H
@@ -223,7 +223,7 @@ struct zero__body {
     uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
     struct zero__live live[ZERO__N_TIERS];
     uint64_t wire_bytes;
-    int err;                     /* there was no memory: nothing is appended from then on, */
+    int err;                     /* there was no memory: nothing is appended (body.h), */
     struct zero__buffer nowhere; /* and this is what zero__body_at() gives */
 };
 
@@ -368,61 +368,9 @@ struct zero__traffic {
 void zero__program_traffic(const struct zero__program *p, const struct zero__recipe *r,
                            struct zero__traffic *traffic);
 
-/* The passes, for tests; in this order. The first is for evaluations, too; last: of a step. */
-int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
-                     const struct zero__states *s, const struct zero_use *uses, uint32_t n_uses,
-                     int last, struct zero__body *b);
-int zero__emit_update(const struct zero__model *m, const struct zero__recipe *r,
-                      const struct zero__states *s, struct zero__body *b);
-/* Bodies of one unit, see emit_single.c. */
-enum zero__reduction {
-    ZERO__OPEN,   /* the gradient's buffers, zeroed gaps */
-    ZERO__CLOSE,  /* what follows the unit's last contribution to a micro-batch, maybe the last */
-    ZERO__FINISH, /* what is left to do with sums that the last micro-batch adds nothing to */
-    ZERO__ZEROED, /* a gradient of zero, where early updates are to see one */
-};
-int zero__emit_gather(const struct zero__model *m, const struct zero__recipe *r,
-                      const struct zero__states *s, uint32_t unit, struct zero__body *b);
-int zero__emit_reduction(const struct zero__model *m, const struct zero__recipe *r,
-                         const struct zero__states *s, uint32_t unit,
-                         enum zero__reduction part, int last, struct zero__body *b);
-/*
- * One copy of an activation, between `at` in the device's transients and where it lies in
- * `planned`, which is memory of the host.
- */
-int zero__emit_move(const struct zero__model *m, const struct zero__states *s,
-                    const struct zero__body *planned, uint32_t declared, uint64_t at, int out,
-                    struct zero__body *b);
-int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads);
-int zero__live_body(struct zero__body *b); /* a part of the plan pass */
-/*
- * `update`: the linked update body whose last ops may still be under way when this one begins;
- * NULL: nothing is.
- */
-int zero__link_body(const struct zero__states *s, const struct zero__body *update,
-                    struct zero__body *b);
 /* May the body directly follow an update? */
 int zero__body_follows(const struct zero__recipe *r, uint32_t body);
 void zero__body_free(struct zero__body *b);
-
-/*
- * Building blocks shared by the emit passes. They lack nothing but memory: the first that does says
- * so and sets b->err, and none does anything from then on.
- */
-void zero__body_op(struct zero__body *b, const struct zero__op *op);
-/* Of the last op; a pair is what it reads and what it writes for that. */
-void zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
-                       int write, uint64_t off, uint64_t bytes);
-void zero__body_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint64_t from_off,
-                     uint64_t from_bytes, uint32_t to, uint64_t to_off, uint64_t to_bytes);
-/* Appends a transient of the device; returns its id. */
-uint32_t zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
-                           uint32_t declared, uint64_t bytes);
-/* A transient by its id, until the next one is appended. */
-struct zero__buffer *zero__body_at(struct zero__body *b, uint32_t id);
-
-/* Ends a transient at the marker at index *marked, which is appended if it is not there. */
-void zero__body_end(struct zero__body *b, uint32_t *marked, uint32_t unit, uint32_t id);
 
 /* A body's or the states' buffer by id. */
 static inline const struct zero__buffer *zero__buffer_of(const struct zero__states *s,
