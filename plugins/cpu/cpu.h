@@ -25,7 +25,8 @@
 #define CPU_DEPTH 8u
 #define CPU_BEST_IO (UINT64_C(4) << 20)
 
-enum cpu_lock { CPU_LOCK_NO, CPU_LOCK_IF_ALLOWED, CPU_LOCK_YES };
+/* As ZERO_CPU_LOCK says it: auto, 0, 1. */
+enum cpu_lock { CPU_LOCK_IF_ALLOWED, CPU_LOCK_NO, CPU_LOCK_YES };
 
 struct cpu_memory {
     char *base;

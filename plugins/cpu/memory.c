@@ -12,6 +12,7 @@
 
 #include "../common/locked.h"
 #include "../common/memory.h"
+#include "../common/param.h"
 #include "cpu.h"
 #include "machine/left.h"
 #include "machine/pages.h"
@@ -20,19 +21,14 @@
 
 int zero__cpu_lock(const struct zero__voice *voice, enum cpu_lock *lock)
 {
-    const char *text =
-        voice->host->param(voice->host->ctx, voice->plugin, "cpu_lock", "auto",
-                           "lock the tier's memory: 1, 0, or auto: where the limit allows it");
+    int which, err;
 
-    if (strcmp(text, "auto") == 0)
-        *lock = CPU_LOCK_IF_ALLOWED;
-    else if (strcmp(text, "0") == 0)
-        *lock = CPU_LOCK_NO;
-    else if (strcmp(text, "1") == 0)
-        *lock = CPU_LOCK_YES;
-    else
-        return zero__say(voice, -EINVAL, "ZERO_CPU_LOCK is \"%s\"; it is auto, 0 or 1", text);
-    return 0;
+    err = zero__param_word(voice, "cpu_lock", "auto", "auto|0|1",
+                           "lock the tier's memory: 1, 0, or auto: where the limit allows it",
+                           &which);
+    if (!err)
+        *lock = (enum cpu_lock)which;
+    return err;
 }
 
 static int no_room(const struct zero__voice *voice, uint64_t bytes, int err)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../common/param.h"
 #include "fault.h"
 #include "words.h"
 
@@ -39,7 +40,7 @@ static bool read_rank(const char *text, int32_t *rank)
         *rank = FAULT_ANY_RANK;
     else if (strcmp(text, "all") == 0)
         *rank = FAULT_ALL_RANKS;
-    else if (zero__fault_number(text, NULL, 0, INT32_MAX, &x))
+    else if (zero__digits_read(text, NULL, 0, INT32_MAX, &x))
         *rank = (int32_t)x;
     else
         return false;
@@ -50,10 +51,10 @@ static bool read_range(const char *text, uint64_t *first, uint64_t *last)
 {
     const char *dash = strchr(text, '-');
 
-    if (!zero__fault_number(text, dash, 1, UINT32_MAX, first))
+    if (!zero__digits_read(text, dash, 1, UINT32_MAX, first))
         return false;
     *last = *first;
-    return !dash || zero__fault_number(dash + 1, NULL, *first, UINT32_MAX, last);
+    return !dash || zero__digits_read(dash + 1, NULL, *first, UINT32_MAX, last);
 }
 
 static bool read_kind(const char *text, uint32_t *kinds)
@@ -76,7 +77,7 @@ static const char *read_action(void *arg, const char *word, const char *value)
         return "there is no such action";
     f->action = (enum fault_action)action;
     if (f->action == FAULT_DELAY) {
-        if (!value || !zero__fault_number(value, NULL, 0, FAULT_DELAY_MOST_MS, &x))
+        if (!value || !zero__digits_read(value, NULL, 0, FAULT_DELAY_MOST_MS, &x))
             return "delay wants milliseconds, at most an hour of them";
         f->delay_ns = (int64_t)x * 1000000;
     } else if (f->action == FAULT_ERROR) {
@@ -109,12 +110,12 @@ static const char *read_key(void *arg, const char *key, const char *value)
     if (strcmp(key, "kind") == 0)
         return read_kind(value, &f->kinds) ? NULL : "there is no such collective";
     if (strcmp(key, "times") == 0) {
-        if (!zero__fault_number(value, NULL, 1, UINT32_MAX, &f->times))
+        if (!zero__digits_read(value, NULL, 1, UINT32_MAX, &f->times))
             return "times is a number from 1";
         return NULL;
     }
     if (strcmp(key, "comm") == 0) {
-        if (!zero__fault_number(value, NULL, 1, UINT32_MAX, &x))
+        if (!zero__digits_read(value, NULL, 1, UINT32_MAX, &x))
             return "comm is a number from 1";
         f->comm = (uint32_t)x;
         return NULL;
@@ -139,9 +140,9 @@ static const char *read_fault(struct fault *f, char *text)
 
 int zero__fault_parse(const struct zero__voice *v, struct fault_set *set)
 {
-    const char *whole =
-        v->host->param(v->host->ctx, v->plugin, "fault", "",
-                       "Faults that the comm plugin fault injects, as ACTION[:KEY=VALUE]...[,...]");
+    const char *whole = zero__param_text(v, "fault", "",
+                                         "Faults that the comm plugin fault injects, as "
+                                         "ACTION[:KEY=VALUE]...[,...]");
 
     for (const char *at = whole; *at || at != whole;) {
         struct fault *f = &set->faults[set->n];
@@ -186,13 +187,12 @@ static uint64_t draw(uint64_t seed, uint64_t what, uint64_t n)
 
 int zero__fault_choose(const struct zero__voice *v, struct fault_set *set, int32_t ranks)
 {
-    const char *text = v->host->param(v->host->ctx, v->plugin, "fault_seed", "1",
-                                      "Chooses ranks and times that ZERO_FAULT leaves open");
     uint64_t seed;
+    int err = zero__param_number(v, "fault_seed", "1", 0, UINT64_MAX,
+                                 "Chooses ranks and times that ZERO_FAULT leaves open", &seed);
 
-    if (!zero__fault_number(text, NULL, 0, UINT64_MAX, &seed))
-        return zero__say(v, -EINVAL, "ZERO_FAULT_SEED is \"%.64s\": a whole number is wanted",
-                         text);
+    if (err)
+        return err;
     for (uint32_t i = 0; i < set->n; i++) {
         struct fault *f = &set->faults[i];
         if (f->rank == FAULT_ANY_RANK)

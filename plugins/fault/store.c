@@ -12,25 +12,20 @@
 #include "../common/below.h"
 #include "../common/entry.h"
 #include "../common/io.h"
+#include "../common/param.h"
 #include "machine/clock.h"
 #include "store.h"
 
-static const char *param(const struct zero_host *host, const char *key, const char *dflt,
-                         const char *help)
+static const char *below_named(const struct zero__voice *v)
 {
-    return host->param(host->ctx, STORE_NAME, key, dflt, help);
-}
-
-static const char *below_named(const struct zero_host *host)
-{
-    return param(host, "fault_offload", "nvme",
-                 "offload plugin that fault stands on, by name or absolute path");
+    return zero__param_text(v, "fault_offload", "nvme",
+                            "offload plugin that fault stands on, by name or absolute path");
 }
 
 static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
 {
     ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", below_named(v->host), ops);
+    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", below_named(v), ops);
 }
 
 /* What stands in between has the same properties, but for memory that it would not see. */
@@ -45,7 +40,9 @@ static void describe(struct zero_store_info *info)
 
 static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAULTS], int *n)
 {
-    return zero__store_faults(v, param(v->host, "fault_io", "", "what befalls requests"), list, n);
+    const char *text = zero__param_text(v, "fault_io", "", "what befalls requests");
+
+    return zero__store_faults(v, text, list, n);
 }
 
 static int fault_probe(const struct zero_host *host, struct zero_store_info *info)
@@ -77,7 +74,7 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     if (!s)
         return zero__say(&v, -ENOMEM, "no memory for a store");
     s->voice = v;
-    s->below = below_named(v.host);
+    s->below = below_named(&v);
     s->sending_end = &s->sending;
     for (uint32_t i = 0; i < STORE_REQUESTS; i++) {
         s->requests[i].next = s->free_requests;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../common/io.h"
+#include "../common/param.h"
 #include "store.h"
 #include "words.h"
 
@@ -22,15 +23,15 @@ static const char *read_action(void *arg, const char *word, const char *value)
     f->action = (enum store_action)a;
     switch (f->action) {
     case STORE_DELAY:
-        return value && zero__fault_number(value, NULL, 0, FAULT_DELAY_MOST_MS, &f->value)
+        return value && zero__digits_read(value, NULL, 0, FAULT_DELAY_MOST_MS, &f->value)
                    ? NULL
                    : "delay wants milliseconds";
     case STORE_CUT:
-        return value && zero__fault_number(value, NULL, 1, UINT64_MAX / 2, &f->value)
+        return value && zero__digits_read(value, NULL, 1, UINT64_MAX / 2, &f->value)
                    ? NULL
                    : "cut wants bytes";
     case STORE_SLOW:
-        return value && zero__fault_number(value, NULL, 1, UINT32_MAX, &f->value)
+        return value && zero__digits_read(value, NULL, 1, UINT32_MAX, &f->value)
                    ? NULL
                    : "slow wants bytes a second";
     case STORE_ERROR:
@@ -53,15 +54,15 @@ static const char *read_key(void *arg, const char *key, const char *value)
         return f->op ? NULL : "op is read, write or sync";
     }
     if (strcmp(key, "n") == 0)
-        return zero__fault_number(value, NULL, 1, UINT32_MAX, &f->first) ? NULL
-                                                                         : "n is a number from 1";
+        return zero__digits_read(value, NULL, 1, UINT32_MAX, &f->first) ? NULL
+                                                                        : "n is a number from 1";
     if (strcmp(key, "every") == 0)
-        return zero__fault_number(value, NULL, 1, UINT32_MAX, &f->every)
+        return zero__digits_read(value, NULL, 1, UINT32_MAX, &f->every)
                    ? NULL
                    : "every is a number from 1";
     if (strcmp(key, "times") == 0)
-        return zero__fault_number(value, NULL, 0, UINT32_MAX, &f->times) ? NULL
-                                                                         : "times is a number";
+        return zero__digits_read(value, NULL, 0, UINT32_MAX, &f->times) ? NULL
+                                                                        : "times is a number";
     return "keys are op, n, every and times";
 }
 

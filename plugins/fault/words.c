@@ -2,8 +2,9 @@
 #include "words.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../common/param.h"
 
 static const struct {
     const char *name;
@@ -32,21 +33,6 @@ static const struct {
     {"EHOSTUNREACH", EHOSTUNREACH},
 };
 
-bool zero__fault_number(const char *text, const char *end, uint64_t least, uint64_t most,
-                        uint64_t *x)
-{
-    char *stop;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    unsigned long long n = strtoull(text, &stop, 10);
-    if (errno || (end ? stop != end : *stop != 0) || n < least || n > most)
-        return false;
-    *x = n;
-    return true;
-}
-
 bool zero__fault_errno(const char *text, uint64_t *x)
 {
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
@@ -54,7 +40,7 @@ bool zero__fault_errno(const char *text, uint64_t *x)
             *x = (uint64_t)errors[i].err;
             return true;
         }
-    return zero__fault_number(text, NULL, 1, 4095, x);
+    return zero__digits_read(text, NULL, 1, 4095, x);
 }
 
 const char *zero__fault_words(char *text, zero__fault_reader *action, zero__fault_reader *key,

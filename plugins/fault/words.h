@@ -8,10 +8,6 @@
 
 #define FAULT_DELAY_MOST_MS 3600000
 
-/* A whole number from `least` to `most`, up to `end`, NULL: the end of the text. */
-bool zero__fault_number(const char *text, const char *end, uint64_t least, uint64_t most,
-                        uint64_t *x);
-
 /* The positive errno of that name or number. */
 bool zero__fault_errno(const char *text, uint64_t *x);
 

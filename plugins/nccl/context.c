@@ -7,6 +7,7 @@
 
 #include "../common/oob.h"
 #include "../common/open.h"
+#include "../common/param.h"
 #include "machine/heard.h"
 #include "machine/thread.h"
 #include "nccl.h"
@@ -133,24 +134,20 @@ static int device_find(struct zero_comm_ctx *ctx)
 
 static int settings(struct zero_comm_ctx *ctx)
 {
-    const struct zero_host *host = ctx->voice.host;
-    const char *text = host->param(host->ctx, NCCL_NAME, "nccl_register", "1",
-                                   "Register the memory of the plan with NCCL where it can (2.19); "
-                                   "0: do not");
-    const char *bytes = host->param(host->ctx, NCCL_NAME, "nccl_staging", "16777216",
-                                    "Bytes of each of the two buffers of a communicator through "
-                                    "which sums of bf16 and fp16 go");
-    char *end;
+    uint64_t bytes;
+    int err = zero__param_flag(&ctx->voice, "nccl_register", "1",
+                               "Register the memory of the plan with NCCL where it can (2.19); "
+                               "0: do not",
+                               &ctx->registers);
 
-    ctx->staging_bytes = strtoull(bytes, &end, 10) / 64 * 64;
-    if (*end || ctx->staging_bytes < 65536 || ctx->staging_bytes > UINT64_C(1) << 40)
-        return zero__say(&ctx->voice, -EINVAL,
-                         "ZERO_NCCL_STAGING is \"%s\": a number of bytes from 65536 on is wanted",
-                         bytes);
-    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-        return zero__say(&ctx->voice, -EINVAL, "ZERO_NCCL_REGISTER is \"%s\": give 0 or 1", text);
-    ctx->registers = *text == '1';
-    return 0;
+    if (!err)
+        err = zero__param_number(&ctx->voice, "nccl_staging", "16777216", 65536, UINT64_C(1) << 40,
+                                 "Bytes of each of the two buffers of a communicator through "
+                                 "which sums of bf16 and fp16 go",
+                                 &bytes);
+    if (!err)
+        ctx->staging_bytes = bytes / 64 * 64;
+    return err;
 }
 
 /* What this rank needs, without the others. */

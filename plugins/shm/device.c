@@ -10,20 +10,17 @@
 #include <unistd.h>
 
 #include "../common/open.h"
+#include "../common/param.h"
 #include "shm.h"
 
 #define TRIAL_BYTES 4096u
 
 int zero__shm_device_wish(const struct zero__voice *v, bool *wanted)
 {
-    const char *word = v->host->param(v->host->ctx, v->plugin, "shm_device", "1",
-                                      "Share the memory of devices among ranks where they can; 0: "
-                                      "collectives go through memory of the host");
-
-    if (strcmp(word, "0") != 0 && strcmp(word, "1") != 0)
-        return zero__say(v, -EINVAL, "ZERO_SHM_DEVICE is \"%s\": give 0 or 1", word);
-    *wanted = *word == '1';
-    return 0;
+    return zero__param_flag(v, "shm_device", "1",
+                            "Share the memory of devices among ranks where they can; 0: "
+                            "collectives go through memory of the host",
+                            wanted);
 }
 
 /* Why the device's memory is not shared; NULL: maybe it can be. */

@@ -8,30 +8,27 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "../param.h"
 #include "machine/host.h"
 #include "internal.h"
 
 int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *group)
 {
-    const struct zero_host *host = v->host;
-    const char *word =
-        host->param(host->ctx, v->plugin, "numerics", "ordered",
-                    "ordered: sums in the order of the ranks; relaxed: in any order");
-    const char *text =
-        host->param(host->ctx, v->plugin, "relaxed_group", "0",
-                    "ranks that exchange directly when sums are relaxed; 0: those of "
-                    "a host, 1: none, a plain ring");
-    char *end;
-    long n = strtol(text, &end, 10);
+    uint64_t n;
+    int word, err;
 
-    if (strcmp(word, "ordered") != 0 && strcmp(word, "relaxed") != 0)
-        return zero__say(v, -EINVAL, "ZERO_NUMERICS is %s: give ordered or relaxed", word);
-    if (end == text || *end || n < 0 || n > ZERO__P2P_MAX_RANKS)
-        return zero__say(v, -EINVAL, "ZERO_RELAXED_GROUP is \"%s\": give a number from 0 to %d",
-                         text, ZERO__P2P_MAX_RANKS);
-    *relaxed = strcmp(word, "relaxed") == 0;
+    err = zero__param_word(v, "numerics", "ordered", "ordered|relaxed",
+                           "ordered: sums in the order of the ranks; relaxed: in any order",
+                           &word);
+    if (!err)
+        err = zero__param_number(v, "relaxed_group", "0", 0, ZERO__P2P_MAX_RANKS,
+                                 "ranks that exchange directly when sums are relaxed; 0: those of "
+                                 "a host, 1: none, a plain ring",
+                                 &n);
+    if (err)
+        return err;
+    *relaxed = word == 1;
     *group = (int32_t)n;
     return 0;
 }
