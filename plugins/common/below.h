@@ -6,22 +6,47 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
-#include <zero/plugin.h>
+#include <zero/offload.h>
 
-#include "voice.h"
+#include "param.h"
 
-/* See stand_on() in plugin.h. An entry is called before versions are compared: it looks itself. */
+/* What the option says, by which people name it. */
+static inline const char *zero__below_name(const struct zero__voice *v, uint32_t kind,
+                                           const char *option)
+{
+    return zero__param_text(v, option, kind == ZERO_IFACE_COMM ? "shm" : "nvme",
+                            "plugin that this one stands on, by name or absolute path");
+}
+
+/*
+ * Its table, as long as ops->size says; see stand_on() in plugin.h. An entry is called before
+ * versions are compared: it looks itself.
+ */
 static inline int zero__below(const struct zero__voice *v, uint32_t kind, const char *option,
-                              const char *what, void *ops)
+                              void *ops)
 {
     const struct zero_host *host = v->host;
+    const char *name = zero__below_name(v, kind, option);
+    char variable[ZERO__PARAM_VARIABLE];
 
     if (host->size < offsetof(struct zero_host, stand_on) + sizeof host->stand_on)
         return zero__say(v, -ENOTSUP,
                          "this libzero hands out no plugins to stand on: %s is of a later one",
                          v->plugin);
-    return host->stand_on(host->ctx, v->plugin, kind, option, what, ops);
+    return host->stand_on(host->ctx, v->plugin, kind, zero__param_variable(option, variable), name,
+                          ops);
+}
+
+/* A store that stands on that of which `info` speaks. */
+static inline void zero__below_describe(const struct zero__voice *v, struct zero_store_info *info)
+{
+    char note[sizeof info->note];
+
+    snprintf(note, sizeof note, "%s over %.*s", v->plugin, (int)sizeof note - 16, info->note);
+    memcpy(info->note, note, sizeof note);
 }
 
 /* What is below, of that kind, has ended what was not given to it, or has ended before. */

@@ -20,19 +20,13 @@ const char *zero__wrap_call_name(enum zero__wrap_call call)
 
 /* ---- What is below --------------------------------------------------------------------------- */
 
-static const char *below_named(const struct zero__wrapper *w, const struct zero_host *host)
-{
-    return host->param(host->ctx, w->name, w->option, "shm",
-                       "Communication plugin below this one: a name, or an absolute path");
-}
-
 static int below_load(const struct zero__wrapper *w, const struct zero_host *host,
                       struct zero_comm_ops *ops)
 {
     const struct zero__voice v = {host, w->name};
 
     ops->size = sizeof *ops;
-    return zero__below(&v, ZERO_IFACE_COMM, w->shown, below_named(w, host), ops);
+    return zero__below(&v, ZERO_IFACE_COMM, w->option, ops);
 }
 
 int zero__wrap_shape(const struct zero__wrapper *w, const struct zero_host *host, unsigned *shape)
@@ -52,6 +46,7 @@ int zero__wrap_shape(const struct zero__wrapper *w, const struct zero_host *host
 int zero__wrap_probe(const struct zero__wrapper *w, const struct zero_host *host,
                      struct zero_comm_caps *caps)
 {
+    const struct zero__voice v = {host, w->name};
     struct zero_comm_ops ops;
     char note[sizeof caps->note];
     int err = below_load(w, host, &ops);
@@ -65,7 +60,8 @@ int zero__wrap_probe(const struct zero__wrapper *w, const struct zero_host *host
         caps->max_inflight = ZERO__WRAP_INFLIGHT;
     memcpy(note, caps->note, sizeof note);
     note[sizeof note - 1] = 0;
-    snprintf(caps->note, sizeof caps->note, "over %.40s: %.80s", below_named(w, host), note);
+    snprintf(caps->note, sizeof caps->note, "over %.40s: %.80s",
+             zero__below_name(&v, ZERO_IFACE_COMM, w->option), note);
     return 0;
 }
 
@@ -98,7 +94,7 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
     ctx->voice = v;
     ctx->rank = params->oob ? params->oob->rank : 0;
     ctx->ranks = params->oob ? params->oob->ranks : 1;
-    ctx->below_name = below_named(w, params->host);
+    ctx->below_name = zero__below_name(&v, ZERO_IFACE_COMM, w->option);
     err = below_load(w, params->host, &ctx->below);
     if (!err)
         err = zero__wrap_probe(w, params->host, &caps);

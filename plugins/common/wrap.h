@@ -34,7 +34,6 @@ enum zero__wrap_call {
 struct zero__wrapper {
     const char *name;   /* of the plugin */
     const char *option; /* of what is below: "trace_comm" */
-    const char *shown;  /* the same for people: "ZERO_TRACE_COMM" */
     /* Made before the context below, ended after it; ctx->own is theirs. */
     int (*begin)(struct zero_comm_ctx *ctx);
     void (*end)(struct zero_comm_ctx *ctx);

@@ -44,19 +44,17 @@ bool zero__fault_hits(const struct fault *f, const struct zero_comm_ctx *ctx,
 void zero__fault_note(struct zero_comm_ctx *ctx, struct fault *f, uint64_t number,
                       const struct zero_coll *coll)
 {
-    const struct zero_host *host = ctx->voice.host;
-
     if (number <= f->fired)
         return;
     f->fired = number;
     if (coll)
-        host->log(host->ctx, FAULT_NAME, ZERO_LOG_WARN,
-                  "%s, at %s number %" PRIu64 ": %s of %" PRIu64 " %s to %s", f->text,
-                  zero__fault_place_name(f->place), number, zero_coll_name(coll->kind), coll->count,
-                  zero_dtype_name(coll->src_dtype), zero_dtype_name(coll->dst_dtype));
+        zero__tell(&ctx->voice, ZERO_LOG_WARN,
+                   "%s, at %s number %" PRIu64 ": %s of %" PRIu64 " %s to %s", f->text,
+                   zero__fault_place_name(f->place), number, zero_coll_name(coll->kind),
+                   coll->count, zero_dtype_name(coll->src_dtype), zero_dtype_name(coll->dst_dtype));
     else
-        host->log(host->ctx, FAULT_NAME, ZERO_LOG_WARN, "%s, at %s number %" PRIu64, f->text,
-                  zero__fault_place_name(f->place), number);
+        zero__tell(&ctx->voice, ZERO_LOG_WARN, "%s, at %s number %" PRIu64, f->text,
+                   zero__fault_place_name(f->place), number);
 }
 
 /* Delays the call itself: who calls is held up, as by a machine that has other things to do. */

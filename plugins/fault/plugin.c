@@ -37,16 +37,15 @@ static int fault_begin(struct zero_comm_ctx *ctx)
 /* A test whose fault never happened has shown nothing, so this is said, too. */
 static void fault_end(struct zero_comm_ctx *ctx)
 {
-    const struct zero_host *host = ctx->voice.host;
     struct fault_set *set = ctx->own;
 
     for (uint32_t i = 0; i < set->n; i++) {
         const struct fault *f = &set->faults[i];
         if (f->fired == 0 && (f->rank == ctx->rank || f->rank == FAULT_ALL_RANKS))
-            host->log(host->ctx, FAULT_NAME, ZERO_LOG_WARN,
-                      "%s did not happen: %s came %" PRIu64 " times, and number %" PRIu64
-                      " was meant",
-                      f->text, zero__fault_place_name(f->place), f->seen, f->first);
+            zero__tell(&ctx->voice, ZERO_LOG_WARN,
+                       "%s did not happen: %s came %" PRIu64 " times, and number %" PRIu64
+                       " was meant",
+                       f->text, zero__fault_place_name(f->place), f->seen, f->first);
     }
     set_free(set);
 }
@@ -73,7 +72,6 @@ static int fault_before(struct zero_comm_ctx *ctx, enum zero__wrap_call call)
 static const struct zero__wrapper wrapper = {
     .name = FAULT_NAME,
     .option = "fault_comm",
-    .shown = "ZERO_FAULT_COMM",
     .begin = fault_begin,
     .end = fault_end,
     .before = fault_before,

@@ -5,37 +5,27 @@
  * noticed. It has ended when all pieces have, and is told when its delay is over.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../common/below.h"
 #include "../common/entry.h"
 #include "../common/io.h"
-#include "../common/param.h"
 #include "machine/clock.h"
 #include "store.h"
 
-static const char *below_named(const struct zero__voice *v)
-{
-    return zero__param_text(v, "fault_offload", "nvme",
-                            "offload plugin that fault stands on, by name or absolute path");
-}
+#define BELOW "fault_offload" /* the option */
 
 static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
 {
     ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_FAULT_OFFLOAD", below_named(v), ops);
+    return zero__below(v, ZERO_IFACE_OFFLOAD, BELOW, ops);
 }
 
 /* What stands in between has the same properties, but for memory that it would not see. */
-static void describe(struct zero_store_info *info)
+static void describe(const struct zero__voice *v, struct zero_store_info *info)
 {
-    char note[sizeof info->note];
-
     info->flags &= ~(uint32_t)ZERO_STORE_MAPPED;
-    snprintf(note, sizeof note, "fault over %.*s", (int)sizeof note - 16, info->note);
-    memcpy(info->note, note, sizeof note);
+    zero__below_describe(v, info);
 }
 
 static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAULTS], int *n)
@@ -59,7 +49,7 @@ static int fault_probe(const struct zero_host *host, struct zero_store_info *inf
         err = ops.probe(host, &full);
     if (err)
         return err;
-    describe(&full);
+    describe(&v, &full);
     zero__store_info_give(&full, info);
     return 0;
 }
@@ -74,7 +64,7 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     if (!s)
         return zero__say(&v, -ENOMEM, "no memory for a store");
     s->voice = v;
-    s->below = below_named(&v);
+    s->below = zero__below_name(&v, ZERO_IFACE_OFFLOAD, BELOW);
     s->sending_end = &s->sending;
     for (uint32_t i = 0; i < STORE_REQUESTS; i++) {
         s->requests[i].next = s->free_requests;
@@ -113,7 +103,7 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
         uint64_t left = zero__store_left(r, now);
         *moved -= left < *moved ? left : *moved; /* 0: the plugin below does not count */
     }
-    describe(&full);
+    describe(&s->voice, &full);
     zero__store_info_give(&full, info);
     return 0;
 }

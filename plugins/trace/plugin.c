@@ -8,10 +8,6 @@
 #include "trace.h"
 #include "machine/clock.h"
 
-/* A line of log. The parameter is not called ctx, which is a member's name, too. */
-#define say(context, level, ...) \
-    ((context)->voice.host->log((context)->voice.host->ctx, TRACE_NAME, (level), __VA_ARGS__))
-
 static int trace_begin(struct zero_comm_ctx *ctx)
 {
     ctx->own = calloc(1, sizeof(struct trace));
@@ -35,17 +31,16 @@ static void trace_after(struct zero_comm_ctx *ctx, enum zero__wrap_call call, in
 
     zero__trace_count(&t->calls[call], err, bytes, ns);
     if (bytes)
-        say(ctx, ZERO_LOG_TRACE, "%s of %" PRIu64 " bytes = %d in %.3f ms",
-            zero__wrap_call_name(call), bytes, err, (double)ns / 1e6);
+        zero__tell(&ctx->voice, ZERO_LOG_TRACE, "%s of %" PRIu64 " bytes = %d in %.3f ms",
+                   zero__wrap_call_name(call), bytes, err, (double)ns / 1e6);
     else
-        say(ctx, ZERO_LOG_TRACE, "%s = %d in %.3f ms", zero__wrap_call_name(call), err,
-            (double)ns / 1e6);
+        zero__tell(&ctx->voice, ZERO_LOG_TRACE, "%s = %d in %.3f ms", zero__wrap_call_name(call),
+                   err, (double)ns / 1e6);
 }
 
 static const struct zero__wrapper wrapper = {
     .name = TRACE_NAME,
     .option = "trace_comm",
-    .shown = "ZERO_TRACE_COMM",
     .begin = trace_begin,
     .end = trace_end,
     .after = trace_after,
@@ -65,12 +60,13 @@ static void note_post(struct zero_comm *comm, const struct zero_coll *c, uint64_
 {
     bool moves = c->kind != ZERO_BARRIER;
 
-    say(comm->ctx, err ? ZERO_LOG_DEBUG : ZERO_LOG_TRACE,
-        "post of %s %" PRIu64 " on communicator %u = %d: %" PRIu64
-        " %s to %s, flags 0x%x, group %u epoch %u sequence %" PRIu64,
-        zero_coll_name(c->kind), place, comm->number, err, c->count,
-        moves ? zero_dtype_name(c->src_dtype) : "-", moves ? zero_dtype_name(c->dst_dtype) : "-",
-        c->flags, c->group, c->epoch, c->sequence);
+    zero__tell(&comm->ctx->voice, err ? ZERO_LOG_DEBUG : ZERO_LOG_TRACE,
+               "post of %s %" PRIu64 " on communicator %u = %d: %" PRIu64
+               " %s to %s, flags 0x%x, group %u epoch %u sequence %" PRIu64,
+               zero_coll_name(c->kind), place, comm->number, err, c->count,
+               moves ? zero_dtype_name(c->src_dtype) : "-",
+               moves ? zero_dtype_name(c->dst_dtype) : "-", c->flags, c->group, c->epoch,
+               c->sequence);
 }
 
 static int trace_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
@@ -106,9 +102,9 @@ static void note_completion(struct zero_comm_ctx *ctx, const struct zero__wrap_r
 
     if (c->kind <= ZERO_BARRIER)
         zero__trace_count(&t->colls[c->kind], res, bytes, ns);
-    say(ctx, ZERO_LOG_TRACE,
-        "%s %" PRIu64 " on communicator %u = %" PRId64 " after %.3f ms, %" PRIu64 " bytes",
-        zero_coll_name(c->kind), r->place, r->comm->number, res, (double)ns / 1e6, bytes);
+    zero__tell(&ctx->voice, ZERO_LOG_TRACE,
+               "%s %" PRIu64 " on communicator %u = %" PRId64 " after %.3f ms, %" PRIu64 " bytes",
+               zero_coll_name(c->kind), r->place, r->comm->number, res, (double)ns / 1e6, bytes);
 }
 
 static int trace_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,

@@ -7,9 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <zero/offload.h>
 
@@ -17,8 +15,10 @@
 #include "../common/entry.h"
 #include "../common/io.h"
 #include "machine/clock.h"
+#include "tally.h"
 
 #define NAME "trace"
+#define BELOW "trace_offload" /* the option */
 #define REQUESTS 512u
 
 struct record {
@@ -35,31 +35,14 @@ struct zero_store {
     struct record records[REQUESTS]; /* of a tag: number tag % REQUESTS */
     uint64_t last_tag;
     uint32_t n_under_way, most_under_way;
-    struct sum {
-        uint64_t n, n_bad, bytes;
-        int64_t ns, longest_ns; /* of requests, also beside each other */
-    } sums[ZERO_IO_SYNC + 1];
-    int64_t open_ns, busy_ns, busy_since_ns; /* while something was under way */
+    struct trace_tally sums[ZERO_IO_SYNC + 1]; /* of requests */
+    int64_t open_ns, busy_ns, busy_since_ns;   /* while something was under way */
 };
-
-static const char *below_named(const struct zero_host *host)
-{
-    return host->param(host->ctx, NAME, "trace_offload", "nvme",
-                       "offload plugin that trace stands on, by name or absolute path");
-}
 
 static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
 {
     ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, "ZERO_TRACE_OFFLOAD", below_named(v->host), ops);
-}
-
-static void describe(struct zero_store_info *info)
-{
-    char note[sizeof info->note];
-
-    snprintf(note, sizeof note, "trace over %.*s", (int)sizeof note - 16, info->note);
-    memcpy(info->note, note, sizeof note);
+    return zero__below(v, ZERO_IFACE_OFFLOAD, BELOW, ops);
 }
 
 static int trace_probe(const struct zero_host *host, struct zero_store_info *info)
@@ -73,7 +56,7 @@ static int trace_probe(const struct zero_host *host, struct zero_store_info *inf
         err = ops.probe(host, &full);
     if (err)
         return err;
-    describe(&full);
+    zero__below_describe(&v, &full);
     if (!ops.map)
         full.flags &= ~(uint32_t)ZERO_STORE_MAPPED;
     zero__store_info_give(&full, info);
@@ -91,7 +74,7 @@ static int trace_open(const struct zero_store_open *params, struct zero_store **
         return zero__say(&v, -ENOMEM, "no memory for a store");
     s->voice = v;
     s->open_ns = start;
-    s->below = below_named(v.host);
+    s->below = zero__below_name(&v, ZERO_IFACE_OFFLOAD, BELOW);
     err = below(&v, &s->ops);
     if (!err)
         err = s->ops.open(params, &s->inner);
@@ -111,7 +94,7 @@ static int trace_info(struct zero_store *s, struct zero_store_info *info)
 
     if (err)
         return err;
-    describe(&full);
+    zero__below_describe(&s->voice, &full);
     zero__store_info_give(&full, info);
     return 0;
 }
@@ -175,14 +158,10 @@ static int trace_submit(struct zero_store *s, const struct zero_io *ios, uint32_
 static struct zero_cqe note_end(struct zero_store *s, struct record *r, const struct zero_cqe *c)
 {
     int64_t now = zero__now_ns(), ns = now - r->start_ns;
-    struct sum *sum = &s->sums[r->io.op <= ZERO_IO_SYNC ? r->io.op : 0];
     struct zero_cqe out = {r->io.user, c->res};
 
-    sum->n++;
-    sum->n_bad += c->res < 0;
-    sum->bytes += c->res > 0 ? (uint64_t)c->res : 0;
-    sum->ns += ns;
-    sum->longest_ns = ns > sum->longest_ns ? ns : sum->longest_ns;
+    zero__trace_count(&s->sums[r->io.op <= ZERO_IO_SYNC ? r->io.op : 0], c->res, (uint64_t)c->res,
+                      ns);
     zero__tell(&s->voice, ZERO_LOG_TRACE,
                "%s of %" PRIu64 " bytes at %" PRIu64 " = %" PRIi64 " in %.3f ms",
                zero__io_name(r->io.op), r->io.buf.len, r->io.store_off, c->res, (double)ns / 1e6);
@@ -213,13 +192,13 @@ static int trace_wake(struct zero_store *s)
 static void report(struct zero_store *s)
 {
     for (uint32_t op = ZERO_IO_READ; op <= ZERO_IO_SYNC; op++) {
-        const struct sum *x = &s->sums[op];
+        const struct trace_tally *x = &s->sums[op];
         if (x->n)
             zero__tell(&s->voice, ZERO_LOG_INFO,
                        "%-5s %8" PRIu64 " requests, %" PRIu64 " failed, %.3f GB, %.3f ms each, the "
                        "longest %.3f ms",
                        zero__io_name(op), x->n, x->n_bad, (double)x->bytes / 1e9,
-                       (double)x->ns / 1e6 / (double)x->n, (double)x->longest_ns / 1e6);
+                       (double)x->total_ns / 1e6 / (double)x->n, (double)x->most_ns / 1e6);
     }
     zero__tell(&s->voice, ZERO_LOG_INFO,
                "%.3f s with something under way of %.3f s, at most %u requests at a time",

@@ -11,14 +11,9 @@
 #define ZERO_PLUGINS_TRACE_H
 
 #include "../common/wrap.h"
+#include "tally.h"
 
 #define TRACE_NAME "trace"
-
-/* What is counted of one kind of thing. */
-struct trace_tally {
-    uint64_t n, n_bad, bytes;
-    int64_t total_ns, most_ns;
-};
 
 struct trace {
     struct trace_tally calls[ZERO__N_CALLS];
@@ -27,7 +22,6 @@ struct trace {
     uint64_t full; /* posts for which there was no room */
 };
 
-void zero__trace_count(struct trace_tally *t, int64_t res, uint64_t bytes, int64_t ns);
 /* report.c: the table. */
 void zero__trace_report(struct zero_comm_ctx *ctx);
 

@@ -74,11 +74,9 @@ struct zero_comm {
 static int below_load(const struct zero_host *host, struct zero_comm_ops *ops)
 {
     const struct zero__voice v = {host, NAME};
-    const char *what = host->param(host->ctx, NAME, "streamed_plugin", "shm",
-                                   "Plugin below: a name or an absolute path");
 
     ops->size = sizeof *ops;
-    return zero__below(&v, ZERO_IFACE_COMM, "ZERO_STREAMED_PLUGIN", what, ops);
+    return zero__below(&v, ZERO_IFACE_COMM, "streamed_plugin", ops);
 }
 
 static int streamed_probe(const struct zero_host *host, struct zero_comm_caps *caps)
