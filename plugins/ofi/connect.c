@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "../common/oob.h"
 #include "../common/open.h"
-#include "../common/wake.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "ofi.h"
@@ -20,7 +18,6 @@
 /* What a rank says before its address. */
 struct hello {
     char provider[56];
-    struct zero__host machine;
 };
 
 struct address {
@@ -30,7 +27,7 @@ struct address {
 
 static int broken(struct ofi *ofi, const char *what, int err)
 {
-    return zero__say(&ofi->voice, zero__ofi_errno(err), "libfabric's %s gives no %s: %s",
+    return zero__say(&ofi->p2p.voice, zero__ofi_errno(err), "libfabric's %s gives no %s: %s",
                      ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
 }
 
@@ -76,7 +73,7 @@ static int endpoint_make(struct ofi *ofi)
     struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type == FI_AV_UNSPEC
                                         ? FI_AV_TABLE
                                         : ofi->info->domain_attr->av_type,
-                            .count = (size_t)ofi->ranks};
+                            .count = (size_t)ofi->p2p.ranks};
     int err = fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL);
 
     if (err)
@@ -120,18 +117,18 @@ static void forget_name(struct ofi *ofi, const char *address, size_t bytes)
 
 static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
 {
-    for (int32_t p = 0; p < ofi->ranks; p++) {
+    for (int32_t p = 0; p < ofi->p2p.ranks; p++) {
         const char *blob = all + (size_t)p * stride;
         const struct hello *h = (const void *)blob;
         int n;
         if (strncmp(h->provider, ofi->info->fabric_attr->prov_name, sizeof h->provider - 1) != 0)
-            return zero__say(&ofi->voice, -EPROTO,
+            return zero__say(&ofi->p2p.voice, -EPROTO,
                              "ranks %d and %d use the providers %s and %.55s: name one that both "
                              "have with ZERO_OFI_PROVIDER",
-                             ofi->rank, p, ofi->info->fabric_attr->prov_name, h->provider);
+                             ofi->p2p.rank, p, ofi->info->fabric_attr->prov_name, h->provider);
         n = fi_av_insert(ofi->av, h + 1, 1, &ofi->peers[p], 0, NULL);
         if (n != 1)
-            return zero__say(&ofi->voice, n < 0 ? zero__ofi_errno(n) : -EHOSTUNREACH,
+            return zero__say(&ofi->p2p.voice, n < 0 ? zero__ofi_errno(n) : -EHOSTUNREACH,
                              "libfabric's %s does not take the address of rank %d: %s",
                              ofi->info->fabric_attr->prov_name, p,
                              zero__ofi_text(n < 0 ? n : EHOSTUNREACH));
@@ -139,9 +136,9 @@ static int peers_insert(struct ofi *ofi, const char *all, size_t stride)
     return 0;
 }
 
-static int address_make(struct ofi *ofi, const struct zero__host *machine, struct address *own)
+static int address_make(struct ofi *ofi, struct address *own)
 {
-    struct hello h = {.machine = *machine};
+    struct hello h = {0};
     int err;
 
     *own = (struct address){.bytes = NAME_MOST};
@@ -157,13 +154,13 @@ static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t unti
                        const struct address *own)
 {
     size_t head = sizeof(struct hello), stride;
-    size_t bytes = (head + own->bytes + 7) / 8 * 8; /* so that each hello in the row is aligned */
+    size_t bytes = (head + own->bytes + 7) / 8 * 8; /* so that each address in the row is aligned */
+    const struct zero__voice *v = &ofi->p2p.voice;
     char *all = NULL;
-    int err =
-        zero__oob_gather_blobs(&ofi->voice, oob, until, "open", own->blob, bytes, &all, &stride);
+    int err = zero__oob_gather_blobs(v, oob, until, "open", own->blob, bytes, &all, &stride);
 
     if (!err)
-        err = zero__oob_agree(&ofi->voice, oob, until, "open", peers_insert(ofi, all, stride));
+        err = zero__oob_agree(v, oob, until, "open", peers_insert(ofi, all, stride));
     if (!err)
         forget_name(ofi, own->blob + head, own->bytes);
     free(all);
@@ -174,12 +171,12 @@ static int connect_all(struct ofi *ofi, const struct zero_oob *oob, int64_t unti
 static int is_local(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
                     const struct zero__host *mine, bool *local)
 {
-    struct zero__host *all = calloc((size_t)ofi->ranks, sizeof *all);
-    int err = all ? zero__oob_gather(&ofi->voice, oob, until, "open", mine, sizeof *mine, all)
-                  : zero__say(&ofi->voice, -ENOMEM, "no memory for %d ranks", ofi->ranks);
+    struct zero__host *all = calloc((size_t)ofi->p2p.ranks, sizeof *all);
+    int err = all ? zero__oob_gather(&ofi->p2p.voice, oob, until, "open", mine, sizeof *mine, all)
+                  : zero__say(&ofi->p2p.voice, -ENOMEM, "no memory for %d ranks", ofi->p2p.ranks);
 
     *local = true;
-    for (int32_t p = 0; p < ofi->ranks && !err; p++)
+    for (int32_t p = 0; p < ofi->p2p.ranks && !err; p++)
         *local &= zero__host_same(mine, &all[p]);
     free(all);
     return err;
@@ -187,8 +184,8 @@ static int is_local(struct ofi *ofi, const struct zero_oob *oob, int64_t until,
 
 static int join(struct ofi *ofi, const struct zero_oob *oob)
 {
-    const struct ofi_wish wish = zero__ofi_wish(ofi->voice.host);
-    int64_t until = zero__deadline_ns(ofi->timeout_ns);
+    const struct ofi_wish wish = zero__ofi_wish(ofi->p2p.voice.host);
+    int64_t until = zero__deadline_ns(ofi->p2p.timeout_ns);
     struct zero__host here;
     struct address own;
     bool local;
@@ -198,20 +195,18 @@ static int join(struct ofi *ofi, const struct zero_oob *oob)
     err = is_local(ofi, oob, until, &here, &local);
     if (err)
         return err;
-    err = zero__ofi_choose(&ofi->voice, &wish, local, ofi->interface, &ofi->info);
+    err = zero__ofi_choose(&ofi->p2p.voice, &wish, local, ofi->interface, &ofi->info);
     /* A message that nobody receives, as after an error, keeps what follows it waiting. */
     if (!err && oob->rank == 0 && strcmp(ofi->info->fabric_attr->prov_name, "net") == 0)
-        zero__tell(&ofi->voice, ZERO_LOG_WARN,
+        zero__tell(&ofi->p2p.voice, ZERO_LOG_WARN,
                    "ZERO_OFI_PROVIDER=net: when one communicator fails, others of the same ranks "
                    "may stand still until their deadlines; tcp has the same wire without that");
     if (!err)
         err = endpoint_make(ofi);
     if (!err)
-        err = zero__wake_make(&ofi->voice, &ofi->wake_fd);
-    if (!err)
-        err = address_make(ofi, &here, &own);
+        err = address_make(ofi, &own);
     /* Who has no address says so here: the others would wait for it. */
-    err = zero__oob_agree(&ofi->voice, oob, until, "open", err);
+    err = zero__oob_agree(&ofi->p2p.voice, oob, until, "open", err);
     if (err)
         return err;
     snprintf(ofi->p2p.way, sizeof ofi->p2p.way,
@@ -228,7 +223,7 @@ void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what)
     int err = fid ? fi_close(fid) : 0;
 
     if (err && !ofi->kept) /* what it stands on stays, too */
-        zero__tell(&ofi->voice, ZERO_LOG_INFO, "libfabric's %s does not close %s: %s",
+        zero__tell(&ofi->p2p.voice, ZERO_LOG_INFO, "libfabric's %s does not close %s: %s",
                    ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
     ofi->kept |= err != 0;
 }
@@ -257,8 +252,6 @@ static void transport_close(struct zero__p2p *t)
     zero__ofi_shut(ofi, ofi->fabric ? &ofi->fabric->fid : NULL, "the fabric");
     if (ofi->info)
         fi_freeinfo(ofi->info);
-    if (ofi->wake_fd >= 0)
-        close(ofi->wake_fd);
     free(ofi->peers);
     free(ofi);
 }
@@ -269,47 +262,42 @@ static const struct zero__p2p_ops ops = {
     .cancel = zero__ofi_cancel,
     .progress = zero__ofi_progress,
     .wait = zero__ofi_wait,
-    .wake = zero__ofi_wake,
     .reg = zero__ofi_reg,
     .unreg = zero__ofi_unreg,
     .stop = transport_stop,
     .close = transport_close,
 };
 
-static struct ofi *ofi_new(const struct zero__voice *voice, const struct zero_comm_open *params)
+static int ofi_new(const struct zero__voice *voice, const struct zero_comm_open *params,
+                   struct ofi **out)
 {
-    struct ofi *ofi = calloc(1, sizeof *ofi);
+    struct zero__p2p *t;
+    struct ofi *ofi;
+    int err = zero__p2p_new(voice, params, &ops, sizeof *ofi, &t);
 
-    if (!ofi)
-        return NULL;
-    ofi->p2p = (struct zero__p2p){.ops = &ops};
-    ofi->voice = *voice;
-    ofi->rank = params->oob->rank;
-    ofi->ranks = params->oob->ranks;
-    ofi->timeout_ns = params->timeout_ns;
+    if (err)
+        return err;
+    ofi = (struct ofi *)(void *)t;
+    ofi->cq_fd = -1;
+    ofi->peers = calloc((size_t)t->ranks, sizeof *ofi->peers);
+    if (!ofi->peers) {
+        free(ofi);
+        return zero__say(voice, -ENOMEM, "no memory for a context");
+    }
     if (zero__open_interface(params))
         snprintf(ofi->interface, sizeof ofi->interface, "%s", zero__open_interface(params));
-    ofi->wake_fd = ofi->cq_fd = -1;
-    ofi->peers = calloc((size_t)ofi->ranks, sizeof *ofi->peers);
-    if (ofi->peers)
-        return ofi;
-    free(ofi);
-    return NULL;
+    *out = ofi;
+    return 0;
 }
 
 int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
 {
     const struct zero__voice voice = {params->host, OFI_NAME};
-    struct ofi *ofi;
-    int err = zero__oob_check(&voice, params->oob, ZERO__P2P_MAX_RANKS);
+    struct ofi *ofi = NULL;
+    int err = ofi_new(&voice, params, &ofi);
 
-    if (!err && params->device >= 0)
-        err = zero__say(&voice, -ENOTSUP, "ofi works on host memory only");
     if (err)
         return err;
-    ofi = ofi_new(&voice, params);
-    if (!ofi)
-        return zero__say(&voice, -ENOMEM, "no memory for a context");
     err = join(ofi, params->oob);
     if (!err)
         return zero__p2p_open(&voice, params, &ofi->p2p, out);

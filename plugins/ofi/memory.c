@@ -59,11 +59,11 @@ int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
         return 0;
     region = calloc(1, sizeof *region);
     if (!region)
-        return zero__say(&ofi->voice, -ENOMEM, "no memory for a registration");
+        return zero__say(&ofi->p2p.voice, -ENOMEM, "no memory for a registration");
     err = region_make(ofi, base, bytes, &region->mr);
     if (err) {
         free(region);
-        return zero__say(&ofi->voice, zero__ofi_errno(err),
+        return zero__say(&ofi->p2p.voice, zero__ofi_errno(err),
                          "cannot register %llu bytes at %p with %s: %s; is the limit of locked "
                          "memory (ulimit -l) large enough?",
                          (unsigned long long)bytes, base, ofi->info->fabric_attr->prov_name,

@@ -113,10 +113,5 @@ void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns)
 
     if (ofi->cq_fd >= 0 && fi_trywait(ofi->fabric, fids, 1) != FI_SUCCESS)
         return; /* something has come meanwhile */
-    zero__wake_sleep(ofi->wake_fd, ofi->cq_fd, ns);
-}
-
-void zero__ofi_wake(struct zero__p2p *t)
-{
-    zero__wake_ring(ofi_of(t)->wake_fd);
+    zero__wake_sleep(ofi->p2p.wake_fd, ofi->cq_fd, ns);
 }

@@ -29,9 +29,6 @@ struct ofi_region {
 
 struct ofi {
     struct zero__p2p p2p; /* first */
-    struct zero__voice voice;
-    int32_t rank, ranks;
-    int64_t timeout_ns;
     char interface[64]; /* by which this rank reaches the others; empty: not known */
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -41,7 +38,6 @@ struct ofi {
     struct fid_ep *ep;
     fi_addr_t *peers;
     int cq_fd; /* -1: the provider offers none, so waiting is a short sleep */
-    int wake_fd;
     bool registers; /* the provider wants memory to be registered */
     uint64_t next_key;
     struct ofi_region *regions;
@@ -83,7 +79,6 @@ int zero__ofi_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, 
 void zero__ofi_cancel(struct zero__p2p *t, struct zero__p2p_op *op);
 int zero__ofi_progress(struct zero__p2p *t);
 void zero__ofi_wait(struct zero__p2p *t, int64_t timeout_ns);
-void zero__ofi_wake(struct zero__p2p *t);
 
 /* memory.c: a handle is a struct ofi_region, NULL where nothing is registered. */
 int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);

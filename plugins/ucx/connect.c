@@ -9,11 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../common/oob.h"
 #include "../common/open.h"
-#include "../common/wake.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "ucx.h"
@@ -74,7 +72,7 @@ static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool l
     if (status == UCS_OK)
         return 0;
     peer->ep = NULL;
-    return zero__say(&ucx->voice, zero__ucx_errno(status),
+    return zero__say(&ucx->p2p.voice, zero__ucx_errno(status),
                      "cannot connect to rank %d: %s; do UCX_TLS and UCX_NET_DEVICES (%s) leave a "
                      "transport that reaches it? ZERO_INTERFACE names another interface",
                      p, ucs_status_string(status), zero__ucx_devices_set(ucx->devices));
@@ -82,16 +80,17 @@ static int endpoint_make(struct ucx *ucx, int32_t p, const void *address, bool l
 
 static int endpoints_make(struct ucx *ucx, const char *all, size_t stride)
 {
-    const struct hello *mine = (const void *)(all + (size_t)ucx->rank * stride);
+    const struct hello *mine = (const void *)(all + (size_t)ucx->p2p.rank * stride);
 
-    for (int32_t p = 0; p < ucx->ranks; p++) {
+    for (int32_t p = 0; p < ucx->p2p.ranks; p++) {
         const struct hello *h = (const void *)(all + (size_t)p * stride);
         int err = 0;
         if (h->version >> 32 != mine->version >> 32)
-            return zero__say(
-                &ucx->voice, -EPROTO, "ranks %d and %d use UCX %u and %u: install the same version",
-                ucx->rank, p, (unsigned)(mine->version >> 32), (unsigned)(h->version >> 32));
-        if (p != ucx->rank)
+            return zero__say(&ucx->p2p.voice, -EPROTO,
+                             "ranks %d and %d use UCX %u and %u: install the same version",
+                             ucx->p2p.rank, p, (unsigned)(mine->version >> 32),
+                             (unsigned)(h->version >> 32));
+        if (p != ucx->p2p.rank)
             err = endpoint_make(ucx, p, h + 1, zero__host_same(&h->machine, &mine->machine));
         if (err)
             return err;
@@ -107,7 +106,7 @@ static int address_make(struct ucx *ucx, char **blob, size_t *blob_bytes)
     ucs_status_t status = ucp_worker_get_address(ucx->worker, &address, &bytes);
 
     if (status != UCS_OK)
-        return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX address: %s",
+        return zero__say(&ucx->p2p.voice, zero__ucx_errno(status), "no UCX address: %s",
                          ucs_status_string(status));
     /* The length is rounded up, so that each hello in the row of blobs is aligned. */
     *blob_bytes = (sizeof(struct hello) + bytes + 7) / 8 * 8;
@@ -117,19 +116,20 @@ static int address_make(struct ucx *ucx, char **blob, size_t *blob_bytes)
         memcpy(*blob + sizeof(struct hello), address, bytes);
     }
     ucp_worker_release_address(ucx->worker, address);
-    return *blob ? 0 : zero__say(&ucx->voice, -ENOMEM, "no memory for a UCX address");
+    return *blob ? 0 : zero__say(&ucx->p2p.voice, -ENOMEM, "no memory for a UCX address");
 }
 
 /* Every rank's address to every rank, and an endpoint to each. */
 static int connect_all(struct ucx *ucx, const struct zero_oob *oob, const char *blob, size_t bytes)
 {
-    int64_t until = zero__deadline_ns(ucx->timeout_ns);
+    const struct zero__voice *v = &ucx->p2p.voice;
+    int64_t until = zero__deadline_ns(ucx->p2p.timeout_ns);
     char *all = NULL;
     size_t stride;
-    int err = zero__oob_gather_blobs(&ucx->voice, oob, until, "open", blob, bytes, &all, &stride);
+    int err = zero__oob_gather_blobs(v, oob, until, "open", blob, bytes, &all, &stride);
 
     if (!err)
-        err = zero__oob_agree(&ucx->voice, oob, until, "open", endpoints_make(ucx, all, stride));
+        err = zero__oob_agree(v, oob, until, "open", endpoints_make(ucx, all, stride));
     free(all);
     return err;
 }
@@ -147,10 +147,10 @@ static int worker_make(struct ucx *ucx)
         ucx->worker = NULL;
     else
         status = ucp_worker_get_efd(ucx->worker, &ucx->event_fd);
-    if (status != UCS_OK)
-        return zero__say(&ucx->voice, zero__ucx_errno(status), "no UCX worker: %s",
-                         ucs_status_string(status));
-    return zero__wake_make(&ucx->voice, &ucx->wake_fd);
+    if (status == UCS_OK)
+        return 0;
+    return zero__say(&ucx->p2p.voice, zero__ucx_errno(status), "no UCX worker: %s",
+                     ucs_status_string(status));
 }
 
 /* Sleeps between looks: a rank that computes for so long is taken for one that never returns. */
@@ -186,7 +186,7 @@ static void cut_off(struct ucx *ucx)
                                        .flags = UCP_EP_CLOSE_FLAG_FORCE};
     int64_t until = zero__deadline_ns(FLUSH_NS);
 
-    for (int32_t p = 0; p < ucx->ranks; p++) {
+    for (int32_t p = 0; p < ucx->p2p.ranks; p++) {
         struct ucx_peer *peer = &ucx->peers[p];
         if (!peer->ep || peer->local)
             continue;
@@ -195,7 +195,7 @@ static void cut_off(struct ucx *ucx)
         if (UCS_PTR_IS_ERR(peer->closing))
             peer->closing = NULL;
     }
-    for (int32_t p = 0; p < ucx->ranks; p++)
+    for (int32_t p = 0; p < ucx->p2p.ranks; p++)
         if (ucx->peers[p].closing)
             finish(ucx, ucx->peers[p].closing, until);
 }
@@ -221,8 +221,6 @@ static void transport_close(struct zero__p2p *t)
 
     if (ucx->context)
         ucp_cleanup(ucx->context);
-    if (ucx->wake_fd >= 0)
-        close(ucx->wake_fd);
     free(ucx->peers);
     free(ucx);
 }
@@ -234,59 +232,54 @@ static const struct zero__p2p_ops ops = {
     .progress = zero__ucx_progress,
     .lost = lost,
     .wait = zero__ucx_wait,
-    .wake = zero__ucx_wake,
     .reg = zero__ucx_reg,
     .unreg = zero__ucx_unreg,
     .stop = transport_stop,
     .close = transport_close,
 };
 
-static struct ucx *ucx_new(const struct zero__voice *voice, const struct zero_comm_open *params)
+static int ucx_new(const struct zero__voice *voice, const struct zero_comm_open *params,
+                   struct ucx **out)
 {
-    struct ucx *ucx = calloc(1, sizeof *ucx);
+    struct zero__p2p *t;
+    struct ucx *ucx;
+    int err = zero__p2p_new(voice, params, &ops, sizeof *ucx, &t);
 
-    if (!ucx)
-        return NULL;
-    ucx->p2p = (struct zero__p2p){.ops = &ops, .late_bytes = ZERO__P2P_LATE};
-    ucx->voice = *voice;
-    ucx->rank = params->oob->rank;
-    ucx->ranks = params->oob->ranks;
-    ucx->timeout_ns = params->timeout_ns;
+    if (err)
+        return err;
+    ucx = (struct ucx *)(void *)t;
+    ucx->event_fd = -1;
+    ucx->peers = calloc((size_t)t->ranks, sizeof *ucx->peers);
+    if (!ucx->peers) {
+        free(ucx);
+        return zero__say(voice, -ENOMEM, "no memory for a context");
+    }
+    t->late_bytes = ZERO__P2P_LATE;
     if (zero__open_interface(params))
         zero__ucx_net_devices(zero__open_interface(params), ucx->devices, sizeof ucx->devices);
-    snprintf(ucx->p2p.way, sizeof ucx->p2p.way,
-             " (by %.30s; UCX_NET_DEVICES or ZERO_INTERFACE choose)",
+    snprintf(t->way, sizeof t->way, " (by %.30s; UCX_NET_DEVICES or ZERO_INTERFACE choose)",
              zero__ucx_devices_set(ucx->devices));
-    ucx->wake_fd = ucx->event_fd = -1;
-    ucx->peers = calloc((size_t)ucx->ranks, sizeof *ucx->peers);
-    if (ucx->peers)
-        return ucx;
-    free(ucx);
-    return NULL;
+    *out = ucx;
+    return 0;
 }
 
 int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
 {
     const struct zero__voice voice = {params->host, UCX_NAME};
-    struct ucx *ucx;
+    struct ucx *ucx = NULL;
     char *blob = NULL;
     size_t blob_bytes = 0;
-    int err = zero__oob_check(&voice, params->oob, ZERO__P2P_MAX_RANKS);
+    int err = ucx_new(&voice, params, &ucx);
 
-    if (!err && params->device >= 0)
-        err = zero__say(&voice, -ENOTSUP, "ucx works on host memory only");
     if (err)
         return err;
-    ucx = ucx_new(&voice, params);
-    if (!ucx)
-        return zero__say(&voice, -ENOMEM, "no memory for a context");
-    err = zero__ucx_context(&voice, ucx->devices, ucx->ranks, &ucx->context);
+    err = zero__ucx_context(&voice, ucx->devices, ucx->p2p.ranks, &ucx->context);
     if (!err)
         err = worker_make(ucx);
     if (!err)
         err = address_make(ucx, &blob, &blob_bytes);
     /* Who has no address says so here: the others would wait for it. */
-    err = zero__oob_agree(&voice, params->oob, zero__deadline_ns(ucx->timeout_ns), "open", err);
+    err = zero__oob_agree(&voice, params->oob, zero__deadline_ns(ucx->p2p.timeout_ns), "open", err);
     if (!err)
         err = connect_all(ucx, params->oob, blob, blob_bytes);
     free(blob);

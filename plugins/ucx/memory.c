@@ -20,7 +20,7 @@ int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
     ucs_status_t status = ucp_mem_map(ucx->context, &params, &registration);
 
     if (status != UCS_OK)
-        return zero__say(&ucx->voice, zero__ucx_errno(status),
+        return zero__say(&ucx->p2p.voice, zero__ucx_errno(status),
                          "cannot register %llu bytes at %p: %s; is the limit of locked memory "
                          "(ulimit -l) large enough?",
                          (unsigned long long)bytes, base, ucs_status_string(status));

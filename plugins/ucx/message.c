@@ -112,10 +112,5 @@ void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns)
         return;
     if (status != UCS_OK) /* nothing may tell of what comes: look soon, but do not spin */
         timeout_ns = timeout_ns < UNARMED_NS ? timeout_ns : UNARMED_NS;
-    zero__wake_sleep(ucx->wake_fd, ucx->event_fd, timeout_ns);
-}
-
-void zero__ucx_wake(struct zero__p2p *t)
-{
-    zero__wake_ring(ucx_of(t)->wake_fd);
+    zero__wake_sleep(ucx->p2p.wake_fd, ucx->event_fd, timeout_ns);
 }

@@ -23,14 +23,10 @@ struct ucx_peer {
 
 struct ucx {
     struct zero__p2p p2p; /* first */
-    struct zero__voice voice;
-    int32_t rank, ranks;
-    int64_t timeout_ns;
     char devices[256]; /* of networks, chosen for it; empty: what UCX or its user chooses */
     ucp_context_h context;
     ucp_worker_h worker;
     int event_fd; /* the worker's, not to be closed */
-    int wake_fd;
     struct ucx_peer *peers;
 };
 
@@ -45,7 +41,6 @@ int zero__ucx_recv(struct zero__p2p *t, int32_t peer, uint64_t tag, void *data, 
 void zero__ucx_cancel(struct zero__p2p *t, struct zero__p2p_op *op);
 int zero__ucx_progress(struct zero__p2p *t);
 void zero__ucx_wait(struct zero__p2p *t, int64_t timeout_ns);
-void zero__ucx_wake(struct zero__p2p *t);
 
 /* memory.c */
 int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);

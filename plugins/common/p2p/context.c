@@ -2,9 +2,11 @@
 /* A context over a transport: memory, which needs no exchange of addresses, and its end. */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../oob.h"
 #include "../reduce.h"
+#include "../wake.h"
 #include "machine/clock.h"
 #include "machine/host.h"
 #include "internal.h"
@@ -72,6 +74,36 @@ static int places_find(struct zero_comm_ctx *ctx, struct place *all)
     return err;
 }
 
+int zero__p2p_new(const struct zero__voice *voice, const struct zero_comm_open *params,
+                  const struct zero__p2p_ops *ops, size_t bytes, struct zero__p2p **out)
+{
+    struct zero__p2p *t;
+    int err = zero__oob_check(voice, params->oob, ZERO__P2P_MAX_RANKS);
+
+    if (!err && params->device >= 0)
+        err = zero__say(voice, -ENOTSUP, "%s works on host memory only", voice->plugin);
+    if (err)
+        return err;
+    t = calloc(1, bytes);
+    if (!t)
+        return zero__say(voice, -ENOMEM, "no memory for a context");
+    *t = (struct zero__p2p){.ops = ops,
+                            .voice = *voice,
+                            .rank = params->oob->rank,
+                            .ranks = params->oob->ranks,
+                            .timeout_ns = params->timeout_ns,
+                            .wake_fd = -1};
+    *out = t;
+    return 0;
+}
+
+static void transport_close(struct zero__p2p *t)
+{
+    if (!t->ops->wake && t->wake_fd >= 0)
+        close(t->wake_fd);
+    t->ops->close(t);
+}
+
 int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
                    struct zero__p2p *t, struct zero_comm_ctx **out)
 {
@@ -84,6 +116,8 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)
         err = limit_check(voice, t);
+    if (!err && !t->ops->wake)
+        err = zero__wake_make(voice, &t->wake_fd);
     err = zero__oob_agree(voice, params->oob, zero__deadline_ns(params->timeout_ns), "open", err);
     if (err)
         goto end;
@@ -107,7 +141,7 @@ end:
     }
     free(ctx);
     t->ops->stop(t, true);
-    t->ops->close(t);
+    transport_close(t);
     return err;
 }
 
@@ -151,7 +185,7 @@ int zero__p2p_close(struct zero_comm_ctx *ctx)
     }
     while (ctx->mrs)
         zero__p2p_unreg(ctx, ctx->mrs);
-    t->ops->close(t);
+    transport_close(t);
     free(ctx);
     return 0;
 }
@@ -217,16 +251,24 @@ int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     return err;
 }
 
+static void transport_wake(struct zero__p2p *t)
+{
+    if (t->ops->wake)
+        t->ops->wake(t);
+    else
+        zero__wake_ring(t->wake_fd);
+}
+
 int zero__p2p_wake(struct zero_comm_ctx *ctx)
 {
     atomic_store(&ctx->woken, true);
-    ctx->t->ops->wake(ctx->t);
+    transport_wake(ctx->t);
     return 0;
 }
 
 int zero__p2p_abort(struct zero_comm_ctx *ctx)
 {
     atomic_store(&ctx->aborted, true);
-    ctx->t->ops->wake(ctx->t);
+    transport_wake(ctx->t);
     return 0;
 }

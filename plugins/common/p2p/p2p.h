@@ -68,7 +68,7 @@ struct zero__p2p_ops {
     int (*lost)(const struct zero__p2p *t, int32_t peer);
     /* Sleeps until there may be something for progress() or wake() was called. */
     void (*wait)(struct zero__p2p *t, int64_t timeout_ns);
-    void (*wake)(struct zero__p2p *t);
+    void (*wake)(struct zero__p2p *t); /* NULL: wake_fd is rung */
     int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);
     void (*unreg)(struct zero__p2p *t, void *handle);
     /*
@@ -83,6 +83,11 @@ struct zero__p2p_ops {
 /* First member of the transport's own structure. */
 struct zero__p2p {
     const struct zero__p2p_ops *ops;
+    /* Of the context to be, for a transport that zero__p2p_new() has made. */
+    struct zero__voice voice;
+    int32_t rank, ranks;
+    int64_t timeout_ns;
+    int wake_fd;          /* of wake.h; zero__p2p_open() makes it where ops have no wake() */
     uint64_t max_message; /* bytes of the longest one that it carries, 0: no limit */
     uint64_t late_bytes;  /* receives of as many begin after own sends, 0: none; see above */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
@@ -115,6 +120,13 @@ static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)
     op->busy = false;
     op->t->n_ended++;
 }
+
+/*
+ * A transport's own structure, of `bytes` bytes, with its first member filled in, and zeros behind
+ * that. It is closed and freed by the transport's close(), or by free() where nothing is in it yet.
+ */
+int zero__p2p_new(const struct zero__voice *voice, const struct zero_comm_open *params,
+                  const struct zero__p2p_ops *ops, size_t bytes, struct zero__p2p **t);
 
 /*
  * The context of transport `t`, which it closes with the context, also when this fails: on all
