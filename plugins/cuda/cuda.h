@@ -46,6 +46,7 @@ enum cuda_block_kind {
     CUDA_BLOCK_MAPPED,  /* another process's, by descriptor */
     CUDA_BLOCK_IPC,     /* another process's, by an IPC handle */
 };
+#define CUDA_BLOCKS_OF_OTHERS (1u << CUDA_BLOCK_MAPPED | 1u << CUDA_BLOCK_IPC)
 
 /* A piece of memory that the device has made or taken. */
 struct cuda_block {
@@ -134,14 +135,18 @@ int zero__cuda_pin(struct zero_device *dev, void *base, uint64_t bytes);
 int zero__cuda_unpin(struct zero_device *dev, void *base, uint64_t bytes);
 /* What nobody has released; the context is current. */
 void zero__cuda_memory_end(struct zero_device *dev);
-/* The block that begins at base, or NULL; lock held. */
-struct cuda_block *zero__cuda_block_find(struct zero_device *dev, const void *base);
+/* A block that is in no list yet; with it the context is current, until zero__cuda_leave(). */
+int zero__cuda_block_new(struct zero_device *dev, enum cuda_block_kind kind, uint64_t bytes,
+                         struct cuda_block **block);
 void zero__cuda_block_add(struct zero_device *dev, struct cuda_block *block);
-/* Takes the block of one of `kinds` (a bit each) out of the list, or says that there is none. */
-int zero__cuda_block_take(struct zero_device *dev, const void *base, uint32_t kinds,
-                          struct cuda_block **block);
-/* Gives back what it stands for, and itself; the context is current. Returns the first result. */
-int zero__cuda_block_free(struct zero_device *dev, struct cuda_block *block);
+/* The block that begins at base, or NULL. */
+struct cuda_block *zero__cuda_block_find(struct zero_device *dev, const void *base);
+/*
+ * Gives back the block of one of `kinds` (a bit each) that begins at base, when work that may be at
+ * it has ended; of memory of others the caller knows that. What cannot be given back now, is when
+ * the device closes.
+ */
+int zero__cuda_give(struct zero_device *dev, const void *base, uint32_t kinds, const char *what);
 
 /* ---- virtual.c: memory in ranges of addresses; the context is current. Results of the driver. */
 

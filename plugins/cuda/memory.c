@@ -14,11 +14,33 @@ static void *address_of(const struct cuda_block *b)
 
 struct cuda_block *zero__cuda_block_find(struct zero_device *dev, const void *base)
 {
-    struct cuda_block *b = dev->blocks;
+    struct cuda_block *b;
 
-    while (b && address_of(b) != base)
-        b = b->next;
+    pthread_mutex_lock(&dev->lock);
+    for (b = dev->blocks; b && address_of(b) != base; b = b->next)
+        ;
+    pthread_mutex_unlock(&dev->lock);
     return b;
+}
+
+int zero__cuda_block_new(struct zero_device *dev, enum cuda_block_kind kind, uint64_t bytes,
+                         struct cuda_block **out)
+{
+    struct cuda_block *b = calloc(1, sizeof *b);
+    int err;
+
+    if (!b)
+        return zero__say(&dev->voice, -ENOMEM, "no memory to note %llu bytes",
+                         (unsigned long long)bytes);
+    err = zero__cuda_enter(dev);
+    if (err) {
+        free(b);
+        return err;
+    }
+    b->kind = kind;
+    b->bytes = bytes;
+    *out = b;
+    return 0;
 }
 
 void zero__cuda_block_add(struct zero_device *dev, struct cuda_block *b)
@@ -29,8 +51,9 @@ void zero__cuda_block_add(struct zero_device *dev, struct cuda_block *b)
     pthread_mutex_unlock(&dev->lock);
 }
 
-int zero__cuda_block_take(struct zero_device *dev, const void *base, uint32_t kinds,
-                          struct cuda_block **out)
+/* Takes the block of one of `kinds` (a bit each) out of the list, or says that there is none. */
+static int block_take(struct zero_device *dev, const void *base, uint32_t kinds,
+                      struct cuda_block **out)
 {
     struct cuda_block **at = &dev->blocks, *b;
 
@@ -48,7 +71,8 @@ int zero__cuda_block_take(struct zero_device *dev, const void *base, uint32_t ki
     return 0;
 }
 
-int zero__cuda_block_free(struct zero_device *dev, struct cuda_block *b)
+/* Gives back what it stands for, and itself; the context is current. Returns the first result. */
+static int block_free(struct zero_device *dev, struct cuda_block *b)
 {
     const struct cuda_driver *d = &dev->driver;
     int result = 0;
@@ -80,7 +104,7 @@ void zero__cuda_memory_end(struct zero_device *dev)
     while (dev->blocks) {
         struct cuda_block *b = dev->blocks;
         dev->blocks = b->next;
-        zero__cuda_block_free(dev, b);
+        block_free(dev, b);
     }
 }
 
@@ -107,13 +131,12 @@ static int zeros_write(struct zero_device *dev, cuda_address at, uint64_t bytes)
     return err ? err : zero__cuda_drain(dev, dev->own, dev->timeout_ns, "zeroing memory");
 }
 
-/* Of the device; what it cannot have is given back by zero__cuda_block_free(). */
+/* Of the device; what it cannot have is given back by block_free(). */
 static int device_alloc(struct zero_device *dev, struct cuda_block *b)
 {
     int result;
 
-    b->kind = dev->has_virtual ? CUDA_BLOCK_VIRTUAL : CUDA_BLOCK_PLAIN;
-    if (dev->has_virtual) {
+    if (b->kind == CUDA_BLOCK_VIRTUAL) {
         result = zero__cuda_range_open(dev, b, b->bytes);
         if (!result)
             result = zero__cuda_range_extend(dev, b, b->bytes);
@@ -130,7 +153,6 @@ static int pinned_alloc(struct zero_device *dev, struct cuda_block *b)
     void *base = NULL;
     int result = dev->driver.host_alloc(&base, b->bytes, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
 
-    b->kind = CUDA_BLOCK_PINNED;
     if (result == CUDA_OUT_OF_MEMORY)
         return zero__say(
             &dev->voice, -ENOMEM,
@@ -147,23 +169,19 @@ static int pinned_alloc(struct zero_device *dev, struct cuda_block *b)
 
 int zero__cuda_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **base)
 {
-    struct cuda_block *b;
+    enum cuda_block_kind kind = mem == ZERO_MEM_PINNED ? CUDA_BLOCK_PINNED
+                                : dev->has_virtual     ? CUDA_BLOCK_VIRTUAL
+                                                       : CUDA_BLOCK_PLAIN;
+    struct cuda_block *b = NULL;
     int err;
 
     if (mem != ZERO_MEM_CUDA && mem != ZERO_MEM_PINNED)
         return zero__say(&dev->voice, -ENOTSUP,
                          "memory of kind %u: there is that of the device (%u) and pinned one (%u)",
                          mem, ZERO_MEM_CUDA, ZERO_MEM_PINNED);
-    b = calloc(1, sizeof *b);
-    if (!b)
-        return zero__say(&dev->voice, -ENOMEM, "no memory to note %llu bytes",
-                         (unsigned long long)bytes);
-    b->bytes = bytes ? bytes : 1;
-    err = zero__cuda_enter(dev);
-    if (err) {
-        free(b);
+    err = zero__cuda_block_new(dev, kind, bytes ? bytes : 1, &b);
+    if (err)
         return err;
-    }
     err = mem == ZERO_MEM_CUDA ? device_alloc(dev, b) : pinned_alloc(dev, b);
     if (err) {
         free(b);
@@ -179,22 +197,23 @@ leave:
     return err;
 }
 
-/* What cannot be given back now, is when the device closes. */
-static int give(struct zero_device *dev, const void *base, uint32_t kinds, const char *what)
+int zero__cuda_give(struct zero_device *dev, const void *base, uint32_t kinds, const char *what)
 {
     struct cuda_block *b = NULL;
     int err = zero__cuda_enter_to_end(dev);
+    bool drains;
 
     if (err)
         return err;
-    if (!atomic_load(&dev->is_broken) && kinds & 1u << CUDA_BLOCK_VIRTUAL)
+    drains = !atomic_load(&dev->is_broken) && kinds & ~CUDA_BLOCKS_OF_OTHERS;
+    if (drains && kinds & 1u << CUDA_BLOCK_VIRTUAL)
         err = zero__cuda_streams_drain(dev, what); /* unmapping waits for nothing */
-    else if (!atomic_load(&dev->is_broken)) /* that stream zeroes memory */
+    else if (drains) /* that stream zeroes memory */
         err = zero__cuda_drain(dev, dev->own, dev->timeout_ns, what);
     if (!err)
-        err = zero__cuda_block_take(dev, base, kinds, &b);
+        err = block_take(dev, base, kinds, &b);
     if (!err)
-        err = zero__cuda_check(dev, zero__cuda_block_free(dev, b), "%s", what);
+        err = zero__cuda_check(dev, block_free(dev, b), "%s", what);
     zero__cuda_leave(dev);
     return err;
 }
@@ -205,7 +224,7 @@ int zero__cuda_release(struct zero_device *dev, void *base, uint64_t bytes, uint
                                             : 1u << CUDA_BLOCK_VIRTUAL | 1u << CUDA_BLOCK_PLAIN;
 
     (void)bytes;
-    return give(dev, base, kinds, "releasing memory");
+    return zero__cuda_give(dev, base, kinds, "releasing memory");
 }
 
 /* The context is current. */
@@ -235,9 +254,7 @@ int zero__cuda_grow(struct zero_device *dev, void *base, uint64_t bytes, uint64_
 
     if (err)
         return err;
-    pthread_mutex_lock(&dev->lock);
     struct cuda_block *b = zero__cuda_block_find(dev, base);
-    pthread_mutex_unlock(&dev->lock);
     if (!b || b->bytes != (bytes ? bytes : 1) ||
         (b->kind != CUDA_BLOCK_VIRTUAL && b->kind != CUDA_BLOCK_PLAIN))
         err =
@@ -255,18 +272,12 @@ int zero__cuda_grow(struct zero_device *dev, void *base, uint64_t bytes, uint64_
 
 int zero__cuda_pin(struct zero_device *dev, void *base, uint64_t bytes)
 {
-    struct cuda_block *b = calloc(1, sizeof *b);
-    int err, result;
+    struct cuda_block *b = NULL;
+    int err = zero__cuda_block_new(dev, CUDA_BLOCK_PIN, bytes, &b), result;
 
-    if (!b)
-        return zero__say(&dev->voice, -ENOMEM, "no memory to note %llu bytes",
-                         (unsigned long long)bytes);
-    err = zero__cuda_enter(dev);
-    if (err) {
-        free(b);
+    if (err)
         return err;
-    }
-    *b = (struct cuda_block){.kind = CUDA_BLOCK_PIN, .base = (uintptr_t)base, .bytes = bytes};
+    b->base = (uintptr_t)base;
     result = dev->driver.host_register(base, bytes, CUDA_HOST_PORTABLE | CUDA_HOST_DEVICE_MAP);
     if (result == CUDA_OUT_OF_MEMORY)
         err = zero__say(&dev->voice, -ENOMEM,
@@ -286,5 +297,5 @@ int zero__cuda_pin(struct zero_device *dev, void *base, uint64_t bytes)
 int zero__cuda_unpin(struct zero_device *dev, void *base, uint64_t bytes)
 {
     (void)bytes;
-    return give(dev, base, 1u << CUDA_BLOCK_PIN, "unpinning memory");
+    return zero__cuda_give(dev, base, 1u << CUDA_BLOCK_PIN, "unpinning memory");
 }

@@ -51,9 +51,7 @@ int zero__cuda_share(struct zero_device *dev, const void *base, struct zero_devi
 
     if (err)
         return err;
-    pthread_mutex_lock(&dev->lock);
     b = zero__cuda_block_find(dev, base);
-    pthread_mutex_unlock(&dev->lock);
     if (b && b->kind == CUDA_BLOCK_VIRTUAL)
         err = by_descriptor(dev, b, share);
     else if (b && b->kind == CUDA_BLOCK_PLAIN)
@@ -70,7 +68,6 @@ static int map(struct zero_device *dev, const struct zero_device_share *share, s
     cuda_handle handle;
     int result;
 
-    b->kind = CUDA_BLOCK_MAPPED;
     result = dev->driver.chunk_import(&handle, (void *)(intptr_t)share->fd, CUDA_SHARE_DESCRIPTOR);
     if (result)
         return result;
@@ -94,7 +91,6 @@ static int open_ipc(struct zero_device *dev, const struct zero_device_share *sha
 {
     struct cuda_ipc ipc;
 
-    b->kind = CUDA_BLOCK_IPC;
     memcpy(ipc.bytes, share->handle, sizeof ipc.bytes);
     return dev->driver.ipc_open(&b->base, ipc, CUDA_IPC_PEER_ACCESS);
 }
@@ -107,16 +103,10 @@ int zero__cuda_attach(struct zero_device *dev, const struct zero_device_share *s
     if (share->how != BY_DESCRIPTOR && share->how != BY_IPC)
         return zero__say(&dev->voice, -EINVAL, "memory shared in way %u, which is unknown",
                          share->how);
-    b = calloc(1, sizeof *b);
-    if (!b)
-        return zero__say(&dev->voice, -ENOMEM, "no memory to note %llu bytes",
-                         (unsigned long long)share->bytes);
-    b->bytes = share->bytes;
-    err = zero__cuda_enter(dev);
-    if (err) {
-        free(b);
+    err = zero__cuda_block_new(
+        dev, share->how == BY_DESCRIPTOR ? CUDA_BLOCK_MAPPED : CUDA_BLOCK_IPC, share->bytes, &b);
+    if (err)
         return err;
-    }
     err = zero__cuda_check(
         dev, share->how == BY_DESCRIPTOR ? map(dev, share, b) : open_ipc(dev, share, b),
         "attaching %llu bytes of another process", (unsigned long long)share->bytes);
@@ -132,14 +122,5 @@ int zero__cuda_attach(struct zero_device *dev, const struct zero_device_share *s
 
 int zero__cuda_detach(struct zero_device *dev, void *base)
 {
-    struct cuda_block *b;
-    int err = zero__cuda_enter_to_end(dev);
-
-    if (err)
-        return err;
-    err = zero__cuda_block_take(dev, base, 1u << CUDA_BLOCK_MAPPED | 1u << CUDA_BLOCK_IPC, &b);
-    if (!err)
-        err = zero__cuda_check(dev, zero__cuda_block_free(dev, b), "detaching memory");
-    zero__cuda_leave(dev);
-    return err;
+    return zero__cuda_give(dev, base, CUDA_BLOCKS_OF_OTHERS, "detaching memory");
 }
