@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host device as a plugin: its table, and opening and closing a device. */
+#include "config.h"
+
 #include "device/host.h"
 
 #include <errno.h>
@@ -173,7 +175,7 @@ static const struct zero_iface ifaces[] = {
 const struct zero_plugin zero__host_device_plugin = {
     .size = sizeof(struct zero_plugin),
     .name = "host",
-    .version = "0.1.0",
+    .version = PACKAGE_VERSION,
     .build = "built in",
     .ifaces = ifaces,
     .n_ifaces = 1,

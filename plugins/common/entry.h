@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one symbol that a plugin exports, and the constant description that it gives: a plugin's file
- * ends with ZERO__PLUGIN(), without a semicolon. The version is that of all plugins.
+ * begins with config.h, which has the version of all plugins, and ends with ZERO__PLUGIN(), without
+ * a semicolon.
  */
 #ifndef ZERO_PLUGINS_COMMON_ENTRY_H
 #define ZERO_PLUGINS_COMMON_ENTRY_H
@@ -17,7 +18,7 @@
 
 #define ZERO__ENTRY_PLUGIN(name_, iface_, build_)                                               \
     {                                                                                           \
-        .size = sizeof(struct zero_plugin), .name = (name_), .version = "0.1.0",                \
+        .size = sizeof(struct zero_plugin), .name = (name_), .version = PACKAGE_VERSION,        \
         .build = (build_), .ifaces = (iface_), .n_ifaces = 1                                    \
     }
 

@@ -4,6 +4,8 @@
  * are numbered: the number says where the piece is, and one that ends and is not under way is
  * noticed. It has ended when all pieces have, and is told when its delay is over.
  */
+#include "config.h"
+
 #include <errno.h>
 #include <stdlib.h>
 

@@ -3,6 +3,8 @@
  * The entry of the plugin `nccl`; see nccl.h for what it is. Not declared: ORDERED (NCCL adds in an
  * order of its own), maxima (NCCL passes over NaNs), fingerprints.
  */
+#include "config.h"
+
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry of the plugin `nvme`; see nvme.h for what it is. */
+#include "config.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

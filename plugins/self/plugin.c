@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry, contexts, memory and communicators of the plugin `self`; see self.h. */
+#include "config.h"
+
 #include "self.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry of the plugin `shm`; see shm.h for what it is. */
+#include "config.h"
+
 #include "shm.h"
 
 #include "../common/entry.h"

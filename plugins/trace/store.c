@@ -5,6 +5,8 @@
  * closed (trace:info). Requests below are numbered, and the number says where their record is: so
  * an end finds its beginning, and one that has none is noticed.
  */
+#include "config.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

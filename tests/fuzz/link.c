@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of the control channel, as the other end of a connection may send them. */
+#include "config.h"
+
 #include "fuzz.h"
 
 #include <errno.h>
@@ -12,7 +14,7 @@ static const struct {
     struct zero__wire_header h;
     struct zero__wire_hello hello;
 } hello = {{.magic = ZERO__WIRE_MAGIC, .type = ZERO__WIRE_HELLO, .bytes = sizeof hello.hello},
-           {.version = "0.1.0", .rank = 1, .ranks = 2, .model = "model"}};
+           {.version = PACKAGE_VERSION, .rank = 1, .ranks = 2, .model = "model"}};
 static const struct {
     struct zero__wire_header h, next;
     char body[8];

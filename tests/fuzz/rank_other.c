@@ -5,6 +5,8 @@
  * a secret; bit 1: no challenge, as by a Unix socket. The functions under test are static, so their
  * file is a part of this one.
  */
+#include "config.h"
+
 #include "fuzz.h"
 
 #include <sys/socket.h>
@@ -205,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&job, 0, sizeof job);
     memset(&peer, 0, sizeof peer);
     job.params = (struct zero__job_params){
-        .rank = 1, .ranks = RANKS, .key = "job", .model = "model", .version = "0.1.0"};
+        .rank = 1, .ranks = RANKS, .key = "job", .model = "model", .version = PACKAGE_VERSION};
     job.params.secret.known = data[0] & 1;
     job.secret = &key;
     job.wake_fd = -1;

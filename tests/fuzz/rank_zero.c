@@ -6,6 +6,8 @@
  * rank 0 gathers twice what does not fit into the connection, and of the last bytes (struct hasty)
  * those of a round come when it has posted that one.
  */
+#include "config.h"
+
 #include "fuzz.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@
         }                                                                                  \
     }
 #define HELLO_OF(...) HELLO_AT(__VA_ARGS__, "host:2")
-#define HELLO HELLO_OF(1, RANKS, "model", "0.1.0")
+#define HELLO HELLO_OF(1, RANKS, "model", PACKAGE_VERSION)
 #define PART FRAME(PART, .bytes = 8, .seq = 1, .len = 8), "my part"
 
 static const struct __attribute__((packed)) {
@@ -48,12 +50,12 @@ struct __attribute__((packed)) hello {
     struct zero__wire_header h;
     struct zero__wire_hello hello;
 };
-static const struct hello here = {1, HELLO_AT(1, RANKS, "model", "0.1.0", "host:1")},
+static const struct hello here = {1, HELLO_AT(1, RANKS, "model", PACKAGE_VERSION, "host:1")},
                           alone = {1, HELLO}, begun = {3, HELLO}, second = {5, HELLO},
-                          first = {1, HELLO_OF(0, RANKS, "model", "0.1.0")},
-                          beyond = {1, HELLO_OF(RANKS, RANKS, "model", "0.1.0")},
-                          many = {1, HELLO_OF(1, RANKS + 1, "model", "0.1.0")},
-                          other_model = {1, HELLO_OF(1, RANKS, "another", "0.1.0")},
+                          first = {1, HELLO_OF(0, RANKS, "model", PACKAGE_VERSION)},
+                          beyond = {1, HELLO_OF(RANKS, RANKS, "model", PACKAGE_VERSION)},
+                          many = {1, HELLO_OF(1, RANKS + 1, "model", PACKAGE_VERSION)},
+                          other_model = {1, HELLO_OF(1, RANKS, "another", PACKAGE_VERSION)},
                           other_version = {1, HELLO_OF(1, RANKS, "model", "0.0.9")};
 
 /* The proof belongs to a nonce of zeros, the guest's below, a secret of zeros and this key. */
@@ -198,7 +200,7 @@ static void job_fill(struct zero__job *job, struct zero__peer *peers, struct zer
                                             .ranks = RANKS,
                                             .key = "job",
                                             .model = "model",
-                                            .version = "0.1.0",
+                                            .version = PACKAGE_VERSION,
                                             .interface = "lo",
                                             .heartbeat_ns = ZERO_SECOND};
     job->params.secret.known = true;
