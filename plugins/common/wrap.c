@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "below.h"
+#include "list.h"
 #include "machine/clock.h"
 
 const char *zero__wrap_call_name(enum zero__wrap_call call)
@@ -302,16 +303,13 @@ int zero__wrap_wire_bytes(struct zero_comm *comm, uint64_t *bytes)
 int zero__wrap_comm_close(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    struct zero_comm **link = &ctx->comms;
     int err = before(ctx, ZERO__CALL_COMM_CLOSE);
     int64_t start = zero__now_ns();
 
     if (err)
         return err;
     err = after(ctx, ZERO__CALL_COMM_CLOSE, ctx->below.comm_close(comm->inner), 0, start);
-    while (*link != comm)
-        link = &(*link)->next;
-    *link = comm->next;
+    ZERO__UNLINK(&ctx->comms, comm);
     comm_free(comm);
     return err;
 }

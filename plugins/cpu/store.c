@@ -10,6 +10,7 @@
 
 #include "../common/copy.h"
 #include "../common/io.h"
+#include "../common/list.h"
 #include "../common/open.h"
 #include "../common/reduce.h"
 #include "cpu.h"
@@ -111,11 +112,7 @@ int zero__cpu_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_t
 
 int zero__cpu_unreg(struct zero_store *store, struct zero_mr *mr)
 {
-    struct zero_mr **at = &store->mrs;
-
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&store->mrs, mr);
     free(mr);
     return 0;
 }

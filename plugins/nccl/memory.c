@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../common/list.h"
 #include "nccl.h"
 
 int nccl_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
@@ -145,17 +146,13 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    struct zero_mr **at = &ctx->mrs;
-
     if (mr->handles)
         all_wait(ctx);
     if (mr->handles && !nccl_enter(ctx)) {
         mr_deregister(ctx, mr);
         nccl_leave(ctx);
     }
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&ctx->mrs, mr);
     free(mr);
     return 0;
 }

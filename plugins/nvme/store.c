@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../common/io.h"
+#include "../common/list.h"
 #include "../common/locked.h"
 #include "../common/open.h"
 #include "../common/wake.h"
@@ -298,11 +299,7 @@ int zero__nvme_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_
 
 int zero__nvme_unreg(struct zero_store *store, struct zero_mr *mr)
 {
-    struct zero_mr **at = &store->mrs;
-
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&store->mrs, mr);
     store->engine->unreg(store, mr);
     free(mr);
     return 0;

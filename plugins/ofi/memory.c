@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../common/list.h"
 #include "machine/pages.h"
 #include "ofi.h"
 
@@ -77,11 +78,7 @@ int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
 
 static void region_free(struct ofi *ofi, struct ofi_region *region)
 {
-    struct ofi_region **at = &ofi->regions;
-
-    while (*at != region)
-        at = &(*at)->next;
-    *at = region->next;
+    ZERO__UNLINK(&ofi->regions, region);
     zero__ofi_shut(ofi, region->mr ? &region->mr->fid : NULL, "a memory region");
     free(region);
 }

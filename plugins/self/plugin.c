@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "../common/entry.h"
+#include "../common/list.h"
 #include "../common/memory.h"
 #include "../common/reduce.h"
 #include "machine/cores.h"
@@ -66,11 +67,7 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
 
 static void mr_end(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    struct zero_mr **at = &ctx->mrs;
-
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&ctx->mrs, mr);
     if (mr->owned)
         munmap(mr->base, mr->bytes);
     free(mr);
@@ -92,11 +89,7 @@ static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, void *base, uint64_t by
 
 static int self_comm_close(struct zero_comm *comm)
 {
-    struct zero_comm **at = &comm->ctx->comms;
-
-    while (*at != comm)
-        at = &(*at)->next;
-    *at = comm->next;
+    ZERO__UNLINK(&comm->ctx->comms, comm);
     free(comm);
     return 0;
 }

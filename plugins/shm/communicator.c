@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/list.h"
 #include "../common/members.h"
 #include "shm.h"
 
@@ -124,11 +125,7 @@ end:
 
 int zero__shm_comm_close(struct zero_comm *comm)
 {
-    struct zero_comm **link = &comm->ctx->comms;
-
-    while (*link != comm)
-        link = &(*link)->next;
-    *link = comm->next;
+    ZERO__UNLINK(&comm->ctx->comms, comm);
     comm_free(comm);
     return 0;
 }

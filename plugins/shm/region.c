@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "../common/list.h"
 #include "shm.h"
 
 static struct zero_mr *mr_add(struct zero_comm_ctx *ctx, struct shm_segment *segment, uint64_t off,
@@ -49,11 +50,7 @@ static void peers_leave(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int zero__shm_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    struct zero_mr **at = &ctx->mrs;
-
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&ctx->mrs, mr);
     if (mr->region != SHM_NO_REGION)
         ctx->regions[mr->region] = NULL;
     maps_drop(mr);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "../list.h"
 #include "internal.h"
 #include "machine/clock.h"
 
@@ -96,13 +97,10 @@ static void cancel_all(struct zero_comm *comm)
 int zero__p2p_comm_close(struct zero_comm *comm)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    struct zero_comm **link = &ctx->comms;
 
     if (atomic_load(&ctx->aborted)) /* nobody may have called progress() since */
         zero__p2p_fail(comm, -ECANCELED, "rank %d aborted", ctx->rank);
-    while (*link != comm)
-        link = &(*link)->next;
-    *link = comm->next;
+    ZERO__UNLINK(&ctx->comms, comm);
     comm->next = ctx->closed;
     ctx->closed = comm;
     if (comm->err) {

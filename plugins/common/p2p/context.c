@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../list.h"
 #include "../oob.h"
 #include "../reduce.h"
 #include "../wake.h"
@@ -222,12 +223,8 @@ int zero__p2p_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_
 
 int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    struct zero_mr **at = &ctx->mrs;
-
     zero__p2p_let_go(ctx, mr);
-    while (*at != mr)
-        at = &(*at)->next;
-    *at = mr->next;
+    ZERO__UNLINK(&ctx->mrs, mr);
     ctx->t->ops->unreg(ctx->t, mr->handle);
     free(mr);
     return 0;
