@@ -16,14 +16,14 @@
 #define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
-static int log_open(struct bench_comm *b)
+static int options_load(struct bench_comm *b)
 {
-    char why[256];
+    int err = zero__options_load(NULL, 0, &b->options);
 
     b->log.rank = -1;
-    if (zero__log_levels(&b->log, zero__option_text(b->options, ZERO__OPT_LOG), why, sizeof why))
-        return zero__fail(-EINVAL, "ZERO_LOG: %s", why);
-    return 0;
+    if (!err)
+        zero__log_open(&b->log, b->options);
+    return err;
 }
 
 static int plugin_load(struct bench_comm *b, const char *name, int ranks)
@@ -52,14 +52,12 @@ static int plugin_load(struct bench_comm *b, const char *name, int ranks)
 int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps)
 {
     struct bench_comm b = {0};
-    int err = zero__options_load(NULL, 0, &b.options);
+    int err = options_load(&b);
 
     if (!err && !name)
         name = zero__option_text(b.options, ZERO__OPT_COMM);
     if (!err && !*name)
         name = ranks == 1 ? "self" : "shm";
-    if (!err)
-        err = log_open(&b);
     if (!err)
         err = plugin_load(&b, name, ranks);
     if (!err) {
@@ -105,9 +103,7 @@ int bench_comm_join(struct bench_comm *b, const char *name)
     int err;
 
     *b = (struct bench_comm){.who = "zero bench"};
-    err = zero__options_load(NULL, 0, &b->options);
-    if (!err)
-        err = log_open(b);
+    err = options_load(b);
     if (!err)
         err = job_open(b);
     return err ? err : plugin_load(b, name, b->ranks);

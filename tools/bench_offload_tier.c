@@ -31,19 +31,17 @@ static int load(struct offload_tier *t, const struct zero_setting *setting)
 {
     static const struct zero__log silent;
     struct zero__plugin *plugin;
-    char why[256];
     int err = zero__options_load(setting, setting != NULL, &t->options);
 
-    if (!err &&
-        zero__log_levels(&t->log, zero__option_text(t->options, ZERO__OPT_LOG), why, sizeof why))
-        err = zero__fail(-EINVAL, "ZERO_LOG: %s", why);
-    if (!err)
+    if (!err) {
+        zero__log_open(&t->log, t->options);
         err = zero__loader_create(t->options, &t->log, NULL, 0, &t->loader);
+    }
     if (!err)
         err = zero__loader_load(t->loader, ZERO_IFACE_OFFLOAD, t->o->tier, &plugin);
     if (err)
         return err;
-    t->timeout_ns = (int64_t)(zero__option_real(t->options, ZERO__OPT_TIMEOUT) * 1e9);
+    t->timeout_ns = zero__option_ns(t->options, ZERO__OPT_TIMEOUT);
     t->name = zero__plugin_name(plugin);
     t->ops = zero__plugin_offload(plugin);
     struct zero_store_info caps = {.size = sizeof caps};

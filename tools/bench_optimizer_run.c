@@ -136,7 +136,7 @@ int optimizer_open(struct optimizer *x, const struct optimizer_options *o)
     if (err)
         return err;
     x->ops = *zero__plugin_device(plugin);
-    x->timeout_ns = (int64_t)(zero__option_real(x->options, ZERO__OPT_TIMEOUT) * 1e9);
+    x->timeout_ns = zero__option_ns(x->options, ZERO__OPT_TIMEOUT);
     struct zero_device_open params = {.size = sizeof params,
                                       .host = zero__loader_host(x->loader),
                                       .threads = o->threads,

@@ -165,7 +165,6 @@ int zero__check_offload(int argc, char **argv)
     struct zero__loader *loader = NULL;
     struct zero__log log = {.rank = -1};
     struct check_watch watch = {0};
-    char why[256];
     struct options o;
     int status = parse(argc, argv, &o), err;
 
@@ -181,10 +180,10 @@ int zero__check_offload(int argc, char **argv)
         return 2;
     }
     err = zero__options_load(NULL, 0, &options);
-    if (!err && zero__log_levels(&log, zero__option_text(options, ZERO__OPT_LOG), why, sizeof why))
-        err = zero__fail(-EINVAL, "ZERO_LOG: %s", why);
-    if (!err)
+    if (!err) {
+        zero__log_open(&log, options);
         err = load(&o, options, &log, &loader, &tier);
+    }
     if (!err)
         err = check_watch_start(&watch, NULL, 0, o.timeout_s);
     status = err ? 2 : run(&o, &tier, &watch);

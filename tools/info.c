@@ -83,8 +83,7 @@ static void print_options(const struct zero__options *options)
 static int show(bool machine, enum info_plugins plugins, bool all)
 {
     struct zero__options *options;
-    struct zero__log log = {.rank = -1, .level = ZERO_LOG_WARN};
-    char why[256];
+    struct zero__log log = {.rank = -1};
     int status = 0;
 
     if (machine || plugins)
@@ -96,8 +95,7 @@ static int show(bool machine, enum info_plugins plugins, bool all)
         fprintf(stderr, "zero info: %s\n", zero_last_error());
         return 1;
     }
-    if (zero__log_levels(&log, zero__option_text(options, ZERO__OPT_LOG), why, sizeof why))
-        log.level = ZERO_LOG_WARN;
+    zero__log_open(&log, options);
     if (machine && plugins)
         putchar('\n');
     if (plugins || all)

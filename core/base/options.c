@@ -145,6 +145,11 @@ double zero__option_real(const struct zero__options *o, enum zero__option_id id)
     return o->values[id].value.real;
 }
 
+int64_t zero__option_ns(const struct zero__options *o, enum zero__option_id id)
+{
+    return (int64_t)(zero__option_real(o, id) * 1e9);
+}
+
 const char *zero__option_text(const struct zero__options *o, enum zero__option_id id)
 {
     return o->values[id].text;

@@ -27,6 +27,7 @@ enum zero__option_id {
 };
 
 /* Indexes of the values of CHOICE options, in the order of the table. */
+enum zero__numerics { ZERO__NUMERICS_ORDERED, ZERO__NUMERICS_RELAXED };
 enum zero__reduce_at { ZERO__REDUCE_AUTO, ZERO__REDUCE_MICRO, ZERO__REDUCE_BOUNDARY };
 enum zero__map { ZERO__MAP_AUTO, ZERO__MAP_NEVER, ZERO__MAP_ALWAYS };
 enum zero__update_at { ZERO__UPDATE_END, ZERO__UPDATE_BACKWARD };
@@ -44,6 +45,8 @@ int64_t zero__option_int(const struct zero__options *options, enum zero__option_
 uint64_t zero__option_bytes(const struct zero__options *options, enum zero__option_id id);
 /* REAL; words as the table says (loss_scale: 0 is dynamic). */
 double zero__option_real(const struct zero__options *options, enum zero__option_id id);
+/* REAL that is seconds, in nanoseconds. */
+int64_t zero__option_ns(const struct zero__options *options, enum zero__option_id id);
 /* Any type, as it was written. */
 const char *zero__option_text(const struct zero__options *options, enum zero__option_id id);
 /* By lower-case name, parameters of plugins included; NULL: unknown. */

@@ -21,17 +21,16 @@
 #define END_S 10      /* for a runtime to end, where nothing spins; more than plugins wait */
 #define END_DISK_S 30 /* more for a disk, which may be slow */
 
-static int log_open(struct zero_runtime *rt, const struct zero_config *cfg)
+/* What of the options is kept at hand. */
+static void options_read(struct zero_runtime *rt, const struct zero_config *cfg)
 {
-    char why[256];
-
     rt->log.sink = cfg ? cfg->log : NULL;
     rt->log.sink_arg = cfg ? cfg->log_arg : NULL;
     rt->log.gate = &rt->inside->gate;
     rt->log.rank = -1;
-    if (zero__log_levels(&rt->log, zero__option_text(rt->options, ZERO__OPT_LOG), why, sizeof why))
-        return zero__fail(-EINVAL, "ZERO_LOG: %s", why);
-    return 0;
+    zero__log_open(&rt->log, rt->options);
+    rt->timeout_ns = zero__option_ns(rt->options, ZERO__OPT_TIMEOUT);
+    zero__memory_limit_read(rt->options, &rt->limit);
 }
 
 /*
@@ -156,10 +155,8 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
     zero__lanes_create(rt);
     err = zero__options_load(config ? config->settings : NULL, config ? config->n_settings : 0,
                              &rt->options);
-    if (!err)
-        err = log_open(rt, config);
     if (!err) {
-        rt->timeout_ns = (int64_t)(zero__option_real(rt->options, ZERO__OPT_TIMEOUT) * 1e9);
+        options_read(rt, config);
         err = job_open(rt, config);
     }
     if (!err)

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/memory_limit.h"
 #include "base/status.h"
 #include "engine/inside.h"
 #include "engine/relay.h"
@@ -59,16 +58,6 @@ static void slab_close(struct zero_runtime *rt, struct slab *s)
         rt->dev_ops.release(rt->dev, s->base, s->bytes, rt->device_mem);
     }
     *s = (struct slab){0};
-}
-
-int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit)
-{
-    char why[256];
-
-    if (zero__memory_limit_parse(zero__option_text(rt->options, ZERO__OPT_MEMORY_LIMIT), limit, why,
-                                 sizeof why))
-        return zero__fail(-EINVAL, "ZERO_MEMORY_LIMIT: %s", why);
-    return 0;
 }
 
 static int refuse(struct zero_runtime *rt, const struct zero__table *t,
@@ -160,30 +149,27 @@ int zero__disk_is_host(const struct zero_runtime *rt)
 /* device, extra: what is to be had in addition, of the device and of the host. */
 static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
 {
+    const struct zero__memory_limit *limit = &rt->limit;
     struct zero__pages_stats pages = {0};
-    struct zero__memory_limit limit;
     struct zero__table t;
     char source[256];
     uint32_t sharers = (uint32_t)rt->local_ranks;
-    int err = zero__memory_limit(rt, &limit);
 
-    if (err)
-        return err;
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
     zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), zero__relay_bytes(rt),
                      &t);
-    if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit.device_bytes)
+    if (t.tiers[ZERO__T_DEVICE].reserved + pages.reserved_bytes > limit->device_bytes)
         return refuse_tier(rt, &t, ZERO__T_DEVICE, "ZERO_MEMORY_LIMIT (device)",
-                           limit.device_bytes, 1);
-    if (t.tiers[ZERO__T_CPU].reserved > limit.cpu_bytes)
-        return refuse_tier(rt, &t, ZERO__T_CPU, "ZERO_MEMORY_LIMIT (cpu)", limit.cpu_bytes, 1);
+                           limit->device_bytes, 1);
+    if (t.tiers[ZERO__T_CPU].reserved > limit->cpu_bytes)
+        return refuse_tier(rt, &t, ZERO__T_CPU, "ZERO_MEMORY_LIMIT (cpu)", limit->cpu_bytes, 1);
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
     if (!disk->store && t.tiers[ZERO__T_DISK].reserved > zero__disk_room(rt)) {
         snprintf(source, sizeof source, "tier %s (%s)", disk->name, disk->info.note);
         return refuse_tier(rt, &t, ZERO__T_DISK, source, zero__disk_room(rt), 0);
     }
-    err = fits_device(rt, &t, device);
+    int err = fits_device(rt, &t, device);
     if (err)
         return err;
     extra += zero__device_is_host(rt) ? device : 0;
@@ -238,38 +224,24 @@ static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
 }
 
 /* What the paged region may take: as much as the limit allows beside the slabs. */
-static int pages_room(struct zero_runtime *rt, uint64_t *bytes)
+static uint64_t pages_room(const struct zero_runtime *rt)
 {
     uint64_t taken = rt->slabs[SLAB_STATES].bytes + rt->slabs[SLAB_TRANSIENTS].bytes;
-    struct zero__memory_limit limit;
-    int err = zero__memory_limit(rt, &limit);
+    uint64_t limit = rt->limit.device_bytes;
 
-    if (!err)
-        *bytes = zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES),
-                             limit.device_bytes > taken ? limit.device_bytes - taken : 0);
-    return err;
+    return zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES),
+                       limit > taken ? limit - taken : 0);
 }
 
 static int pages_open(struct zero_runtime *rt)
 {
     struct zero__pages_backing backing;
-    uint64_t room;
-    int err = pages_room(rt, &room);
+    uint64_t room = pages_room(rt);
 
-    if (err || room < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
-        return err;
-    err = zero__pages_host(room, &backing);
+    if (room < ZERO__PAGE_BYTES || !zero__device_is_host(rt))
+        return 0;
+    int err = zero__pages_host(room, &backing);
     return err ? err : zero__pages_create(&backing, room, &rt->pages);
-}
-
-static int pages_shrink(struct zero_runtime *rt)
-{
-    uint64_t room;
-    int err = rt->pages ? pages_room(rt, &room) : 0;
-
-    if (!err && rt->pages)
-        zero__pages_limit(rt->pages, room);
-    return err;
 }
 
 /* Collective. */
@@ -353,8 +325,8 @@ int zero__memory_grow(struct zero_runtime *rt)
         return err;
     if (more)
         err = zero__inside_call(rt, device_grow, s);
-    if (!err && more)
-        err = pages_shrink(rt);
+    if (!err && more && rt->pages)
+        zero__pages_limit(rt->pages, pages_room(rt));
     if (!err && more_host)
         err = zero__cpu_grow(rt, rt->programs[0]->transient_bytes[ZERO__T_CPU]);
     if (err) /* the old region is gone */

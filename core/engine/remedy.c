@@ -298,15 +298,13 @@ static int limits_find(const struct search *s, const struct zero__recipe *r,
 static int limit_try(struct search *s)
 {
     uint64_t now[ZERO__T_CPU + 1], most[ZERO__T_CPU + 1], slow[ZERO__T_CPU + 1], more, other;
-    struct zero__memory_limit limit;
     struct zero__recipe r = s->rt->recipe;
     char text[120] = "", number[32];
-    int n = 0, err = zero__memory_limit(s->rt, &limit);
+    int n = 0;
 
-    now[ZERO__T_DEVICE] = limit.device_bytes;
-    now[ZERO__T_CPU] = limit.cpu_bytes;
-    if (!err)
-        err = limits_find(s, &r, now, most, &more);
+    now[ZERO__T_DEVICE] = s->rt->limit.device_bytes;
+    now[ZERO__T_CPU] = s->rt->limit.cpu_bytes;
+    int err = limits_find(s, &r, now, most, &more);
     place_spread(s, &r, ZERO__N_TIERS - 1);
     if (!err)
         err = limits_find(s, &r, now, slow, &other);

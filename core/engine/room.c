@@ -33,9 +33,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
 {
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
     uint64_t left, sharers = (uint64_t)rt->local_ranks;
-    struct zero__memory_limit limit;
     char text[256];
-    int err = zero__memory_limit(rt, &limit);
 
     *room = (struct zero__room){.tiers = 1u << ZERO__T_DEVICE,
                                 .is_host = zero__device_is_host(rt) != 0,
@@ -45,8 +43,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
                                 .options = zero__options_hash(rt),
                                 .kept = 4,
                                 .slack = 2 * ZERO_BUFFER_ALIGN * (uint64_t)rt->model.n_segments};
-    if (!err)
-        err = device_room(rt, limit.device_bytes, room);
+    int err = device_room(rt, rt->limit.device_bytes, room);
     if (err)
         return err;
     left = zero__memory_left(text, sizeof text);
@@ -56,7 +53,7 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
     for (uint32_t w = 0; w < ZERO__N_PLACED; w++) /* of auto, tiers that some ranks lack are left */
         room->spread = room->spread << ZERO__N_TIERS |
                        (rt->is_auto ? (1u << ZERO__N_TIERS) - 1 : rt->spread[w]);
-    room->tier[ZERO__T_CPU] = limit.cpu_bytes;
+    room->tier[ZERO__T_CPU] = rt->limit.cpu_bytes;
     room->tier[ZERO__T_DISK] = zero__disk_room(rt);
     for (uint32_t t = ZERO__T_DEVICE + 1; t < ZERO__N_TIERS; t++)
         room->tiers |= rt->tiers[t].name ? 1u << t : 0;

@@ -21,6 +21,7 @@
 #include <zero/zero.h>
 
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/options.h"
 #include "engine/deviate.h"
 #include "engine/flight.h"
@@ -81,6 +82,7 @@ struct zero_runtime {
     struct zero__job *job;
     int rank, ranks, local_ranks;
     int64_t timeout_ns;
+    struct zero__memory_limit limit;
 
     struct zero__model model;
     struct zero__recipe recipe;

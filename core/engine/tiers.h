@@ -48,9 +48,6 @@ static inline uint64_t zero__io_most(const struct zero_store_info *info)
 
 /* ---- memory.c */
 
-struct zero__memory_limit;
-/* ZERO_MEMORY_LIMIT. */
-int zero__memory_limit(struct zero_runtime *rt, struct zero__memory_limit *limit);
 int zero__memory_reserve(struct zero_runtime *rt);
 /* Of the disk, that a rank may fill. */
 uint64_t zero__disk_room(const struct zero_runtime *rt);

@@ -54,7 +54,7 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
 
 static bool is_relaxed(const struct zero_runtime *rt)
 {
-    return strcmp(zero__option_text(rt->options, ZERO__OPT_NUMERICS), "relaxed") == 0;
+    return zero__option_int(rt->options, ZERO__OPT_NUMERICS) == ZERO__NUMERICS_RELAXED;
 }
 
 /* Loads the plugin and asks it whether it would do for this job. */

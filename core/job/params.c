@@ -198,11 +198,6 @@ static int read_secret(const struct zero__options *o, struct zero__secret *secre
     return fd >= 0 ? zero__secret_from_fd((int)fd, secret) : 0;
 }
 
-static int64_t seconds_ns(const struct zero__options *o, enum zero__option_id option)
-{
-    return (int64_t)(zero__option_real(o, option) * 1e9);
-}
-
 /* The options that say how ranks meet; of no interest to one rank alone. */
 static int read_options(const struct zero__options *o, struct zero__job_params *p)
 {
@@ -210,7 +205,7 @@ static int read_options(const struct zero__options *o, struct zero__job_params *
 
     p->how = (int32_t)zero__option_int(o, ZERO__OPT_RENDEZVOUS);
     p->insecure = zero__option_int(o, ZERO__OPT_INSECURE) != 0;
-    p->join_ns = seconds_ns(o, ZERO__OPT_JOIN_TIMEOUT);
+    p->join_ns = zero__option_ns(o, ZERO__OPT_JOIN_TIMEOUT);
     if ((e = read_address(o, p)))
         return e;
     return read_secret(o, &p->secret);
@@ -233,8 +228,8 @@ static int read_all(const struct zero_config *cfg, const struct zero__options *o
 
     if (e)
         return e;
-    p->timeout_ns = seconds_ns(o, ZERO__OPT_TIMEOUT);
-    p->heartbeat_ns = seconds_ns(o, ZERO__OPT_HEARTBEAT);
+    p->timeout_ns = zero__option_ns(o, ZERO__OPT_TIMEOUT);
+    p->heartbeat_ns = zero__option_ns(o, ZERO__OPT_HEARTBEAT);
     if (cfg && cfg->ranks)
         return from_config(cfg, p);
     return started_by_pmix() ? from_pmix(p) : from_environment(p);
