@@ -17,15 +17,9 @@
 #include "check/check.h"
 #include "check_device.h"
 #include "check_offload.h"
+#include "check_select.h"
 #include "check_watch.h"
 #include "tool.h"
-#include "tool_args.h"
-
-struct options {
-    const char *plugin, *only;
-    uint64_t ranks, seed, repeat, timeout_s;
-    bool list, huge;
-};
 
 static void help(FILE *f)
 {
@@ -48,25 +42,6 @@ static void help(FILE *f)
         "names folders with plugins. The status is 0 when every case passes, 1 when one fails, 2\n"
         "for bad use.\n",
         f);
-}
-
-static int parse(int argc, char **argv, struct options *o)
-{
-    const struct tool_arg args[] = {
-        TOOL_ARG("ranks", WHOLE, &o->ranks, TOOL_RANGE(1, CHECK_RANKS), .letter = 'n'),
-        TOOL_ARG("case", TEXT, &o->only),
-        TOOL_ARG("repeat", WHOLE, &o->repeat, TOOL_RANGE(1, 1000000)),
-        TOOL_ARG("seed", WHOLE, &o->seed, TOOL_RANGE(0, UINT32_MAX)),
-        TOOL_ARG("huge", ON, &o->huge),
-        TOOL_ARG("timeout", WHOLE, &o->timeout_s, TOOL_RANGE(CHECK_WATCH_LEAST_S, 1000000)),
-        TOOL_ARG("list", ON, &o->list),
-    };
-
-    *o = (struct options){
-        .ranks = 2, .seed = 1, .repeat = 1, .only = "", .timeout_s = CHECK_WATCH_S};
-    int status =
-        tool_args("check comm", args, sizeof args / sizeof *args, TOOL_WORDS, help, argc, argv);
-    return status >= 0 || o->list ? status : tool_plugin("check comm", argc, argv, &o->plugin);
 }
 
 struct verdict {
@@ -119,8 +94,9 @@ static void print_broken(const struct verdict *mine, const struct turn *t)
 }
 
 /* One case on this rank. *failed: on any. */
-static int try_case(struct bench_comm *b, const struct check_device *d, const struct options *o,
-                    struct check_watch *w, const struct turn *t, struct verdict *all, bool *failed)
+static int try_case(struct bench_comm *b, const struct check_device *d,
+                    const struct check_select *s, struct check_watch *w, const struct turn *t,
+                    struct verdict *all, bool *failed)
 {
     static struct check_rank r; /* too large for a stack */
     static struct verdict mine;
@@ -133,10 +109,10 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
                             .device_ops = d->dev ? &d->ops : NULL,
                             .device = d->dev,
                             .caps = b->caps,
-                            .plugin = o->plugin,
+                            .plugin = s->plugin,
                             .rank = b->rank,
                             .ranks = b->ranks,
-                            .huge = o->huge,
+                            .huge = s->huge,
                             .seed = t->seed * 1000};
     if (!check_applies(t->test, &r, &why)) {
         if (b->rank == 0) {
@@ -147,7 +123,7 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
     }
     char shown[sizeof w->name];
     snprintf(shown, sizeof shown, t->repeated ? "%s, seed %" PRIu64 : "%s", t->test->name, t->seed);
-    w->seconds = o->timeout_s * (t->test->huge ? CHECK_HUGE_TIMES : 1);
+    w->seconds = s->timeout_s * (t->test->huge ? CHECK_HUGE_TIMES : 1);
     check_watch_case(w, shown, t->number);
     t->test->run(&r);
     check_watch_case(w, NULL, 0);
@@ -165,48 +141,33 @@ static int try_case(struct bench_comm *b, const struct check_device *d, const st
     return err;
 }
 
-static bool is_chosen(const struct options *o, const struct check_case *test)
-{
-    return strstr(test->name, o->only);
-}
-
-static unsigned count_chosen(const struct options *o)
-{
-    unsigned n = 0;
-
-    for (const struct check_case *test = check_comm_cases; test->name; test++)
-        n += is_chosen(o, test);
-    return n;
-}
-
-static int run_rank(const struct options *o, int fd)
+static int run_rank(const struct check_select *s, unsigned n, int fd)
 {
     struct verdict *all = NULL;
     struct check_device device = {0};
     struct check_watch watch = {0};
     struct bench_comm b;
     bool failed = false;
-    int err = bench_comm_join(&b, o->plugin);
+    int err = bench_comm_join(&b, s->plugin);
 
     b.who = "zero check comm";
     if (!err)
         err = check_device_open(&b, &device);
     if (!err)
-        err = check_watch_start(&watch, b.job, b.rank, o->timeout_s);
+        err = check_watch_start(&watch, b.job, b.rank, s->timeout_s);
     watch.board = check_board_open(fd);
     if (!err && !(all = calloc((size_t)b.ranks, sizeof *all)))
         err = zero__fail(-ENOMEM, "no memory for the verdicts of %d ranks", b.ranks);
-    struct turn t = {.repeated = o->repeat > 1};
+    struct turn t = {.repeated = s->repeat > 1};
     if (!err && b.rank == 0)
         printf("1..%" PRIu64 "\n# comm plugin %s, %d rank%s, seed %" PRIu64 ": %s\n",
-               count_chosen(o) * o->repeat, o->plugin, b.ranks, b.ranks == 1 ? "" : "s", o->seed,
-               b.caps.note);
+               n * s->repeat, s->plugin, b.ranks, b.ranks == 1 ? "" : "s", s->seed, b.caps.note);
     fflush(stdout);
     for (t.test = check_comm_cases; t.test->name && !err; t.test++)
-        for (uint64_t k = 0; k < o->repeat && is_chosen(o, t.test) && !err; k++) {
+        for (uint64_t k = 0; k < s->repeat && check_chosen(s, t.test->name) && !err; k++) {
             t.number++;
-            t.seed = o->seed + k;
-            err = try_case(&b, &device, o, &watch, &t, all, &failed);
+            t.seed = s->seed + k;
+            err = try_case(&b, &device, s, &watch, &t, all, &failed);
         }
     if (err && all && b.rank == 0)
         puts("Bail out! no further case could tell anything");
@@ -220,10 +181,10 @@ static int run_rank(const struct options *o, int fd)
 }
 
 /* Runs the ranks; what rank 0 could not say any more is said here. */
-static int start_ranks(const struct options *o, int fd, int argc, char **argv)
+static int start_ranks(int ranks, int fd, int argc, char **argv)
 {
     const struct check_board *board = check_board_open(fd);
-    int status = bench_ranks_run("check", (int)o->ranks, false, fd, argc, argv);
+    int status = bench_ranks_run("check", ranks, false, fd, argc, argv);
 
     close(fd);
     if (!board || atomic_load(&board->finished))
@@ -237,26 +198,24 @@ static int start_ranks(const struct options *o, int fd, int argc, char **argv)
 
 static int check_comm(int argc, char **argv)
 {
+    uint64_t ranks = 2;
+    const struct tool_arg own =
+        TOOL_ARG("ranks", WHOLE, &ranks, TOOL_RANGE(1, CHECK_RANKS), .letter = 'n');
     struct zero_comm_caps caps;
-    struct options o;
-    int cores, fd, status = parse(argc, argv, &o);
+    struct check_select s;
+    unsigned n;
+    int cores, fd;
+    int status = check_parse("check comm", &s, &own, CHECK_WATCH_LEAST_S, help, argc, argv);
 
+    if (status < 0)
+        status = check_ready("check comm", &s, check_comm_cases, sizeof *check_comm_cases, &n);
     if (status >= 0)
         return status;
-    if (o.list) {
-        for (const struct check_case *test = check_comm_cases; test->name; test++)
-            puts(test->name);
-        return 0;
-    }
-    if (count_chosen(&o) == 0) {
-        fprintf(stderr, "zero check comm: no case has \"%s\" in its name: see --list\n", o.only);
-        return 2;
-    }
     if (bench_ranks_is_rank(&cores, &fd))
-        return run_rank(&o, fd);
+        return run_rank(&s, n, fd);
     if (!bench_ranks_may_start("check comm"))
         return 2;
-    if (bench_comm_probe(o.plugin, (int)o.ranks, &o.plugin, &caps)) {
+    if (bench_comm_probe(s.plugin, (int)ranks, &s.plugin, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }
@@ -266,13 +225,13 @@ static int check_comm(int argc, char **argv)
         fprintf(stderr,
                 "zero check comm: %s declares no barrier, no all_gather and no sum of fp32: its "
                 "ranks have nothing to meet by; declare one of them\n",
-                o.plugin);
+                s.plugin);
         return 2;
     }
     fd = check_board_create();
     if (fd < 0)
         return 2;
-    return start_ranks(&o, fd, argc, argv);
+    return start_ranks((int)ranks, fd, argc, argv);
 }
 
 static const struct zero__tool checks[] = {

@@ -6,21 +6,14 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "check/store.h"
+#include "check_select.h"
 #include "check_watch.h"
 #include "plugin/loader.h"
-#include "tool_args.h"
-
-struct options {
-    const char *plugin, *only;
-    uint64_t seed, bytes, repeat, timeout_s;
-    bool list, huge;
-};
 
 static void help(FILE *f)
 {
@@ -48,39 +41,6 @@ static void help(FILE *f)
         f);
 }
 
-static int parse(int argc, char **argv, struct options *o)
-{
-    const struct tool_arg args[] = {
-        TOOL_ARG("bytes", BYTES, &o->bytes, TOOL_RANGE(1 << 16, UINT64_C(1) << 40)),
-        TOOL_ARG("case", TEXT, &o->only),
-        TOOL_ARG("repeat", WHOLE, &o->repeat, TOOL_RANGE(1, 1000000)),
-        TOOL_ARG("seed", WHOLE, &o->seed, TOOL_RANGE(0, UINT32_MAX)),
-        TOOL_ARG("huge", ON, &o->huge),
-        TOOL_ARG("timeout", WHOLE, &o->timeout_s, TOOL_RANGE(1, 1000000)),
-        TOOL_ARG("list", ON, &o->list),
-    };
-
-    *o = (struct options){
-        .seed = 1, .only = "", .bytes = 8 << 20, .repeat = 1, .timeout_s = CHECK_WATCH_S};
-    int status =
-        tool_args("check offload", args, sizeof args / sizeof *args, TOOL_WORDS, help, argc, argv);
-    return status >= 0 || o->list ? status : tool_plugin("check offload", argc, argv, &o->plugin);
-}
-
-static bool is_chosen(const struct options *o, const struct check_store_case *test)
-{
-    return strstr(test->name, o->only);
-}
-
-static unsigned count_chosen(const struct options *o)
-{
-    unsigned n = 0;
-
-    for (const struct check_store_case *test = check_offload_cases; test->name; test++)
-        n += is_chosen(o, test);
-    return n;
-}
-
 static bool try_case(struct check_tier *t, struct check_watch *w,
                      const struct check_store_case *test, unsigned number)
 {
@@ -105,18 +65,19 @@ static bool try_case(struct check_tier *t, struct check_watch *w,
     return !n_bad;
 }
 
-static int run(const struct options *o, struct check_tier *t, struct check_watch *w)
+static int run(const struct check_select *s, unsigned n, struct check_tier *t,
+               struct check_watch *w)
 {
-    unsigned n = count_chosen(o), number = 0;
+    unsigned number = 0;
     bool good = true;
 
-    printf("1..%llu\n# offload plugin %s, seed %llu: %s\n", (unsigned long long)(n * o->repeat),
-           o->plugin, (unsigned long long)o->seed, t->caps.note);
+    printf("1..%llu\n# offload plugin %s, seed %llu: %s\n", (unsigned long long)(n * s->repeat),
+           s->plugin, (unsigned long long)s->seed, t->caps.note);
     fflush(stdout);
-    for (uint64_t k = 0; k < o->repeat; k++) {
-        t->verdict.seed = o->seed + k;
+    for (uint64_t k = 0; k < s->repeat; k++) {
+        t->verdict.seed = s->seed + k;
         for (const struct check_store_case *test = check_offload_cases; test->name; test++)
-            if (is_chosen(o, test))
+            if (check_chosen(s, test->name))
                 good &= try_case(t, w, test, ++number);
     }
     return good ? 0 : 1;
@@ -138,24 +99,24 @@ static int bytes_fit(struct check_tier *t)
 }
 
 /* The plugin, probed. */
-static int load(const struct options *o, struct zero__options *options, const struct zero__log *log,
-                struct zero__loader **loader, struct check_tier *t)
+static int load(const struct check_select *s, uint64_t bytes, struct zero__options *options,
+                const struct zero__log *log, struct zero__loader **loader, struct check_tier *t)
 {
     struct zero__plugin *plugin;
     int err = zero__loader_create(options, log, NULL, 0, loader);
 
     if (!err)
-        err = zero__loader_load(*loader, ZERO_IFACE_OFFLOAD, o->plugin, &plugin);
+        err = zero__loader_load(*loader, ZERO_IFACE_OFFLOAD, s->plugin, &plugin);
     if (err)
         return err;
     *t = (struct check_tier){.ops = zero__plugin_offload(plugin),
                              .host = zero__loader_host(*loader),
                              .caps.size = sizeof t->caps,
-                             .verdict = {.plugin = o->plugin, .ranks = 1},
-                             .bytes = o->bytes,
-                             .huge = o->huge};
+                             .verdict = {.plugin = s->plugin, .ranks = 1},
+                             .bytes = bytes,
+                             .huge = s->huge};
     err = t->ops->probe(t->host, &t->caps);
-    return err ? zero__while(err, "offload plugin %s", o->plugin) : bytes_fit(t);
+    return err ? zero__while(err, "offload plugin %s", s->plugin) : bytes_fit(t);
 }
 
 int zero__check_offload(int argc, char **argv)
@@ -165,28 +126,26 @@ int zero__check_offload(int argc, char **argv)
     struct zero__loader *loader = NULL;
     struct zero__log log = {.rank = -1};
     struct check_watch watch = {0};
-    struct options o;
-    int status = parse(argc, argv, &o), err;
+    uint64_t bytes = 8 << 20;
+    const struct tool_arg own =
+        TOOL_ARG("bytes", BYTES, &bytes, TOOL_RANGE(1 << 16, UINT64_C(1) << 40));
+    struct check_select s;
+    unsigned n;
+    int status = check_parse("check offload", &s, &own, 1, help, argc, argv), err;
 
+    if (status < 0)
+        status = check_ready("check offload", &s, check_offload_cases, sizeof *check_offload_cases,
+                             &n);
     if (status >= 0)
         return status;
-    if (o.list) {
-        for (const struct check_store_case *test = check_offload_cases; test->name; test++)
-            puts(test->name);
-        return 0;
-    }
-    if (count_chosen(&o) == 0) {
-        fprintf(stderr, "zero check offload: no case has \"%s\" in its name: see --list\n", o.only);
-        return 2;
-    }
     err = zero__options_load(NULL, 0, &options);
     if (!err) {
         zero__log_open(&log, options);
-        err = load(&o, options, &log, &loader, &tier);
+        err = load(&s, bytes, options, &log, &loader, &tier);
     }
     if (!err)
-        err = check_watch_start(&watch, NULL, 0, o.timeout_s);
-    status = err ? 2 : run(&o, &tier, &watch);
+        err = check_watch_start(&watch, NULL, 0, s.timeout_s);
+    status = err ? 2 : run(&s, n, &tier, &watch);
     check_watch_stop(&watch);
     if (err)
         fprintf(stderr, "zero check offload: %s\n", zero__error_text());
