@@ -74,18 +74,6 @@ static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in
     return 0;
 }
 
-/* Did the store take the request? Or an error. */
-static int submit_one(const struct walk *w, const struct zero_io *io)
-{
-    zero__store_enter(w->rt, w->t.name);
-    int k = w->t.ops.submit(w->t.store, io, 1);
-    zero__store_leave(w->rt);
-    if (k > 1)
-        return zero__fail(-EPROTO, "%s says that it took %d requests of 1: try it with zero check "
-                          "offload", w->t.name, k);
-    return k;
-}
-
 static int nothing_moved(const struct walk *w, int64_t timeout_ns)
 {
     return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)", w->t.name,
@@ -119,7 +107,7 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
                                  .store_off = block * w->block,
                                  .buf = {w->t.mr, free[n_free - 1] * w->block, w->block},
                                  .user = free[n_free - 1]};
-            k = submit_one(w, &io);
+            k = zero__store_submit(w->rt, &w->t, &io, 1);
             if (k < 0)
                 return k;
             r += k > 0 && is_read;
@@ -129,10 +117,8 @@ static int walk_run(const struct walk *w, const struct mix *m, int64_t timeout_n
         }
         if (ended == n)
             break;
-        zero__store_enter(w->rt, w->t.name);
-        k = w->t.ops.poll(w->t.store, cqes, MOST_CQES,
-                          k == 0 ? ZERO__STORE_FULL_NS : ZERO__STORE_POLL_NS);
-        zero__store_leave(w->rt);
+        k = zero__store_poll(w->rt, &w->t, cqes, MOST_CQES,
+                             k == 0 ? ZERO__STORE_FULL_NS : ZERO__STORE_POLL_NS);
         if (k < 0)
             return k;
         for (int i = 0; i < k; i++) {

@@ -141,7 +141,6 @@ enum start { NOTHING_STARTS, STARTED, NO_ROOM };
 /* Submits what it can of a lane's next op: what came of it, or an error. */
 static int lane_start(struct zero_runtime *rt, uint32_t q)
 {
-    struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct zero_io ios[ZERO__MOST_IOS];
     struct lane *l = &rt->lanes[q];
     uint32_t n, ready;
@@ -177,14 +176,9 @@ static int lane_start(struct zero_runtime *rt, uint32_t q)
     if (!ready) /* the end of one of them is heard of in poll() */
         return NOTHING_STARTS;
 
-    zero__store_enter(rt, t->name);
-    int k = t->ops.submit(t->store, ios, ready);
-    zero__store_leave(rt);
+    int k = zero__store_submit(rt, &rt->tiers[ZERO__T_DISK], ios, ready);
     if (k <= 0)
         return k ? k : NO_ROOM;
-    if ((uint32_t)k > ready)
-        return zero__fail(-EPROTO, "%s says that it took %d requests of %u: try it with zero check "
-                          "offload", t->name, k, ready);
     pthread_mutex_lock(&rt->lock);
     for (int i = 0; i < k; i++)
         s->in_store |= UINT32_C(1) << place_of(s->n_posted++);
@@ -284,7 +278,6 @@ static int deadlines_check(struct zero_runtime *rt)
 
 static int turn(struct zero_runtime *rt)
 {
-    struct tier *t = &rt->tiers[ZERO__T_DISK];
     struct zero_cqe cqes[N_CQES];
     int64_t wait_ns = ZERO__STORE_POLL_NS;
     int err = 0, n;
@@ -300,9 +293,7 @@ static int turn(struct zero_runtime *rt)
             else if (n == NO_ROOM && wait_ns)
                 wait_ns = ZERO__STORE_FULL_NS;
         } while (n == STARTED);
-    zero__store_enter(rt, t->name);
-    n = t->ops.poll(t->store, cqes, N_CQES, wait_ns);
-    zero__store_leave(rt);
+    n = zero__store_poll(rt, &rt->tiers[ZERO__T_DISK], cqes, N_CQES, wait_ns);
     if (n < 0)
         return n;
     if (n == 0)

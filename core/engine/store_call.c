@@ -14,15 +14,37 @@
 
 #define MOST_GAP_NS (ZERO_SECOND / 2) /* between two looks */
 
-void zero__store_enter(struct zero_runtime *rt, const char *name)
+/* Around a call of a plugin that the system may keep; `name`: the plugin's, as long as `rt`. */
+static void enter(struct zero_runtime *rt, const char *name)
 {
     atomic_store(&rt->store_name, name);
     atomic_store(&rt->store_since_ns, zero__now_ns());
 }
 
-void zero__store_leave(struct zero_runtime *rt)
+static void leave(struct zero_runtime *rt)
 {
     atomic_store(&rt->store_since_ns, 0);
+}
+
+int zero__store_submit(struct zero_runtime *rt, const struct tier *t, const struct zero_io *ios,
+                       uint32_t n)
+{
+    enter(rt, t->name);
+    int k = t->ops.submit(t->store, ios, n);
+    leave(rt);
+    if (k > 0 && (uint32_t)k > n)
+        return zero__fail(-EPROTO, "%s says that it took %d requests of %u: try it with zero check "
+                          "offload", t->name, k, n);
+    return k;
+}
+
+int zero__store_poll(struct zero_runtime *rt, const struct tier *t, struct zero_cqe *cqes,
+                     uint32_t max, int64_t wait_ns)
+{
+    enter(rt, t->name);
+    int k = t->ops.poll(t->store, cqes, max, wait_ns);
+    leave(rt);
+    return k;
 }
 
 /*
@@ -87,14 +109,14 @@ static int call_run(void *arg)
     struct call *c = arg;
     int err;
 
-    zero__store_enter(c->rt, c->name);
+    enter(c->rt, c->name);
     if (c->what == PROBE)
         err = c->ops.probe(zero__loader_host(c->rt->loader), &c->info);
     else if (c->what == OPEN)
         err = c->ops.open(&c->params, &c->store);
     else
         err = c->ops.resize(c->store, c->bytes);
-    zero__store_leave(c->rt);
+    leave(c->rt);
     return err;
 }
 

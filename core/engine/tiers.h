@@ -89,9 +89,11 @@ int zero__disk_grow(struct zero_runtime *rt);
 
 /* ---- store_call.c */
 
-/* Around a call of a plugin that the system may keep; `name`: the plugin's, as long as `rt`. */
-void zero__store_enter(struct zero_runtime *rt, const char *name);
-void zero__store_leave(struct zero_runtime *rt);
+/* Calls of a store that somebody watches: how many requests it took or has ended, or an error. */
+int zero__store_submit(struct zero_runtime *rt, const struct tier *t, const struct zero_io *ios,
+                       uint32_t n);
+int zero__store_poll(struct zero_runtime *rt, const struct tier *t, struct zero_cqe *cqes,
+                     uint32_t max, int64_t wait_ns);
 /* Of one who waits: the call that was under way at the last look, and for how long it has been. */
 struct zero__store_watch {
     int64_t since_ns, looked_ns, seen_ns;
