@@ -109,7 +109,7 @@ static int fits_device(struct zero_runtime *rt, const struct zero__table *t, uin
     struct zero_device_info info = {.size = sizeof info};
     char source[160];
     int err = zero__device_is_host(rt) || !extra ? 0 : rt->dev_ops.info(rt->dev, &info);
-    uint64_t left = zero__device_left(info.free_bytes) / rt->device_sharers;
+    uint64_t left = zero__device_share(info.free_bytes, rt->device_sharers);
 
     if (err || zero__device_is_host(rt) || extra <= left)
         return err;
@@ -153,7 +153,6 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     struct zero__pages_stats pages = {0};
     struct zero__table t;
     char source[256];
-    uint32_t sharers = (uint32_t)rt->local_ranks;
 
     if (rt->pages)
         zero__pages_stats(rt->pages, &pages);
@@ -179,8 +178,8 @@ static int fits(struct zero_runtime *rt, uint64_t device, uint64_t extra)
     extra += t.checksums > have ? t.checksums - have : 0;
     if (zero__disk_is_host(rt) && t.tiers[ZERO__T_DISK].reserved > taken[0].bytes + taken[1].bytes)
         extra += t.tiers[ZERO__T_DISK].reserved - taken[0].bytes - taken[1].bytes;
-    uint64_t left = zero__memory_left(source, sizeof source);
-    uint64_t share = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
+    uint64_t share = zero__memory_share(zero__memory_left(source, sizeof source),
+                                        (uint32_t)rt->local_ranks);
     if (extra > share)
         return refuse_machine(rt, &t, extra, source, share);
     return 0;

@@ -24,7 +24,7 @@ static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__roo
         room->spare =
             zero__least(zero__option_bytes(rt->options, ZERO__OPT_DYNAMIC_BYTES), limit / 32);
     if (!err && !room->is_host)
-        room->device = zero__device_left(info.free_bytes) / rt->device_sharers;
+        room->device = zero__device_share(info.free_bytes, rt->device_sharers);
     room->tier[ZERO__T_DEVICE] = zero__least(limit, room->device);
     return err ? zero__while(err, "what is free on device %s", rt->device_name) : 0;
 }
@@ -32,8 +32,6 @@ static int device_room(struct zero_runtime *rt, uint64_t limit, struct zero__roo
 int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
 {
     const struct tier *disk = &rt->tiers[ZERO__T_DISK];
-    uint64_t left, sharers = (uint64_t)rt->local_ranks;
-    char text[256];
 
     *room = (struct zero__room){.tiers = 1u << ZERO__T_DEVICE,
                                 .is_host = zero__device_is_host(rt) != 0,
@@ -46,10 +44,8 @@ int zero__room_own(struct zero_runtime *rt, struct zero__room *room)
     int err = device_room(rt, rt->limit.device_bytes, room);
     if (err)
         return err;
-    left = zero__memory_left(text, sizeof text);
-    left = (left > ZERO__MEMORY_MARGIN ? left - ZERO__MEMORY_MARGIN : 0) / sharers;
-    left -= left / 32; /* until it is reserved, others take of it, too */
-    room->machine = left;
+    room->machine = zero__memory_share(zero__memory_left(NULL, 0), (uint32_t)rt->local_ranks);
+    room->machine -= room->machine / 32; /* until it is reserved, others take of it, too */
     for (uint32_t w = 0; w < ZERO__N_PLACED; w++) /* of auto, tiers that some ranks lack are left */
         room->spread = room->spread << ZERO__N_TIERS |
                        (rt->is_auto ? (1u << ZERO__N_TIERS) - 1 : rt->spread[w]);
