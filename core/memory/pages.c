@@ -88,15 +88,16 @@ int zero__pages_create(const struct zero__pages_backing *backing, uint64_t limit
                        struct zero__pages **out)
 {
     struct zero__pages *p = calloc(1, sizeof *p);
-    int err;
 
     if (!p) {
         backing->close(backing->self, NULL, 0);
         return zero__fail(-ENOMEM, "paged memory: no memory for its description");
     }
-    err = zero__page_map_open(&p->map, backing, limit_bytes);
-    if (err)
-        goto err_free;
+    int err = zero__page_map_open(&p->map, backing, limit_bytes);
+    if (err) {
+        free(p);
+        return err;
+    }
     kinds_fill(p->kinds);
     p->unused = NONE;
     p->stats.limit_bytes = p->map.n_pages * ZERO__PAGE_BYTES;
@@ -106,30 +107,24 @@ int zero__pages_create(const struct zero__pages_backing *backing, uint64_t limit
     /* Room for the worst case, of which only what is used is ever touched. */
     p->bits = mmap(NULL, bits_bytes(p), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!p->slabs || !p->slab_at || !p->request || p->bits == MAP_FAILED) {
+    if (p->bits == MAP_FAILED)
+        p->bits = NULL;
+    if (!p->slabs || !p->slab_at || !p->request || !p->bits) {
         err = zero__fail(-ENOMEM, "paged memory: no memory to keep track of %" PRIu32 " pages",
                          p->map.n_pages);
-        goto err_close;
+        zero__pages_destroy(p);
+        return err;
     }
     *out = p;
     return 0;
-err_close:
-    if (p->bits != MAP_FAILED)
-        munmap(p->bits, bits_bytes(p));
-    free(p->request);
-    free(p->slab_at);
-    free(p->slabs);
-    zero__page_map_close(&p->map);
-err_free:
-    free(p);
-    return err;
 }
 
 void zero__pages_destroy(struct zero__pages *p)
 {
     if (!p)
         return;
-    munmap(p->bits, bits_bytes(p));
+    if (p->bits)
+        munmap(p->bits, bits_bytes(p));
     free(p->request);
     free(p->slab_at);
     free(p->slabs);
