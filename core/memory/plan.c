@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "base/status.h"
 #include "memory/plan_greedy.h"
 #include "memory/plan_improve.h"
 #include "memory/plan_problem.h"
@@ -125,7 +124,7 @@ static int part_solve(const struct zero__plan_problem *p, const struct part *par
         return err;
     inner.offset = malloc(((size_t)n + 1) * sizeof *inner.offset);
     err = inner.offset ? whole_solve(&q, target, limit, n_threads, &inner, nodes)
-                       : zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", n);
+                       : zero__plan_no_memory(n);
     for (uint32_t k = 0; !err && k < n; k++)
         best->offset[id[k]] = inner.offset[k];
     if (!err && (inner.height > best->height || !best->method)) {
@@ -149,7 +148,7 @@ static int parts_solve(const struct zero__plan_problem *p, uint64_t target,
     int err = 0;
 
     if (!buffers || !parts || !id) {
-        err = zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        err = zero__plan_no_memory(p->n);
         goto out;
     }
     uint32_t n_parts = parts_find(p, parts);
@@ -187,7 +186,7 @@ int zero__plan_solve(struct zero__plan_buffer *buffers, uint32_t n,
     uint64_t target = target_height(&p, params->capacity, align), nodes = 0;
     best.offset = calloc((size_t)p.n + 1, sizeof *best.offset);
     if (!best.offset) {
-        err = zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p.n);
+        err = zero__plan_no_memory(p.n);
         goto out;
     }
     err = parts_solve(&p, target, params, &best, &nodes);

@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 
-#include "base/status.h"
 #include "memory/plan_race.h"
 #include "memory/plan_rank.h"
 
@@ -37,7 +36,7 @@ static int core_create(const struct zero__plan_problem *p, struct core *c)
     c->block = malloc(
         n * (sizeof *c->buffers + 2 * sizeof *c->offset + sizeof *c->id + 2 * sizeof *c->member));
     if (!c->block)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     c->buffers = c->block;
     c->offset = (uint64_t *)(c->buffers + n);
     c->inner = c->offset + n;
@@ -87,7 +86,7 @@ static int members_sort(struct core *c, uint32_t *n_members, uint64_t *base)
     uint32_t n_through = 0;
 
     if (!through)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     c->n = 0;
     for (uint32_t b = 0; b < p->n; b++) {
         if (!c->member[b])

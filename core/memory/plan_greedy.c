@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "memory/plan_pile.h"
 #include "memory/plan_rank.h"
 
@@ -27,7 +26,7 @@ static const char *const methods[ZERO__PLAN_N_PASSES] = {
 
 /* Places all in the given order; false as soon as the height or the effort reaches its limit. */
 static bool pass_run(struct pass *g, enum zero__plan_fit fit, uint64_t most_high,
-                     uint64_t most_effort, uint64_t *height)
+                     uint64_t most_effort)
 {
     const struct zero__plan_problem *p = g->pile.p;
     uint64_t top = 0;
@@ -42,7 +41,6 @@ static bool pass_run(struct pass *g, enum zero__plan_fit fit, uint64_t most_high
             return false;
         zero__plan_pile_place(&g->pile, i, offset);
     }
-    *height = top;
     return true;
 }
 
@@ -50,7 +48,7 @@ static int pass_create(const struct zero__plan_problem *p, struct pass *g)
 {
     g->order = malloc(((size_t)p->n + 1) * sizeof *g->order);
     if (!g->order)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     int err = zero__plan_pile_create(p, &g->pile);
     if (err)
         free(g->order);
@@ -101,32 +99,14 @@ int zero__plan_greedy(const struct zero__plan_problem *p, uint64_t target, uint3
         return err;
     for (uint32_t k = first; k < last && best->height > target && g.pile.effort <= limit; k++) {
         enum zero__plan_fit fit = k % 2 ? ZERO__PLAN_BEST_FIT : ZERO__PLAN_FIRST_FIT;
-        uint64_t height;
         if (k == first || k % 2 == 0)
             pass_order(&g, (enum zero__plan_rule)(k / 2), NULL);
-        if (!pass_run(&g, fit, best->height, limit, &height))
-            continue;
-        best->height = height;
-        best->method = methods[k];
-        memcpy(best->offset, g.pile.offset, p->n * sizeof *best->offset);
+        if (pass_run(&g, fit, best->height, limit))
+            zero__plan_best_take(best, p, g.pile.offset, methods[k]);
     }
     *effort += g.pile.effort;
     pass_destroy(&g);
     return 0;
-}
-
-/* Those that are fixed, from the bottom up. */
-static void pass_fix(struct pass *g, const bool *fixed, const uint64_t *offset)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < g->pile.p->n; i++)
-        if (fixed[i])
-            g->order[n++] = (struct zero__plan_ranked){-(double)offset[i], i};
-    zero__plan_ranked_sort(g->order, n);
-    zero__plan_pile_reset(&g->pile);
-    for (uint32_t k = 0; k < n; k++)
-        zero__plan_pile_place(&g->pile, g->order[k].buffer, offset[g->order[k].buffer]);
 }
 
 int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed, uint64_t target,
@@ -144,7 +124,7 @@ int zero__plan_greedy_fill(const struct zero__plan_problem *p, const bool *fixed
         uint32_t above = 0;
         if (r > 0 && g.pile.effort > limit)
             break;
-        pass_fix(&g, fixed, offset);
+        zero__plan_pile_stack(&g.pile, offset, fixed, g.order);
         uint32_t n = pass_order(&g, rules[r], fixed);
         for (uint32_t k = 0; k < n && above < fewest; k++) {
             uint32_t i = g.order[k].buffer;

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "base/status.h"
 #include "memory/plan_core.h"
 #include "memory/plan_race.h"
 
@@ -69,7 +68,7 @@ int zero__plan_improve(const struct zero__plan_problem *p, uint64_t target, uint
 
     m.offset = malloc(((size_t)p->n + 1) * sizeof *m.offset);
     if (!m.offset)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     for (size_t k = 0; k < sizeof tries / sizeof *tries && best->height > target && !err; k++) {
         uint64_t share = limit / 1000 * tries[k].permille;
         if (p->n > tries[k].most || *effort >= end)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
-
 int zero__plan_items_create(const struct zero__plan_problem *p, struct zero__plan_items *out)
 {
     size_t n = (size_t)p->n + 1, n_slots = (size_t)p->n_slots + 1;
@@ -18,7 +16,7 @@ int zero__plan_items_create(const struct zero__plan_problem *p, struct zero__pla
     if (!m.item || !m.starts) {
         free(m.item);
         free(m.starts);
-        return zero__fail(-ENOMEM, "memory plan: no memory to combine %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     }
     m.ends = m.starts + n_slots;
     m.n_starts = m.ends + n_slots;

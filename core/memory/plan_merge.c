@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "memory/plan_item.h"
 
 #define NONE ZERO__PLAN_NO_ITEM
@@ -113,7 +112,7 @@ static double pair_cost(struct merge *m, uint32_t a, uint32_t b)
                   (double)y->size * (double)(y->last - y->first);
     double whole = (double)box.size * (double)(box.last - box.first);
     double cost = (whole - used) / whole;
-    double chance = (double)(zero__plan_hash(pair ^ ~rule->seed) >> 40) / 0x1p24; /* 0 .. 1 */
+    double chance = zero__plan_chance(pair ^ ~rule->seed);
     if (cost < 1e-13)
         return tiny_cost(m, &box) * (rule->shuffle ? 0.1 + chance : 1);
     if (cost > rule->most_lost)
@@ -231,7 +230,7 @@ static int merge_create(const struct zero__plan_problem *p, uint64_t capacity, s
     if (!m->slack) {
         zero__plan_items_close(&m->items);
         free(m->items.item);
-        return zero__fail(-ENOMEM, "memory plan: no memory to combine %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     }
     for (uint32_t s = 0; s < p->n_slots; s++)
         m->slack[s] = capacity - p->load[s];
@@ -247,10 +246,10 @@ static int smaller_make(const struct merge *m, struct zero__plan_merged *out)
 {
     struct zero__plan_buffer *buffers = calloc((size_t)m->items.n_heap + 1, sizeof *buffers);
     uint32_t *item = malloc(((size_t)m->items.n_heap + 1) * sizeof *item), n = 0;
-    int err = -ENOMEM;
+    int err;
 
     if (!buffers || !item) {
-        zero__fail(err, "memory plan: no memory to combine buffers");
+        err = zero__plan_no_memory(m->items.n_heap);
         goto err_free;
     }
     for (uint32_t i = 0; i < m->items.n; i++) {

@@ -6,11 +6,8 @@
  */
 #include "memory/plan_pile.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/status.h"
 
 #define BLOCK 256u
 #define FEW (BLOCK / 2) /* two blocks side by side become one when they have no more than this */
@@ -35,7 +32,7 @@ int zero__plan_pile_create(const struct zero__plan_problem *p, struct zero__plan
     g.block = malloc(n * sizeof *g.offset + n_slots * sizeof *g.floor +
                      n_blocks * (sizeof *g.span + sizeof *g.blocks));
     if (!g.block)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     g.offset = g.block;
     g.floor = g.offset + n;
     g.span = (struct zero__plan_pile_span *)(g.floor + n_slots);
@@ -277,4 +274,18 @@ void zero__plan_pile_remove(struct zero__plan_pile *g, uint32_t i)
     blocks_join(g, k);
     if (k > 0)
         blocks_join(g, k - 1);
+}
+
+void zero__plan_pile_stack(struct zero__plan_pile *g, const uint64_t *offset, const bool *fixed,
+                           struct zero__plan_ranked *order)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < g->p->n; i++)
+        if (!fixed || fixed[i])
+            order[n++] = (struct zero__plan_ranked){-(double)offset[i], i};
+    zero__plan_ranked_sort(order, n);
+    zero__plan_pile_reset(g);
+    for (uint32_t k = 0; k < n; k++)
+        zero__plan_pile_place(g, order[k].buffer, offset[order[k].buffer]);
 }

@@ -9,7 +9,10 @@
 #ifndef ZERO_MEMORY_PLAN_PILE_H
 #define ZERO_MEMORY_PLAN_PILE_H
 
+#include <stdbool.h>
+
 #include "memory/plan_problem.h"
+#include "memory/plan_rank.h"
 
 enum zero__plan_fit { ZERO__PLAN_FIRST_FIT, ZERO__PLAN_BEST_FIT };
 
@@ -50,5 +53,10 @@ void zero__plan_pile_place(struct zero__plan_pile *g, uint32_t i, uint64_t offse
 
 /* Takes buffer i out. */
 void zero__plan_pile_remove(struct zero__plan_pile *g, uint32_t i);
+
+/* Holds those that are fixed (NULL: all), and no others, from the bottom up at these offsets, by
+ * buffer. order: room for all. */
+void zero__plan_pile_stack(struct zero__plan_pile *g, const uint64_t *offset, const bool *fixed,
+                           struct zero__plan_ranked *order);
 
 #endif

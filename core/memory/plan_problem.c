@@ -87,6 +87,11 @@ static void slots_assign(struct zero__plan_problem *p, const struct event *event
     }
 }
 
+int zero__plan_no_memory(uint32_t n)
+{
+    return zero__fail(-ENOMEM, "memory plan: no memory to plan %" PRIu32 " buffers", n);
+}
+
 int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t n, uint64_t align,
                               struct zero__plan_problem *out)
 {
@@ -103,7 +108,7 @@ int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t 
     if (!events || !p.block) {
         free(events);
         free(p.block);
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %" PRIu32 " buffers", n_used);
+        return zero__plan_no_memory(n_used);
     }
     p.size = p.block;
     p.load = p.size + room;

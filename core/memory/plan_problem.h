@@ -32,6 +32,9 @@ void zero__plan_problem_destroy(struct zero__plan_problem *p);
 void zero__plan_by_slot(const struct zero__plan_problem *p, const uint32_t *slot, uint32_t *list,
                         uint32_t *at);
 
+/* -ENOMEM, with its sentence: there is no memory to plan n buffers. */
+int zero__plan_no_memory(uint32_t n);
+
 /* The splitmix64 finaliser: a fixed random function. */
 static inline uint64_t zero__plan_hash(uint64_t x)
 {
@@ -39,6 +42,12 @@ static inline uint64_t zero__plan_hash(uint64_t x)
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
     return x ^ x >> 31;
+}
+
+/* The same as a fraction: 0 or more, less than 1. */
+static inline double zero__plan_chance(uint64_t x)
+{
+    return (double)(zero__plan_hash(x) >> 40) / 0x1p24;
 }
 
 /* The k-th term of 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., k from 1: runs of all lengths get equal

@@ -6,11 +6,11 @@
  */
 #include "memory/plan_race.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "machine/thread.h"
 #include "memory/plan_merge.h"
 #include "memory/plan_search.h"
@@ -151,9 +151,7 @@ int zero__plan_race(const struct zero__plan_problem *p, uint64_t capacity, uint6
     while (spent < limit && atomic_load(&r.winner) == UINT32_MAX) {
         round_run(&r, n_threads);
         if (atomic_load(&r.err))
-            return zero__fail(atomic_load(&r.err),
-                              "memory plan: no memory to search a plan for %u buffers",
-                              (unsigned)p->n);
+            return zero__plan_no_memory(p->n);
         for (uint32_t k = 0; k < ROUND && r.first + k <= atomic_load(&r.winner); k++)
             spent += r.effort[k];
         r.first += ROUND;

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "base/status.h"
 #include "memory/plan_pile.h"
 #include "memory/plan_rank.h"
 
@@ -17,10 +16,10 @@ struct repair {
     const struct zero__plan_problem *p;
     uint64_t target;
     struct zero__plan_pile pile;
-    uint32_t *starts, *starts_at; /* buffers by first slot; where those of a slot begin */
-    uint32_t *misfit, n_misfits;  /* buffers above the target */
-    struct zero__plan_ranked order[MOST_MOVED];
-    uint64_t old[MOST_MOVED]; /* offsets, in the order of moved */
+    struct zero__plan_ranked *order; /* room for all */
+    uint32_t *starts, *starts_at;    /* buffers by first slot; where those of a slot begin */
+    uint32_t *misfit, n_misfits;     /* buffers above the target */
+    uint64_t old[MOST_MOVED];        /* offsets, in the order of moved */
     uint32_t moved[MOST_MOVED], n_moved;
     void *block;
 };
@@ -29,19 +28,20 @@ static int repair_create(const struct zero__plan_problem *p, struct repair **out
 {
     size_t n = (size_t)p->n + 1, n_slots = (size_t)p->n_slots + 2;
     struct repair *m = calloc(1, sizeof *m);
-    int err = -ENOMEM;
+    int err;
 
     if (m)
-        m->block = malloc((2 * n + n_slots) * sizeof *m->starts);
+        m->block = malloc(n * sizeof *m->order + (2 * n + n_slots) * sizeof *m->starts);
     if (!m || !m->block) {
-        zero__fail(err, "memory plan: no memory to plan %u buffers", (unsigned)p->n);
+        err = zero__plan_no_memory(p->n);
         goto err_free;
     }
     err = zero__plan_pile_create(p, &m->pile);
     if (err)
         goto err_free;
     m->p = p;
-    m->starts = m->block;
+    m->order = m->block;
+    m->starts = (uint32_t *)(m->order + n);
     m->misfit = m->starts + n;
     m->starts_at = m->misfit + n;
     zero__plan_by_slot(p, p->first, m->starts, m->starts_at);
@@ -111,7 +111,7 @@ static uint64_t window_fill(struct repair *m, uint64_t attempt)
 
     for (uint32_t k = 0; k < m->n_moved; k++) {
         uint32_t b = m->moved[k];
-        double chance = (double)(zero__plan_hash(b ^ attempt << 32) >> 40) / 0x1p24; /* 0 .. 1 */
+        double chance = zero__plan_chance(b ^ attempt << 32);
         double key = zero__plan_rank(m->p, rule, b);
         m->order[k].key = attempt < ZERO__PLAN_N_RULES ? key : key * (1 + chance);
         m->order[k].buffer = b;
@@ -143,22 +143,6 @@ static void window_try(struct repair *m, uint32_t i, uint32_t reach, uint64_t at
         zero__plan_pile_place(&m->pile, m->moved[k], m->old[k]);
 }
 
-/* Places all as planned, from the bottom up. */
-static int pile_fill(struct repair *m, const uint64_t *offset)
-{
-    struct zero__plan_ranked *order = malloc(((size_t)m->p->n + 1) * sizeof *order);
-
-    if (!order)
-        return zero__fail(-ENOMEM, "memory plan: no memory to plan %u buffers", (unsigned)m->p->n);
-    for (uint32_t b = 0; b < m->p->n; b++)
-        order[b] = (struct zero__plan_ranked){-(double)offset[b], b};
-    zero__plan_ranked_sort(order, m->p->n);
-    for (uint32_t k = 0; k < m->p->n; k++)
-        zero__plan_pile_place(&m->pile, order[k].buffer, offset[order[k].buffer]);
-    free(order);
-    return 0;
-}
-
 int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint64_t limit,
                       struct zero__plan_best *best, uint64_t *effort)
 {
@@ -169,9 +153,7 @@ int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint6
     if (err)
         return err;
     m->target = target;
-    err = pile_fill(m, best->offset);
-    if (err)
-        goto out;
+    zero__plan_pile_stack(&m->pile, best->offset, NULL, m->order);
     misfits_find(m);
     for (uint64_t t = 0; m->n_misfits > 0 && m->pile.effort < limit; t++) {
         uint32_t reach = reaches[t / TRIES % (sizeof reaches / sizeof *reaches)];
@@ -181,8 +163,7 @@ int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint6
         misfits_find(m);
     }
     zero__plan_best_take(best, p, m->pile.offset, "greedy, then repair");
-out:
     *effort += m->pile.effort;
     repair_destroy(m);
-    return err;
+    return 0;
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "memory/plan_valley.h"
 
 #define MOST_CHOICES 48u /* at one corner; a corner with more is not worth deciding */
@@ -55,8 +54,7 @@ int zero__plan_search_create(const struct zero__plan_problem *p, struct zero__pl
     *out = s;
     return 0;
 err_memory:
-    err = zero__fail(-ENOMEM, "memory plan: no memory to search a plan for %u buffers",
-                     (unsigned)p->n);
+    err = zero__plan_no_memory(p->n);
 err_free:
     if (s) {
         free(s->parts);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
-
 /* Room on the trail for every buffer placed once, and for raises: this many for each slot. */
 #define RAISES 16
 
@@ -48,8 +46,7 @@ int zero__plan_skyline_create(const struct zero__plan_problem *p, struct zero__p
     if (!s.trail || !s.block) {
         free(s.trail);
         free(s.block);
-        return zero__fail(-ENOMEM, "memory plan: no memory to search a plan for %u buffers",
-                          (unsigned)p->n);
+        return zero__plan_no_memory(p->n);
     }
     s.floor = s.block;
     s.solid = s.floor + n_slots;
