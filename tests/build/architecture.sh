@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# doc/ARCHITECTURE.md against the tree: every room is there and has its line, and every stop of its
-# walks is a function of the file that it names.
+# doc/ARCHITECTURE.md against the tree: every room is there and has its line, every file that it
+# names is there, and every stop of its walks is a function of the file.
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 page=doc/ARCHITECTURE.md
@@ -13,9 +13,9 @@ stops() {
             echo "$functions" | grep -oE '[a-z0-9_]+' | sed "s|^|$file |"
         done
 }
-# Files of the core are named from there.
+# Files of the core are named from there, others from the root.
 place() {
-    for at in "core/$1" "$1" "plugins/$1"; do
+    for at in "core/$1" "$1"; do
         [ -e "$at" ] && echo "$at" && return
     done
     return 1
@@ -33,8 +33,16 @@ none 'every room of a line is there' "$(sed -n '/^## Rooms/,/^## The/p' "$page" 
     sed -n 's/^| `\([a-z0-9/-]*\)`.*/\1/p' | while read -r room; do
     [ -d "$room" ] || echo "$room"
 done)"
-none 'every file that it names is there' "$(grep -oE '`(core/|plugins/|tests/|tools/|engine/|schedule/|job/|model/|device/|base/|memory/|plugin/|machine/|launch/)[a-z0-9_/]*\.(c|h|sh|py)`' "$page" |
-    tr -d '`' | sort -u | while read -r file; do
+none 'every file to start reading at is in its room' "$(
+    sed -n '/^## Rooms/,/^## The/s/^| `\([a-z0-9/-]*\)`.*| \([^|]*\) |$/\1 \2/p' "$page" |
+        while read -r room files; do
+            echo "$files" | grep -oE '`[^` ]+\.[a-z]+`' | tr -d '`' | while read -r file; do
+                [ -e "$room/$file" ] || echo "$room: $file"
+            done
+        done
+)"
+none 'every file that it names is there' "$(sed '/^## Rooms/,/^## The/{/^|/d;}' "$page" |
+    grep -oE '`[^` ]*/[^` ]*\.(c|h|sh|py|cuh|cu)`' | tr -d '`' | sort -u | while read -r file; do
     place "$file" >/dev/null || echo "$file"
 done)"
 done_testing
