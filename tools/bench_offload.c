@@ -10,58 +10,29 @@
 #include "base/status.h"
 #include "bench.h"
 #include "bench_offload.h"
-#include "bench_record.h"
 #include "machine/clock.h"
 
 #define LEAST_ON_DISK 0.95
 
-/* What takes turns. */
-enum { STORE, BESIDE, LIMIT, MOST_SERIES = LIMIT + N_BENCH_COPIES };
-
-struct bench {
-    const struct offload_options *o;
-    struct offload_tier store, beside;
-    struct offload_fio fio;
-    bool has_beside, has_fio;
-    char option[64]; /* of beside */
-    struct offload_sample *samples[MOST_SERIES];
-    double *scratch; /* two of reps */
-};
-
-/* Figures of a shape. */
-struct figures {
-    struct bench_stats time[MOST_SERIES]; /* of a block */
-    double cpu[MOST_SERIES];              /* seconds for 10^9 bytes */
-    unsigned limit;                       /* the fastest series of the limit; 0: there is none */
-    double low, high;                     /* percent of the limit, of single repetitions */
-    double on_disk;                       /* < 0: not known */
-    const char *check;
-};
-
-static bool is_memory(const struct bench *b)
+static bool takes_part(const struct offload_bench *b, unsigned series)
 {
-    return b->store.map;
-}
-
-static bool takes_part(const struct bench *b, unsigned series)
-{
-    if (series == BESIDE)
+    if (series == OFFLOAD_BESIDE)
         return b->has_beside;
-    if (series == LIMIT)
-        return b->has_fio || is_memory(b);
-    return series == STORE || is_memory(b);
+    if (series == OFFLOAD_LIMIT)
+        return b->has_fio || offload_is_memory(b);
+    return series == OFFLOAD_STORE || offload_is_memory(b);
 }
 
-static int sample(struct bench *b, const struct offload_shape *shape, unsigned series,
+static int sample(struct offload_bench *b, const struct offload_shape *shape, unsigned series,
                   struct offload_sample *out)
 {
-    if (series == LIMIT && b->has_fio)
+    if (series == OFFLOAD_LIMIT && b->has_fio)
         return offload_fio_run(&b->fio, shape, b->o->ns, out);
     struct offload_walk w = {.shape = *shape, .until_ns = zero__deadline_ns(b->o->ns)};
-    if (series < LIMIT)
-        return offload_walk(series == STORE ? &b->store : &b->beside, &w, out);
+    if (series < OFFLOAD_LIMIT)
+        return offload_walk(series == OFFLOAD_STORE ? &b->store : &b->beside, &w, out);
     w.until_ns = zero__deadline_ns(b->o->ns / N_BENCH_COPIES);
-    offload_copy(&b->store, &w, (enum bench_way)(series - LIMIT), out);
+    offload_copy(&b->store, &w, (enum bench_way)(series - OFFLOAD_LIMIT), out);
     return 0;
 }
 
@@ -75,13 +46,14 @@ static double time_of(const struct offload_sample *s, const struct offload_shape
     return s->seconds / (double)s->bytes * (double)shape->block;
 }
 
-static void figures_of(const struct bench *b, const struct offload_shape *shape, struct figures *f)
+static void figures_of(const struct offload_bench *b, const struct offload_shape *shape,
+                       struct offload_figures *f)
 {
     unsigned n = b->o->reps;
     double moved = 0, on_disk = 0;
 
-    *f = (struct figures){.on_disk = -1, .check = "off"};
-    for (unsigned s = 0; s < MOST_SERIES; s++) {
+    *f = (struct offload_figures){.on_disk = -1, .check = "off"};
+    for (unsigned s = 0; s < N_OFFLOAD_SERIES; s++) {
         if (!takes_part(b, s))
             continue;
         for (unsigned k = 0; k < n; k++) {
@@ -90,17 +62,17 @@ static void figures_of(const struct bench *b, const struct offload_shape *shape,
         }
         f->time[s] = bench_stats_of(b->scratch, n);
         f->cpu[s] = bench_stats_of(b->scratch + n, n).median;
-        if (s >= LIMIT && (!f->limit || f->time[s].median < f->time[f->limit].median))
+        if (s >= OFFLOAD_LIMIT && (!f->limit || f->time[s].median < f->time[f->limit].median))
             f->limit = s;
     }
     for (unsigned k = 0; k < n && f->limit; k++) {
-        double percent =
-            100 * time_of(&b->samples[f->limit][k], shape) / time_of(&b->samples[STORE][k], shape);
+        double percent = 100 * time_of(&b->samples[f->limit][k], shape) /
+                         time_of(&b->samples[OFFLOAD_STORE][k], shape);
         f->low = k && f->low < percent ? f->low : percent;
         f->high = f->high > percent ? f->high : percent;
     }
     for (unsigned k = 0; k < n; k++) {
-        const struct offload_sample *s = &b->samples[STORE][k];
+        const struct offload_sample *s = &b->samples[OFFLOAD_STORE][k];
         if (s->disk_bytes == OFFLOAD_UNKNOWN)
             return;
         moved += (double)s->bytes;
@@ -120,13 +92,14 @@ static int check(struct offload_tier *t, const struct offload_shape *shape)
 }
 
 /* The shape of all series, and a complaint where something is not as it should be. */
-static int measure(struct bench *b, const struct offload_shape *shape, struct figures *f)
+static int measure(struct offload_bench *b, const struct offload_shape *shape,
+                   struct offload_figures *f)
 {
     const struct offload_options *o = b->o;
-    unsigned parts[MOST_SERIES], n = 0;
+    unsigned parts[N_OFFLOAD_SERIES], n = 0;
     int err = 0;
 
-    for (unsigned s = 0; s < MOST_SERIES; s++)
+    for (unsigned s = 0; s < N_OFFLOAD_SERIES; s++)
         if (takes_part(b, s))
             parts[n++] = s;
     for (unsigned k = 0; k < o->warmup + o->reps && !err; k++)
@@ -147,10 +120,10 @@ static int measure(struct bench *b, const struct offload_shape *shape, struct fi
 }
 
 /* Are the bytes where they should be? */
-static bool on_disk(const struct bench *b, const struct offload_shape *shape,
-                    const struct figures *f)
+static bool on_disk(const struct offload_bench *b, const struct offload_shape *shape,
+                    const struct offload_figures *f)
 {
-    if (is_memory(b) || b->o->cache_allowed || f->on_disk >= LEAST_ON_DISK)
+    if (offload_is_memory(b) || b->o->cache_allowed || f->on_disk >= LEAST_ON_DISK)
         return true;
     if (f->on_disk < 0)
         fprintf(stderr, "zero bench offload: this kernel does not count what a process reads and "
@@ -166,10 +139,10 @@ static bool on_disk(const struct bench *b, const struct offload_shape *shape,
 }
 
 /* Of what was asked for. */
-static bool fast_enough(const struct bench *b, const struct offload_shape *shape,
-                        const struct figures *f)
+static bool fast_enough(const struct offload_bench *b, const struct offload_shape *shape,
+                        const struct offload_figures *f)
 {
-    double percent = f->limit ? 100 * f->time[f->limit].median / f->time[STORE].median : 0;
+    double percent = f->limit ? 100 * f->time[f->limit].median / f->time[OFFLOAD_STORE].median : 0;
 
     bool apart = b->fio.wanted == OFFLOAD_PAGES_HUGE && b->fio.pages == OFFLOAD_PAGES_SMALL;
     if (!b->o->least || (percent >= b->o->least && !apart))
@@ -188,124 +161,15 @@ static bool fast_enough(const struct bench *b, const struct offload_shape *shape
     return false;
 }
 
-static const char *limit_name(const struct bench *b, const struct figures *f)
-{
-    return !f->limit    ? NULL
-           : b->has_fio ? b->fio.version
-                        : bench_way_name((enum bench_way)(f->limit - LIMIT));
-}
-
-static const char *limit_pages(const struct bench *b, const struct figures *f)
-{
-    return !f->limit    ? NULL
-           : b->has_fio ? offload_pages_name(b->fio.pages)
-                        : b->store.memory_pages;
-}
-
-static void json(const struct bench *b, const struct offload_shape *shape, const struct figures *f)
-{
-    bool beside = b->has_beside;
-    double block = (double)shape->block;
-    const struct bench_field fields[] = {
-        {"tier", 0, b->store.name},
-        {"store", 0, b->store.info.note},
-        {"depth", shape->depth, NULL},
-        {"store_bytes", (double)b->o->bytes, NULL},
-        {"cpu_s_per_GB", f->cpu[STORE], NULL},
-        {"on_disk_percent", is_memory(b) || f->on_disk < 0 ? -1 : 100 * f->on_disk, NULL},
-        {"limit", -1, limit_name(b, f)},
-        {"pages", 0, b->store.memory_pages},
-        {"limit_pages", -1, limit_pages(b, f)},
-        {"limit_cpu_s_per_GB", f->limit ? f->cpu[f->limit] : -1, NULL},
-        {"percent_low", f->limit ? f->low : -1, NULL},
-        {"percent_high", f->limit ? f->high : -1, NULL},
-        {"beside", -1, beside ? b->option : NULL},
-        {"beside_GBps", beside ? block / f->time[BESIDE].median * 1e-9 : -1, NULL},
-        {"beside_cpu_s_per_GB", beside ? f->cpu[BESIDE] : -1, NULL},
-    };
-    struct bench_record r = {.bench = "offload",
-                             .op = offload_op_name(shape),
-                             .bytes = shape->block,
-                             .time = f->time[STORE],
-                             .n = b->o->reps,
-                             .bandwidth_GBps = block / f->time[STORE].median * 1e-9,
-                             .limit_GBps = f->limit ? block / f->time[f->limit].median * 1e-9 : 0,
-                             .limit_s = f->limit ? f->time[f->limit].median : 0,
-                             .check = f->check,
-                             .fields = fields,
-                             .n_fields = sizeof fields / sizeof *fields};
-    bench_record_json(&r);
-}
-
-static void put_optional(bool there, const char *format, int width, double x)
-{
-    char text[32] = "-";
-
-    if (there)
-        snprintf(text, sizeof text, "%.*f%s", *format - '0', x, format + 1);
-    printf(" %*s", width, text);
-}
-
-static void row(const struct bench *b, const struct offload_shape *shape, const struct figures *f)
-{
-    double block = (double)shape->block, own = f->time[STORE].median;
-    double limit = f->time[f->limit].median, other = f->time[BESIDE].median;
-    char range[32] = "";
-
-    if (f->limit)
-        snprintf(range, sizeof range, "[%.0f..%.0f]", f->low, f->high);
-    printf("%-12s %9" PRIu64 " %5u", offload_op_name(shape), shape->block, shape->depth);
-    put_optional(true, "3", 8, block / own * 1e-9);
-    put_optional(true, "1%", 6, 100 * f->time[STORE].spread);
-    put_optional(f->limit, "3", 8, block / limit * 1e-9);
-    put_optional(f->limit, "1%", 7, 100 * limit / own);
-    printf(" %10s", range);
-    put_optional(true, "3", 7, f->cpu[STORE]);
-    put_optional(f->limit, "3", 7, f->cpu[f->limit]);
-    if (b->has_beside) {
-        put_optional(true, "3", 8, block / other * 1e-9);
-        put_optional(true, "3", 7, f->cpu[BESIDE]);
-    }
-    put_optional(f->on_disk >= 0 && !is_memory(b), "1%", 7, 100 * f->on_disk);
-    printf("  %s\n", f->check);
-    fflush(stdout);
-}
-
-static void head(const struct bench *b)
-{
-    const struct offload_options *o = b->o;
-    char name[40] = "nothing to compare with";
-
-    if (o->json)
-        return;
-    if (b->has_fio)
-        snprintf(name, sizeof name, "%s", b->fio.version);
-    else if (is_memory(b))
-        snprintf(name, sizeof name, "plain loops");
-    printf("%s: %s; %" PRIu64 " MiB; %u repetitions of %g s in turn with %s%s%s", b->store.name,
-           b->store.info.note, o->bytes >> 20, o->reps, (double)o->ns * 1e-9, name,
-           b->has_beside ? " and " : "", b->option);
-    printf("; blocks in %s pages", b->store.memory_pages);
-    if (b->has_fio)
-        printf(", fio's are to be %s ones, too", offload_pages_name(b->fio.wanted));
-    putchar('\n');
-    printf("%-12s %9s %5s %8s %6s %8s %7s %10s %7s %7s", "operation", "block", "depth", "GB/s",
-           "spread", b->has_fio ? "fio" : "limit", "of it", "", "s/GB", "its");
-    if (b->has_beside)
-        printf(" %16.16s", b->option);
-    printf(" %7s  %s\n", "on disk", "check");
-    fflush(stdout);
-}
-
 /* What is in the store's way to be what it should. */
-static bool sound(const struct bench *b)
+static bool sound(const struct offload_bench *b)
 {
     const struct offload_options *o = b->o;
     uint64_t deepest = 0;
 
     for (unsigned i = 0; i < o->n_depths; i++)
         deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
-    if (!is_memory(b) && deepest > b->store.info.depth) {
+    if (!offload_is_memory(b) && deepest > b->store.info.depth) {
         fprintf(stderr,
                 "zero bench offload: %s has %u transfers under way at most, fewer than the depth "
                 "%" PRIu64 ", which fio would have: set its option for the depth, "
@@ -313,7 +177,7 @@ static bool sound(const struct bench *b)
                 b->store.name, b->store.info.depth, deepest, deepest);
         return false;
     }
-    if (is_memory(b) || o->cache_allowed || b->store.info.flags & ZERO_STORE_DIRECT)
+    if (offload_is_memory(b) || o->cache_allowed || b->store.info.flags & ZERO_STORE_DIRECT)
         return true;
     fprintf(
         stderr,
@@ -323,7 +187,7 @@ static bool sound(const struct bench *b)
     return false;
 }
 
-static int beside_open(struct bench *b)
+static int beside_open(struct offload_bench *b)
 {
     const struct offload_options *o = b->o;
     const char *text = o->beside, *sums = zero__option_find(b->store.options, "nvme_checksum");
@@ -341,27 +205,27 @@ static int beside_open(struct bench *b)
     return offload_open(&b->beside, o, &setting);
 }
 
-static void fio_open(struct bench *b)
+static void fio_open(struct offload_bench *b)
 {
     const struct offload_options *o = b->o;
     const char *folders = o->folder ? o->folder : zero__option_find(b->store.options, "nvme_path");
 
-    if (o->fio && !is_memory(b) && folders && *folders)
+    if (o->fio && !offload_is_memory(b) && folders && *folders)
         b->has_fio = offload_fio_open(&b->fio, o, folders);
     b->fio.wanted = b->fio.pages = b->store.pages;
 }
 
-static int run(struct bench *b)
+static int run(struct offload_bench *b)
 {
     const struct offload_options *o = b->o;
     bool ok = true;
 
-    head(b);
+    offload_head(b);
     for (unsigned op = 0; op < o->n_ops; op++)
         for (unsigned i = 0; i < o->n_sizes; i++)
             for (unsigned k = 0; k < o->n_depths; k++) {
                 struct offload_shape shape = o->ops[op];
-                struct figures f;
+                struct offload_figures f;
                 shape.block = o->sizes[i];
                 shape.depth = (unsigned)o->depths[k];
                 int err = measure(b, &shape, &f);
@@ -370,13 +234,13 @@ static int run(struct bench *b)
                             offload_op_name(&shape), shape.block, zero__error_text());
                 if (err && err != -EBADMSG)
                     return 1;
-                (o->json ? json : row)(b, &shape, &f);
+                (o->json ? offload_json : offload_row)(b, &shape, &f);
                 ok &= !err && on_disk(b, &shape, &f) && fast_enough(b, &shape, &f);
             }
     return ok ? 0 : 1;
 }
 
-static int bench_open(struct bench *b)
+static int bench_open(struct offload_bench *b)
 {
     unsigned reps = b->o->reps;
     int err = offload_open(&b->store, b->o, NULL);
@@ -385,7 +249,7 @@ static int bench_open(struct bench *b)
         err = beside_open(b);
     b->scratch = calloc(2 * (size_t)reps, sizeof *b->scratch);
     bool there = b->scratch;
-    for (unsigned s = 0; s < MOST_SERIES; s++)
+    for (unsigned s = 0; s < N_OFFLOAD_SERIES; s++)
         there &= (b->samples[s] = calloc(reps, sizeof *b->samples[s])) != NULL;
     return err || there ? err : zero__fail(-ENOMEM, "no memory for %u repetitions", reps);
 }
@@ -406,7 +270,7 @@ int bench_offload(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    struct bench b = {.o = &o};
+    struct offload_bench b = {.o = &o};
     if (bench_open(&b)) {
         fprintf(stderr, "zero bench offload: %s\n", zero__error_text());
         status = 2;
@@ -420,7 +284,7 @@ int bench_offload(int argc, char **argv)
     if (b.has_beside)
         offload_close(&b.beside);
     offload_close(&b.store);
-    for (unsigned s = 0; s < MOST_SERIES; s++)
+    for (unsigned s = 0; s < N_OFFLOAD_SERIES; s++)
         free(b.samples[s]);
     free(b.scratch);
     return status;

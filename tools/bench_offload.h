@@ -133,6 +133,46 @@ void offload_fio_close(struct offload_fio *f);
 int offload_fio_run(struct offload_fio *f, const struct offload_shape *shape, int64_t ns,
                     struct offload_sample *sample);
 
+/* What takes turns. */
+enum {
+    OFFLOAD_STORE,
+    OFFLOAD_BESIDE,
+    OFFLOAD_LIMIT,
+    N_OFFLOAD_SERIES = OFFLOAD_LIMIT + N_BENCH_COPIES
+};
+
+struct offload_bench {
+    const struct offload_options *o;
+    struct offload_tier store, beside;
+    struct offload_fio fio;
+    bool has_beside, has_fio;
+    char option[64]; /* of beside */
+    struct offload_sample *samples[N_OFFLOAD_SERIES];
+    double *scratch; /* two of reps */
+};
+
+/* Figures of a shape. */
+struct offload_figures {
+    struct bench_stats time[N_OFFLOAD_SERIES]; /* of a block */
+    double cpu[N_OFFLOAD_SERIES];              /* seconds for 10^9 bytes */
+    unsigned limit;   /* the fastest series of the limit; 0: there is none */
+    double low, high; /* percent of the limit, of single repetitions */
+    double on_disk;   /* < 0: not known */
+    const char *check;
+};
+
+static inline bool offload_is_memory(const struct offload_bench *b)
+{
+    return b->store.map;
+}
+
+/* bench_offload_print.c: the head of the table, and a shape in it or as JSON. */
+void offload_head(const struct offload_bench *b);
+void offload_row(const struct offload_bench *b, const struct offload_shape *shape,
+                 const struct offload_figures *f);
+void offload_json(const struct offload_bench *b, const struct offload_shape *shape,
+                  const struct offload_figures *f);
+
 /* bench_offload_options.c: -1: go on; else the exit status. */
 int offload_parse(struct offload_options *o, int argc, char **argv);
 const char *offload_op_name(const struct offload_shape *shape);

@@ -10,6 +10,8 @@
 
 #include "relay.h"
 
+struct pollfd;
+
 /*
  * What a rank of libzero may need when another one has failed: to hear of it (1 s), to let rank 0
  * decide whose fault it was (2 s), to write its report, and to end with a transport that does not
@@ -77,6 +79,13 @@ int run_start(struct run_job *job);
 
 /* Until all ranks have ended; returns the exit status of the job. */
 int run_watch(struct run_job *job);
+
+/* One sleep and what it brought; what poll() did. Both arrays: room for 3, and for two a rank. */
+int run_turn(struct run_job *job, struct pollfd *polls, struct relay_stream **whose, int ms);
+/* Is a stream open, and is one not read since its sink is full? */
+bool run_streams_open(const struct run_job *job, bool *held);
+/* Closes them; how many bytes in them nobody will read. */
+size_t run_streams_close(struct run_job *job);
 
 /* Children of this process, orphans of ranks included: sends sig to all; their number. */
 int run_signal_children(int sig);

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -235,41 +234,6 @@ static void end_orphans(struct run_job *job)
         job->kill_ns = soon;
 }
 
-static nfds_t gather(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
-{
-    nfds_t n = 0;
-
-    polls[n++] = (struct pollfd){.fd = job->signal_fd, .events = POLLIN};
-    for (int i = 0; i < 2; i++)
-        polls[n++] =
-            (struct pollfd){.fd = job->sinks[i].len ? job->sinks[i].fd : -1, .events = POLLOUT};
-    for (int k = 0; k < 2 * job->options->n; k++) {
-        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
-        if (!relay_wants(s))
-            continue;
-        whose[n] = s;
-        polls[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-    }
-    return n;
-}
-
-/* One sleep and what it brought. Returns what poll() did. */
-static int turn(struct run_job *job, struct pollfd *polls, struct relay_stream **whose, int ms)
-{
-    nfds_t n = gather(job, polls, whose);
-    int ready = poll(polls, n, ms);
-
-    for (nfds_t i = 1; ready > 0 && i < n; i++) {
-        if (!polls[i].revents)
-            continue;
-        if (i < 3)
-            relay_write(&job->sinks[i - 1]);
-        else
-            relay_read(whose[i]);
-    }
-    return ready;
-}
-
 static int sleep_ms(const struct run_job *job)
 {
     int64_t t = job->term_ns < job->kill_ns ? job->term_ns : job->kill_ns;
@@ -278,35 +242,6 @@ static int sleep_ms(const struct run_job *job)
     int64_t left = t == ZERO_NEVER ? ZERO_NEVER : t - zero__now_ns();
 
     return left == ZERO_NEVER ? -1 : left <= 0 ? 0 : (int)(left / MS) + 1;
-}
-
-/* Is a stream open, and is one not read since its sink is full? */
-static bool streams_open(const struct run_job *job, bool *held)
-{
-    bool open = false;
-
-    *held = false;
-    for (int k = 0; k < 2 * job->options->n; k++) {
-        const struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
-        open |= s->fd >= 0;
-        *held |= s->fd >= 0 && !relay_wants(s);
-    }
-    return open;
-}
-
-/* Returns how many bytes in them nobody will read. */
-static size_t close_streams(struct run_job *job)
-{
-    size_t lost = 0;
-
-    for (int k = 0; k < 2 * job->options->n; k++) {
-        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
-        int n = 0;
-        if (s->fd >= 0 && !s->sink->broken && !ioctl(s->fd, FIONREAD, &n) && n > 0)
-            lost += (size_t)n;
-        relay_close(s);
-    }
-    return lost;
 }
 
 /*
@@ -323,19 +258,19 @@ static void drain(struct run_job *job, struct pollfd *polls, struct relay_stream
 
     job->kill_ns = ZERO_NEVER; /* no rank is left: a signal that sets it is meant for us */
     while (job->kill_ns == ZERO_NEVER) {
-        bool bounded = streams_open(job, &held) && !held;
+        bool bounded = run_streams_open(job, &held) && !held;
         if (!bounded && !held && !job->sinks[0].len && !job->sinks[1].len)
             break;
         int64_t start = zero__now_ns();
-        int ready = turn(job, polls, whose, bounded ? SILENT_MS : -1);
+        int ready = run_turn(job, polls, whose, bounded ? SILENT_MS : -1);
         read_signals(job);
         if (!bounded)
             continue;
         talk -= zero__now_ns() - start;
         if (ready == 0 || talk <= 0)
-            talked += close_streams(job);
+            talked += run_streams_close(job);
     }
-    lost = close_streams(job);
+    lost = run_streams_close(job);
     for (int i = 0; i < 2; i++)
         lost += relay_finish(&job->sinks[i]);
     /* What is said now may meet the same reader: from here on a signal ends this process. */
@@ -390,7 +325,7 @@ int run_watch(struct run_job *job)
     job->starting = false;
     /* A job that ends well leaves what its ranks put into the background; a broken one does not. */
     while (job->alive > 0 || (job->ending && !none)) {
-        turn(job, polls, whose, sleep_ms(job));
+        run_turn(job, polls, whose, sleep_ms(job));
         none = read_signals(job);
         if (job->ending && job->alive == 0 && !job->orphans)
             end_orphans(job);

@@ -326,6 +326,11 @@ static inline int zero__step_updates(const struct zero_runtime *rt)
     return rt->recipe.early && rt->micro == rt->recipe.accum;
 }
 
+/* ---- step_info.c */
+
+/* Of a step whose update is over, and began then. */
+int zero__step_info(struct zero_runtime *rt, int64_t began, struct zero_step_info *info);
+
 /* ---- track.c: test mode; without it they do nothing */
 
 int zero__track_create(struct zero_runtime *rt);

@@ -5,7 +5,6 @@
  * body. What is issued depends on the sequence of these calls alone.
  */
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -336,46 +335,6 @@ static int update_body(struct zero_runtime *rt)
     return err ? err : body_settle(rt, NULL);
 }
 
-/* Where updates do not wait for the norm, nothing but this report needs it. */
-static int norm_of(struct zero_runtime *rt, const struct zero_scalars *s, double *norm)
-{
-    double *sums = rt->sum_parts, total = 0;
-    int err = 0;
-
-    *norm = s->grad_norm;
-    if (!rt->recipe.early)
-        return 0;
-    err = zero__device_read(rt, sums, zero__home_address(rt, rt->states.sums, 0),
-                            (uint64_t)rt->ranks * sizeof *sums);
-    for (int i = 0; i < rt->ranks && !err; i++)
-        total += sums[i];
-    *norm = sqrt(total) * ((double)(1.0f / (float)rt->recipe.accum) / (double)s->loss_scale);
-    return err;
-}
-
-static int info_fill(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
-{
-    const struct work *w = &rt->work;
-    struct zero_scalars s;
-    double norm;
-    int err = zero__device_read(rt, &s, zero__home_address(rt, rt->states.scalars, 0), sizeof s);
-
-    if (!err)
-        err = norm_of(rt, &s, &norm);
-    if (err)
-        return err;
-    *info = (struct zero_step_info){.grad_norm = norm,
-                                    .skipped = s.skip,
-                                    .loss_scale = s.loss_scale,
-                                    .step = s.step,
-                                    .exposed_ns = rt->exposed_ns,
-                                    .update_ns = (uint64_t)(zero__now_ns() - began),
-                                    .wire_bytes = zero__wire_bytes(rt) - rt->wire_bytes_seen,
-                                    .disk_read_bytes = w->disk.read,
-                                    .disk_written_bytes = w->disk.written};
-    return 0;
-}
-
 int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
 {
     int64_t began = zero__now_ns();
@@ -398,7 +357,7 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
     if (err)
         return err;
     zero__times_keep(rt);
-    err = info_fill(rt, began, &rt->last_info);
+    err = zero__step_info(rt, began, &rt->last_info);
     rt->micro = 0;
     memset(rt->contributed, 0, rt->model.n_units);
     if (err)

@@ -49,18 +49,23 @@ static inline uint64_t zero__io_most(const struct zero_store_info *info)
 /* ---- memory.c */
 
 int zero__memory_reserve(struct zero_runtime *rt);
-/* Of the disk, that a rank may fill. */
-uint64_t zero__disk_room(const struct zero_runtime *rt);
-/* What lies there takes the host's memory. */
-int zero__disk_is_host(const struct zero_runtime *rt);
-/* Of the host's memory, for what the program has on the disk. */
-uint64_t zero__checksum_bytes(const struct zero_runtime *rt);
 /* For a new program, while nothing is under way. */
 int zero__memory_grow(struct zero_runtime *rt);
 /* Collective: maps what the recipe says, before the progress thread runs. */
 int zero__memory_map(struct zero_runtime *rt);
 /* Gives back what came from the device, before it closes; then the rest. */
 void zero__memory_release(struct zero_runtime *rt, int of_device);
+
+/* ---- fits.c */
+
+/* device, extra: what is to be had in addition, of the device and of the host. */
+int zero__memory_fits(struct zero_runtime *rt, uint64_t device, uint64_t extra);
+/* Of the disk, that a rank may fill. */
+uint64_t zero__disk_room(const struct zero_runtime *rt);
+/* What lies there takes the host's memory. */
+int zero__disk_is_host(const struct zero_runtime *rt);
+/* Of the host's memory, for what the program has on the disk. */
+uint64_t zero__checksum_bytes(const struct zero_runtime *rt);
 
 /* ---- tiers.c */
 
@@ -121,6 +126,11 @@ void zero__storage_stop(struct zero_runtime *rt);
 /* Adds what the body that begins moves to and from the disk. */
 void zero__storage_count(struct zero_runtime *rt);
 void zero__storage_wake(struct zero_runtime *rt);
+/* Of a buffer of the tier cpu, in the memory that is registered with the disk. */
+uint64_t zero__place_in_memory(const struct zero_runtime *rt, const struct zero__buffer *f);
+
+/* ---- storage_bounce.c */
+
 /* Bytes of a home on the disk, for the application's thread while no step runs. */
 int zero__storage_read(struct zero_runtime *rt, uint32_t home, uint64_t off, uint64_t bytes,
                        void *to);
@@ -139,5 +149,17 @@ int zero__device_read(struct zero_runtime *rt, void *to, const void *from, uint6
 int zero__device_write(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
 /* The same from anywhere to anywhere; fast only where the device can reach both. */
 int zero__device_copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
+
+/* ---- elements.c */
+
+/* How elements are kept: a type, or the lower halves of values whose upper ones are bf16. */
+#define ZERO__LOW_HALF ((uint32_t)-1)
+/* As many as are moved at a time. */
+uint64_t zero__elements_piece(const struct zero_runtime *rt);
+/* n values from element `at` of a home on. Loading lower halves, values has the upper ones. */
+int zero__elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
+                         uint64_t n, const float *values);
+int zero__elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
+                        uint64_t n, float *values);
 
 #endif

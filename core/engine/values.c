@@ -5,74 +5,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/checked.h"
 #include "base/status.h"
 #include "engine/runtime.h"
-
-/* Elements. */
-static uint64_t piece_of(const struct zero_runtime *rt)
-{
-    return rt->states.staging_bytes / sizeof(float);
-}
-
-/* How elements are kept: a type, or the lower halves of values whose upper ones are bf16. */
-#define LOW_HALF ((uint32_t)-1)
-
-static uint32_t code_bytes(uint32_t code)
-{
-    return code == LOW_HALF ? 2 : zero_dtype_bytes(code);
-}
-
-/*
- * values = n elements of x; of lower halves, values has what the upper halves alone are. A loop for
- * each type, so that compilers make vectors of them.
- */
-static void load(float *restrict values, const void *restrict x, uint32_t code, uint64_t n)
-{
-    const uint16_t *halves = x;
-
-    switch (code) {
-    case LOW_HALF:
-        for (uint64_t i = 0; i < n; i++)
-            values[i] = zero_join_bf16(zero_bf16_from_float(values[i]), halves[i]);
-        break;
-    case ZERO_BF16:
-        for (uint64_t i = 0; i < n; i++)
-            values[i] = zero_float_from_bf16(halves[i]);
-        break;
-    case ZERO_F16:
-        for (uint64_t i = 0; i < n; i++)
-            values[i] = zero_float_from_fp16(halves[i]);
-        break;
-    default:
-        memcpy(values, x, n * sizeof *values);
-    }
-}
-
-static void store(void *restrict x, uint32_t code, const float *restrict values, uint64_t n)
-{
-    uint16_t *halves = x;
-
-    switch (code) {
-    case LOW_HALF:
-        for (uint64_t i = 0; i < n; i++)
-            halves[i] = zero_low_half(values[i]);
-        break;
-    case ZERO_BF16:
-        for (uint64_t i = 0; i < n; i++)
-            halves[i] = zero_bf16_from_float(values[i]);
-        break;
-    case ZERO_F16:
-        for (uint64_t i = 0; i < n; i++)
-            halves[i] = zero_fp16_from_float(values[i]);
-        break;
-    default:
-        memcpy(x, values, n * sizeof *values);
-    }
-}
 
 /* The elements of a home: [first, first + count) of the segment lie at its start. */
 struct window {
@@ -94,67 +31,9 @@ static void clip(struct window *w, uint64_t first, uint64_t end)
     w->count = last > w->first ? last - w->first : 0;
 }
 
-/* The host's instructions can use what lies there. */
-static int is_at_hand(const struct zero_runtime *rt, uint32_t id)
-{
-    uint32_t tier = rt->states.buffers[id].tier;
-
-    return tier == ZERO__T_CPU || (tier == ZERO__T_DEVICE && zero__device_is_host(rt));
-}
-
-/* Bytes of a home that is not at hand, from the scratch or to it. */
-static int bytes_move(struct zero_runtime *rt, uint32_t id, uint64_t off, uint64_t bytes,
-                      int to_home)
-{
-    if (rt->states.buffers[id].tier == ZERO__T_DISK)
-        return to_home ? zero__storage_write(rt, id, off, bytes, rt->scratch)
-                       : zero__storage_read(rt, id, off, bytes, rt->scratch);
-    return to_home ? zero__device_write(rt, zero__home_address(rt, id, off), rt->scratch, bytes)
-                   : zero__device_read(rt, rt->scratch, zero__home_address(rt, id, off), bytes);
-}
-
-/* Stores n values from element `at` of a home on; where it is not at hand, through the scratch. */
-static int elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
-                          uint64_t n, const float *values)
-{
-    uint32_t size = code_bytes(code);
-    int err = 0;
-
-    if (is_at_hand(rt, id)) {
-        store(zero__home_address(rt, id, at * size), code, values, n);
-        return 0;
-    }
-    for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
-        uint64_t k = zero__least(n - done, piece_of(rt));
-        store(rt->scratch, code, values + done, k);
-        err = bytes_move(rt, id, (at + done) * size, k * size, 1);
-    }
-    return err;
-}
-
-/* LOW_HALF: values has the upper halves. */
-static int elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
-                         uint64_t n, float *values)
-{
-    uint32_t size = code_bytes(code);
-    int err = 0;
-
-    if (is_at_hand(rt, id)) {
-        load(values, zero__home_address(rt, id, at * size), code, n);
-        return 0;
-    }
-    for (uint64_t done = 0; done < n && !err; done += piece_of(rt)) {
-        uint64_t k = zero__least(n - done, piece_of(rt));
-        err = bytes_move(rt, id, (at + done) * size, k * size, 0);
-        if (!err)
-            load(values + done, rt->scratch, code, k);
-    }
-    return err;
-}
-
 static uint32_t master_code(const struct zero__home *h)
 {
-    return h->master_bytes == 2 ? LOW_HALF : (uint32_t)ZERO_F32;
+    return h->master_bytes == 2 ? ZERO__LOW_HALF : (uint32_t)ZERO_F32;
 }
 
 /* Stores values of elements first … of the segment, as far as this rank keeps them. */
@@ -166,15 +45,16 @@ static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first,
     struct window home = window_of(rt, segment, (int)h->param_whole), w = home;
 
     clip(&w, first, first + count);
-    int err = w.count ? elements_store(rt, h->param, dtype, w.first - home.first, w.count,
-                                       values + (w.first - first))
-                      : 0;
+    int err = 0;
+    if (w.count)
+        err = zero__elements_store(rt, h->param, dtype, w.first - home.first, w.count,
+                                   values + (w.first - first));
     if (err || h->master == ZERO_NONE)
         return err;
     w = home = window_of(rt, segment, (int)h->state_whole);
     clip(&w, first, first + count);
-    return w.count ? elements_store(rt, h->master, master_code(h), w.first - home.first, w.count,
-                                    values + (w.first - first))
+    return w.count ? zero__elements_store(rt, h->master, master_code(h), w.first - home.first,
+                                          w.count, values + (w.first - first))
                    : 0;
 }
 
@@ -188,10 +68,11 @@ static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first,
     int err = 0;
 
     if (h->master == ZERO_NONE || h->master_bytes == 2)
-        err = elements_load(rt, h->param, rt->model.segments[segment].dtype, first - param.first,
-                            count, values);
+        err = zero__elements_load(rt, h->param, rt->model.segments[segment].dtype,
+                                  first - param.first, count, values);
     if (!err && h->master != ZERO_NONE)
-        err = elements_load(rt, h->master, master_code(h), first - master.first, count, values);
+        err = zero__elements_load(rt, h->master, master_code(h), first - master.first, count,
+                                  values);
     return err;
 }
 
@@ -247,8 +128,8 @@ static int param_init(struct zero_runtime *rt, const struct zero__param *p, floa
                                     !shares_param(rt, p->segment));
 
     clip(&w, p->offset, p->offset + p->count);
-    for (uint64_t at = w.first; at < w.first + w.count; at += piece_of(rt)) {
-        uint64_t n = zero__least(w.first + w.count - at, piece_of(rt));
+    for (uint64_t at = w.first; at < w.first + w.count; at += zero__elements_piece(rt)) {
+        uint64_t n = zero__least(w.first + w.count - at, zero__elements_piece(rt));
         int err = zero__init_values(p, at - p->offset, n, piece);
         if (!err)
             err = values_put(rt, p->segment, at, n, piece);
@@ -349,7 +230,7 @@ static int values_read(struct zero_runtime *rt, const struct zero__param *p, uin
         uint32_t owner = (uint32_t)(at / s->shard);
         uint64_t n = (owner + 1) * s->shard - at;
         n = n < end - at ? n : end - at;
-        n = zero__least(n, piece_of(rt));
+        n = zero__least(n, zero__elements_piece(rt));
         int err = piece_read(rt, p->segment, owner, at, n, values);
         if (err)
             return err;
@@ -393,8 +274,8 @@ int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
         XXH3_64bits_reset(h);
     for (uint32_t i = 0; i < rt->model.n_params && !err; i++) {
         const struct zero__param *p = &rt->model.params[i];
-        for (uint64_t at = 0; at < p->count && !err; at += piece_of(rt)) {
-            uint64_t n = zero__least(p->count - at, piece_of(rt));
+        for (uint64_t at = 0; at < p->count && !err; at += zero__elements_piece(rt)) {
+            uint64_t n = zero__least(p->count - at, zero__elements_piece(rt));
             err = values_read(rt, p, at, n, piece);
             if (!err)
                 XXH3_64bits_update(h, piece, n * sizeof *piece);

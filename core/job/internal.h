@@ -284,6 +284,9 @@ int zero__rendezvous_find(struct zero__job *job);
 #define ZERO__RENDEZVOUS_TEXT 440
 void zero__rendezvous_text(const struct zero__job *job, char *text, size_t room);
 
+/* wait.c: rank 0, until all are there, or none may join any more. */
+int zero__job_wait(struct zero__job *job);
+
 /* ranks_text.c: "2, 4-7" of the ranks for which `is` holds; the first of them, -1 for none. */
 int zero__ranks_text(struct zero__job *job, bool (*is)(struct zero__job *job, int32_t rank),
                      char *text, size_t room);
