@@ -14,7 +14,7 @@
 #include "engine/runtime.h"
 
 /* Bytes both ways share the disk as they did when it was measured so. */
-static double disk_s(const struct speeds *s, const struct zero__disk_bytes *m)
+static double disk_s(const struct zero__speeds *s, const struct zero__disk_bytes *m)
 {
     double read = (double)m->read, written = (double)m->written;
     double both = read < written ? read : written;
@@ -30,16 +30,9 @@ static uint64_t moves(const struct zero__disk_bytes *m)
 }
 
 /* The disk's of this job, or, where they are not measured, of the last one of its kind. */
-static struct speeds speeds_known(const struct zero_runtime *rt)
+static struct zero__speeds speeds_known(const struct zero_runtime *rt)
 {
     return rt->speeds.read > 0 ? rt->speeds : rt->past.speeds;
-}
-
-static void speeds_set(struct zero__costs *c, const struct speeds *s)
-{
-    c->read = s->read;
-    c->write = s->write;
-    c->both = s->both;
 }
 
 /* ---- Before the first step ------------------------------------------------------------------- */
@@ -85,7 +78,6 @@ int zero__costs_guess(const struct zero_runtime *rt, const struct zero__recipe *
 {
     double sums[NO_SUM] = {0};
     const double seconds[NO_SUM] = {rt->past.compute_s, rt->past.update_s, 0};
-    const struct speeds speeds = speeds_known(rt);
     enum sum of;
     int err = zero__costs_make(p, NULL, c);
 
@@ -105,7 +97,7 @@ int zero__costs_guess(const struct zero_runtime *rt, const struct zero__recipe *
                 else if (rt->copies > 0)
                     c->op_s[k][i] = weight / rt->copies;
             }
-    speeds_set(c, &speeds);
+    c->speeds = speeds_known(rt);
     return 0;
 }
 
@@ -114,7 +106,6 @@ int zero__costs_guess(const struct zero_runtime *rt, const struct zero__recipe *
 /* Something of it may end just now. */
 static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
 {
-    const struct speeds speeds = speeds_known(rt);
     int err = zero__costs_make(rt->programs[0], NULL, c);
 
     if (err)
@@ -122,7 +113,7 @@ static int costs_of_last_step(struct zero_runtime *rt, struct zero__costs *c)
     pthread_mutex_lock(&rt->lock);
     zero__costs_copy(rt->programs[0], &rt->times.costs, c);
     pthread_mutex_unlock(&rt->lock);
-    speeds_set(c, &speeds);
+    c->speeds = speeds_known(rt);
     return 0;
 }
 
@@ -147,7 +138,7 @@ static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
 int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
     const struct work *w = &rt->timed_work;
-    const struct speeds speeds = speeds_known(rt);
+    const struct zero__speeds speeds = speeds_known(rt);
     struct zero_forecast f = {.size = zero__least(forecast->size, sizeof f)};
     struct zero__traffic t;
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");

@@ -30,7 +30,7 @@ static int is_speed(double x)
     return isfinite(x) && x > 1e3 && x < 1e15;
 }
 
-int zero__are_speeds(const struct speeds *s)
+int zero__are_speeds(const struct zero__speeds *s)
 {
     return is_speed(s->read) && is_speed(s->write) && is_speed(s->both);
 }
@@ -193,7 +193,7 @@ static int store_clear(const struct walk *w, uint64_t n, int64_t timeout_ns)
 
 struct measuring {
     struct walk w;
-    struct speeds s;
+    struct zero__speeds s;
 };
 
 /*
@@ -228,7 +228,7 @@ static int measure_run(void *arg)
 }
 
 int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const struct sample *x,
-                       void *memory, struct speeds *s)
+                       void *memory, struct zero__speeds *s)
 {
     struct measuring m = {
         .w = {.rt = rt, .t = *t, .memory = memory, .block = zero__block_bytes(rt, t)}, .s = *s};
@@ -244,6 +244,6 @@ int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const stru
     w->is_trial = t != &rt->tiers[ZERO__T_DISK];
     measure_tell(rt, w);
     int err = zero__store_call(rt, measure_run, &m, sizeof m);
-    *s = err || !zero__are_speeds(&m.s) ? (struct speeds){0} : m.s;
+    *s = err || !zero__are_speeds(&m.s) ? (struct zero__speeds){0} : m.s;
     return err;
 }

@@ -44,15 +44,10 @@ enum contribution {
     ALL,  /* all of them, reduced: the update can begin */
 };
 
-/* Bytes a second of a rank to and from the disk, while all ranks use it; 0: not measured. */
-struct speeds {
-    double read, write, both; /* both: of reading and writing the same at once, together */
-};
-
 /* What a step of such a job took, in the last one of it; compute_s 0: nobody knows. */
 struct past {
     double compute_s, update_s;
-    struct speeds speeds; /* then */
+    struct zero__speeds speeds; /* then */
 };
 
 /* What a step has done. */
@@ -120,7 +115,7 @@ struct zero_runtime {
     char placement[1024];           /* the same as ZERO_OFFLOAD would say it */
     uint8_t spread[ZERO__N_PLACED]; /* without fractions: tiers, a bit each, that it fills */
     int is_auto;                    /* ZERO_OFFLOAD=auto: so is everything */
-    struct speeds speeds;
+    struct zero__speeds speeds; /* of the disk, while all ranks use it; 0: not measured */
     double copies;    /* bytes a second between device and host; 0: nobody asked, or not known */
     struct past past; /* where something is spread over a disk */
     uint8_t **mapped; /* by segment: its parameters, the ranks' shards side by side; or NULL */

@@ -76,11 +76,11 @@ static uint64_t fingerprint(const struct zero_runtime *rt, const struct tier *t,
 }
 
 static int speeds_known(const struct zero_runtime *rt, const struct tier *t,
-                        const struct sample *x, struct speeds *s)
+                        const struct sample *x, struct zero__speeds *s)
 {
     double kept[3] = {0};
     int is_kept = zero__kept_find("speeds", fingerprint(rt, t, x), kept, 3);
-    const struct speeds found = {kept[0], kept[1], kept[2]};
+    const struct zero__speeds found = {kept[0], kept[1], kept[2]};
 
     if (!is_kept || !zero__are_speeds(&found))
         return 0;
@@ -89,7 +89,7 @@ static int speeds_known(const struct zero_runtime *rt, const struct tier *t,
 }
 
 static void speeds_note(const struct zero_runtime *rt, const struct tier *t,
-                        const struct sample *x, const struct speeds *s)
+                        const struct sample *x, const struct zero__speeds *s)
 {
     int err = zero__kept_note("speeds", fingerprint(rt, t, x),
                               (double[]){s->read, s->write, s->both}, 3);
@@ -127,13 +127,13 @@ static double known(double x)
 }
 
 /* What the slowest rank has is every rank's; `hosts`: what that of this host has. */
-static int least(struct zero_runtime *rt, struct speeds *s, struct speeds *hosts)
+static int least(struct zero_runtime *rt, struct zero__speeds *s, struct zero__speeds *hosts)
 {
     double own[ZERO__FIGURES] = {s->read, s->write, s->both}, here[ZERO__FIGURES];
     int err = zero__figures_least(rt, ZERO__FIGURES, own, here);
 
-    *s = (struct speeds){known(own[0]), known(own[1]), known(own[2])};
-    *hosts = (struct speeds){known(here[0]), known(here[1]), known(here[2])};
+    *s = (struct zero__speeds){known(own[0]), known(own[1]), known(own[2])};
+    *hosts = (struct zero__speeds){known(here[0]), known(here[1]), known(here[2])};
     return err;
 }
 
@@ -143,12 +143,12 @@ static int least(struct zero_runtime *rt, struct speeds *s, struct speeds *hosts
  */
 static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct sample *x,
                          int (*measure_it)(struct zero_runtime *rt, struct tier *t,
-                                           const struct sample *x, struct speeds *s),
+                                           const struct sample *x, struct zero__speeds *s),
                          int before)
 {
-    const struct speeds none = measure_it || before ? (struct speeds){0}
-                                                    : (struct speeds){INFINITY, INFINITY, INFINITY};
-    struct speeds s = none, hosts;
+    const struct zero__speeds any = {INFINITY, INFINITY, INFINITY};
+    const struct zero__speeds none = measure_it || before ? (struct zero__speeds){0} : any;
+    struct zero__speeds s = none, hosts;
 
     if (measure_it)
         speeds_known(rt, t, x, &s);
@@ -167,13 +167,13 @@ static int speeds_settle(struct zero_runtime *rt, struct tier *t, const struct s
         if (!err && hosts.read > 0 && measure_it && zero__job_local_rank(rt->job) == 0)
             speeds_note(rt, t, x, &hosts); /* another host's job may be without a slower one */
     }
-    rt->speeds = have && !err ? s : (struct speeds){0};
+    rt->speeds = have && !err ? s : (struct zero__speeds){0};
     return err;
 }
 
 /* With the job's own store and memory. */
 static int measure_own(struct zero_runtime *rt, struct tier *t, const struct sample *x,
-                       struct speeds *s)
+                       struct zero__speeds *s)
 {
     const struct slab *host = &rt->slabs[zero__slab(ZERO__T_CPU, 0)];
 
@@ -222,7 +222,7 @@ static void trial_count(struct zero_runtime *rt, const struct tier *t)
 
 /* With a store and memory that are there for so long. */
 static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sample *x,
-                     struct speeds *s)
+                     struct zero__speeds *s)
 {
     const uint32_t mem = zero__device_is_host(rt) ? rt->device_mem : ZERO_MEM_PINNED;
     void *memory = NULL;
@@ -254,13 +254,13 @@ static int trial_run(struct zero_runtime *rt, struct tier *t, const struct sampl
 }
 
 static int measure_first(struct zero_runtime *rt, struct tier *t, const struct sample *x,
-                         struct speeds *s)
+                         struct zero__speeds *s)
 {
     int err = trial_run(rt, t, x, s);
 
     if (!err || rt->left)
         return err;
-    *s = (struct speeds){0};
+    *s = (struct zero__speeds){0};
     trial_failed(rt, t);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 struct zero_runtime;
 struct tier;
-struct speeds;
+struct zero__speeds;
 
 /* Of a rank: what is measured of its store, and with how much memory. */
 struct sample {
@@ -15,13 +15,13 @@ struct sample {
 };
 
 /* Bytes a second that some disk may have moved: what is kept, anybody can write. */
-int zero__are_speeds(const struct speeds *s);
+int zero__are_speeds(const struct zero__speeds *s);
 
 /* A tile, or as much of one as the disk does at once. */
 uint64_t zero__block_bytes(const struct zero_runtime *rt, const struct tier *t);
 
 /* By way of `memory`, which the store knows. Of a sample of hardly a block *s stays as it is. */
 int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const struct sample *x,
-                       void *memory, struct speeds *s);
+                       void *memory, struct zero__speeds *s);
 
 #endif

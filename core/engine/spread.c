@@ -166,7 +166,7 @@ static int step_foretell(struct zero_runtime *rt, double *seconds)
     struct zero__recipe first = rt->recipe;
     struct zero__program *p = NULL;
     struct zero__simulated found;
-    struct zero__costs c = {.read = 0};
+    struct zero__costs c = {.end_s = 0};
     struct zero__states s;
     int err;
 

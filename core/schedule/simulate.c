@@ -73,8 +73,8 @@ static double rate_of(const struct run *x, uint32_t q)
     if (!zero__queue_is_disk(q))
         return 1;
     if (x->q[ZERO__Q_FETCH].runs && x->q[ZERO__Q_WRITEBACK].runs)
-        return x->c->both / 2;
-    return q == ZERO__Q_FETCH ? x->c->read : x->c->write;
+        return x->c->speeds.both / 2;
+    return q == ZERO__Q_FETCH ? x->c->speeds.read : x->c->speeds.write;
 }
 
 static int is_over(const struct run *x, const uint64_t *waits)
@@ -246,7 +246,8 @@ int zero__simulate(const struct zero__program *p, const struct zero__recipe *r,
                    const struct zero__costs *c, struct zero__simulated *s)
 {
     struct run x = {.p = p, .r = r, .c = c,
-                    .has_disk = is_rate(c->read) && is_rate(c->write) && is_rate(c->both)};
+                    .has_disk = is_rate(c->speeds.read) && is_rate(c->speeds.write) &&
+                                is_rate(c->speeds.both)};
     struct zero__simulated got = {0};
     int err = 0;
 
@@ -272,7 +273,7 @@ int zero__simulate(const struct zero__program *p, const struct zero__recipe *r,
 int zero__costs_make(const struct zero__program *p, const struct zero__program *other,
                      struct zero__costs *c)
 {
-    *c = (struct zero__costs){.read = 0};
+    *c = (struct zero__costs){.end_s = 0};
     for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
         size_t n = p->bodies[i].n_ops + 1;
         if (other && other->bodies[i].n_ops >= n)

@@ -10,6 +10,11 @@
 
 #include "schedule/program.h"
 
+/* Bytes a second of a rank to and from the disk. */
+struct zero__speeds {
+    double read, write, both; /* both: of reading and writing the same at once, together */
+};
+
 struct zero__costs {
     /*
      * By body and op: seconds on its queue; of a use, that the application computes. Fetches and
@@ -18,8 +23,8 @@ struct zero__costs {
     double *op_s[ZERO__N_BODIES];
     double *gap_s[ZERO__N_BODIES]; /* of uses: the application's own, before it asks */
     double end_s; /* the same, before it asks for the update */
-    double read, write, both; /* the disk's bytes a second; both: together; 0: takes no time, as
-                               * does whatever cannot be a speed, or a time */
+    struct zero__speeds speeds; /* 0: takes no time, as does whatever cannot be a speed, or a
+                                 * time */
     int streamed; /* the application goes on while its uses compute */
 };
 

@@ -70,8 +70,8 @@ static struct zero__simulated run(struct made *x, double use_s, double speed, in
         for (uint32_t i = 0; i < b->n_ops; i++)
             x->c.op_s[k][i] = b->ops[i].kind == ZERO__COMPUTE ? use_s : 0;
     }
-    x->c.read = x->c.write = speed;
-    x->c.both = duplex ? 2 * speed : speed;
+    x->c.speeds.read = x->c.speeds.write = speed;
+    x->c.speeds.both = duplex ? 2 * speed : speed;
     if (zero__simulate(x->p, &x->r, &x->c, &s))
         bail(zero__error_text());
     return s;
@@ -208,7 +208,7 @@ static void behind(void)
 
     make(&x, ZERO__P_PARAMETERS, 0, 0);
     run(&x, 1, 8.0 * MIB / fetch_s, 1); /* of the costs */
-    x.c.write = 8.0 * MIB / write_s;
+    x.c.speeds.write = 8.0 * MIB / write_s;
     if (zero__simulate(x.p, &x.r, &x.c, &s))
         bail(zero__error_text());
     ok(near(s.update_s, UNITS * fetch_s + (UNITS - 1) * write_s),
@@ -269,7 +269,7 @@ static void nonsense(void)
 
     make(&x, ZERO__P_PARAMETERS, 64 * MIB, 0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        double *const figures[] = {&x.c.read, &x.c.write, &x.c.both};
+        double *const figures[] = {&x.c.speeds.read, &x.c.speeds.write, &x.c.speeds.both};
         for (int k = 0; k < 3; k++) {
             run(&x, 1, 8.0 * MIB, 1); /* sets all figures */
             *figures[k] = bad[i];
