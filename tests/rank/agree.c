@@ -3,10 +3,9 @@
  * Ranks that would train differently do not train: every option that shapes training, what is
  * registered, and the learning rates of every step are compared, and all ranks say what differs.
  */
-#include "../tap.h"
+#include "../threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <zero/zero.h>
@@ -17,7 +16,6 @@
 enum different { OPTION, NAME, SHAPE, SEED, GROUP, OPTIMIZER, RATE, NOTHING };
 
 struct rank {
-    pthread_t thread;
     int rank, err;
     enum different different;
     const char *job, *option, *value;
@@ -105,16 +103,13 @@ static void try(enum different d, const char *option, const char *value, const c
     int good = 1;
 
     snprintf(job, sizeof job, "agree-%d-%d", (int)getpid(), n_jobs++);
-    for (int i = 0; i < RANKS; i++) {
+    for (int i = 0; i < RANKS; i++)
         ranks[i] = (struct rank){.rank = i, .different = d, .job = job, .option = option,
                                  .value = value};
-        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
-    }
-    for (int i = 0; i < RANKS; i++) {
-        pthread_join(ranks[i].thread, NULL);
+    in_threads(rank_main, ranks, RANKS);
+    for (int i = 0; i < RANKS; i++)
         good &= d == NOTHING ? !ranks[i].err
                              : ranks[i].err == -EPROTO && strstr(ranks[i].error, words) != NULL;
-    }
     ok(good, "%s%s%s%s", d == NOTHING ? "equal ranks train" : words, option ? " (" : "",
        option ? value : "", option ? ")" : "");
     for (int i = 0; i < RANKS && !good; i++)

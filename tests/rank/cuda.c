@@ -5,7 +5,7 @@
  * be touched by the host there, so whoever forgets where it lies crashes. Then errors of the
  * device: all ranks end, and say the same.
  */
-#include "../tap.h"
+#include "../threads.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -205,7 +205,6 @@ static void refused(const struct run *run, const char *word, const char *remedy)
 }
 
 struct mixed {
-    pthread_t thread;
     int rank;
     char job[64];
     struct toy_result result;
@@ -241,14 +240,12 @@ static void mixed_devices(void)
     for (int i = 0; i < 2; i++) {
         m[i].rank = i;
         snprintf(m[i].job, sizeof m[i].job, "mixed-%d", (int)getpid());
-        pthread_create(&m[i].thread, NULL, mixed_main, &m[i]);
     }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(m[i].thread, NULL);
+    in_threads(mixed_main, m, 2);
+    for (int i = 0; i < 2; i++)
         good &=
             m[i].result.err && strstr(m[i].result.error, "rank 1 trains on cuda:1 and rank 0 on "
                                                          "host:0");
-    }
     ok(good, "ranks on the host and on a GPU are refused");
     if (!good)
         diag("%d: %s", m[0].result.err, m[0].result.error);

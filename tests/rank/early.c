@@ -3,11 +3,10 @@
  * Updates beside the backward pass: the same bits as at the end of the step, whatever the tier, the
  * model and the order; no room for gradients; and what cannot be had with them is refused by name.
  */
-#include "../tap.h"
+#include "../threads.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -325,7 +324,6 @@ static void order_refused(void)
 enum { READERS = 2, MAPPED = 2048 }; /* elements: a page of each rank */
 
 struct reader {
-    pthread_t thread;
     int rank, err, changed;
     uint64_t mapped;
     char error[512];
@@ -409,10 +407,7 @@ static void nobody_reads(void)
 {
     struct reader r[READERS] = {{.rank = 0}, {.rank = 1}};
 
-    for (int i = 0; i < READERS; i++)
-        pthread_create(&r[i].thread, NULL, reader_main, &r[i]);
-    for (int i = 0; i < READERS; i++)
-        pthread_join(r[i].thread, NULL);
+    in_threads(reader_main, r, READERS);
     ok(!r[0].err && !r[1].err && r[0].mapped && r[1].mapped,
        "a micro-batch that adds to no gradient: %s; %s", r[0].error, r[1].error);
     is_int(r[0].changed + r[1].changed, 0, "what a rank still reads in place is not updated");

@@ -4,7 +4,6 @@
  * are those of the processor, every run gives the same bits, and what fails is named.
  */
 #include <math.h>
-#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,7 @@
 #include "examples/gpt2/random.h"
 #include "examples/gpt2/session.h"
 #include "tests/fake/cuda_left.h"
-#include "tests/tap.h"
+#include "tests/threads.h"
 
 #define NOT_PERMITTED 800 /* CUDA_ERROR_NOT_PERMITTED */
 
@@ -185,19 +184,14 @@ static int run_job(const struct run *run, const char *device, struct rank *ranks
     static int number;
     char name[64];
     const struct job job = {run, device, name};
-    pthread_t threads[MAX_RANKS];
     int err = 0;
 
     snprintf(name, sizeof name, "gpt2-gpu.%d.%d", (int)getpid(), number++);
-    for (int i = 0; i < run->ranks; i++) {
+    for (int i = 0; i < run->ranks; i++)
         ranks[i] = (struct rank){.job = &job, .rank = i};
-        if (pthread_create(&threads[i], NULL, rank_main, &ranks[i]))
-            bail("no thread");
-    }
-    for (int i = 0; i < run->ranks; i++) {
-        pthread_join(threads[i], NULL);
+    in_threads(rank_main, ranks, run->ranks);
+    for (int i = 0; i < run->ranks; i++)
         err = err ? err : ranks[i].err;
-    }
     return err;
 }
 

@@ -3,12 +3,10 @@
  * GPT-2 with ranks as threads of one process, so that sanitizers see all of them: a few steps in
  * every stage, with evaluation and a second model at the same time, give the same weights.
  */
-#include <pthread.h>
-
 #include "examples/gpt2/gemm.h"
 #include "examples/gpt2/random.h"
 #include "examples/gpt2/session.h"
-#include "tests/tap.h"
+#include "tests/threads.h"
 
 enum { MAX_RANKS = 3, STEPS = 3 };
 
@@ -117,17 +115,14 @@ static void *run(void *arg)
 static uint64_t run_job(const struct job *job, const char *what)
 {
     struct rank ranks[MAX_RANKS] = {0};
-    pthread_t threads[MAX_RANKS];
     bool same = true;
 
     for (int i = 0; i < job->ranks; i++) {
         ranks[i].job = job;
         ranks[i].rank = i;
-        if (pthread_create(&threads[i], NULL, run, &ranks[i]))
-            bail("no thread");
     }
+    in_threads(run, ranks, job->ranks);
     for (int i = 0; i < job->ranks; i++) {
-        pthread_join(threads[i], NULL);
         same &= !ranks[i].err && ranks[i].hash == ranks[0].hash && ranks[i].other == ranks[0].other;
         if (ranks[i].err)
             diag("rank %d: %s", i, ranks[i].text);

@@ -5,7 +5,7 @@
  * job ends.
  */
 #define _GNU_SOURCE
-#include "../tap.h"
+#include "../threads.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,7 +23,6 @@ static char folder[] = "order-disk-test-XXXXXX", path[4096];
 static const char *tier; /* of what is kept */
 
 struct rank {
-    pthread_t thread;
     int rank, err, spoilt;
     uint64_t there[2], hash[2];
     char error[1024];
@@ -157,10 +156,7 @@ static void in_tier(const char *name)
     struct rank ranks[RANKS] = {{.rank = 0}, {.rank = 1}};
 
     tier = name;
-    for (int i = 0; i < RANKS; i++)
-        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
-    for (int i = 0; i < RANKS; i++)
-        pthread_join(ranks[i].thread, NULL);
+    in_threads(rank_main, ranks, RANKS);
     for (int i = 0; i < RANKS; i++) {
         struct rank *r = &ranks[i];
         is_str(r->error, "", "%s, rank %d trains in both orders", tier, i);

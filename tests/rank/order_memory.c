@@ -5,11 +5,10 @@
  * refused as often as it is tried, and the order before it still trains. Memory outside the plan
  * keeps to what a larger order leaves.
  */
-#include "../tap.h"
+#include "../threads.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 
 #include <zero/zero.h>
 
@@ -20,7 +19,6 @@
 #define ELEMENTS 65536u /* of a unit; of the last one four times as many */
 
 struct rank {
-    pthread_t thread;
     int rank, misaligned, refused[2], restored;
     char error[1024], setup[1024];
 };
@@ -105,7 +103,6 @@ static void *rank_main(void *arg)
 
 /* What order after order reserves, and the pages that are granted at the end. */
 struct growth {
-    pthread_t thread;
     int rank;
     char limit[64], error[1024];
     uint64_t reserved[2], pages;
@@ -151,10 +148,8 @@ static void growth_run(struct growth all[2], uint64_t limit)
     for (int i = 0; i < 2; i++) {
         all[i] = (struct growth){.rank = i};
         snprintf(all[i].limit, sizeof all[i].limit, "device:%" PRIu64, limit);
-        pthread_create(&all[i].thread, NULL, growth_main, &all[i]);
     }
-    for (int i = 0; i < 2; i++)
-        pthread_join(all[i].thread, NULL);
+    in_threads(growth_main, all, 2);
 }
 
 static void pages_keep_to_the_limit(void)
@@ -179,10 +174,7 @@ int main(void)
     struct rank ranks[2] = {{.rank = 0}, {.rank = 1}};
 
     pages_keep_to_the_limit();
-    for (int i = 0; i < 2; i++)
-        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
-    for (int i = 0; i < 2; i++)
-        pthread_join(ranks[i].thread, NULL);
+    in_threads(rank_main, ranks, 2);
     for (int i = 0; i < 2; i++) {
         struct rank *r = &ranks[i];
         is_str(r->setup, "", "rank %d trains a step out of order", i);

@@ -5,10 +5,9 @@
  * per step and the same bits as where there is room. And what ends such steps: a rank that gives
  * up, or whose work on a stream does not end, is named to the other one.
  */
-#include "../tap.h"
+#include "../threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <time.h>
 
 #include <zero/zero.h>
@@ -17,7 +16,6 @@
 #define ELEMENTS 65536u
 
 struct rank {
-    pthread_t thread;
     int rank, err, warnings, ends; /* ends: rank 1 aborts before the order is compiled */
     const char *job, *limit;
     uint64_t reserved, hash;
@@ -148,12 +146,9 @@ static void dawdled(void)
 {
     struct rank ranks[2];
 
-    for (int i = 0; i < 2; i++) {
-        ranks[i] = (struct rank){.rank = i, .job = "order-dawdles"};
-        pthread_create(&ranks[i].thread, NULL, stray_main, &ranks[i]);
-    }
     for (int i = 0; i < 2; i++)
-        pthread_join(ranks[i].thread, NULL);
+        ranks[i] = (struct rank){.rank = i, .job = "order-dawdles"};
+    in_threads(stray_main, ranks, 2);
     ok(ranks[1].err == -ETIMEDOUT && strstr(ranks[1].error, "stream application"),
        "a use out of order does not end on its stream: %s", ranks[1].error);
     ok(ranks[0].err == -ETIMEDOUT && strstr(ranks[0].error, "rank 1 failed in release: stream"),
@@ -162,15 +157,12 @@ static void dawdled(void)
 
 static void run(struct rank *ranks, const char *job, const char *limit, int ends)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         ranks[i] = (struct rank){.rank = i, .job = job, .limit = limit, .ends = ends};
-        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
-    }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(ranks[i].thread, NULL);
+    in_threads(rank_main, ranks, 2);
+    for (int i = 0; i < 2; i++)
         if (ranks[i].err)
             diag("rank %d: %s", i, ranks[i].error);
-    }
 }
 
 int main(void)

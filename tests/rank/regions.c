@@ -6,11 +6,10 @@
  * that lives from a late unit's forward use to an early unit's backward use, which an evaluation
  * never comes to; regions of steps out of order; and of uses on several streams.
  */
-#include "../tap.h"
+#include "../threads.h"
 #include "try.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -21,7 +20,6 @@
 enum { UNITS = 4, RANKS = 2, STEPS = 6, ELEMENTS = 1 << 20, REGION = 24 << 20 };
 
 struct rank {
-    pthread_t thread;
     int rank, early, spoilt;
     const char *offload;
     uint64_t hash;
@@ -141,10 +139,8 @@ static void compare(const char *offload)
         for (int i = 0; i < RANKS; i++) {
             ranks[i].early = early;
             ranks[i].offload = offload;
-            pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
         }
-        for (int i = 0; i < RANKS; i++)
-            pthread_join(ranks[i].thread, NULL);
+        in_threads(rank_main, ranks, RANKS);
         for (int i = 0; i < RANKS; i++)
             good &= is_str(ranks[i].error, "", "\"%s\", rank %d trains%s", offload, i,
                            early ? ", with a region written before the first use" : "");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toy.h"
+#include "../threads.h"
 #include "try.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,6 @@ struct rank {
     const struct toy *t;
     int rank;
     char job[64];
-    pthread_t thread;
     struct toy_result out;
 
     struct zero_runtime *rt;
@@ -477,10 +476,9 @@ int toy_train(const struct toy *t, struct toy_result *result)
             snprintf(ranks[i].job, sizeof ranks[i].job, "%s", t->job);
         else
             snprintf(ranks[i].job, sizeof ranks[i].job, "toy-%d-%d", (int)getpid(), job);
-        pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]);
     }
+    in_threads(rank_main, ranks, t->ranks);
     for (int i = 0; i < t->ranks; i++) {
-        pthread_join(ranks[i].thread, NULL);
         if (ranks[i].out.err && first < 0)
             first = i;
         agree &= ranks[i].out.hash == ranks[0].out.hash;

@@ -3,9 +3,7 @@
  * Several models in one job: each rank's process trains two at once, in two threads, under one job
  * name and two model names; the weights are those of each model alone.
  */
-#include "../tap.h"
-
-#include <pthread.h>
+#include "../threads.h"
 
 #include "toy.h"
 
@@ -15,7 +13,6 @@ struct run {
     struct toy toy;
     struct zero_setting settings[3];
     struct toy_result result;
-    pthread_t thread;
 };
 
 static void run_fill(struct run *r, const char *job, int second)
@@ -54,18 +51,14 @@ int main(void)
     }
     snprintf(job, sizeof job, "two-models-%d", (int)getpid());
     alarm(60);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         run_fill(&both[i], job, i);
-        if (pthread_create(&both[i].thread, NULL, run_main, &both[i]))
-            bail("cannot start a thread");
-    }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(both[i].thread, NULL);
+    in_threads(run_main, both, 2);
+    for (int i = 0; i < 2; i++)
         ok(!both[i].result.err && !alone[i].result.err && both[i].result.agree &&
                both[i].result.hash == alone[i].result.hash,
            "model %d trains beside the other as alone: %s", i + 1,
            both[i].result.err ? both[i].result.error : "same weights");
-    }
     ok(alone[0].result.hash != alone[1].result.hash, "and they are different models");
     done();
 }
