@@ -13,20 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/random.h"
 #include "tests/tap.h"
 
 #define INPUTS 20000u
 #define MOST 32768u
 
 static volatile unsigned long current;
-
-static uint64_t mix(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 static void died(int number)
 {
@@ -51,20 +44,21 @@ static unsigned count_seeds(void)
 static size_t mutate(uint8_t *x, size_t n, uint64_t *random)
 {
     static const uint8_t telling[] = {0, 1, 0x7f, 0x80, 0xff, '\n', '=', '-', '9', ' '};
-    size_t at = n ? mix(random) % n : 0, len = n - at ? mix(random) % (n - at) + 1 : 0;
+    size_t at = n ? random_next(random) % n : 0;
+    size_t len = n - at ? random_next(random) % (n - at) + 1 : 0;
 
-    switch (mix(random) % 7) {
+    switch (random_next(random) % 7) {
     case 0:
         if (n)
-            x[at] ^= (uint8_t)(1u << mix(random) % 8);
+            x[at] ^= (uint8_t)(1u << random_next(random) % 8);
         return n;
     case 1:
         if (n)
-            x[at] = telling[mix(random) % sizeof telling];
+            x[at] = telling[random_next(random) % sizeof telling];
         return n;
     case 2:
         if (n)
-            x[at] = (uint8_t)mix(random);
+            x[at] = (uint8_t)random_next(random);
         return n;
     case 3: /* cut */
         memmove(x + at, x + at + len, n - at - len);
@@ -78,7 +72,7 @@ static size_t mutate(uint8_t *x, size_t n, uint64_t *random)
         return at;
     default: /* eight bytes of one value: a length or a count */
         for (size_t i = 0; i < 8 && at + i < n; i++)
-            x[at + i] = telling[mix(random) % 5];
+            x[at + i] = telling[random_next(random) % 5];
         return n;
     }
 }
@@ -86,14 +80,14 @@ static size_t mutate(uint8_t *x, size_t n, uint64_t *random)
 static void try_input(unsigned long number)
 {
     uint64_t random = number * 77 + 5;
-    const struct fuzz_seed *seed = &fuzz_seeds[mix(&random) % count_seeds()];
+    const struct fuzz_seed *seed = &fuzz_seeds[random_next(&random) % count_seeds()];
     size_t n = seed->size < MOST ? seed->size : MOST;
     uint8_t *x = malloc(MOST), *exact;
 
     if (!x)
         bail("no memory");
     memcpy(x, seed->data, n);
-    for (unsigned k = (unsigned)(mix(&random) % 8); k; k--)
+    for (unsigned k = (unsigned)(random_next(&random) % 8); k; k--)
         n = mutate(x, n, &random);
     exact = malloc(n ? n : 1); /* so that a sanitizer sees reading beyond the end */
     if (!exact)

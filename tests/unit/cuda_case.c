@@ -52,17 +52,17 @@ void case_host_init(struct case_host *h)
 
 static void fill_scalars(struct zero_scalars *s, bool update, uint64_t *seed)
 {
-    bool skip = update && next(seed) % 8 == 0;
+    bool skip = update && random_next(seed) % 8 == 0;
 
     *s = (struct zero_scalars){
-        .factor = skip             ? 0
-                  : next(seed) % 2 ? 1
-                                   : 0.37f,
+        .factor = skip                    ? 0
+                  : random_next(seed) % 2 ? 1
+                                          : 0.37f,
         .skip = skip,
-        .step = next(seed) % 4 ? 1 + next(seed) % 3000 : 1,
-        .loss_scale = (float)(1u << next(seed) % 11),
-        .good = (uint32_t)(next(seed) % 4),
-        .n_skipped = next(seed) % 5,
+        .step = random_next(seed) % 4 ? 1 + random_next(seed) % 3000 : 1,
+        .loss_scale = (float)(1u << random_next(seed) % 11),
+        .good = (uint32_t)(random_next(seed) % 4),
+        .n_skipped = random_next(seed) % 5,
     };
 }
 
@@ -76,16 +76,16 @@ static void fill_field(const struct cuda_case *c, const struct case_field *f, vo
         return;
     }
     for (uint64_t i = 0; i < f->count; i++) {
-        float x = specials && next(seed) % 8 == 0 ? special(next(seed)) : uniform(seed);
+        float x = some(seed, specials);
         x = positive ? fabsf(x) : x;
         if (f->dtype == ZERO_F64)
             ((double *)at)[i] = fabsf(x);
         else if (f->kind == CASE_LOW)
-            ((uint16_t *)at)[i] = (uint16_t)next(seed);
+            ((uint16_t *)at)[i] = (uint16_t)random_next(seed);
         else if (f->dtype == ZERO_F32 || f->dtype == ZERO_BF16 || f->dtype == ZERO_F16)
             put(at, i, f->dtype, x);
         else
-            memset((char *)at + i * f->width, (int)next(seed) | 1, f->width);
+            memset((char *)at + i * f->width, (int)random_next(seed) | 1, f->width);
     }
 }
 
@@ -93,9 +93,9 @@ void case_place(struct cuda_case *c, const struct case_memory *mem, uint64_t *se
 {
     /* Against the later page, where all arrays are aligned alike; against the earlier one; or in
      * between: all alike, or each as it comes. */
-    uint32_t way = next(seed) % 8;
-    uint64_t lead = next(seed) % 8;
-    bool specials = next(seed) % 4 == 0;
+    uint32_t way = random_next(seed) % 8;
+    uint64_t lead = random_next(seed) % 8;
+    bool specials = random_next(seed) % 4 == 0;
 
     for (uint32_t i = 0; i < c->n_fields; i++) {
         struct case_field *f = &c->field[i];
@@ -111,7 +111,7 @@ void case_place(struct cuda_case *c, const struct case_memory *mem, uint64_t *se
         else if (way < 7)
             f->offset = MARGIN + lead * f->width;
         else
-            f->offset = MARGIN + next(seed) % 8 * f->width;
+            f->offset = MARGIN + random_next(seed) % 8 * f->width;
         if (f->offset > REGION - bytes)
             f->offset = REGION - bytes;
         uint64_t from = f->offset > MARGIN ? f->offset - MARGIN : 0;
@@ -327,7 +327,7 @@ bool case_rounds(uint32_t function, const struct case_memory *mem, uint32_t roun
     for (uint32_t round = 0; round < rounds; round++) {
         case_draw(&c, function, &state);
         case_place(&c, mem, &state);
-        shuffled.seed = next(&state);
+        shuffled.seed = random_next(&state);
         if (!case_run(&c, mem, &shuffled)) {
             snprintf(error, n, "round %u of seed %llu: %s", round, (unsigned long long)seed,
                      c.error);

@@ -5,7 +5,7 @@
 
 static uint64_t below(uint64_t *seed, uint64_t n)
 {
-    return next(seed) % n;
+    return random_next(seed) % n;
 }
 
 /* Around vectors, warps, blocks, tiles and one round of the smallest grid. */
@@ -209,7 +209,7 @@ static void draw_update(struct cuda_case *c, bool adam, uint32_t grad, uint32_t 
         .count = some_size(seed),
         .grad_dtype = of_width(grad, seed),
         .out_dtype = master == 2 ? (uint32_t)ZERO_BF16 : half(seed),
-        .first = below(seed, 2) ? 0 : next(seed) >> 20,
+        .first = below(seed, 2) ? 0 : random_next(seed) >> 20,
         .state_dtype = moments == 0 || (moments == 4 && below(seed, 2)) ? 0 : states,
         .hyper = {.lr = 3e-3f,
                   .weight_decay = below(seed, 4) ? 0.1f : 0,

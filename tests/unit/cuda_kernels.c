@@ -104,7 +104,8 @@ static void sum_of_many(void)
     for (uint32_t s = 0; s < SOURCES; s++) {
         src[s] = x[s];
         for (uint32_t i = 0; i < N; i++)
-            put(x[s], i, ZERO_BF16, next(&seed) % 50 ? uniform(&seed) : special(next(&seed)));
+            put(x[s], i, ZERO_BF16,
+                random_next(&seed) % 50 ? uniform(&seed) : special(random_next(&seed)));
     }
     case_host_init(&h);
     for (uint32_t first = 0; first < SOURCES && !err; first += ZERO_SUM_SOURCES) {

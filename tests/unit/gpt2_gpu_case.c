@@ -7,6 +7,7 @@
 
 #include "examples/gpt2/layers.h"
 #include "examples/gpt2/vector.h"
+#include "tests/random.h"
 #include "tests/tap.h"
 
 #define PAGE 65536u /* a multiple of any page */
@@ -37,23 +38,15 @@ void gpt2_case_close(struct gpt2_case *c)
 
 /* ---- Drawing --------------------------------------------------------------------------------- */
 
-static uint64_t next(struct gpt2_case *c)
-{
-    uint64_t z = c->seed += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static uint64_t below(struct gpt2_case *c, uint64_t n)
 {
-    return next(c) % n;
+    return random_next(&c->seed) % n;
 }
 
 /* Between -1 and 1. */
 static float uniform(struct gpt2_case *c)
 {
-    return (float)(int64_t)(next(c) >> 40) * 0x1p-23f - 1;
+    return (float)(int64_t)(random_next(&c->seed) >> 40) * 0x1p-23f - 1;
 }
 
 /* The next array, of n elements against the page behind it. */

@@ -4,6 +4,7 @@
  * that the data needs: any number of workers and any delays give what one stream in order gives,
  * and the race detector has nothing to say.
  */
+#include "../random.h"
 #include "../tap.h"
 
 #include "base/status.h"
@@ -31,22 +32,15 @@ struct users {
     uint32_t n_readers;
 };
 
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static struct op random_op(uint64_t *seed)
 {
-    struct op op = {.dst = (uint32_t)(next(seed) % BUFFERS), .stream = next(seed) % STREAMS};
+    struct op op = {.dst = (uint32_t)(random_next(seed) % BUFFERS),
+                    .stream = random_next(seed) % STREAMS};
 
-    op.src = (op.dst + 1 + (uint32_t)(next(seed) % (BUFFERS - 1))) % BUFFERS;
-    op.first = next(seed) % N;
-    op.count = next(seed) % (next(seed) % 4 ? 100 : N) % (N - op.first) + 1;
-    op.add = next(seed) & 1;
+    op.src = (op.dst + 1 + (uint32_t)(random_next(seed) % (BUFFERS - 1))) % BUFFERS;
+    op.first = random_next(seed) % N;
+    op.count = random_next(seed) % (random_next(seed) % 4 ? 100 : N) % (N - op.first) + 1;
+    op.add = random_next(seed) & 1;
     return op;
 }
 
@@ -119,7 +113,7 @@ static bool program(uint64_t *seed, uint32_t threads, uint32_t max_delay_us)
         ops[i] = random_op(seed);
     in_order(ops);
     reset(buffers);
-    if (d->open(&params, &dev) || zero__host_test_mode(dev, next(seed), max_delay_us))
+    if (d->open(&params, &dev) || zero__host_test_mode(dev, random_next(seed), max_delay_us))
         bail(zero__error_text());
     for (uint32_t i = 0; i < STREAMS; i++)
         d->stream_create(dev, "stress", &streams[i]);

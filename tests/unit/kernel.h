@@ -3,6 +3,7 @@
 #ifndef ZERO_TESTS_UNIT_KERNEL_H
 #define ZERO_TESTS_UNIT_KERNEL_H
 
+#include "../random.h"
 #include "../tap.h"
 
 #include <math.h>
@@ -17,19 +18,10 @@ static const enum zero__isa all_isas[] = {ZERO__ISA_SCALAR, ZERO__ISA_AVX2, ZERO
 static const uint32_t reals[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
 #define N_REALS 3
 
-/* splitmix64 */
-__attribute__((unused)) static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* In [-1, 1). */
 __attribute__((unused)) static float uniform(uint64_t *state)
 {
-    return (float)(int32_t)(next(state) >> 32) * 0x1p-31f;
+    return (float)(int32_t)(random_next(state) >> 32) * 0x1p-31f;
 }
 
 __attribute__((unused)) static float get(const void *x, uint64_t i, uint32_t dtype)
@@ -67,6 +59,12 @@ __attribute__((unused)) static float special(uint64_t i)
         0x38800000, 0x477fefff, 0x477ff000, 0x47800000, 0x3f808000, 0x3f818000, 0x3f7fffff,
     };
     return zero_float_of_bits(bits[i % (sizeof bits / sizeof *bits)]);
+}
+
+/* Seldom a special one, where there are to be any. */
+__attribute__((unused)) static float some(uint64_t *seed, bool specials)
+{
+    return specials && random_next(seed) % 8 == 0 ? special(random_next(seed)) : uniform(seed);
 }
 
 /* Same bits; of NaNs only that they are NaNs, because operand order decides their payload. */

@@ -55,7 +55,7 @@ static void definitions(void)
     good = true;
     for (uint32_t i = 0; i < 400000; i++) {
         /* every other one near the range of fp16 */
-        uint32_t u = (uint32_t)next(&seed);
+        uint32_t u = (uint32_t)random_next(&seed);
         float a = zero_float_of_bits(i & 1 ? u : (u & 0x9fffffff) | 0x20000000);
         if (i % 8 == 0) /* ties: a value and half a step */
             a = zero_float_of_bits((u & 0xffffe000u) | 0x1000u);
@@ -116,7 +116,7 @@ static void many_floats(enum zero__isa isa)
 
     for (int round = 0; round < 40; round++) {
         for (uint32_t i = 0; i < BATCH; i++)
-            x[i] = (uint32_t)next(&seed);
+            x[i] = (uint32_t)random_next(&seed);
         for (uint32_t i = 0; round == 0 && i < 512 * 18; i++)
             x[i] = (i / 18) << 23 | mantissas[i % 18];
         cast(isa, half, ZERO_F16, x, ZERO_F32);

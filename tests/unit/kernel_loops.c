@@ -22,21 +22,22 @@ static uint64_t size_of(uint64_t *seed, int round)
                                      4095, 4096, 4097, 32767, 32768, 32769, 131072, 100003};
     if (round < 17)
         return edges[round];
-    return 1 + next(seed) % (round & 1 ? 100 : 100000);
+    return 1 + random_next(seed) % (round & 1 ? 100 : 100000);
 }
 
 static void randomise(uint64_t *seed, uint32_t dtype, bool specials)
 {
     for (uint64_t i = 0; i < ROOM; i++) {
-        put(x, i, dtype, specials && next(seed) % 8 == 0 ? special(next(seed)) : uniform(seed));
-        acc[i] = specials && next(seed) % 8 == 0 ? special(next(seed)) : uniform(seed);
+        put(x, i, dtype, some(seed, specials));
+        acc[i] = some(seed, specials);
     }
     memcpy(want, acc, sizeof acc);
 }
 
 static bool accumulate_agrees(enum zero__isa isa, uint32_t dtype, uint64_t *seed, int round)
 {
-    uint64_t n = size_of(seed, round), at = GUARD + next(seed) % 32, from = next(seed) % 32;
+    uint64_t n = size_of(seed, round), at = GUARD + random_next(seed) % 32;
+    uint64_t from = random_next(seed) % 32;
     struct zero_accumulate_args a = {
         .acc = acc + at,
         .x = (const char *)x + from * zero_dtype_bytes(dtype),
@@ -76,7 +77,7 @@ static double block_sum(const void *values, uint64_t first, uint64_t n, uint32_t
 static bool sumsq_agrees(enum zero__isa isa, uint32_t dtype, uint64_t *seed, int round)
 {
     static double partial[ROOM / ZERO_SUMSQ_BLOCK + 3];
-    uint64_t n = size_of(seed, round), from = next(seed) % 32, blocks = (n + 4095) / 4096;
+    uint64_t n = size_of(seed, round), from = random_next(seed) % 32, blocks = (n + 4095) / 4096;
     struct zero_sumsq_args a = {
         .partial = partial + 1,
         .x = (const char *)x + from * zero_dtype_bytes(dtype),

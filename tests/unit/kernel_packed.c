@@ -99,8 +99,9 @@ static void variants(enum zero__isa isa)
         for (; round < 36 && good; round++) {
             bool halves = round % 3 != 1, half_states = round % 3 != 0;
             bool adam = kernel == ZERO_KERNEL_ADAMW;
-            uint64_t n = next(&seed) % (round % 4 ? 1100 : 39000) + 1, at = next(&seed) % 40;
-            struct zero_scalars s = {.factor = 0.5f, .step = next(&seed) % 3000 + 1};
+            uint64_t n = random_next(&seed) % (round % 4 ? 1100 : 39000) + 1;
+            uint64_t at = random_next(&seed) % 40;
+            struct zero_scalars s = {.factor = 0.5f, .step = random_next(&seed) % 3000 + 1};
             randomise(&seed);
             struct zero_update_args a = arguments(&packed, &s, at, n, halves, half_states);
             struct zero_update_args b = arguments(&whole, &s, at, n, false, false);
@@ -155,7 +156,7 @@ static void cuts(void)
     struct zero_update_args a = arguments(&whole, &s, 0, ROOM, true, true);
     run_kernel(ZERO__ISA_AUTO, ZERO_KERNEL_ADAMW, &a);
     for (uint64_t at = 0, n; at < ROOM; at += n) {
-        n = next(&seed) % 3000 + 1;
+        n = random_next(&seed) % 3000 + 1;
         n = n < ROOM - at ? n : ROOM - at;
         a = arguments(&packed, &s, at, n, true, true);
         run_kernel(ZERO__ISA_AUTO, ZERO_KERNEL_ADAMW, &a);

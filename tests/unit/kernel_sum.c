@@ -18,7 +18,7 @@ static float got[MOST + 2 * GUARD], want[MOST + 2 * GUARD], before[MOST + 2 * GU
 static uint64_t some_count(uint64_t *seed)
 {
     static const uint64_t edges[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 32767, 32768, 32769, 65537};
-    uint64_t n = next(seed);
+    uint64_t n = random_next(seed);
 
     return n % 3 ? edges[n / 3 % (sizeof edges / sizeof *edges)] : n / 3 % 3000;
 }
@@ -26,7 +26,8 @@ static uint64_t some_count(uint64_t *seed)
 static void values(void *x, uint64_t n, uint32_t dtype, bool specials, uint64_t *seed)
 {
     for (uint64_t i = 0; i < n; i++)
-        put(x, i, dtype, specials && next(seed) % 6 == 0 ? special(next(seed)) : uniform(seed));
+        put(x, i, dtype,
+            specials && random_next(seed) % 6 == 0 ? special(random_next(seed)) : uniform(seed));
 }
 
 static void reference(const struct zero_sum_args *a)
@@ -51,18 +52,18 @@ static void reference(const struct zero_sum_args *a)
 static bool agrees(enum zero__isa isa, uint32_t from, uint32_t to, uint64_t *seed)
 {
     const void *src[ZERO_SUM_SOURCES];
-    uint64_t at = next(seed) % GUARD, lead = next(seed) % 8;
+    uint64_t at = random_next(seed) % GUARD, lead = random_next(seed) % 8;
     struct zero_sum_args a = {
         .dst = (char *)got + (GUARD + at) * zero_dtype_bytes(to),
         .src = src,
         .count = some_count(seed),
-        .n = 1 + (uint32_t)(next(seed) % ZERO_SUM_SOURCES),
+        .n = 1 + (uint32_t)(random_next(seed) % ZERO_SUM_SOURCES),
         .src_dtype = from,
         .dst_dtype = to,
-        .accumulate = to == ZERO_F32 && next(seed) % 3 == 0,
-        .scale = next(seed) % 2 ? 1 : 1.0f / 3,
+        .accumulate = to == ZERO_F32 && random_next(seed) % 3 == 0,
+        .scale = random_next(seed) % 2 ? 1 : 1.0f / 3,
     };
-    bool specials = next(seed) % 2;
+    bool specials = random_next(seed) % 2;
 
     for (uint32_t k = 0; k < a.n; k++) {
         values(source[k], a.count + lead, from, specials, seed);
@@ -70,8 +71,8 @@ static bool agrees(enum zero__isa isa, uint32_t from, uint32_t to, uint64_t *see
     }
     values(got, MOST, to, specials, seed);
     values(partial, a.count, ZERO_F32, specials, seed);
-    a.partial = next(seed) % 3 ? NULL : partial;
-    if (from == to && !a.accumulate && next(seed) % 3 == 0) {
+    a.partial = random_next(seed) % 3 ? NULL : partial;
+    if (from == to && !a.accumulate && random_next(seed) % 3 == 0) {
         memcpy(a.dst, src[a.n - 1], a.count * zero_dtype_bytes(to));
         src[a.n - 1] = a.dst;
     }

@@ -44,11 +44,6 @@ static void reference(uint32_t kernel, const struct zero_update_args *a, uint64_
     }
 }
 
-static float some(uint64_t *seed, bool specials)
-{
-    return specials && next(seed) % 8 == 0 ? special(next(seed)) : uniform(seed);
-}
-
 static void randomise(uint64_t *seed, uint32_t dtype, bool specials)
 {
     for (uint64_t i = 0; i < ROOM; i++) {
@@ -79,8 +74,8 @@ static bool agrees(uint64_t n, uint32_t out_dtype)
 static bool one(enum zero__isa isa, uint32_t kernel, uint64_t *seed, int round)
 {
     uint32_t grad_dtype = reals[round % 3], out_dtype = reals[round / 3 % 3];
-    uint64_t step = round % 4 == 0 ? 1 : next(seed) % 3000 + 1;
-    uint64_t n = next(seed) % (round % 5 ? 200 : 69000) + 1, at = next(seed) % 40;
+    uint64_t step = round % 4 == 0 ? 1 : random_next(seed) % 3000 + 1;
+    uint64_t n = random_next(seed) % (round % 5 ? 200 : 69000) + 1, at = random_next(seed) % 40;
     struct zero_scalars s = {.factor = round % 2 ? 1 : 0.37f, .step = step, .loss_scale = 1};
     struct zero_update_args a = {
         .p = p + at,
@@ -99,7 +94,7 @@ static bool one(enum zero__isa isa, uint32_t kernel, uint64_t *seed, int round)
                   .eps = 1e-8f,
                   .momentum = round % 3 ? 0.9f : 0,
                   .dampening = round % 5 ? 0 : 0.25f,
-                  .flags = (uint32_t)(next(seed) % 4)},
+                  .flags = (uint32_t)(random_next(seed) % 4)},
     };
     struct zero_update_args shifted = a;
 
@@ -125,7 +120,8 @@ static void streamed(enum zero__isa isa)
 
     for (int round = 0; round < 72; round++) {
         uint32_t kernel = round % 2 ? ZERO_KERNEL_SGD : ZERO_KERNEL_ADAMW;
-        uint64_t n = next(&seed) % 3000 + 1, at = next(&seed) % 3 ? 0 : next(&seed) % 40;
+        uint64_t n = random_next(&seed) % 3000 + 1;
+        uint64_t at = random_next(&seed) % 3 ? 0 : random_next(&seed) % 40;
         struct zero_scalars s = {.factor = 0.37f, .step = 2, .loss_scale = 1};
         struct zero_update_args a = {
             .p = p,

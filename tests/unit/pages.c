@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "../random.h"
 #include "../tap.h"
 #include "base/status.h"
 
@@ -17,16 +18,6 @@
 #define PAGE ZERO__PAGE_BYTES
 #define MIB (UINT64_C(1) << 20)
 #define MOST 8192
-
-static uint64_t random_state = SEED;
-
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
 
 /* The region together with what it must look like. */
 struct model {
@@ -215,17 +206,17 @@ static void sawtooth(void)
 static void churn(void)
 {
     struct model m;
-    uint64_t total = 192 * MIB;
+    uint64_t total = 192 * MIB, seed = SEED;
 
     model_open(&m, 2 * total);
     for (int k = 0; k < 6000; k++) {
-        unsigned shift = (unsigned)(random_next() % (k % 3 ? 25 : 18));
-        uint64_t bytes = 1 + (random_next() & ((UINT64_C(2) << shift) - 1));
+        unsigned shift = (unsigned)(random_next(&seed) % (k % 3 ? 25 : 18));
+        uint64_t bytes = 1 + (random_next(&seed) & ((UINT64_C(2) << shift) - 1));
         while (m.n && live_bytes(&m) + bytes > total)
-            model_free(&m, (uint32_t)(random_next() % m.n));
+            model_free(&m, (uint32_t)(random_next(&seed) % m.n));
         model_alloc(&m, bytes);
         if (m.n > 300)
-            model_free(&m, (uint32_t)(random_next() % m.n));
+            model_free(&m, (uint32_t)(random_next(&seed) % m.n));
     }
     model_close(&m, "churn");
 }

@@ -5,18 +5,11 @@
 
 #include <errno.h>
 
+#include "../random.h"
 #include "../tap.h"
 #include "base/status.h"
 
 #define SEED UINT64_C(20240607)
-
-static uint64_t random_next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
 
 static void corner_cases(void)
 {

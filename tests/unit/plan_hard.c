@@ -4,6 +4,7 @@
  * the whole of it is a plan without a byte to spare; then buffers are dropped, shrunk or shortened.
  * Greedy passes miss these by 20 to 50 %.
  */
+#include "../random.h"
 #include "../tap.h"
 #include "memory/plan.h"
 
@@ -13,16 +14,9 @@
 #define CAPACITY (UINT64_C(1) << 20)
 #define UNIT UINT64_C(1024)
 
-struct random {
-    uint64_t state;
-};
-
-static uint64_t random_below(struct random *r, uint64_t n)
+static uint64_t random_below(uint64_t *state, uint64_t n)
 {
-    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (z ^ z >> 31) % n;
+    return random_next(state) % n;
 }
 
 struct task {
@@ -31,23 +25,23 @@ struct task {
 };
 
 /* Cuts the largest of a few random pieces, over and over. */
-static void task_cut(struct random *r, struct task *t, uint32_t n, uint32_t times, uint64_t unit)
+static void task_cut(uint64_t *state, struct task *t, uint32_t n, uint32_t times, uint64_t unit)
 {
     t->n = 1;
     t->b[0] = (struct zero__plan_buffer){CAPACITY, 0, times, 0};
     for (int tries = 0; t->n < n && tries < 100 * (int)n; tries++) {
-        struct zero__plan_buffer *x = &t->b[random_below(r, t->n)];
+        struct zero__plan_buffer *x = &t->b[random_below(state, t->n)];
         for (int k = 0; k < 3; k++) {
-            struct zero__plan_buffer *y = &t->b[random_below(r, t->n)];
+            struct zero__plan_buffer *y = &t->b[random_below(state, t->n)];
             if ((double)y->bytes * (y->last - y->first) > (double)x->bytes * (x->last - x->first))
                 x = y;
         }
         struct zero__plan_buffer rest = *x;
-        if (random_below(r, 2) && x->bytes > unit) {
-            x->bytes = unit * (1 + random_below(r, x->bytes / unit - 1));
+        if (random_below(state, 2) && x->bytes > unit) {
+            x->bytes = unit * (1 + random_below(state, x->bytes / unit - 1));
             rest.bytes -= x->bytes;
         } else if (x->last - x->first > 1) {
-            x->last = x->first + 1 + (uint32_t)random_below(r, x->last - x->first - 1);
+            x->last = x->first + 1 + (uint32_t)random_below(state, x->last - x->first - 1);
             rest.first = x->last;
         } else {
             continue;
@@ -55,7 +49,7 @@ static void task_cut(struct random *r, struct task *t, uint32_t n, uint32_t time
         t->b[t->n++] = rest;
     }
     for (uint32_t i = t->n; i > 1; i--) {
-        uint32_t k = (uint32_t)random_below(r, i);
+        uint32_t k = (uint32_t)random_below(state, i);
         struct zero__plan_buffer x = t->b[k];
         t->b[k] = t->b[i - 1];
         t->b[i - 1] = x;
@@ -64,12 +58,12 @@ static void task_cut(struct random *r, struct task *t, uint32_t n, uint32_t time
 
 enum change { WHOLE, DROP, SHRINK, SHORTEN };
 
-static void task_change(struct random *r, struct task *t, enum change change, uint64_t percent)
+static void task_change(uint64_t *state, struct task *t, enum change change, uint64_t percent)
 {
     for (uint32_t i = 0; i < t->n; i++) {
         struct zero__plan_buffer *x = &t->b[i];
-        uint64_t part = random_below(r, percent + 1);
-        if (change == DROP && random_below(r, 100) < percent)
+        uint64_t part = random_below(state, percent + 1);
+        if (change == DROP && random_below(state, 100) < percent)
             x->bytes = 0;
         if (change == SHRINK)
             x->bytes -= x->bytes * part / 100 / 512 * 512;
@@ -119,9 +113,9 @@ static void cuts(void)
 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (uint64_t round = 0; round < 3; round++) {
-            struct random r = {SEED + 1000 * k + round};
-            task_cut(&r, &t, kinds[k].n, kinds[k].times, UNIT);
-            task_change(&r, &t, kinds[k].change, kinds[k].percent);
+            uint64_t state = SEED + 1000 * k + round;
+            task_cut(&state, &t, kinds[k].n, kinds[k].times, UNIT);
+            task_change(&state, &t, kinds[k].change, kinds[k].percent);
             task_try(&t, kinds[k].what, SEED + 1000 * k + round);
         }
     }
@@ -135,10 +129,10 @@ static void threads(void)
     unsigned differ = 0, hard = 0;
 
     for (uint64_t round = 0; round < 6; round++) {
-        struct random r = {SEED + 77 * round};
+        uint64_t state = SEED + 77 * round;
         struct zero__plan_result one, some;
-        task_cut(&r, &t, 300, TIMES, UNIT);
-        task_change(&r, &t, round % 2 ? DROP : SHRINK, 5);
+        task_cut(&state, &t, 300, TIMES, UNIT);
+        task_change(&state, &t, round % 2 ? DROP : SHRINK, 5);
         for (uint32_t i = 0; i < t.n; i++)
             t.b[i].offset = 0;
         other = t;

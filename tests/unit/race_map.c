@@ -3,6 +3,7 @@
  * The map of accesses against a model that forgets nothing: for random programs of a few streams,
  * the first race is found at the same access and byte, and the map stays small.
  */
+#include "../random.h"
 #include "../tap.h"
 
 #include "device/race_map.h"
@@ -21,14 +22,6 @@ struct entry {
 static struct entry entries[LOG];
 static unsigned n_entries, n_reports;
 static struct race_clock clocks[STREAMS];
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static void count_report(void *arg, const struct race_access *old, bool old_write,
                          const struct race_access *now, bool now_write, uint64_t low, uint64_t high)
@@ -69,13 +62,14 @@ static bool agree(uint64_t *seed, unsigned *races_seen, uint64_t *largest)
     for (uint32_t i = 0; i < STREAMS; i++)
         clocks[i].at[i] = 1;
     while (n_entries < LOG && good && !raced) {
-        uint32_t s = (uint32_t)(next(seed) % STREAMS), low = (uint32_t)(next(seed) % BYTES);
-        struct entry e = {s, low, low + 1 + (uint32_t)(next(seed) % (BYTES - low)), clocks[s].at[s],
-                          next(seed) % 3 == 0};
+        uint32_t s = (uint32_t)(random_next(seed) % STREAMS);
+        uint32_t low = (uint32_t)(random_next(seed) % BYTES);
+        struct entry e = {s, low, low + 1 + (uint32_t)(random_next(seed) % (BYTES - low)),
+                          clocks[s].at[s], random_next(seed) % 3 == 0};
 
-        if (next(seed) % 512 != 0) /* mostly in order, or programs would be short */
+        if (random_next(seed) % 512 != 0) /* mostly in order, or programs would be short */
             for (uint32_t i = 0; i < STREAMS; i++)
-                if (e.write || next(seed) % 64)
+                if (e.write || random_next(seed) % 64)
                     synchronise(s, i);
         e.time = clocks[s].at[s];
         entries[n_entries++] = e;

@@ -3,6 +3,7 @@
  * Fractions of ZERO_OFFLOAD: how near states come to them when segments are of very different
  * sizes, as where an embedding is a third of a model.
  */
+#include "../random.h"
 #include "../tap.h"
 
 #include <math.h>
@@ -13,14 +14,6 @@
 
 #define SEED UINT64_C(20261123)
 #define MOST_UNITS 40
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static void build(const uint64_t *sizes, uint32_t n, const struct zero__recipe *r,
                   struct zero__model *m, struct zero__states *s)
@@ -107,17 +100,17 @@ static void with_embedding(int last)
 static void at_random(uint64_t seed)
 {
     uint64_t state = seed, sizes[MOST_UNITS], all = 0, largest = 0;
-    uint32_t n = 1 + (uint32_t)(next(&state) % MOST_UNITS);
+    uint32_t n = 1 + (uint32_t)(random_next(&state) % MOST_UNITS);
     uint16_t parts[ZERO__N_TIERS] = {0};
     char what[40];
 
     for (uint32_t i = 0; i < n; i++) {
-        sizes[i] = UINT64_C(65536) << next(&state) % 8;
+        sizes[i] = UINT64_C(65536) << random_next(&state) % 8;
         all += sizes[i];
         largest = sizes[i] > largest ? sizes[i] : largest;
     }
-    parts[0] = (uint16_t)(next(&state) % (ZERO__PLACE_PARTS + 1));
-    parts[1] = (uint16_t)(next(&state) % (ZERO__PLACE_PARTS + 1u - parts[0]));
+    parts[0] = (uint16_t)(random_next(&state) % (ZERO__PLACE_PARTS + 1));
+    parts[1] = (uint16_t)(random_next(&state) % (ZERO__PLACE_PARTS + 1u - parts[0]));
     parts[2] = (uint16_t)(ZERO__PLACE_PARTS - parts[0] - parts[1]);
     snprintf(what, sizeof what, "%u units, seed %" PRIu64, n, seed);
     try(sizes, n, parts, (double)largest / (double)all, what);
