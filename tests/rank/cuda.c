@@ -20,9 +20,10 @@
 #define SCALARS 8192 /* bytes between host and device in a few steps, without tensors */
 
 struct run {
-    const char *what, *stage, *accum, *device;
+    const char *what, *stage, *accum;
     int ranks;
     uint32_t dtype, flags;
+    const char *device; /* NULL: cuda */
     const char *more[4][2];
     int delay_us, no_virtual;
 };
@@ -302,15 +303,15 @@ static void next_to_device(void)
 static void no_room(void)
 {
     struct fake_cuda_settings set = fake_cuda_defaults();
-    const struct run run = {
-        "a GPU that is too small", "0", "1", "cuda", 2, ZERO_F32, 0, {{NULL}}, 0, 0};
+    const struct run run = {"a GPU that is too small", "0", "1", 2, .dtype = ZERO_F32,
+                            .device = "cuda"};
 
     set.memory_mib = 0;
     fake_cuda_set(&set);
     refused(&run, "device cuda:", "what would make it fit");
     fake_cuda_set(NULL);
-    const struct run limited = {"a limit that is too small", "0", "1", "cuda", 2, ZERO_F32, 0,
-                                {{"memory_limit", "device:64K"}}, 0, 0};
+    const struct run limited = {"a limit that is too small", "0", "1", 2, .dtype = ZERO_F32,
+                                .device = "cuda", .more = {{"memory_limit", "device:64K"}}};
     refused(&limited, "ZERO_MEMORY_LIMIT (device)", "memory_limit=device:");
 }
 
@@ -345,8 +346,9 @@ static void relay_counts(void)
 {
     const uint64_t bytes = 2 * 3 * 8192; /* two lanes, three pieces each */
     char limit[64] = "";
-    struct run run = {"", "2", "1", "cuda", 2, ZERO_BF16, 0,
-                      {{"shm_device", "0"}, {"relay_bytes", "8K"}, {"memory_limit", limit}}, 0, 0};
+    struct run run = {"", "2", "1", 2, .dtype = ZERO_BF16,
+                      .more = {{"shm_device", "0"}, {"relay_bytes", "8K"},
+                               {"memory_limit", limit}}};
     struct seen seen = {.steps = 1};
     struct toy_result r;
     uint64_t reserved = 0;
@@ -472,8 +474,8 @@ static void context_lost(int at)
  */
 static void calls_fail(void)
 {
-    const struct run run = {"", "2", "1", "cuda", 2, ZERO_BF16, 0, {{"offload", "optimizer:cpu"}},
-                            0,  0};
+    const struct run run = {"", "2", "1", 2, .dtype = ZERO_BF16,
+                            .more = {{"offload", "optimizer:cpu"}}};
     struct seen seen = {.steps = 2};
     struct toy_result host, cuda;
     unsigned runs = 0, unnamed = 0, left = 0, wrong = 0;
@@ -510,145 +512,64 @@ static void calls_fail(void)
     fake_cuda_set(NULL);
 }
 
+static const struct run runs[] = {
+    {"one GPU", "0", "1", 1, .dtype = ZERO_F32},
+    {"two GPUs", "0", "1", 2, .dtype = ZERO_BF16},
+    {"two GPUs", "1", "1", 2, .dtype = ZERO_BF16},
+    {"two GPUs", "2", "3", 2, .dtype = ZERO_BF16, .more = {{"reduce_at", "micro"}}},
+    {"two GPUs", "3", "1", 2, .dtype = ZERO_F32},
+    {"two GPUs", "3", "3", 2, .dtype = ZERO_BF16, .more = {{"reduce_at", "micro"}}},
+    {"two ranks on a GPU", "3", "1", 2, .dtype = ZERO_BF16, .device = "cuda:1"},
+    {"three ranks on a GPU", "0", "1", 3, .dtype = ZERO_F32, .device = "cuda:0"},
+    {"three ranks on a GPU", "1", "3", 3, .dtype = ZERO_BF16, .device = "cuda:0", .delay_us = 50},
+    {"three ranks on a GPU", "2", "1", 3, .dtype = ZERO_F16, .device = "cuda:0"},
+    {"three ranks on a GPU", "3", "1", 3, .dtype = ZERO_BF16, .device = "cuda:0", .delay_us = 50},
+    {"through a wrapper", "2", "1", 2, .dtype = ZERO_BF16, .more = {{"comm", "trace"}}},
+    {"through the host", "2", "1", 2, .dtype = ZERO_BF16, .more = {{"shm_device", "0"}}},
+    {"small pieces", "0", "1", 2, .dtype = ZERO_F32,
+     .more = {{"relay_bytes", "4K"}, {"shm_device", "0"}}},
+    {"small pieces", "1", "3", 2, .dtype = ZERO_BF16,
+     .more = {{"relay_bytes", "4K"}, {"shm_device", "0"}}, .delay_us = 100},
+    {"small pieces", "3", "3", 2, .dtype = ZERO_BF16,
+     .more = {{"relay_bytes", "4K"}, {"shm_device", "0"}, {"reduce_at", "micro"}}, .delay_us = 100},
+    {"late work", "3", "1", 2, .dtype = ZERO_BF16, .delay_us = 100},
+    {"late work, on a stream", "2", "1", 2, .dtype = ZERO_BF16, .flags = TOY_STREAM,
+     .delay_us = 100},
+    {"without virtual memory", "2", "1", 2, .dtype = ZERO_F32, .no_virtual = 1},
+    {"overflow", "3", "1", 2, .dtype = ZERO_F16, .flags = TOY_NAN},
+    {"tied, frozen, persistent", "3", "1", 2, .dtype = ZERO_BF16,
+     .flags = TOY_TIED | TOY_FROZEN | TOY_PERSISTENT | TOY_EVAL},
+    {"orders that change", "3", "1", 2, .dtype = ZERO_BF16, .flags = TOY_REORDER},
+    {"orders that grow", "2", "1", 2, .dtype = ZERO_F32, .flags = TOY_REORDER | TOY_ANNOUNCE},
+    {"momentum", "1", "1", 2, .dtype = ZERO_F32,
+     .more = {{"optimizer", "sgd"}, {"momentum", "0.9"}}},
+    {"states in bf16", "2", "1", 2, .dtype = ZERO_BF16, .more = {{"state_dtype", "bf16"}}},
+    {"activations", "3", "1", 2, .dtype = ZERO_F32, .flags = TOY_ACTIVATIONS},
+    {"activations at the host", "3", "1", 2, .dtype = ZERO_F32, .flags = TOY_ACTIVATIONS,
+     .more = {{"offload", "activations:cpu"}}, .delay_us = 50},
+    {"states at the host", "3", "1", 2, .dtype = ZERO_BF16, .more = {{"offload", "optimizer:cpu"}},
+     .delay_us = 50},
+    {"gradients and states at the host", "2", "3", 2, .dtype = ZERO_BF16,
+     .more = {{"offload", "optimizer:cpu,gradients:cpu"}}},
+    {"updates beside the backward pass", "2", "1", 2, .dtype = ZERO_BF16,
+     .more = {{"offload", "optimizer:cpu"}, {"update_at", "backward"}, {"clip", "0"}}},
+};
+
 int main(void)
 {
-    static const struct run runs[] = {
-        {"one GPU", "0", "1", NULL, 1, ZERO_F32, 0, {{NULL}}, 0, 0},
-        {"two GPUs", "0", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
-        {"two GPUs", "1", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
-        {"two GPUs", "2", "3", NULL, 2, ZERO_BF16, 0, {{"reduce_at", "micro"}}, 0, 0},
-        {"two GPUs", "3", "1", NULL, 2, ZERO_F32, 0, {{NULL}}, 0, 0},
-        {"two GPUs", "3", "3", NULL, 2, ZERO_BF16, 0, {{"reduce_at", "micro"}}, 0, 0},
-        {"two ranks on a GPU", "3", "1", "cuda:1", 2, ZERO_BF16, 0, {{NULL}}, 0, 0},
-        {"three ranks on a GPU", "0", "1", "cuda:0", 3, ZERO_F32, 0, {{NULL}}, 0, 0},
-        {"three ranks on a GPU", "1", "3", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
-        {"three ranks on a GPU", "2", "1", "cuda:0", 3, ZERO_F16, 0, {{NULL}}, 0, 0},
-        {"three ranks on a GPU", "3", "1", "cuda:0", 3, ZERO_BF16, 0, {{NULL}}, 50, 0},
-        {"through a wrapper", "2", "1", NULL, 2, ZERO_BF16, 0, {{"comm", "trace"}}, 0, 0},
-        {"through the host", "2", "1", NULL, 2, ZERO_BF16, 0, {{"shm_device", "0"}}, 0, 0},
-        {"small pieces",
-         "0",
-         "1",
-         NULL,
-         2,
-         ZERO_F32,
-         0,
-         {{"relay_bytes", "4K"}, {"shm_device", "0"}},
-         0,
-         0},
-        {"small pieces",
-         "1",
-         "3",
-         NULL,
-         2,
-         ZERO_BF16,
-         0,
-         {{"relay_bytes", "4K"}, {"shm_device", "0"}},
-         100,
-         0},
-        {"small pieces",
-         "3",
-         "3",
-         NULL,
-         2,
-         ZERO_BF16,
-         0,
-         {{"relay_bytes", "4K"}, {"shm_device", "0"}, {"reduce_at", "micro"}},
-         100,
-         0},
-        {"late work", "3", "1", NULL, 2, ZERO_BF16, 0, {{NULL}}, 100, 0},
-        {"late work, on a stream", "2", "1", NULL, 2, ZERO_BF16, TOY_STREAM, {{NULL}}, 100, 0},
-        {"without virtual memory", "2", "1", NULL, 2, ZERO_F32, 0, {{NULL}}, 0, 1},
-        {"overflow", "3", "1", NULL, 2, ZERO_F16, TOY_NAN, {{NULL}}, 0, 0},
-        {"tied, frozen, persistent",
-         "3",
-         "1",
-         NULL,
-         2,
-         ZERO_BF16,
-         TOY_TIED | TOY_FROZEN | TOY_PERSISTENT | TOY_EVAL,
-         {{NULL}},
-         0,
-         0},
-        {"orders that change", "3", "1", NULL, 2, ZERO_BF16, TOY_REORDER, {{NULL}}, 0, 0},
-        {"orders that grow",
-         "2",
-         "1",
-         NULL,
-         2,
-         ZERO_F32,
-         TOY_REORDER | TOY_ANNOUNCE,
-         {{NULL}},
-         0,
-         0},
-        {"momentum",
-         "1",
-         "1",
-         NULL,
-         2,
-         ZERO_F32,
-         0,
-         {{"optimizer", "sgd"}, {"momentum", "0.9"}},
-         0,
-         0},
-        {"states in bf16", "2", "1", NULL, 2, ZERO_BF16, 0, {{"state_dtype", "bf16"}}, 0, 0},
-        {"activations", "3", "1", NULL, 2, ZERO_F32, TOY_ACTIVATIONS, {{NULL}}, 0, 0},
-        {"activations at the host",
-         "3",
-         "1",
-         NULL,
-         2,
-         ZERO_F32,
-         TOY_ACTIVATIONS,
-         {{"offload", "activations:cpu"}},
-         50,
-         0},
-        {"states at the host",
-         "3",
-         "1",
-         NULL,
-         2,
-         ZERO_BF16,
-         0,
-         {{"offload", "optimizer:cpu"}},
-         50,
-         0},
-        {"gradients and states at the host",
-         "2",
-         "3",
-         NULL,
-         2,
-         ZERO_BF16,
-         0,
-         {{"offload", "optimizer:cpu,gradients:cpu"}},
-         0,
-         0},
-        {"updates beside the backward pass",
-         "2",
-         "1",
-         NULL,
-         2,
-         ZERO_BF16,
-         0,
-         {{"offload", "optimizer:cpu"}, {"update_at", "backward"}, {"clip", "0"}},
-         0,
-         0},
-    };
-
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         same_bits(&runs[i]);
     by_others();
     relay_counts();
     on_disk();
     next_to_device();
-    refused(
-        &(struct run){
-            "a GPU that is not there", "0", "1", "cuda:7", 2, ZERO_F32, 0, {{NULL}}, 0, 0},
-        "there is no GPU 7", "ZERO_DEVICE=cuda:0");
-    refused(
-        &(struct run){"a number that is none", "0", "1", "cuda:x", 2, ZERO_F32, 0, {{NULL}}, 0, 0},
-        "ZERO_DEVICE=cuda:x", "as in cuda:0");
-    refused(&(struct run){"more ranks than GPUs", "0", "1", "cuda", 3, ZERO_F32, 0, {{NULL}}, 0, 0},
+    refused(&(struct run){"a GPU that is not there", "0", "1", 2, .dtype = ZERO_F32,
+                          .device = "cuda:7"},
+            "there is no GPU 7", "ZERO_DEVICE=cuda:0");
+    refused(&(struct run){"a number that is none", "0", "1", 2, .dtype = ZERO_F32,
+                          .device = "cuda:x"},
+            "ZERO_DEVICE=cuda:x", "as in cuda:0");
+    refused(&(struct run){"more ranks than GPUs", "0", "1", 3, .dtype = ZERO_F32, .device = "cuda"},
             "there is no GPU 2", "ZERO_DEVICE=cuda:0");
     mixed_devices();
     no_room();

@@ -248,25 +248,15 @@ static void same_losses(const struct run *run)
 static void same_bits_in_stages(size_t by)
 {
     static const struct run runs[] = {
-        {"stage 0", 2, ZERO_BF16, false, {{"stage", "0"}}, 0, 0},
-        {"stage 1", 2, ZERO_BF16, false, {{"stage", "1"}}, 0, 0},
-        {"stage 2", 2, ZERO_BF16, false, {{"stage", "2"}}, 0, 0},
-        {"stage 3", 2, ZERO_BF16, false, {{"stage", "3"}}, 0, 0},
-        {"recomputation", 2, ZERO_BF16, true, {{"stage", "3"}}, 0, 0},
-        {"activations at the host",
-         2,
-         ZERO_BF16,
-         false,
-         {{"stage", "2"}, {"offload", "activations:cpu"}},
-         0,
-         0},
-        {"states at the host",
-         2,
-         ZERO_BF16,
-         false,
-         {{"stage", "3"}, {"offload", "optimizer:cpu,parameters:cpu"}},
-         0,
-         0},
+        {"stage 0", 2, .dtype = ZERO_BF16, .more = {{"stage", "0"}}},
+        {"stage 1", 2, .dtype = ZERO_BF16, .more = {{"stage", "1"}}},
+        {"stage 2", 2, .dtype = ZERO_BF16, .more = {{"stage", "2"}}},
+        {"stage 3", 2, .dtype = ZERO_BF16, .more = {{"stage", "3"}}},
+        {"recomputation", 2, .dtype = ZERO_BF16, .recompute = true, .more = {{"stage", "3"}}},
+        {"activations at the host", 2, .dtype = ZERO_BF16,
+         .more = {{"stage", "2"}, {"offload", "activations:cpu"}}},
+        {"states at the host", 2, .dtype = ZERO_BF16,
+         .more = {{"stage", "3"}, {"offload", "optimizer:cpu,parameters:cpu"}}},
     };
     static struct rank first[MAX_RANKS], other[MAX_RANKS];
 
@@ -286,7 +276,7 @@ static void same_bits_in_stages(size_t by)
 /* Calls of the driver fail, one in each run, from the first to the last. */
 static void calls_fail(void)
 {
-    const struct run run = {"", 1, ZERO_BF16, false, {{NULL}}, 0, 0};
+    const struct run run = {"", 1, .dtype = ZERO_BF16};
     static struct rank r[MAX_RANKS];
     const uint64_t part = is_whole() ? 8 : is_short() ? 1 : 3;
     unsigned runs = 0, unnamed = 0, left = 0;
@@ -332,7 +322,7 @@ static int open_on_gpu(struct gpt2_session *s, const struct gpt2_options *o, cha
 static void refused(const char *what, const char *library, const char *preset, const char *words,
                     const char *remedy)
 {
-    const struct run run = {what, 1, ZERO_BF16, false, {{NULL}}, 0, 0};
+    const struct run run = {what, 1, .dtype = ZERO_BF16};
     struct gpt2_options o = options_of(&run);
     struct gpt2_session s = {0};
     char text[512] = "";
@@ -352,7 +342,7 @@ static void refused(const char *what, const char *library, const char *preset, c
 /* In a process of its own: the newest cuBLAS does not serve, the next one does. */
 static int pass_over(void)
 {
-    const struct run run = {"", 1, ZERO_BF16, false, {{NULL}}, 0, 0};
+    const struct run run = {"", 1, .dtype = ZERO_BF16};
     struct gpt2_options o = options_of(&run);
     struct gpt2_session s = {0};
     char text[512] = "";
@@ -409,24 +399,15 @@ int main(int argc, char **argv)
     if (argc > 1)
         return pass_over();
     static const struct run runs[] = {
-        {"fp32", 1, ZERO_F32, false, {{NULL}}, 0, 0},
-        {"bf16", 1, ZERO_BF16, false, {{NULL}}, 200, 0},
-        {"fp16, recomputation", 1, ZERO_F16, true, {{"loss_scale", "128"}}, 0, 0},
-        {"a vocabulary of odd size", 1, ZERO_BF16, false, {{NULL}}, 0, 259},
-        {"two ranks, three micro-batches",
-         2,
-         ZERO_BF16,
-         false,
-         {{"stage", "3"}, {"accum", "3"}},
-         100,
-         0},
-        {"two ranks, offload",
-         2,
-         ZERO_BF16,
-         true,
-         {{"stage", "2"}, {"offload", "optimizer:cpu,activations:cpu"}},
-         100,
-         0},
+        {"fp32", 1, .dtype = ZERO_F32},
+        {"bf16", 1, .dtype = ZERO_BF16, .delay_us = 200},
+        {"fp16, recomputation", 1, .dtype = ZERO_F16, .recompute = true,
+         .more = {{"loss_scale", "128"}}},
+        {"a vocabulary of odd size", 1, .dtype = ZERO_BF16, .vocab = 259},
+        {"two ranks, three micro-batches", 2, .dtype = ZERO_BF16,
+         .more = {{"stage", "3"}, {"accum", "3"}}, .delay_us = 100},
+        {"two ranks, offload", 2, .dtype = ZERO_BF16, .recompute = true,
+         .more = {{"stage", "2"}, {"offload", "optimizer:cpu,activations:cpu"}}, .delay_us = 100},
     };
     const char *build = getenv("ZERO_TEST_BUILD");
     const size_t first = is_short() ? 1 : 0, by = is_short() ? 4 : 1;

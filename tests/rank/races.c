@@ -43,12 +43,13 @@ static char folder[] = "races-test-XXXXXX", path[4096];
 #define BY_HOST (1u << 30)  /* by the host, as if the device had memory of its own */
 
 struct config {
-    const char *stage, *accum, *reduce_at, *prefetch, *bucket;
+    const char *stage, *accum, *reduce_at;
+    const char *prefetch, *bucket; /* NULL: 128M, 64M */
     uint32_t flags;
-    const char *whole; /* bytes of parameters that are never sharded */
-    int layers, steps;
+    const char *whole; /* bytes of parameters that are never sharded; NULL: 0 */
     uint64_t width; /* 0: 700, whose shards are no whole pages */
     const char *offload; /* NULL: all on the device */
+    int layers, steps;
 };
 
 struct found {
@@ -118,6 +119,16 @@ static void finished(struct zero_runtime *rt, int rank, void *arg)
         waits_find(rt, f);
 }
 
+/* What a table leaves out. */
+static void complete(struct config *c, int layers, int steps)
+{
+    c->prefetch = c->prefetch ? c->prefetch : "128M";
+    c->bucket = c->bucket ? c->bucket : "64M";
+    c->whole = c->whole ? c->whole : "0";
+    c->layers = layers;
+    c->steps = steps;
+}
+
 static int run(const struct config *c, struct found *f, struct toy_result *r)
 {
     struct zero_setting s[] = {{"stage", c->stage},
@@ -175,7 +186,7 @@ static void none(struct config c)
     struct found f;
     char value[32];
 
-    c.layers = 5, c.steps = 4;
+    complete(&c, 5, 4);
     unsetenv("ZERO_TEST_RACES");
     run(&c, &f, &plain);
     snprintf(value, sizeof value, "%d:200", SEED);
@@ -211,7 +222,7 @@ static void each(struct config c, uint32_t first, uint32_t by)
     uint32_t needed = 0, tried = 0, missed = 0;
     char value[32];
 
-    c.layers = c.flags & TOY_ACTIVATIONS ? 5 : 3, c.steps = 2;
+    complete(&c, c.flags & TOY_ACTIVATIONS ? 5 : 3, 2);
     setenv("ZERO_TEST_RACES", "1:0", 1); /* found without delays, too */
     run(&c, &program, &r);
     for (uint32_t k = 1; k <= program.n_waits; k++) {
@@ -246,73 +257,78 @@ static void streams_choose(void)
     setenv("ZERO_STREAMED_PLUGIN", file, 1);
 }
 
+static const struct config configs[] = {
+    {"0", "1", .reduce_at = "auto"},
+    {"0", "3", .reduce_at = "boundary", .bucket = "4K", .flags = TOY_EVAL},
+    {"0", "3", .reduce_at = "micro"},
+    {"1", "1", .reduce_at = "auto"},
+    {"1", "3", .reduce_at = "boundary", .flags = TOY_TIED},
+    {"1", "1", .reduce_at = "auto", .flags = TOY_EVAL},
+    {"2", "1", .reduce_at = "auto", .bucket = "4K"},
+    {"2", "3", .reduce_at = "micro"},
+    {"3", "1", .reduce_at = "auto"},
+    {"3", "1", .reduce_at = "auto", .prefetch = "8K", .bucket = "4K", .flags = TOY_EVAL},
+    {"3", "1", .reduce_at = "auto", .prefetch = "0", .flags = TOY_TIED},
+    {"3", "3", .reduce_at = "micro", .flags = TOY_PERSISTENT},
+    {"3", "1", .reduce_at = "auto", .prefetch = "8K",
+     .flags = TOY_PERSISTENT | TOY_TIED | TOY_STREAM},
+    {"3", "3", .reduce_at = "boundary", .prefetch = "8K", .bucket = "4K"},
+    {"3", "1", .reduce_at = "auto", .whole = "3K"}, /* the first unit */
+    {"3", "3", .reduce_at = "micro", .flags = TOY_EVAL, .whole = "1M"}, /* all */
+    {"3", "1", .reduce_at = "auto", .flags = TOY_EVAL, .width = 4096},
+    {"3", "3", .reduce_at = "micro", .bucket = "4K", .flags = TOY_TIED | TOY_PERSISTENT,
+     .width = 4096},
+    {"2", "1", .reduce_at = "auto", .width = 40000, .offload = "optimizer:cpu"},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_EVAL, .width = 40000, .offload = "optimizer:nvme"},
+    {"1", "3", .reduce_at = "micro", .flags = TOY_TIED, .width = 40000,
+     .offload = "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_ACTIVATIONS, .offload = "activations:cpu"},
+    {"1", "3", .reduce_at = "boundary", .prefetch = "4K", .flags = TOY_ACTIVATIONS | TOY_STREAM,
+     .offload = "activations:nvme"},
+    {"2", "1", .reduce_at = "auto", .flags = TOY_ACTIVATIONS, .width = 40000,
+     .offload = "optimizer:nvme,activations:cpu:0.4+nvme:0.6"},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_EVAL, .width = 40000, .offload = "parameters:cpu"},
+    {"2", "1", .reduce_at = "auto", .width = 40000, .offload = "parameters:nvme"},
+    {"3", "3", .reduce_at = "micro", .prefetch = "100K", .flags = TOY_TIED | TOY_PERSISTENT,
+     .width = 40000, .offload = "parameters:nvme,optimizer:nvme"},
+    {"1", "1", .reduce_at = "auto", .prefetch = "100K", .flags = TOY_EVAL, .width = 20000,
+     .offload = "optimizer:cpu,parameters:device:0.3+cpu:0.3+nvme:0.4"},
+    {"2", "1", .reduce_at = "auto", .bucket = "4K", .flags = BACKWARD, .width = 40000,
+     .offload = "optimizer:cpu"},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_EVAL | BACKWARD, .width = 40960,
+     .offload = "optimizer:device:0.4+nvme:0.6"}, /* mapped */
+    {"1", "3", .reduce_at = "micro", .flags = TOY_TIED | BACKWARD, .width = 40000,
+     .offload = "optimizer:cpu,gradients:nvme"},
+    {"2", "1", .reduce_at = "auto", .flags = TOY_EVAL | BY_HOST, .width = 90000,
+     .offload = "optimizer:cpu"},
+    {"3", "3", .reduce_at = "micro", .flags = TOY_TIED | BY_HOST, .width = 40000,
+     .offload = "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
+    {"3", "1", .reduce_at = "auto", .bucket = "4K", .flags = BACKWARD | BY_HOST, .width = 90000,
+     .offload = "optimizer:cpu"},
+    {"1", "3", .reduce_at = "micro", .flags = BACKWARD | BY_HOST, .width = 40000,
+     .offload = "optimizer:nvme,gradients:cpu,parameters:cpu"},
+};
+
+static const struct config odd[] = {
+    {"1", "1", .reduce_at = "auto", .flags = TOY_REORDER},
+    {"2", "3", .reduce_at = "micro", .bucket = "4K",
+     .flags = TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL},
+    {"3", "1", .reduce_at = "auto", .prefetch = "8K", .flags = TOY_SKIP},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_REORDER | TOY_EVAL, .width = 4096},
+    {"3", "3", .reduce_at = "boundary", .flags = TOY_SKIP | TOY_FROZEN, .width = 4096},
+    {"2", "1", .reduce_at = "auto", .flags = TOY_ACTIVATIONS | TOY_REORDER,
+     .offload = "activations:cpu"},
+    {"3", "1", .reduce_at = "auto", .flags = TOY_UNUSED | TOY_STREAM | BACKWARD, .width = 40960,
+     .offload = "optimizer:cpu"},
+    {"2", "1", .reduce_at = "auto", .flags = TOY_REORDER | TOY_UNUSED | BACKWARD, .width = 40000,
+     .offload = "optimizer:cpu"},
+    {"2", "1", .reduce_at = "auto", .flags = TOY_REORDER | TOY_UNUSED | BACKWARD | BY_HOST,
+     .width = 40000, .offload = "optimizer:cpu"},
+};
+
 int main(void)
 {
-    static const struct config configs[] = {
-        {"0", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
-        {"0", "3", "boundary", "128M", "4K", TOY_EVAL, "0", 0, 0, 0, NULL},
-        {"0", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0, NULL},
-        {"1", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
-        {"1", "3", "boundary", "128M", "64M", TOY_TIED, "0", 0, 0, 0, NULL},
-        {"1", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 0, NULL},
-        {"2", "1", "auto", "128M", "4K", 0, "0", 0, 0, 0, NULL},
-        {"2", "3", "micro", "128M", "64M", 0, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "128M", "64M", 0, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "8K", "4K", TOY_EVAL, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "0", "64M", TOY_TIED, "0", 0, 0, 0, NULL},
-        {"3", "3", "micro", "128M", "64M", TOY_PERSISTENT, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "8K", "64M", TOY_PERSISTENT | TOY_TIED | TOY_STREAM, "0", 0, 0, 0, NULL},
-        {"3", "3", "boundary", "8K", "4K", 0, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "128M", "64M", 0, "3K", 0, 0, 0, NULL},         /* the first unit */
-        {"3", "3", "micro", "128M", "64M", TOY_EVAL, "1M", 0, 0, 0, NULL}, /* all */
-        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 4096, NULL},
-        {"3", "3", "micro", "128M", "4K", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 4096, NULL},
-        {"2", "1", "auto", "128M", "64M", 0, "0", 0, 0, 40000, "optimizer:cpu"},
-        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 40000, "optimizer:nvme"},
-        {"1", "3", "micro", "128M", "64M", TOY_TIED, "0", 0, 0, 40000,
-         "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
-        {"3", "1", "auto", "128M", "64M", TOY_ACTIVATIONS, "0", 0, 0, 0, "activations:cpu"},
-        {"1", "3", "boundary", "4K", "64M", TOY_ACTIVATIONS | TOY_STREAM, "0", 0, 0, 0,
-         "activations:nvme"},
-        {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS, "0", 0, 0, 40000,
-         "optimizer:nvme,activations:cpu:0.4+nvme:0.6"},
-        {"3", "1", "auto", "128M", "64M", TOY_EVAL, "0", 0, 0, 40000, "parameters:cpu"},
-        {"2", "1", "auto", "128M", "64M", 0, "0", 0, 0, 40000, "parameters:nvme"},
-        {"3", "3", "micro", "100K", "64M", TOY_TIED | TOY_PERSISTENT, "0", 0, 0, 40000,
-         "parameters:nvme,optimizer:nvme"},
-        {"1", "1", "auto", "100K", "64M", TOY_EVAL, "0", 0, 0, 20000,
-         "optimizer:cpu,parameters:device:0.3+cpu:0.3+nvme:0.4"},
-        {"2", "1", "auto", "128M", "4K", BACKWARD, "0", 0, 0, 40000, "optimizer:cpu"},
-        {"3", "1", "auto", "128M", "64M", TOY_EVAL | BACKWARD, "0", 0, 0, 40960,
-         "optimizer:device:0.4+nvme:0.6"}, /* mapped */
-        {"1", "3", "micro", "128M", "64M", TOY_TIED | BACKWARD, "0", 0, 0, 40000,
-         "optimizer:cpu,gradients:nvme"},
-        {"2", "1", "auto", "128M", "64M", TOY_EVAL | BY_HOST, "0", 0, 0, 90000, "optimizer:cpu"},
-        {"3", "3", "micro", "128M", "64M", TOY_TIED | BY_HOST, "0", 0, 0, 40000,
-         "optimizer:device:0.3+cpu:0.3+nvme:0.4"},
-        {"3", "1", "auto", "128M", "4K", BACKWARD | BY_HOST, "0", 0, 0, 90000, "optimizer:cpu"},
-        {"1", "3", "micro", "128M", "64M", BACKWARD | BY_HOST, "0", 0, 0, 40000,
-         "optimizer:nvme,gradients:cpu,parameters:cpu"},
-    };
-    static const struct config odd[] = {
-        {"1", "1", "auto", "128M", "64M", TOY_REORDER, "0", 0, 0, 0, NULL},
-        {"2", "3", "micro", "128M", "4K", TOY_REORDER | TOY_ANNOUNCE | TOY_EVAL, "0", 0, 0, 0,
-         NULL},
-        {"3", "1", "auto", "8K", "64M", TOY_SKIP, "0", 0, 0, 0, NULL},
-        {"3", "1", "auto", "128M", "64M", TOY_RECOMPUTE | TOY_FROZEN | TOY_UNUSED, "0", 0, 0, 0,
-         NULL},
-        {"3", "1", "auto", "128M", "64M", TOY_REORDER | TOY_EVAL, "0", 0, 0, 4096, NULL},
-        {"3", "3", "boundary", "128M", "64M", TOY_SKIP | TOY_FROZEN, "0", 0, 0, 4096, NULL},
-        {"2", "1", "auto", "128M", "64M", TOY_ACTIVATIONS | TOY_REORDER, "0", 0, 0, 0,
-         "activations:cpu"},
-        {"3", "1", "auto", "128M", "64M", TOY_UNUSED | TOY_STREAM | BACKWARD, "0", 0, 0, 40960,
-         "optimizer:cpu"},
-        {"2", "1", "auto", "128M", "64M", TOY_REORDER | TOY_UNUSED | BACKWARD, "0", 0, 0, 40000,
-         "optimizer:cpu"},
-        {"2", "1", "auto", "128M", "64M", TOY_REORDER | TOY_UNUSED | BACKWARD | BY_HOST, "0", 0, 0,
-         40000, "optimizer:cpu"},
-    };
-
     setenv("ZERO_TEST_TILES", "2", 1); /* so that a small model uses their places again */
     if (STREAMED)
         streams_choose();
