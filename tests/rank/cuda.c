@@ -14,6 +14,7 @@
 
 #include "../../plugins/cuda/driver.h"
 #include "../fake/cuda_left.h"
+#include "folder.h"
 #include "toy.h"
 
 #define MOST 12
@@ -378,7 +379,7 @@ static void relay_counts(void)
 /* What passes through the host's memory on its way to a disk. */
 static void on_disk(void)
 {
-    static char folder[] = "cuda-test-XXXXXX", path[4096], plugin[4096];
+    static char path[4096], plugin[4096];
     const char *build = getenv("ZERO_TEST_BUILD");
 
     snprintf(plugin, sizeof plugin, "%s/.libs/zero-offload-nvme.so", build ? build : ".");
@@ -386,8 +387,7 @@ static void on_disk(void)
         skip("states on a disk", "built without liburing");
         return;
     }
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for a disk");
+    folder_make("cuda", path);
     same_bits(&(struct run){
         .what = "states on a disk",
         .stage = "2",

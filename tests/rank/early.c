@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
-static char folder[] = "early-test-XXXXXX", path[4096];
+static char path[4096];
 
 struct what {
     const char *stage;
@@ -433,8 +434,7 @@ int main(void)
     };
 
     setenv("ZERO_TEST_TILES", "3", 1); /* so that their places are used again */
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("early", path);
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(&whats[i], i);
     refused("clip", "1", ZERO_BF16, "ZERO_CLIP");
@@ -447,6 +447,6 @@ int main(void)
     no_room();
     gone_wrong();
     foretold();
-    rmdir(folder);
+    rmdir(path);
     done();
 }

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is left in a folder, also of files without a name, which live as long as they are open. */
+/*
+ * The folder of a test, where it runs, and what is left there, also of files without a name, which
+ * live as long as they are open.
+ */
 #ifndef ZERO_TESTS_FOLDER_H
 #define ZERO_TESTS_FOLDER_H
 
+#include "../tap.h"
+
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+
+/* `path`: where its absolute name goes. */
+static inline void folder_make(const char *test, char path[4096])
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s-test-XXXXXX", test);
+    if (!mkdtemp(name) || !realpath(name, path))
+        bail("no folder for the tier nvme");
+}
 
 /* Names in the folder, and files below it that this process has open. `path`: absolute. */
 static inline int files_left(const char *path)
@@ -30,6 +42,12 @@ static inline int files_left(const char *path)
             closedir(dir);
     }
     return left;
+}
+
+static inline void folder_end(const char *path)
+{
+    is_int(files_left(path), 0, "nothing stays on the disk");
+    rmdir(path);
 }
 
 #endif

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
 #define STEPS 4
 
-static char folder[] = "forecast-test-XXXXXX", path[4096];
+static char path[4096];
 
 static void foretell(struct zero_runtime *rt, int rank, int step, const struct zero_step_info *info,
                      void *arg)
@@ -139,13 +140,12 @@ static void out_of_order(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("forecast", path);
     each_step("optimizer:nvme,parameters:nvme");
     each_step("activations:nvme"); /* which are no states */
     not_measured();
     keeps_room();
     out_of_order();
-    rmdir(folder);
+    rmdir(path);
     done();
 }

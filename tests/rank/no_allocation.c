@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "folder.h"
 #include "toy.h"
 
 #define RANKS 2
@@ -300,13 +301,10 @@ static void control(void)
 
 int main(void)
 {
-    char name[] = "no-allocation-test-XXXXXX";
-
     install();
     alarm(100);
     control();
-    if (!mkdtemp(name) || !realpath(name, folder))
-        bail("no folder can be made here");
+    folder_make("no-allocation", folder);
     run("0", "1", "auto", ZERO_BF16, 0, "");
     run("1", "1", "auto", ZERO_BF16, TOY_EVAL, ", evaluations");
     run("2", "1", "auto", ZERO_BF16, 0, "");

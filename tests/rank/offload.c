@@ -16,7 +16,7 @@
 
 #define TILES 3 /* under way at once: there are more, so their places are used again */
 
-static char folder[] = "offload-test-XXXXXX", path[4096];
+static char path[4096];
 
 struct what {
     const char *stage;
@@ -260,14 +260,12 @@ int main(void)
     char tiles[8];
     snprintf(tiles, sizeof tiles, "%d", TILES);
     setenv("ZERO_TEST_TILES", tiles, 1);
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("offload", path);
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(&whats[i], i);
     reserved();
     checksums();
     frozen();
-    is_int(files_left(path), 0, "nothing stays on the disk");
-    rmdir(folder);
+    folder_end(path);
     done();
 }

@@ -16,6 +16,7 @@
 
 #include "device/host.h"
 #include "engine/runtime.h"
+#include "folder.h"
 #include "toy.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -37,7 +38,7 @@
 #define RANKS 2
 #define MOST_WAITS 4000u
 
-static char folder[] = "races-test-XXXXXX", path[4096];
+static char path[4096];
 #define SEED 12
 #define BACKWARD (1u << 31) /* beside the flags of the toy: updates beside the backward pass, */
 #define BY_HOST (1u << 30)  /* by the host, as if the device had memory of its own */
@@ -335,8 +336,7 @@ int main(void)
     const bool brief = is_short(); /* half of the models, and no wait is left out */
     const uint32_t by = is_whole() ? 1 : 5;
 
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("races", path);
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++)
         if (!brief || i % 2)
             none(configs[i]);
@@ -344,6 +344,6 @@ int main(void)
         none(odd[i]);
     for (size_t i = 0; i < sizeof configs / sizeof *configs && !THREAD_SANITIZER && !brief; i++)
         each(configs[i], (uint32_t)i % by, by);
-    rmdir(folder);
+    rmdir(path);
     done();
 }

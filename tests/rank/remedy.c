@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
 #define MOST_OTHER 6
 #define PROGRAMS " (the program sets it)"
 
-static char folder[] = "remedy-test-XXXXXX", path[4096];
+static char path[4096];
 
 /* Variables, but those that `programs` names, which the program sets. */
 struct job {
@@ -154,8 +155,7 @@ static void refused(const struct job *j, const char *words)
 
 int main(void)
 {
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("remedy", path);
     setenv("ZERO_NVME_PATH", path, 1); /* a setting would be unknown where nothing lies there */
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     refused(&(struct job){"2", "", "device:2800K", "64M", "128M", 2, NULL},
@@ -183,6 +183,6 @@ int main(void)
     refused(&(struct job){"0", "optimizer:nvme", "cpu:1040K", "64M", "128M", 1,
                           "stage offload memory_limit bucket_bytes prefetch_bytes tile_bytes"},
             "tile_bytes=");
-    rmdir(folder);
+    rmdir(path);
     done();
 }

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "toy.h"
 
 #define SHAPES 16
 #define LIMITS 5
 
-static char folder[] = "room-test-XXXXXX", path[4096];
+static char path[4096];
 static const char on_disk[] = "parameters:nvme,gradients:nvme,optimizer:nvme,activations:nvme";
 
 /* What a job is, but for its placement and its limits. */
@@ -147,11 +148,10 @@ int main(void)
     /* Each meets limits that a faster tier, once filled, makes another one pass. */
     static const uint64_t seeds[] = {88172645463356928u, 88172645463380685u};
 
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("room", path);
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         sweep(seeds[i]);
-    rmdir(folder);
+    rmdir(path);
     done();
 }

@@ -14,12 +14,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "machine/thread.h"
 #include "toy.h"
 
 #define RANKS 2
 
-static char folder[] = "signals-test-XXXXXX", path[4096];
+static char path[4096];
 
 struct count {
     int all, open, deaf; /* threads; those that take a signal; that would not hear of their fault */
@@ -108,8 +109,7 @@ int main(void)
     struct toy_result r;
     int own = threads_count().open;
 
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("signals", path);
     is_int(toy_train(&t, &r), 0, "a model trains, its states on a disk");
     ok(n.all > own + RANKS && n.open <= own + RANKS,
        "of %d threads %d take signals, %d of them the application's", n.all, n.open, own + RANKS);
@@ -117,6 +117,6 @@ int main(void)
     handler_called();
     if (r.err)
         diag("%s", r.error);
-    rmdir(folder);
+    rmdir(path);
     done();
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "machine/clock.h"
 #include "toy.h"
 
@@ -20,7 +21,7 @@
 #define MIB (1024 * KIB)
 #define RANKS 2
 
-static char folder[] = "spread-test-XXXXXX", path[4096];
+static char path[4096];
 
 struct found {
     char placement[RANKS][256];
@@ -628,8 +629,7 @@ int main(void)
 {
     static const uint64_t none[2] = {0, 0}, all[2] = {UINT64_MAX, UINT64_MAX};
 
-    if (!mkdtemp(folder) || !realpath(folder, path))
-        bail("no folder for the tier nvme");
+    folder_make("spread", path);
     setenv("XDG_CACHE_HOME", "/proc/none", 1); /* nobody can make it */
     within_limits();
     options_apart();
@@ -667,6 +667,6 @@ int main(void)
     refused("auto", "device:64K", "ZERO_MEMORY_LIMIT (device) has 64.0 KiB");
     refused("optimizer:cpu+nvme", "cpu:64K", "ZERO_MEMORY_LIMIT (cpu) has 64.0 KiB");
     refused("optimizer:cpu:0.5+nvme", "", "give one to each, or to none");
-    rmdir(folder);
+    rmdir(path);
     done();
 }
