@@ -209,9 +209,18 @@ static void test_rights(void)
     is_int(load(sub, ZERO_IFACE_COMM, "good"), -EPERM, "a folder further up is looked at");
     unlink(text);
     rmdir(sub);
+    unlink(file);
+    rmdir(dir);
+}
 
+static void test_links(void)
+{
+    char dir[1024], file[2048], other[1024], other_file[2048], between[1024], jump[2048];
+    char sub[2048], to[2048];
+
+    make_folder(dir, sizeof dir, file, sizeof file);
+    chmod(dir, 0777);
     /* A link in a good folder to a file in a bad one, and the other way round. */
-    char other[1024], other_file[2048];
     make_folder(other, sizeof other, other_file, sizeof other_file);
     unlink(other_file);
     if (symlink(file, other_file))
@@ -224,7 +233,6 @@ static void test_rights(void)
     unlink(other_file);
 
     /* A link in a good folder, by one in a bad one, to a good one; and round in circles. */
-    char between[1024], jump[2048], to[2048];
     make_folder(between, sizeof between, jump, sizeof jump);
     unlink(jump);
     snprintf(jump, sizeof jump, "%s/jump", between);
@@ -467,6 +475,7 @@ int main(void)
     test_faults();
     test_names();
     test_rights();
+    test_links();
     test_files();
     test_scan();
     test_builtin();

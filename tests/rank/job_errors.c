@@ -395,13 +395,12 @@ static void check(int n, enum ranks_how how, void (*fn)(struct rank *), int but,
                  scene->errors[i].cause);
 }
 
-int main(void)
+static void kills(void)
 {
     unsigned seed = 2024;
     int64_t worst = 0;
     bool good = true;
 
-    scene = shared_memory(sizeof *scene);
     for (int i = 0; i < ROUNDS; i++) {
         seed = seed * 1103515245u + 12345u;
         fresh(i % 4, (seed >> 16) % 20000);
@@ -417,7 +416,10 @@ int main(void)
     }
     ok(good, "%d kills: all others name the rank within a second, in one record", ROUNDS);
     diag("slowest after %d ms", (int)worst);
+}
 
+static void processes_end(void)
+{
     fresh(1, 0);
     ranks_good(ranks_run(3, AS_PROCESSES, fail_and_leave, NULL), 3, "who reports may leave");
     fresh(0, 0);
@@ -428,35 +430,46 @@ int main(void)
     check(4, AS_PROCESSES, killed_with_child, 2, "a child of the dead rank hides nothing");
     fresh(0, 0);
     check(4, AS_PROCESSES, killed_with_child, 0, "nor does one of rank 0");
-    for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
-        for (int v = 0; v < 2; v++) {
-            fresh(v, 0);
-            check(4, how, aborted, -1, v ? "rank 1 reports" : "rank 0 reports");
-            is_int(atomic_load(&scene->called), 4, "on_error was called once per rank");
-            is_int(scene->others, 3, "the others did not wait for rank 0's call");
-        }
-        for (int i = 0; i < 10; i++) {
-            fresh(-1, 0);
-            check(4, how, race, -1, "all report at once");
-        }
-        fresh(2, 0);
-        check(3, how, late, -1, "late to an exchange while a deadline is weighed");
-        fresh(2, 0);
-        check(3, how, whoever, -1, "the deadline of an operation while ranks exchange");
-        fresh(2, 0);
-        check(3, how, claims, -1, "the deadline of what comes first is believed");
-        fresh(-1, 0);
-        check(2, how, accused, -1, "who is accused is heard");
-        fresh(-1, 0);
-        check(3, how, weighed, -1, "who weighs a deadline is not silent");
-        for (int v = 0; v < 3; v += 2) {
-            fresh(v, 0);
-            check(3, how, mismatch, -1, "calls that differ");
-            fresh(v, 0);
-            check(3, how, absent, -1, "a rank that does not take part");
-            fresh(v, 0);
-            check(3, how, left, v, "a rank that left");
-        }
+}
+
+static void each_way(enum ranks_how how)
+{
+    for (int v = 0; v < 2; v++) {
+        fresh(v, 0);
+        check(4, how, aborted, -1, v ? "rank 1 reports" : "rank 0 reports");
+        is_int(atomic_load(&scene->called), 4, "on_error was called once per rank");
+        is_int(scene->others, 3, "the others did not wait for rank 0's call");
     }
+    for (int i = 0; i < 10; i++) {
+        fresh(-1, 0);
+        check(4, how, race, -1, "all report at once");
+    }
+    fresh(2, 0);
+    check(3, how, late, -1, "late to an exchange while a deadline is weighed");
+    fresh(2, 0);
+    check(3, how, whoever, -1, "the deadline of an operation while ranks exchange");
+    fresh(2, 0);
+    check(3, how, claims, -1, "the deadline of what comes first is believed");
+    fresh(-1, 0);
+    check(2, how, accused, -1, "who is accused is heard");
+    fresh(-1, 0);
+    check(3, how, weighed, -1, "who weighs a deadline is not silent");
+    for (int v = 0; v < 3; v += 2) {
+        fresh(v, 0);
+        check(3, how, mismatch, -1, "calls that differ");
+        fresh(v, 0);
+        check(3, how, absent, -1, "a rank that does not take part");
+        fresh(v, 0);
+        check(3, how, left, v, "a rank that left");
+    }
+}
+
+int main(void)
+{
+    scene = shared_memory(sizeof *scene);
+    kills();
+    processes_end();
+    each_way(AS_THREADS);
+    each_way(AS_PROCESSES);
     done();
 }

@@ -14,6 +14,7 @@
 
 #include "../../plugins/cuda/driver.h"
 #include "../fake/cuda_left.h"
+#include "../rank/try.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -495,73 +496,80 @@ static void shares_by_handle(void)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
+struct life {
+    struct zero_device *dev;
+    void *s, *e, *p, *pinned;
+    int shared; /* -1: nothing */
+    bool is_pinned;
+};
+
+#define LIFE_BYTES (100 * KIB)
+static char life_page[4096] __attribute__((aligned(4096)));
+
+static int life_lead(struct life *x)
+{
+    struct zero_device_info info = {.size = sizeof info};
+    struct zero_device_share share = {.size = sizeof share, .fd = -1};
+    static const uint64_t from[] = {0}, count[] = {10};
+    struct zero_fill_args fill = {.dtype = ZERO_F32, .n = 1, .first = from, .count = count};
+    struct zero_launch l = {ZERO_KERNEL_FILL, 0, &fill, sizeof fill};
+    void *q;
+
+    TRY(d->probe(zero__loader_host(loader), &info));
+    TRY(device_open(0, &x->dev));
+    TRY(d->info(x->dev, &info));
+    TRY(d->stream_create(x->dev, "life", &x->s));
+    TRY(d->event_create(x->dev, &x->e));
+    TRY(d->alloc(x->dev, LIFE_BYTES, ZERO_MEM_CUDA, &x->p));
+    TRY(d->alloc(x->dev, LIFE_BYTES, ZERO_MEM_PINNED, &x->pinned));
+    TRY(d->pin(x->dev, life_page, sizeof life_page));
+    x->is_pinned = true;
+    TRY(d->copy(x->dev, x->p, x->pinned, LIFE_BYTES, x->s));
+    fill.dst = x->p;
+    TRY(d->launch(x->dev, &l, x->s));
+    TRY(d->call(x->dev, adds, &notices, x->s));
+    TRY(d->event_record(x->dev, x->e, x->s));
+    TRY(d->stream_wait(x->dev, x->s, x->e));
+    TRY(d->stream_sync(x->dev, x->s, 10 * SECOND));
+    TRY(d->event_query(x->dev, x->e));
+    TRY(d->share(x->dev, x->p, &share));
+    x->shared = share.fd;
+    TRY(d->attach(x->dev, &share, &q));
+    TRY(d->detach(x->dev, q));
+    return d->grow(x->dev, x->p, LIFE_BYTES, 100 * KIB);
+}
+
+static int first(int err, int later)
+{
+    return err ? err : later;
+}
+
+/* Whoever is told of one error goes on ending things, and keeps the first. */
+static int life_end(struct life *x, int err)
+{
+    if (x->s && err) /* memory that is in use is not released; this call does not fail */
+        d->stream_sync(x->dev, x->s, 10 * SECOND);
+    if (x->shared >= 0)
+        close(x->shared);
+    if (x->is_pinned)
+        err = first(err, d->unpin(x->dev, life_page, sizeof life_page));
+    if (x->pinned)
+        err = first(err, d->release(x->dev, x->pinned, LIFE_BYTES, ZERO_MEM_PINNED));
+    if (x->p)
+        err = first(err, d->release(x->dev, x->p, LIFE_BYTES, ZERO_MEM_CUDA));
+    if (x->e)
+        err = first(err, d->event_destroy(x->dev, x->e));
+    if (x->s)
+        err = first(err, d->stream_destroy(x->dev, x->s));
+    return x->dev ? first(err, d->close(x->dev)) : err;
+}
+
 /* A life of a device; the first error, with what can be ended ended. */
 static int life(void)
 {
-    struct zero_device *dev = NULL;
-    struct zero_device_info info = {.size = sizeof info};
-    struct zero_device_share share = {.size = sizeof share, .fd = -1};
-    void *s = NULL, *e = NULL, *p = NULL, *pinned = NULL, *q = NULL;
-    static char page[4096] __attribute__((aligned(4096)));
-    struct zero_fill_args fill = {
-        .dtype = ZERO_F32, .n = 1, .first = (uint64_t[]){0}, .count = (uint64_t[]){10}};
-    struct zero_launch l = {ZERO_KERNEL_FILL, 0, &fill, sizeof fill};
-    uint64_t bytes = 100 * KIB;
-    int err = d->probe(zero__loader_host(loader), &info), later;
-    bool is_pinned = false;
+    struct life x = {.shared = -1};
 
-#define DO(call) \
-    if (!err)    \
-    err = (call)
-    DO(device_open(0, &dev));
-    DO(d->info(dev, &info));
-    DO(d->stream_create(dev, "life", &s));
-    DO(d->event_create(dev, &e));
-    DO(d->alloc(dev, bytes, ZERO_MEM_CUDA, &p));
-    DO(d->alloc(dev, bytes, ZERO_MEM_PINNED, &pinned));
-    DO(d->pin(dev, page, sizeof page));
-    is_pinned = !err;
-    DO(d->copy(dev, p, pinned, bytes, s));
-    fill.dst = p;
-    DO(d->launch(dev, &l, s));
-    DO(d->call(dev, adds, &notices, s));
-    DO(d->event_record(dev, e, s));
-    DO(d->stream_wait(dev, s, e));
-    DO(d->stream_sync(dev, s, 10 * SECOND));
-    DO(d->event_query(dev, e));
-    DO(d->share(dev, p, &share));
-    DO(d->attach(dev, &share, &q));
-    DO(d->detach(dev, q));
-    DO(d->grow(dev, p, bytes, 100 * KIB));
-#undef DO
-/* Whoever is told of one error goes on ending things, and keeps the first. */
-#define END(call)   \
-    later = (call); \
-    err = err ? err : later
-    if (s && err) /* memory that is in use is not released; this call does not fail */
-        d->stream_sync(dev, s, 10 * SECOND);
-    if (share.fd >= 0)
-        close(share.fd);
-    if (is_pinned) {
-        END(d->unpin(dev, page, sizeof page));
-    }
-    if (pinned) {
-        END(d->release(dev, pinned, bytes, ZERO_MEM_PINNED));
-    }
-    if (p) {
-        END(d->release(dev, p, bytes, ZERO_MEM_CUDA));
-    }
-    if (e) {
-        END(d->event_destroy(dev, e));
-    }
-    if (s) {
-        END(d->stream_destroy(dev, s));
-    }
-    if (dev) {
-        END(d->close(dev));
-    }
-#undef END
-    return err;
+    return life_end(&x, life_lead(&x));
 }
 
 /* Every call fails in turn. Calls whose failure harms nobody may go unnoticed: their names. */

@@ -301,50 +301,40 @@ static void drop(void)
     is_int(ops->close(dev), 0, "closing drops what waits");
 }
 
-/* The same launches with any number of workers give the same bits. */
-static uint64_t hash_of(uint32_t threads)
-{
-    enum { N = 300007 };
-    struct zero_device *dev = open_device(threads, LONG);
-    void *a = new_stream(dev, "a"), *b = new_stream(dev, "b"), *e = new_event(dev);
-    struct zero_scalars *scalars;
-    float *p, *m, *v, *acc;
-    uint16_t *grad, *out;
-    double *partial;
-    uint64_t hash = 1469598103934665603u;
+enum { ELEMENTS = 300007, BLOCKS = ELEMENTS / 4096 + 1 };
 
-    ops->alloc(dev, sizeof *scalars, ZERO_MEM_HOST, (void **)&scalars);
-    ops->alloc(dev, N * 4, ZERO_MEM_HOST, (void **)&p);
-    ops->alloc(dev, N * 4, ZERO_MEM_HOST, (void **)&m);
-    ops->alloc(dev, N * 4, ZERO_MEM_HOST, (void **)&v);
-    ops->alloc(dev, N * 4, ZERO_MEM_HOST, (void **)&acc);
-    ops->alloc(dev, N * 2, ZERO_MEM_HOST, (void **)&grad);
-    ops->alloc(dev, N * 2, ZERO_MEM_HOST, (void **)&out);
-    ops->alloc(dev, (N / 4096 + 1) * 8, ZERO_MEM_HOST, (void **)&partial);
-    for (int i = 0; i < N; i++) {
-        grad[i] = zero_bf16_from_float((float)((i * 37) % 1001 - 500) * 0.01f);
-        p[i] = (float)(i % 97) * 0.013f;
-    }
-    scalars->loss_scale = 1;
-    struct zero_sumsq_args sumsq = {.partial = partial, .x = acc, .count = N, .dtype = ZERO_F32};
+struct trained { /* each in pages of its own */
+    _Alignas(4096) struct zero_scalars scalars;
+    _Alignas(4096) float p[ELEMENTS], m[ELEMENTS], v[ELEMENTS], acc[ELEMENTS];
+    _Alignas(4096) uint16_t grad[ELEMENTS], out[ELEMENTS];
+    _Alignas(4096) double partial[BLOCKS];
+};
+
+static void train(struct zero_device *dev, struct trained *t)
+{
+    void *a = new_stream(dev, "a"), *b = new_stream(dev, "b"), *e = new_event(dev);
+    struct zero_sumsq_args sumsq = {
+        .partial = t->partial, .x = t->acc, .count = ELEMENTS, .dtype = ZERO_F32};
     struct zero_scalars_args step = {
-        .scalars = scalars, .sums = partial, .ranks = N / 4096 + 1, .inverse = 1, .clip = 1};
+        .scalars = &t->scalars, .sums = t->partial, .ranks = BLOCKS, .inverse = 1, .clip = 1};
     struct zero_update_args update = {
-        .p = p,
-        .m = m,
-        .v = v,
-        .grad = acc,
-        .out = out,
-        .count = N,
+        .p = t->p,
+        .m = t->m,
+        .v = t->v,
+        .grad = t->acc,
+        .out = t->out,
+        .count = ELEMENTS,
         .grad_dtype = ZERO_F32,
         .out_dtype = ZERO_BF16,
-        .scalars = scalars,
+        .scalars = &t->scalars,
         .hyper = {.lr = 1e-2f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f}};
     for (uint32_t i = 0; i < 6; i++) {
         struct zero_accumulate_args add = {
-            .acc = acc, .x = grad, .count = N, .x_dtype = ZERO_BF16, .beta = i % 3 != 0};
+            .acc = t->acc, .x = t->grad, .count = ELEMENTS, .x_dtype = ZERO_BF16,
+            .beta = i % 3 != 0};
         struct zero_cast_args cast = {
-            .dst = grad, .x = p, .count = N, .dst_dtype = ZERO_BF16, .x_dtype = ZERO_F32};
+            .dst = t->grad, .x = t->p, .count = ELEMENTS, .dst_dtype = ZERO_BF16,
+            .x_dtype = ZERO_F32};
         ops->stream_wait(dev, a, e);
         ops->launch(dev, &(struct zero_launch){ZERO_KERNEL_ACCUMULATE, 0, &add, sizeof add}, a);
         ops->launch(dev, &(struct zero_launch){ZERO_KERNEL_SUMSQ, 0, &sumsq, sizeof sumsq}, a);
@@ -353,24 +343,34 @@ static uint64_t hash_of(uint32_t threads)
         ops->event_record(dev, e, a);
         ops->stream_wait(dev, b, e);
         ops->launch(dev, &(struct zero_launch){ZERO_KERNEL_CAST, 0, &cast, sizeof cast}, b);
-        ops->copy(dev, acc, p, N * 4, b);
+        ops->copy(dev, t->acc, t->p, sizeof t->p, b);
         ops->event_record(dev, e, b);
     }
     if (ops->stream_sync(dev, b, LONG))
         bail(zero__error_text());
-    for (int i = 0; i < N; i++)
-        hash = (hash ^ zero_bits_of_float(p[i]) ^ ((uint64_t)out[i] << 32) ^
-                ((uint64_t)zero_bits_of_float(v[i]) << 16)) *
+}
+
+/* The same launches with any number of workers give the same bits. */
+static uint64_t hash_of(uint32_t threads)
+{
+    struct zero_device *dev = open_device(threads, LONG);
+    uint64_t hash = 1469598103934665603u;
+    struct trained *t;
+
+    if (ops->alloc(dev, sizeof *t, ZERO_MEM_HOST, (void **)&t))
+        bail(zero__error_text());
+    for (int i = 0; i < ELEMENTS; i++) {
+        t->grad[i] = zero_bf16_from_float((float)((i * 37) % 1001 - 500) * 0.01f);
+        t->p[i] = (float)(i % 97) * 0.013f;
+    }
+    t->scalars.loss_scale = 1;
+    train(dev, t);
+    for (int i = 0; i < ELEMENTS; i++)
+        hash = (hash ^ zero_bits_of_float(t->p[i]) ^ ((uint64_t)t->out[i] << 32) ^
+                ((uint64_t)zero_bits_of_float(t->v[i]) << 16)) *
                1099511628211u;
-    hash ^= scalars->step == 6 ? 0 : 1;
-    ops->release(dev, p, N * 4, ZERO_MEM_HOST);
-    ops->release(dev, m, N * 4, ZERO_MEM_HOST);
-    ops->release(dev, v, N * 4, ZERO_MEM_HOST);
-    ops->release(dev, acc, N * 4, ZERO_MEM_HOST);
-    ops->release(dev, grad, N * 2, ZERO_MEM_HOST);
-    ops->release(dev, out, N * 2, ZERO_MEM_HOST);
-    ops->release(dev, partial, (N / 4096 + 1) * 8, ZERO_MEM_HOST);
-    ops->release(dev, scalars, sizeof *scalars, ZERO_MEM_HOST);
+    hash ^= t->scalars.step == 6 ? 0 : 1;
+    ops->release(dev, t, sizeof *t, ZERO_MEM_HOST);
     ops->close(dev);
     return hash;
 }

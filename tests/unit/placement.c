@@ -30,7 +30,7 @@ static void bad(const char *text, const char *words)
     diag("%s", why);
 }
 
-int main(void)
+static void read_well(void)
 {
     good("", 0, NULL);
     good("optimizer:nvme", 1, (struct zero__place[]){{ZERO__P_OPTIMIZER, 1000, "nvme"}});
@@ -65,6 +65,10 @@ int main(void)
          (struct zero__place[]){{ZERO__P_OPTIMIZER, 1, "cpu"}, {ZERO__P_OPTIMIZER, 999, "nvme"}});
     good("optimizer:cpu:0.9999+nvme:0.0001", 2,
          (struct zero__place[]){{ZERO__P_OPTIMIZER, 999, "cpu"}, {ZERO__P_OPTIMIZER, 1, "nvme"}});
+}
+
+static void refused(void)
+{
     bad("optimizer:device:0.3333+cpu:0.3333+nvme:0.3333", "add up to 0.9999, not to 1");
     bad("auto,optimizer:cpu", "\"auto\" stands alone");
     bad("optimizer:cpu,auto", "\"auto\" stands alone");
@@ -89,5 +93,11 @@ int main(void)
     bad("optimizer:a:0.1+b:0.1+c:0.1+d:0.1+e:0.1+f:0.1+g:0.1+h:0.1+i:0.01+j:0.01+k:0.01+l:0.01+"
         "m:0.01+n:0.01+o:0.01+p:0.01+q:0.12",
         "more than 16");
+}
+
+int main(void)
+{
+    read_well();
+    refused();
     done();
 }
