@@ -42,6 +42,23 @@ struct comm_rank {
     uint64_t bytes;
 };
 
+static struct oob_board *comm_board(void)
+{
+    static struct oob_board *board;
+
+    if (!board)
+        board = shared_memory(sizeof *board);
+    return board;
+}
+
+/* ranks_run(), of ranks that have exchanged nothing yet. */
+__attribute__((unused)) static struct rank *comm_ranks(int n, enum ranks_how how,
+                                                       void (*fn)(struct rank *), void *arg)
+{
+    memset(comm_board(), 0, sizeof(struct oob_board));
+    return ranks_run(n, how, fn, arg);
+}
+
 static int oob_post(void *ctx, const void *src, uint32_t len)
 {
     struct oob_end *e = ctx;
@@ -112,9 +129,9 @@ __attribute__((unused)) static void comm_require(const char *name)
 
 /* Loads plugin `name` for this rank; settings may be NULL. */
 __attribute__((unused)) static bool comm_load(struct rank *r, struct comm_rank *c, const char *name,
-                                              struct oob_board *board,
                                               const struct zero_setting *settings, uint32_t n)
 {
+    struct oob_board *board = comm_board();
     struct zero__plugin *plugin;
 
     *c = (struct comm_rank){.log = {.rank = r->rank, .level = ZERO_LOG_WARN}};
@@ -138,20 +155,29 @@ __attribute__((unused)) static bool comm_load(struct rank *r, struct comm_rank *
     return true;
 }
 
+/* A context for all ranks, as the plugin opens it without a device. */
+__attribute__((unused)) static int comm_context(struct comm_rank *c)
+{
+    const struct zero_comm_open open = {.size = sizeof open,
+                                        .host = zero__loader_host(c->loader),
+                                        .oob = &c->oob,
+                                        .device = -1,
+                                        .timeout_ns = WAIT_NS};
+
+    return c->ops->open(&open, &c->ctx);
+}
+
 /* Opens plugin `name` with `bytes` of exchanged memory; settings may be NULL. */
 __attribute__((unused)) static bool comm_open(struct rank *r, struct comm_rank *c, const char *name,
-                                              struct oob_board *board, uint64_t bytes,
-                                              const struct zero_setting *settings, uint32_t n)
+                                              uint64_t bytes, const struct zero_setting *settings,
+                                              uint32_t n)
 {
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     void *memory;
 
-    if (!comm_load(r, c, name, board, settings, n))
+    if (!comm_load(r, c, name, settings, n))
         return false;
     c->bytes = bytes;
-    open.host = zero__loader_host(c->loader);
-    open.oob = &c->oob;
-    if (!want(r, !c->ops->open(&open, &c->ctx), "open: %s", zero_last_error()) ||
+    if (!want(r, !comm_context(c), "open: %s", zero_last_error()) ||
         !want(r, !c->ops->split(c->ctx, NULL, 0, 0, &c->world), "split: %s", zero_last_error()) ||
         !want(r, !comm_alloc(c, bytes, &memory, &c->mr), "alloc: %s", zero_last_error()) ||
         !want(r, !c->ops->exchange(c->ctx, c->mr), "exchange: %s", zero_last_error()))

@@ -13,7 +13,6 @@
 #define SOON_MS 5000                                   /* half the time after which ranks give up */
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
 
-static struct oob_board *board;
 static bool nameless; /* this rank */
 
 /* The library that the plugin brought along. */
@@ -61,7 +60,7 @@ static void looks(struct rank *r)
 {
     struct comm_rank c;
 
-    if (comm_open(r, &c, PLUGIN, board, 4096, NULL, 0)) {
+    if (comm_open(r, &c, PLUGIN, 4096, NULL, 0)) {
         const char *at = settings ? strstr(settings, "UCX_KEEPALIVE_INTERVAL=") : NULL;
         want(r, at && strtod(strchr(at, '=') + 1, NULL) == 1e6 * atof(interval),
              "%.40s, not %s s", at ? at : "no such setting", interval); /* in microseconds */
@@ -136,15 +135,12 @@ VISIBLE int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, v
 
 static void connect_in_vain(struct rank *r)
 {
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     struct comm_rank c = {0};
 
     nameless = r->rank == 1;
-    if (comm_load(r, &c, PLUGIN, board, NULL, 0)) {
+    if (comm_load(r, &c, PLUGIN, NULL, 0)) {
         int64_t start = now_ms();
-        open.host = zero__loader_host(c.loader);
-        open.oob = &c.oob;
-        int err = c.ops->open(&open, &c.ctx);
+        int err = comm_context(&c);
         want(r, err == -ENOMEM, "open: %d, %s", err, zero_last_error());
         want(r, now_ms() - start < SOON_MS, "it took %d ms", (int)(now_ms() - start));
         want(r, strstr(zero_last_error(), nameless ? "address" : "open failed on rank 1"),
@@ -157,15 +153,14 @@ int main(void)
 {
     comm_require(PLUGIN);
     setenv("ZERO_OFI_PROVIDER", "shm", 1);
-    board = shared_memory(sizeof *board);
-    ranks_good(ranks_run(RANKS, AS_PROCESSES, connect_in_vain, NULL), RANKS,
+    ranks_good(comm_ranks(RANKS, AS_PROCESSES, connect_in_vain, NULL), RANKS,
                "%s: a rank without an address, and all ranks hear of it at once", PLUGIN);
 #ifdef ON_UCX
     interval = "2";
-    ranks_good(ranks_run(2, AS_PROCESSES, looks, NULL), 2, "UCX looks for its peers every 2 s");
+    ranks_good(comm_ranks(2, AS_PROCESSES, looks, NULL), 2, "UCX looks for its peers every 2 s");
     setenv("UCX_KEEPALIVE_INTERVAL", "7s", 1);
     interval = "7";
-    ranks_good(ranks_run(2, AS_PROCESSES, looks, NULL), 2, "or as often as its user wants");
+    ranks_good(comm_ranks(2, AS_PROCESSES, looks, NULL), 2, "or as often as its user wants");
 #endif
     done();
 }

@@ -12,7 +12,6 @@
 
 #define RANKS 2
 
-static struct oob_board *board;
 static cpu_set_t sets[RANKS];
 static bool wanted;
 
@@ -21,7 +20,7 @@ static void bound(struct rank *r)
     struct comm_rank c = {0};
 
     if (want(r, !sched_setaffinity(0, sizeof sets[0], &sets[r->rank]), "cannot be bound") &&
-        comm_open(r, &c, CORES_PLUGIN, board, 4096, NULL, 0)) {
+        comm_open(r, &c, CORES_PLUGIN, 4096, NULL, 0)) {
         want(r, c.ctx->idle.shared == wanted, "it shares its core: %d, and should: %d",
              c.ctx->idle.shared, wanted);
         want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
@@ -31,8 +30,7 @@ static void bound(struct rank *r)
 
 static void run(const char *what)
 {
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(RANKS, CORES_HOW, bound, NULL), RANKS, CORES_PLUGIN ": %s", what);
+    ranks_good(comm_ranks(RANKS, CORES_HOW, bound, NULL), RANKS, CORES_PLUGIN ": %s", what);
 }
 
 int main(void)
@@ -42,7 +40,6 @@ int main(void)
 
     if (strcmp(CORES_PLUGIN, "mem") == 0)
         comm_test_plugins();
-    board = shared_memory(sizeof *board);
     zero__cores_here(&all);
     for (uint32_t cpu = 0; cpu < ZERO__CORES_MOST && n < RANKS; cpu++)
         if (zero__cores_has(&all, cpu))

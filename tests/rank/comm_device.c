@@ -18,12 +18,10 @@
 #define GPUS 2
 #endif
 
-static struct oob_board *board;
-
 static bool begin(struct rank *r, struct on_device *o)
 {
-    return on_device_begin(r, o, board, r->rank % GPUS, NULL, 0) &&
-           on_device_context(r, o, WAIT_NS) && on_device_memory(r, o);
+    return on_device_begin(r, o, r->rank % GPUS, NULL, 0) && on_device_context(r, o, WAIT_NS) &&
+           on_device_memory(r, o);
 }
 
 /* ---- The bits of the host -------------------------------------------------------------------- */
@@ -278,7 +276,7 @@ static void not_shared(struct rank *r, bool wants)
     struct zero_mr *mr;
     void *base;
 
-    if (o && on_device_begin(r, o, board, r->rank % GPUS, &no, !wants) &&
+    if (o && on_device_begin(r, o, r->rank % GPUS, &no, !wants) &&
         on_device_context(r, o, WAIT_NS)) {
         want(r, o->mem == ZERO_MEM_HOST, "kinds of memory: %u", o->mem);
         want(r, o->c.ops->alloc(o->c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr) == -ENOTSUP, "refused");
@@ -296,8 +294,7 @@ static void unwanted(struct rank *r)
 
 static void run(void (*fn)(struct rank *), const char *what, int n, enum ranks_how how)
 {
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, fn, NULL), n, "%s: %d %s", what, n, ranks_how_name[how]);
+    ranks_good(comm_ranks(n, how, fn, NULL), n, "%s: %d %s", what, n, ranks_how_name[how]);
 }
 
 static void run_all(int n, enum ranks_how how)
@@ -319,15 +316,14 @@ static void look_for_gpu(struct rank *r)
     struct zero__plugin *plugin;
     struct zero_device_info info = {.size = sizeof info};
 
-    if (o && comm_load(r, &o->c, "shm", board, NULL, 0) &&
+    if (o && comm_load(r, &o->c, "shm", NULL, 0) &&
         !zero__loader_load(o->c.loader, ZERO_IFACE_DEVICE, "cuda", &plugin))
         r->value = !zero__plugin_device(plugin)->probe(zero__loader_host(o->c.loader), &info);
 }
 
 int main(void)
 {
-    board = shared_memory(sizeof *board);
-    if (!ranks_run(1, AS_PROCESSES, look_for_gpu, NULL)->value)
+    if (!comm_ranks(1, AS_PROCESSES, look_for_gpu, NULL)->value)
         skip_all("there is no GPU here, or no driver");
     for (int n = 1; n <= 3; n++)
         run_all(n, AS_PROCESSES);
@@ -387,7 +383,6 @@ int main(void)
 {
     struct fake_cuda_live live;
 
-    board = shared_memory(sizeof *board);
     settings(0, 1, 1);
     for (int n = 1; n <= 3; n++)
         run_all(n, AS_PROCESSES);

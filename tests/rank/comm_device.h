@@ -33,13 +33,13 @@ static void on_device_notify(void *arg)
 }
 
 /* The device, without a transport. */
-static bool on_device_begin(struct rank *r, struct on_device *o, struct oob_board *board, int index,
+static bool on_device_begin(struct rank *r, struct on_device *o, int index,
                             const struct zero_setting *settings, uint32_t n)
 {
     struct zero__plugin *plugin;
 
     atomic_init(&o->wakes, NULL);
-    if (!comm_load(r, &o->c, "shm", board, settings, n) ||
+    if (!comm_load(r, &o->c, "shm", settings, n) ||
         !want(r, !zero__loader_load(o->c.loader, ZERO_IFACE_DEVICE, "cuda", &plugin), "load: %s",
               zero_last_error()))
         return false;

@@ -19,12 +19,10 @@
 #define SHORT_NS (INT64_C(2) * 1000 * 1000 * 1000)
 #define COUNT 20000u
 
-static struct oob_board *board;
-
 static bool begin(struct rank *r, struct on_device *o, int64_t timeout_ns)
 {
-    return on_device_begin(r, o, board, r->rank % 2, NULL, 0) &&
-           on_device_context(r, o, timeout_ns) && on_device_memory(r, o);
+    return on_device_begin(r, o, r->rank % 2, NULL, 0) && on_device_context(r, o, timeout_ns) &&
+           on_device_memory(r, o);
 }
 
 static struct zero_coll sum_of(const struct on_device *o, int ranks)
@@ -320,16 +318,14 @@ static void alone(struct rank *r)
 
 static void run(void (*fn)(struct rank *), const char *what, int n, enum ranks_how how)
 {
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, fn, NULL), n, "%s: %d %s", what, n, ranks_how_name[how]);
+    ranks_good(comm_ranks(n, how, fn, NULL), n, "%s: %d %s", what, n, ranks_how_name[how]);
 }
 
 static void kill_some(int n, int when)
 {
     bool good = true;
 
-    memset(board, 0, sizeof *board);
-    struct rank *all = ranks_run(n, AS_PROCESSES, killed, &when);
+    struct rank *all = comm_ranks(n, AS_PROCESSES, killed, &when);
     for (int i = 0; i < n; i++) {
         good &= all[i].bad == 0 && (i == n - 1 ? WIFSIGNALED(all[i].status) : all[i].status == 0);
         for (int k = 0; k < all[i].bad && k < 4; k++)
@@ -349,7 +345,6 @@ static void late(int delay_us)
 
 int main(void)
 {
-    board = shared_memory(sizeof *board);
     late(0);
     for (int n = 2; n <= 3; n++) {
         run(aborted, "aborted with work on the stream", n, AS_PROCESSES);

@@ -18,7 +18,6 @@
 
 #define SLAB (UINT64_C(1) << 20)
 
-static struct oob_board *board;
 static const char *plugin_name = "shm";
 
 static struct zero_coll gather_of(struct comm_rank *c, uint64_t count, int ranks)
@@ -76,7 +75,7 @@ static void read_only(struct rank *r)
     struct comm_rank c;
     void *base;
 
-    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+    if (!comm_open(r, &c, plugin_name, SLAB, NULL, 0))
         return;
     if (want(r, c.ops->map(c.ctx, c.mr, 0, SLAB, &base) == 0, "map: %s", zero_last_error()))
         for (int p = 0; p < r->ranks; p++)
@@ -95,7 +94,7 @@ static void refusals(struct rank *r)
     static char own[4096];
     void *base;
 
-    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+    if (!comm_open(r, &c, plugin_name, SLAB, NULL, 0))
         return;
     want(r, c.ops->reg(c.ctx, own, sizeof own, ZERO_MEM_HOST, &mr) == -ENOTSUP, "foreign memory");
     want(r, c.ops->reg(c.ctx, c.memory, SLAB + 4096, ZERO_MEM_HOST, &mr) == -ENOTSUP, "too long");
@@ -113,7 +112,7 @@ static void alone(struct rank *r)
     struct zero_mr *mr;
     void *base;
 
-    if (!comm_open(r, &c, "self", board, SLAB, NULL, 0))
+    if (!comm_open(r, &c, "self", SLAB, NULL, 0))
         return;
     int err = c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr);
     want(r, err == -ENOMEM && strstr(zero_last_error(), "or train a smaller model"),
@@ -137,7 +136,7 @@ static void killed(struct rank *r)
     uint64_t seed = *(uint64_t *)r->arg, victim = mix(seed, 1, 1) % (uint64_t)r->ranks;
     uint64_t when = mix(seed, 2, 2) % 200;
 
-    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+    if (!comm_open(r, &c, plugin_name, SLAB, NULL, 0))
         return;
     for (uint64_t i = 0;; i++) {
         struct zero_coll q = i % 2 ? reduce_of(&c, 20000) : gather_of(&c, 4000, r->ranks);
@@ -173,8 +172,7 @@ static void test_killed(int n)
     bool good = true;
 
     for (uint64_t seed = 0; seed < 5; seed++) {
-        memset(board, 0, sizeof *board);
-        struct rank *all = ranks_run(n, AS_PROCESSES, killed, &seed);
+        struct rank *all = comm_ranks(n, AS_PROCESSES, killed, &seed);
         for (int i = 0; i < n; i++) {
             bool victim = (uint64_t)i == mix(seed, 1, 1) % (uint64_t)n;
             good &= all[i].bad == 0 &&
@@ -195,7 +193,7 @@ static void garbage(struct rank *r)
 {
     struct comm_rank c;
 
-    if (!comm_open(r, &c, plugin_name, board, SLAB, NULL, 0))
+    if (!comm_open(r, &c, plugin_name, SLAB, NULL, 0))
         return;
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct zero_coll q = seed % 3 ? reduce_of(&c, 512) : gather_of(&c, 512, r->ranks);
@@ -250,15 +248,12 @@ static int post_astray(void *ctx, const void *src, uint32_t len)
 /* Threads would follow it; they find the memory as processes do. */
 __attribute__((unused)) static void astray(struct rank *r)
 {
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     struct comm_rank c;
 
-    if (!comm_load(r, &c, plugin_name, board, NULL, 0))
+    if (!comm_load(r, &c, plugin_name, NULL, 0))
         return;
     c.oob.post = r->rank ? oob_post : post_astray;
-    open.host = zero__loader_host(c.loader);
-    open.oob = &c.oob;
-    if (want(r, !c.ops->open(&open, &c.ctx), "open: %s", zero_last_error()) &&
+    if (want(r, !comm_context(&c), "open: %s", zero_last_error()) &&
         want(r, !c.ops->split(c.ctx, NULL, 0, 0, &c.world), "split: %s", zero_last_error()))
         want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
     comm_end(r, &c);
@@ -295,7 +290,7 @@ static unsigned count_mappings(void)
 static void once(struct rank *r)
 {
     struct comm_rank c;
-    if (comm_open(r, &c, plugin_name, board, SLAB, NULL, 0)) {
+    if (comm_open(r, &c, plugin_name, SLAB, NULL, 0)) {
         want(r, count_mappings() > 0, "there are segments now");
         want(r, comm_barrier(&c, c.world) == 0, "barrier");
         comm_end(r, &c);
@@ -320,15 +315,13 @@ int main(void)
     };
     unsigned shm_before = count_entries("/dev/shm", "zero"), fds_before, t;
 
-    board = shared_memory(sizeof *board);
-    ranks_run(2, AS_THREADS, once, NULL); /* what stays open for good is open now */
+    comm_ranks(2, AS_THREADS, once, NULL); /* what stays open for good is open now */
     fds_before = count_entries("/proc/self/fd", "");
     for (t = 0; t < sizeof tests / sizeof *tests; t++)
         for (unsigned i = 0; i < 3 && tests[t].counts[i]; i++)
             for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
                 int n = tests[t].counts[i];
-                memset(board, 0, sizeof *board);
-                ranks_good(ranks_run(n, how, tests[t].fn, NULL), n, "%s: %d %s", tests[t].name, n,
+                ranks_good(comm_ranks(n, how, tests[t].fn, NULL), n, "%s: %d %s", tests[t].name, n,
                            ranks_how_name[how]);
             }
     test_killed(2);

@@ -7,12 +7,7 @@
 
 #define BIG (UINT64_C(1) << 20)
 
-struct board {
-    struct oob_board oob;
-    atomic_int said; /* ranks that have had their turns, one after the other */
-};
-
-static struct board *board;
+static atomic_int said; /* ranks that have had their turns, one after the other */
 static uint64_t seed;
 
 static void turns(struct comm_rank *c, int n)
@@ -38,11 +33,11 @@ static void fall_apart(struct rank *r, struct comm_rank *c, struct zero_comm *co
                                 .dst = comm_slice(c, BIG, bytes * 3)};
     int64_t until = now_ms() + 10000, res;
 
-    while (atomic_load(&board->said) < before[r->rank] && now_ms() < until)
+    while (atomic_load(&said) < before[r->rank] && now_ms() < until)
         sleep_ms(1);
     want(r, !c->ops->post(comm, &q, 1, NULL), "post: %s", zero_last_error());
     turns(c, 60);
-    atomic_fetch_add(&board->said, 1);
+    atomic_fetch_add(&said, 1);
     res = comm_wait(c, NULL);
     want(r, res == -EPROTO, "result %d", (int)res);
 }
@@ -57,7 +52,7 @@ static void go_on(struct rank *r)
     const struct zero_setting settings[] = {{"mem_seed", number}};
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (comm_open(r, &c, "mem", &board->oob, 4 * BIG, settings, 1) &&
+    if (comm_open(r, &c, "mem", 4 * BIG, settings, 1) &&
         want(r, !c.ops->split(c.ctx, NULL, 0, 0, &failing), "split: %s", zero_last_error()) &&
         want(r,
              !c.ops->reg(c.ctx, memory[r->rank], sizeof memory[0], ZERO_MEM_HOST, &other) &&
@@ -74,10 +69,9 @@ static void go_on(struct rank *r)
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
     for (seed = 2; seed <= 16; seed += 2) { /* even: receives are late */
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(3, AS_THREADS, go_on, NULL), 3,
+        atomic_store(&said, 0);
+        ranks_good(comm_ranks(3, AS_THREADS, go_on, NULL), 3,
                    "memory of others is given back, seed %" PRIu64, seed);
     }
     done();

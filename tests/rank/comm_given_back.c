@@ -8,13 +8,8 @@
 #define BIG (UINT64_C(1) << 20)
 #define MARK 0x5a
 
-struct board {
-    struct oob_board oob;
-    atomic_int through; /* rank 0 has closed its context */
-};
-
-static struct board *board;
-static atomic_int held; /* messages to rank 0 */
+static atomic_int held;    /* messages to rank 0 */
+static atomic_int through; /* rank 0 has closed its context */
 static uint64_t seed;
 
 static bool begin(struct rank *r, struct comm_rank *c)
@@ -66,14 +61,14 @@ static void run(struct rank *r)
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
     snprintf(address, sizeof address, "%" PRIuPTR, r->rank == 0 ? (uintptr_t)&held : 0);
-    if (comm_open(r, &c, "mem", &board->oob, 3 * BIG, settings, 2)) {
+    if (comm_open(r, &c, "mem", 3 * BIG, settings, 2)) {
         memset(c.memory, r->rank, c.bytes);
         if (begin(r, &c) && r->rank == 0)
             give_back(r, &c);
     }
     if (r->rank == 0)
-        atomic_store(&board->through, 1);
-    while (!atomic_load(&board->through) && now_ms() < until)
+        atomic_store(&through, 1);
+    while (!atomic_load(&through) && now_ms() < until)
         sleep_ms(1);
     comm_end(r, &c);
 }
@@ -81,11 +76,10 @@ static void run(struct rank *r)
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
     for (seed = 1; seed <= 8; seed++) { /* even: receives are late */
-        memset(board, 0, sizeof *board);
         atomic_store(&held, 0);
-        ranks_good(ranks_run(2, AS_THREADS, run, NULL), 2,
+        atomic_store(&through, 0);
+        ranks_good(comm_ranks(2, AS_THREADS, run, NULL), 2,
                    "nothing touches memory that was given back, seed %" PRIu64, seed);
     }
     done();

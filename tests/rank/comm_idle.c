@@ -10,7 +10,6 @@
 #define MOST_S (LATE_MS / 1e3 / 3)
 #define COUNT UINT64_C(100000) /* more than is sent at once */
 
-static struct oob_board *board;
 static const char *plugin;
 
 static double used_s(void)
@@ -48,7 +47,7 @@ static void waits(struct rank *r)
                             .user = 2};
     struct comm_rank c = {0};
 
-    if (comm_open(r, &c, plugin, board, 2 * bytes, NULL, 0)) {
+    if (comm_open(r, &c, plugin, 2 * bytes, NULL, 0)) {
         sum.src = comm_slice(&c, 0, bytes);
         sum.dst = comm_slice(&c, bytes, COUNT * sizeof(float));
         late(r, &c, &barrier, "barrier");
@@ -69,7 +68,6 @@ int main(void)
         {"ofi", "ZERO_OFI_PROVIDER", "tcp", "ofi over tcp"},
     };
 
-    board = shared_memory(sizeof *board);
     for (unsigned i = 0; i < sizeof wires / sizeof *wires; i++) {
         plugin = wires[i].plugin;
         if (!comm_has(plugin)) {
@@ -77,8 +75,7 @@ int main(void)
             continue;
         }
         setenv(wires[i].name, wires[i].value, 1);
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(2, AS_PROCESSES, waits, NULL), 2, "%s: who waits sleeps",
+        ranks_good(comm_ranks(2, AS_PROCESSES, waits, NULL), 2, "%s: who waits sleeps",
                    wires[i].what);
         unsetenv(wires[i].name);
     }

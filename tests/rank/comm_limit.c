@@ -10,7 +10,6 @@
 
 #define RANKS 3
 
-static struct oob_board *board;
 static const char *const *most; /* bytes of a message, by rank; "0": any number */
 static const char *numerics = "ordered";
 static uint64_t seed = 1;
@@ -22,7 +21,7 @@ static bool ready(struct rank *r, struct comm_rank *c)
         {"mem_most", most[r->rank]}, {"mem_seed", number}, {"numerics", numerics}};
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    return comm_load(r, c, "mem", board, settings, 3);
+    return comm_load(r, c, "mem", settings, 3);
 }
 
 /* Below, at and above one message; the sums of several hosts are exact for small numbers only. */
@@ -75,14 +74,11 @@ static void cut_alike(struct rank *r)
 /* Rank 1 says what is wrong, the others that it is rank 1. */
 static void refuse(struct rank *r)
 {
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     const char *says = r->rank == 1 ? "messages of at most 423 bytes" : "failed on rank 1";
     struct comm_rank c = {0};
 
     if (ready(r, &c)) {
-        open.host = zero__loader_host(c.loader);
-        open.oob = &c.oob;
-        int err = c.ops->open(&open, &c.ctx);
+        int err = comm_context(&c);
         want(r, err == -EMSGSIZE, "open gives %d", err);
         want(r, strstr(zero_last_error(), says), "it says: %s", zero_last_error());
     }
@@ -92,8 +88,7 @@ static void refuse(struct rank *r)
 static void run(void (*body)(struct rank *), const char *const *lengths, const char *what)
 {
     most = lengths;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(RANKS, AS_THREADS, body, NULL), RANKS, "%s, %s, seed %" PRIu64, what,
+    ranks_good(comm_ranks(RANKS, AS_THREADS, body, NULL), RANKS, "%s, %s, seed %" PRIu64, what,
                numerics, seed);
 }
 
@@ -103,7 +98,6 @@ int main(void)
                              *const small[] = {"0", "423", "424"};
 
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
     for (; seed <= 2; seed++) { /* with receives in time, and late */
         for (int i = 0; i < 2; i++) {
             numerics = i ? "relaxed" : "ordered";

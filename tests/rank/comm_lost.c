@@ -14,7 +14,6 @@ enum { A, B, C, D, PAIRS };
 /* Of four ranks each communicator has those of one pair; D none that is lost. */
 static const int pairs[PAIRS][2] = {{0, 1}, {0, 2}, {0, 3}, {2, 3}};
 
-static struct oob_board *board;
 static atomic_int cut;     /* what rank 0 has lost, as bits */
 static atomic_int n_ready; /* ranks with all communicators */
 
@@ -64,7 +63,7 @@ static void run(struct rank *r)
     struct comm_rank c = {0};
 
     snprintf(address, sizeof address, "%" PRIuPTR, r->rank == 0 ? (uintptr_t)&cut : 0);
-    if (!comm_open(r, &c, "mem", board, 4096, settings, 1))
+    if (!comm_open(r, &c, "mem", 4096, settings, 1))
         goto end;
     for (int i = 0; i < PAIRS; i++) {
         bool in = r->rank == pairs[i][0] || r->rank == pairs[i][1];
@@ -99,7 +98,7 @@ static void breaks(struct rank *r)
     struct zero_cqe cqe;
 
     snprintf(address, sizeof address, "%" PRIuPTR, (uintptr_t)&broken[r->rank]);
-    if (comm_open(r, &c, "mem", board, 4096, settings, 1) &&
+    if (comm_open(r, &c, "mem", 4096, settings, 1) &&
         want(r, comm_barrier(&c, c.world) == 0, "a barrier: %s", zero_last_error())) {
         atomic_store(&broken[r->rank], 1);
         int err = failed(&c, c.world);
@@ -131,7 +130,7 @@ static void close_mute(struct rank *r)
     struct zero_cqe cqe;
 
     snprintf(address, sizeof address, "%" PRIuPTR, r->rank == 0 ? (uintptr_t)&refused : 0);
-    if (!comm_open(r, &c, "mem", board, 4096, settings, 1) ||
+    if (!comm_open(r, &c, "mem", 4096, settings, 1) ||
         !want(r, !c.ops->split(c.ctx, NULL, 0, 0, &comm), "split: %s", zero_last_error()) ||
         !want(r, comm_barrier(&c, comm) == 0, "a barrier: %s", zero_last_error()))
         goto end;
@@ -156,10 +155,9 @@ end:
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
-    ranks_good(ranks_run(4, AS_THREADS, run, NULL), 4, "one peer after the other is lost");
-    ranks_good(ranks_run(2, AS_THREADS, breaks, NULL), 2, "a transport that breaks says why");
-    ranks_good(ranks_run(2, AS_THREADS, close_mute, NULL), 2,
+    ranks_good(comm_ranks(4, AS_THREADS, run, NULL), 4, "one peer after the other is lost");
+    ranks_good(comm_ranks(2, AS_THREADS, breaks, NULL), 2, "a transport that breaks says why");
+    ranks_good(comm_ranks(2, AS_THREADS, close_mute, NULL), 2,
                "a closed communicator that cannot say so goes");
     done();
 }

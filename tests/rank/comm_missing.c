@@ -10,18 +10,13 @@
 #define COUNT (UINT64_C(64) << 10) /* elements of a rank, in chunks of 4 KiB */
 #define STEADY 50                  /* times that the same is said, a millisecond each */
 
-struct board {
-    struct oob_board oob;
-    atomic_int stuck, seen; /* the rank does not go on; so many others have named it */
-};
+static atomic_int stuck, seen; /* the rank does not go on; so many others have named it */
 
 struct try {
     const char *plugin;
     uint32_t kind;
     bool midway; /* it has to hear its peers before they know that it has posted */
 };
-
-static struct board *board;
 
 /* Posts, goes on until its first sums are there, and stays away until the others have seen it. */
 static void stay_away(struct comm_rank *c, const struct try *t, const float *sums)
@@ -31,9 +26,9 @@ static void stay_away(struct comm_rank *c, const struct try *t, const float *sum
 
     while (t->midway && *sums == 0 && now_ms() < until)
         c->ops->progress(c->ctx, &none, 0, 0);
-    atomic_store(&board->stuck, 1);
+    atomic_store(&stuck, 1);
     until = now_ms() + 2 * WAIT_NS / 1000000;
-    while (atomic_load(&board->seen) < RANKS - 1 && now_ms() < until)
+    while (atomic_load(&seen) < RANKS - 1 && now_ms() < until)
         sleep_ms(1);
 }
 
@@ -47,13 +42,13 @@ static void look(struct rank *r, struct comm_rank *c)
     while (steady < STEADY && now_ms() < until) {
         c->ops->progress(c->ctx, &none, 0, 1000000);
         n = c->ops->missing(c->world, who, RANKS);
-        steady = atomic_load(&board->stuck) && n > 0 && who[0] == STUCK ? steady + 1 : 0;
+        steady = atomic_load(&stuck) && n > 0 && who[0] == STUCK ? steady + 1 : 0;
     }
     want(r, steady == STEADY, "of %d ranks the first is %d", n, (int)who[0]);
     want(r, n == RANKS - 1, "%d ranks and not all others", n);
     n = c->ops->missing(c->world, who, 1);
     want(r, n == 1 && who[0] == STUCK, "the first of %d is %d", n, (int)who[0]);
-    atomic_fetch_add(&board->seen, 1);
+    atomic_fetch_add(&seen, 1);
 }
 
 static void run(struct rank *r)
@@ -63,7 +58,7 @@ static void run(struct rank *r)
     uint64_t count = t->kind == ZERO_REDUCE_SCATTER ? RANKS * COUNT : COUNT;
     struct comm_rank c = {0};
 
-    if (!comm_open(r, &c, t->plugin, &board->oob, 4 * (count + COUNT), settings, t->midway))
+    if (!comm_open(r, &c, t->plugin, 4 * (count + COUNT), settings, t->midway))
         goto end;
     float *src = (float *)(void *)c.memory, *dst = src + count;
     const struct zero_coll coll = {.kind = t->kind,
@@ -92,14 +87,14 @@ static void try(const char *plugin, uint32_t kind, bool midway)
 {
     struct try t = {plugin, kind, midway};
 
-    atomic_store(&board->stuck, 0);
-    atomic_store(&board->seen, 0);
-    ranks_good(ranks_run(RANKS, AS_THREADS, run, &t), RANKS, "%s names who does not go on", plugin);
+    atomic_store(&stuck, 0);
+    atomic_store(&seen, 0);
+    ranks_good(comm_ranks(RANKS, AS_THREADS, run, &t), RANKS, "%s names who does not go on",
+               plugin);
 }
 
 int main(void)
 {
-    board = shared_memory(sizeof *board);
     try("shm", ZERO_ALL_REDUCE, false);
     comm_test_plugins();
     try("mem", ZERO_REDUCE_SCATTER, true);

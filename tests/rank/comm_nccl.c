@@ -11,7 +11,6 @@
 #include "device/host.h"
 #include "nccl.h"
 
-static struct oob_board *board;
 static const struct check_case *current;
 static enum ranks_how way;
 static uint64_t seed = 1;
@@ -33,7 +32,7 @@ static void run_case(struct rank *r)
     struct comm_rank c = {0};
     const char *why;
 
-    if (k && comm_load(r, &c, "nccl", board, NULL, 0) && device_open(r, &c, &dev)) {
+    if (k && comm_load(r, &c, "nccl", NULL, 0) && device_open(r, &c, &dev)) {
         *k = (struct check_rank){.ops = c.ops,
                                  .host = zero__loader_host(c.loader),
                                  .oob = &c.oob,
@@ -61,8 +60,7 @@ static void run(const struct check_case *test, int n, enum ranks_how how)
 {
     current = test;
     way = how;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, run_case, NULL), n, "nccl, %s: %d %s, seed %" PRIu64, test->name,
+    ranks_good(comm_ranks(n, how, run_case, NULL), n, "nccl, %s: %d %s, seed %" PRIu64, test->name,
                n, ranks_how_name[how], seed);
 }
 
@@ -208,7 +206,6 @@ int main(void)
     static const struct check_case full = {.name = "a device that is full", .run = no_memory};
     const bool brief = is_short();
 
-    board = shared_memory(sizeof *board);
     fake_nccl_choose("libnccl");
     run_all(2, AS_PROCESSES, NULL);
     run_all(3, AS_PROCESSES, "7");

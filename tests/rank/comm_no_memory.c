@@ -13,7 +13,6 @@
 #define SOON_MS 5000 /* half the time after which ranks give up */
 #define MAX_CALLS 32
 
-static struct oob_board *board;
 static _Thread_local int fail_in; /* 1: the next call fails; 0: none */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -76,7 +75,7 @@ static void one_call(struct rank *r)
     struct comm_rank c;
     int err = -1, failed = 0;
 
-    if (!comm_open(r, &c, "shm", board, 65536, NULL, 0))
+    if (!comm_open(r, &c, "shm", 65536, NULL, 0))
         return;
     for (int i = 1; err && i < MAX_CALLS; i++) {
         int64_t t = now_ms();
@@ -103,12 +102,10 @@ int main(void)
         int (*call)(struct comm_rank *);
     } calls[] = {{"exchange", exchange}, {"map", map}, {"split", split}};
 
-    board = shared_memory(sizeof *board);
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
         for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
-            memset(board, 0, sizeof *board);
             void *arg = (void *)(uintptr_t)&calls[i].call;
-            struct rank *all = ranks_run(RANKS, (enum ranks_how)how, one_call, arg);
+            struct rank *all = comm_ranks(RANKS, (enum ranks_how)how, one_call, arg);
             ranks_good(all, RANKS, "%s without memory fails on all ranks, %s", calls[i].name,
                        ranks_how_name[how]);
 #ifndef SANITIZED

@@ -38,7 +38,6 @@ static const struct lie lies[] = {
 
 static const char *const names[] = {"max_message", "next_id", "color", "status"};
 
-static struct oob_board *board;
 static _Thread_local const struct lie *lie; /* of this rank, NULL: it says the truth */
 
 static int post(void *ctx, const void *src, uint32_t len)
@@ -100,7 +99,7 @@ static void lie_all(struct rank *r)
 {
     struct comm_rank c = {0};
 
-    if (comm_open(r, &c, "mem", board, 4096, NULL, 0)) {
+    if (comm_open(r, &c, "mem", 4096, NULL, 0)) {
         c.oob.post = post;
         for (size_t i = 0; i < sizeof lies / sizeof *lies && !r->bad; i++)
             tell(r, &c, &lies[i]);
@@ -111,8 +110,7 @@ static void lie_all(struct rank *r)
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
-    ranks_good(ranks_run(RANKS, AS_THREADS, lie_all, NULL), RANKS,
+    ranks_good(comm_ranks(RANKS, AS_THREADS, lie_all, NULL), RANKS,
                "what no rank can say is refused, with the rank and the value");
     done();
 }

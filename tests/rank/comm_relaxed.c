@@ -8,7 +8,6 @@
 
 #include "comm.h"
 
-static struct oob_board *board;
 static const struct check_case *current;
 static const char *plugin, *group, *most = "0";
 static uint64_t seed = 1;
@@ -21,7 +20,7 @@ static bool ready(struct rank *r, struct check_rank *k, struct comm_rank *c, con
     bool mem = strcmp(plugin, "mem") == 0;
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (!comm_load(r, c, plugin, board, settings, mem ? 4 : 2))
+    if (!comm_load(r, c, plugin, settings, mem ? 4 : 2))
         return false;
     *k = (struct check_rank){.ops = c->ops,
                              .host = zero__loader_host(c->loader),
@@ -59,8 +58,7 @@ static void run_case(struct rank *r)
 static void run(const struct check_case *test, int n, enum ranks_how how)
 {
     current = test;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, run_case, NULL), n,
+    ranks_good(comm_ranks(n, how, run_case, NULL), n,
                "%s, %s: %d %s, groups of %s, seed %" PRIu64 ", messages of %s bytes", plugin,
                test->name, n, ranks_how_name[how], group, seed,
                strcmp(most, "0") == 0 ? "all" : most);
@@ -140,12 +138,9 @@ static void disagree(struct rank *r)
 {
     struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
 
     if (k && ready(r, k, &c, r->rank == 1 ? "ordered" : "relaxed")) {
-        open.host = k->host;
-        open.oob = &c.oob;
-        if (want(r, !c.ops->open(&open, &c.ctx), "open: %s", zero_last_error())) {
+        if (want(r, !comm_context(&c), "open: %s", zero_last_error())) {
             want(r, c.ops->split(c.ctx, NULL, 0, 0, &c.world) == -EPROTO, "split works");
             want(r, strstr(zero_last_error(), "relaxed") && strstr(zero_last_error(), "rank 1"),
                  "it says: %s", zero_last_error());
@@ -157,8 +152,7 @@ static void disagree(struct rank *r)
 
 static void run_disagree(void)
 {
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(3, AS_THREADS, disagree, NULL), 3, "ranks with other settings hear so");
+    ranks_good(comm_ranks(3, AS_THREADS, disagree, NULL), 3, "ranks with other settings hear so");
 }
 
 /* Processes come first: what a plugin's libraries start in this one must not be forked. */
@@ -201,7 +195,6 @@ int main(void)
 
     snprintf(folder, sizeof folder, "%s",
              getenv("ZERO_PLUGIN_PATH") ? getenv("ZERO_PLUGIN_PATH") : ".libs");
-    board = shared_memory(sizeof *board);
     for (unsigned i = 0; i < 2 && !brief; i++)
         if (is_built(folder, i ? "ofi" : "ucx"))
             run_real(i ? "ofi" : "ucx", folder);

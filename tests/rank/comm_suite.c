@@ -9,7 +9,6 @@
 
 #include "comm.h"
 
-static struct oob_board *board;
 static const struct check_case *current;
 static const char *plugin = COMM_PLUGIN;
 static bool has_defect; /* then the case must fail */
@@ -27,7 +26,7 @@ static void run_case(struct rank *r)
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
     if (k &&
-        comm_load(r, &c, plugin, board, settings, strcmp(plugin, "mem") == 0 ? 2 : 0)) {
+        comm_load(r, &c, plugin, settings, strcmp(plugin, "mem") == 0 ? 2 : 0)) {
         *k = (struct check_rank){.ops = c.ops,
                                  .host = zero__loader_host(c.loader),
                                  .oob = &c.oob,
@@ -52,8 +51,7 @@ static void run_case(struct rank *r)
 static void run(const struct check_case *test, int n, enum ranks_how how)
 {
     current = test;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, run_case, NULL), n,
+    ranks_good(comm_ranks(n, how, run_case, NULL), n,
                "%s, %s: %d %s, seed %" PRIu64 ", messages of %s bytes", COMM_PLUGIN, test->name, n,
                ranks_how_name[how], seed, strcmp(most, "0") == 0 ? "all" : most);
 }
@@ -159,7 +157,6 @@ int main(void)
     if (mem || less)
         comm_test_plugins();
     comm_require(COMM_PLUGIN);
-    board = shared_memory(sizeof *board);
     if (strcmp(COMM_PLUGIN, "self") == 0) {
         run_all(1, AS_THREADS);
         done();

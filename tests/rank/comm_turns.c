@@ -10,12 +10,7 @@
 #define SUM UINT64_C(1000)        /* elements of a rank */
 #define SEEDS 12                  /* the message comes in a turn of either communicator's */
 
-struct board {
-    struct oob_board oob;
-    atomic_int said; /* 1: rank 0 waits for the sum, 2: rank 1 has sent its part of it */
-};
-
-static struct board *board;
+static atomic_int said; /* 1: rank 0 waits for the sum, 2: rank 1 has sent its part of it */
 static uint64_t seed;
 
 static void turns(struct comm_rank *c, int n)
@@ -29,14 +24,14 @@ static void turns(struct comm_rank *c, int n)
 static void say(struct comm_rank *c, int what)
 {
     turns(c, 100);
-    atomic_store(&board->said, what);
+    atomic_store(&said, what);
 }
 
 static void hear(int what)
 {
     int64_t until = now_ms() + 10000;
 
-    while (atomic_load(&board->said) < what && now_ms() < until)
+    while (atomic_load(&said) < what && now_ms() < until)
         usleep(1000);
 }
 
@@ -86,7 +81,7 @@ static void share(struct rank *r)
     const struct zero_setting settings[] = {{"mem_seed", number}};
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (comm_open(r, &c, "mem", &board->oob, 2 * COPY + 16 * SUM, settings, 1) &&
+    if (comm_open(r, &c, "mem", 2 * COPY + 16 * SUM, settings, 1) &&
         want(r, !c.ops->split(c.ctx, c.world, r->rank, 0, &alone), "split: %s", zero_last_error()))
         post_and_wait(r, &c, alone);
     comm_end(r, &c);
@@ -109,7 +104,7 @@ static void wait_in_split(struct rank *r)
     uint64_t user;
     double before;
 
-    if (!comm_open(r, &c, "mem", &board->oob, SUM, NULL, 0)) {
+    if (!comm_open(r, &c, "mem", SUM, NULL, 0)) {
         comm_end(r, &c);
         return;
     }
@@ -127,13 +122,11 @@ static void wait_in_split(struct rank *r)
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
     for (seed = 1; seed <= SEEDS; seed++) {
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(2, AS_THREADS, share, NULL), 2,
+        atomic_store(&said, 0);
+        ranks_good(comm_ranks(2, AS_THREADS, share, NULL), 2,
                    "a sum ends beside a copy that takes all turns, seed %" PRIu64, seed);
     }
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(2, AS_THREADS, wait_in_split, NULL), 2, "split() sleeps");
+    ranks_good(comm_ranks(2, AS_THREADS, wait_in_split, NULL), 2, "split() sleeps");
     done();
 }

@@ -9,7 +9,6 @@
 
 #include "comm.h"
 
-static struct oob_board *board;
 static const char *plugin;
 static uint64_t seed;
 
@@ -30,7 +29,7 @@ static void count(struct rank *r)
     struct comm_rank c = {0};
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (k && comm_load(r, &c, plugin, board, settings, 1)) {
+    if (k && comm_load(r, &c, plugin, settings, 1)) {
         *k = (struct check_rank){.ops = c.ops,
                                  .host = zero__loader_host(c.loader),
                                  .oob = &c.oob,
@@ -54,15 +53,13 @@ static void count(struct rank *r)
 static void run(const char *name, int ranks, const char *what)
 {
     plugin = name;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(ranks, AS_THREADS, count, NULL), ranks, "%s, %d ranks, seed %" PRIu64,
+    ranks_good(comm_ranks(ranks, AS_THREADS, count, NULL), ranks, "%s, %d ranks, seed %" PRIu64,
                what, ranks, seed);
 }
 
 int main(void)
 {
     comm_test_plugins();
-    board = shared_memory(sizeof *board);
     for (seed = 1; seed <= 2; seed++) /* the parity says whether receives are late */
         for (int n = 2; n <= 4; n++) {
             run("mem", n, "what is sent is what should be");

@@ -11,14 +11,13 @@
 #define SLAB (UINT64_C(1) << 20)
 #define ROUNDS 6
 
-static struct oob_board *board;
 static const char *text; /* ZERO_FAULT */
 
 static bool start(struct rank *r, struct comm_rank *c)
 {
     const struct zero_setting settings[] = {{"fault", text}};
 
-    return comm_open(r, c, "fault", board, SLAB, settings, 1);
+    return comm_open(r, c, "fault", SLAB, settings, 1);
 }
 
 /* The number-th all_reduce of a program in which nothing is wrong. */
@@ -47,8 +46,7 @@ static struct zero_coll gather(struct comm_rank *c, int ranks, uint64_t number)
 static void run(int n, enum ranks_how how, const char *fault, void (*fn)(struct rank *))
 {
     text = fault;
-    memset(board, 0, sizeof *board);
-    ranks_good(ranks_run(n, how, fn, NULL), n, "%s: %d %s", fault, n, ranks_how_name[how]);
+    ranks_good(comm_ranks(n, how, fn, NULL), n, "%s: %d %s", fault, n, ranks_how_name[how]);
 }
 
 /* Nothing happens: all as if the plugin were not there. */
@@ -204,8 +202,7 @@ static void seeds(void)
 
     text = "error=EIO:n=3-12";
     for (int k = 0; k < 2; k++) {
-        memset(board, 0, sizeof *board);
-        const struct rank *all = ranks_run(3, AS_THREADS, chosen, NULL);
+        const struct rank *all = comm_ranks(3, AS_THREADS, chosen, NULL);
         ranks_good(all, 3, "%s: 3 threads", text);
         for (int p = 0; p < 3; p++)
             got[k][p] = all[p].value;
@@ -256,7 +253,7 @@ static void refusals(void)
         struct comm_rank c = {0};
         char first[64];
         snprintf(first, sizeof first, "%.*s", (int)strcspn(bad[i], ","), bad[i]);
-        if (comm_load(&r, &c, "fault", board, settings, 1)) {
+        if (comm_load(&r, &c, "fault", settings, 1)) {
             is_int(c.ops->probe(zero__loader_host(c.loader), &caps), -EINVAL, "\"%s\" is refused",
                    bad[i]);
             has_str(zero_last_error(), first, "and quoted");
@@ -270,14 +267,11 @@ static void refusals(void)
 /* A rank that there is not: only open() knows. */
 static void nobody(struct rank *r)
 {
-    struct zero_comm_open open = {.size = sizeof open, .device = -1, .timeout_ns = WAIT_NS};
     const struct zero_setting settings[] = {{"fault", text}};
     struct comm_rank c = {0};
 
-    if (comm_load(r, &c, "fault", board, settings, 1)) {
-        open.host = zero__loader_host(c.loader);
-        open.oob = &c.oob;
-        want(r, c.ops->open(&open, &c.ctx) == -EINVAL, "it is not refused");
+    if (comm_load(r, &c, "fault", settings, 1)) {
+        want(r, comm_context(&c) == -EINVAL, "it is not refused");
         want(r, strstr(zero_last_error(), "there is no rank 7"), "\"%s\"", zero_last_error());
     }
     comm_end(r, &c);
@@ -286,7 +280,6 @@ static void nobody(struct rank *r)
 int main(void)
 {
     comm_require("fault");
-    board = shared_memory(sizeof *board);
     refusals();
     run(2, AS_THREADS, "skip:rank=7", nobody);
     for (int n = 2; n <= 3; n++)

@@ -12,7 +12,6 @@
 #define SLAB (UINT64_C(1) << 20)
 #define BRIEF 120
 
-static struct oob_board *board;
 static const char *plugin;
 static uint64_t first, last; /* numbers of mismatches */
 
@@ -279,7 +278,7 @@ static void part(struct rank *r)
 {
     struct comm_rank c = {0};
 
-    if (comm_open(r, &c, plugin, board, SLAB, NULL, 0))
+    if (comm_open(r, &c, plugin, SLAB, NULL, 0))
         for (uint64_t number = first; number < last && !r->bad; number++) {
             go_apart(r, &c, number);
             if (number % 16 == 0)
@@ -298,8 +297,7 @@ static void try_plugin(const char *name, unsigned n, enum ranks_how how)
         const struct rank *all;
         first = n * (uint64_t)(ranks - 2) / 3;
         last = n * (uint64_t)(ranks - 1) / 3;
-        memset(board, 0, sizeof *board);
-        all = ranks_run(ranks, how, part, NULL);
+        all = comm_ranks(ranks, how, part, NULL);
         for (int p = 0; p < ranks; p++)
             good &= (uint64_t)all[p].value == last - first;
         told += all[0].value;
@@ -317,7 +315,6 @@ int main(int argc, char **argv)
     unsigned n = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : BRIEF;
     const char *build = getenv("ZERO_TEST_BUILD");
 
-    board = shared_memory(sizeof *board);
 #ifdef __SANITIZE_THREAD__
     try_plugin("shm", n, AS_THREADS); /* it cannot see into the libraries of the others */
     done();

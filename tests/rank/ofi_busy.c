@@ -23,7 +23,6 @@ enum order { REGIONS_FIRST, ENDPOINT_FIRST, NEVER };
 static const char *const names[] = {"regions close before the endpoint",
                                     "the endpoint closes before regions", "nothing ever closes"};
 
-static struct oob_board *board;
 static enum order order;
 static int n_regions, n_bound, n_seen; /* that are open, bound; ever */
 static bool endpoint_open, domain_open;
@@ -217,7 +216,7 @@ static void end(struct rank *r)
 {
     struct comm_rank c = {0};
 
-    if (comm_open(r, &c, "ofi", board, BYTES * (RANKS + 1), NULL, 0)) {
+    if (comm_open(r, &c, "ofi", BYTES * (RANKS + 1), NULL, 0)) {
         c.log.level = ZERO_LOG_INFO;
         c.log.sink = note;
         work(r, &c);
@@ -237,10 +236,7 @@ int main(void)
 {
     comm_require("ofi");
     setenv("ZERO_OFI_PROVIDER", "shm", 1);
-    board = shared_memory(sizeof *board);
-    for (order = REGIONS_FIRST; order <= NEVER; order++) {
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(RANKS, AS_PROCESSES, end, NULL), RANKS, "%s", names[order]);
-    }
+    for (order = REGIONS_FIRST; order <= NEVER; order++)
+        ranks_good(comm_ranks(RANKS, AS_PROCESSES, end, NULL), RANKS, "%s", names[order]);
     done();
 }

@@ -24,7 +24,6 @@
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaa)            /* 48 bits, of one meaning */
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */
 
-static struct oob_board *board;
 static const char *provider;
 static int mode;
 static size_t longest; /* a message that it says it carries; 0: what it says by itself */
@@ -252,7 +251,7 @@ static void body(struct rank *r)
     struct comm_rank c = {0};
     int n_open = 0;
 
-    if (k && comm_load(r, &c, "ofi", board, NULL, 0)) {
+    if (k && comm_load(r, &c, "ofi", NULL, 0)) {
         *k = (struct check_rank){.ops = c.ops,
                                  .host = zero__loader_host(c.loader),
                                  .oob = &c.oob,
@@ -313,7 +312,6 @@ int main(void)
     };
 
     comm_require("ofi");
-    board = shared_memory(sizeof *board);
     absent = shared_memory(sizeof *absent);
     for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
         if (!is_whole() && (is_short() ? i % 3 != 1 : tries[i].mode == FI_MR_LOCAL))
@@ -323,9 +321,8 @@ int main(void)
         basic = tries[i].basic;
         longest = tries[i].longest;
         setenv("ZERO_OFI_PROVIDER", tries[i].wish, 1);
-        memset(board, 0, sizeof *board);
         *absent = 0;
-        struct rank *all = ranks_run(RANKS, AS_PROCESSES, body, NULL);
+        struct rank *all = comm_ranks(RANKS, AS_PROCESSES, body, NULL);
         if (*absent)
             skip(provider, "libfabric has no such provider");
         else

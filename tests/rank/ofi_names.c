@@ -9,8 +9,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 
-static struct oob_board *board;
-
 static int names_of(int pid)
 {
     DIR *d = opendir("/dev/shm");
@@ -41,7 +39,7 @@ static void connected(struct rank *r)
     struct comm_rank c = {0};
 
     leave_behind(r);
-    if (comm_open(r, &c, "ofi", board, 1 << 20, NULL, 0)) {
+    if (comm_open(r, &c, "ofi", 1 << 20, NULL, 0)) {
         want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
         want(r, names_of((int)getpid()) == 0, "%d names", names_of((int)getpid()));
         want(r, comm_barrier(&c, c.world) == 0, "barrier: %s", zero_last_error());
@@ -53,10 +51,7 @@ int main(void)
 {
     comm_require("ofi");
     unsetenv("ZERO_OFI_PROVIDER");
-    board = shared_memory(sizeof *board);
-    for (int n = 1; n <= 3; n++) {
-        memset(board, 0, sizeof *board);
-        ranks_good(ranks_run(n, AS_PROCESSES, connected, NULL), n, "%d processes", n);
-    }
+    for (int n = 1; n <= 3; n++)
+        ranks_good(comm_ranks(n, AS_PROCESSES, connected, NULL), n, "%d processes", n);
     done();
 }

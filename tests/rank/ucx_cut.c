@@ -25,7 +25,6 @@
 #define COMPUTE_MS 250 /* of the end, in which the rank may compute */
 
 struct board {
-    struct oob_board oob;
     /* Ranks after the barrier; those whose messages wait; rank 0 has closed its context. */
     atomic_int met, posted, through;
 };
@@ -154,7 +153,7 @@ static void cut(struct rank *r)
     int before_ms;
 
     host_seen = r->rank + 1;
-    if (comm_open(r, &c, "ucx", &board->oob, BIG * (RANKS + 1), NULL, 0))
+    if (comm_open(r, &c, "ucx", BIG * (RANKS + 1), NULL, 0))
         lose_all(r, &c);
     before_ms = computed_ms();
     if (r->rank == 0 && !killed && c.memory)
@@ -195,7 +194,7 @@ int main(void)
             if (all)
                 diag("UCX has ended a rank by an assertion of its own: once more");
             memset(board, 0, sizeof *board);
-            all = ranks_run(RANKS, AS_PROCESSES, cut, NULL);
+            all = comm_ranks(RANKS, AS_PROCESSES, cut, NULL);
         }
         ranks_good(all, RANKS, "%d peers that %s are closed together", RANKS - 1,
                    killed ? "have gone" : "take nothing");
