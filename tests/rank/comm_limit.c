@@ -3,10 +3,7 @@
  * How long a message may be. Ranks whose transports carry different lengths cut alike, at the
  * least of them; one that does not even carry their words is refused, on all ranks.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 
 #define RANKS 3
 
@@ -50,25 +47,16 @@ static void collectives(struct check_rank *k)
 
 static void cut_alike(struct rank *r)
 {
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
 
-    if (k && ready(r, &c)) {
-        *k = (struct check_rank){.ops = c.ops,
-                                 .host = zero__loader_host(c.loader),
-                                 .oob = &c.oob,
-                                 .caps = {.size = sizeof k->caps},
-                                 .plugin = "mem",
-                                 .rank = r->rank,
-                                 .ranks = r->ranks,
-                                 .seed = seed};
-        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()))
-            collectives(k);
-        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
-            want(r, false, "%s", k->text[i]);
+    if (ready(r, &c)) {
+        k = case_rank(r, &c, "mem", seed);
+        if (case_probe(r, &k))
+            collectives(&k);
+        case_complain(r, &k);
     }
     comm_end(r, &c);
-    free(k);
 }
 
 /* Rank 1 says what is wrong, the others that it is rank 1. */

@@ -4,10 +4,7 @@
  * as processes and as threads, with launches that come late or not; nothing is left of NCCL's
  * afterwards, and nothing was asked of it that it would not take.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 #include "device/host.h"
 #include "nccl.h"
 
@@ -27,33 +24,23 @@ static bool device_open(struct rank *r, struct comm_rank *c, struct zero_device 
 
 static void run_case(struct rank *r)
 {
-    struct check_rank *k = calloc(1, sizeof *k);
     struct zero_device *dev = NULL;
     struct comm_rank c = {0};
+    struct check_rank k;
     const char *why;
 
-    if (k && comm_load(r, &c, "nccl", NULL, 0) && device_open(r, &c, &dev)) {
-        *k = (struct check_rank){.ops = c.ops,
-                                 .host = zero__loader_host(c.loader),
-                                 .oob = &c.oob,
-                                 .caps = {.size = sizeof k->caps},
-                                 .plugin = "nccl",
-                                 .device_ops = &zero__host_device_ops,
-                                 .device = dev,
-                                 .rank = r->rank,
-                                 .ranks = r->ranks,
-                                 .seed = seed * 1000};
-        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()) &&
-            check_applies(current, k, &why))
-            current->run(k);
-        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
-            want(r, false, "%s", k->text[i]);
+    if (comm_load(r, &c, "nccl", NULL, 0) && device_open(r, &c, &dev)) {
+        k = case_rank(r, &c, "nccl", seed * 1000);
+        k.device_ops = &zero__host_device_ops;
+        k.device = dev;
+        if (case_probe(r, &k) && check_applies(current, &k, &why))
+            current->run(&k);
+        case_complain(r, &k);
     }
     zero__host_device_ops.close(dev);
     comm_end(r, &c);
     if (way == AS_PROCESSES)
         fake_nccl_left(r);
-    free(k);
 }
 
 static void run(const struct check_case *test, int n, enum ranks_how how)

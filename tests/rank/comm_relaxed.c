@@ -3,10 +3,7 @@
  * ZERO_NUMERICS=relaxed: rings and rings of groups, by the cases of `zero check comm`, over
  * messages that come late and in any order, and over the real transports.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 
 static const struct check_case *current;
 static const char *plugin, *group, *most = "0";
@@ -22,37 +19,23 @@ static bool ready(struct rank *r, struct check_rank *k, struct comm_rank *c, con
     snprintf(number, sizeof number, "%" PRIu64, seed);
     if (!comm_load(r, c, plugin, settings, mem ? 4 : 2))
         return false;
-    *k = (struct check_rank){.ops = c->ops,
-                             .host = zero__loader_host(c->loader),
-                             .oob = &c->oob,
-                             .caps = {.size = sizeof k->caps},
-                             .plugin = plugin,
-                             .rank = r->rank,
-                             .ranks = r->ranks,
-                             .seed = seed * 1000};
-    return want(r, !c->ops->probe(k->host, &k->caps), "probe: %s", zero_last_error());
-}
-
-static void complain(struct rank *r, const struct check_rank *k)
-{
-    for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
-        want(r, false, "%s", k->text[i]);
+    *k = case_rank(r, c, plugin, seed * 1000);
+    return case_probe(r, k);
 }
 
 static void run_case(struct rank *r)
 {
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
     const char *why;
 
-    if (k && ready(r, k, &c, "relaxed")) {
-        want(r, !(k->caps.flags & ZERO_COMM_ORDERED), "it still claims to be ordered");
-        if (check_applies(current, k, &why))
-            current->run(k);
-        complain(r, k);
+    if (ready(r, &k, &c, "relaxed")) {
+        want(r, !(k.caps.flags & ZERO_COMM_ORDERED), "it still claims to be ordered");
+        if (check_applies(current, &k, &why))
+            current->run(&k);
+        case_complain(r, &k);
     }
     comm_end(r, &c);
-    free(k);
 }
 
 static void run(const struct check_case *test, int n, enum ranks_how how)
@@ -136,10 +119,10 @@ static void counts_bytes(struct check_rank *r)
 /* A rank that was told something else is no partner. */
 static void disagree(struct rank *r)
 {
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
 
-    if (k && ready(r, k, &c, r->rank == 1 ? "ordered" : "relaxed")) {
+    if (ready(r, &k, &c, r->rank == 1 ? "ordered" : "relaxed")) {
         if (want(r, !comm_context(&c), "open: %s", zero_last_error())) {
             want(r, c.ops->split(c.ctx, NULL, 0, 0, &c.world) == -EPROTO, "split works");
             want(r, strstr(zero_last_error(), "relaxed") && strstr(zero_last_error(), "rank 1"),
@@ -147,7 +130,6 @@ static void disagree(struct rank *r)
         }
     }
     comm_end(r, &c);
-    free(k);
 }
 
 static void run_disagree(void)

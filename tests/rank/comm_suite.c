@@ -4,10 +4,7 @@
  * for the collectives over messages also with many more ranks than the machine has cores. Compiled
  * once per plugin.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 
 static const struct check_case *current;
 static const char *plugin = COMM_PLUGIN;
@@ -15,37 +12,26 @@ static bool has_defect; /* then the case must fail */
 static uint64_t seed = 1;
 static const char *most = "0"; /* bytes of a message in mem, 0: any number */
 
-/* What the case complains about becomes what the rank complains about. */
 static void run_case(struct rank *r)
 {
     char number[24];
     const struct zero_setting settings[] = {{"mem_seed", number}, {"mem_most", most}};
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
     const char *why;
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (k &&
-        comm_load(r, &c, plugin, settings, strcmp(plugin, "mem") == 0 ? 2 : 0)) {
-        *k = (struct check_rank){.ops = c.ops,
-                                 .host = zero__loader_host(c.loader),
-                                 .oob = &c.oob,
-                                 .caps = {.size = sizeof k->caps},
-                                 .plugin = plugin,
-                                 .rank = r->rank,
-                                 .ranks = r->ranks,
-                                 .seed = seed * 1000};
-        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()) &&
-            check_applies(current, k, &why))
-            current->run(k);
-        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS && !has_defect; i++)
-            want(r, false, "%s", k->text[i]);
+    if (comm_load(r, &c, plugin, settings, strcmp(plugin, "mem") == 0 ? 2 : 0)) {
+        k = case_rank(r, &c, plugin, seed * 1000);
+        if (case_probe(r, &k) && check_applies(current, &k, &why))
+            current->run(&k);
         if (has_defect)
-            want(r, k->n_bad && strstr(k->text[0], "is not refused"), "%d complaints: %s", k->n_bad,
-                 k->text[0]);
+            want(r, k.n_bad && strstr(k.text[0], "is not refused"), "%d complaints: %s", k.n_bad,
+                 k.text[0]);
+        else
+            case_complain(r, &k);
     }
     comm_end(r, &c);
-    free(k);
 }
 
 static void run(const struct check_case *test, int n, enum ranks_how how)

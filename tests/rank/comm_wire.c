@@ -4,10 +4,7 @@
  * "wire bytes" of `zero check comm`, which has them in closed form, finds a plugin that sends more
  * than it should (`again`, see mem.c), and nothing wrong with the same one without that.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 
 static const char *plugin;
 static uint64_t seed;
@@ -25,29 +22,21 @@ static void count(struct rank *r)
 {
     char number[24];
     const struct zero_setting settings[] = {{"mem_seed", number}};
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
 
     snprintf(number, sizeof number, "%" PRIu64, seed);
-    if (k && comm_load(r, &c, plugin, settings, 1)) {
-        *k = (struct check_rank){.ops = c.ops,
-                                 .host = zero__loader_host(c.loader),
-                                 .oob = &c.oob,
-                                 .caps = {.size = sizeof k->caps},
-                                 .plugin = plugin,
-                                 .rank = r->rank,
-                                 .ranks = r->ranks,
-                                 .seed = seed};
-        if (want(r, !c.ops->probe(k->host, &k->caps), "probe: %s", zero_last_error()))
-            check_case_wire_bytes(k);
+    if (comm_load(r, &c, plugin, settings, 1)) {
+        k = case_rank(r, &c, plugin, seed);
+        if (case_probe(r, &k))
+            check_case_wire_bytes(&k);
         if (strcmp(plugin, "mem") == 0)
-            want(r, !k->n_bad, "%s", k->text[0]);
+            want(r, !k.n_bad, "%s", k.text[0]);
         else
-            want(r, k->n_bad == 1 && finds_more(k->text[0]), "%d complaints: %s", k->n_bad,
-                 k->text[0]);
+            want(r, k.n_bad == 1 && finds_more(k.text[0]), "%d complaints: %s", k.n_bad,
+                 k.text[0]);
     }
     comm_end(r, &c);
-    free(k);
 }
 
 static void run(const char *name, int ranks, const char *what)

@@ -6,10 +6,7 @@
  * has its descriptor, and each region its pages, is looked at on the way; that tags have no more
  * than 48 bits, all that cxi has; and that no message is longer than the provider says it carries.
  */
-#include "tools/check/check.h"
-#undef want /* ranks.h has another */
-
-#include "comm.h"
+#include "cases.h"
 
 #include <dlfcn.h>
 #include <rdma/fabric.h>
@@ -247,30 +244,21 @@ static void body(struct rank *r)
 {
     static void (*const cases[])(struct check_rank *) = {
         check_case_movements, check_case_reductions, check_case_concurrent, check_case_memory};
-    struct check_rank *k = calloc(1, sizeof *k);
     struct comm_rank c = {0};
+    struct check_rank k;
     int n_open = 0;
 
-    if (k && comm_load(r, &c, "ofi", NULL, 0)) {
-        *k = (struct check_rank){.ops = c.ops,
-                                 .host = zero__loader_host(c.loader),
-                                 .oob = &c.oob,
-                                 .caps = {.size = sizeof k->caps},
-                                 .plugin = "ofi",
-                                 .rank = r->rank,
-                                 .ranks = r->ranks,
-                                 .seed = 1};
-        int err = c.ops->probe(k->host, &k->caps);
+    if (comm_load(r, &c, "ofi", NULL, 0)) {
+        k = case_rank(r, &c, "ofi", 1);
+        int err = c.ops->probe(k.host, &k.caps);
         if (err == -ENODEV)
             *absent = 1;
         else if (want(r, !err, "probe: %s", zero_last_error()))
             for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-                cases[i](k);
-        for (int i = 0; i < k->n_bad && i < CHECK_TEXTS; i++)
-            want(r, false, "%s", k->text[i]);
+                cases[i](&k);
+        case_complain(r, &k);
     }
     comm_end(r, &c);
-    free(k);
     if (*absent)
         return;
     for (int i = 0; i < REGIONS; i++)
