@@ -8,14 +8,14 @@
 #include <pthread.h>
 
 /* Calls fn with each of n records at once; all threads have ended on return. */
-static void threads_run(void *(*fn)(void *), void *records, size_t size, int n)
+static void threads_run(void *(*fn)(void *), void *records, size_t size, unsigned n)
 {
-    pthread_t *threads = calloc((size_t)n, sizeof *threads);
+    pthread_t *threads = calloc(n, sizeof *threads);
 
-    for (int i = 0; i < n; i++)
-        if (!threads || pthread_create(&threads[i], NULL, fn, (char *)records + (size_t)i * size))
+    for (unsigned i = 0; i < n; i++)
+        if (!threads || pthread_create(&threads[i], NULL, fn, (char *)records + i * size))
             bail("cannot start a thread");
-    for (int i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
     free(threads);
 }

@@ -147,7 +147,7 @@ int zero__plan_repair(const struct zero__plan_problem *p, uint64_t target, uint6
                       struct zero__plan_best *best, uint64_t *effort)
 {
     static const uint32_t reaches[] = {1, 2, 3, 4, 6, 8};
-    struct repair *m;
+    struct repair *m = NULL;
     int err = repair_create(p, &m);
 
     if (err)
