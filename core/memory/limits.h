@@ -16,8 +16,8 @@ static inline uint64_t zero__memory_share(uint64_t left, uint32_t sharers)
 
 /*
  * The same of what is free on a device of its own memory. Libraries take some later: code that is
- * loaded when it is first used, buffers of a transport's first collective. It is a guess that no
- * GPU has confirmed.
+ * loaded when it is first used, buffers of a transport's first collective. It is a guess: what
+ * they take has not been measured.
  */
 #define ZERO__DEVICE_MARGIN (UINT64_C(512) << 20)
 static inline uint64_t zero__device_share(uint64_t free_bytes, uint32_t sharers)
