@@ -34,9 +34,10 @@ static void help(FILE *f)
           "                   another rank has failed (default 15)\n"
           "\n"
           "PROG is looked for in PATH and beside this program. Every rank finds RANK, WORLD_SIZE,\n"
-          "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, and\n"
-          "OMP_NUM_THREADS=1 if it was not set. Rank 0 has the standard input. Signals are passed\n"
-          "on. When a rank fails, the others say what they know and end, or are ended.\n"
+          "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, of\n"
+          "several ranks also OMP_NUM_THREADS=1 if it was not set. Rank 0 has the standard\n"
+          "input. Signals are passed on. When a rank fails, the others say what they know and\n"
+          "end, or are ended.\n"
           "\n"
           "Exit status: that of the rank that failed first (128 + N if killed by signal N); 130\n"
           "after Ctrl-C; 2 if the job could not be started.\n",

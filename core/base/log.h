@@ -4,7 +4,7 @@
  * struct is filled once and read-only afterwards, so any thread may log. A message of several lines
  * gets the prefix on each; one message is one call of the sink or one write().
  *
- * Levels come from ZERO_LOG: "debug" for everything, "warn,comm:trace" with exceptions by
+ * Levels come from ZERO_LOG: "debug" for everything, "warn,shm:trace" with exceptions by
  * component.
  */
 #ifndef ZERO_BASE_LOG_H

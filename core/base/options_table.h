@@ -20,7 +20,8 @@ ZERO__OPTION(NUMERICS, numerics, CHOICE, "ordered", "ordered|relaxed", "Sharding
              "hosts, which sends less between them")
 ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of a training step")
 ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
-             "Size of the buffers through which gradients are reduced")
+             "Gradients that are put together for one reduction; up to twice as much is on its "
+             "way, and those of the largest unit")
 ZERO__OPTION(PREFETCH_BYTES, prefetch_bytes, BYTES, "128M", "[0,]", "Sharding",
              "Parameters gathered ahead of their use in stage 3, and, counted apart, activations "
              "on their way from and to the device (one at least); 0: each when asked")
@@ -29,8 +30,8 @@ ZERO__OPTION(RETAIN_BYTES, retain_bytes, BYTES, "0", "[-1,]", "Sharding",
              "very next")
 ZERO__OPTION(MAP, map, CHOICE, "auto", "auto|0|1", "Sharding",
              "Map the ranks' shards side by side in stage 3 instead of gathering copies, where the "
-             "transport can and shards are whole pages; auto: if the processors that "
-             "ranks may use are all on one memory node, where no copy is faster")
+             "transport can and shards are whole pages; auto: if the processors that ranks may use "
+             "are all on one memory node, where no copy is faster; 1: warns where that cannot be")
 ZERO__OPTION(RELAY_BYTES, relay_bytes, BYTES, "4M", "[4K,256M]", "Sharding",
              "Size of the pieces in which collectives go through memory of the host, where the "
              "transport cannot take that of the device; a rank has six of them")
@@ -132,4 +133,5 @@ ZERO__OPTION(CRASH_DIR, crash_dir, TEXT, "", "", "Log",
              "report crash reads them; one folder may serve many jobs; empty: none are written")
 ZERO__OPTION(
     LOG, log, LEVELS, "warn", "", "Log",
-    "none, error, warn, info, debug or trace, with exceptions by component: warn,comm:trace")
+    "none, error, warn, info, debug or trace, with exceptions by component: warn,shm:trace; these "
+    "are options, job, plugin, engine, and plugins by their names")

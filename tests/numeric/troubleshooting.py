@@ -18,7 +18,7 @@ from support import BUILD, TEXT, TOP, Job, ok, skip
 PAGE = os.path.join(TOP, "doc", "troubleshooting.md")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 TITLE = re.compile(r"^### (.*)$", re.M)
-PLUGINS = "/usr/local/lib/zero"  # where the page has them
+PLUGINS = "/usr/local/lib/zero/plugins"  # where the page has them
 # What a block needs that not every machine or user has, by a word of its commands.
 NEEDS = {"cuda": lambda: not shutil.which("nvidia-smi") and
                  os.path.exists(os.path.join(BUILD, ".libs", "zero-device-cuda.so")),
@@ -48,7 +48,9 @@ def typed(title, commands):
     shutil.copy(TEXT, os.path.join(folder, "text"))
     script = "PATH=$1:$PATH\ncd \"$2\" || exit 1\n" + "\n".join(commands)
     job = Job(["sh", "-c", script, "sh", BUILD, folder], 0, env).end(60)
-    text = job.err.replace(os.path.join(BUILD, ".libs"), PLUGINS).replace(folder, "/home/you/try")
+    libs = os.path.join(BUILD, ".libs")  # is searched before where they would be installed
+    text = job.err.replace(f"{libs}, {PLUGINS}", PLUGINS).replace(libs, PLUGINS)
+    text = text.replace(folder, "/home/you/try")
     text = text.replace(BUILD, "/usr/local/bin")
     # By `zero run` the ranks' own programs are found beside it, under the names of the build.
     return job, [x.rstrip() for x in text.replace("/lt-", "/").splitlines()]
