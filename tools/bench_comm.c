@@ -22,7 +22,7 @@ static int options_load(struct bench_comm *b)
 
     b->log.rank = -1;
     if (!err)
-        zero__log_open(&b->log, b->options);
+        zero__option_levels(b->options, &b->log);
     return err;
 }
 

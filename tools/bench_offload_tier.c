@@ -34,7 +34,7 @@ static int load(struct offload_tier *t, const struct zero_setting *setting)
     int err = zero__options_load(setting, setting != NULL, &t->options);
 
     if (!err) {
-        zero__log_open(&t->log, t->options);
+        zero__option_levels(t->options, &t->log);
         err = zero__loader_create(t->options, &t->log, NULL, 0, &t->loader);
     }
     if (!err)

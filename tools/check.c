@@ -196,6 +196,8 @@ static int start_ranks(int ranks, int fd, int argc, char **argv)
     return 1;
 }
 
+_Static_assert(offsetof(struct check_case, name) == 0, "check_ready() reads it there");
+
 static int check_comm(int argc, char **argv)
 {
     uint64_t ranks = 2;

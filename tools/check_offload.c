@@ -119,6 +119,8 @@ static int load(const struct check_select *s, uint64_t bytes, struct zero__optio
     return err ? zero__while(err, "offload plugin %s", s->plugin) : bytes_fit(t);
 }
 
+_Static_assert(offsetof(struct check_store_case, name) == 0, "check_ready() reads it there");
+
 int zero__check_offload(int argc, char **argv)
 {
     static struct check_tier tier; /* too large for a stack */
@@ -140,7 +142,7 @@ int zero__check_offload(int argc, char **argv)
         return status;
     err = zero__options_load(NULL, 0, &options);
     if (!err) {
-        zero__log_open(&log, options);
+        zero__option_levels(options, &log);
         err = load(&s, bytes, options, &log, &loader, &tier);
     }
     if (!err)

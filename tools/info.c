@@ -95,7 +95,7 @@ static int show(bool machine, enum info_plugins plugins, bool all)
         fprintf(stderr, "zero info: %s\n", zero_last_error());
         return 1;
     }
-    zero__log_open(&log, options);
+    zero__option_levels(options, &log);
     if (machine && plugins)
         putchar('\n');
     if (plugins || all)

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/options.h"
 #include "base/text.h"
 
 #define TEXT_BYTES 4096
@@ -81,11 +80,6 @@ int zero__log_levels(struct zero__log *log, const char *spec, char *why, size_t 
     }
     *log = parsed;
     return 0;
-}
-
-void zero__log_open(struct zero__log *log, const struct zero__options *options)
-{
-    zero__log_levels(log, zero__option_text(options, ZERO__OPT_LOG), NULL, 0);
 }
 
 bool zero__log_shows(const struct zero__log *log, int level, const char *component)

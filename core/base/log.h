@@ -16,8 +16,6 @@
 
 #include <zero/plugin.h> /* enum zero_log_level */
 
-struct zero__options;
-
 #define ZERO__LOG_COMPONENTS 16
 
 /* Outlives whoever may still log; see zero__log_shut(). */
@@ -43,8 +41,6 @@ struct zero__log {
  * *log untouched, when it says something else. Does not touch sink and rank.
  */
 int zero__log_levels(struct zero__log *log, const char *spec, char *why, size_t bytes);
-/* To those of ZERO_LOG, which loading the options has checked. */
-void zero__log_open(struct zero__log *log, const struct zero__options *options);
 
 /* Would a message be shown? For callers whose arguments cost something. log NULL: no. */
 bool zero__log_shows(const struct zero__log *log, int level, const char *component);

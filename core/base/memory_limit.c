@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/option_value.h"
-#include "base/options.h"
 
 static int entry_parse(const char *entry, size_t len, struct zero__memory_limit *limit, char *why,
                        size_t bytes)
@@ -58,9 +57,4 @@ int zero__memory_limit_parse(const char *text, struct zero__memory_limit *limit,
     }
     *limit = parsed;
     return 0;
-}
-
-void zero__memory_limit_read(const struct zero__options *options, struct zero__memory_limit *limit)
-{
-    zero__memory_limit_parse(zero__option_text(options, ZERO__OPT_MEMORY_LIMIT), limit, NULL, 0);
 }

@@ -12,12 +12,8 @@ struct zero__memory_limit {
     uint64_t device_bytes, cpu_bytes; /* ZERO__NO_LIMIT where the text names none */
 };
 
-struct zero__options;
-
 /* Parses `text`; -EINVAL with the reason in why[bytes], *limit untouched. Empty: no limits. */
 int zero__memory_limit_parse(const char *text, struct zero__memory_limit *limit, char *why,
                              size_t bytes);
-/* Those of the options, whose loading has checked them. */
-void zero__memory_limit_read(const struct zero__options *options, struct zero__memory_limit *limit);
 
 #endif

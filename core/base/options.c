@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/nearest.h"
 #include "base/option_sources.h"
 #include "base/option_value.h"
@@ -148,6 +149,16 @@ double zero__option_real(const struct zero__options *o, enum zero__option_id id)
 int64_t zero__option_ns(const struct zero__options *o, enum zero__option_id id)
 {
     return (int64_t)(zero__option_real(o, id) * 1e9);
+}
+
+void zero__option_levels(const struct zero__options *o, struct zero__log *log)
+{
+    zero__log_levels(log, zero__option_text(o, ZERO__OPT_LOG), NULL, 0);
+}
+
+void zero__option_limit(const struct zero__options *o, struct zero__memory_limit *limit)
+{
+    zero__memory_limit_parse(zero__option_text(o, ZERO__OPT_MEMORY_LIMIT), limit, NULL, 0);
 }
 
 const char *zero__option_text(const struct zero__options *o, enum zero__option_id id)

@@ -17,6 +17,7 @@
 #include <zero/zero.h>
 
 struct zero__log;
+struct zero__memory_limit;
 struct zero__options;
 
 enum zero__option_id {
@@ -47,6 +48,9 @@ uint64_t zero__option_bytes(const struct zero__options *options, enum zero__opti
 double zero__option_real(const struct zero__options *options, enum zero__option_id id);
 /* REAL that is seconds, in nanoseconds. */
 int64_t zero__option_ns(const struct zero__options *options, enum zero__option_id id);
+/* ZERO_LOG and ZERO_MEMORY_LIMIT, which loading has checked. */
+void zero__option_levels(const struct zero__options *options, struct zero__log *log);
+void zero__option_limit(const struct zero__options *options, struct zero__memory_limit *limit);
 /* Any type, as it was written. */
 const char *zero__option_text(const struct zero__options *options, enum zero__option_id id);
 /* By lower-case name, parameters of plugins included; NULL: unknown. */

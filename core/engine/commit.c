@@ -76,7 +76,10 @@ static const char *map_obstacle(const struct zero_runtime *rt)
     return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;
 }
 
-/* With the layout known: whether shards are mapped at all. Who asked for it has to hear why not. */
+/*
+ * With the layout known: whether shards are mapped at all. Who asked for it hears why not, from one
+ * rank, as all decide alike.
+ */
 static void map_decide(struct zero_runtime *rt)
 {
     struct zero__recipe *r = &rt->recipe;
@@ -84,7 +87,7 @@ static void map_decide(struct zero_runtime *rt)
 
     if (r->stage < 3 || r->ranks < 2 || !r->map_bytes || !(obstacle = map_obstacle(rt)))
         return;
-    bool asked = zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_ALWAYS;
+    bool asked = !rt->rank && zero__option_int(rt->options, ZERO__OPT_MAP) == ZERO__MAP_ALWAYS;
     r->map_bytes = 0;
     zero__log(&rt->log, asked ? ZERO_LOG_WARN : ZERO_LOG_INFO, "engine",
               "parameters are gathered and not mapped (ZERO_MAP): %s", obstacle);

@@ -28,9 +28,9 @@ static void options_read(struct zero_runtime *rt, const struct zero_config *cfg)
     rt->log.sink_arg = cfg ? cfg->log_arg : NULL;
     rt->log.gate = &rt->inside->gate;
     rt->log.rank = -1;
-    zero__log_open(&rt->log, rt->options);
+    zero__option_levels(rt->options, &rt->log);
     rt->timeout_ns = zero__option_ns(rt->options, ZERO__OPT_TIMEOUT);
-    zero__memory_limit_read(rt->options, &rt->limit);
+    zero__option_limit(rt->options, &rt->limit);
 }
 
 /*

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of a home as fp32, however they are kept there, and wherever that is. */
+/* Loads and stores of a home's elements; see elements.h. */
+#include "engine/elements.h"
+
 #include <string.h>
 
 #include "base/checked.h"
-#include "engine/runtime.h"
 
 uint64_t zero__elements_piece(const struct zero_runtime *rt)
 {

@@ -126,8 +126,10 @@ static int relay_open(struct zero_runtime *rt)
 int zero__memory_reserve(struct zero_runtime *rt)
 {
     const uint64_t *states = rt->states.bytes, *transients = rt->programs[0]->transient_bytes;
-    int err = verdict(rt, zero__memory_fits(rt, states[ZERO__T_DEVICE] + transients[ZERO__T_DEVICE],
-                               states[ZERO__T_CPU] + transients[ZERO__T_CPU]));
+    int err = zero__memory_fits(rt, states[ZERO__T_DEVICE] + transients[ZERO__T_DEVICE],
+                                states[ZERO__T_CPU] + transients[ZERO__T_CPU]);
+
+    err = verdict(rt, err);
 
     if (!err)
         err = slab_open(rt, &rt->slabs[SLAB_STATES], states[ZERO__T_DEVICE]);

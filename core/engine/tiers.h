@@ -150,16 +150,4 @@ int zero__device_write(struct zero_runtime *rt, void *to, const void *from, uint
 /* The same from anywhere to anywhere; fast only where the device can reach both. */
 int zero__device_copy(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
 
-/* ---- elements.c */
-
-/* How elements are kept: a type, or the lower halves of values whose upper ones are bf16. */
-#define ZERO__LOW_HALF ((uint32_t)-1)
-/* As many as are moved at a time. */
-uint64_t zero__elements_piece(const struct zero_runtime *rt);
-/* n values from element `at` of a home on. Loading lower halves, values has the upper ones. */
-int zero__elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
-                         uint64_t n, const float *values);
-int zero__elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
-                        uint64_t n, float *values);
-
 #endif

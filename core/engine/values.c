@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "engine/elements.h"
 #include "engine/runtime.h"
 
 /* The elements of a home: [first, first + count) of the segment lie at its start. */

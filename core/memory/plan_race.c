@@ -150,7 +150,7 @@ int zero__plan_race(const struct zero__plan_problem *p, uint64_t capacity, uint6
 
     while (spent < limit && atomic_load(&r.winner) == UINT32_MAX) {
         round_run(&r, n_threads);
-        if (atomic_load(&r.err))
+        if (atomic_load(&r.err)) /* a thread had no memory */
             return zero__plan_no_memory(p->n);
         for (uint32_t k = 0; k < ROUND && r.first + k <= atomic_load(&r.winner); k++)
             spent += r.effort[k];

@@ -81,7 +81,10 @@ struct zero__model {
     uint32_t train_dtype;         /* of all trainable parameters, 0: none yet */
 };
 
-/* The segments of a unit, one after another, and those of them that are trainable. */
+/*
+ * The segments of a unit, one after another, and those of them that are trainable. m and unit are
+ * read several times; one statement or block follows.
+ */
 #define FOR_SEGMENTS(m, unit, i)                                                                 \
     for (uint32_t i = (m)->units[unit].first_segment, i##_end = i + (m)->units[unit].n_segments; \
          i < i##_end; i++)

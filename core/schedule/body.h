@@ -2,7 +2,7 @@
 /*
  * Growing a body op by op, for the emit passes. Only memory can be lacking: the function that finds
  * none says so and sets b->err. From then on nothing is appended, and the entry points of the
- * passes return that error at their end.
+ * passes return that error at their end; zero__body_free() alone forgets it.
  */
 #ifndef ZERO_SCHEDULE_BODY_H
 #define ZERO_SCHEDULE_BODY_H
@@ -18,7 +18,10 @@ void zero__body_pair(struct zero__body *b, uint32_t segment, uint32_t from, uint
 /* Appends a transient of the device; returns its id. */
 uint32_t zero__body_buffer(struct zero__body *b, uint32_t memory_class, uint32_t segment,
                            uint32_t declared, uint64_t bytes);
-/* A transient by its id, until the next one is appended. */
+/*
+ * A transient by its id, until the next one is appended. After an error what it says of it is not
+ * so, and nothing that counts may be decided by it.
+ */
 struct zero__buffer *zero__body_at(struct zero__body *b, uint32_t id);
 
 /* Ends a transient at the marker at index *marked, which is appended if it is not there. */

@@ -109,7 +109,7 @@ int zero__saves_begin(struct emit *e)
             e->move_limit = bytes_of(e, i);
         e->b->away[i] = buffer(e, i, tier);
     }
-    return 0;
+    return e->b->err;
 }
 
 void zero__saves_end(struct emit *e)

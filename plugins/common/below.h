@@ -17,8 +17,13 @@
 static inline const char *zero__below_name(const struct zero__voice *v, uint32_t kind,
                                            const char *option)
 {
-    return zero__param_text(v, option, kind == ZERO_IFACE_COMM ? "shm" : "nvme",
-                            "plugin that this one stands on, by name or absolute path");
+    return kind == ZERO_IFACE_COMM
+               ? zero__param_text(v, option, "shm",
+                                  "comm plugin that this wrapper stands on: a name, or an absolute "
+                                  "path")
+               : zero__param_text(v, option, "nvme",
+                                  "offload plugin that this wrapper stands on: a name, or an "
+                                  "absolute path");
 }
 
 /*

@@ -37,9 +37,12 @@ int zero__param_number(const struct zero__voice *v, const char *key, const char 
 
     if (zero__digits_read(text, NULL, least, most, n))
         return 0;
-    return zero__say(v, -EINVAL, "%s is \"%s\": give a number from %llu to %llu",
-                     zero__param_variable(key, name), text, (unsigned long long)least,
-                     (unsigned long long)most);
+    zero__param_variable(key, name);
+    if (most == UINT64_MAX)
+        return zero__say(v, -EINVAL, "%s is \"%.64s\": give a whole number from %llu on", name,
+                         text, (unsigned long long)least);
+    return zero__say(v, -EINVAL, "%s is \"%.64s\": give a number from %llu to %llu", name, text,
+                     (unsigned long long)least, (unsigned long long)most);
 }
 
 /* Which of "a|b|c" it is; -1: none. */
@@ -79,7 +82,7 @@ int zero__param_word(const struct zero__voice *v, const char *key, const char *d
         return 0;
     }
     words_list(words, list);
-    return zero__say(v, -EINVAL, "%s is \"%s\": give %s", zero__param_variable(key, name), text,
+    return zero__say(v, -EINVAL, "%s is \"%.64s\": give %s", zero__param_variable(key, name), text,
                      list);
 }
 

@@ -7,21 +7,25 @@
 
 #include <errno.h>
 
+#include "param.h"
+
 #define PARTIAL 2048u /* elements */
 
 int zero__isa_select(const struct zero_host *host, const char *plugin, enum zero__isa *isa)
 {
-    const char *word = host->param(host->ctx, plugin, "isa", "auto",
-                                   "instruction set of sums: auto, avx512, avx2 or scalar");
-    enum zero__isa best = zero__isa_best(), wanted;
+    static const enum zero__isa isas[] = {ZERO__ISA_AUTO, ZERO__ISA_AVX512, ZERO__ISA_AVX2,
+                                          ZERO__ISA_SCALAR};
+    const struct zero__voice voice = {host, plugin};
+    int which, err = zero__param_word(&voice, "isa", "auto", "auto|avx512|avx2|scalar",
+                                      "instruction set of sums: auto, avx512, avx2 or scalar",
+                                      &which);
 
-    if (!zero__isa_parse(word, &wanted))
-        return host->fail(host->ctx, plugin, -EINVAL,
-                          "ZERO_ISA is %s: give auto, avx512, avx2 or scalar", word);
+    if (err)
+        return err;
+    enum zero__isa best = zero__isa_best(), wanted = isas[which];
     if (wanted > best)
-        return host->fail(host->ctx, plugin, -ENOTSUP,
-                          "ZERO_ISA is %s, but this CPU goes up to %s: use auto", word,
-                          zero__isa_name(best));
+        return zero__say(&voice, -ENOTSUP, "ZERO_ISA is %s, but this CPU goes up to %s: use auto",
+                         zero__isa_name(wanted), zero__isa_name(best));
     *isa = wanted == ZERO__ISA_AUTO ? best : wanted;
     return 0;
 }

@@ -135,11 +135,14 @@ int zero__cuda_pin(struct zero_device *dev, void *base, uint64_t bytes);
 int zero__cuda_unpin(struct zero_device *dev, void *base, uint64_t bytes);
 /* What nobody has released; the context is current. */
 void zero__cuda_memory_end(struct zero_device *dev);
-/* A block that is in no list yet; with it the context is current, until zero__cuda_leave(). */
+/*
+ * A block that is in no list yet. On success the context is current, as what it stands for is made
+ * next: the caller leaves it, by zero__cuda_leave().
+ */
 int zero__cuda_block_new(struct zero_device *dev, enum cuda_block_kind kind, uint64_t bytes,
                          struct cuda_block **block);
 void zero__cuda_block_add(struct zero_device *dev, struct cuda_block *block);
-/* The block that begins at base, or NULL. */
+/* The block that begins at base, or NULL. Takes the lock. */
 struct cuda_block *zero__cuda_block_find(struct zero_device *dev, const void *base);
 /*
  * Gives back the block of one of `kinds` (a bit each) that begins at base, when work that may be at

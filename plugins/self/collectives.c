@@ -58,13 +58,13 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
     struct zero_comm_ctx *ctx = comm->ctx;
     const void *src = slice_base(&c->src);
     char *dst = slice_base(&c->dst);
-    bool stream = zero__coll_traffic(c, 1) > ctx->cache_bytes;
+    unsigned streams = zero__coll_streams(c, 1, &ctx->caches);
 
     if (!zero__coll_reduces(c->kind)) {
         uint64_t size = zero_dtype_bytes(c->src_dtype);
         if (!(c->flags & ZERO_COLL_INPLACE))
             zero__copy(ctx->isa, dst + first * size, (const char *)src + first * size, n * size,
-                       stream ? ZERO__COPY_STREAM : ZERO__COPY_ANY);
+                       streams & ZERO__STREAM_COPIES ? ZERO__COPY_STREAM : ZERO__COPY_ANY);
         return;
     }
     struct zero__reduce r = {
@@ -76,7 +76,7 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
         .redop = c->redop,
         .scale = c->scale,
         .accumulate = (c->flags & ZERO_COLL_ACCUMULATE) != 0,
-        .stream = (uint8_t)(stream && !(c->flags & (ZERO_COLL_ACCUMULATE | ZERO_COLL_INPLACE))),
+        .stream = (streams & ZERO__STREAM_SUMS) && !(c->flags & ZERO_COLL_ACCUMULATE),
         .first = first,
         .count = n,
     };

@@ -42,7 +42,6 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
     enum zero__isa isa;
     int err = zero__isa_select(params->host, NAME, &isa);
     struct zero__cores cores;
-    struct zero__caches caches;
     struct zero_comm_ctx *ctx;
 
     if (err)
@@ -59,8 +58,7 @@ static int self_open(const struct zero_comm_open *params, struct zero_comm_ctx *
     ctx->voice = voice;
     ctx->isa = isa;
     zero__cores_here(&cores);
-    zero__caches_find(&caches, &cores, NULL);
-    ctx->cache_bytes = caches.copies;
+    zero__caches_find(&ctx->caches, &cores, NULL);
     *out = ctx;
     return 0;
 }

@@ -35,7 +35,7 @@ struct zero_comm {
 struct zero_comm_ctx {
     struct zero__voice voice;
     enum zero__isa isa;
-    uint64_t cache_bytes;
+    struct zero__caches caches;
     struct zero__bell bell;
     _Atomic uint32_t woken, aborted;
     struct zero_mr *mrs;

@@ -7,7 +7,7 @@ trap 'rm -f "$list"' EXIT
 
 ok 'a list is made' sh -c "python3 -B '$ZERO_TEST_TOP/scripts/messages.py' >'$list'"
 # One of each way to say something: a function, a macro, a pointer, a choice, a name of one file.
-for sentence in 'ZERO_ISA is %s: give auto, avx512, avx2 or scalar' \
+for sentence in 'ZERO_ISA is %s, but this CPU goes up to %s: use auto' \
     'ZERO_NVME_PATH names %s twice' 'split: color %d is negative' \
     'the system does nothing of it and names no error, again and again; look at dmesg for what its disk says' \
     'the data file %s is empty: give a text to learn from'; do

@@ -42,20 +42,21 @@ struct comm_rank {
     uint64_t bytes;
 };
 
-static struct oob_board *comm_board(void)
-{
-    static struct oob_board *board;
+static struct oob_board *comm_board;
 
-    if (!board)
-        board = shared_memory(sizeof *board);
-    return board;
+/* Before ranks are started: each process would make one of its own. */
+static void comm_board_make(void)
+{
+    if (!comm_board)
+        comm_board = shared_memory(sizeof *comm_board);
+    memset(comm_board, 0, sizeof *comm_board);
 }
 
 /* ranks_run(), of ranks that have exchanged nothing yet. */
 __attribute__((unused)) static struct rank *comm_ranks(int n, enum ranks_how how,
                                                        void (*fn)(struct rank *), void *arg)
 {
-    memset(comm_board(), 0, sizeof(struct oob_board));
+    comm_board_make();
     return ranks_run(n, how, fn, arg);
 }
 
@@ -131,14 +132,15 @@ __attribute__((unused)) static void comm_require(const char *name)
 __attribute__((unused)) static bool comm_load(struct rank *r, struct comm_rank *c, const char *name,
                                               const struct zero_setting *settings, uint32_t n)
 {
-    struct oob_board *board = comm_board();
     struct zero__plugin *plugin;
 
     *c = (struct comm_rank){.log = {.rank = r->rank, .level = ZERO_LOG_WARN}};
-    c->end = (struct oob_end){.board = board,
+    if (!want(r, comm_board, "ranks that exchange something are started by comm_ranks()"))
+        return false;
+    c->end = (struct oob_end){.board = comm_board,
                               .rank = r->rank,
                               .ranks = r->ranks,
-                              .turn = atomic_load(&board->turn[r->rank])};
+                              .turn = atomic_load(&comm_board->turn[r->rank])};
     c->oob = (struct zero_oob){.size = sizeof c->oob,
                                .ctx = &c->end,
                                .rank = r->rank,

@@ -247,6 +247,7 @@ static void refusals(void)
     };
     struct rank r = {.ranks = 1};
 
+    comm_board_make();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const struct zero_setting settings[] = {{"fault", bad[i]}};
         struct zero_comm_caps caps = {.size = sizeof caps};

@@ -17,7 +17,7 @@ static inline void folder_make(const char *test, char path[4096])
 
     snprintf(name, sizeof name, "%s-test-XXXXXX", test);
     if (!mkdtemp(name) || !realpath(name, path))
-        bail("no folder for the tier nvme");
+        bail("no folder for the test's files");
 }
 
 /* Names in the folder, and files below it that this process has open. `path`: absolute. */
