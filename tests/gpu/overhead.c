@@ -6,7 +6,8 @@
  *
  *     overhead PRESET BATCH SEQ STEPS CUBLAS        (CUBLAS "": that of the machine)
  *
- * Prints a row of a Markdown table; status 1 if the losses differ by more than rounding.
+ * Prints a row of a Markdown table for the step, and one each for its passes and its update, of
+ * steps that wait for the GPU in between; status 1 if the losses differ by more than rounding.
  */
 #include "device.h"
 
@@ -269,6 +270,65 @@ static double median(double *x, int n)
     return x[n / 2];
 }
 
+/* The parts of a step, which wait for the GPU; a step of each in turn. */
+enum part { PASSES, UPDATE, N_PARTS };
+
+static void library_parts(struct gpt2_session *s, double seconds[N_PARTS])
+{
+    const uint64_t start = gpt2_now_ns();
+    int err = zero_begin(s->rt, ZERO_TRAIN, 1);
+
+    if (!err)
+        err = gpt2_train(&s->host, &s->shape, tokens, targets, 1, loss);
+    if (!err)
+        err = zero_stream_sync(s->rt, s->stream);
+    const uint64_t middle = gpt2_now_ns();
+    if (!err)
+        err = zero_update(s->rt, NULL);
+    check_library(s, err, "");
+    seconds[PASSES] = (double)(middle - start) * 1e-9;
+    seconds[UPDATE] = (double)(gpt2_now_ns() - middle) * 1e-9;
+}
+
+static void plain_parts(struct plain *p, double seconds[N_PARTS])
+{
+    const uint64_t start = gpt2_now_ns();
+
+    if (gpt2_train(&p->host, &p->shape, tokens, targets, 1, loss))
+        fail(p->gpu.cuda.error);
+    gpu_wait(&gpu);
+    const uint64_t middle = gpt2_now_ns();
+    plain_update(p);
+    seconds[PASSES] = (double)(middle - start) * 1e-9;
+    seconds[UPDATE] = (double)(gpt2_now_ns() - middle) * 1e-9;
+}
+
+static void parts_print(struct gpt2_session *s, struct plain *p, int n, double *scratch)
+{
+    static const char *const names[N_PARTS] = {"its passes alone", "its update alone"};
+    double(*with)[N_PARTS] = calloc((size_t)n, sizeof *with);
+    double(*without)[N_PARTS] = calloc((size_t)n, sizeof *without);
+
+    if (!with || !without)
+        fail("no memory for the parts of steps");
+    for (int i = 0; i < n; i++) {
+        library_parts(s, with[i]);
+        plain_parts(p, without[i]);
+    }
+    for (int part = 0; part < N_PARTS; part++) {
+        double x, y;
+        for (int i = 0; i < n; i++)
+            scratch[i] = with[i][part];
+        x = median(scratch, n);
+        for (int i = 0; i < n; i++)
+            scratch[i] = without[i][part];
+        y = median(scratch, n);
+        printf("| GPT-2 %s, %s | %.2f ms | without the runtime: %.2f ms | %.3f | |\n",
+               s->shape.model.name, names[part], x * 1e3, y * 1e3, x / y);
+    }
+    free(with), free(without);
+}
+
 /* Returns how far the losses were apart. */
 static double measure(struct gpt2_session *s, struct plain *p, int n, double with[],
                       double without[])
@@ -328,6 +388,7 @@ int main(int argc, char **argv)
            "%.2f ms | %.3f | 1.05 at most |\n",
            o.model.name, (unsigned long long)o.batch, (unsigned long long)o.seq,
            (double)rows / with, with * 1e3, without * 1e3, with / without);
+    parts_print(&session, &plain, n, times);
     fprintf(stderr, "losses differ by up to %.1e\n", apart);
     plain_close(&plain);
     gpt2_session_close(&session);
