@@ -14,14 +14,15 @@ import time
 
 import programs
 import report
+from parts import all_parts
 
 KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
 MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "examples", "m4", "Makefile.am",
-            "configure.ac", "bench/compare", ":!bench/compare/driver.py", ":!bench/compare/report.py", ":!bench/compare/figures.py",
-            ":!bench/compare/run")
+            "configure.ac", "bench/compare", ":!bench/compare/driver.py", ":!bench/compare/report.py",
+            ":!bench/compare/figures.py", ":!bench/compare/run")
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
@@ -301,7 +302,7 @@ def main():
     options = arguments()
     build()
     scale = programs.QUICK if options.quick else programs.Scale()
-    parts = programs.all_parts(scale)
+    parts = all_parts(scale)
     settings = settings_of(options, scale)
     if options.publish:
         publish(chosen(parts, options.what), settings, options, scale)

@@ -14,6 +14,7 @@ import subprocess
 import figures
 import programs
 from figures import quantile, ratio_text, size_text
+from parts import all_parts
 
 MOST_OTHERS = 0.25  # of a processor, while a program ran: more is a disturbance
 
@@ -299,7 +300,7 @@ def results(done, n_rounds, scale, old=None):
     parts = {part["part"]: part for part in old["parts"]} \
         if old and not differences(old, found) else {}
     parts |= {p.name: summary(p, d, n_rounds) for p, d in done}
-    everything = programs.all_parts(scale)
+    everything = all_parts(scale)
     found["parts"] = [parts[p.name] for p in everything if p.name in parts]
     dates = sorted({date for part in found["parts"] for date in part["dates"]}) or ["never"]
     found["date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

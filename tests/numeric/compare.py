@@ -17,10 +17,14 @@ from support import ok
 os.environ.setdefault("ZERO_TEST_BUILD", support.BUILD)
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(support.TOP, "bench", "compare"))
+import collectives  # noqa: E402
 import driver  # noqa: E402
 import figures  # noqa: E402
+import limits  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
+import training  # noqa: E402
+from parts import all_parts  # noqa: E402
 
 programs.OUT = pathlib.Path(support.path("compare"))
 SETTINGS = {"steps": {"measured": "0", "quick": False, "scale": "0", "peers": {}}}
@@ -186,8 +190,8 @@ def places():
         return {"dtype": "f32", "bytes": 4096, "check": "ok", "median_s": seconds, **more} | (
             {"in_place": int(place == "in")} if not more else {"place": place})
     scale = programs.QUICK
-    zero = programs.fastest(scale, [record("out", 2.0), record("in", 1.0)])
-    peer = programs.fastest(scale, [record("out", 3.0, call="block"), record("in", 4.0, call="block"),
+    zero = collectives.fastest(scale, [record("out", 2.0), record("in", 1.0)])
+    peer = collectives.fastest(scale, [record("out", 3.0, call="block"), record("in", 4.0, call="block"),
                                     record("out", 6.0, call="lengths"),
                                     record("in", 2.5, call="lengths"),
                                     {"dtype": "bf16", "missing": "no type"}])
@@ -307,12 +311,12 @@ def unchecked():
 def implausible():
     for losses in ([9.0, 8.0], [10.8, 10.9], [float("nan"), 1.0]):
         try:
-            programs.plausible(losses, "124M")
+            training.plausible(losses, "124M")
             said = ""
         except programs.Failed as error:
             said = str(error)
         ok("losses are" in said, "a training that learns nothing is no step", losses, said)
-    ok(programs.plausible([10.9, 10.1], "124M") is None, "one that does is")
+    ok(training.plausible([10.9, 10.1], "124M") is None, "one that does is")
 
 
 def left_out():
@@ -323,11 +327,11 @@ def left_out():
                                          "processors", "memory_GiB")} | {
                                              "instructions": [], "huge_pages": report.huge_pages()},
              "parts": [], "not_measured": [{"part": p.name, "kind": p.kind, "title": p.title}
-                                           for p in programs.all_parts(programs.Scale())]}
+                                           for p in all_parts(programs.Scale())]}
     text = report.markdown(found)
     ok(all(f"- {p['title']}: not measured" in text for p in found["not_measured"]),
        "every part that was not run is named", text)
-    ok({p.kind for p in programs.all_parts(programs.QUICK)} == set(driver.KINDS),
+    ok({p.kind for p in all_parts(programs.QUICK)} == set(driver.KINDS),
        "all kinds of parts can be chosen")
     rounds = [{"zero": {"all_gather 1048576": 2.0}, "limit": {"all_gather 1048576": 1.0}}] * 3
     limits = programs.Part("limits-x", "limits", "collectives", [
@@ -407,10 +411,10 @@ def wanted():
        and figures.ratio_of({"rows": {"": row}}, "", ("openmpi", "mpich")) == (3, 3, 5, 3, 3.75),
        "the better of two is the better one of each round", row,
        figures.ratio_of({"rows": {"": row}}, "", ("openmpi", "mpich")))
-    known, has = set(), programs.has_bf16_products
-    for programs.has_bf16_products in (lambda: True, lambda: False):
-        known |= {p.name for p in programs.all_parts(programs.Scale())}
-    programs.has_bf16_products = has
+    known, has = set(), training.has_bf16_products
+    for training.has_bf16_products in (lambda: True, lambda: False):
+        known |= {p.name for p in all_parts(programs.Scale())}
+    training.has_bf16_products = has
     ok({part for _, _, _, part, _, _ in figures.wanted()} <= known,
        "of parts that there are", sorted({w[3] for w in figures.wanted()} - known))
 
@@ -439,7 +443,7 @@ def said_of_publishing(parts, old):
 def stay():
     """What was measured earlier stays beside what is new, with its commit, on the same machine."""
     scale = programs.Scale()
-    some = programs.all_parts(scale)[:2]
+    some = all_parts(scale)[:2]
 
     def data(commit):
         return {"settings": {"measured": f"sources of {commit}", "quick": False}, "repeated": 0,
@@ -453,7 +457,7 @@ def stay():
     new = report.results([(some[1], data("second"))], 1, scale, old)
     ok([p["commits"] for p in new["parts"]] == [["first"], ["second"]]
        and [p["measured"] for p in new["parts"]] == ["sources of first", "sources of second"]
-       and len(new["not_measured"]) == len(programs.all_parts(scale)) - 2,
+       and len(new["not_measured"]) == len(all_parts(scale)) - 2,
        "parts of two commits, each with its own", new["parts"])
     old["rounds"] = 7
     ok(said_of_publishing(some[1:], old) == "" and all(w in said_of_publishing(
@@ -477,7 +481,7 @@ def real():
     scale = programs.Scale(limit_sizes=(65536,), limit_ranks=(2,), samples=2, params=1000,
                            arena=(100,), preset="micro", seq=16, limit_steps=2)
     programs.pinned = lambda cpus, command: list(map(str, command))
-    for part in programs.limits(scale):
+    for part in limits.limits(scale):
         try:
             found = [p.run() for p in part.programs]
         except programs.Failed as error:

@@ -17,10 +17,12 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(support.TOP, "bench", "compare"))
 import programs  # noqa: E402
 import report  # noqa: E402
+import training  # noqa: E402
+from parts import all_parts  # noqa: E402
 
 ONE = ["all_gather-2", "reduce_scatter-2-fresh", "all_reduce-2", "transport-ucx-shm",
        "transport-ofi-tcp", "adamw-1-bf16",
-       f"step-{programs.step_kinds()[0][0]}-batch1-stage3", "offload-step-cpu",
+       f"step-{training.step_kinds()[0][0]}-batch1-stage3", "offload-step-cpu",
        "limits-coll-2", "limits-coll-2-fresh", "limits-optimizer-1", "limits-step", "limits-arena"]
 SCALE = programs.Scale(**{**vars(programs.QUICK), "sizes": (4096, 65536), "params": 100_000,
                           "arena": (100,), "limit_s": 120})
@@ -112,8 +114,8 @@ for tool in ("lscpu", "taskset"):
     if not shutil.which(tool):
         support.skip_all(f"{tool} is not installed")
 install()
-parts = {part.name: part for part in programs.all_parts(SCALE)}
-few = len(programs.cores()) < programs.RANKS  # then no steps are compared
+parts = {part.name: part for part in all_parts(SCALE)}
+few = len(programs.cores()) < training.RANKS  # then no steps are compared
 missing = [name for name in ONE if name not in parts and not (few and "step" in name)]
 ok(not missing, "every kind has its parts", missing)
 for name in ONE:
