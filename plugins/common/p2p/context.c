@@ -114,6 +114,7 @@ int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open 
     int err = ctx && all ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
                          : zero__say(voice, -ENOMEM, "no memory for a context");
 
+    t->wake_fd = -1; /* nothing to be closed, whoever has made t */
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)

@@ -83,7 +83,7 @@ struct zero__p2p_ops {
 /* First member of the transport's own structure. */
 struct zero__p2p {
     const struct zero__p2p_ops *ops;
-    /* Of the context to be; zero__p2p_open() knows them for a transport that was made otherwise. */
+    /* For the transport itself, of the context to be, where zero__p2p_new() has made it. */
     struct zero__voice voice;
     int32_t rank, ranks;
     int64_t timeout_ns;
