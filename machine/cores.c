@@ -20,7 +20,7 @@
 #define CORE_MOST (UINT64_C(16) << 20)
 #define CORE_BYTES (UINT64_C(8) << 20)
 #define CORE_OWN_BYTES (UINT64_C(1) << 20)
-#define INDICES 8                /* of caches that the kernel tells of */
+#define INDICES 8 /* of caches that the kernel tells of */
 #define POSSIBLE_MOST (1u << 20) /* processors that a kernel might have */
 #define ROOT "/sys/devices/system/cpu"
 

@@ -490,7 +490,7 @@ def origin_line(part, now=None):
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
     retries = part.get("retries", [])
-    others += f" Ran again after it failed, {len(retries)} times: {'; '.join(dict.fromkeys(retries))}." \
+    others += f" Failed and ran again ({len(retries)}): {'; '.join(dict.fromkeys(retries))}." \
         if retries else ""
     others += circumstances(part, now) if now else ""
     return f"Commit {', '.join(part['commits'])}, {', '.join(part['dates'])}.{others}\n\n"

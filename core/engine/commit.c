@@ -72,7 +72,7 @@ static const char *map_obstacle(const struct zero_runtime *rt)
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         n += zero__recipe_maps(&rt->recipe, &rt->model.segments[i]);
     if (!n)
-        return "no shard is so large that it ends with a page";
+        return "no shard is whole pages";
     return n * (uint64_t)rt->ranks > MOST_MAPS ? "there are too many segments and ranks" : NULL;
 }
 

@@ -131,7 +131,7 @@ def in_turn():
     found = report.summary(part, data, 4)
     row = found["rows"][""]
     ok(found["retries"] == ["once failed: no luck"] and
-       "Ran again after it failed, 1 times: once failed: no luck." in report.origin_line(found),
+       "Failed and ran again (1): once failed: no luck." in report.origin_line(found),
        "and the table says so", found["retries"], report.origin_line(found))
     ok((row["late"]["failed_rounds"], row["late"]["left_out_rounds"]) == (2, 1)
        and "1 s, failed in 2 rounds, then left out of 1 rounds" in report.list_table(found, 0),
