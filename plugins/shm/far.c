@@ -13,9 +13,9 @@
 
 #define TRIPS 16   /* timed at once, a clock takes longer than a trip */
 #define BLOCKS 4   /* of which the fastest counts */
-#define FAR_NS 250 /* and more, of a trip to and fro */
-/* A rank that has no processor just now is not waited for. */
-#define PATIENCE_NS INT64_C(300000)
+#define FAR_NS 250 /* and less, of a trip to and fro: near */
+/* Where waking takes longest, in virtual machines, it takes milliseconds. */
+#define PATIENCE_NS INT64_C(5000000)
 
 /* So many trips from number `first` on; false when the peer does not come. */
 static bool trips(struct zero_comm *comm, uint64_t first, int64_t until)
@@ -59,15 +59,19 @@ int zero__shm_far_find(struct zero_comm *comm)
     if (comm->ranks != 2)
         return 0;
     if (wanted)
-        mine.trip_ns = *wanted == '1' ? FAR_NS + 1 : 0;
+        mine.trip_ns = *wanted == '1' ? FAR_NS + 1 : FAR_NS;
     else if (!comm->ctx->idle.shared)
         mine.trip_ns = trip_ns(comm);
     err = zero__board_gather(comm->ctx, &comm->table, &mine, comm->ctx->notices);
     if (err)
         return err;
-    comm->far = comm->ctx->notices[0].trip_ns > FAR_NS; /* both say what rank 0 says */
-    if (comm->rank == 0)
+    mine.trip_ns = comm->ctx->notices[0].trip_ns; /* both say what rank 0 says */
+    comm->far = mine.trip_ns > FAR_NS;
+    if (comm->rank == 0 && mine.trip_ns)
         zero__tell(&comm->ctx->voice, ZERO_LOG_DEBUG, "rank %d and back takes %u ns: %s",
-                   comm->world[1], mine.trip_ns, comm->far ? "far" : "near, or not known");
+                   comm->world[1], mine.trip_ns, comm->far ? "far" : "near");
+    else if (comm->rank == 0)
+        zero__tell(&comm->ctx->voice, ZERO_LOG_DEBUG,
+                   "how far rank %d is away is not known: taken for near", comm->world[1]);
     return 0;
 }

@@ -49,12 +49,15 @@ static int kind_find(const struct zero__voice *v, const struct zero_coll *c, boo
     return 0;
 }
 
-/* What a peer that is far away reads next goes past the caches: it finds it in memory. */
+/* A peer that is far away finds sooner in memory what it reads next, of this length and more. */
+#define FAR_LEAST 4096
+
 static unsigned streams_of(const struct zero_comm *comm, const struct zero_coll *c)
 {
     unsigned streams = zero__coll_streams(c, comm->ranks, &comm->ctx->caches);
 
-    if (comm->far && c->kind == ZERO_ALL_REDUCE && c->flags & ZERO_COLL_INPLACE)
+    if (comm->far && c->kind == ZERO_ALL_REDUCE && c->flags & ZERO_COLL_INPLACE &&
+        c->dst.len >= FAR_LEAST)
         streams = ZERO__STREAM_SUMS | ZERO__STREAM_COPIES;
     return streams;
 }
