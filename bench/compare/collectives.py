@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives in shared memory and over networks, beside those of MPI and gloo."""
+import itertools
 import math
+import os
 
 import programs
 
@@ -36,7 +38,8 @@ def fastest(scale, found):
 def zero_coll(scale, op, ranks, memory):
     """A virtual machine's processors may lie far apart for the time of a start, and what one rank has
     just written then reaches the other several times later (bench/NOTES.md): so of several starts
-    the fastest one counts, of libzero as of MPI."""
+    the fastest one counts, of libzero as of MPI, each with one placement: another start may be of
+    other processors."""
     found = []
     for dtype in scale.starts * DTYPES[memory]:
         for place in ([], ["--in-place"]):
@@ -62,7 +65,9 @@ SHARED = [["--oversubscribe", *YIELD, "--bind-to", "none"],  # Open MPI's ranks,
 def mpi_coll(scale, op, ranks, memory, name, mca=()):
     shared = ranks > len(programs.cores())
     if name == "openmpi":
-        ways = SHARED if shared else [["--bind-to", "core"]]
+        ways = [["--bind-to", "core"]]
+        if shared:  # bound to cores it would take others than these, too
+            ways = SHARED if os.cpu_count() == len(programs.cores()) else SHARED[:1]
         start = ["mpirun.openmpi", "-n", ranks, *(word for pair in mca for word in ("--mca", *pair))]
     else:
         ways = [[] if shared else ["-bind-to", "core"]]
@@ -71,8 +76,8 @@ def mpi_coll(scale, op, ranks, memory, name, mca=()):
         scale, op, memory, scale.samples, scale.sample_s / scale.starts), memory]
     env = programs.environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     found = []
-    for way in scale.starts * ways:
-        command = [*start, *way, *program]
+    for way, place in itertools.product(scale.starts * ways, ("out", "in")):
+        command = [*start, *way, *program, place]
         some = programs.records_of(command, scale.limit_s, env)
         if shared and len(ways) > 1:
             bound = "not bound" if way is ways[0] else "bound"

@@ -66,6 +66,9 @@ def arguments():
 
 
 def git(*words):
+    """Nothing where there is no git, or no checkout."""
+    if not shutil.which("git"):
+        return ""
     return subprocess.run(["git", "-C", programs.TOP, *words], capture_output=True,
                           text=True).stdout.strip()
 
@@ -238,7 +241,7 @@ def settings_of(options, scale):
     text = json.dumps(vars(scale), sort_keys=True)
     here = report.machine()
     rest = {"quick": options.quick, "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
-            "flags": report.flags(), **{k: here.get(k) for k in ("processor", "kernel", "huge_pages")},
+            "flags": report.flags(), **{k: here.get(k) for k in ("processor", "model", "kernel", "huge_pages")},
             "peers": {peer: programs.peer_line(peer) for peer in programs.PEERS}}
     return {kind: {"measured": measured(kind), **rest} for kind in KINDS}
 

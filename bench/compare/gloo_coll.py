@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 MOST_IN_A_ROW = 256
 BYTES_IN_A_ROW = 16 << 20
-LEAST_REPS = 5
+LEAST_REPS = 7
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 

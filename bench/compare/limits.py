@@ -8,6 +8,7 @@ from training import RANKS
 
 EXPOSED_MOST = 0.05  # of a step, to be waited for with nothing to compute
 CACHED_MOST = 64 << 20
+COMPARED_LEAST = 1 << 20  # by two ranks and by many
 GROWTH_LEAST = 16 << 20
 TURNS_MOST = 16 << 20
 BLOCK_REPS = 5  # that zero bench coll makes of one loop in a row where caches matter
@@ -50,7 +51,19 @@ def limits_coll(scale, ranks, memory):
         for op in [op for ops in groups for op in ops]:
             for size in wanted:
                 found.setdefault(f"{op}{where} {size}", "its memory is more than there is")
+    if ranks > 2 * len(programs.cores()):
+        found |= by_two(scale)
     return found
+
+
+def by_two(scale):
+    """Beside many ranks on few cores, in the same round: does the time of a byte collapse?"""
+    sizes = [size for size in scale.limit_sizes if COMPARED_LEAST <= size <= CACHED_MOST]
+    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", 2, "--op", "all_gather,reduce_scatter",
+               "--bytes", ",".join(map(str, sizes)), "--reps", scale.limit_samples, "--no-limit",
+               "--json"]
+    return {f"{r['op']} by 2 ranks {r['bytes']}": r
+            for r in programs.records_of(command, scale.limit_s)}
 
 
 def batches(scale, ranks, sizes, cold):
@@ -72,7 +85,7 @@ def limits_optimizer(scale, threads):
     env, found = programs.environment(ZERO_THREADS=str(threads)), {}
     for grad, name in GRADIENTS.items():
         command = ["./zero", "bench", "optimizer", "--params", scale.params, "--threads", threads,
-                   "--grad-dtype", name, "--reps", 5, "--json"]
+                   "--grad-dtype", name, "--reps", 7, "--json"]
         for r in programs.records_of(command, scale.limit_s, env, programs.cores()[:threads]):
             found[f"{r['op']}, gradients {grad}"] = r
     return found

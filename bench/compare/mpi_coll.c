@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives of an MPI library, one JSON record per size, dtype and placement on rank 0:
+ * Collectives of an MPI library, one JSON record per size and dtype on rank 0:
  *
- *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY
- *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3 2 again
+ *     mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY PLACE
+ *     mpi_coll openmpi all_gather f32,bf16 4096,1048576 11 0.3 2 again in
  *
  * A message is the full unsharded one; a reduce_scatter is called in all ways that there are, the
  * user takes the fastest one. Samples are taken as `zero bench coll` takes them: small
  * operations in a row of up to 16 MiB after a barrier, as slow as the slowest rank; ranks that
  * share cores begin late, so there a sample lasts from the first to begin to the last to end. REPS
  * samples, shorter rows and then fewer samples, an odd number and seven at least, where they would
- * take longer than SECONDS. Both placements are measured: a user takes the faster one. MEMORY is
+ * take longer than SECONDS. PLACE is `in` or `out`: a user takes the faster one. MEMORY is
  * `again`, for the same bytes again and again, or `fresh`: each rank writes its part before each
  * operation, which is not timed. Buffers lie in huge pages where the system has them. With
  * COMPARE_SPOIL=1 in its environment the last rank changes an element of each result, to see the
@@ -311,9 +311,8 @@ static void measure_sizes(struct run *r, const char *sizes, int reps, double sec
         for (int k = 0; k < r->ranks; k++)
             r->lengths[k] = count(r) / r->ranks;
         const int calls = strcmp(r->op, "reduce_scatter") == 0 ? N_CALLS : 1;
-        for (int i = 0; i < 2 * calls; i++) {
-            r->in_place = i % 2;
-            r->call = (enum call)(i / 2);
+        for (int i = 0; i < calls; i++) {
+            r->call = (enum call)i;
             measure(r, reps, seconds);
         }
         free(r->full);
@@ -329,14 +328,16 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &r.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r.ranks);
     r.lengths = calloc((size_t)r.ranks, sizeof *r.lengths);
-    if (argc != 9 || !r.lengths) {
+    if (argc != 10 || !r.lengths) {
         if (r.rank == 0)
-            fprintf(stderr, "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY\n");
+            fprintf(stderr,
+                    "usage: mpi_coll NAME OP DTYPES BYTES REPS SECONDS CORES MEMORY PLACE\n");
         MPI_Finalize();
         return 2;
     }
     r.cores = atoi(argv[7]);
     r.fresh = strcmp(argv[8], "fresh") == 0;
+    r.in_place = strcmp(argv[9], "in") == 0;
     int reps = atoi(argv[5]);
     reps = reps < LEAST_REPS ? LEAST_REPS : reps > MAX_REPS ? MAX_REPS : reps;
     r.name = argv[1];

@@ -7,7 +7,7 @@ GRADIENTS = {"bf16": "bf16", "fp32": "f32"}  # as the peers' programs and as zer
 
 def zero_optimizer(scale, threads, grad):
     command = ["./zero", "bench", "optimizer", "--params", scale.params, "--dtype", "bf16",
-               "--grad-dtype", GRADIENTS[grad], "--threads", threads, "--reps", 5, "--json"]
+               "--grad-dtype", GRADIENTS[grad], "--threads", threads, "--reps", 7, "--json"]
     env = programs.environment(ZERO_THREADS=str(threads))
     found = programs.records_of(command, scale.limit_s, env, programs.cores()[:threads])
     # Of its records the one that does what the peers do: no norm of the gradient.
@@ -16,7 +16,7 @@ def zero_optimizer(scale, threads, grad):
 
 def peer_optimizer(scale, threads, grad, variant):
     command = ["python", programs.HERE / "adamw.py", variant, scale.params, scale.tensors, grad,
-               threads, 5]
+               threads, 7]
     env = programs.python_environment(OMP_NUM_THREADS=str(threads))
     found = programs.records_of(command, scale.limit_s, env, programs.cores()[:threads])
     return {"": programs.checked(found[0])}

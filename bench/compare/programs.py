@@ -245,6 +245,7 @@ WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "strea
 
 
 ALSO = {"percent_beside_computing": "% beside computing", "wire_bytes": "bytes sent",
+        "mapped_bytes": "bytes mapped",
         "huge_pages_percent": "% in huge pages", "limit_huge_pages_percent": "% in huge pages"}
 
 

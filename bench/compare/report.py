@@ -66,6 +66,8 @@ def machine():
         memory = int(file.readline().split()[1]) / 2**20
     return {
         "processor": fields.get("Model name", platform.processor()).strip(),
+        "model": ", ".join(f"{k.split()[-1].lower()} {fields[k].strip()}"
+                           for k in ("CPU family", "Model", "Stepping") if k in fields),
         "processors": len(os.sched_getaffinity(0)), "cores_used": len(programs.cores()),
         "instructions": [f for f in telling if f in flags],
         "L2": fields.get("L2 cache", "").strip(), "L3": fields.get("L3 cache", "").strip(),
@@ -278,7 +280,7 @@ IN_ROWS = ("sizes", "limit_sizes", "limit_ranks")  # of a scale: the rows say wh
 
 
 def same_machine(a, b):
-    return all(a.get(k) == b.get(k) for k in ("processor", "cores_used", "L2", "L3"))
+    return all(a.get(k) == b.get(k) for k in ("processor", "model", "cores_used", "L2", "L3"))
 
 
 def differences(old, new):
@@ -333,7 +335,7 @@ NOTES = {
 Bytes are those of the full message. In place and out of place were both measured; the faster one
 counts, for every program, and stands behind its time ("in", "out", as it was in most rounds; the JSON
 file has both, with the ratio in the same place); for a reduce_scatter of MPI's the fastest one of
-`MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. The fastest of three starts counts,
+`MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. The fastest of three starts of each placement counts,
 since some take several times as long, whoever sums (NOTES.md, "Processors that are far apart"); of gloo
 there is one. Ranks are bound to a core each
 where there are enough; with more ranks than cores libzero's are bound in turn, Open MPI's yield
