@@ -159,7 +159,6 @@ const struct zero_device_ops zero__host_device_ops = {
     .launch = host_launch,
     .call = host_call,
     .wait_value = host_wait_value,
-    .write_value = host_write_value,
     .touch = host_touch,
 };
 

@@ -10,10 +10,9 @@
  *   the device's timeout (-ETIMEDOUT).
  * - A function given to call() runs on a worker: it may enqueue work, but waits for none.
  * - notify may be called from inside event_record() and other calls; several events may share one.
- * - wait_value() sees write_value() at once, and a store by anyone else within a millisecond. After
- *   the device's timeout the stream fails with -ETIMEDOUT: what follows on it is dropped, its
- * events report the error, and streams that wait for such an event fail in turn. stream_sync()
- * tells.
+ * - wait_value() sees a store within a millisecond. After the device's timeout the stream fails
+ *   with -ETIMEDOUT: what follows on it is dropped, its events report the error, and streams that
+ *   wait for such an event fail in turn. stream_sync() tells. There is no write_value().
  * - stream_destroy() of a stream with outstanding work is -EBUSY. close() drops what has not
  *   started, ends when running pieces and functions have, and frees all streams and events; the
  *   memory of alloc() is the caller's to release before.
@@ -43,10 +42,10 @@ void zero__host_device_stop(struct zero_device *dev);
  * Test mode, switched on before the first stream: half of all operations start late, by up to
  * max_delay_us (0: none) drawn from seed, and accesses that nothing orders are found. Every launch
  * and copy counts with what it reads and writes; what functions given to call(), transports and the
- * application do counts as far as touch() tells. Order comes from streams, events, and
- * write_value() with the wait_value() that it ends; that the host waited for something before it
- * went on counts only when it is told so, by stream_wait() on the stream that stands for the host.
- * What is found does not depend on timing. At most 96 streams; this mode allocates.
+ * application do counts as far as touch() tells. Order comes from streams and events, not from
+ * wait_value(); that the host waited for something before it went on counts only when it is told
+ * so, by stream_wait() on the stream that stands for the host. What is found does not depend on
+ * timing. At most 96 streams; this mode allocates.
  */
 int zero__host_test_mode(struct zero_device *dev, uint64_t seed, uint32_t max_delay_us);
 

@@ -35,7 +35,7 @@ void host_event_free(struct zero_device *dev, struct host_event *e)
         e->prev->next = e->next;
     else
         dev->events = e->next;
-    race_release(e->record);
+    free(e->clock);
     free(e);
 }
 
@@ -69,7 +69,7 @@ int host_event_record(struct zero_device *dev, void *event, void *stream)
         *host_op_at(s, s->tail) =
             (struct host_op){.kind = HOST_RECORD, .record = {.event = e, .number = number}};
         if (dev->race)
-            race_record(dev->race, s->index, &e->record);
+            race_record(dev->race, s->index, &e->clock);
         host_push(dev, s);
     }
     host_unlock(dev);

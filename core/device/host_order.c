@@ -7,8 +7,6 @@
 
 #include <errno.h>
 
-#include "device/host_race.h"
-
 static uint64_t random_of(struct host_stream *s)
 {
     uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -46,11 +44,11 @@ static void look_again(struct zero_device *dev, struct host_stream *s)
     dev->settle_first = s;
 }
 
-/* All streams whose head may have been waiting for what just happened. */
-static void look_at_waiters(struct zero_device *dev, enum host_op_kind kind)
+/* All streams whose head may have been waiting for the record just done. */
+static void look_at_waiters(struct zero_device *dev)
 {
     for (struct host_stream *s = dev->streams; s; s = s->next)
-        if (s->head != s->tail && host_op_at(s, s->head)->kind == kind)
+        if (s->head != s->tail && host_op_at(s, s->head)->kind == HOST_WAIT)
             look_again(dev, s);
 }
 
@@ -160,10 +158,6 @@ static bool step(struct zero_device *dev, struct host_stream *s)
         return wait_event(s, op);
     case HOST_WAIT_VALUE:
         return wait_value(dev, s, op);
-    case HOST_WRITE_VALUE:
-        __atomic_store_n(op->flag.addr, op->flag.value, __ATOMIC_RELEASE);
-        look_at_waiters(dev, HOST_WAIT_VALUE);
-        return true;
     default:
         start(dev, s, op);
         return false;
@@ -193,12 +187,10 @@ void host_settle(struct zero_device *dev, struct host_stream *first)
             if (!step(dev, s))
                 break;
             recorded |= kind == HOST_RECORD;
-            if (dev->race && kind == HOST_WAIT_VALUE)
-                race_wait_over(dev->race, s->index);
             next_op(s);
         }
         if (recorded)
-            look_at_waiters(dev, HOST_WAIT);
+            look_at_waiters(dev);
     }
     if (dev->n_waiters)
         pthread_cond_broadcast(&dev->done);

@@ -4,10 +4,9 @@
  * of it, waiting for the event joins that copy into the waiter's. Two accesses that conflict and of
  * which neither clock knows the other are a race, whatever the timing was.
  *
- * Clocks move when an operation is enqueued, for then all that a wait refers to is known; only a
- * wait for a flag may come before the write that ends it: its stream's later operations are kept
- * until that write is enqueued, or until the wait is over because the host wrote the flag (which
- * orders nothing). Everything runs under the device's lock, and this mode may allocate.
+ * Clocks move when an operation is enqueued, for then all that a wait refers to is known. A wait
+ * for a flag moves none: whoever writes the flag is unknown here, so it orders nothing. Everything
+ * runs under the device's lock, and this mode may allocate.
  */
 #ifndef ZERO_DEVICE_HOST_RACE_H
 #define ZERO_DEVICE_HOST_RACE_H
@@ -21,7 +20,6 @@
 #include "device/race_map.h"
 
 struct race;
-struct race_record; /* a record of an event: the clock of that moment, shared by its waiters */
 
 struct race *race_create(void);
 void race_destroy(struct race *r);
@@ -32,14 +30,9 @@ void race_launch(struct race *r, uint32_t stream, uint32_t kernel, const void *a
 void race_copy(struct race *r, uint32_t stream, const void *dst, const void *src, uint64_t bytes);
 void race_touch(struct race *r, uint32_t stream, const void *base, uint64_t bytes, bool write,
                 const char *what);
-/* *slot is the event's last record: replaced, or freed with slot's event by race_release(). */
-void race_record(struct race *r, uint32_t stream, struct race_record **slot);
-void race_release(struct race_record *record);
-void race_wait(struct race *r, uint32_t stream, struct race_record *record);
-void race_write_value(struct race *r, uint32_t stream, const uint64_t *addr, uint64_t value);
-void race_wait_value(struct race *r, uint32_t stream, const uint64_t *addr, uint64_t value);
-/* The next wait for a flag of this stream is over. */
-void race_wait_over(struct race *r, uint32_t stream);
+/* *slot is the clock of the event's last record, allocated by the first: the event's to free. */
+void race_record(struct race *r, uint32_t stream, struct race_clock **slot);
+void race_wait(struct race *r, uint32_t stream, const struct race_clock *record);
 void race_forget(struct race *r, const void *base, uint64_t bytes);
 
 /* Number of pairs of accesses that race, or -ENOMEM if the detector lost count; text names them. */

@@ -130,23 +130,12 @@ void host_push(struct zero_device *dev, struct host_stream *s)
         host_settle(dev, s);
 }
 
-/* Before the operation can run: a wait that is over at once must be known by then. */
 static void tell_race(struct race *r, uint32_t stream, const struct host_op *op)
 {
-    switch (op->kind) {
-    case HOST_KERNEL:
+    if (op->kind == HOST_KERNEL)
         race_launch(r, stream, op->kernel, op->args);
-        break;
-    case HOST_COPY:
+    else if (op->kind == HOST_COPY)
         race_copy(r, stream, op->copy.dst, op->copy.src, op->copy.bytes);
-        break;
-    case HOST_WRITE_VALUE:
-        race_write_value(r, stream, op->flag.addr, op->flag.value);
-        break;
-    case HOST_WAIT_VALUE:
-        race_wait_value(r, stream, op->flag.addr, op->flag.value);
-        break;
-    }
 }
 
 static int push(struct zero_device *dev, struct host_stream *s, const struct host_op *op)
@@ -179,7 +168,7 @@ int host_stream_wait(struct zero_device *dev, void *stream, void *event)
     *host_op_at(s, s->tail) =
         (struct host_op){.kind = HOST_WAIT, .wait = {.stream = e->stream, .position = e->position}};
     if (dev->race)
-        race_wait(dev->race, s->index, e->record);
+        race_wait(dev->race, s->index, e->clock);
     host_push(dev, s);
 out:
     host_unlock(dev);
@@ -216,24 +205,13 @@ int host_call(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *s
     return fn ? push(dev, stream, &op) : zero__fail(-EINVAL, "call: the function is NULL");
 }
 
-static int push_flag(struct zero_device *dev, struct host_stream *s, enum host_op_kind kind,
-                     uint64_t *addr, uint64_t value)
+int host_wait_value(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value)
 {
-    struct host_op op = {.kind = kind, .flag = {.addr = addr, .value = value}};
+    struct host_op op = {.kind = HOST_WAIT_VALUE, .flag = {.addr = addr, .value = value}};
 
     if (!addr || (uintptr_t)addr % sizeof *addr)
         return zero__fail(-EINVAL, "flag at %p: it must be a multiple of 8 bytes", (void *)addr);
-    return push(dev, s, &op);
-}
-
-int host_wait_value(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value)
-{
-    return push_flag(dev, stream, HOST_WAIT_VALUE, addr, value);
-}
-
-int host_write_value(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value)
-{
-    return push_flag(dev, stream, HOST_WRITE_VALUE, addr, value);
+    return push(dev, stream, &op);
 }
 
 int host_touch(struct zero_device *dev, void *stream, const void *base, uint64_t bytes,

@@ -29,9 +29,9 @@ struct host_event {
     uint64_t position;
     _Atomic uint64_t recorded, reached; /* numbers of the last record enqueued, done */
     atomic_int error;
-    struct race_record *record; /* test mode: the clock of the last record */
-    uint32_t pending;           /* records in rings */
-    bool dead;                  /* destroyed: freed when nothing is pending */
+    struct race_clock *clock; /* test mode: that of the last record's stream */
+    uint32_t pending;         /* records in rings */
+    bool dead;                /* destroyed: freed when nothing is pending */
 };
 
 enum host_op_kind {
@@ -41,7 +41,6 @@ enum host_op_kind {
     HOST_RECORD,
     HOST_WAIT,
     HOST_WAIT_VALUE,
-    HOST_WRITE_VALUE,
 };
 
 struct host_op {
@@ -162,7 +161,6 @@ int host_copy(struct zero_device *dev, void *dst, const void *src, uint64_t byte
 int host_launch(struct zero_device *dev, const struct zero_launch *launch, void *stream);
 int host_call(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *stream);
 int host_wait_value(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
-int host_write_value(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
 int host_touch(struct zero_device *dev, void *stream, const void *base, uint64_t bytes,
                uint32_t write, const char *what);
 /* Room for one more operation (the lock is held), or -ETIMEDOUT. */

@@ -222,10 +222,10 @@ static void flags(void)
 
     ops->wait_value(dev, a, &flag, 5);
     ops->call(dev, append, &two, a);
-    ops->write_value(dev, b, &flag, 4);
+    __atomic_store_n(&flag, 4, __ATOMIC_RELEASE);
     ops->call(dev, append, &one, b);
-    is_int(ops->stream_sync(dev, b, LONG), 0, "a flag is written");
-    ops->write_value(dev, b, &flag, 6);
+    is_int(ops->stream_sync(dev, b, LONG), 0, "another stream goes on while a flag is too small");
+    __atomic_store_n(&flag, 6, __ATOMIC_RELEASE);
     is_int(ops->stream_sync(dev, a, LONG), 0, "a stream waits until it is large enough");
     ok(n == 2 && list[0] == 1 && list[1] == 2, "and not longer");
 

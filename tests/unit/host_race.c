@@ -201,41 +201,35 @@ static void each_wait_removed(void)
     }
 }
 
-/* Order through flags, whichever of both sides is enqueued first. */
+/* Events order behind a wait for a flag, too; the flag itself does not. */
 static void flags(void)
 {
     struct zero_device *dev = open_test(2, 3, 100);
     void *a, *b, *c, *e;
-    uint64_t flag = 0, other = 0;
+    uint64_t flag = 0;
     char text[2048];
 
     ops->stream_create(dev, "a", &a);
     ops->stream_create(dev, "b", &b);
     ops->stream_create(dev, "c", &c);
     ops->event_create(dev, &e);
-    ops->wait_value(dev, b, &flag, 1); /* before anybody writes it */
+    ops->wait_value(dev, b, &flag, 1);
     ops->touch(dev, b, x, 100, 0, "reader");
     ops->event_record(dev, e, b);
     ops->stream_wait(dev, c, e); /* hangs on b's wait */
-    ops->touch(dev, c, x, 100, 1, "second writer");
-    ops->touch(dev, a, x, 100, 1, "writer");
-    ops->write_value(dev, a, &flag, 1);
-    ops->stream_sync(dev, c, LONG);
-    is_int(zero__host_races(dev, text, sizeof text), 0, "a flag orders, also those who follow on");
-    ops->write_value(dev, c, &flag, 2);
-    ops->wait_value(dev, a, &flag, 2); /* after it was written */
-    ops->touch(dev, a, x, 100, 1, "writer");
-    is_int(zero__host_races(dev, text, sizeof text), 0, "and a wait that comes late");
-    if (zero__host_races(dev, NULL, 0))
+    ops->touch(dev, c, x, 100, 1, "writer");
+    is_int(zero__host_races(dev, text, sizeof text), 0, "an event behind a flag orders");
+    if (text[0])
         diag("%s", text);
 
-    ops->wait_value(dev, b, &other, 1);
-    ops->touch(dev, b, x, 100, 0, "reader of the host's flag");
-    __atomic_store_n(&other, 1, __ATOMIC_RELEASE);
-    is_int(ops->stream_sync(dev, b, LONG), 0, "a flag of the host ends a wait");
+    ops->wait_value(dev, a, &flag, 1);
+    ops->touch(dev, a, x, 100, 0, "reader of the host's flag");
+    __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+    is_int(ops->stream_sync(dev, a, LONG), 0, "a flag of the host ends a wait");
+    is_int(ops->stream_sync(dev, c, LONG), 0, "and those that hang on one");
     is_int(zero__host_races(dev, text, sizeof text), 1, "and orders nothing");
     has_str(text, "reader of the host's flag reads", "as the report says");
-    has_str(text, "writer writes it on stream a", "with both sides");
+    has_str(text, "writer writes it on stream c", "with both sides");
     ops->close(dev);
 }
 
