@@ -136,7 +136,6 @@ static int cached_unmap(struct zero__page_map *m, uint32_t at, uint32_t n, uint3
             end--;
             continue;
         }
-        m->n_calls++;
         int err = m->backing.unmap(m->backing.self, zero__page_map_address(m, begin), end - begin);
         if (err)
             return err;
@@ -157,7 +156,6 @@ static int pages_loosen(struct zero__page_map *m, uint32_t at, uint32_t n, uint3
     int err = cached_unmap(m, at, n, want);
 
     while (!err && m->n_loose < want) {
-        m->n_calls++;
         err = m->backing.commit(m->backing.self, m->n_reserved);
         if (!err) {
             bit_set(m->loose, m->n_reserved++);
@@ -192,7 +190,6 @@ static int slots_fill(struct zero__page_map *m, uint32_t at, uint32_t n)
         while (i + k < at + n && !bit_get(m->cached, i + k) && page + k < m->n_reserved &&
                bit_get(m->loose, page + k))
             k++;
-        m->n_calls++;
         int err = m->backing.map(m->backing.self, zero__page_map_address(m, i), page, k);
         if (err)
             return err;

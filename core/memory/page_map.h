@@ -31,7 +31,6 @@ struct zero__page_map {
     uint32_t *length; /* by slot: pages of the live run that starts here, or 0 */
     struct zero__page_run recent[ZERO__PAGE_RECENT]; /* freed lately, a ring */
     uint32_t next_recent;
-    uint64_t n_calls;
 };
 
 /* Takes the backing over in any case. */

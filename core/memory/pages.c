@@ -141,13 +141,6 @@ void zero__pages_limit(struct zero__pages *p, uint64_t limit_bytes)
     p->stats.limit_bytes = p->map.n_allowed * ZERO__PAGE_BYTES;
 }
 
-static void live_add(struct zero__pages *p, uint64_t bytes)
-{
-    p->stats.live_bytes += bytes;
-    if (p->stats.live_bytes > p->stats.peak_live_bytes)
-        p->stats.peak_live_bytes = p->stats.live_bytes;
-}
-
 static uint64_t *slab_bits(const struct zero__pages *p, uint32_t slab)
 {
     return p->bits + (uint64_t)slab * MAP_WORDS;
@@ -232,7 +225,7 @@ static int small_alloc(struct zero__pages *p, uint64_t bytes, void **out)
     *word |= UINT64_C(1) << bit;
     if (++s->n_used == k->n_pieces)
         partial_remove(p, slab);
-    live_add(p, k->bytes);
+    p->stats.live_bytes += k->bytes;
     *out = zero__page_map_address(&p->map, s->slot) + (s->start * 64 + bit) * k->bytes;
     return 0;
 }
@@ -283,7 +276,7 @@ int zero__pages_alloc(struct zero__pages *p, uint64_t bytes, void **out)
     if (err)
         return err;
     p->request[slot] = bytes;
-    live_add(p, bytes);
+    p->stats.live_bytes += bytes;
     *out = zero__page_map_address(&p->map, slot);
     return 0;
 }
@@ -308,5 +301,4 @@ void zero__pages_stats(const struct zero__pages *p, struct zero__pages_stats *ou
 {
     *out = p->stats;
     out->reserved_bytes = p->map.n_reserved * ZERO__PAGE_BYTES;
-    out->n_calls = p->map.n_calls;
 }

@@ -42,10 +42,9 @@ struct zero__pages_backing {
 int zero__pages_host(uint64_t limit_bytes, struct zero__pages_backing *out);
 
 struct zero__pages_stats {
-    uint64_t live_bytes, peak_live_bytes; /* requested; small ones as rounded up */
+    uint64_t live_bytes;                  /* requested; small ones as rounded up */
     uint64_t small_bytes;                 /* pages that slabs hold now */
     uint64_t reserved_bytes, limit_bytes; /* pages taken from the backing, and at most */
-    uint64_t n_calls;                     /* calls of commit, map and unmap so far */
 };
 
 struct zero__pages;

@@ -279,33 +279,10 @@ static void misuse(void)
     model_close(&m, "misuse");
 }
 
-static void steady_state(void)
-{
-    static const uint64_t bytes[] = {3 * PAGE, 100, PAGE + 1, 70000, 9 * PAGE, MIB, 900000, 5};
-    struct zero__pages_stats s;
-    struct model m;
-    uint64_t before = 0;
-
-    model_open(&m, 64 * PAGE);
-    for (int round = 0; round < 20; round++) {
-        for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
-            model_alloc(&m, bytes[k]);
-        while (m.n)
-            model_free(&m, (uint32_t)round % 2 ? m.n - 1 : 0);
-        zero__pages_stats(m.pages, &s);
-        if (round == 3)
-            before = s.n_calls;
-    }
-    is_int(s.n_calls, before, "repeating the same requests makes no call to the backing");
-    is_int(s.peak_live_bytes, 13 * PAGE + 1 + MIB + 128 + 73728 + 917504 + 64,
-           "the peak counts small requests rounded up");
-    model_close(&m, "steady state");
-}
-
 /* A backing that refuses its k-th call and otherwise passes all on. */
 struct faulty {
     struct zero__pages_backing real;
-    int64_t left;
+    int64_t left; /* calls before the refused one; below 0: none is refused, and it counts down */
 };
 
 static int fault(struct faulty *f)
@@ -347,6 +324,43 @@ static void faulty_close(void *self, uint8_t *base, uint64_t bytes)
     f->real.close(f->real.self, base, bytes);
 }
 
+/* A region over f: 0, or the error of a refused call. */
+static int faulty_open(struct model *m, struct faulty *f, uint64_t limit)
+{
+    struct zero__pages_backing b = {f,          faulty_reserve, faulty_commit,
+                                    faulty_map, faulty_unmap,   faulty_close};
+
+    memset(m, 0, sizeof *m);
+    if (zero__pages_host(limit, &f->real))
+        bail(zero__error_text());
+    return zero__pages_create(&b, limit, &m->pages);
+}
+
+static void steady_state(void)
+{
+    static const uint64_t bytes[] = {3 * PAGE, 100, PAGE + 1, 70000, 9 * PAGE, MIB, 900000, 5};
+    struct zero__pages_stats s;
+    struct faulty f = {.left = -1};
+    struct model m;
+    int64_t before = 0;
+
+    if (faulty_open(&m, &f, 64 * PAGE))
+        bail(zero__error_text());
+    for (int round = 0; round < 20; round++) {
+        for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
+            model_alloc(&m, bytes[k]);
+        zero__pages_stats(m.pages, &s);
+        while (m.n)
+            model_free(&m, (uint32_t)round % 2 ? m.n - 1 : 0);
+        if (round == 3)
+            before = f.left;
+    }
+    is_int(f.left, before, "repeating the same requests makes no call to the backing");
+    is_int(s.live_bytes, 13 * PAGE + 1 + MIB + 128 + 73728 + 917504 + 64,
+           "small requests count rounded up");
+    model_close(&m, "steady state");
+}
+
 static void injected_faults(void)
 {
     unsigned failed = 0, unclean = 0, broken = 0;
@@ -354,12 +368,7 @@ static void injected_faults(void)
     for (int64_t k = 0; k < 60; k++) {
         static struct model m;
         struct faulty f = {.left = k};
-        struct zero__pages_backing b = {&f,         faulty_reserve, faulty_commit,
-                                        faulty_map, faulty_unmap,   faulty_close};
-        memset(&m, 0, sizeof m);
-        if (zero__pages_host(12 * PAGE, &f.real))
-            bail(zero__error_text());
-        if (zero__pages_create(&b, 12 * PAGE, &m.pages)) {
+        if (faulty_open(&m, &f, 12 * PAGE)) {
             failed++;
             continue;
         }
