@@ -160,8 +160,10 @@ int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe 
         *need = *before;
     } else {
         err = zero__program_measure(&rt->model, r, &s, need->tier);
-        need_add(&s, room, need);
-        err = err ? err : need_note(known, places, need);
+        if (!err) {
+            need_add(&s, room, need);
+            err = need_note(known, places, need);
+        }
     }
     zero__states_free(&s);
     return err;

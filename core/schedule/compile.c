@@ -63,22 +63,32 @@ int zero__body_follows(const struct zero__recipe *r, uint32_t body)
     return body == ZERO__EVALUATION || body == (r->accum > 1 ? ZERO__MICRO : ZERO__LAST);
 }
 
+/* The first two passes. */
+static int body_plan(const struct zero__model *m, const struct zero__recipe *r,
+                     const struct zero__states *s, struct zero__program *p, uint32_t body,
+                     uint64_t plan_nodes, uint32_t threads)
+{
+    struct zero__body *b = &p->bodies[body];
+    int err = body_emit(m, r, s, p, body);
+
+    if (!err)
+        err = zero__plan_body(b, plan_nodes, threads);
+    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
+        if (b->height[t] > p->transient_bytes[t])
+            p->transient_bytes[t] = b->height[t];
+    return err;
+}
+
 static int body_compile(const struct zero__model *m, const struct zero__recipe *r,
                         const struct zero__states *s, struct zero__program *p, uint32_t body,
                         uint64_t plan_nodes, uint32_t threads)
 {
     const struct zero__body *update =
         zero__body_follows(r, body) ? &p->bodies[ZERO__UPDATE_BODY] : NULL;
-    struct zero__body *b = &p->bodies[body];
-    int err = body_emit(m, r, s, p, body);
+    int err = body_plan(m, r, s, p, body, plan_nodes, threads);
 
     if (!err)
-        err = zero__plan_body(b, plan_nodes, threads);
-    if (!err)
-        err = zero__link_body(s, update, b);
-    for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
-        if (b->height[t] > p->transient_bytes[t])
-            p->transient_bytes[t] = b->height[t];
+        err = zero__link_body(s, update, &p->bodies[body]);
     return err ? zero__while(err, "body %s", zero__body_name(body)) : 0;
 }
 
@@ -124,22 +134,17 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
     return 0;
 }
 
-/* The first two passes, and no search for the last bytes: whoever compares recipes tries many. */
+/* Not linked, and no search for the last bytes: whoever compares recipes tries many. */
 int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS])
 {
     struct zero__program *p = calloc(1, sizeof *p);
     int err = p ? orders_copy(m, p) : zero__fail(-ENOMEM, "no memory for a step program");
 
-    memset(bytes, 0, ZERO__N_TIERS * sizeof *bytes);
-    for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++) {
-        struct zero__body *b = &p->bodies[i];
-        err = body_emit(m, r, s, p, i);
-        if (!err)
-            err = zero__plan_body(b, 0, 1);
-        for (uint32_t t = 0; t < ZERO__N_TIERS && !err; t++)
-            bytes[t] = b->height[t] > bytes[t] ? b->height[t] : bytes[t];
-    }
+    for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++)
+        err = body_plan(m, r, s, p, i, 0, 1);
+    if (!err)
+        memcpy(bytes, p->transient_bytes, sizeof p->transient_bytes);
     zero__program_free(p);
     return err;
 }
