@@ -69,12 +69,21 @@ static void emit_end(struct emit *e)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
+/* A use finds the parameters in a buffer: they lie elsewhere, or are shards that are not mapped. */
+static int brings(const struct emit *e, uint32_t segment)
+{
+    const struct zero__home *h = &e->s->homes[segment];
+
+    return zero__tier_of(e->s, h->param) != ZERO__T_DEVICE ||
+           (zero__recipe_shards(e->r, &e->m->segments[segment]) && !h->param_mapped);
+}
+
 uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit)
 {
     uint64_t bytes = 0;
 
     FOR_SEGMENTS (e->m, unit, i)
-        if (zero__brings(e->r, e->m, e->s, i))
+        if (brings(e, i))
             bytes += e->m->segments[i].padded * zero_dtype_bytes(e->m->segments[i].dtype);
     return bytes;
 }
@@ -127,7 +136,7 @@ static void gather_op(struct emit *e, uint32_t use)
 
     FOR_SEGMENTS (e->m, unit, i) {
         const struct zero__segment *s = &e->m->segments[i];
-        if (zero__brings(e->r, e->m, e->s, i) && zero__recipe_shards(e->r, s))
+        if (brings(e, i) && zero__recipe_shards(e->r, s))
             op.wire_bytes += s->shard * zero_dtype_bytes(s->dtype) * (e->r->ranks - 1);
     }
     if (!op.wire_bytes)
@@ -138,7 +147,7 @@ static void gather_op(struct emit *e, uint32_t use)
         uint64_t size = zero_dtype_bytes(s->dtype), shard = s->shard * size;
         uint32_t home = e->s->homes[i].param;
         int here = zero__tier_of(e->s, home) == ZERO__T_DEVICE;
-        if (!zero__brings(e->r, e->m, e->s, i))
+        if (!brings(e, i))
             continue;
         if (zero__recipe_shards(e->r, s))
             zero__body_pair(e->b, i, here ? home : id, here ? 0 : shard * e->r->rank, shard, id, 0,
@@ -155,7 +164,7 @@ void zero__gather(struct emit *e, uint32_t use)
         const struct zero__segment *s = &e->m->segments[i];
         uint64_t size = zero_dtype_bytes(s->dtype);
         int shards = zero__recipe_shards(e->r, s);
-        if (!zero__brings(e->r, e->m, e->s, i))
+        if (!brings(e, i))
             continue;
         uint32_t id = zero__body_buffer(e->b, ZERO_CLASS_GATHERED, i, ZERO_NONE, s->padded * size);
         e->gathered[use] = e->gathered[use] == ZERO_NONE ? id : e->gathered[use];
@@ -197,7 +206,7 @@ static void compute_access(struct emit *e, uint32_t use, int backward)
         const struct zero__segment *s = &e->m->segments[i];
         const struct zero__home *h = &e->s->homes[i];
         uint64_t bytes = s->padded * zero_dtype_bytes(s->dtype);
-        uint32_t param = zero__brings(e->r, e->m, e->s, i) ? gathered++ : h->param;
+        uint32_t param = brings(e, i) ? gathered++ : h->param;
 
         /* Of mapped parameters the own part stands for all: peers' bytes have no place here. */
         zero__body_access(e->b, param, i, ZERO__R_PARAM, 0, 0,
@@ -239,7 +248,7 @@ static void release(struct emit *e, uint32_t use)
     if (id != ZERO_NONE && e->keep[use])
         e->gathered[next] = id;
     FOR_SEGMENTS (e->m, unit, i)
-        if (id != ZERO_NONE && !e->keep[use] && zero__brings(e->r, e->m, e->s, i))
+        if (id != ZERO_NONE && !e->keep[use] && brings(e, i))
             zero__body_end(e->b, &marked, unit, id++);
     zero__declared_free(e, use, &marked);
 }

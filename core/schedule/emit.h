@@ -56,31 +56,11 @@ struct emit {
     struct emit_leaving leaving, leaving_host;
 };
 
-/* A use finds the parameters in a buffer: they lie elsewhere, or are shards that are not mapped. */
-static inline int zero__brings(const struct zero__recipe *r, const struct zero__model *m,
-                               const struct zero__states *s, uint32_t segment)
-{
-    const struct zero__home *h = &s->homes[segment];
-
-    return zero__tier_of(s, h->param) != ZERO__T_DEVICE ||
-           (zero__recipe_shards(r, &m->segments[segment]) && !h->param_mapped);
-}
-
 /* The segment's whole parameters are gathered once after each update (stages 1, 2, persistent). */
 static inline int zero__publishes(const struct zero__recipe *r, const struct zero__segment *s,
                                   const struct zero__home *h)
 {
     return r->ranks > 1 && s->trainable && h->param_whole && !h->state_whole;
-}
-
-/* The segment's gradient is written to its home, not to a bucket. */
-static inline int zero__grad_at_home(const struct zero__recipe *r, const struct zero__states *s,
-                                     uint32_t segment)
-{
-    uint32_t home = s->homes[segment].grad;
-
-    return r->accum == 1 && (r->ranks == 1 || r->stage < 2) && home != ZERO_NONE &&
-           s->buffers[home].tier == ZERO__T_DEVICE;
 }
 
 uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit);

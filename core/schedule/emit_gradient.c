@@ -21,11 +21,20 @@ static struct zero__gradient gradient_of(const struct emit *e, uint32_t i)
     return zero__gradient_of(e->m, e->r, e->s, i);
 }
 
+/* The segment's gradient is written to its home, not to a bucket. */
+static int is_at_home(const struct emit *e, uint32_t segment)
+{
+    uint32_t home = e->s->homes[segment].grad;
+
+    return e->r->accum == 1 && (e->r->ranks == 1 || e->r->stage < 2) && home != ZERO_NONE &&
+           zero__tier_of(e->s, home) == ZERO__T_DEVICE;
+}
+
 static uint64_t bucket_bytes(const struct emit *e, uint32_t i)
 {
     const struct zero__segment *s = &e->m->segments[i];
 
-    return zero__grad_at_home(e->r, e->s, i) ? 0 : s->padded * zero_dtype_bytes(s->dtype);
+    return is_at_home(e, i) ? 0 : s->padded * zero_dtype_bytes(s->dtype);
 }
 
 static uint64_t sums_bytes(const struct emit *e, uint32_t i)
