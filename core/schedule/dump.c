@@ -30,10 +30,8 @@ static void access_dump(FILE *f, const struct zero__model *m, const struct zero_
 }
 
 int zero__body_dump(const struct zero__model *m, const struct zero__states *s,
-                    const struct zero__body *b, void *file)
+                    const struct zero__body *b, FILE *f)
 {
-    FILE *f = file;
-
     for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct zero__op *op = &b->ops[i];
         fprintf(f, "%4u %s", i, zero__queue_name(op->queue));

@@ -20,6 +20,8 @@
 #ifndef ZERO_SCHEDULE_PROGRAM_H
 #define ZERO_SCHEDULE_PROGRAM_H
 
+#include <stdio.h>
+
 #include "base/placement.h"
 #include "model/model.h"
 
@@ -388,6 +390,6 @@ const char *zero__body_name(uint32_t body);
 
 /* Text of one body, a line per op; returns 0 or an error of the stream. */
 int zero__body_dump(const struct zero__model *m, const struct zero__states *s,
-                    const struct zero__body *b, void *file);
+                    const struct zero__body *b, FILE *f);
 
 #endif
