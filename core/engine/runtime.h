@@ -24,7 +24,7 @@
 #include "base/memory_limit.h"
 #include "base/options.h"
 #include "engine/deviate.h"
-#include "engine/flight.h"
+#include "engine/failure.h"
 #include "engine/lane.h"
 #include "engine/tiers.h"
 #include "job/job.h"

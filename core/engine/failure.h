@@ -3,8 +3,8 @@
  * What is told when a job fails: the last ops and collectives of each rank, who is waited for in
  * what, and the file that keeps it.
  */
-#ifndef ZERO_ENGINE_FLIGHT_H
-#define ZERO_ENGINE_FLIGHT_H
+#ifndef ZERO_ENGINE_FAILURE_H
+#define ZERO_ENGINE_FAILURE_H
 
 #include <stdatomic.h>
 
