@@ -300,7 +300,7 @@ int zero__ofi_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
         return err;
     err = join(ofi, params->oob);
     if (!err)
-        return zero__p2p_open(&voice, params, &ofi->p2p, out);
+        return zero__p2p_open(params, &ofi->p2p, out);
     transport_stop(&ofi->p2p, true);
     transport_close(&ofi->p2p);
     return err;

@@ -284,7 +284,7 @@ int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **o
         err = connect_all(ucx, params->oob, blob, blob_bytes);
     free(blob);
     if (!err)
-        return zero__p2p_open(&voice, params, &ucx->p2p, out);
+        return zero__p2p_open(params, &ucx->p2p, out);
     transport_stop(&ucx->p2p, true);
     transport_close(&ucx->p2p);
     return err;

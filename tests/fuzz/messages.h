@@ -189,11 +189,6 @@ static void fake_wait(struct zero__p2p *t, int64_t timeout_ns)
     (void)t, (void)timeout_ns;
 }
 
-static void fake_wake(struct zero__p2p *t)
-{
-    (void)t;
-}
-
 static int fake_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
     (void)t, (void)bytes;
@@ -221,7 +216,6 @@ static const struct zero__p2p_ops fake_ops = {.send = fake_send,
                                               .cancel = fake_cancel,
                                               .progress = fake_progress,
                                               .wait = fake_wait,
-                                              .wake = fake_wake,
                                               .reg = fake_reg,
                                               .unreg = fake_unreg,
                                               .stop = fake_stop,
@@ -281,7 +275,6 @@ static const char *fake_param(void *ctx, const char *plugin, const char *key, co
 struct fake_rank {
     struct zero_host host;
     struct zero_oob oob;
-    struct zero__voice voice;
     struct zero_comm_ctx *ctx;
     struct zero_mr *mr;
 };
@@ -292,6 +285,8 @@ static bool fake_open(struct fake *f, uint64_t most, struct fake_rank *r)
     static char memory[FAKE_MEMORY];
 
     f->p2p.ops = &fake_ops;
+    f->p2p.voice = (struct zero__voice){&r->host, "fuzz"};
+    f->p2p.wake_fd = -1;
     f->p2p.max_message = most;
     r->host = (struct zero_host){
         .size = sizeof r->host, .ctx = f, .fail = fake_fail, .param = fake_param};
@@ -301,14 +296,13 @@ static bool fake_open(struct fake *f, uint64_t most, struct fake_rank *r)
                                .ranks = 2,
                                .post = fake_post,
                                .test = fake_test};
-    r->voice = (struct zero__voice){&r->host, "fuzz"};
     const struct zero_comm_open params = {.size = sizeof params,
                                           .host = &r->host,
                                           .oob = &r->oob,
                                           .device = -1,
                                           .timeout_ns = f->late ? 0 : 1000000000};
     r->ctx = NULL;
-    return !zero__p2p_open(&r->voice, &params, &f->p2p, &r->ctx) &&
+    return !zero__p2p_open(&params, &f->p2p, &r->ctx) &&
            !zero__p2p_reg(r->ctx, memory, sizeof memory, ZERO_MEM_HOST, &r->mr);
 }
 

@@ -12,17 +12,18 @@
  * of one that breaks the transport when it is not 0, ZERO_MEM_REFUSE of one with the peers to which
  * nothing can be sent.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../plugins/common/oob.h"
 #include "../../plugins/common/p2p/internal.h"
+#include "../../plugins/common/wake.h"
 #include "machine/clock.h"
 
 /*
@@ -77,8 +78,8 @@ struct wanted {
 
 struct mailbox {
     pthread_mutex_t lock;
-    pthread_cond_t bell;
-    bool rung, closed;
+    int fd; /* of wake.h: rung while there is a message */
+    bool closed;
     struct message *arrived, *returned;
 };
 
@@ -113,12 +114,6 @@ static uint64_t roll(struct mem *m)
     m->random ^= m->random >> 7;
     m->random ^= m->random << 17;
     return m->random;
-}
-
-static void ring(struct mailbox *box)
-{
-    box->rung = true;
-    pthread_cond_signal(&box->bell);
 }
 
 /* The tag is of the same collective, and of a chunk that no small one has. */
@@ -166,7 +161,7 @@ static int mem_send(struct zero__p2p *t, int32_t peer, uint64_t tag, const void 
     if (!gone) {
         msg->next = box->arrived;
         box->arrived = msg;
-        ring(box);
+        zero__wake_ring(box->fd);
     }
     pthread_mutex_unlock(&box->lock);
     if (gone) { /* as a network would: nobody knows */
@@ -233,7 +228,7 @@ static void message_end(struct mem *m, struct message *msg)
     } else {
         msg->next = box->returned;
         box->returned = msg;
-        ring(box);
+        zero__wake_ring(box->fd);
     }
     pthread_mutex_unlock(&box->lock);
 }
@@ -294,7 +289,7 @@ static int mem_progress(struct zero__p2p *t)
     news = box->arrived;
     back = box->returned;
     box->arrived = box->returned = NULL;
-    box->rung = false;
+    zero__wake_sleep(box->fd, -1, 0); /* only takes the ring */
     pthread_mutex_unlock(&box->lock);
     while (back) {
         struct message *next = back->next;
@@ -332,29 +327,11 @@ static int mem_lost(const struct zero__p2p *t, int32_t peer)
 static void mem_wait(struct zero__p2p *t, int64_t timeout_ns)
 {
     struct mem *m = (struct mem *)(void *)t;
-    struct mailbox *box = &m->hub->boxes[m->rank];
-    int64_t until;
-    struct timespec at;
 
     for (struct message *msg = m->here; msg; msg = msg->next)
         if (msg->late) /* as if it came a little later */
             return;
-    until = zero__deadline_ns(timeout_ns);
-    at = (struct timespec){until / ZERO_SECOND, until % ZERO_SECOND};
-    pthread_mutex_lock(&box->lock);
-    if (!box->rung)
-        pthread_cond_timedwait(&box->bell, &box->lock, &at);
-    pthread_mutex_unlock(&box->lock);
-}
-
-static void mem_wake(struct zero__p2p *t)
-{
-    struct mem *m = (struct mem *)(void *)t;
-    struct mailbox *box = &m->hub->boxes[m->rank];
-
-    pthread_mutex_lock(&box->lock);
-    ring(box);
-    pthread_mutex_unlock(&box->lock);
+    zero__wake_sleep(t->wake_fd, m->hub->boxes[m->rank].fd, timeout_ns);
 }
 
 static int mem_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
@@ -423,7 +400,7 @@ static void mem_close(struct zero__p2p *t)
     if (atomic_fetch_sub(&hub->users, 1) == 1) {
         for (int32_t p = 0; p < hub->ranks; p++) {
             pthread_mutex_destroy(&hub->boxes[p].lock);
-            pthread_cond_destroy(&hub->boxes[p].bell);
+            close(hub->boxes[p].fd);
         }
         free(hub);
     }
@@ -437,29 +414,25 @@ static const struct zero__p2p_ops transport = {
     .progress = mem_progress,
     .lost = mem_lost,
     .wait = mem_wait,
-    .wake = mem_wake,
     .reg = mem_reg,
     .unreg = mem_unreg,
     .stop = mem_stop,
     .close = mem_close,
 };
 
-static struct hub *hub_new(int32_t ranks)
+static struct hub *hub_new(const struct zero__voice *voice, int32_t ranks)
 {
     struct hub *hub = calloc(1, sizeof *hub + (size_t)ranks * sizeof hub->boxes[0]);
-    pthread_condattr_t monotonic;
 
     if (!hub)
         return NULL;
     hub->ranks = ranks;
     atomic_init(&hub->users, ranks);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     for (int32_t p = 0; p < ranks; p++) {
         pthread_mutex_init(&hub->boxes[p].lock, NULL);
-        pthread_cond_init(&hub->boxes[p].bell, &monotonic);
+        if (zero__wake_make(voice, &hub->boxes[p].fd))
+            abort();
     }
-    pthread_condattr_destroy(&monotonic);
     return hub;
 }
 
@@ -480,13 +453,14 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     const char *broken = host->param(host->ctx, NAME, "mem_broken", "0", "address of its end");
     const char *refuse = host->param(host->ctx, NAME, "mem_refuse", "0", "address of refusals");
     struct hello mine = {(uint64_t)getpid(), 0}, all[ZERO__P2P_MAX_RANKS];
-    struct mem *m = calloc(1, sizeof *m);
-    int err;
+    struct zero__p2p *t;
+    int err = zero__p2p_new(&voice, params, &transport, sizeof(struct mem), &t);
 
-    if (!m)
-        return -ENOMEM;
+    if (err)
+        return err;
+    struct mem *m = (struct mem *)(void *)t;
     if (oob->rank == 0)
-        mine.hub = (uintptr_t)hub_new(oob->ranks);
+        mine.hub = (uintptr_t)hub_new(&voice, oob->ranks);
     err = zero__oob_gather(&voice, oob, zero__deadline_ns(params->timeout_ns), "open", &mine,
                            sizeof mine, all);
     if (!err && all[0].pid != mine.pid)
@@ -495,7 +469,6 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
         free(m);
         return err;
     }
-    m->p2p = (struct zero__p2p){.ops = &transport, .max_message = strtoull(most, NULL, 0)};
     m->hub = (struct hub *)(uintptr_t)all[0].hub;
     m->rank = oob->rank;
     m->cut = (const atomic_int *)(uintptr_t)strtoull(cut, NULL, 0);
@@ -503,9 +476,10 @@ static int mem_open(const struct zero_comm_open *params, struct zero_comm_ctx **
     m->broken = (const atomic_int *)(uintptr_t)strtoull(broken, NULL, 0);
     m->refuse = (const atomic_int *)(uintptr_t)strtoull(refuse, NULL, 0);
     m->drop = (const atomic_int *)(uintptr_t)strtoull(lose, NULL, 0);
-    m->p2p.late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
+    t->max_message = strtoull(most, NULL, 0);
+    t->late_bytes = strtoull(seed, NULL, 0) % 2 ? 0 : EAGER + 1;
     m->random = strtoull(seed, NULL, 0) * 0x9e3779b97f4a7c15u + (uint64_t)oob->rank + 1;
-    err = zero__p2p_open(&voice, params, &m->p2p, ctx);
+    err = zero__p2p_open(params, t, ctx);
     if (!err)
         m->ctx = *ctx;
     return err;

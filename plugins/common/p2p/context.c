@@ -101,25 +101,25 @@ int zero__p2p_new(const struct zero__voice *voice, const struct zero_comm_open *
 
 static void transport_close(struct zero__p2p *t)
 {
-    if (!t->ops->wake && t->wake_fd >= 0)
+    if (t->wake_fd >= 0)
         close(t->wake_fd);
     t->ops->close(t);
 }
 
-int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
-                   struct zero__p2p *t, struct zero_comm_ctx **out)
+int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
+                   struct zero_comm_ctx **out)
 {
+    const struct zero__voice *voice = &t->voice;
     struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
     struct place *all = calloc((size_t)params->oob->ranks, sizeof *all);
     int err = ctx && all ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
                          : zero__say(voice, -ENOMEM, "no memory for a context");
 
-    t->wake_fd = -1; /* nothing to be closed, whoever has made t */
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
     if (!err)
         err = limit_check(voice, t);
-    if (!err && !t->ops->wake)
+    if (!err)
         err = zero__wake_make(voice, &t->wake_fd);
     err = zero__oob_agree(voice, params->oob, zero__deadline_ns(params->timeout_ns), "open", err);
     if (err)
@@ -250,24 +250,16 @@ int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     return err;
 }
 
-static void transport_wake(struct zero__p2p *t)
-{
-    if (t->ops->wake)
-        t->ops->wake(t);
-    else
-        zero__wake_ring(t->wake_fd);
-}
-
 int zero__p2p_wake(struct zero_comm_ctx *ctx)
 {
     atomic_store(&ctx->woken, true);
-    transport_wake(ctx->t);
+    zero__wake_ring(ctx->t->wake_fd);
     return 0;
 }
 
 int zero__p2p_abort(struct zero_comm_ctx *ctx)
 {
     atomic_store(&ctx->aborted, true);
-    transport_wake(ctx->t);
+    zero__wake_ring(ctx->t->wake_fd);
     return 0;
 }

@@ -46,7 +46,7 @@ struct zero__p2p_op {
     void *own[8];
 };
 
-/* A transport. Calls come from one thread at a time, but wake(), which comes from any. */
+/* A transport. Calls come from one thread at a time. */
 struct zero__p2p_ops {
     /*
      * Start a message; it ends with zero__p2p_end(), during the call or later. -EAGAIN: no room
@@ -66,13 +66,12 @@ struct zero__p2p_ops {
     int (*progress)(struct zero__p2p *t);
     /* How the connection to a peer broke, 0: it did not. NULL where n_lost stays 0. */
     int (*lost)(const struct zero__p2p *t, int32_t peer);
-    /* Sleeps until there may be something for progress() or wake() was called. */
+    /* Sleeps until there may be something for progress(), or wake_fd was rung (wake.h). */
     void (*wait)(struct zero__p2p *t, int64_t timeout_ns);
-    void (*wake)(struct zero__p2p *t); /* NULL: wake_fd is rung */
     int (*reg)(struct zero__p2p *t, void *base, uint64_t bytes, void **handle);
     void (*unreg)(struct zero__p2p *t, void *handle);
     /*
-     * After it no message touches memory any more; only wake(), lost(), unreg() and close() follow.
+     * After it no message touches memory any more; only lost(), unreg() and close() follow.
      * Not aborted: what was sent still arrives; peers that are gone are not waited for. Aborted: it
      * may come with messages under way, and long before close().
      */
@@ -83,11 +82,11 @@ struct zero__p2p_ops {
 /* First member of the transport's own structure. */
 struct zero__p2p {
     const struct zero__p2p_ops *ops;
-    /* For the transport itself, of the context to be, where zero__p2p_new() has made it. */
+    /* Of the context to be. */
     struct zero__voice voice;
     int32_t rank, ranks;
     int64_t timeout_ns;
-    int wake_fd;          /* of wake.h; zero__p2p_open() makes it where ops have no wake() */
+    int wake_fd;          /* of wake.h; -1 until zero__p2p_open() makes it */
     uint64_t max_message; /* bytes of the longest one that it carries, 0: no limit */
     uint64_t late_bytes;  /* receives of as many begin after own sends, 0: none; see above */
     uint64_t n_ended;     /* messages, ever; only zero__p2p_end() counts */
@@ -124,16 +123,17 @@ static inline void zero__p2p_end(struct zero__p2p_op *op, int64_t res)
 /*
  * A transport's own structure, of `bytes` bytes, with its first member filled in, and zeros behind
  * that. It is closed and freed by the transport's close(), or by free() where nothing is in it yet.
+ * `voice` is kept, with the strings in it.
  */
 int zero__p2p_new(const struct zero__voice *voice, const struct zero_comm_open *params,
                   const struct zero__p2p_ops *ops, size_t bytes, struct zero__p2p **t);
 
 /*
  * The context of transport `t`, which it closes with the context, also when this fails: on all
- * ranks, when it does on one. `voice` is kept, with the strings in it.
+ * ranks, when it does on one.
  */
-int zero__p2p_open(const struct zero__voice *voice, const struct zero_comm_open *params,
-                   struct zero__p2p *t, struct zero_comm_ctx **ctx);
+int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
+                   struct zero_comm_ctx **ctx);
 
 /* What such a plugin can do, but for `note`. */
 int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps);
