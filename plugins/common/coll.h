@@ -62,6 +62,15 @@ int zero__coll_check_overlap(const struct zero__voice *voice, const struct zero_
 /* Elements that rank `rank` reduces in an all_reduce: whole blocks of 64, the last rank's less. */
 void zero__coll_part(uint64_t count, int32_t rank, int32_t ranks, uint64_t *first, uint64_t *n);
 
+/* Has all that was posted on the communicators of this list been completed? */
+#define ZERO__ALL_COMPLETED(comms)                         \
+    ({                                                     \
+        __typeof__(comms) comm_ = (comms);                 \
+        while (comm_ && comm_->completed == comm_->posted) \
+            comm_ = comm_->next;                           \
+        !comm_;                                            \
+    })
+
 /* Payload bytes that the peers of this rank read from it; the descriptor is legal. */
 uint64_t zero__coll_wire(const struct zero_coll *c, int32_t rank, int32_t ranks);
 

@@ -42,7 +42,7 @@ int zero__self_post(struct zero_comm *comm, const struct zero_coll *colls, uint3
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
     err = zero__coll_check_batch(&ctx->voice, n, SELF_INFLIGHT,
-                                 SELF_INFLIGHT - (comm->posted - comm->finished), stream);
+                                 SELF_INFLIGHT - (comm->posted - comm->completed), stream);
     for (uint32_t i = 0; i < n && !err; i++)
         err = check(comm, &colls[i]);
     if (err)
@@ -86,7 +86,7 @@ static void run(struct zero_comm *comm, const struct zero_coll *c, uint64_t firs
 /* Does up to *budget bytes of the oldest collective; 1 when it is finished. */
 static int advance(struct zero_comm *comm, uint64_t *budget)
 {
-    const struct zero_coll *c = &comm->queue[comm->finished % SELF_INFLIGHT];
+    const struct zero_coll *c = &comm->queue[comm->completed % SELF_INFLIGHT];
     uint64_t count = c->dst.len ? c->count : 0, size = zero_dtype_bytes(c->src_dtype);
 
     if (count) {
@@ -99,7 +99,7 @@ static int advance(struct zero_comm *comm, uint64_t *budget)
             return 0;
     }
     comm->done = 0;
-    comm->finished++;
+    comm->completed++;
     return 1;
 }
 
@@ -111,24 +111,16 @@ static uint32_t round_trip(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uin
     uint32_t n = 0;
 
     for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        while (n < max && budget && comm->posted != comm->finished) {
-            const struct zero_coll *c = &comm->queue[comm->finished % SELF_INFLIGHT];
+        while (n < max && budget && comm->posted != comm->completed) {
+            const struct zero_coll *c = &comm->queue[comm->completed % SELF_INFLIGHT];
             struct zero_cqe cqe = {c->user, aborted ? -ECANCELED : (int64_t)c->dst.len};
             if (aborted)
-                comm->finished++;
+                comm->completed++;
             else if (!advance(comm, &budget))
                 break;
             cqes[n++] = cqe;
         }
     return n;
-}
-
-static int busy(const struct zero_comm_ctx *ctx)
-{
-    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->posted != comm->finished)
-            return 1;
-    return 0;
 }
 
 int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
@@ -140,7 +132,7 @@ int zero__self_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
         uint32_t n = max ? round_trip(ctx, cqes, max) : 0;
         if (n || timeout_ns <= 0 || max == 0 || atomic_exchange(&ctx->woken, 0))
             return (int)n;
-        if (busy(ctx))
+        if (!ZERO__ALL_COMPLETED(ctx->comms))
             continue;
         if (atomic_load(&ctx->aborted))
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");

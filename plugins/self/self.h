@@ -27,8 +27,8 @@ struct zero_mr {
 struct zero_comm {
     struct zero_comm_ctx *ctx;
     struct zero_comm *next;
-    uint64_t posted, finished; /* counts of collectives */
-    uint64_t done;             /* elements of the oldest that are through */
+    uint64_t posted, completed; /* counts of collectives */
+    uint64_t done;              /* elements of the oldest that are through */
     struct zero_coll queue[SELF_INFLIGHT];
 };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../common/list.h"
 #include "machine/heard.h"
 #include "shm.h"
 
@@ -131,18 +132,6 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
     return n;
 }
 
-/* Who had the first turn has the last one next time. */
-static void rotate(struct zero_comm_ctx *ctx)
-{
-    struct zero_comm *first = ctx->comms, **end = &ctx->comms;
-
-    ctx->comms = first->next;
-    first->next = NULL;
-    while (*end)
-        end = &(*end)->next;
-    *end = first;
-}
-
 /* One round over the communicators. *news: something moved. Returns the number of completions. */
 static uint32_t take_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                           bool *news)
@@ -162,8 +151,8 @@ static uint32_t take_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
         zero__comm_look(comm);
         n += collect(comm, cqes + n, max - n);
     }
-    if (!budget && ctx->comms)
-        rotate(ctx);
+    if (!budget && ctx->comms) /* who had the first turn has the last one next time */
+        ZERO__ROTATE(&ctx->comms);
     return n;
 }
 
@@ -178,14 +167,6 @@ static void sleep_at_bell(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
     if (!*n && !*news && !atomic_load(&ctx->woken) && !atomic_load(&ctx->aborted))
         zero__bell_sleep(bell, seen, until);
     zero__bell_leave(bell);
-}
-
-static bool is_over(const struct zero_comm_ctx *ctx)
-{
-    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->completed != comm->posted)
-            return false;
-    return true;
 }
 
 int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
@@ -215,6 +196,6 @@ int zero__shm_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
         int64_t now = zero__now_ns();
         if (now >= until)
             return 0;
-        sleeps = zero__idle_sleeps(&ctx->idle, now, !is_over(ctx));
+        sleeps = zero__idle_sleeps(&ctx->idle, now, !ZERO__ALL_COMPLETED(ctx->comms));
     }
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../list.h"
 #include "internal.h"
 
 #define SHORT_NS (INT64_C(1000) * 1000) /* of a sleep when something is to be tried again */
@@ -56,18 +57,6 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
         comm->stirred = true;
     }
     return n;
-}
-
-/* Who had the first turn has the last one next time. */
-static void rotate(struct zero_comm_ctx *ctx)
-{
-    struct zero_comm *first = ctx->comms, **end = &ctx->comms;
-
-    ctx->comms = first->next;
-    first->next = NULL;
-    while (*end)
-        end = &(*end)->next;
-    *end = first;
 }
 
 static void break_all(struct zero_comm_ctx *ctx)
@@ -126,8 +115,8 @@ uint32_t zero__p2p_turn(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32
     }
     if (ctx->closed)
         zero__p2p_sweep(ctx);
-    if (!budget && ctx->comms)
-        rotate(ctx);
+    if (!budget && ctx->comms) /* who had the first turn has the last one next time */
+        ZERO__ROTATE(&ctx->comms);
     return n;
 }
 
@@ -138,14 +127,6 @@ static int64_t nap_ns(const struct zero_comm_ctx *ctx, int64_t left)
         if (comm->stirred || (comm->err && comm->completed != comm->posted))
             return left < SHORT_NS ? left : SHORT_NS;
     return left;
-}
-
-static bool is_over(const struct zero_comm_ctx *ctx)
-{
-    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->completed != comm->posted)
-            return false;
-    return true;
 }
 
 int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
@@ -159,9 +140,9 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
         uint32_t n = zero__p2p_turn(ctx, cqes, max, &news);
         if (n)
             return (int)n;
-        if (atomic_load(&ctx->aborted) && is_over(ctx))
+        if (atomic_load(&ctx->aborted) && ZERO__ALL_COMPLETED(ctx->comms))
             return zero__say(&ctx->voice, -ECANCELED, "the context was aborted");
-        if (ctx->broken && is_over(ctx))
+        if (ctx->broken && ZERO__ALL_COMPLETED(ctx->comms))
             return zero__p2p_broken(ctx);
         if (timeout_ns <= 0 || ctx->stopped || atomic_exchange(&ctx->woken, false))
             return 0;
@@ -170,7 +151,7 @@ int zero__p2p_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_
         now = zero__now_ns();
         if (now >= until)
             return 0;
-        if (zero__idle_sleeps(&ctx->idle, now, !is_over(ctx)))
+        if (zero__idle_sleeps(&ctx->idle, now, !ZERO__ALL_COMPLETED(ctx->comms)))
             ctx->t->ops->wait(ctx->t, nap_ns(ctx, until - now));
     }
 }
