@@ -81,6 +81,14 @@ static int after(struct zero_comm_ctx *ctx, enum zero__wrap_call call, int err, 
     return err;
 }
 
+/* What `below` is, which is evaluated unless before() keeps the call from being made. */
+#define PASS_ON(ctx, call, bytes, below)                              \
+    ({                                                                \
+        int err_ = before((ctx), (call));                             \
+        int64_t start_ = zero__now_ns();                              \
+        err_ ? err_ : after((ctx), (call), (below), (bytes), start_); \
+    })
+
 int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *params,
                     struct zero_comm_ctx **out)
 {
@@ -107,12 +115,7 @@ int zero__wrap_open(const struct zero__wrapper *w, const struct zero_comm_open *
         free(ctx);
         return err;
     }
-    err = before(ctx, ZERO__CALL_OPEN);
-    if (!err) {
-        int64_t start = zero__now_ns();
-        err = ctx->below.open(params, &ctx->inner);
-        after(ctx, ZERO__CALL_OPEN, err, 0, start);
-    }
+    err = PASS_ON(ctx, ZERO__CALL_OPEN, 0, ctx->below.open(params, &ctx->inner));
     if (err) {
         w->end(ctx);
         free(ctx);
@@ -160,62 +163,35 @@ int zero__wrap_abort(struct zero_comm_ctx *ctx)
 int zero__wrap_alloc(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
                      struct zero_mr **mr)
 {
-    int err = before(ctx, ZERO__CALL_ALLOC);
-    int64_t start = zero__now_ns();
-
-    if (err)
-        return err;
-    return after(ctx, ZERO__CALL_ALLOC, ctx->below.alloc(ctx->inner, bytes, mem, base, mr), bytes,
-                 start);
+    return PASS_ON(ctx, ZERO__CALL_ALLOC, bytes,
+                   ctx->below.alloc(ctx->inner, bytes, mem, base, mr));
 }
 
 int zero__wrap_free(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err = before(ctx, ZERO__CALL_FREE);
-    int64_t start = zero__now_ns();
-
-    return err ? err : after(ctx, ZERO__CALL_FREE, ctx->below.free(ctx->inner, mr), 0, start);
+    return PASS_ON(ctx, ZERO__CALL_FREE, 0, ctx->below.free(ctx->inner, mr));
 }
 
 int zero__wrap_reg(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
                    struct zero_mr **mr)
 {
-    int err = before(ctx, ZERO__CALL_REG);
-    int64_t start = zero__now_ns();
-
-    if (err)
-        return err;
-    return after(ctx, ZERO__CALL_REG, ctx->below.reg(ctx->inner, base, bytes, mem, mr), bytes,
-                 start);
+    return PASS_ON(ctx, ZERO__CALL_REG, bytes, ctx->below.reg(ctx->inner, base, bytes, mem, mr));
 }
 
 int zero__wrap_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err = before(ctx, ZERO__CALL_UNREG);
-    int64_t start = zero__now_ns();
-
-    return err ? err : after(ctx, ZERO__CALL_UNREG, ctx->below.unreg(ctx->inner, mr), 0, start);
+    return PASS_ON(ctx, ZERO__CALL_UNREG, 0, ctx->below.unreg(ctx->inner, mr));
 }
 
 int zero__wrap_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err = before(ctx, ZERO__CALL_EXCHANGE);
-    int64_t start = zero__now_ns();
-
-    if (err)
-        return err;
-    return after(ctx, ZERO__CALL_EXCHANGE, ctx->below.exchange(ctx->inner, mr), 0, start);
+    return PASS_ON(ctx, ZERO__CALL_EXCHANGE, 0, ctx->below.exchange(ctx->inner, mr));
 }
 
 int zero__wrap_map(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
                    void **base)
 {
-    int err = before(ctx, ZERO__CALL_MAP);
-    int64_t start = zero__now_ns();
-
-    if (err)
-        return err;
-    return after(ctx, ZERO__CALL_MAP, ctx->below.map(ctx->inner, mr, off, len, base), len, start);
+    return PASS_ON(ctx, ZERO__CALL_MAP, len, ctx->below.map(ctx->inner, mr, off, len, base));
 }
 
 /* Where nobody below says more, that is what the probe said: so every shape has this entry. */
@@ -254,18 +230,13 @@ static struct zero_comm *comm_new(struct zero_comm_ctx *ctx)
 int zero__wrap_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color,
                      int32_t key, struct zero_comm **out)
 {
-    struct zero_comm *comm;
-    int64_t start;
-    int err = before(ctx, ZERO__CALL_SPLIT);
+    struct zero_comm *above = parent ? parent->inner : NULL, *comm = comm_new(ctx);
+    int err;
 
-    if (err)
-        return err;
-    comm = comm_new(ctx);
     if (!comm)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a communicator");
-    start = zero__now_ns();
-    err = ctx->below.split(ctx->inner, parent ? parent->inner : NULL, color, key, &comm->inner);
-    after(ctx, ZERO__CALL_SPLIT, err, 0, start);
+    err = PASS_ON(ctx, ZERO__CALL_SPLIT, 0,
+                  ctx->below.split(ctx->inner, above, color, key, &comm->inner));
     if (err || !comm->inner) {
         comm_free(comm);
         comm = NULL;
