@@ -48,9 +48,10 @@ bool zero__p2p_say_last(struct zero_comm *comm)
     return all;
 }
 
-static bool run_is_busy(const struct p2p_part *part)
+/* Messages of data, which are in memory of the application. */
+static bool data_is_busy(const struct p2p_part *part)
 {
-    bool busy = part->word.busy || part->in.busy || part->out.busy;
+    bool busy = part->in.busy || part->out.busy;
 
     for (uint32_t i = 0; i < P2P_DEPTH; i++)
         busy |= part->chunk[i].busy;
@@ -63,9 +64,11 @@ static bool is_busy(const struct zero_comm *comm)
         const struct p2p_peer *peer = &comm->peers[p];
         if (peer->word_in.busy || peer->last.busy || peer->notice.busy)
             return true;
-        for (uint32_t r = 0; r < P2P_RUNS; r++)
-            if (run_is_busy(&comm->runs[r].parts[p]))
+        for (uint32_t r = 0; r < P2P_RUNS; r++) {
+            const struct p2p_part *part = &comm->runs[r].parts[p];
+            if (part->word.busy || data_is_busy(part))
                 return true;
+        }
         for (uint32_t i = 0; i < P2P_DEPTH; i++)
             if (comm->slots[i].ops[p].busy)
                 return true;
@@ -140,22 +143,16 @@ static bool uses_memory(const struct zero_comm *comm, const struct zero_mr *mr)
     for (uint32_t r = 0; r < P2P_RUNS; r++)
         for (int32_t p = 0; p < comm->ranks; p++) {
             const struct p2p_run *run = &comm->runs[r];
-            const struct p2p_part *part = &run->parts[p];
-            bool busy = part->in.busy || part->out.busy;
-            for (uint32_t i = 0; i < P2P_DEPTH; i++)
-                busy |= part->chunk[i].busy;
-            if (busy && zero__p2p_coll_uses(run->coll, mr))
+            if (data_is_busy(&run->parts[p]) && zero__p2p_coll_uses(run->coll, mr))
                 return true;
         }
     return zero__p2p_steps_use(comm, mr);
 }
 
-static bool lists_use_memory(const struct zero_comm_ctx *ctx, const struct zero_mr *mr)
+/* Does one that has failed, of this list? */
+static bool list_uses_memory(const struct zero_comm *comm, const struct zero_mr *mr)
 {
-    for (const struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->err && uses_memory(comm, mr))
-            return true;
-    for (const struct zero_comm *comm = ctx->closed; comm; comm = comm->next)
+    for (; comm; comm = comm->next)
         if (comm->err && uses_memory(comm, mr))
             return true;
     return false;
@@ -168,7 +165,8 @@ void zero__p2p_let_go(struct zero_comm_ctx *ctx, const struct zero_mr *mr)
 
     if (atomic_load(&ctx->aborted))
         zero__p2p_abort_all(ctx);
-    while (!ctx->broken && lists_use_memory(ctx, mr)) {
+    while (!ctx->broken &&
+           (list_uses_memory(ctx->comms, mr) || list_uses_memory(ctx->closed, mr))) {
         if (zero__now_ns() >= until)
             err = -ECONNABORTED;
         else
