@@ -20,6 +20,19 @@
     (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32 | 1u << ZERO_I64 | \
      1u << ZERO_U8 | 1u << ZERO_F64)
 
+/* Of a plugin that takes all collectives of comm.h on the host's memory; but for `note`. */
+static inline void zero__caps_of_host(struct zero_comm_caps *caps, uint32_t flags,
+                                      uint32_t max_ranks, uint32_t max_inflight)
+{
+    caps->flags = flags;
+    caps->kinds = ZERO__ALL_KINDS;
+    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
+    caps->dtypes = ZERO__ALL_DTYPES;
+    caps->mem = ZERO_MEM_HOST;
+    caps->max_ranks = max_ranks;
+    caps->max_inflight = max_inflight;
+}
+
 /* Of those that are added in fp32. */
 static inline bool zero__dtype_is_float(uint32_t dtype)
 {

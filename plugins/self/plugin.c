@@ -25,13 +25,8 @@ static int self_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 
     if (err)
         return err;
-    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
-    caps->kinds = ZERO__ALL_KINDS;
-    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
-    caps->dtypes = ZERO__ALL_DTYPES;
-    caps->mem = ZERO_MEM_HOST;
-    caps->max_ranks = 1;
-    caps->max_inflight = SELF_INFLIGHT;
+    zero__caps_of_host(caps, ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT, 1,
+                       SELF_INFLIGHT);
     snprintf(caps->note, sizeof caps->note, "one rank, sums with %s", zero__isa_name(isa));
     return 0;
 }

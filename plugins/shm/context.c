@@ -40,13 +40,9 @@ int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     if (access("/proc/self/fd", X_OK))
         return zero__say(&v, -ENODEV,
                          "/proc is not mounted, so ranks cannot find each other's memory");
-    caps->flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT | ZERO_COMM_MAP;
-    caps->kinds = ZERO__ALL_KINDS;
-    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
-    caps->dtypes = ZERO__ALL_DTYPES;
-    caps->mem = ZERO_MEM_HOST;
-    caps->max_ranks = SHM_MAX_RANKS;
-    caps->max_inflight = SHM_SLOTS;
+    zero__caps_of_host(
+        caps, ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT | ZERO_COMM_MAP,
+        SHM_MAX_RANKS, SHM_SLOTS);
     snprintf(caps->note, sizeof caps->note, "ranks of one machine, sums with %s",
              zero__isa_name(isa));
     return 0;

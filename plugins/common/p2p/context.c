@@ -24,15 +24,9 @@ int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
         err = zero__p2p_numerics(voice, &relaxed, &group);
     if (err)
         return err;
-    caps->flags = ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT;
-    if (!relaxed)
-        caps->flags |= ZERO_COMM_ORDERED;
-    caps->kinds = ZERO__ALL_KINDS;
-    caps->redops = 1u << ZERO_SUM | 1u << ZERO_MAX;
-    caps->dtypes = ZERO__ALL_DTYPES;
-    caps->mem = ZERO_MEM_HOST;
-    caps->max_ranks = ZERO__P2P_MAX_RANKS;
-    caps->max_inflight = P2P_SLOTS;
+    zero__caps_of_host(
+        caps, ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT | (relaxed ? 0 : ZERO_COMM_ORDERED),
+        ZERO__P2P_MAX_RANKS, P2P_SLOTS);
     return 0;
 }
 
