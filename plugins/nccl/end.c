@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/list.h"
 #include "machine/thread.h"
 #include "nccl.h"
 
@@ -47,11 +48,8 @@ static void end_begin(struct zero_comm *comm, bool broken)
 
 static void end_remove(struct zero_comm_ctx *ctx, struct nccl_end *end)
 {
-    for (struct nccl_end **at = &ctx->ends; *at; at = &(*at)->next)
-        if (*at == end) {
-            *at = end->next;
-            break;
-        }
+    if (end->nccl) /* it was begun */
+        ZERO__UNLINK(&ctx->ends, end);
     free(end);
 }
 
@@ -202,11 +200,7 @@ bool nccl_comm_end(struct zero_comm *comm)
                              !atomic_load(&ctx->aborted);
 
     pthread_mutex_lock(&ctx->lock);
-    for (struct zero_comm **at = &ctx->comms; *at; at = &(*at)->next)
-        if (*at == comm) {
-            *at = comm->next;
-            break;
-        }
+    ZERO__UNLINK(&ctx->comms, comm);
     if (comm->nccl)
         end_begin(comm, !idle);
     if (!end->nccl) /* never made */
