@@ -160,7 +160,7 @@ static void put_coll(FILE *f, struct zero_runtime *rt, const struct flight_coll 
 
 /*
  * Collectives that are issued and not posted, numbered as they would be. Of a relay it is not known
- * in how many pieces they would go; those of the runtime itself are their caller's, who has left.
+ * in how many pieces they would go; one of the runtime itself is not the program's, and the last.
  */
 static void put_next(FILE *f, struct zero_runtime *rt, uint32_t queue)
 {

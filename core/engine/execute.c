@@ -87,6 +87,10 @@ uint8_t *zero__param_address(struct zero_runtime *rt, const struct zero__body *b
 /* Sources and destinations come in pairs, segment by segment. */
 uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls)
 {
+    if (!s->body) {
+        colls[0] = s->own.coll;
+        return 1;
+    }
     const struct zero__op *op = &s->body->ops[s->op];
     const struct zero__access *x = &s->body->accesses[op->first_access];
     uint32_t n = op->n_accesses / 2;
@@ -119,14 +123,10 @@ int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s,
 
 static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
-    struct zero_coll own[ZERO__MAX_COLLS], *colls = own;
+    struct zero_coll colls[ZERO__MAX_COLLS];
     struct lane *l = &rt->lanes[queue];
-    uint32_t n = 1;
+    uint32_t n = zero__collectives(rt, s, colls);
 
-    if (s->body)
-        n = zero__collectives(rt, s, own);
-    else
-        colls = s->raw;
     if (rt->relay)
         return zero__relay_start(rt, queue, s, colls, n);
     for (uint32_t i = 0; i < n; i++) {

@@ -251,16 +251,22 @@ int zero__lanes_drain(struct zero_runtime *rt, int but_behind, uint64_t *waited_
     return err;
 }
 
-int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *coll)
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, const struct slot *own)
 {
     struct lane *l = &rt->lanes[queue];
     uint64_t ordinals[ZERO__N_QUEUES] = {0};
 
     pthread_mutex_lock(&rt->lock);
     struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw = coll, .event = s->event, .place = ++rt->n_placed};
+    void *event = s->event;
+    *s = *own;
+    s->event = event;
+    s->place = l->comm ? ++rt->n_placed : 0;
     ordinals[queue] = ++l->issued;
     pthread_mutex_unlock(&rt->lock);
-    zero__progress_wake(rt);
+    if (zero__queue_is_disk(queue))
+        rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);
+    else
+        zero__progress_wake(rt);
     return zero__lanes_wait(rt, ordinals, NULL);
 }

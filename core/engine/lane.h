@@ -19,8 +19,10 @@ struct slot {
     const struct zero__body *body; /* NULL: a collective of the runtime itself, or its request */
     uint32_t op, body_kind;
     uint64_t waits[ZERO__N_QUEUES]; /* ordinals that must be done */
-    struct zero_coll *raw;
-    struct zero_io raw_io;
+    union {
+        struct zero_coll coll;
+        struct zero_io io;
+    } own; /* without a body, by the lane */
     uint32_t pending;        /* completions still to come */
     uint32_t n_posted;       /* requests that the store has taken */
     uint32_t in_store;       /* of these, a bit each: those that have not ended */
@@ -89,8 +91,8 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t op);
 /* The ordinals that an op of the body that runs waits for. */
 void zero__waits_of(const struct zero_runtime *rt, const struct zero__op *op,
                     uint64_t waits[ZERO__N_QUEUES]);
-/* Runs a collective of the runtime's own on a lane and waits for it. */
-int zero__lane_run(struct zero_runtime *rt, uint32_t queue, struct zero_coll *coll);
+/* Runs a collective or a request of the runtime's own on a lane and waits for it. */
+int zero__lane_run(struct zero_runtime *rt, uint32_t queue, const struct slot *own);
 /* Are ordinals done, one of every lane? Lock held. */
 int zero__lanes_reached(const struct zero_runtime *rt, const uint64_t *ordinals);
 /* Waits until they are, or the runtime fails; adds to *waited_ns when it had to. */
@@ -129,7 +131,7 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 /* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
 
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
-/* The collectives of an op of a body, but for what numbers them; how many. */
+/* The collectives of an op, but for what numbers them; how many. */
 uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls);
 /* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
 int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err);

@@ -40,7 +40,7 @@ static int lanes_start(struct zero_runtime *rt, struct blame *blame)
 {
     int n = 0;
 
-    if (zero__runtime_over(rt)) /* who waits has left, and what it pointed to */
+    if (zero__runtime_over(rt)) /* who waits has left */
         return 0;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];

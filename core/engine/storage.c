@@ -46,7 +46,7 @@ static uint32_t pairs(const struct slot *s)
 static struct zero_io pair_io(const struct zero_runtime *rt, const struct slot *s, uint32_t i)
 {
     if (!s->body)
-        return s->raw_io;
+        return s->own.io;
     const struct zero__op *op = &s->body->ops[s->op];
     const struct zero__access *disk = zero__disk_access(s->body, op, i);
     int reads = op->kind == ZERO__FETCH;

@@ -11,16 +11,8 @@ static int bounce_run(struct zero_runtime *rt, uint32_t op, uint64_t store_off, 
         .op = op,
         .store_off = store_off,
         .buf = {rt->tiers[ZERO__T_DISK].mr, zero__place_in_memory(rt, f), bytes}};
-    struct lane *l = &rt->lanes[ZERO__Q_FETCH];
-    uint64_t ordinals[ZERO__N_QUEUES] = {0};
 
-    pthread_mutex_lock(&rt->lock);
-    struct slot *s = zero__lane_slot(l, l->issued + 1);
-    *s = (struct slot){.raw_io = io, .event = s->event};
-    ordinals[ZERO__Q_FETCH] = ++l->issued;
-    pthread_mutex_unlock(&rt->lock);
-    rt->tiers[ZERO__T_DISK].ops.wake(rt->tiers[ZERO__T_DISK].store);
-    return zero__lanes_wait(rt, ordinals, NULL);
+    return zero__lane_run(rt, ZERO__Q_FETCH, &(struct slot){.own.io = io});
 }
 
 /* `off`: in the store. */

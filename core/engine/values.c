@@ -90,7 +90,7 @@ static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, ui
                           .count = rt->model.segments[segment].shard,
                           .src = zero__slice(rt, SLAB_STATES, off + shard * rt->recipe.rank, shard),
                           .dst = zero__slice(rt, SLAB_STATES, off, shard * (uint64_t)rt->ranks)};
-    return zero__lane_run(rt, ZERO__Q_GATHER, &c);
+    return zero__lane_run(rt, ZERO__Q_GATHER, &(struct slot){.own.coll = c});
 }
 
 /* Waits until all ranks are here, if some parameter is mapped. */
@@ -100,7 +100,7 @@ static int everyone(struct zero_runtime *rt)
 
     for (uint32_t i = 0; i < rt->model.n_segments; i++)
         if (rt->mapped[i])
-            return zero__lane_run(rt, ZERO__Q_GATHER, &c);
+            return zero__lane_run(rt, ZERO__Q_GATHER, &(struct slot){.own.coll = c});
     return 0;
 }
 
@@ -213,7 +213,7 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
     if (!err && mine)
         err = zero__device_write(rt, staging, values, bytes);
     if (!err)
-        err = zero__lane_run(rt, ZERO__Q_REDUCE, &c);
+        err = zero__lane_run(rt, ZERO__Q_REDUCE, &(struct slot){.own.coll = c});
     return err || mine ? err : zero__device_read(rt, values, staging, bytes);
 }
 
