@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "engine/callback.h"
+#include "engine/elements.h"
 #include "engine/runtime.h"
 
 #define PIECE 65536u /* elements of the gradient converted at a time */
@@ -76,41 +77,30 @@ void zero__callback_free(struct zero_runtime *rt)
     rt->callbacks = NULL;
 }
 
-static float element(const void *x, uint64_t i, uint32_t dtype)
-{
-    switch (dtype) {
-    case ZERO_BF16:
-        return zero_float_from_bf16(((const uint16_t *)x)[i]);
-    case ZERO_F16:
-        return zero_float_from_fp16(((const uint16_t *)x)[i]);
-    default:
-        return ((const float *)x)[i];
-    }
-}
-
 /* Elements first … end of the segment, all of one parameter. */
 static int part_update(struct zero_runtime *rt, const struct zero__operands *o, uint32_t param,
                        uint64_t first, uint64_t end, const struct zero_scalars *step)
 {
     const struct zero__param *p = &rt->model.params[param];
     uint32_t dtype = rt->model.segments[o->segment].dtype;
+    uint32_t size = zero_dtype_bytes(dtype), gsize = zero_dtype_bytes(o->grad_dtype);
     float *m = (float *)(void *)o->m, *v = (float *)(void *)o->v;
+    float *grad = rt->callbacks->scratch;
 
     for (uint64_t at = first; at < end; at += PIECE) {
         uint64_t n = end - at < PIECE ? end - at : PIECE, k = at - o->first;
+        zero__elements_unpack(grad, o->grad + k * gsize, o->grad_dtype, n);
         for (uint64_t i = 0; i < n; i++)
-            rt->callbacks->scratch[i] = element(o->grad, k + i, o->grad_dtype) * step->factor;
+            grad[i] *= step->factor;
         int err = rt->callback(rt->callback_arg, param, at - p->offset, n, step->step,
-                               o->master + k, m + k, v + k, rt->callbacks->scratch);
+                               o->master + k, m + k, v + k, grad);
         if (err)
             return zero__fail(err < 0 ? err : -EINVAL,
                               "the optimizer callback returned %d for parameter %s, elements "
                               "%" PRIu64 " to %" PRIu64,
                               err, p->name, at - p->offset, at - p->offset + n - 1);
-        for (uint64_t i = 0; i < n && dtype != ZERO_F32; i++)
-            ((uint16_t *)(void *)o->param)[k + i] =
-                dtype == ZERO_BF16 ? zero_bf16_from_float(o->master[k + i])
-                                   : zero_fp16_from_float(o->master[k + i]);
+        if (dtype != ZERO_F32)
+            zero__elements_pack(o->param + k * size, dtype, o->master + k, n);
     }
     return 0;
 }

@@ -16,11 +16,9 @@ static uint32_t code_bytes(uint32_t code)
     return code == ZERO__LOW_HALF ? 2 : zero_dtype_bytes(code);
 }
 
-/*
- * values = n elements of x; of lower halves, values has what the upper halves alone are. A loop for
- * each type, so that compilers make vectors of them.
- */
-static void load(float *restrict values, const void *restrict x, uint32_t code, uint64_t n)
+/* A loop for each type, so that compilers make vectors of them. */
+void zero__elements_unpack(float *restrict values, const void *restrict x, uint32_t code,
+                           uint64_t n)
 {
     const uint16_t *halves = x;
 
@@ -42,7 +40,7 @@ static void load(float *restrict values, const void *restrict x, uint32_t code, 
     }
 }
 
-static void store(void *restrict x, uint32_t code, const float *restrict values, uint64_t n)
+void zero__elements_pack(void *restrict x, uint32_t code, const float *restrict values, uint64_t n)
 {
     uint16_t *halves = x;
 
@@ -91,12 +89,12 @@ int zero__elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        store(zero__home_address(rt, id, at * size), code, values, n);
+        zero__elements_pack(zero__home_address(rt, id, at * size), code, values, n);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += zero__elements_piece(rt)) {
         uint64_t k = zero__least(n - done, zero__elements_piece(rt));
-        store(rt->scratch, code, values + done, k);
+        zero__elements_pack(rt->scratch, code, values + done, k);
         err = bytes_move(rt, id, (at + done) * size, k * size, 1);
     }
     return err;
@@ -109,14 +107,14 @@ int zero__elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uin
     int err = 0;
 
     if (is_at_hand(rt, id)) {
-        load(values, zero__home_address(rt, id, at * size), code, n);
+        zero__elements_unpack(values, zero__home_address(rt, id, at * size), code, n);
         return 0;
     }
     for (uint64_t done = 0; done < n && !err; done += zero__elements_piece(rt)) {
         uint64_t k = zero__least(n - done, zero__elements_piece(rt));
         err = bytes_move(rt, id, (at + done) * size, k * size, 0);
         if (!err)
-            load(values + done, rt->scratch, code, k);
+            zero__elements_unpack(values + done, rt->scratch, code, k);
     }
     return err;
 }

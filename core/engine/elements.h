@@ -15,5 +15,9 @@ int zero__elements_store(struct zero_runtime *rt, uint32_t id, uint32_t code, ui
                          uint64_t n, const float *values);
 int zero__elements_load(struct zero_runtime *rt, uint32_t id, uint32_t code, uint64_t at,
                         uint64_t n, float *values);
+/* The same of elements at an address of the host. */
+void zero__elements_pack(void *restrict x, uint32_t code, const float *restrict values, uint64_t n);
+void zero__elements_unpack(float *restrict values, const void *restrict x, uint32_t code,
+                           uint64_t n);
 
 #endif
