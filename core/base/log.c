@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "machine/text.h"
 
 #define TEXT_BYTES 4096
 #define LINES_BYTES 8192

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/text.h"
 #include "engine/inside.h"
 #include "engine/runtime.h"
+#include "machine/text.h"
 
 #define NAME_BYTES 64
 #define WHY_BYTES 256

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "job/internal.h"
+#include "machine/text.h"
 
 #define TEXT 100 /* of zero__process_text() */
 

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "job/internal.h"
 #include "machine/host.h"
+#include "machine/text.h"
 
 void zero__process_own(struct zero__wire_process *p)
 {

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/text.h"
 #include "job/internal.h"
 #include "machine/clock.h"
 #include "machine/heard.h"
+#include "machine/text.h"
 
 #define GRACE_NS (2 * ZERO_SECOND)       /* for rank 0 to say who is missing */
 #define LONGEST_NS (86400 * ZERO_SECOND) /* what is believed of its announcement */

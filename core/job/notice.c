@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/text.h"
 #include "machine/heard.h"
+#include "machine/text.h"
 
 static const char magic[8] = "zero-p1";
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "base/text.h"
 #include "job/internal.h"
 #include "machine/clock.h"
 #include "machine/heard.h"
+#include "machine/text.h"
 
 static void hang_up(struct zero__job *job, struct zero__peer *peer, enum zero__peer_state state)
 {

@@ -11,6 +11,7 @@
 
 #include "../common/list.h"
 #include "machine/heard.h"
+#include "machine/text.h"
 #include "shm.h"
 
 int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
@@ -77,10 +78,7 @@ static void fail_after(struct zero_comm *comm, int32_t p, int32_t failed)
 
     zero__shm_execute(comm, &budget);
     memcpy(why, comm->lanes[p].why, sizeof why);
-    why[sizeof why - 1] = 0;
-    for (char *c = why; *c; c++)
-        if ((unsigned char)*c < ' ')
-            *c = '?';
+    zero__text_clean(why, sizeof why);
     zero__comm_fail(comm, zero__errno_heard(failed, -EPROTO), "%s", why);
 }
 

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "machine/heard.h"
+#include "machine/text.h"
 
 #define HEAD_BYTES offsetof(struct p2p_message, print)
 
@@ -129,10 +130,7 @@ static void hear_fail(struct zero_comm *comm, struct p2p_message *m)
 {
     if (m->word == P2P_ABORT && m->index < (uint64_t)comm->ctx->ranks)
         comm->ctx->left = (int32_t)m->index;
-    m->why[sizeof m->why - 1] = 0;
-    for (char *c = m->why; *c; c++)
-        if ((unsigned char)*c < ' ')
-            *c = '?';
+    zero__text_clean(m->why, sizeof m->why);
     zero__p2p_fail(comm, zero__errno_heard(m->err, -EPROTO), "%s", m->why);
 }
 

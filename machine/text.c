@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/text.h"
+#include "machine/text.h"
 
 void zero__text_clean(char *text, size_t room)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text that came from elsewhere, made fit for a terminal and a log. */
-#ifndef ZERO_BASE_TEXT_H
-#define ZERO_BASE_TEXT_H
+#ifndef ZERO_MACHINE_TEXT_H
+#define ZERO_MACHINE_TEXT_H
 
 #include <stddef.h>
 
