@@ -85,7 +85,7 @@ int zero__bytes_parse(const char *text, int64_t *value)
 /* An interval of the table, with its words before it. */
 struct interval {
     struct zero__option_value low, high;
-    bool has_low, has_high, open_low, open_high;
+    bool has_low, has_high, open_high;
     char low_text[32], high_text[32];
 };
 
@@ -105,13 +105,12 @@ static int number_parse(enum zero__option_type type, const char *text,
 
 static void interval_parse(enum zero__option_type type, const char *allowed, struct interval *iv)
 {
-    const char *at = allowed + strcspn(allowed, "[(");
+    const char *at = allowed + strcspn(allowed, "[");
 
     memset(iv, 0, sizeof *iv);
     if (!*at)
         return;
-    iv->open_low = *at++ == '(';
-    size_t n = strcspn(at, ",");
+    size_t n = strcspn(++at, ",");
     snprintf(iv->low_text, sizeof iv->low_text, "%.*s", (int)n, at);
     at += n + (at[n] == ',');
     n = strcspn(at, "])");
@@ -132,11 +131,8 @@ static int compare(enum zero__option_type type, const struct zero__option_value 
 static bool interval_has(enum zero__option_type type, const struct interval *iv,
                          const struct zero__option_value *value)
 {
-    if (iv->has_low) {
-        int c = compare(type, value, &iv->low);
-        if (c < 0 || (c == 0 && iv->open_low))
-            return false;
-    }
+    if (iv->has_low && compare(type, value, &iv->low) < 0)
+        return false;
     if (iv->has_high) {
         int c = compare(type, value, &iv->high);
         if (c > 0 || (c == 0 && iv->open_high))
@@ -266,15 +262,11 @@ static void interval_print(enum zero__option_type type, const char *allowed, cha
 
     text += used, bytes -= used;
     interval_parse(type, allowed, &iv);
-    if (iv.has_low && iv.has_high && !iv.open_low)
+    if (iv.has_low && iv.has_high)
         snprintf(text, bytes, "%s from %s %s %s", what[type], iv.low_text,
                  iv.open_high ? "to less than" : "to", iv.high_text);
-    else if (iv.has_low && iv.has_high)
-        snprintf(text, bytes, "%s greater than %s and %s %s", what[type], iv.low_text,
-                 iv.open_high ? "less than" : "at most", iv.high_text);
     else if (iv.has_low)
-        snprintf(text, bytes, iv.open_low ? "%s greater than %s" : "%s, %s or more", what[type],
-                 iv.low_text);
+        snprintf(text, bytes, "%s, %s or more", what[type], iv.low_text);
     else
         snprintf(text, bytes, "%s", what[type]);
 }

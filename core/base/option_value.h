@@ -2,9 +2,9 @@
 /*
  * From the text of an option to its value. What an option allows is itself a text, in the table:
  *
- *     INT, REAL, BYTES   an interval "[low,high]", "(" and ")" exclude the end, an end left out is
- *                        none; in front of it words that stand for numbers, "dynamic=0 (0,]", which
- *                        may be a number that the interval does not contain: "0=0 [0.1,]"
+ *     INT, REAL, BYTES   an interval "[low,high]", ")" excludes the end, an end left out is none;
+ *                        in front of it words that stand for numbers, which the interval need not
+ *                        contain: "auto=0 [0.1,]"
  *     CHOICE             "one|two|three"; the value is the index
  *     the others         nothing
  *

@@ -308,8 +308,8 @@ static void garbage(void)
         int err = zero__options_choose(o, id, text);
         bad += err && strlen(zero__error_text()) < 10;
         struct zero__option_value v = {-1, -1};
-        err = zero__option_parse(ZERO__REAL, "(0,0.5]", text, &v, why, sizeof why);
-        bad += err ? !*why || v.real != -1 : !(v.real > 0 && v.real <= 0.5);
+        err = zero__option_parse(ZERO__REAL, "[0.1,0.5]", text, &v, why, sizeof why);
+        bad += err ? !*why || v.real != -1 : !(v.real >= 0.1 && v.real <= 0.5);
         err = zero__option_parse(ZERO__BYTES, "[4K,1M)", text, &v, why, sizeof why);
         bad += err ? !*why : v.integer < 4096 || v.integer >= 1 << 20;
         if (bad) {
