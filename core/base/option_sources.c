@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/config_file.h"
+#include "base/grow.h"
 #include "base/status.h"
 
 /* Adds a setting; `shown` is given as a format. */
@@ -22,14 +23,8 @@ setting_add(struct zero__sources *s, enum zero__source source, const char *name,
 {
     va_list ap;
 
-    if (s->n_settings == s->room) {
-        uint32_t room = s->room ? 2 * s->room : 32;
-        struct zero__source_setting *grown = reallocarray(s->settings, room, sizeof *grown);
-        if (!grown)
-            return zero__fail(-ENOMEM, "no memory for the options");
-        s->settings = grown;
-        s->room = room;
-    }
+    if (zero__grow(&s->settings, &s->room, s->n_settings, sizeof *s->settings))
+        return zero__fail(-ENOMEM, "no memory for the options");
     struct zero__source_setting *set = &s->settings[s->n_settings++];
     *set = (struct zero__source_setting){source,        false, strdup(name),
                                          strdup(value), NULL,  strdup(where)};
