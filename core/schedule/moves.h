@@ -21,12 +21,6 @@ struct zero__moves {
     uint32_t host[ZERO_MAX_SEGMENTS_PER_UNIT]; /* of each: what it passes through, or ZERO_NONE */
 };
 
-/* The tier of a home; the device's for ZERO_NONE. */
-static inline uint32_t zero__tier_of(const struct zero__states *s, uint32_t home)
-{
-    return home == ZERO_NONE ? (uint32_t)ZERO__T_DEVICE : s->buffers[home].tier;
-}
-
 /* Adds one, if the home lies outside the device. */
 void zero__moves_add(const struct zero__states *s, struct zero__moves *moves,
                      const struct zero__move *x);

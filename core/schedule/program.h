@@ -231,8 +231,8 @@ struct zero__body {
 
 /* Homes of a segment; ZERO_NONE where the segment has none. */
 struct zero__home {
-    uint32_t param, grad, acc, master, momentum, variance;
-    uint32_t param_whole, grad_whole, acc_whole, state_whole; /* else just the rank's shard */
+    uint32_t param, grad, master, momentum, variance; /* grad: zero__gradient_of() */
+    uint32_t param_whole, grad_whole, state_whole;    /* else just the rank's shard */
     uint32_t param_mapped; /* its shard, and the peers' beside it to read */
     uint32_t early; /* updated beside the backward pass, without waiting for the norm */
     /*
@@ -254,6 +254,12 @@ struct zero__states {
     uint64_t n_partials;
     uint64_t bytes[ZERO__N_TIERS]; /* heights of the states' slabs */
 };
+
+/* The tier of a home; the device's for ZERO_NONE. */
+static inline uint32_t zero__tier_of(const struct zero__states *s, uint32_t home)
+{
+    return home == ZERO_NONE ? (uint32_t)ZERO__T_DEVICE : s->buffers[home].tier;
+}
 
 struct zero__program {
     struct zero__body bodies[ZERO__N_BODIES];

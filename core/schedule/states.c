@@ -53,14 +53,12 @@ static void home_shape(const struct zero__recipe *r, const struct zero__segment 
 
     *h = (struct zero__home){.param = ZERO_NONE,
                              .grad = ZERO_NONE,
-                             .acc = ZERO_NONE,
                              .master = ZERO_NONE,
                              .momentum = ZERO_NONE,
                              .variance = ZERO_NONE,
                              .master_bytes = 4};
     h->param_whole = !zero__recipe_shards(r, s);
-    h->grad_whole = alone || r->stage < 2;
-    h->acc_whole = alone || r->stage < 2 || r->boundary;
+    h->grad_whole = alone || r->stage < 2 || (r->accum > 1 && r->boundary);
     h->state_whole = alone || r->stage < 1;
 }
 
@@ -217,8 +215,8 @@ static int homes_add(const struct zero__model *m, const struct zero__recipe *r,
             break;
         case ZERO_CLASS_ACCUMULATORS:
             if (tier != ZERO__T_DEVICE)
-                h->acc_whole = h->state_whole || r->boundary;
-            id = &h->acc, whole = h->acc_whole;
+                h->grad_whole = h->state_whole || r->boundary;
+            id = &h->grad, whole = h->grad_whole;
             break;
         case ZERO_CLASS_MASTER:
             id = &h->master, whole = h->state_whole;
@@ -345,16 +343,13 @@ struct zero__gradient zero__gradient_of(const struct zero__model *m, const struc
 {
     const struct zero__segment *g = &m->segments[segment];
     const struct zero__home *h = &s->homes[segment];
-    int acc = r->accum > 1;
-    uint32_t home = acc ? h->acc : h->grad, whole = acc ? h->acc_whole : h->grad_whole;
-    uint64_t size = acc ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
-    uint64_t own_off = whole ? shard * r->rank : 0;
+    uint64_t size = r->accum > 1 ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+    uint64_t own_off = h->grad_whole ? shard * r->rank : 0;
 
-    return (struct zero__gradient){.home = home,
-                                   .tier = home == ZERO_NONE ? (uint32_t)ZERO__T_DEVICE
-                                                             : s->buffers[home].tier,
+    return (struct zero__gradient){.home = h->grad,
+                                   .tier = zero__tier_of(s, h->grad),
                                    .size = size,
-                                   .bytes = whole ? g->padded * size : shard,
+                                   .bytes = h->grad_whole ? g->padded * size : shard,
                                    .own_off = own_off,
                                    .own_bytes = shard,
                                    .used_off = h->state_whole ? 0 : own_off,
@@ -380,6 +375,7 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
     for (uint32_t i = 0; i < m->n_params; i++) {
         const struct zero__param *p = &m->params[i];
         const struct zero__segment *s = &m->segments[p->segment];
+        const struct zero__home *h = &states->homes[p->segment];
         uint64_t bytes = 0, whole = 1;
 
         if (memory_class != ZERO_CLASS_PARAMETERS && !s->trainable)
@@ -389,15 +385,13 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
             bytes = zero_dtype_bytes(p->dtype), whole = !zero__recipe_shards(r, s);
             break;
         case ZERO_CLASS_GRADIENTS:
-            if (states->homes[p->segment].grad != ZERO_NONE)
-                bytes = zero_dtype_bytes(p->dtype);
-            whole = states->homes[p->segment].grad_whole;
-            break;
         case ZERO_CLASS_ACCUMULATORS:
-            bytes = r->accum > 1 ? 4 : 0, whole = states->homes[p->segment].acc_whole;
+            if (h->grad != ZERO_NONE && states->buffers[h->grad].memory_class == memory_class)
+                bytes = zero__gradient_of(m, r, states, p->segment).size;
+            whole = h->grad_whole;
             break;
         case ZERO_CLASS_MASTER:
-            bytes = p->dtype == ZERO_F32 ? 0 : states->homes[p->segment].master_bytes;
+            bytes = p->dtype == ZERO_F32 ? 0 : h->master_bytes;
             whole = r->stage < 1;
             break;
         case ZERO_CLASS_MOMENTUM:
