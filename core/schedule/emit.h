@@ -88,9 +88,8 @@ void zero__grad_zero(struct emit *e, uint32_t unit);
 void zero__grad_retire_all(struct emit *e);
 
 /* The squares of a rank's part of a gradient, to the last op, which `first` appends on `queue`. */
-void zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
-                     uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off,
-                     uint64_t bytes, int first, struct zero__body *b);
+void zero__sumsq_add(const struct emit *e, uint32_t queue, uint32_t unit, uint32_t segment,
+                     uint32_t buffer, uint64_t off, uint64_t bytes, int first);
 
 /* Updates beside the last backward pass; see emit_early.c. */
 int zero__early_begin(struct emit *e);

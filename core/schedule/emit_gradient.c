@@ -178,17 +178,16 @@ static void publish(struct emit *e, uint32_t unit)
     }
 }
 
-void zero__sumsq_add(const struct zero__model *m, const struct zero__states *s, uint32_t queue,
-                     uint32_t unit, uint32_t segment, uint32_t buffer, uint64_t off,
-                     uint64_t bytes, int first, struct zero__body *b)
+void zero__sumsq_add(const struct emit *e, uint32_t queue, uint32_t unit, uint32_t segment,
+                     uint32_t buffer, uint64_t off, uint64_t bytes, int first)
 {
     struct zero__op op = {.kind = ZERO__SUMSQ, .queue = (uint8_t)queue, .unit = unit};
-    uint64_t blocks = zero__sumsq_blocks(&m->segments[segment]);
+    uint64_t blocks = zero__sumsq_blocks(&e->m->segments[segment]);
 
     if (first)
-        zero__body_op(b, &op);
-    zero__body_pair(b, segment, buffer, off, bytes, s->partials,
-                    s->homes[segment].partials * sizeof(double), blocks * sizeof(double));
+        zero__body_op(e->b, &op);
+    zero__body_pair(e->b, segment, buffer, off, bytes, e->s->partials,
+                    e->s->homes[segment].partials * sizeof(double), blocks * sizeof(double));
 }
 
 /* Of the gradients that are about to leave, or are read for the last time. */
@@ -200,8 +199,7 @@ static void squares(struct emit *e, uint32_t unit)
         struct zero__gradient g = gradient_of(e, i);
         struct place at = reduced_in(e, i);
         if (g.tier != ZERO__T_DEVICE || e->s->homes[i].early)
-            zero__sumsq_add(e->m, e->s, ZERO__Q_UPDATE, unit, i, at.id, at.own, g.own_bytes,
-                            n++ == 0, e->b);
+            zero__sumsq_add(e, ZERO__Q_UPDATE, unit, i, at.id, at.own, g.own_bytes, n++ == 0);
     }
 }
 
