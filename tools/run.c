@@ -152,10 +152,9 @@ int run_ranks(const struct run_options *o)
     if (prepare(&job, o))
         return 2;
     if (run_start(&job)) {
-        job.ending = true;
         job.kill_ns = 0; /* those that were started */
         job.signal = SIGTERM;
-        job.quiet = true;
+        job.said = true;
         run_watch(&job);
         status = 2;
     } else {

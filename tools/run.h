@@ -53,9 +53,8 @@ struct run_job {
     int64_t notice_ns;        /* when people are told that others have not ended */
     int64_t stopped_ns;       /* when those that are stopped are not waited for any longer */
     int64_t verdict_ns;       /* until then a later failure may be the cause of an earlier one */
-    bool ending, orphans;
-    bool said;  /* who failed */
-    bool quiet; /* it could not be started; that was said */
+    bool orphans;
+    bool said; /* who failed, or why it could not be started */
 };
 
 /* Starts the ranks and stays with them to the end; returns the exit status of the job, 2 where it

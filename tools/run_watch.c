@@ -84,7 +84,6 @@ static void take_signal(struct run_job *job, const struct signalfd_siginfo *s)
         }
         pass_on(job, s);
         job->signal = sig;
-        job->ending = true;
         int64_t end = job->failed < 0 ? after_grace(job) : after(KILL_NS);
         if (end < job->kill_ns)
             job->kill_ns = end;
@@ -109,7 +108,6 @@ static void take_failure(struct run_job *job, int rank, pid_t pid, int status)
     job->failed_status = status;
     if (!first)
         return;
-    job->ending = true;
     job->verdict_ns = after(VERDICT_NS);
     job->notice_ns = after(NOTICE_NS);
     job->term_ns = after_grace(job);
@@ -296,14 +294,18 @@ static int verdict(struct run_job *job)
 {
     int s = job->failed_status;
 
-    if (job->quiet)
-        return 2;
     if (job->failed >= 0)
         say_failure(job, false);
-    else if (job->signal)
+    else if (job->signal && !job->said)
         fprintf(stderr, "%szero run: ended by signal %d (%s)\n", line_start(), job->signal,
                 strsignal(job->signal));
     return job->failed >= 0 ? exit_status(s) : job->signal ? 128 + job->signal : 0;
+}
+
+/* A signal wants its end, or a rank has failed. */
+static bool broken(const struct run_job *job)
+{
+    return job->signal || job->failed >= 0;
 }
 
 int run_watch(struct run_job *job)
@@ -324,10 +326,10 @@ int run_watch(struct run_job *job)
     none = read_signals(job);
     job->starting = false;
     /* A job that ends well leaves what its ranks put into the background; a broken one does not. */
-    while (job->alive > 0 || (job->ending && !none)) {
+    while (job->alive > 0 || (broken(job) && !none)) {
         run_turn(job, polls, whose, sleep_ms(job));
         none = read_signals(job);
-        if (job->ending && job->alive == 0 && !job->orphans)
+        if (broken(job) && job->alive == 0 && !job->orphans)
             end_orphans(job);
         escalate(job);
         if (zero__now_ns() >= job->give_up_ns) {
