@@ -18,8 +18,10 @@ const char *zero__io_name(uint32_t op)
 }
 
 int zero__io_check(const struct zero__voice *voice, const struct zero_io *io,
-                   const struct zero__io_bounds *b)
+                   const struct zero_store *store, uint64_t store_bytes, uint32_t offset_align,
+                   uint32_t buffer_align)
 {
+    const struct zero__io_region *region = (const struct zero__io_region *)io->buf.mr;
     const char *what = zero__io_name(io->op);
     unsigned long long off = io->store_off, mem = io->buf.off, n = io->buf.len;
 
@@ -31,20 +33,20 @@ int zero__io_check(const struct zero__voice *voice, const struct zero_io *io,
         return zero__say(voice, -EINVAL, "a reserved field of a %s is not 0", what);
     if (io->op == ZERO_IO_SYNC)
         return n ? zero__say(voice, -EINVAL, "a sync carries no bytes") : 0;
-    if (!b->base)
+    if (!region || region->store != store || !region->base)
         return zero__say(voice, -EINVAL, "%s: the memory is not registered with this store", what);
-    if (!n || n % b->offset_align || off % b->offset_align)
+    if (!n || n % offset_align || off % offset_align)
         return zero__say(voice, -EINVAL,
                          "%s of %llu bytes at %llu: both are multiples of %u, and bytes not 0",
-                         what, n, off, b->offset_align);
-    if (off > b->store_bytes || n > b->store_bytes - off)
+                         what, n, off, offset_align);
+    if (off > store_bytes || n > store_bytes - off)
         return zero__say(voice, -ERANGE, "%s of %llu bytes at %llu of a store of %llu", what, n,
-                         off, (unsigned long long)b->store_bytes);
-    if (mem > b->bytes || n > b->bytes - mem)
+                         off, (unsigned long long)store_bytes);
+    if (mem > region->bytes || n > region->bytes - mem)
         return zero__say(voice, -ERANGE, "%s: bytes %llu + %llu lie outside a region of %llu", what,
-                         mem, n, (unsigned long long)b->bytes);
-    if ((uintptr_t)(b->base + mem) % b->buffer_align)
+                         mem, n, (unsigned long long)region->bytes);
+    if ((uintptr_t)(region->base + mem) % buffer_align)
         return zero__say(voice, -EINVAL, "%s: the memory at %p does not begin at a multiple of %u",
-                         what, (const void *)(b->base + mem), b->buffer_align);
+                         what, (const void *)(region->base + mem), buffer_align);
     return 0;
 }

@@ -18,6 +18,7 @@
 #include <zero/offload.h>
 
 #include "../common/bell.h"
+#include "../common/io.h"
 #include "../common/voice.h"
 
 #define CPU_NAME "cpu"
@@ -45,9 +46,7 @@ struct cpu_wish {
 };
 
 struct zero_mr {
-    struct zero_store *store;
-    char *base;
-    uint64_t bytes;
+    struct zero__io_region region;
     struct zero_mr *next;
 };
 

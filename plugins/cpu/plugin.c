@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "../common/entry.h"
-#include "../common/io.h"
 #include "../common/locked.h"
 #include "cpu.h"
 #include "machine/left.h"

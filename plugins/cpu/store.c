@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "../common/copy.h"
-#include "../common/io.h"
 #include "../common/list.h"
 #include "../common/open.h"
 #include "../common/reduce.h"
@@ -104,7 +103,7 @@ int zero__cpu_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_t
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return zero__say(&store->voice, -ENOMEM, "no memory for a registration");
-    *mr = (struct zero_mr){store, base, bytes, store->mrs};
+    *mr = (struct zero_mr){{store, base, bytes}, store->mrs};
     store->mrs = mr;
     *out = mr;
     return 0;
@@ -117,25 +116,12 @@ int zero__cpu_unreg(struct zero_store *store, struct zero_mr *mr)
     return 0;
 }
 
-static int check(const struct zero_store *store, const struct zero_io *io)
-{
-    const struct zero_mr *mr = io->buf.mr;
-    struct zero__io_bounds bounds = {
-        .store_bytes = store->bytes, .offset_align = 1, .buffer_align = 1};
-
-    if (mr && mr->store == store) {
-        bounds.base = mr->base;
-        bounds.bytes = mr->bytes;
-    }
-    return zero__io_check(&store->voice, io, &bounds);
-}
-
 int zero__cpu_submit(struct zero_store *store, const struct zero_io *ios, uint32_t n)
 {
     uint32_t i;
 
     for (i = 0; i < n && store->submitted - store->ended < CPU_REQUESTS; i++) {
-        int err = check(store, &ios[i]);
+        int err = zero__io_check(&store->voice, &ios[i], store, store->bytes, 1, 1);
         if (err && !i)
             return err;
         if (err)
@@ -153,7 +139,7 @@ static bool copy_piece(struct zero_store *store, const struct zero_io *io)
 
     if (n) {
         char *here = store->memory.base + io->store_off + store->done;
-        char *there = io->buf.mr->base + io->buf.off + store->done;
+        char *there = io->buf.mr->region.base + io->buf.off + store->done;
         bool reads = io->op == ZERO_IO_READ;
         zero__copy(ZERO__ISA_SCALAR, reads ? there : here, reads ? here : there, n,
                    ZERO__COPY_ANY);

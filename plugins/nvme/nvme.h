@@ -27,6 +27,7 @@
 
 #include <zero/offload.h>
 
+#include "../common/io.h"
 #include "../common/voice.h"
 #include "machine/clock.h"
 
@@ -129,9 +130,7 @@ extern const struct nvme_engine zero__nvme_uring, zero__nvme_threads;
 int zero__nvme_uring_try(void);
 
 struct zero_mr {
-    struct zero_store *store;
-    char *base;
-    uint64_t bytes;
+    struct zero__io_region region;
     /* What is registered with the engine: pieces of NVME_REG_BYTES to the end, each a buffer. */
     uint64_t first_piece;
     int first_buffer, n_buffers; /* n_buffers is 0: nothing */

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "../common/entry.h"
-#include "../common/io.h"
 #include "nvme.h"
 
 #define UNKNOWN_BYTES (UINT64_C(1) << 50) /* where a file system does not say: opening tells */

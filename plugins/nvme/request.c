@@ -20,7 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../common/io.h"
 #include "../common/wake.h"
 #include "machine/clock.h"
 #include "nvme.h"
@@ -108,7 +107,7 @@ static bool begin(struct zero_store *store, struct nvme_request *r)
             bytes = least(bytes, NVME_REG_BYTES - in_mr % NVME_REG_BYTES);
         if (mr->n_buffers && piece >= mr->first_piece)
             t->registered = mr->first_buffer + (int)(piece - mr->first_piece);
-        t->buffer = mr->base + in_mr;
+        t->buffer = mr->region.base + in_mr;
         t->bytes = (uint32_t)bytes;
         if (t->op == ZERO_IO_WRITE) {
             t->next_unsummed = store->unsummed;
@@ -262,19 +261,6 @@ static void take_ended(struct zero_store *store)
     }
 }
 
-static int check(struct zero_store *store, const struct zero_io *io)
-{
-    const struct zero_mr *mr = io->buf.mr;
-    struct zero__io_bounds bounds = {
-        .store_bytes = store->bytes, .offset_align = NVME_BLOCK, .buffer_align = NVME_BLOCK};
-
-    if (mr && mr->store == store) {
-        bounds.base = mr->base;
-        bounds.bytes = mr->bytes;
-    }
-    return zero__io_check(&store->voice, io, &bounds);
-}
-
 int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint32_t n)
 {
     uint32_t i;
@@ -282,7 +268,8 @@ int zero__nvme_submit(struct zero_store *store, const struct zero_io *ios, uint3
     if (store->broken)
         return say_broken(store);
     for (i = 0; i < n && store->free_requests; i++) {
-        int err = check(store, &ios[i]);
+        int err = zero__io_check(&store->voice, &ios[i], store, store->bytes, NVME_BLOCK,
+                                 NVME_BLOCK);
         if (err && !i)
             return err;
         if (err)

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../common/io.h"
 #include "machine/clock.h"
 #include "nvme.h"
 

@@ -9,7 +9,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../common/io.h"
 #include "../common/list.h"
 #include "../common/locked.h"
 #include "../common/open.h"
@@ -290,7 +289,7 @@ int zero__nvme_reg(struct zero_store *store, void *base, uint64_t bytes, uint32_
     mr = calloc(1, sizeof *mr);
     if (!mr)
         return zero__say(&store->voice, -ENOMEM, "no memory for a registration");
-    *mr = (struct zero_mr){.store = store, .base = base, .bytes = bytes, .next = store->mrs};
+    *mr = (struct zero_mr){.region = {store, base, bytes}, .next = store->mrs};
     store->mrs = mr;
     store->engine->reg(store, mr);
     *out = mr;

@@ -259,19 +259,19 @@ static void tell_full(struct zero_store *store, uint64_t bytes, uint64_t all)
  */
 static void uring_reg(struct zero_store *store, struct zero_mr *mr)
 {
-    uint64_t n = (mr->bytes + NVME_REG_BYTES - 1) / NVME_REG_BYTES;
+    uint64_t n = (mr->region.bytes + NVME_REG_BYTES - 1) / NVME_REG_BYTES;
     struct uring *u = of(store);
     int first = 0, places = find_places(u, n, &first), err;
-    uint64_t begin = places ? (n - (uint64_t)places) * NVME_REG_BYTES : mr->bytes;
-    uint64_t bytes = mr->bytes - begin;
+    uint64_t begin = places ? (n - (uint64_t)places) * NVME_REG_BYTES : mr->region.bytes;
+    uint64_t bytes = mr->region.bytes - begin;
 
     if (places && !is_allowed(store, bytes))
         return;
     if ((uint64_t)places < n)
-        tell_full(store, begin, mr->bytes);
+        tell_full(store, begin, mr->region.bytes);
     if (!places)
         return;
-    err = pieces_register(u, first, mr->base + begin, bytes, places);
+    err = pieces_register(u, first, mr->region.base + begin, bytes, places);
     if (err) {
         tell(store, ZERO_LOG_WARN, bytes, strerror(-err), zero__locked_limit());
         return;
@@ -292,7 +292,7 @@ static void uring_unreg(struct zero_store *store, struct zero_mr *mr)
     io_uring_register_buffers_update_tag(&of(store)->ring, (unsigned)mr->first_buffer, none, NULL,
                                          (unsigned)mr->n_buffers);
     memset(of(store)->used + mr->first_buffer, false, (size_t)mr->n_buffers);
-    of(store)->bytes -= whole_pages(mr->bytes - mr->first_piece * NVME_REG_BYTES);
+    of(store)->bytes -= whole_pages(mr->region.bytes - mr->first_piece * NVME_REG_BYTES);
     mr->n_buffers = 0;
 }
 

@@ -76,14 +76,16 @@ __attribute__((unused)) static uint64_t shaky_most(const char *variable, uint64_
 
 __attribute__((unused)) static int shaky_check(const struct zero__voice *voice,
                                                const struct zero_io *io,
-                                               const struct zero__io_bounds *bounds)
+                                               const struct zero_store *store,
+                                               uint64_t store_bytes, uint32_t offset_align,
+                                               uint32_t buffer_align)
 {
     uint64_t most = shaky_most("ZERO_SHAKY_TAKES", NVME_MOST_IO);
 
     if (io->buf.len > most)
         return zero__say(voice, -EINVAL, "a request of %llu bytes: %llu are the most",
                          (unsigned long long)io->buf.len, (unsigned long long)most);
-    return zero__io_check(voice, io, bounds);
+    return zero__io_check(voice, io, store, store_bytes, offset_align, buffer_align);
 }
 
 static atomic_uint shaky_calls, shaky_results, shaky_submits; /* of each file's own */
