@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "../common/wake.h"
 #include "machine/thread.h"
 #include "nvme.h"
 
@@ -43,7 +43,6 @@ static void *work(void *arg)
 {
     struct zero_store *store = arg;
     struct threads *e = of(store);
-    const uint64_t one = 1;
 
     pthread_mutex_lock(&e->lock);
     for (;;) {
@@ -60,8 +59,7 @@ static void *work(void *arg)
         pthread_mutex_lock(&e->lock);
         t->next = e->ended;
         e->ended = t;
-        while (write(e->event_fd, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+        zero__wake_ring(e->event_fd);
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -88,13 +86,12 @@ static int threads_open(struct zero_store *store)
 {
     struct threads *e = calloc(1, sizeof *e);
     uint32_t wanted = store->depth < MOST_THREADS ? store->depth : MOST_THREADS;
-    int err = 0;
+    int err;
 
     if (!e)
         return -ENOMEM;
-    e->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (e->event_fd < 0) {
-        err = -errno;
+    err = zero__wake_make(&store->voice, &e->event_fd);
+    if (err) {
         free(e);
         return err;
     }
