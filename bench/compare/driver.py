@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import page
 import programs
 import report
 from parts import all_parts
@@ -20,9 +21,10 @@ KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
-MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "examples", "m4", "Makefile.am",
-            "configure.ac", "bench/compare", ":!bench/compare/driver.py", ":!bench/compare/report.py",
-            ":!bench/compare/figures.py", ":!bench/compare/run")
+MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "examples", "m4",
+            "Makefile.am", "configure.ac", "bench/compare", ":!bench/compare/driver.py",
+            ":!bench/compare/report.py", ":!bench/compare/page.py", ":!bench/compare/figures.py",
+            ":!bench/compare/run")
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
@@ -260,7 +262,7 @@ def write_results(parts, settings, options, scale, old=None):
     results = report.results(done, options.rounds, scale, old)
     name = "RESULTS-quick" if options.quick else "RESULTS"
     (programs.OUT / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-    (programs.OUT / f"{name}.md").write_text(report.markdown(results))
+    (programs.OUT / f"{name}.md").write_text(page.markdown(results))
     return results
 
 

@@ -172,7 +172,7 @@ def growths(parts):
             text = f"{100 * found['zero']:.0f} % ({100 * min(rounds):.0f}–{100 * max(rounds):.0f} %)"
             low, high = (quantile(rounds, q) for q in (0.25, 0.75))
             yield (f"time of a byte, {op}, 2 ranks, {data}", "growth from 16 MiB on", "≤ 20 %",
-                   [(f"to {size_text(found.get('to', GIB))}", text, judge(-high, -low, -0.2))])
+                   [(f"to {size_text(found['to'])}", text, judge(-high, -low, -0.2))])
 
 
 def rows(found):

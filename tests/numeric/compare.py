@@ -21,6 +21,7 @@ import collectives  # noqa: E402
 import driver  # noqa: E402
 import figures  # noqa: E402
 import limits  # noqa: E402
+import page  # noqa: E402
 import programs  # noqa: E402
 import report  # noqa: E402
 import training  # noqa: E402
@@ -131,11 +132,11 @@ def in_turn():
     found = report.summary(part, data, 4)
     row = found["rows"][""]
     ok(found["retries"] == ["once failed: no luck"] and
-       "Failed and ran again (1): once failed: no luck." in report.origin_line(found),
-       "and the table says so", found["retries"], report.origin_line(found))
+       "Failed and ran again (1): once failed: no luck." in page.origin_line(found),
+       "and the table says so", found["retries"], page.origin_line(found))
     ok((row["late"]["failed_rounds"], row["late"]["left_out_rounds"]) == (2, 1)
-       and "1 s, failed in 2 rounds, then left out of 1 rounds" in report.list_table(found, 0),
-       "as of how many rounds there is no figure", row, report.list_table(found, 0))
+       and "1 s, failed in 2 rounds, then left out of 1 rounds" in page.list_table(found, 0),
+       "as of how many rounds there is no figure", row, page.list_table(found, 0))
     ok(order.count("once") == 5 and row["once"]["rounds"] == 4,
        "what fails once is tried again", order)
     ok(order.count("never") == 4 and "no luck" in row["never"]["missing"]
@@ -174,14 +175,14 @@ def loops():
        and cell["ways"] == {"plain": {"median_s": 1.5, "best": 2},
                             "stream": {"median_s": 4.0, "best": 1}},
        "the limit is what the best loop of each round took; the others are kept", cell)
-    ok(report.figure(cell).endswith(" **0.75×** (0.50–1.00) plain"), "and named", report.figure(cell))
+    ok(page.figure(cell).endswith(" **0.75×** (0.50–1.00) plain"), "and named", page.figure(cell))
     rounds = [{"zero": {"": z}, "peer": {"": 1.0}} for z in (0.5, 2.0, 0.8, 0.9)]
     cell = report.cell("peer", "", "zero", rounds)
-    ok(report.figure(cell).endswith(" 1.18× (0.50–2.00)"),
-       "where rounds disagree on who is faster nothing is bold", report.figure(cell), cell)
+    ok(page.figure(cell).endswith(" 1.18× (0.50–2.00)"),
+       "where rounds disagree on who is faster nothing is bold", page.figure(cell), cell)
     wanted = {"median_s": 0.05, "spread": 0, "ratio": 2.0, "what": "wanted: at most 5 %"}
-    ok(report.figure(wanted) == "wanted: at most 5 %, 50 ms", "a wish is no limit",
-       report.figure(wanted))
+    ok(page.figure(wanted) == "wanted: at most 5 %, 50 ms", "a wish is no limit",
+       page.figure(wanted))
 
 
 def places():
@@ -207,13 +208,13 @@ def places():
        "of three rounds what it was in most", cell)
     cell = report.cell("peer", "f32 4096", "zero", rounds)
     ok(cell["ratio"] == 2.5 and [cell["places"][p]["ratio"] for p in ("in", "out")] == [2.5, 1.5]
-       and report.figure(cell).endswith(" **2.50×** (2.50–2.50) in, lengths"),
+       and page.figure(cell).endswith(" **2.50×** (2.50–2.50) in, lengths"),
        "ratios of the fastest, and of each placement", cell)
 
 
 def pages():
     """What the tables say about huge pages is what the machine gave."""
-    texts = [report.pages_text(m) for m in (
+    texts = [page.pages_text(m) for m in (
         {"huge_pages": {"enabled": "madvise", "shmem_enabled": "never"}},
         {"huge_pages": {"enabled": "never", "shmem_enabled": "advise"}})]
     ok("to private memory (madvise)" in texts[0] and "to no shared memory (never)" in texts[0]
@@ -230,7 +231,7 @@ def written():
     found = report.commands_of([{"commands": {"zero": ["a"], "peer": ["b"]}},
                                 {"commands": {"zero": []}}, {}])
     ok(found == {"zero": ["a"], "peer": ["b"]} and
-       report.commands_text({"commands": found}) == "\n    a\n" and not report.commands_text({}),
+       page.commands_text({"commands": found}) == "\n    a\n" and not page.commands_text({}),
        "and beneath the table", found)
 
 
@@ -261,15 +262,15 @@ def grown():
     ok(list(report.growth(part)) == ["all_gather"]
        and near(report.growth(part)["all_gather"]["zero"], 0.25),
        "growth is the most to the least", report.growth(part))
-    text = report.limits_table(part)
+    text = page.limits_table(part | {"growth": report.growth(part)})
     ok("| all_gather, growth per byte, 16 MiB to 1 GiB | +25 % | – | – |" in text,
        "and stands in the table", text)
     part["rows"]["all_gather 1073741824"]["zero"] = {"missing": "no memory"}
-    text = report.limits_table(part)
+    text = page.limits_table(part | {"growth": report.growth(part)})
     ok("| all_gather, growth per byte, 16 MiB to 256 MiB | +25 % | +0 % | – |" in text,
        "up to what was measured", text)
     part["rows"]["all_gather 1073741824"]["zero"] = {"median_s": 1, "spread": 0}
-    said = report.reasons([part])
+    said = page.reasons([part])
     ok(said == "- limit, all_gather, map: no memory ()\n", "what a reason keeps away is one line",
        said)
 
@@ -294,8 +295,8 @@ def told_beside():
         "percent_beside_computing": 96.6}})
     rounds = [{"zero": m.zero()} for _ in range(3)]
     cell = report.cell("zero", "collectives", "zero", rounds)
-    ok(cell["median_s"] == 2.0 and report.figure(cell) == "2 s (0 %), 97 % beside computing",
-       "what stands beside a time", report.figure(cell))
+    ok(cell["median_s"] == 2.0 and page.figure(cell) == "2 s (0 %), 97 % beside computing",
+       "what stands beside a time", page.figure(cell))
 
 
 def unchecked():
@@ -328,7 +329,7 @@ def left_out():
                                              "instructions": [], "huge_pages": report.huge_pages()},
              "parts": [], "not_measured": [{"part": p.name, "kind": p.kind, "title": p.title}
                                            for p in all_parts(programs.Scale())]}
-    text = report.markdown(found)
+    text = page.markdown(found)
     ok(all(f"- {p['title']}: not measured" in text for p in found["not_measured"]),
        "every part that was not run is named", text)
     ok({p.kind for p in all_parts(programs.QUICK)} == set(driver.KINDS),
@@ -338,7 +339,7 @@ def left_out():
         programs.Program("zero", "libzero"), programs.Program("limit", "limit")])
     data = driver.State(part, SETTINGS).fresh | {"rounds": [
         {"found": found, "others": {}, "date": "", "commit": ""} for found in rounds]}
-    row = report.limits_table(report.summary(limits, data, 3))
+    row = page.limits_table(report.summary(limits, data, 3))
     ok("| all_gather, 1 MiB | 2 s (0 %) | 1 s (0 %) **0.50×** (0.50–0.50) | 1.91e+03 |" in row,
        "beside its limit", row)
 
@@ -351,10 +352,10 @@ def otherwise():
            "versions": {"gcc": "12", "fio": "3"}}
     part = {"others": [], "commits": ["a"], "dates": ["b"], "machine": machine,
             "versions": {"gcc": "11", "fio": "3"}}
-    ok(report.origin_line(part, now) == "Commit a, b. Measured with huge pages: enabled always, "
+    ok(page.origin_line(part, now) == "Commit a, b. Measured with huge pages: enabled always, "
        "shmem_enabled never; gcc: 11.\n\n" and
-       report.origin_line(part | now, now) == "Commit a, b.\n\n",
-       "what was otherwise when a part was measured stands with it", report.origin_line(part, now))
+       page.origin_line(part | now, now) == "Commit a, b.\n\n",
+       "what was otherwise when a part was measured stands with it", page.origin_line(part, now))
 
 
 def wanted():
@@ -471,7 +472,7 @@ def stay():
             some[0].name, "samples was 9, is 51")), "what is published is never lost",
        said_of_publishing(some[1:], old), said_of_publishing(
            some[1:], old | {"scale": old["scale"] | {"samples": 9}}))
-    text = report.markdown(new)
+    text = page.markdown(new)
     ok("Commit first, 2026-01-01." in text and "Commit second, 2026-01-01." in text,
        "the table says which", text)
     for other in (old | {"machine": old["machine"] | {"processor": "another one"}},
