@@ -29,8 +29,8 @@ def fastest(scale, found):
             if isinstance(value, str) or not isinstance(old, dict):
                 best[key] = old if isinstance(old, dict) else value
                 continue
-            both = [found["places"] for found in (old, value)]
-            places = {p: min(b[p] for b in both if p in b) for p in {**both[0], **both[1]}}
+            both = old["places"], value["places"]
+            places = {p: min(b[p] for b in both if p in b) for p in both[0] | both[1]}
             best[key] = min(old, value, key=lambda x: x["seconds"]) | {"places": places}
     return best
 

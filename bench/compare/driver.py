@@ -17,7 +17,7 @@ import programs
 import report
 from parts import all_parts
 
-KINDS = ("collectives", "transports", "optimizer", "steps", "offload", "limits")
+KINDS = tuple(page.TITLES)
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
@@ -207,9 +207,8 @@ def run_round(state, part):
         retries |= {program.label: why} if why else {}
         others[program.name] = watch.others()
         commands[program.name] = list(dict.fromkeys(programs.COMMANDS))
-        times = found[program.name]
-        times = [] if isinstance(times, str) else times.values()
-        times = [report.seconds(v) for v in times if not isinstance(v, str)]
+        values = [] if isinstance(found[program.name], str) else found[program.name].values()
+        times = [report.seconds(v) for v in values if not isinstance(v, str)]
         print(f"  round {number + 1}  {program.label:<44} "
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)

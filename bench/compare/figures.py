@@ -92,8 +92,8 @@ def collapses(part, op):
             out.append((label, NOT, ""))
             continue
         low, high = (b["quartiles"][i] / a["quartiles"][1 - i] / moved for i in (0, 1))
-        times = b["median_s"] / a["median_s"]
-        out.append((label, f"{ratio_text(times)} : {moved:g} = {ratio_text(times / moved)}",
+        longer = b["median_s"] / a["median_s"]
+        out.append((label, f"{ratio_text(longer)} : {moved:g} = {ratio_text(longer / moved)}",
                     judge(-high, -low, -COLLAPSE)))
     return out
 

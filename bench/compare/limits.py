@@ -124,7 +124,7 @@ def limits(scale):
                      lambda: limits_coll(scale, 2, "cold"), True))
     work += [(f"optimizer-{t}", f"AdamW, {t} thread{'s' * (t > 1)}",
               lambda t=t: limits_optimizer(scale, t), True)
-             for t in range(1, min(2, len(programs.cores())) + 1)]
+             for t in range(1, len(programs.cores()) + 1)]
     if len(programs.cores()) >= RANKS:
         work.append(("step", f"a step of GPT-2 {scale.preset}, stage 3, {RANKS} ranks",
                      lambda: limits_step(scale), True))

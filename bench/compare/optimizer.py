@@ -29,7 +29,7 @@ def optimizer(scale):
         ("torch-fused", "PyTorch AdamW, fused", "pytorch"),
         ("torch", "PyTorch AdamW", "pytorch"),
     )
-    for threads in range(1, min(2, len(programs.cores())) + 1):
+    for threads in range(1, len(programs.cores()) + 1):
         for grad in GRADIENTS:
             work = (scale, threads, grad)
             measured = programs.Measured(lambda w=work: zero_optimizer(*w))

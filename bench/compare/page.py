@@ -23,6 +23,9 @@ each depends on.
 |---|---|
 """
 
+TITLES = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
+          "steps": "Training steps", "offload": "Outside the device", "limits": "Limits"}
+
 NOTES = {
     "collectives": """\
 Bytes are those of the full message. In place and out of place were both measured; the faster one
@@ -241,9 +244,7 @@ def list_table(part, params, now=None):
         if "missing" in found:
             rows.append([p["label"], "–", "–", "–"] + (["–"] if params else []))
             continue
-        ratio = "1"
-        if "ratio" in found:
-            ratio = ratio_figure(found)
+        ratio = ratio_figure(found) if "ratio" in found else "1"
         per = [f"{found['median_s'] / params * 1e9:.2f}"] if params else []
         rows.append([p["label"], time_text(found["median_s"]) + failures(found), *per,
                      f"{100 * found['spread']:.0f} %", ratio])
@@ -274,10 +275,7 @@ def markdown(found):
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
     text += figures.table(found)
-    titles = {"collectives": "Collectives", "transports": "Networks", "optimizer": "Optimizer",
-              "steps": "Training steps", "offload": "Outside the device",
-              "limits": "Limits"}
-    for kind, title in titles.items():
+    for kind, title in TITLES.items():
         parts = [p for p in found["parts"] if p["kind"] == kind]
         left_out = [p["title"] for p in found.get("not_measured", []) if p["kind"] == kind]
         if not parts and not left_out:

@@ -236,12 +236,9 @@ def torch_ranks(scale, ranks, arguments):
 
 # ---- Limits as programs --------------------------------------------------------------------------
 
-WAYS = {"plain": "plain_s", "plain by four": "plain_by_four_s", "stream": "stream_s",
-        "stream by four": "stream_by_four_s",  # loops; tools/bench_loops.c
-        "stream asking ahead": "stream_asking_ahead_s", "memcpy": "memcpy_s",
-        "each sums all": "each_sums_all_s",
-        "stream the copy": "stream_the_copy_s",
-        "stream the copy by four": "stream_the_copy_by_four_s"}
+WAYS = ("plain", "plain by four", "stream", "stream by four",  # loops; tools/bench_loops.c
+        "stream asking ahead", "memcpy", "each sums all", "stream the copy",
+        "stream the copy by four")
 
 
 ALSO = {"percent_beside_computing": "% beside computing", "wire_bytes": "bytes sent",
@@ -258,7 +255,8 @@ def measured_of(record):
 def limit_of(record):
     """Its seconds; where loops took turns, a dict with these, what the best one is called, and the
     seconds of each."""
-    ways = {way: record[key] for way, key in WAYS.items() if key in record}
+    ways = {way: record[key] for way in WAYS
+            if (key := f"{way.replace(' ', '_')}_s") in record}
     also = {key: record[key] for key in ("limit_huge_pages_percent",) if key in record}
     if "limit_loop" not in record:
         return record["limit_s"]

@@ -2,6 +2,7 @@
 """Steps of GPT-2, and the disk, beside PyTorch and DeepSpeed."""
 import os
 import re
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -15,11 +16,6 @@ def plausible(losses, preset):
     first = 10.8 if preset == "124M" else 5.5
     if not abs(losses[0] - first) < 0.5 or not losses[-1] < losses[0]:
         raise programs.Failed(f"losses are {losses}")
-
-
-def middle(values):
-    values = sorted(values)
-    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def zero_step(scale, dtype, batch, stage, **env):
@@ -42,7 +38,7 @@ def zero_step(scale, dtype, batch, stage, **env):
         raise programs.Failed(f"{env}: of {moved} bytes the kernel has seen {seen} at its disks: that is the "
                      "page cache, and no disk")
     plausible([s["loss"] for s in steps], scale.preset)
-    seconds = middle([s["time_s"] for s in steps[scale.warmup:]])
+    seconds = statistics.median(s["time_s"] for s in steps[scale.warmup:])
     return {"": {"seconds": seconds, "also": {"wire_bytes": steps[-1]["wire_bytes"],
                                               "mapped_bytes": found[-1]["mapped_bytes"]}}}
 
