@@ -28,9 +28,9 @@ MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "example
 # Of these, what only transports run: the programs of other kinds never load it.
 OF_TRANSPORTS = ("plugins/ucx", "plugins/ofi", "plugins/common/p2p")
 HELP = """
-All parts take three to five hours on two cores, which nothing else should use. bench/compare/setup installs
-the peers first: 6 GB in the build folder, and Debian packages as root (sudo -n where it is not). To begin
-with: run --list; run --quick --rounds 1; run limits-coll-2, which needs no peers.
+All parts take three to five hours on two cores, which nothing else should use. bench/compare/setup
+installs the peers first: 6 GB in the build folder, and Debian packages as root (sudo -n where it is
+not). To begin with: run --list; run --quick --rounds 1; run limits-coll-2, which needs no peers.
 
 A part runs its programs in turn, libzero and each peer once a round, each round in another order.
 Every whole round is kept in bench/compare/state/ of the build folder, by a hash of the sources that
@@ -41,9 +41,9 @@ away; a round in which that is more than a quarter of a processor is done again,
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
-at which it was measured. Where they would be lost, since they were measured with other versions of the
-peers or other samples, or on another processor, nothing is written: move the older file away, or give
-each machine a file of its own by --as NAME.
+at which it was measured. Where they would be lost, since they were measured with other versions of
+the peers or other samples, or on another processor, nothing is written: move the older file away,
+or give each machine a file of its own by --as NAME.
 """
 
 
@@ -53,8 +53,8 @@ def arguments():
     p.add_argument("what", nargs="*", default=["all"],
                    help="all (default), collectives, transports, optimizer, steps, offload, "
                    "limits, or parts by name")
-    p.add_argument("--list", action="store_true", help="the parts, how far each is, and how long it "
-                   "took for bench/RESULTS.md")
+    p.add_argument("--list", action="store_true",
+                   help="the parts, how far each is, and how long it took for bench/RESULTS.md")
     p.add_argument("--rounds", type=int, default=7, help="how often each program runs (7)")
     p.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     p.add_argument("--again", action="store_true", help="from the start, also what is done")
@@ -109,7 +109,8 @@ def build():
 
 class State:
     """The whole rounds of a part: each has a time (of a limit, perhaps what it is and what else was
-    tried) or a reason by key of each program, and how much others ran meanwhile. `tries` are those of the round that comes next."""
+    tried) or a reason by key of each program, and how much others ran meanwhile. `tries` are those
+    of the round that comes next."""
 
     def __init__(self, part, settings):
         settings = settings[part.kind]
@@ -149,8 +150,8 @@ class State:
 
 
 def busy_s():
-    """Processor time that was used so far, by anybody, and that the host took away, of the cores that
-    programs are bound to."""
+    """Processor time that was used so far, by anybody, and that the host took away, of the cores
+    that programs are bound to."""
     mine = {f"cpu{cpu}" for cpu in programs.cores()}
     with open("/proc/stat", encoding="ascii") as file:
         lines = [line.split() for line in file if line.split()[0] in mine]
@@ -242,7 +243,8 @@ def settings_of(options, scale):
     text = json.dumps(vars(scale), sort_keys=True)
     here = report.machine()
     rest = {"quick": options.quick, "scale": hashlib.sha256(text.encode()).hexdigest()[:12],
-            "flags": report.flags(), **{k: here.get(k) for k in ("processor", "model", "kernel", "huge_pages")},
+            "flags": report.flags(),
+            **{k: here.get(k) for k in ("processor", "model", "kernel", "huge_pages")},
             "peers": {peer: programs.peer_line(peer) for peer in programs.PEERS}}
     return {kind: {"measured": measured(kind), **rest} for kind in KINDS}
 
@@ -294,9 +296,10 @@ def publish(parts, settings, options, scale):
     kept = {p["part"] for p in results["parts"]}
     lost = [p["part"] for p in old["parts"] if p["part"] not in kept] if old else []
     if lost:
-        sys.exit(f"bench/compare/run: not published: bench/{stem}.json has {', '.join(lost)}, which "
-                 f"do not compare with what is new ({'; '.join(report.differences(old, results))}): "
-                 "run all parts, or move that file away")
+        why = "; ".join(report.differences(old, results))
+        sys.exit(f"bench/compare/run: not published: bench/{stem}.json has {', '.join(lost)}, "
+                 f"which do not compare with what is new ({why}): run all parts, or move that file "
+                 "away")
     for end in ("md", "json"):
         shutil.copyfile(programs.OUT / f"RESULTS.{end}", programs.TOP / "bench" / f"{stem}.{end}")
         print(f"bench/{stem}.{end} is written")
@@ -312,7 +315,8 @@ def main():
         publish(chosen(parts, options.what), settings, options, scale)
         return
     deadline = time.monotonic() + options.minutes * 60
-    expected = {p["part"]: p.get("seconds") for p in (published("RESULTS") or {"parts": []})["parts"]}
+    old = published("RESULTS") or {"parts": []}
+    expected = {p["part"]: p.get("seconds") for p in old["parts"]}
     for part in chosen(parts, options.what):
         state = State(part, settings)
         if options.list:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was wanted of libzero, and whether it is so by the parts of report.results().
 
-A figure is reached when at least three quarters of the rounds have it, missed when at most a quarter
-has, and open else: a median alone does not say whether another day's would be on the same side.
+A figure is reached when at least three quarters of the rounds have it, missed when at most a
+quarter has, and open else: a median alone does not say whether another day's would be on the same
+side.
 """
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LARGE = (MIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -12,7 +13,7 @@ DATA = {"": "again", "-fresh": "fresh"}
 REACHED, MISSED, OPEN = "reached", "missed", "open"
 NOT = "not measured"
 COLLAPSE = 2
-# Of all ranks together, read and written, of eight to two: copies of everything; n inputs and a sum.
+# Of all ranks together, read and written, of eight to two: copies of everything; n inputs, one sum.
 MOVED = {"all_gather": 8 / 2, "reduce_scatter": (8 + 1) / (2 + 1)}
 
 
@@ -36,13 +37,14 @@ def ratio_text(ratio):
 
 
 def judge(low, high, wanted):
-    """Of ratios, of which more is better; low and high: a quarter of the rounds has less, or more."""
+    """Of ratios, of which more is better; a quarter of the rounds has less than low, and one more
+    than high."""
     return REACHED if low >= wanted else MISSED if high < wanted else OPEN
 
 
 def nearest(part, key, peers):
-    """Of the peer that comes nearest to libzero in each round: of all rounds, None where one of them
-    has failed, since another one would be nearest then."""
+    """Of the peer that comes nearest to libzero in each round: of all rounds, None where one of
+    them has failed, since another one would be nearest then."""
     row = part["rows"].get(key, {})
     ratios_of = [row[p]["ratios"] for p in peers if "ratios" in row.get(p, {})]
     return [None if None in some else min(some) for some in zip(*ratios_of)]
@@ -84,7 +86,7 @@ def times(part, cells, most_s):
 
 
 def collapses(part, op):
-    """How much longer a byte takes with more ranks on the same cores, of all bytes that are moved."""
+    """How much longer a byte takes with more ranks on the same cores, of all that are moved."""
     out, moved = [], MOVED[op]
     for (few, label), (many, _) in zip(sized(f"{op} by 2 ranks", LARGE), sized(op, LARGE)):
         a, b = zero_cell(part, few), zero_cell(part, many)
@@ -106,12 +108,12 @@ def wanted():
     """(what is compared, with what, how much is wanted, part, cells, peers)."""
     for op, much in (("reduce_scatter", 4), ("all_gather", 1.3), ("all_reduce", 2.5)):
         for end, data in DATA.items():
-            yield (f"{op}, 2 ranks, {data}", "the better of Open MPI and MPICH", much, f"{op}-2{end}",
-                   sized("f32", LARGE), BOTH)
+            yield (f"{op}, 2 ranks, {data}", "the better of Open MPI and MPICH", much,
+                   f"{op}-2{end}", sized("f32", LARGE), BOTH)
             yield (f"{op}, 2 ranks, {data}", "Open MPI", 1, f"{op}-2{end}",
                    sized("f32", (4 * KIB,)), MPI)
-    yield ("all_gather of bf16, 2 ranks, again", "the better of Open MPI and MPICH", 1.3, "all_gather-2",
-           sized("bf16", LARGE), BOTH)
+    yield ("all_gather of bf16, 2 ranks, again", "the better of Open MPI and MPICH", 1.3,
+           "all_gather-2", sized("bf16", LARGE), BOTH)
     for op, loop in (("reduce_scatter", "a plain add"), ("all_gather", "a plain copy")):
         for place in ("", " in place"):
             for end, data in DATA.items():
@@ -136,26 +138,27 @@ def wanted():
                sized("reduce_scatter", NETWORK), MPI)
     for grad in ("bf16", "fp32"):
         for threads in (1, 2):
-            who = f"AdamW, {threads} thread{'s' * (threads > 1)}, gradients {grad}"
-            yield (who, "a plain loop", 0.95, f"limits-optimizer-{threads}",
+            how = f"{threads} thread{'s' * (threads > 1)}, gradients {grad}"
+            yield (f"AdamW, {how}", "a plain loop", 0.95, f"limits-optimizer-{threads}",
                    [(f"adamw, gradients {grad}", "")], ("limit",))
-            yield (f"norm, clip and cast with it, {threads} thread{'s' * (threads > 1)}, gradients {grad}",
+            yield (f"norm, clip and cast with it, {how}",
                    "a plain loop of both passes", 0.95, f"limits-optimizer-{threads}",
                    [(f"update, gradients {grad}", "")], ("limit",))
             for peer, name, much in (("deepspeed", "DeepSpeed", 1.1),
                                      ("deepspeed-direct", "DeepSpeed without a master copy", 1.1),
                                      ("torch", "PyTorch, not fused, with copies to bf16", 4),
                                      ("torch-fused", "PyTorch, fused, with copies to bf16", 1)):
-                yield who, name, much, f"adamw-{threads}-{grad}", [("", "")], (peer,)
+                yield f"AdamW, {how}", name, much, f"adamw-{threads}-{grad}", [("", "")], (peer,)
     for dtype, batch in (("bf16", 1), ("bf16", 4), ("fp32", 1), ("fp32", 4)):
         for stage in range(4):
             yield (f"a step of GPT-2, {dtype}, batch {batch}, stage {stage}",
-                   "the fastest of PyTorch and DeepSpeed", 1, f"step-{dtype}-batch{batch}-stage{stage}",
-                   [("", "")], ("ddp", "ddp-autocast", "zero-redundancy", "deepspeed-1", "fsdp2-keep",
-                                "deepspeed-2", "fsdp2", "deepspeed-3"))
+                   "the fastest of PyTorch and DeepSpeed", 1,
+                   f"step-{dtype}-batch{batch}-stage{stage}", [("", "")],
+                   ("ddp", "ddp-autocast", "zero-redundancy", "deepspeed-1", "fsdp2-keep",
+                    "deepspeed-2", "fsdp2", "deepspeed-3"))
     for key, how in (("exposed", ""), ("exposed, ZERO_MAP=0", ", parameters gathered by copies")):
-        yield (f"what a step in stage 3 waits for, with nothing to compute{how}", "5 % of the step", 1,
-               "limits-step", [(key, "")], ("limit",))
+        yield (f"what a step in stage 3 waits for, with nothing to compute{how}",
+               "5 % of the step", 1, "limits-step", [(key, "")], ("limit",))
 
 
 def growths(parts):
@@ -169,15 +172,16 @@ def growths(parts):
                        [("", NOT, "")])
                 continue
             rounds = found["rounds"]
-            text = f"{100 * found['zero']:.0f} % ({100 * min(rounds):.0f}–{100 * max(rounds):.0f} %)"
+            text = (f"{100 * found['zero']:.0f} % "
+                    f"({100 * min(rounds):.0f}–{100 * max(rounds):.0f} %)")
             low, high = (quantile(rounds, q) for q in (0.25, 0.75))
             yield (f"time of a byte, {op}, 2 ranks, {data}", "growth from 16 MiB on", "≤ 20 %",
                    [(f"to {size_text(found['to'])}", text, judge(-high, -low, -0.2))])
 
 
 def rows(found):
-    """(what, beside what, wanted, [(size, figure, verdict)]) of all that was wanted of the parts that
-    there are on this machine."""
+    """(what, beside what, wanted, [(size, figure, verdict)]) of all that was wanted of the parts
+    that there are on this machine."""
     parts = {p["part"]: p for p in found["parts"]}
     here = {*parts, *(p["part"] for p in found.get("not_measured", []))}
     for what, beside, much, part, cells, peers in wanted():
@@ -187,8 +191,9 @@ def rows(found):
             yield what, beside, f"≥ {much:g}×", some
     of = {n: parts.get(f"limits-coll-{n}", {}) for n in (2, 4, 8)}
     for op in MOVED:
-        yield (f"{op}, 8 ranks on two cores: no collapse", "the time by 2 ranks : the bytes that all move",
-               f"≤ {COLLAPSE}×", collapses(of[8], op))
+        yield (f"{op}, 8 ranks on two cores: no collapse",
+               "the time by 2 ranks : the bytes that all move", f"≤ {COLLAPSE}×",
+               collapses(of[8], op))
     for n, part in of.items():
         yield (f"a gather that is mapped, {n} ranks: its flags", "", "≤ 20 µs",
                times(part, sized("map", (MIB, 64 * MIB)), 20e-6))
@@ -199,12 +204,13 @@ TEXT = """
 ## What was wanted
 
 Made of the tables below: ratios with the least and the greatest of a round. **Reached** has what at
-least three quarters of the rounds have, *missed* what at most a quarter of them has, and between these
-it is open. "Again": the same bytes again and again; "fresh": each rank has just written what it gives;
-"cold": other memory each time. Collectives are of fp32 where nothing else is said: MPI has no sums in bf16. A
-better peer is that of each round, and it is open where one of them has failed in a round. "No collapse" is how much
-longer eight ranks take than two on the same two cores, by how many more bytes all of them read and write: four
-times as many, and three times in sums. A mapped gather moves nothing, so its flags are all of it. Why a figure is missed stands in NOTES.md.
+least three quarters of the rounds have, *missed* what at most a quarter of them has, and between
+these it is open. "Again": the same bytes again and again; "fresh": each rank has just written what
+it gives; "cold": other memory each time. Collectives are of fp32 where nothing else is said: MPI
+has no sums in bf16. A better peer is that of each round, and it is open where one of them has
+failed in a round. "No collapse" is how much longer eight ranks take than two on the same two cores,
+by how many more bytes all of them read and write: four times as many, and three times in sums. A
+mapped gather moves nothing, so its flags are all of it. Why a figure is missed stands in NOTES.md.
 
 """
 
