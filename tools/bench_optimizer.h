@@ -44,6 +44,7 @@ struct optimizer {
     void **streams; /* one for each thread: the first one is the update's, loops are on all */
     unsigned n_streams;
     int64_t timeout_ns;
+    void *arrays[8]; /* NULL: there is none; the same by what they are: */
     float *p, *m, *v;
     void *grad, *out; /* out is NULL where p is the parameter */
     double *partials, *sum;

@@ -15,6 +15,9 @@
 
 #define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 64 */
 
+enum { P, M, V, GRAD, OUT, PARTIALS, SUM, SCALARS, N_ARRAYS };
+_Static_assert(N_ARRAYS == sizeof((struct optimizer *)0)->arrays / sizeof(void *), "all of them");
+
 static uint64_t blocks(uint64_t n)
 {
     return (n + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
@@ -25,80 +28,64 @@ static uint64_t n_units(const struct optimizer_options *o)
     return (o->params + o->unit - 1) / o->unit;
 }
 
-/* An array of n elements; plain loops go on to the end of their vectors. */
-static uint64_t array_bytes(uint64_t n, uint64_t size)
+/* Plain loops go on to the end of their vectors. 0: there is no such array. */
+static uint64_t array_bytes(const struct optimizer_options *o, int array)
 {
-    return n * size + 4 * BENCH_SPARE_BYTES;
-}
+    const uint64_t spare = 4 * BENCH_SPARE_BYTES;
 
-static uint64_t partials_bytes(const struct optimizer_options *o)
-{
-    return array_bytes(n_units(o) * blocks(o->unit), sizeof(double));
+    switch (array) {
+    case P:
+    case M:
+    case V:
+        return o->params * 4 + spare;
+    case GRAD:
+        return o->params * zero_dtype_bytes(o->grad_dtype) + spare;
+    case OUT:
+        return o->dtype == ZERO_F32 ? 0 : o->params * 2 + spare;
+    case PARTIALS:
+        return n_units(o) * blocks(o->unit) * sizeof(double) + spare;
+    default:
+        return 4096;
+    }
 }
 
 uint64_t optimizer_bytes(const struct optimizer_options *o)
 {
-    uint64_t out = o->dtype == ZERO_F32 ? 0 : array_bytes(o->params, 2);
-    return 3 * array_bytes(o->params, 4) + array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)) +
-           out + partials_bytes(o) + 8192;
-}
+    uint64_t bytes = 0;
 
-static int array_alloc(struct optimizer *x, uint64_t bytes, void **out)
-{
-    return x->ops.alloc(x->dev, bytes, ZERO_MEM_HOST, out);
+    for (int i = 0; i < N_ARRAYS; i++)
+        bytes += array_bytes(o, i);
+    return bytes;
 }
 
 static int arrays_alloc(struct optimizer *x)
 {
-    const struct optimizer_options *o = x->o;
-    void *p[3] = {0}, *at = NULL;
     int err = 0;
 
-    for (int i = 0; !err && i < 3; i++)
-        err = array_alloc(x, array_bytes(o->params, 4), &p[i]);
-    x->p = p[0];
-    x->m = p[1];
-    x->v = p[2];
-    if (!err)
-        err = array_alloc(x, array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)), &x->grad);
-    if (!err && o->dtype != ZERO_F32)
-        err = array_alloc(x, array_bytes(o->params, 2), &x->out);
-    if (!err)
-        err = array_alloc(x, partials_bytes(o), &at);
-    x->partials = at;
-    at = NULL;
-    if (!err)
-        err = array_alloc(x, 4096, &at);
-    x->sum = at;
-    at = NULL;
-    if (!err)
-        err = array_alloc(x, 4096, &at);
-    x->scalars = at;
+    for (int i = 0; !err && i < N_ARRAYS; i++) {
+        uint64_t bytes = array_bytes(x->o, i);
+        err = bytes ? x->ops.alloc(x->dev, bytes, ZERO_MEM_HOST, &x->arrays[i]) : 0;
+    }
+    x->p = x->arrays[P];
+    x->m = x->arrays[M];
+    x->v = x->arrays[V];
+    x->grad = x->arrays[GRAD];
+    x->out = x->arrays[OUT];
+    x->partials = x->arrays[PARTIALS];
+    x->sum = x->arrays[SUM];
+    x->scalars = x->arrays[SCALARS];
     return err;
-}
-
-static void release(struct optimizer *x, void *base, uint64_t bytes)
-{
-    if (base)
-        x->ops.release(x->dev, base, bytes, ZERO_MEM_HOST);
 }
 
 void optimizer_close(struct optimizer *x)
 {
-    const struct optimizer_options *o = x->o;
-
     if (x->dev) {
         for (unsigned i = 0; i < x->n_streams; i++)
             if (!x->ops.stream_sync(x->dev, x->streams[i], x->timeout_ns))
                 x->ops.stream_destroy(x->dev, x->streams[i]);
-        release(x, x->p, array_bytes(o->params, 4));
-        release(x, x->m, array_bytes(o->params, 4));
-        release(x, x->v, array_bytes(o->params, 4));
-        release(x, x->grad, array_bytes(o->params, zero_dtype_bytes(o->grad_dtype)));
-        release(x, x->out, array_bytes(o->params, 2));
-        release(x, x->partials, partials_bytes(o));
-        release(x, x->sum, 4096);
-        release(x, x->scalars, 4096);
+        for (int i = 0; i < N_ARRAYS; i++)
+            if (x->arrays[i])
+                x->ops.release(x->dev, x->arrays[i], array_bytes(x->o, i), ZERO_MEM_HOST);
         x->ops.close(x->dev);
         free(x->streams);
     }
