@@ -275,6 +275,11 @@ static bool list_read(const char *tool, const struct tool_arg *arg, const char *
     }
 }
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
 /* The tasks of a list; the status of the worst. */
 static int made_bench(struct bench *b, const char *kind, const struct list *list)
 {
@@ -291,16 +296,10 @@ static int made_bench(struct bench *b, const char *kind, const struct list *list
             return 2;
         }
         snprintf(name, sizeof name, "%s-%" PRIu32, kind, n);
-        int one = task_bench(b, name, &l);
-        status = one > status ? one : status;
+        status = larger(status, task_bench(b, name, &l));
         zero__lifetimes_destroy(&l);
     }
     return status;
-}
-
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
 }
 
 static int run(struct bench *b, int argc, char **argv)

@@ -96,6 +96,8 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
 
 /* bench_coll_case.c */
 const char *coll_name(enum coll_op op);
+/* Is an exchange among the operations? */
+bool coll_has_exchange(const struct coll_options *o);
 /* The size that `bytes` is rounded to: as many elements for each rank; of map whole pages. */
 uint64_t coll_bytes(const struct coll_options *o, enum coll_op op, uint64_t bytes);
 void coll_memory(const struct coll_options *o, struct coll_memory *out);

@@ -23,6 +23,14 @@ const char *coll_name(enum coll_op op)
     return names[op];
 }
 
+bool coll_has_exchange(const struct coll_options *o)
+{
+    for (unsigned k = 0; k < o->n_ops; k++)
+        if (o->ops[k] == COLL_EXCHANGE)
+            return true;
+    return false;
+}
+
 static uint64_t round_up(uint64_t x, uint64_t to)
 {
     return (x + to - 1) / to * to;

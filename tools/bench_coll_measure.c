@@ -163,15 +163,6 @@ static double bus_factor(const struct coll_case *c)
     }
 }
 
-static bool has_exchange(const struct coll_options *o)
-{
-    bool has = false;
-
-    for (unsigned k = 0; k < o->n_ops; k++)
-        has |= o->ops[k] == COLL_EXCHANGE;
-    return has;
-}
-
 /* Operations differ in whether their limits work on private or on shared memory. */
 static void head_pages(const struct coll_pages *p)
 {
@@ -203,9 +194,9 @@ void coll_head(const struct coll_options *o, const struct coll_pages *pages)
 {
     if (o->json)
         return;
-    const char *place = o->in_place       ? "in place"
-                        : has_exchange(o) ? "exchange in place"
-                                          : "out of place";
+    const char *place = o->in_place            ? "in place"
+                        : coll_has_exchange(o) ? "exchange in place"
+                                               : "out of place";
     printf("comm %s, %d rank%s on %d core%s, %s, %s, %s buffers, medians of %u\n", o->comm,
            o->ranks, o->ranks == 1 ? "" : "s", o->cores, o->cores == 1 ? "" : "s",
            tool_dtype_name(o->dtype), place,
@@ -215,7 +206,7 @@ void coll_head(const struct coll_options *o, const struct coll_pages *pages)
            o->reps);
     head_notes(o, pages);
     printf("%-14s %12s %12s %7s %9s %9s %9s %9s%s  %s\n", "operation", "bytes", "us", "spread",
-           "GB/s", "bus GB/s", "max GB/s", "of limit", has_exchange(o) ? "   of bare" : "",
+           "GB/s", "bus GB/s", "max GB/s", "of limit", coll_has_exchange(o) ? "   of bare" : "",
            "check");
 }
 
@@ -350,7 +341,7 @@ static void report(const struct coll_case *c, const struct measure *m, bool ok)
     if (c->o->json)
         bench_record_json(&r);
     else
-        row(&r, !has_exchange(c->o) ? -1 : bare ? 100 * ratio : 0);
+        row(&r, !coll_has_exchange(c->o) ? -1 : bare ? 100 * ratio : 0);
 }
 
 int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide)

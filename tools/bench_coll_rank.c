@@ -113,12 +113,9 @@ static int bare_open(struct bench_comm *b, const struct coll_options *o, struct 
 {
     int mine = bound_to(), cpus[2];
     char text[32], there, all[2];
-    bool wanted = false;
     int err;
 
-    for (unsigned k = 0; k < o->n_ops; k++)
-        wanted |= o->ops[k] == COLL_EXCHANGE;
-    if (!wanted)
+    if (!coll_has_exchange(o))
         return 0;
     err = bench_comm_gather(b, &mine, sizeof mine, cpus);
     if (!err && b->rank == 0) {

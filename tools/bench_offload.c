@@ -165,16 +165,13 @@ static bool fast_enough(const struct offload_bench *b, const struct offload_shap
 static bool sound(const struct offload_bench *b)
 {
     const struct offload_options *o = b->o;
-    uint64_t deepest = 0;
 
-    for (unsigned i = 0; i < o->n_depths; i++)
-        deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
-    if (!offload_is_memory(b) && deepest > b->store.info.depth) {
+    if (!offload_is_memory(b) && o->deepest > b->store.info.depth) {
         fprintf(stderr,
                 "zero bench offload: %s has %u transfers under way at most, fewer than the depth "
                 "%" PRIu64 ", which fio would have: set its option for the depth, "
                 "ZERO_NVME_DEPTH=%" PRIu64 " for nvme\n",
-                b->store.name, b->store.info.depth, deepest, deepest);
+                b->store.name, b->store.info.depth, o->deepest, o->deepest);
         return false;
     }
     if (offload_is_memory(b) || o->cache_allowed || b->store.info.flags & ZERO_STORE_DIRECT)

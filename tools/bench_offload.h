@@ -39,6 +39,7 @@ struct offload_options {
     struct offload_shape ops[2 * N_OFFLOAD_OPS];
     uint64_t sizes[TOOL_MAX_SIZES], depths[TOOL_MAX_SIZES];
     unsigned n_ops, n_sizes, n_depths;
+    uint64_t deepest; /* of depths */
     uint64_t bytes; /* of a store */
     unsigned reps, warmup;
     unsigned least; /* percent of the limit that are wanted; 0: whatever it is */
@@ -83,6 +84,14 @@ struct offload_tier {
     uint64_t random;
     int64_t timeout_ns;
 };
+
+/* The next of numbers that look like chance, in *x, which is not 0. */
+static inline uint64_t offload_random(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    return *x ^= *x << 17;
+}
 
 /* Blocks in some order: until a time, or all once; compared when they are read, or not. */
 struct offload_walk {

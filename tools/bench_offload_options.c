@@ -143,7 +143,7 @@ static bool pages_read(const char *tool, const struct tool_arg *arg, const char 
 /* Numbers that only make sense together. */
 static bool fits(struct offload_options *o)
 {
-    uint64_t largest = 0, deepest = 0;
+    uint64_t largest = 0;
     char source[128];
 
     for (unsigned i = 0; i < o->n_sizes; i++) {
@@ -155,18 +155,18 @@ static bool fits(struct offload_options *o)
         largest = o->sizes[i] > largest ? o->sizes[i] : largest;
     }
     for (unsigned i = 0; i < o->n_depths; i++)
-        deepest = o->depths[i] > deepest ? o->depths[i] : deepest;
-    if (deepest > OFFLOAD_MOST_DEPTH) {
+        o->deepest = o->depths[i] > o->deepest ? o->depths[i] : o->deepest;
+    if (o->deepest > OFFLOAD_MOST_DEPTH) {
         fprintf(stderr, "zero " BENCH ": --depth is %" PRIu64 ": at most %u is possible\n",
-                deepest, OFFLOAD_MOST_DEPTH);
+                o->deepest, OFFLOAD_MOST_DEPTH);
         return false;
     }
     o->bytes -= o->bytes % OFFLOAD_PAGE;
-    if (o->bytes / largest < 2 * deepest) {
+    if (o->bytes / largest < 2 * o->deepest) {
         fprintf(stderr,
                 "zero " BENCH ": --size is %" PRIu64 ": less than twice the %" PRIu64
                 " blocks of %" PRIu64 " that may be under way\n",
-                o->bytes, deepest, largest);
+                o->bytes, o->deepest, largest);
         return false;
     }
     uint64_t need = offload_memory_bytes(o), left = zero__memory_left(source, sizeof source);

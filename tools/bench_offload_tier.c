@@ -59,9 +59,7 @@ static void fill_memory(char *at, uint64_t bytes)
     uint64_t x = 1;
 
     for (uint64_t i = 0; i < bytes; i += sizeof x) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
+        offload_random(&x);
         memcpy(at + i, &x, sizeof x);
     }
 }

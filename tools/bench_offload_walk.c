@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "base/status.h"
+#include "bench_watch.h"
 #include "machine/clock.h"
 #include "machine/line.h"
 
@@ -70,23 +71,13 @@ static int compare(const struct offload_tier *t, uint64_t block, uint64_t bytes,
     return 0;
 }
 
-static uint64_t random_number(struct offload_tier *t)
-{
-    uint64_t x = t->random;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return t->random = x;
-}
-
 /* The next block that is not under way: there are more blocks than may be. */
 static uint64_t choose(struct walk *k, bool reads)
 {
     uint64_t *next = reads ? &k->next_read : &k->next_write, block;
 
     if (k->w->shape.random)
-        *next = random_number(k->t) % k->n_blocks;
+        *next = offload_random(&k->t->random) % k->n_blocks;
     while (k->t->busy[*next])
         *next = (*next + 1) % k->n_blocks;
     block = *next;
@@ -171,13 +162,10 @@ static int turn(struct walk *k)
     return err;
 }
 
+/* With the kernel's threads that work for us. */
 static double cpu_seconds(void)
 {
-    struct rusage u;
-
-    getrusage(RUSAGE_SELF, &u); /* with the kernel's threads that work for us */
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return bench_used_s(RUSAGE_SELF);
 }
 
 /* Bytes that this process had read from and written to disks. */

@@ -43,7 +43,7 @@ static double busy_s(void)
     return busy;
 }
 
-static double used_s(int who)
+double bench_used_s(int who)
 {
     struct rusage u;
 
@@ -56,7 +56,7 @@ static double used_s(int who)
 void bench_watch_begin(struct bench_watch *w)
 {
     *w = (struct bench_watch){(double)zero__now_ns() * 1e-9, busy_s(),
-                              used_s(RUSAGE_SELF) + used_s(RUSAGE_CHILDREN)};
+                              bench_used_s(RUSAGE_SELF) + bench_used_s(RUSAGE_CHILDREN)};
 }
 
 double bench_watch_others(const struct bench_watch *w)

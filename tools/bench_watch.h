@@ -15,6 +15,9 @@ struct bench_watch {
     double at_s, busy_s, ours_s;
 };
 
+/* Seconds of processors that getrusage() tells of `who`. */
+double bench_used_s(int who);
+
 void bench_watch_begin(struct bench_watch *w);
 /*
  * Of a processor, what programs other than this one and its children that have ended took since of
