@@ -96,8 +96,8 @@ def pinned(cpus, command):
 def environment(**more):
     """One thread for everybody, and nobody's settings are the caller's."""
     env = {k: v for k, v in os.environ.items()
-           if not re.match(r"ZERO_(?!PLUGIN_PATH)|OMP_|MKL_|OPENBLAS_|OMPI_|MPIR_|UCX_|FI_|TORCH_|"
-                           r"GLOO_|DS_|DNNL_|ONEDNN_", k)}
+           if not re.match(r"ZERO_(?!PLUGIN_PATH|NVME_PATH)|OMP_|MKL_|OPENBLAS_|OMPI_|MPIR_|UCX_|FI_|"
+                           r"TORCH_|GLOO_|DS_|DNNL_|ONEDNN_", k)}
     env.update(OMP_NUM_THREADS="1", ZERO_THREADS="1", OPENBLAS_NUM_THREADS="1")
     env.setdefault("ZERO_PLUGIN_PATH", str(BUILD / ".libs"))
     env.update(more)
