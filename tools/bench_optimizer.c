@@ -44,7 +44,7 @@ static void help(FILE *f)
         "bytes and compute nothing, on the same threads, at most one for each core, measured in\n"
         "turn with the update, another one first in each repetition: two or four vectors of each\n"
         "array a turn, ordinary or non-temporal stores; the best median counts. More than 100 %\n"
-        "means that the update is better to the memory than all of these; below 10 MB of data\n"
+        "means that the update used the memory better than any of them; below 10 MB of data\n"
         "there are no percent, since waking threads takes as long as the work. Figures are\n"
         "medians; spread is (90 % - 10 % quantile) / median. ZERO_ISA chooses the instruction set\n"
         "of the update.\n"

@@ -52,7 +52,7 @@ static const struct entry {
     {"temperature", "X", REAL, AT(temperature), 0, 100, "0: always the likeliest (0.8)"},
     {"weights-in", "FILE", TEXT, AT(weights_in), 0, 0, "start from fp32 weights (safetensors)"},
     {"weights-out", "FILE", TEXT, AT(weights_out), 0, 0, "write them at the end"},
-    {"json", "FILE", TEXT, AT(json), 0, 0, "steps, summary: an object a line; %r: a file a rank"},
+    {"json", "FILE", TEXT, AT(json), 0, 0, "a JSON line a step, and a summary; %r: a file a rank"},
     {"ops", "FILE", TEXT, AT(ops), 0, 0, "when each op of the step program ran, likewise"},
     {"program", "FILE", TEXT, AT(program), 0, 0, "that program, as text, likewise"},
     {"cublas", "FILE", TEXT, AT(cublas), 0, 0, "with ZERO_DEVICE=cuda: cuBLAS, by name or path"},

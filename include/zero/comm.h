@@ -164,9 +164,12 @@ struct zero_oob {
     size_t size;
     void *ctx;
     int32_t rank, ranks;
-    /** Starts an all-gather of `len` bytes (equal on all ranks, at most 64 KiB). Never blocks. */
+    /**
+     * Starts an all-gather of `len` bytes (equal on all ranks, at most 64 KiB), of which it takes
+     * a copy. After 0 call test() until it is over; an error has its sentence. Never blocks.
+     */
     int (*post)(void *ctx, const void *src, uint32_t len);
-    /** 0: done, dst holds ranks * len bytes in rank order; -EINPROGRESS; or an error. */
+    /** 0: done, dst holds ranks * len bytes in rank order; -EINPROGRESS; an error. Never blocks. */
     int (*test)(void *ctx, void *dst);
 };
 

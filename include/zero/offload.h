@@ -24,8 +24,9 @@ struct zero_store;
 enum zero_io_op {
     ZERO_IO_READ = 1,
     ZERO_IO_WRITE = 2,
-    /** All writes completed before it are durable when it completes. Not submitted by this version,
-     * whose stores do not outlive their process; `zero check offload` tries it. */
+    /** All writes completed before it are durable when it completes; no store_off, no buf. Not
+     * submitted by this version, whose stores do not outlive their process; `zero check offload`
+     * tries it. */
     ZERO_IO_SYNC = 3,
 };
 
@@ -87,20 +88,28 @@ struct zero_io {
 /** The table. Entries marked (optional) may be NULL. */
 struct zero_offload_ops {
     size_t size;
+    /** What a store would be here, or why there can be none (-ENODEV …). Writes no more than
+     * info->size bytes. */
     int (*probe)(const struct zero_host *host, struct zero_store_info *info);
+    /** A store of params->bytes zeros. */
     int (*open)(const struct zero_store_open *params, struct zero_store **store);
+    /** As probe(), of an open store. */
     int (*info)(struct zero_store *store, struct zero_store_info *info);
     /** Grows, by zeros, or shrinks; no request is in flight. Voids what map() gave, either way. */
     int (*resize)(struct zero_store *store, uint64_t bytes);
+    /** The caller's memory may stand in requests until unreg(). -ENOTSUP: not of this kind. */
     int (*reg)(struct zero_store *store, void *base, uint64_t bytes, uint32_t mem,
                struct zero_mr **mr);
+    /** No request uses the memory any more; it stays the caller's. */
     int (*unreg)(struct zero_store *store, struct zero_mr *mr);
     /** (optional, MAPPED) The address of byte 0. */
     int (*map)(struct zero_store *store, void **base);
     /**
      * Accepts the first k ≥ 0 of n requests and returns k; the rest is to be submitted again.
      * Each accepted request completes exactly once, whole or with an error: short transfers are
-     * the plugin's to resume. The order of completions is free.
+     * the plugin's to resume. The order of completions is free. 0: no room just now. A request that
+     * is wrong (op, flags, bytes, alignment, past the end, memory that is not registered) is an
+     * error if it is the first of the n, and else where k ends.
      */
     int (*submit)(struct zero_store *store, const struct zero_io *ios, uint32_t n);
     /**

@@ -3,7 +3,8 @@
  * @file plugin.h
  * What every plugin exports and what the library offers it.
  *
- * A plugin is a shared object `zero-<kind>-<name>.so` with one exported symbol, zero_plugin_v1().
+ * A plugin is a shared object `zero-<kind>-<name>.so`, <kind> being comm, offload or device, with
+ * one exported symbol, zero_plugin_v1().
  * It lists its interfaces (comm.h, offload.h, device.h); each table starts with its own size, grows
  * only at the end, and is copied by the library up to the smaller of both sizes, so that an older
  * plugin and a newer library (and the other way round) understand each other. Nothing is freed
@@ -61,7 +62,8 @@ struct zero_host {
     size_t size;
     void *ctx; /**< first argument of every service */
     uint16_t comm_minor, offload_minor, device_minor, reserved;
-    /** One line of log; `where` names the part of the plugin. */
+    /** One line of log without a newline; `plugin` is its name, by which ZERO_LOG selects it,
+     * `level` of enum zero_log_level. */
     void (*log)(void *ctx, const char *plugin, int level, const char *fmt, ...)
         __attribute__((format(printf, 4, 5)));
     /**

@@ -93,6 +93,7 @@ ZERO_INLINE const char *zero_dtype_name(uint32_t dtype)
     }
 }
 
+/** The 32 bits of an fp32 value. */
 ZERO_INLINE uint32_t zero_bits_of_float(float x)
 {
     uint32_t u;
@@ -100,6 +101,7 @@ ZERO_INLINE uint32_t zero_bits_of_float(float x)
     return u;
 }
 
+/** The fp32 value of 32 bits. */
 ZERO_INLINE float zero_float_of_bits(uint32_t u)
 {
     float x;
@@ -120,6 +122,7 @@ ZERO_INLINE uint16_t zero_bf16_from_float(float x)
     return (uint16_t)((u + 0x8000u) >> 16);
 }
 
+/** Exact. */
 ZERO_INLINE float zero_float_from_bf16(uint16_t h)
 {
     return zero_float_of_bits((uint32_t)h << 16);
@@ -174,6 +177,7 @@ ZERO_INLINE uint16_t zero_fp16_from_float(float x)
     return (uint16_t)(sign | (a >> 13));
 }
 
+/** Exact; a NaN becomes quiet. */
 ZERO_INLINE float zero_float_from_fp16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;

@@ -15,11 +15,25 @@
  *             forward:  zero_acquire(unit, FORWARD)  … compute …  zero_release
  *             backward: zero_acquire(unit, BACKWARD) … compute, write gradients … zero_release
  *         zero_update
+ *     an evaluation, between steps or between micro-batches (the latter not behind the last one
+ *     with ZERO_UPDATE_AT=backward):
+ *         zero_begin(EVAL), then acquire(FORWARD) … compute … release of each unit
  *     zero_destroy
+ *
+ * A micro-step or an evaluation has no call that ends it: the next zero_begin() or zero_update()
+ * does, and of an evaluation also zero_set_order() and what reads or writes values. "Between steps"
+ * is after zero_commit() or zero_update() and before the next zero_begin(TRAIN), with no unit held.
  *
  * Rules for every function, unless its text says otherwise:
  * - Returns 0 or a negative errno; zero_last_error() then gives one sentence for a person. Outputs
  *   are set on success only.
+ * - A call that is refused for its arguments or its place has changed nothing, and may be made
+ *   rightly then (-EINVAL, -EBUSY, -ERANGE, -EEXIST, -ENOTSUP), but where its text says that it
+ *   ends the job. Any other error of the step's calls, and any of zero_commit() but that of its
+ *   place, ends it on all ranks: later calls return it again, and zero_destroy() is what is left.
+ * - A structure's `size` is its sizeof; fields that are not set are 0. Names have 1 to 200 bytes.
+ *   Units, parameters, groups, buffers and activations are numbered from 0 in the order of adding,
+ *   but groups from 1.
  * - A runtime is used by one thread at a time; different runtimes are independent (several models
  *   in one process, or ranks as threads). zero_abort() may be called from any thread.
  * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
@@ -343,7 +357,8 @@ ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass,
 ZERO_API int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
 /**
- * Address of a parameter, in its dtype, whole and contiguous, aligned to 64 elements. Read-only.
+ * Address of a parameter, in its dtype, whole and contiguous, a multiple of 64 times an element's
+ * size. Read-only.
  * Valid between acquire and release of its unit. NULL outside (see zero_last_error()).
  */
 ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
@@ -354,12 +369,13 @@ ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
  * over its samples, times zero_loss_scale(). The library averages over the ranks and over the
  * ZERO_ACCUM micro-batches, each with equal weight, and takes the scale out: divide by neither.
  * *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use of a tied unit
- * wrote its part). Every element must be written. NULL for a frozen parameter.
+ * wrote its part). Every element must be written. NULL for a frozen parameter. `beta` may be NULL.
  */
 ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
 
 /**
- * Address of a declared region, the same in every use of its life; NULL outside the step. Outside
+ * Address of a declared region on the device, aligned to 4,096 bytes, the same in every use of its
+ * life; NULL, with zero_last_error(), outside the step, or in a step of a kind without it. Outside
  * of its life the bytes there are another region's. That of one which lives from the step's
  * beginning may be asked for before the first acquire; it then waits for the same.
  */

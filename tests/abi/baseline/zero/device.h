@@ -244,7 +244,7 @@ struct zero_device_info {
 struct zero_device_open {
     size_t size;
     const struct zero_host *host;
-    int32_t index;
+    int32_t index; /**< of the device, from 0: the N of ZERO_DEVICE=NAME:N */
     uint32_t threads;  /**< host device: size of the pool, ≥ 1 */
     int64_t timeout_ns; /**< of every wait inside the device that has no deadline of its own */
     /**
@@ -268,9 +268,11 @@ struct zero_device_share {
 /** The table. Entries marked (optional) may be NULL. */
 struct zero_device_ops {
     size_t size;
+    /** What the device would be here, or why there is none. Writes no more than info->size bytes. */
     int (*probe)(const struct zero_host *host, struct zero_device_info *info);
     int (*open)(const struct zero_device_open *params, struct zero_device **dev);
     int (*close)(struct zero_device *dev);
+    /** As probe(), of an open device. */
     int (*info)(struct zero_device *dev, struct zero_device_info *info);
 
     /** Zeroed memory, really there; mem: ZERO_MEM_PINNED or the device's own kind. */
@@ -293,7 +295,11 @@ struct zero_device_ops {
     /** 0: reached (or never recorded); -EINPROGRESS; or the error that ended the stream. */
     int (*event_query)(struct zero_device *dev, void *event);
 
+    /** Enqueued; between memory of the host and of the device, or within one of them, without an
+     * overlap. Both stay until the stream has passed it. */
     int (*copy)(struct zero_device *dev, void *dst, const void *src, uint64_t bytes, void *stream);
+    /** Enqueued; the arguments are copied, and what they point to stays until the stream has passed
+     * it. A kernel that info() does not name is refused. */
     int (*launch)(struct zero_device *dev, const struct zero_launch *launch, void *stream);
     /** Runs fn(arg) on the host when the stream gets there; fn must not wait for device work. */
     int (*call)(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *stream);
