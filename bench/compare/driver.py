@@ -19,6 +19,8 @@ from parts import all_parts
 
 KINDS = tuple(page.TITLES)
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
+MOST_MOVED = 1.5    # times what another barrier of the round takes; each by itself differs by a quarter
+PLACED = ("collectives", "transports")  # kinds in which it counts where processors are
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
 MEASURED = ("core", "machine", "launch", "plugins", "include", "tools", "examples", "m4",
@@ -37,7 +39,8 @@ Every whole round is kept in bench/compare/state/ of the build folder, by a hash
 it depends on, so that a run that was ended goes on with the next round: a part that is done is not
 run again unless --again says so or these sources, the settings or a peer have changed. While a
 program runs it is counted how much of a processor others take, and what the machine's host takes
-away; a round in which that is more than a quarter of a processor is done again, up to three times.
+away; a round in which that is more than a quarter of a processor is done again, up to three times, and
+so is one of collectives during which the host of a virtual machine moved the processors.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
@@ -179,6 +182,22 @@ class Watch:
         return round(max(0.0, used - (ours_s() - self.ours) + stolen) / took, 3)
 
 
+class Places:
+    """The host of a virtual machine runs two processors on one core, on two with a cache in common or
+    on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are far
+    apart"): only programs that had them alike compare. What a barrier takes tells."""
+
+    def __init__(self, part):
+        self.seen, self.move = [], part.kind in PLACED and programs.is_virtual()
+
+    def look(self):
+        if self.move:
+            self.seen.append(programs.barrier_s())
+
+    def moved(self):
+        return bool(self.seen) and max(self.seen) > MOST_MOVED * min(self.seen)
+
+
 def run_program(program):
     """Times or reasons by key, a text when it failed twice; and why it ran once more, else None."""
     text = None
@@ -201,7 +220,8 @@ def facts():
 def run_round(state, part):
     """Kept when all its programs have run and nobody disturbed it, or it was tried often enough."""
     data, found, others, commands, retries = state.data, {}, {}, {}, {}
-    number, start = len(data["rounds"]), time.monotonic()
+    number, start, places = len(data["rounds"]), time.monotonic(), Places(part)
+    places.look()
     for program in state.wanted(part):
         watch, before = Watch(), time.monotonic()
         found[program.name], why = run_program(program)
@@ -213,14 +233,18 @@ def run_round(state, part):
         print(f"  round {number + 1}  {program.label:<44} "
               f"{f'{max(times):.6f} s' if times else 'nothing'}  "
               f"({time.monotonic() - before:.0f} s, others {others[program.name]:.2f})", flush=True)
+        places.look()
     data.setdefault("facts", facts())
     data["seconds"] += time.monotonic() - start
-    if max(others.values()) > report.MOST_OTHERS and data["tries"] < MOST_AGAIN:
+    disturbed = max(others.values()) > report.MOST_OTHERS
+    if (disturbed or places.moved()) and data["tries"] < MOST_AGAIN:
         data["tries"] += 1
         data["repeated"] += 1
-        print(f"  round {number + 1}  was disturbed: once more", flush=True)
+        why = "was disturbed" if disturbed else "had its processors moved by the host"
+        print(f"  round {number + 1}  {why}: once more", flush=True)
     else:
         data["rounds"].append({"found": found, "others": others, "commands": commands,
+                               "barriers_s": places.seen, "moved": places.moved(),
                                "retries": retries, "commit": commit(),
                                "date": datetime.date.today().isoformat()})
         data["tries"] = 0

@@ -198,6 +198,18 @@ def checked(record):
     return record["median_s"]
 
 
+def is_virtual():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        return bool(re.search(r"^flags\b.*\bhypervisor\b", file.read(), re.M))
+
+
+def barrier_s():
+    """Of two ranks in shared memory, each on a core."""
+    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", 2, "--op", "barrier", "--reps", 21,
+               "--no-limit", "--json"]
+    return checked(records(run([(pinned(cores(), command), environment())], 20))[0])
+
+
 @dataclass
 class Program:
     name: str

@@ -213,6 +213,7 @@ def summary(part, data, n_rounds):
            "commits": sorted({r["commit"] for r in kept}),
            "measured": data["settings"]["measured"], **data.get("facts", {}),
            "commands": commands_of(kept),
+           "moved": sum(r.get("moved", False) for r in kept),
            "retries": [f"{label} {why}" for r in kept
                        for label, why in r.get("retries", {}).items()],
            "repeated_rounds": data["repeated"], "seconds": round(data["seconds"]),

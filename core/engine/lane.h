@@ -22,20 +22,20 @@ struct slot {
     union {
         struct zero_coll coll;
         struct zero_io io;
-    } own; /* without a body, by the lane */
-    uint32_t pending;        /* completions still to come */
-    uint32_t n_posted;       /* requests that the store has taken */
-    uint32_t in_store;       /* of these, a bit each: those that have not ended */
-    uint64_t sequence;       /* of its first collective, 0: it has none */
-    uint64_t place; /* among all ops of the transport's lanes, alike on all ranks, from 1 */
+    } own;             /* without a body, by the lane */
+    uint32_t pending;  /* completions still to come */
+    uint32_t n_posted; /* requests that the store has taken */
+    uint32_t in_store; /* of these, a bit each: those that have not ended */
+    uint64_t sequence; /* of its first collective, 0: it has none */
+    uint64_t place;    /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;
-    int accumulate;          /* REDUCE, ACCUMULATE, loads of sums: there is something to add to */
-    int released;            /* COMPUTE */
+    int accumulate; /* REDUCE, ACCUMULATE, loads of sums: there is something to add to */
+    int released;   /* COMPUTE */
     int64_t start_ns, deadline_ns;
     void *event; /* of lanes that are streams, and COMPUTE on a stream */
     int on_stream;
     uint32_t mark; /* tests: see zero__track_mark() */
-    int armed; /* of a stream: its waits are over, start_ns and deadline_ns count */
+    int armed;     /* of a stream: its waits are over, start_ns and deadline_ns count */
 };
 
 /* Ops on the device's stream: more would only fill it, and a launch into a full one waits. */

@@ -268,7 +268,7 @@ struct zero_device_share {
 /** The table. Entries marked (optional) may be NULL. */
 struct zero_device_ops {
     size_t size;
-    /** What the device would be here, or why there is none. Writes no more than info->size bytes. */
+    /** What it would be here, or why there is none. Writes no more than info->size bytes. */
     int (*probe)(const struct zero_host *host, struct zero_device_info *info);
     int (*open)(const struct zero_device_open *params, struct zero_device **dev);
     int (*close)(struct zero_device *dev);
@@ -309,6 +309,7 @@ struct zero_device_ops {
      * side is write_value or an atomic store with release order.
      */
     int (*wait_value)(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
+    /** (optional, also where wait_value is there) */
     int (*write_value)(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value);
 
     /**

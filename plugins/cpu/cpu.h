@@ -49,6 +49,7 @@ struct zero_mr {
     struct zero__io_region region;
     struct zero_mr *next;
 };
+_Static_assert(offsetof(struct zero_mr, region) == 0, "as zero__io_check() looks at it");
 
 struct zero_store {
     struct zero__voice voice;

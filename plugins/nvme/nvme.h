@@ -136,6 +136,7 @@ struct zero_mr {
     int first_buffer, n_buffers; /* n_buffers is 0: nothing */
     struct zero_mr *next;
 };
+_Static_assert(offsetof(struct zero_mr, region) == 0, "as zero__io_check() looks at it");
 
 struct zero_store {
     struct zero__voice voice;

@@ -74,6 +74,25 @@ def disturbed():
     driver.State(part_of(runs), SETTINGS).path.unlink()
 
 
+def moved():
+    """A round during which the host moved the processors is done again, three times at most."""
+    runs, seen = [], iter([1, 1.1, 1, 3, 1, 1, *[1, 2] * 4])
+    part = part_of(runs)
+    part.kind = "collectives"
+    programs.is_virtual, virtual = (lambda: True), programs.is_virtual
+    programs.barrier_s, barrier = (lambda: next(seen)), programs.barrier_s
+    SETTINGS["collectives"] = SETTINGS["steps"]
+    data = measured(part, [0] * 7, 3)
+    programs.is_virtual, programs.barrier_s = virtual, barrier
+    ok(len(runs) == 7 and data["repeated"] == 4
+       and [r["moved"] for r in data["rounds"]] == [False, False, True]
+       and data["rounds"][0]["barriers_s"] == [1, 1.1], "where processors are", data)
+    part.kind = "steps"
+    text = page.origin_line(report.summary(part, data, 3))
+    ok("In 1 of the rounds the host had moved the processors." in text, "is told of what was kept", text)
+    driver.State(part, SETTINGS).path.unlink()
+
+
 REAL_WATCH = driver.Watch
 
 
@@ -502,6 +521,7 @@ def real():
 quantiles()
 watched()
 disturbed()
+moved()
 in_turn()
 paired()
 loops()

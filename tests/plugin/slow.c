@@ -91,7 +91,15 @@ static int slow_post(struct zero_comm *comm, const struct zero_coll *colls, uint
     return err;
 }
 
-/* The next to be told: the oldest or the youngest of those that are due; NULL: none. */
+static bool is_later(const struct zero__wrap_record *a, const struct zero__wrap_record *b)
+{
+    return a->start_ns != b->start_ns ? a->start_ns > b->start_ns : a->place > b->place;
+}
+
+/*
+ * The next to be told: the oldest or the youngest of those that are due; NULL: none. Their
+ * communicators are there: whoever closes one asks for no completion any more.
+ */
 static struct ended *due(struct slow *s, int64_t now, int64_t *next_ns)
 {
     struct ended *best = NULL;
@@ -101,7 +109,7 @@ static struct ended *due(struct slow *s, int64_t now, int64_t *next_ns)
         int64_t start_ns = e->record->start_ns, due_ns = start_ns + (norm ? 0 : s->delay_ns);
         if (due_ns > now)
             *next_ns = due_ns < *next_ns ? due_ns : *next_ns;
-        else if (!best || (start_ns > best->record->start_ns) == s->reverse)
+        else if (!best || is_later(e->record, best->record) == s->reverse)
             best = e;
     }
     return best;
