@@ -107,7 +107,7 @@ static int put_copies(struct zero_comm *comm, bool *news)
     const struct shm_op *op = begun(comm);
 
     while (comm->n_copied < comm->ranks) {
-        int32_t p = zero__shm_next_copy(comm, &op->coll);
+        int32_t p = zero__shm_next_copy(comm, op);
         uint64_t bytes;
         const char *src;
         char *dst;

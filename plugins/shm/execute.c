@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This rank's part of a collective, in pieces. Peers' memory is only read. Copies start with the
- * next rank, so that ranks do not all read the same one at the same time.
+ * own rank or the next one, so that ranks do not all read the same one at the same time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -120,14 +120,20 @@ bool zero__shm_sums_all(const struct zero_comm *comm, const struct shm_op *op)
                              (comm->far || c->src.len <= comm->ctx->caches.core / 2));
 }
 
-/* The next rank to copy from; -1 when none is ready. */
-int32_t zero__shm_next_copy(struct zero_comm *comm, const struct zero_coll *c)
+/*
+ * The next rank to copy from; -1 when none is ready. What this rank has just written is still in
+ * its own caches, and leaves them meanwhile if a peer's comes first.
+ */
+int32_t zero__shm_next_copy(struct zero_comm *comm, const struct shm_op *op)
 {
-    for (int32_t i = 1; i <= comm->ranks; i++) {
-        int32_t p = (comm->rank + i) % comm->ranks;
+    const int32_t first = comm->rank + (op->streams & ZERO__STREAM_COPIES ? 1 : 0);
+
+    for (int32_t i = 0; i < comm->ranks; i++) {
+        int32_t p = (first + i) % comm->ranks;
         if (comm->parts[p].copied || !comm->parts[p].checked)
             continue;
-        if (c->kind != ZERO_ALL_REDUCE || atomic_load(&comm->lanes[p].steps) > 2 * comm->begun)
+        if (op->coll.kind != ZERO_ALL_REDUCE ||
+            atomic_load(&comm->lanes[p].steps) > 2 * comm->begun)
             return p;
     }
     return -1;
@@ -188,7 +194,7 @@ static bool run_copies(struct zero_comm *comm, uint64_t *budget)
         char *dst;
 
         if (comm->at < 0)
-            comm->at = zero__shm_next_copy(comm, &op->coll);
+            comm->at = zero__shm_next_copy(comm, op);
         if (comm->at < 0)
             break;
         zero__shm_copy_of(comm, op, comm->at, &src, &dst, &bytes);

@@ -336,7 +336,7 @@ bool zero__shm_execute(struct zero_comm *comm, uint64_t *budget);
 /* For enqueue.c, of the collective `begun`: whether every rank sums all of it for itself; */
 bool zero__shm_sums_all(const struct zero_comm *comm, const struct shm_op *op);
 /* the next rank to copy from, -1 when none is ready; what is to be copied from it, and where to; */
-int32_t zero__shm_next_copy(struct zero_comm *comm, const struct zero_coll *c);
+int32_t zero__shm_next_copy(struct zero_comm *comm, const struct shm_op *op);
 void zero__shm_copy_of(const struct zero_comm *comm, const struct shm_op *op, int32_t p,
                        const char **src, char **dst, uint64_t *bytes);
 /* the elements that this rank sums, from where in the sources, and to where in the destination. */
