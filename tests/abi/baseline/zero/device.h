@@ -299,7 +299,7 @@ struct zero_device_ops {
      * overlap. Both stay until the stream has passed it. */
     int (*copy)(struct zero_device *dev, void *dst, const void *src, uint64_t bytes, void *stream);
     /** Enqueued; the arguments are copied, and what they point to stays until the stream has passed
-     * it. A kernel that info() does not name is refused. */
+     * it, unless their text says otherwise. A kernel that info() does not name is refused. */
     int (*launch)(struct zero_device *dev, const struct zero_launch *launch, void *stream);
     /** Runs fn(arg) on the host when the stream gets there; fn must not wait for device work. */
     int (*call)(struct zero_device *dev, void (*fn)(void *arg), void *arg, void *stream);
