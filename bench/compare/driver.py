@@ -19,7 +19,7 @@ from parts import all_parts
 
 KINDS = tuple(page.TITLES)
 MOST_AGAIN = 3      # repetitions of a round that was disturbed
-MOST_MOVED = 1.5    # times what another barrier of the round takes; each by itself differs by a quarter
+MOST_MOVED = 1.5    # times what another barrier of the round takes, which differs by a quarter
 PLACED = ("collectives", "transports")  # kinds in which it counts where processors are
 MOST_FAILURES = 2   # rounds in which a program fails, before it is left out
 # What figures depend on; the rest of the tree may change between rounds.
@@ -39,8 +39,8 @@ Every whole round is kept in bench/compare/state/ of the build folder, by a hash
 it depends on, so that a run that was ended goes on with the next round: a part that is done is not
 run again unless --again says so or these sources, the settings or a peer have changed. While a
 program runs it is counted how much of a processor others take, and what the machine's host takes
-away; a round in which that is more than a quarter of a processor is done again, up to three times, and
-so is one of collectives during which the host of a virtual machine moved the processors.
+away; a round in which that is more than a quarter of a processor is done again, up to three times,
+and so is one of collectives during which the host of a virtual machine moved the processors.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
@@ -183,16 +183,21 @@ class Watch:
 
 
 class Places:
-    """The host of a virtual machine runs two processors on one core, on two with a cache in common or
-    on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are far
-    apart"): only programs that had them alike compare. What a barrier takes tells."""
+    """The host of a virtual machine runs two processors on one core, on two with a cache in common
+    or on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are
+    far apart"): only programs that had them alike compare. What a barrier takes tells."""
 
     def __init__(self, part):
-        self.seen, self.move = [], part.kind in PLACED and programs.is_virtual()
+        self.seen = []
+        self.may_move = part.kind in PLACED and facts()["machine"]["virtual"] != "no"
 
     def look(self):
-        if self.move:
+        if not self.may_move:
+            return
+        try:
             self.seen.append(programs.barrier_s())
+        except (programs.Failed, LookupError, ValueError, OSError):
+            pass  # what is measured says what is wrong
 
     def moved(self):
         return bool(self.seen) and max(self.seen) > MOST_MOVED * min(self.seen)

@@ -96,8 +96,8 @@ def pinned(cpus, command):
 def environment(**more):
     """One thread for everybody, and nobody's settings are the caller's."""
     env = {k: v for k, v in os.environ.items()
-           if not re.match(r"ZERO_(?!PLUGIN_PATH|NVME_PATH)|OMP_|MKL_|OPENBLAS_|OMPI_|MPIR_|UCX_|FI_|"
-                           r"TORCH_|GLOO_|DS_|DNNL_|ONEDNN_", k)}
+           if not re.match(r"ZERO_(?!PLUGIN_PATH|NVME_PATH)|OMP_|MKL_|OPENBLAS_|OMPI_|MPIR_|UCX_|"
+                           r"FI_|TORCH_|GLOO_|DS_|DNNL_|ONEDNN_", k)}
     env.update(OMP_NUM_THREADS="1", ZERO_THREADS="1", OPENBLAS_NUM_THREADS="1")
     env.setdefault("ZERO_PLUGIN_PATH", str(BUILD / ".libs"))
     env.update(more)
@@ -196,11 +196,6 @@ def checked(record):
         what = " ".join(str(record[key]) for key in keys)
         raise Failed(f"{what}: check {record['check']}")
     return record["median_s"]
-
-
-def is_virtual():
-    with open("/proc/cpuinfo", encoding="ascii") as file:
-        return bool(re.search(r"^flags\b.*\bhypervisor\b", file.read(), re.M))
 
 
 def barrier_s():
