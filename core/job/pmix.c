@@ -58,7 +58,8 @@ struct inquiry {
     struct zero__job_params p;
     struct api api;
     pmix_proc_t me;
-    int timeout_s;
+    int timeout_s; /* of one call of PMIx */
+    int64_t deadline_ns;
 };
 
 static int load(struct api *api)
@@ -167,6 +168,24 @@ static void notice_key(const struct inquiry *s, char *key, size_t room)
     snprintf(key, room, "libzero.%s", s->p.model);
 }
 
+/*
+ * PMIx_Get, again while there is no such thing before the deadline: a server that still cleans up
+ * after the last session of the process that has published it says so (OpenPMIx 4.2.2), although
+ * the fence has come after that.
+ */
+static pmix_status_t get_until(const struct inquiry *s, const pmix_proc_t *proc, const char *key,
+                               const pmix_info_t *info, int64_t deadline_ns, pmix_value_t **value)
+{
+    const struct timespec pause = {.tv_nsec = ZERO_SECOND / 100};
+
+    for (;;) {
+        pmix_status_t status = s->api.get(proc, key, info, 1, value);
+        if (status != PMIX_ERR_NOT_FOUND || zero__now_ns() >= deadline_ns)
+            return status;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* What rank 0 has published; -ENOENT (no sentence): nothing that would be there at once. */
 static int get_notice(const struct inquiry *s, bool at_once, struct zero__notice *out)
 {
@@ -181,7 +200,7 @@ static int get_notice(const struct inquiry *s, bool at_once, struct zero__notice
         info_set(&info[0], PMIX_OPTIONAL, PMIX_BOOL, 1);
     else
         info_set(&info[0], PMIX_TIMEOUT, PMIX_INT, s->timeout_s);
-    pmix_status_t status = s->api.get(&zero, key, info, 1, &value);
+    pmix_status_t status = get_until(s, &zero, key, info, at_once ? 0 : s->deadline_ns, &value);
     if (at_once && (status != PMIX_SUCCESS || !value))
         return -ENOENT;
     if (status != PMIX_SUCCESS || !value)
@@ -342,7 +361,9 @@ static int inquire(void *arg)
 
 int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 {
-    struct inquiry s = {.p = *p, .timeout_s = (int)((timeout_ns + ZERO_SECOND - 1) / ZERO_SECOND)};
+    struct inquiry s = {.p = *p,
+                        .timeout_s = (int)((timeout_ns + ZERO_SECOND - 1) / ZERO_SECOND),
+                        .deadline_ns = zero__deadline_ns(timeout_ns)};
     int e = zero__call_within(zero__deadline_ns(timeout_ns + GRACE_NS), inquire, &s, sizeof s);
 
     if (e == -ETIMEDOUT && s.api.init == NULL) /* as it was: the call has not come back */

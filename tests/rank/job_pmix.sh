@@ -52,6 +52,17 @@ mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=lo "$probe" twice
 ok 'a second job of the same processes' so_often 4 'ranks 0 1'
 mpi 2 "$probe" twice
 ok 'by Unix sockets too' so_often 4 'ranks 0 1'
+
+# A server that is late with what the fence should have brought. A sanitizer comes before any library.
+late="$(ldd "$probe" | awk '/lib[at]san/ { printf "%s ", $3 }')$ZERO_TEST_BUILD/tests/rank/.libs/libunready.so"
+mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=lo LD_PRELOAD="$late" UNREADY=5 "$probe"
+ok 'what is not there yet is asked for again' so_often 2 'ranks 0 1'
+ok 'five times' test "$(grep -cx 'asked 6' "$scratch/err")" = 2
+mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=lo LD_PRELOAD="$late" UNREADY=999999 \
+    ZERO_JOIN_TIMEOUT=1 "$probe"
+ok 'until the deadline' sh -c "grep -F 'PMIx_Get of rank 0' '$scratch/err' ||
+    { cat '$scratch/out' '$scratch/err'; exit 1; }"
+
 mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=none7 "$probe"
 ok 'an interface that is not there is named' sh -c "grep -F 'ZERO_INTERFACE is \"none7\"' '$scratch/err'"
 # Its launcher may leave the others alone when rank 0 ends: here it does not see that it has failed.
