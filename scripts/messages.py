@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every sentence that the library, the plugins and the tools can print, as a list made from the source:
+"""Every sentence that the library, the plugins and the tools can print on standard error, and its
+parts, as a list made from the source:
 
     scripts/messages.py               all: FILE:LINE, a tab, the sentence with its places for
                                       values
     scripts/messages.py core plugins  those of some folders
 
-A sentence is the format of a function that is declared with format(printf), or of fprintf(stderr).
+A sentence is the format of a function that is declared with format(printf), or what fprintf, fputs
+or perror write to stderr. A part is any other literal of several words: from snprintf, a value that
+stands in a sentence, a choice, a table. Where a table goes is not known here, so some parts are of
+help texts and reports; what printf and the like write themselves is left out.
 What only passes a format on ("%s") is left out: the sentence stands where it was made.
 """
 import os
@@ -15,8 +19,12 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = ("core", "machine", "launch", "plugins", "tools", "examples")
-TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|\s+|.', re.S)
+LITERAL = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+TOKEN = re.compile(r"//[^\n]*|#error[^\n]*|/\*.*?\*/|" + LITERAL + r"|\w+|\s+|.", re.S)
 NAME = re.compile(r"(?:\(\*(\w+)\)|(\w+))\(")
+PLACE = re.compile(r"%[-+ #0-9.*]*l*[a-z]")
+# What is handed to these is no part of an error.
+ELSEWHERE = {"printf", "puts", "strcmp", "strncmp", "strstr", "_Static_assert", "_Pragma"}
 DECLARED = re.compile(r"__attribute__\(\(format\(printf, (\d+), \d+\)\)\)")
 
 
@@ -30,9 +38,9 @@ def sources(folders):
 
 
 def formatters():
-    """Which argument is the format: by file, "" for what headers declare, and by name. Of functions and
-    pointers to them, and of macros that end in "..."."""
-    found = {"": {"fprintf": 2}}
+    """Which argument is the format: by file, "" for what headers declare, and by name. Of functions
+    and pointers to them, and of macros that end in "..."."""
+    found = {"": {"fprintf": 2, "fputs": 1, "perror": 1}}
     for name, text in sources((*FOLDERS, "include")):
         here = found.setdefault("" if name.endswith(".h") else name, {})
         text = "".join("" if word.startswith("/*") else word for word in TOKEN.findall(text))
@@ -48,56 +56,64 @@ def formatters():
 def tokens(text):
     line = 1
     for word in TOKEN.findall(text):
-        if not word.isspace() and not word.startswith(("//", "/*")):
+        if not word.isspace() and not word.startswith(("//", "/*", "#error")):
             yield word, line
         line += word.count("\n")
 
 
-def arguments(words, at):
-    """Of a call whose '(' stands at `at`: each a list of words."""
-    depth, args = 0, [[]]
+def to_stderr(words, at):
+    """Of a call of fprintf or fputs whose '(' stands at `at`."""
+    depth = 0
     for word, _ in words[at:]:
-        if word in "([{":
-            depth += 1
-        if word in ")]}":
-            depth -= 1
-        if depth == 0:
-            return args
-        if word == "," and depth == 1:
-            args.append([])
-        elif not (word == "(" and depth == 1 and args == [[]]):
-            args[-1].append(word)
-    return args
+        depth += (word in "([{") - (word in ")]}")
+        if depth == 0 or word == "stderr":
+            return depth > 0
+    return False
 
 
-def sentences(words):
-    """What an argument may be: literals in a row; of a choice, each."""
-    found, parts = [], []
-    for word in [*words, ":"]:
+def literals(words):
+    """Each: literals in a row as one text, its line, and the calls around it, from the outermost
+    on, as pairs of a name and the number of the argument."""
+    around, parts, line = [], [], 0
+    for i, (word, at) in enumerate(words):
         if word.startswith('"'):
+            line = line if parts else at
             parts.append(word[1:-1])
-        elif word.startswith("PRI"):
+            continue
+        if word.startswith("PRI"):
+            line = line if parts else at
             parts.append({"x": "lx", "d": "ld"}.get(word[3], "lu"))
-        elif parts:
-            found.append("".join(parts))
+            continue
+        if parts:
+            yield "".join(parts), line, around
             parts = []
-    return [s for s in found if re.search(r"[a-z]{2}", re.sub(r"%[-+ #0-9.*]*l*[a-z]", "", s))]
+        if word in "([{":
+            name = words[i - 1][0] if word == "(" and i else ""
+            if name in ("fprintf", "fputs") and not to_stderr(words, i):
+                name = "printf"
+            around.append([name, 1])
+        elif word in ")]}" and around:
+            around.pop()
+        elif word == "," and around:
+            around[-1][1] += 1
+
+
+def is_said(text, around, known):
+    plain = PLACE.sub("", text)
+    if not re.search(r"[a-z]{2}", plain):
+        return False
+    if any(known.get(name) == n for name, n in around):
+        return True
+    return " " in text.strip() and not any(name in ELSEWHERE for name, _ in around)
 
 
 def main():
     by_file = formatters()
     for name, text in sources(sys.argv[1:] or FOLDERS):
         known = {**by_file[""], **by_file.get(name, {})}
-        words = list(tokens(text))
-        for i in range(len(words) - 1):
-            if words[i][0] not in known or words[i + 1][0] != "(":
-                continue
-            args = arguments(words, i + 1)
-            n = known[words[i][0]]
-            if words[i][0] == "fprintf" and args[0] != ["stderr"]:
-                continue
-            for sentence in sentences(args[n - 1]) if n <= len(args) else ():
-                print(f"{name}:{words[i][1]}\t{sentence}")
+        for sentence, line, around in literals(list(tokens(text))):
+            if is_said(sentence, around, known):
+                print(f"{name}:{line}\t{sentence}")
 
 
 if __name__ == "__main__":
