@@ -21,6 +21,7 @@ static void help(FILE *f)
         "  --machine   cores, NUMA nodes, memory and its limits\n"
         "  --plugins   every plugin with version, path, capabilities, or what is wrong with it\n"
         "  --options   every option: value, where the value comes from, what it does\n"
+        "  -h, --help  this text\n"
         "\n"
         "Options are read from ZERO_* variables and from the file that ZERO_CONFIG names, else\n"
         "from zero.conf in this folder. Exit status: 0; 1 if something cannot be read; 2 for bad\n"

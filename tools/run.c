@@ -32,6 +32,7 @@ static void help(FILE *f)
           "                   (default: prefix, except rank 0 on a terminal and a single rank)\n"
           "      --grace S    seconds that ranks have to end by themselves after Ctrl-C, or when\n"
           "                   another rank has failed (default 15)\n"
+          "  -h, --help       this text\n"
           "\n"
           "PROG is looked for in PATH and beside this program. Every rank finds RANK, WORLD_SIZE,\n"
           "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, of\n"
