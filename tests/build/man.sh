@@ -25,11 +25,21 @@ said=$(for command in '' run 'bench coll' 'bench p2p' 'bench optimizer' 'bench a
     # shellcheck disable=SC2086 # words
     "$ZERO_TEST_BUILD/zero" $command --help 2>/dev/null
 done)
+options() { # of a page or a text on the standard input
+    sed 's/\\f[A-Z]//g; s/\\//g' | grep -oE -e '--[a-z][a-z0-9-]+' | sort -u
+}
+lacks() { # TEXT: those of the options on the standard input that it does not have
+    while IFS= read -r option; do
+        echo "$1" | grep -qE -e "(^|[^a-z-])--${option#--}([^a-z0-9-]|\$)" || echo "$option"
+    done
+}
 for name in zero.1 zero-plugin.7; do
-    none "$name: every option is one of a command" "$(grep -v 'pkg.-config' "$man/$name" |
-        sed 's/\\f[A-Z]//g; s/\\//g' | grep -oE -e '--[a-z][a-z-]+' | sort -u |
-        while IFS= read -r option; do
-            echo "$said" | grep -qE -e "(^|[^a-z-])--${option#--}([^a-z-]|\$)" || echo "$option"
-        done)"
+    none "$name: every option is one of a command" \
+        "$(grep -v 'pkg.-config' "$man/$name" | options | lacks "$said")"
 done
+said=$("$ZERO_TEST_BUILD/zero-gpt2" --help)
+none 'zero-gpt2.1: every option is one of zero-gpt2' \
+    "$(options <"$man/zero-gpt2.1" | lacks "$said")"
+none 'zero-gpt2.1: every option of zero-gpt2 is there' \
+    "$(echo "$said" | options | lacks "$(options <"$man/zero-gpt2.1")")"
 done_testing
