@@ -143,7 +143,7 @@ struct zero_store {
     struct nvme_settings settings;
     struct nvme_file files[NVME_PATHS];
     int n_files, first_file;
-    uint64_t bytes, capacity;
+    uint64_t bytes;
     bool direct;
     uint32_t depth; /* transfers, for all folders together */
     int32_t ranks;  /* of this host, each with such a store */
@@ -151,7 +151,6 @@ struct zero_store {
     int wake_fd;
 
     uint32_t *sums; /* by block; NULL: not wanted */
-    uint32_t zero_sum;
 
     const struct nvme_engine *engine;
     void *engine_data;

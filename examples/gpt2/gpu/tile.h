@@ -26,7 +26,6 @@
 
 /* Sums of what the chunks have: likewise, with more of fewer columns. */
 #define GPT2_LAST_COLUMNS 8u
-#define GPT2_LAST_LANES (GPT2_FOLD_THREADS / GPT2_LAST_COLUMNS)
 #define GPT2_LAST_BATCH 8u
 
 #define GPT2_ATTENTION_THREADS 128u
