@@ -35,7 +35,7 @@ struct run {
     const struct zero__recipe *r;
     const struct zero__costs *c;
     struct queue q[ZERO__N_QUEUES];
-    double now, waited;
+    double now;
     int has_updated, has_disk; /* has_disk: of a known speed */
 };
 
@@ -151,12 +151,9 @@ static void idle(struct run *x, double seconds)
 
 static int await(struct run *x, const uint64_t *waits)
 {
-    while (!is_over(x, waits)) {
-        double s = clock_go(x, INFINITY);
-        if (s < 0) /* no pass makes such programs */
+    while (!is_over(x, waits))
+        if (clock_go(x, INFINITY) < 0) /* no pass makes such programs */
             return zero__fail(-EINVAL, "a step program waits for itself");
-        x->waited += s;
-    }
     return 0;
 }
 
@@ -216,9 +213,7 @@ static int body_run(struct run *x, uint32_t body, uint32_t first)
         err = await(x, item_at(compute, compute->issued - 1)->waits);
         ops_start(x);
         own[ZERO__Q_COMPUTE] = x->c->streamed ? 0 : compute->issued;
-        const double waited = x->waited;
         err = err ? err : await(x, own);
-        x->waited = waited;
     }
     ops_start(x);
     return err ? err : settle(x, body == ZERO__UPDATE_BODY);
@@ -229,10 +224,8 @@ static int step_run(struct run *x, struct zero__simulated *s)
     const double began = x->now;
     int err = 0;
 
-    x->waited = 0;
     for (uint32_t m = 0; m < x->r->accum && !err; m++)
         err = body_run(x, m + 1 < x->r->accum ? ZERO__MICRO : ZERO__LAST, m == 0);
-    s->waits_s = x->waited;
     s->passes_s = x->now - began;
     idle(x, seconds_of(x->c->end_s));
     if (!err)

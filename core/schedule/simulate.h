@@ -31,7 +31,6 @@ struct zero__costs {
 struct zero__simulated {
     double step_s;
     double passes_s, update_s; /* of it: until all but the update is over, and from there on */
-    double waits_s;            /* of passes_s: in which the application has nothing to compute */
 };
 
 /* Zeros, for any of both programs (the other one: may be NULL); 0 or -ENOMEM. */
