@@ -31,18 +31,15 @@ static void help(FILE *f, const char *of, const struct zero__tool *table, unsign
 
 static int unknown(const char *of, const struct zero__tool *table, unsigned n, const char *name)
 {
-    unsigned best = 0, least = ~0u;
+    const char *near = NULL;
+    unsigned best = 2 + 1;
 
-    for (unsigned i = 0; i < n; i++) {
-        unsigned d = zero__distance(name, table[i].name);
-        if (d < least) {
-            least = d;
-            best = i;
-        }
-    }
+    for (unsigned i = 0; i < n; i++)
+        if (zero__nearer(name, table[i].name, &best))
+            near = table[i].name;
     fprintf(stderr, "%s: there is no command \"%s\"", of, name);
-    if (least <= 2)
-        fprintf(stderr, ": did you mean \"%s\"?\n", table[best].name);
+    if (near)
+        fprintf(stderr, ": did you mean \"%s\"?\n", near);
     else
         fprintf(stderr, ": %s --help lists them\n", of);
     return 2;

@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define LONGEST 64
@@ -41,4 +40,14 @@ unsigned zero__distance(const char *a, const char *b)
         before = last, last = row, row = oldest;
     }
     return last[m];
+}
+
+bool zero__nearer(const char *a, const char *b, unsigned *best)
+{
+    unsigned d = zero__distance(a, b);
+
+    if (d >= *best)
+        return false;
+    *best = d;
+    return true;
 }

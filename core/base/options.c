@@ -314,16 +314,12 @@ static const char *nearest(const struct zero__options *o, const char *name)
     unsigned limit = len < 6 ? 2 : (unsigned)(len / 3), best = limit + 1;
     const char *found = NULL;
 
-    for (int id = 0; id < ZERO__N_OPTIONS; id++) {
-        unsigned d = zero__distance(name, table[id].name);
-        if (d < best)
-            best = d, found = table[id].name;
-    }
-    for (const struct param *p = o->params; p; p = p->next) {
-        unsigned d = zero__distance(name, p->name);
-        if (d < best)
-            best = d, found = p->name;
-    }
+    for (int id = 0; id < ZERO__N_OPTIONS; id++)
+        if (zero__nearer(name, table[id].name, &best))
+            found = table[id].name;
+    for (const struct param *p = o->params; p; p = p->next)
+        if (zero__nearer(name, p->name, &best))
+            found = p->name;
     return found;
 }
 

@@ -14,12 +14,8 @@ struct search {
 
 static void look_at(struct search *s, const char *name)
 {
-    unsigned d = zero__distance(s->name, name);
-
-    if (d >= s->best || strlen(name) >= ZERO__PLUGIN_NAME)
-        return;
-    s->best = d;
-    strcpy(s->found, name);
+    if (strlen(name) < ZERO__PLUGIN_NAME && zero__nearer(s->name, name, &s->best))
+        strcpy(s->found, name);
 }
 
 static void look_into(struct search *s, const char *dir, uint32_t kind)
