@@ -30,32 +30,33 @@ int zero__isa_select(const struct zero_host *host, const char *plugin, enum zero
     return 0;
 }
 
-static void pass_run(enum zero__isa isa, const struct zero__reduce_pass *p)
+static void pass_run(enum zero__isa isa, const struct zero__reduce *r)
 {
 #if defined(__x86_64__)
     if (isa == ZERO__ISA_AVX512) {
-        zero__reduce_float_avx512(p);
+        zero__reduce_float_avx512(r);
         return;
     }
     if (isa == ZERO__ISA_AVX2) {
-        zero__reduce_float_avx2(p);
+        zero__reduce_float_avx2(r);
         return;
     }
 #endif
     (void)isa;
-    zero__reduce_float_scalar(p);
+    zero__reduce_float_scalar(r);
 }
 
 /* Sources s … of r, as many as one pass takes, over count elements from element i of r. */
-static struct zero__reduce_pass pass_of(const struct zero__reduce *r, uint32_t s, uint64_t i,
-                                        uint64_t count)
+static struct zero__reduce pass_of(const struct zero__reduce *r, uint32_t s, uint64_t i,
+                                   uint64_t count)
 {
-    struct zero__reduce_pass p = {*r, NULL};
-    p.r.dst = (char *)r->dst + (r->first + i) * zero_dtype_bytes(r->dst_dtype);
-    p.r.src = r->src + s;
-    p.r.n = r->n - s < ZERO__REDUCE_FAN_IN ? r->n - s : ZERO__REDUCE_FAN_IN;
-    p.r.first = r->first + i;
-    p.r.count = count;
+    struct zero__reduce p = *r;
+    p.dst = (char *)r->dst + (r->first + i) * zero_dtype_bytes(r->dst_dtype);
+    p.src = r->src + s;
+    p.n = r->n - s < ZERO__REDUCE_FAN_IN ? r->n - s : ZERO__REDUCE_FAN_IN;
+    p.first = r->first + i;
+    p.count = count;
+    p.partial = r->partial ? r->partial + i : NULL;
     return p;
 }
 
@@ -65,13 +66,14 @@ static void block_run(enum zero__isa isa, const struct zero__reduce *r, uint64_t
     float x[PARTIAL];
 
     for (uint32_t s = 0; s < r->n; s += ZERO__REDUCE_FAN_IN) {
-        struct zero__reduce_pass p = pass_of(r, s, i, count);
-        p.partial = s ? x : r->partial ? r->partial + i : NULL;
+        struct zero__reduce p = pass_of(r, s, i, count);
+        if (s)
+            p.partial = x;
         if (s + ZERO__REDUCE_FAN_IN < r->n) {
-            p.r.dst = x;
-            p.r.dst_dtype = ZERO_F32;
-            p.r.scale = 1;
-            p.r.accumulate = p.r.stream = 0;
+            p.dst = x;
+            p.dst_dtype = ZERO_F32;
+            p.scale = 1;
+            p.accumulate = p.stream = 0;
         }
         pass_run(isa, &p);
     }
@@ -80,8 +82,7 @@ static void block_run(enum zero__isa isa, const struct zero__reduce *r, uint64_t
 static void reduce_float(enum zero__isa isa, const struct zero__reduce *r)
 {
     if (r->n <= ZERO__REDUCE_FAN_IN) {
-        struct zero__reduce_pass p = pass_of(r, 0, 0, r->count);
-        p.partial = r->partial;
+        struct zero__reduce p = pass_of(r, 0, 0, r->count);
         pass_run(isa, &p);
         return;
     }

@@ -45,16 +45,11 @@ void zero__reduce(enum zero__isa isa, const struct zero__reduce *r);
 
 #define ZERO__REDUCE_FAN_IN 8u /* sources read side by side; more thrash the prefetchers */
 
-/* One pass over at most ZERO__REDUCE_FAN_IN floating sources, after `partial` where it is given. */
-struct zero__reduce_pass {
-    struct zero__reduce r; /* but dst points at element `first` */
-    const float *partial;  /* unrounded sum of the sources before these, from element `first` */
-};
-
-void zero__reduce_float_scalar(const struct zero__reduce_pass *p);
+/* One pass over at most ZERO__REDUCE_FAN_IN floating sources; here dst points at element `first`. */
+void zero__reduce_float_scalar(const struct zero__reduce *r);
 #if defined(__x86_64__)
-void zero__reduce_float_avx2(const struct zero__reduce_pass *p);
-void zero__reduce_float_avx512(const struct zero__reduce_pass *p);
+void zero__reduce_float_avx2(const struct zero__reduce *r);
+void zero__reduce_float_avx512(const struct zero__reduce *r);
 #endif
 
 #endif

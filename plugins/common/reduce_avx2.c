@@ -132,8 +132,8 @@ FN void stream_w(uint16_t *p, word w)
 
 #include "reduce_loop.h"
 
-TARGET void zero__reduce_float_avx2(const struct zero__reduce_pass *p)
+TARGET void zero__reduce_float_avx2(const struct zero__reduce *r)
 {
-    reduce_float(p);
+    reduce_float(r);
 }
 #endif

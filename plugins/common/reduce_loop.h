@@ -52,13 +52,12 @@ FN void ask_ahead(const char *at)
  * `two`: two sources, no partial sum and nothing to accumulate to. What is the same in every turn
  * was half of its instructions: two threads of a Zen 3 summed 2 MiB each in 108 us so and in 70.
  */
-FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
+FN uint64_t loop(const struct zero__reduce *r, uint64_t begin, uint32_t sd, uint32_t dd,
                  uint32_t op, int stream, bool two)
 {
-    const struct zero__reduce *r = &p->r;
     const void *near[2] = {r->src[0], r->src[two]}; /* in registers: no store can change them */
     const void *const *src = two ? near : r->src;
-    const float *partial = two ? NULL : p->partial;
+    const float *partial = two ? NULL : r->partial;
     const uint64_t first = r->first, count = r->count;
     const uint32_t n = two ? 2 : r->n;
     const bool accumulate = !two && r->accumulate;
@@ -101,10 +100,9 @@ FN uint64_t loop(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd,
  * after a shift: that is half the work of spreading 16-bit numbers and packing them again, which
  * is what limits sums that stay in the caches. The caller has no partial sum.
  */
-FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32_t op, int stream,
+FN uint64_t loop_pairs(const struct zero__reduce *r, uint64_t begin, uint32_t op, int stream,
                        bool two)
 {
-    const struct zero__reduce *r = &p->r;
     const uint16_t *near[2] = {r->src[0], r->src[two]};
     const uint16_t *const *src = two ? near : (const uint16_t *const *)r->src;
     const uint64_t first = r->first, count = r->count;
@@ -139,50 +137,50 @@ FN uint64_t loop_pairs(const struct zero__reduce_pass *p, uint64_t begin, uint32
     return i;
 }
 
-FN uint64_t loop_stream(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd,
+FN uint64_t loop_stream(const struct zero__reduce *r, uint64_t begin, uint32_t sd, uint32_t dd,
                         uint32_t op)
 {
-    const bool same = sd == dd && op == ZERO_SUM && !p->partial && !p->r.accumulate;
-    const bool two = same && p->r.n == 2, pairs = sd == ZERO_BF16 && dd == sd && !p->partial;
+    const bool same = sd == dd && op == ZERO_SUM && !r->partial && !r->accumulate;
+    const bool two = same && r->n == 2, pairs = sd == ZERO_BF16 && dd == sd && !r->partial;
 
     if (pairs && two)
-        return p->r.stream ? loop_pairs(p, begin, op, 1, true) : loop_pairs(p, begin, op, 0, true);
+        return r->stream ? loop_pairs(r, begin, op, 1, true) : loop_pairs(r, begin, op, 0, true);
     if (pairs)
-        return p->r.stream ? loop_pairs(p, begin, op, 1, false)
-                           : loop_pairs(p, begin, op, 0, false);
+        return r->stream ? loop_pairs(r, begin, op, 1, false)
+                           : loop_pairs(r, begin, op, 0, false);
     if (two)
-        return p->r.stream ? loop(p, begin, sd, dd, op, 1, true)
-                           : loop(p, begin, sd, dd, op, 0, true);
-    return p->r.stream ? loop(p, begin, sd, dd, op, 1, false)
-                       : loop(p, begin, sd, dd, op, 0, false);
+        return r->stream ? loop(r, begin, sd, dd, op, 1, true)
+                           : loop(r, begin, sd, dd, op, 0, true);
+    return r->stream ? loop(r, begin, sd, dd, op, 1, false)
+                       : loop(r, begin, sd, dd, op, 0, false);
 }
 
-FN uint64_t loop_op(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd, uint32_t dd)
+FN uint64_t loop_op(const struct zero__reduce *r, uint64_t begin, uint32_t sd, uint32_t dd)
 {
-    if (p->r.redop == ZERO_SUM)
-        return loop_stream(p, begin, sd, dd, ZERO_SUM);
-    return loop_stream(p, begin, sd, dd, ZERO_MAX);
+    if (r->redop == ZERO_SUM)
+        return loop_stream(r, begin, sd, dd, ZERO_SUM);
+    return loop_stream(r, begin, sd, dd, ZERO_MAX);
 }
 
-FN uint64_t loop_dst(const struct zero__reduce_pass *p, uint64_t begin, uint32_t sd)
+FN uint64_t loop_dst(const struct zero__reduce *r, uint64_t begin, uint32_t sd)
 {
-    if (p->r.dst_dtype == ZERO_F32)
-        return loop_op(p, begin, sd, ZERO_F32);
-    if (p->r.dst_dtype == ZERO_BF16)
-        return loop_op(p, begin, sd, ZERO_BF16);
-    return loop_op(p, begin, sd, ZERO_F16);
+    if (r->dst_dtype == ZERO_F32)
+        return loop_op(r, begin, sd, ZERO_F32);
+    if (r->dst_dtype == ZERO_BF16)
+        return loop_op(r, begin, sd, ZERO_BF16);
+    return loop_op(r, begin, sd, ZERO_F16);
 }
 
 /* Elements begin … end - 1 of the pass, which do not fill vectors. */
-FN void part_scalar(const struct zero__reduce_pass *p, uint64_t begin, uint64_t end)
+FN void part_scalar(const struct zero__reduce *r, uint64_t begin, uint64_t end)
 {
-    struct zero__reduce_pass part = *p;
+    struct zero__reduce part = *r;
 
     if (begin == end)
         return;
-    part.r.dst = (char *)p->r.dst + begin * zero_dtype_bytes(p->r.dst_dtype);
-    part.r.first += begin;
-    part.r.count = end - begin;
+    part.dst = (char *)r->dst + begin * zero_dtype_bytes(r->dst_dtype);
+    part.first += begin;
+    part.count = end - begin;
     if (part.partial)
         part.partial += begin;
     zero__reduce_float_scalar(&part);
@@ -197,16 +195,16 @@ FN uint64_t head(const struct zero__reduce *r)
     return n < r->count ? n : r->count;
 }
 
-FN void reduce_float(const struct zero__reduce_pass *p)
+FN void reduce_float(const struct zero__reduce *r)
 {
-    uint64_t i = p->r.stream ? head(&p->r) : 0;
+    uint64_t i = r->stream ? head(r) : 0;
 
-    part_scalar(p, 0, i);
-    if (p->r.src_dtype == ZERO_F32)
-        i = loop_dst(p, i, ZERO_F32);
-    else if (p->r.src_dtype == ZERO_BF16)
-        i = loop_dst(p, i, ZERO_BF16);
+    part_scalar(r, 0, i);
+    if (r->src_dtype == ZERO_F32)
+        i = loop_dst(r, i, ZERO_F32);
+    else if (r->src_dtype == ZERO_BF16)
+        i = loop_dst(r, i, ZERO_BF16);
     else
-        i = loop_dst(p, i, ZERO_F16);
-    part_scalar(p, i, p->r.count);
+        i = loop_dst(r, i, ZERO_F16);
+    part_scalar(r, i, r->count);
 }

@@ -57,19 +57,18 @@ static void canonical_block(float *a, uint32_t n)
         a[i] = a[i] == a[i] ? a[i] : zero_float_of_bits(0x7fc00000u);
 }
 
-void zero__reduce_float_scalar(const struct zero__reduce_pass *p)
+void zero__reduce_float_scalar(const struct zero__reduce *r)
 {
-    const struct zero__reduce *r = &p->r;
     float a[BLOCK], x[BLOCK];
 
     for (uint64_t i = 0; i < r->count; i += BLOCK) {
         uint32_t n = r->count - i < BLOCK ? (uint32_t)(r->count - i) : BLOCK;
 
-        if (p->partial)
-            load_block(a, ZERO_F32, p->partial, i, n);
+        if (r->partial)
+            load_block(a, ZERO_F32, r->partial, i, n);
         else
             load_block(a, r->src_dtype, r->src[0], r->first + i, n);
-        for (uint32_t s = p->partial ? 0 : 1; s < r->n; s++) {
+        for (uint32_t s = r->partial ? 0 : 1; s < r->n; s++) {
             load_block(x, r->src_dtype, r->src[s], r->first + i, n);
             if (r->redop == ZERO_SUM)
                 add_block(a, x, n);
