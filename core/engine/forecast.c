@@ -139,7 +139,7 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
 {
     const struct work *w = &rt->timed_work;
     const struct zero__speeds speeds = speeds_known(rt);
-    struct zero_forecast f = {.size = zero__least(forecast->size, sizeof f)};
+    struct zero_forecast f = {0};
     struct zero__traffic t;
     int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_forecast()");
 
@@ -147,6 +147,7 @@ int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
         return err;
     if (!forecast->size)
         return zero__fail(-EINVAL, "zero_forecast.size is 0: set it to sizeof *forecast");
+    f.size = zero__least(forecast->size, sizeof f);
     if (!w->compute_ns && rt->past.compute_s <= 0)
         return zero__fail(-EAGAIN, "zero_forecast() works after the first step in the declared "
                                    "order, or after a job of the same model");

@@ -372,6 +372,13 @@ static int report_with(struct fixture *x, size_t size)
 }
 CALL(report_call, report_with(x, sizeof(struct zero_memory_report)))
 CALL(report_size, report_with(x, 0))
+static int forecast_with(struct fixture *x, size_t size)
+{
+    struct zero_forecast forecast = {.size = size};
+    return zero_forecast(x->rt, &forecast);
+}
+CALL(forecast_call, forecast_with(x, sizeof(struct zero_forecast)))
+CALL(forecast_size, forecast_with(x, 0))
 static void no_op(void *arg, const struct zero_op_time *op)
 {
     (void)arg, (void)op;
@@ -545,6 +552,8 @@ static const struct misuse table[] = {
     {"zero_free() twice", free_twice, MICRO, EINVAL, "cannot free", 0, 0, 0},
     {"zero_memory_report()", report_call, SETUP, EINVAL, "zero_memory_report()", 0, 0, 0},
     {"zero_memory_report() without size", report_size, IDLE, EINVAL, "size is 0", 0, 0, 0},
+    {"zero_forecast()", forecast_call, SETUP, EINVAL, "zero_forecast()", 0, 0, 0},
+    {"zero_forecast() without size", forecast_size, IDLE, EINVAL, "size is 0", 0, 0, 0},
     {"zero_op_times()", times_call, SETUP, EINVAL, "zero_op_times()", 0, 0, 0},
     {"zero_program_dump()", dump_call, SETUP, EINVAL, "zero_program_dump()", 0, 0, 0},
     {"zero_program_dump() nowhere", dump_closed, IDLE, EBADF, "descriptor 999", 0, 0, 0},
