@@ -9,6 +9,71 @@
  * device's threads run kernels; the storage thread serves the disks; the job's control thread
  * reports dead ranks. `lock` guards lanes and counters; `moved` is signalled
  * whenever a counter moved or the runtime failed.
+ *
+ * A runtime's beginning and end:
+ *   create.c         options, ranks, plugins; all of it ended
+ *   threads.c        how many threads a rank takes, and on which memory nodes its cores are
+ *   device.c         the device that trains
+ *   transport.c      which communication plugin moves the data
+ *   commit.c         registration, and commit: layout, program, memory, initial values
+ *   install.c        from declared orders to the program that runs; two are kept
+ *   agree.c          what ranks must have in common, compared before a program runs
+ *   calls.c          small calls of the API that belong to no phase
+ *
+ * Memory and tiers (tiers.h):
+ *   memory.c         the reservation: the slabs of the device tier
+ *   slabs.c          what is reserved in the tiers beside the device
+ *   tiers.c          which offload plugin serves which tier, and their stores
+ *   fits.c           whether a plan fits, and the refusal where it does not
+ *   room.c           what room a rank has in each tier, and what a recipe needs of it
+ *   remedy.c         settings with which a plan would fit
+ *   table.c          bytes of each class, for reports and refusals
+ *   report.c         the report of memory by class, and memory outside the plan
+ *   reach.c          bytes of the device for the host, which may need a copy of them
+ *   elements.c       elements of a home as fp32, wherever it is
+ *   values.c         values of parameters from outside: initialised, read, written, hashed
+ *
+ * Where states lie, and how long a step takes (places.h):
+ *   spread.c         placements without fractions: "auto", and tiers in turn
+ *   placed.c         where states have come to lie, in the words of ZERO_OFFLOAD
+ *   speeds.c         how fast the disk is for this job; kept
+ *   measure.c        measures a store (speeds.h)
+ *   copies.c         how fast a rank copies between host and device; kept
+ *   past.c           what the last job of this kind has computed in a step
+ *   forecast.c       how long a step takes
+ *
+ * A step, as the application sees it:
+ *   step.c           the application's thread: begin, acquire, release, update
+ *   use.c            where parameters, gradients and buffers of the held use are
+ *   activations.c    activations from the application's side
+ *   callback.c       the application's own optimizer
+ *   step_info.c      what the application hears of a step
+ *   times.c          when ops ran
+ *
+ * A step, as it runs (lane.h, relay.h, tiers.h):
+ *   lane.c           rings of issued ops, and waiting for them
+ *   progress.c       the progress thread: starts ops, moves the transport on
+ *   execute.c        starts one op: collectives
+ *   kernels.c        starts one op: launches
+ *   streams.c        transports that take streams
+ *   relay.c          collectives through memory of the host
+ *   relay_memory.c   memory, streams and events of the relay (relay_types.h)
+ *   storage.c        the storage thread: fetches and writebacks
+ *   storage_bounce.c bytes of the disk for the application's thread
+ *   store_call.c     calls of the disk's store that the system may keep
+ *
+ * A step out of order (deviate.h):
+ *   deviate.c        what was issued is drained, then one op at a time
+ *   pool.c           places for what its uses need
+ *
+ * Failures (failure.h), and what finds them in tests:
+ *   errors.c         how a runtime fails; which calls fit its phase
+ *   inside.c         calls into a transport that may never return
+ *   doubt.c          what waits for other ranks for a while
+ *   history.c        ranks that went apart, where the transport does not compare
+ *   flight.c         the flight recorder: the last ops and collectives
+ *   crash.c          the crash report
+ *   track.c          test mode: tells the race detector what it cannot see
  */
 #ifndef ZERO_ENGINE_RUNTIME_H
 #define ZERO_ENGINE_RUNTIME_H

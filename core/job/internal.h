@@ -6,6 +6,43 @@
  *
  * Rank 0 has a peer for every rank (its own place stays empty); another rank has one: peers[0].
  * What a peer is still to be told is a flag, not a queue, so that nothing is allocated for it.
+ *
+ * A job, and who its ranks are:
+ *   job.c            opening and closing a job (job.h)
+ *   params.c         who this rank is, by which address and secret ranks meet
+ *   pmix.c           ranks that a launcher with PMIx has started
+ *   notice.c         what rank 0 publishes through PMIx
+ *   secret.c         the secret of a job, read
+ *   hosts.c          which ranks share a host
+ *   interface.c      network interfaces, and by which other hosts come
+ *   address.c        addresses of TCP endpoints
+ *   patient.c        a deadline for calls that know none
+ *   ranks_text.c     sets of ranks for people
+ *
+ * How ranks meet:
+ *   rendezvous.c     where: Unix, TCP or both
+ *   endpoint_unix.c  abstract Unix sockets (endpoint.h)
+ *   endpoint_tcp.c   TCP sockets
+ *   join.c           a rank's way to rank 0
+ *   wait.c           rank 0 waits for the others
+ *   guests.c         those who knock at rank 0
+ *   auth.c           proofs of the challenge that opens a TCP connection
+ *   admit.c          a guest that said HELLO: let in, or refused
+ *
+ * The control channel:
+ *   control.c        the control thread
+ *   link.c           one connection: frames in and out
+ *   wire.h           messages
+ *   peers.c          the ranks that are here: their messages, and their end
+ *   round.c          exchanges, numbered: the control thread's side
+ *   exchange.c       exchanges: the calling side
+ *
+ * Who is gone, and why:
+ *   error.c          the first error of a job, the same on all ranks
+ *   beat.c           signs of life, and of work
+ *   starved.c        whether a silent rank only gets no processor
+ *   probe.c          whether there is a way between hosts
+ *   place.c          the port of a host, which probes ask
  */
 #ifndef ZERO_JOB_INTERNAL_H
 #define ZERO_JOB_INTERNAL_H
