@@ -70,10 +70,10 @@ static unsigned kind_of(struct step_log *log, const char *name)
 
     while (k < log->n_kinds && strcmp(log->kinds[k], name) != 0)
         k++;
-    if (k < log->n_kinds || k == STEP_KINDS)
-        return k < STEP_KINDS ? k : STEP_KINDS - 1;
-    snprintf(log->kinds[k], sizeof log->kinds[k], "%s", name);
-    log->n_kinds++;
+    if (k == STEP_KINDS)
+        return k - 1;
+    if (k == log->n_kinds)
+        snprintf(log->kinds[log->n_kinds++], sizeof log->kinds[k], "%s", name);
     return k;
 }
 
@@ -83,13 +83,11 @@ struct reading {
     unsigned warmup;
 };
 
-static int step_add(struct reading *r, const json_t *o)
+static int step_add(struct step_log *log, const json_t *o)
 {
     static const char *const names[] = {"time_s", "compute_s", "exposed_s", "optimizer_s",
                                         "other_s"};
-    struct step_log *log = r->log;
-    struct step_figures *more =
-        realloc(log->steps, ((size_t)log->n_steps + 1) * sizeof *log->steps);
+    struct step_figures *more = realloc(log->steps, ((size_t)log->n_steps + 1) * sizeof *more);
 
     if (!more)
         return zero__fail(-ENOMEM, "no memory for %u steps", log->n_steps + 1);
@@ -178,7 +176,7 @@ static int line_take(void *arg, const json_t *o)
     if (whole(o, "step") == 1) /* states that are zero yet */
         log->disk_moved -= (double)whole(o, "disk_read_bytes");
     int err = told_add(log, o);
-    return !err && whole(o, "step") > r->warmup ? step_add(r, o) : err;
+    return !err && whole(o, "step") > r->warmup ? step_add(log, o) : err;
 }
 
 static int sort_of(const char *kind, const char *queue)
@@ -253,29 +251,14 @@ static int ops_index(struct ops *ops)
     return 0;
 }
 
-/* The number of ops that start before `time`. */
-static size_t n_before(const struct ops *ops, int64_t time)
+/* The number of ops before that time, by their starts; or before that step, by their steps. */
+static size_t n_before(const struct ops *ops, bool by_steps, int64_t limit)
 {
     size_t low = 0, high = ops->n;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (ops->all[middle].start < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The place in ops->step of the first op of a step. */
-static size_t step_first(const struct ops *ops, int64_t step)
-{
-    size_t low = 0, high = ops->n;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ops->step[middle]->step < step)
+        if ((by_steps ? ops->step[middle]->step : ops->all[middle].start) < limit)
             low = middle + 1;
         else
             high = middle;
@@ -288,7 +271,7 @@ static const struct op *last_in(const struct ops *ops, int64_t from, int64_t to)
 {
     const struct op *last = NULL;
 
-    for (size_t i = n_before(ops, to); i-- > 0;) {
+    for (size_t i = n_before(ops, false, to); i-- > 0;) {
         const struct op *op = &ops->all[i];
         if (ops->reach[i] <= (last ? last->end : from))
             break; /* nor does any before it end later */
@@ -330,7 +313,7 @@ static void step_attribute(const struct ops *ops, int64_t step, struct step_figu
     int64_t first = 0, idle = 0; /* since when nothing has been computed */
     double sum = 0, all = s->parts[STEP_EXPOSED];
 
-    for (size_t i = step_first(ops, step); i < ops->n && ops->step[i]->step == step; i++) {
+    for (size_t i = n_before(ops, true, step); i < ops->n && ops->step[i]->step == step; i++) {
         const struct op *op = ops->step[i];
         /* What the last update has left behind is counted to this step, and begins before it. */
         if (!op->compute && (op->body != UPDATE_BODY || !first))
@@ -371,7 +354,7 @@ static int64_t worked(const struct ops *ops, size_t first, int64_t from, int64_t
 static void busy_add(const struct ops *ops, int64_t step, int sort, struct step_figures *s)
 {
     int64_t until = INT64_MIN, ns = 0, beside = 0;
-    size_t first = step_first(ops, step);
+    size_t first = n_before(ops, true, step);
 
     for (size_t i = first; i < ops->n && ops->step[i]->step == step; i++) {
         const struct op *op = ops->step[i];
