@@ -31,6 +31,7 @@ struct coll_options {
     const char *bench; /* "coll" or "p2p" */
     const char *tool;  /* "bench coll" or "bench p2p", for messages */
     const char *comm;
+    char comm_room[BENCH_COMM_NAME]; /* see bench_comm_probe() */
     int ranks, cores;
     enum coll_op ops[N_COLL_OPS];
     unsigned n_ops, n_sizes;

@@ -44,7 +44,7 @@ int coll_start(struct coll_options *o, int argc, char **argv)
 
     if (!bench_ranks_may_start(o->tool))
         return 2;
-    if (bench_comm_probe(o->comm, o->ranks, &o->comm, &caps)) {
+    if (bench_comm_probe(&o->comm, o->ranks, o->comm_room, &caps)) {
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 2;
     }
@@ -188,7 +188,7 @@ int coll_rank(const struct coll_options *given)
     struct zero_comm_caps caps;
     bool ok = true;
 
-    int err = bench_comm_probe(o.comm, o.ranks, &o.comm, &caps);
+    int err = bench_comm_probe(&o.comm, o.ranks, o.comm_room, &caps);
     if (!err)
         err = bench_comm_open(&b, o.comm);
     if (!err && b.ranks != o.ranks)

@@ -12,9 +12,10 @@
 #include "base/status.h"
 #include "device/host.h"
 #include "machine/clock.h"
+#include "machine/pages.h"
+#include "plugins/common/list.h"
 
 #define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
-#define HUGE_PAGE (UINT64_C(2) << 20)
 
 static int options_load(struct bench_comm *b)
 {
@@ -49,21 +50,22 @@ static int plugin_load(struct bench_comm *b, const char *name, int ranks)
     return 0;
 }
 
-int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps)
+int bench_comm_probe(const char **name, int ranks, char *room, struct zero_comm_caps *caps)
 {
     struct bench_comm b = {0};
+    const char *chosen = *name;
     int err = options_load(&b);
 
-    if (!err && !name)
-        name = zero__option_text(b.options, ZERO__OPT_COMM);
-    if (!err && !*name)
-        name = ranks == 1 ? "self" : "shm";
+    if (!err && !chosen) {
+        snprintf(room, BENCH_COMM_NAME, "%s", zero__option_text(b.options, ZERO__OPT_COMM));
+        chosen = room;
+    }
+    if (!err && !*chosen)
+        chosen = ranks == 1 ? "self" : "shm";
     if (!err)
-        err = plugin_load(&b, name, ranks);
+        err = plugin_load(&b, chosen, ranks);
     if (!err) {
-        static char kept[4096];
-        snprintf(kept, sizeof kept, "%s", name);
-        *chosen = kept;
+        *name = chosen;
         *caps = b.caps;
     }
     zero__loader_free(b.loader);
@@ -171,10 +173,10 @@ static int region_register(struct bench_comm *b, uint64_t bytes, struct bench_re
 {
     void *p;
 
-    if (posix_memalign(&p, bytes < HUGE_PAGE ? 4096 : HUGE_PAGE, bytes))
+    if (posix_memalign(&p, bytes < ZERO__HUGE_BYTES ? 4096 : ZERO__HUGE_BYTES, bytes))
         return zero__fail(-ENOMEM, "no memory for %llu bytes: lower --bytes",
                           (unsigned long long)bytes);
-    madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a wish */
+    madvise(p, bytes / ZERO__HUGE_BYTES * ZERO__HUGE_BYTES, MADV_HUGEPAGE); /* a wish */
     memset(p, 0, bytes);
     int err = b->ops.reg(b->ctx, p, bytes, ZERO_MEM_HOST, &out->mr);
     if (err) {
@@ -210,13 +212,9 @@ int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_regio
 
 void bench_region_free(struct bench_comm *b, struct bench_region *r)
 {
-    struct bench_region **at = &b->regions;
-
     if (!r->mr)
         return;
-    while (*at != r)
-        at = &(*at)->next;
-    *at = r->next;
+    ZERO__UNLINK(&b->regions, r);
     if (!r->registered) {
         b->ops.free(b->ctx, r->mr);
     } else {

@@ -13,6 +13,8 @@
 #include "job/job.h"
 #include "plugin/loader.h"
 
+#define BENCH_COMM_NAME 4096 /* bytes of a plugin's name or path */
+
 struct bench_comm {
     const char *who; /* speaks on standard error: "zero bench" */
     struct zero__options *options;
@@ -39,10 +41,11 @@ struct bench_region {
 };
 
 /*
- * For the process that starts the ranks: may `ranks` ranks use the plugin? `name` may be empty: the
- * choice is then put into *chosen, which lives as long as the program.
+ * For the process that starts the ranks: may `ranks` ranks use the plugin? *name becomes the choice
+ * where it is NULL or empty; NULL is what the options name, which is kept in `room`,
+ * of BENCH_COMM_NAME bytes.
  */
-int bench_comm_probe(const char *name, int ranks, const char **chosen, struct zero_comm_caps *caps);
+int bench_comm_probe(const char **name, int ranks, char *room, struct zero_comm_caps *caps);
 
 /*
  * Collective: the job and the plugin, without a context. *b must be ended with bench_comm_close()

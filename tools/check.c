@@ -217,7 +217,7 @@ static int check_comm(int argc, char **argv)
         return run_rank(&s, n, fd);
     if (!bench_ranks_may_start("check comm"))
         return 2;
-    if (bench_comm_probe(s.plugin, (int)ranks, &s.plugin, &caps)) {
+    if (bench_comm_probe(&s.plugin, (int)ranks, NULL, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }

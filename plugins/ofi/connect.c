@@ -231,7 +231,7 @@ void zero__ofi_shut(struct ofi *ofi, struct fid *fid, const char *what)
 /* A completed send is in the hands of the provider or the kernel, which deliver it. */
 static void transport_stop(struct zero__p2p *t, bool aborted)
 {
-    struct ofi *ofi = (struct ofi *)(void *)t;
+    struct ofi *ofi = ofi_of(t);
 
     (void)aborted;
     if (!ofi->ep)
@@ -244,7 +244,7 @@ static void transport_stop(struct zero__p2p *t, bool aborted)
 
 static void transport_close(struct zero__p2p *t)
 {
-    struct ofi *ofi = (struct ofi *)(void *)t;
+    struct ofi *ofi = ofi_of(t);
 
     zero__ofi_shut(ofi, ofi->cq ? &ofi->cq->fid : NULL, "the completion queue");
     zero__ofi_shut(ofi, ofi->av ? &ofi->av->fid : NULL, "the address table");
@@ -277,7 +277,7 @@ static int ofi_new(const struct zero__voice *voice, const struct zero_comm_open 
 
     if (err)
         return err;
-    ofi = (struct ofi *)(void *)t;
+    ofi = ofi_of(t);
     ofi->cq_fd = -1;
     ofi->peers = calloc((size_t)t->ranks, sizeof *ofi->peers);
     if (!ofi->peers) {

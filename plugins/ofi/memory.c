@@ -51,7 +51,7 @@ static int region_make(struct ofi *ofi, void *base, uint64_t bytes, struct fid_m
 
 int zero__ofi_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
-    struct ofi *ofi = (struct ofi *)(void *)t;
+    struct ofi *ofi = ofi_of(t);
     struct ofi_region *region;
     int err;
 
@@ -91,7 +91,7 @@ static void region_close(struct ofi_region *region)
 
 void zero__ofi_unreg(struct zero__p2p *t, void *handle)
 {
-    struct ofi *ofi = (struct ofi *)(void *)t;
+    struct ofi *ofi = ofi_of(t);
     struct ofi_region *region = handle;
 
     if (!region)

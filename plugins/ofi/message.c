@@ -13,11 +13,6 @@
 _Static_assert(sizeof(((struct zero__p2p_op *)0)->own) >= sizeof(struct fi_context2),
                "providers keep their own state in the context");
 
-static struct ofi *ofi_of(struct zero__p2p *t)
-{
-    return (struct ofi *)(void *)t;
-}
-
 static struct zero__p2p_op *op_of(void *context)
 {
     return (struct zero__p2p_op *)(void *)((char *)context - offsetof(struct zero__p2p_op, own));

@@ -44,6 +44,11 @@ struct ofi {
     bool kept; /* the provider did not close something, which was said */
 };
 
+static inline struct ofi *ofi_of(struct zero__p2p *t)
+{
+    return (struct ofi *)(void *)t;
+}
+
 /* provider.c */
 struct ofi_wish {
     const char *provider, *device; /* "": whatever fits */

@@ -203,7 +203,7 @@ static void cut_off(struct ucx *ucx)
 /* The worker takes its endpoints with it. */
 static void transport_stop(struct zero__p2p *t, bool aborted)
 {
-    struct ucx *ucx = (struct ucx *)(void *)t;
+    struct ucx *ucx = ucx_of(t);
 
     if (!ucx->worker)
         return;
@@ -217,7 +217,7 @@ static void transport_stop(struct zero__p2p *t, bool aborted)
 
 static void transport_close(struct zero__p2p *t)
 {
-    struct ucx *ucx = (struct ucx *)(void *)t;
+    struct ucx *ucx = ucx_of(t);
 
     if (ucx->context)
         ucp_cleanup(ucx->context);
@@ -247,7 +247,7 @@ static int ucx_new(const struct zero__voice *voice, const struct zero_comm_open 
 
     if (err)
         return err;
-    ucx = (struct ucx *)(void *)t;
+    ucx = ucx_of(t);
     ucx->event_fd = -1;
     ucx->peers = calloc((size_t)t->ranks, sizeof *ucx->peers);
     if (!ucx->peers) {

@@ -9,7 +9,7 @@
 
 int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle)
 {
-    struct ucx *ucx = (struct ucx *)(void *)t;
+    struct ucx *ucx = ucx_of(t);
     const ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                       UCP_MEM_MAP_PARAM_FIELD_FLAGS,
@@ -30,7 +30,7 @@ int zero__ucx_reg(struct zero__p2p *t, void *base, uint64_t bytes, void **handle
 
 void zero__ucx_unreg(struct zero__p2p *t, void *handle)
 {
-    struct ucx *ucx = (struct ucx *)(void *)t;
+    struct ucx *ucx = ucx_of(t);
 
     ucp_mem_unmap(ucx->context, handle);
 }

@@ -9,11 +9,6 @@
 #define ROUNDS 16 /* of the worker in one progress, as long as something happens */
 #define UNARMED_NS 1000000 /* between looks at a worker that cannot be waited for */
 
-static struct ucx *ucx_of(struct zero__p2p *t)
-{
-    return (struct ucx *)(void *)t;
-}
-
 static void sent(void *request, ucs_status_t status, void *user)
 {
     struct zero__p2p_op *op = user;

@@ -30,6 +30,11 @@ struct ucx {
     struct ucx_peer *peers;
 };
 
+static inline struct ucx *ucx_of(struct zero__p2p *t)
+{
+    return (struct ucx *)(void *)t;
+}
+
 /* connect.c: collective. */
 int zero__ucx_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
 
