@@ -11,6 +11,7 @@
 
 #include <zero/offload.h>
 
+#include "io.h"
 #include "param.h"
 
 /* What the option says, by which people name it. */
@@ -52,6 +53,33 @@ static inline void zero__below_describe(const struct zero__voice *v, struct zero
 
     snprintf(note, sizeof note, "%s over %.*s", v->plugin, (int)sizeof note - 16, info->note);
     memcpy(info->note, note, sizeof note);
+}
+
+/* The table of the store below. */
+static inline int zero__below_store(const struct zero__voice *v, const char *option,
+                                    struct zero_offload_ops *ops)
+{
+    ops->size = sizeof *ops;
+    return zero__below(v, ZERO_IFACE_OFFLOAD, option, ops);
+}
+
+/* What it says of itself; `maps`: it can be mapped where that below can. */
+static inline int zero__below_probe(const struct zero__voice *v, const char *option, bool maps,
+                                    struct zero_store_info *info)
+{
+    struct zero_store_info full = {.size = sizeof full};
+    struct zero_offload_ops ops;
+    int err = zero__below_store(v, option, &ops);
+
+    if (!err)
+        err = ops.probe(v->host, &full);
+    if (err)
+        return err;
+    zero__below_describe(v, &full);
+    if (!maps || !ops.map)
+        full.flags &= ~(uint32_t)ZERO_STORE_MAPPED;
+    zero__store_info_give(&full, info);
+    return 0;
 }
 
 /* What is below, of that kind, has ended what was not given to it, or has ended before. */

@@ -17,19 +17,6 @@
 
 #define BELOW "fault_offload" /* the option */
 
-static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
-{
-    ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, BELOW, ops);
-}
-
-/* What stands in between has the same properties, but for memory that it would not see. */
-static void describe(const struct zero__voice *v, struct zero_store_info *info)
-{
-    info->flags &= ~(uint32_t)ZERO_STORE_MAPPED;
-    zero__below_describe(v, info);
-}
-
 static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAULTS], int *n)
 {
     const char *text = zero__param_text(v, "fault_io", "", "what befalls requests");
@@ -41,19 +28,9 @@ static int fault_probe(const struct zero_host *host, struct zero_store_info *inf
 {
     const struct zero__voice v = {host, STORE_NAME};
     struct store_fault list[STORE_FAULTS];
-    struct zero_offload_ops ops;
-    struct zero_store_info full = {.size = sizeof full};
     int n, err = faults(&v, list, &n);
 
-    if (!err)
-        err = below(&v, &ops);
-    if (!err)
-        err = ops.probe(host, &full);
-    if (err)
-        return err;
-    describe(&v, &full);
-    zero__store_info_give(&full, info);
-    return 0;
+    return err ? err : zero__below_probe(&v, BELOW, false, info);
 }
 
 static int fault_open(const struct zero_store_open *params, struct zero_store **out)
@@ -74,7 +51,7 @@ static int fault_open(const struct zero_store_open *params, struct zero_store **
     }
     err = faults(&v, s->faults, &s->n_faults);
     if (!err)
-        err = below(&v, &s->ops);
+        err = zero__below_store(&v, BELOW, &s->ops);
     if (!err)
         err = s->ops.open(params, &s->inner);
     if (!err)
@@ -105,7 +82,8 @@ static int fault_info(struct zero_store *s, struct zero_store_info *info)
         uint64_t left = zero__store_left(r, now);
         *moved -= left < *moved ? left : *moved; /* 0: the plugin below does not count */
     }
-    describe(&s->voice, &full);
+    full.flags &= ~(uint32_t)ZERO_STORE_MAPPED; /* it would not see what goes through a map */
+    zero__below_describe(&s->voice, &full);
     zero__store_info_give(&full, info);
     return 0;
 }

@@ -41,28 +41,11 @@ struct zero_store {
     int64_t open_ns, busy_ns, busy_since_ns;   /* while something was under way */
 };
 
-static int below(const struct zero__voice *v, struct zero_offload_ops *ops)
-{
-    ops->size = sizeof *ops;
-    return zero__below(v, ZERO_IFACE_OFFLOAD, BELOW, ops);
-}
-
 static int trace_probe(const struct zero_host *host, struct zero_store_info *info)
 {
     const struct zero__voice v = {host, NAME};
-    struct zero_store_info full = {.size = sizeof full};
-    struct zero_offload_ops ops;
-    int err = below(&v, &ops);
 
-    if (!err)
-        err = ops.probe(host, &full);
-    if (err)
-        return err;
-    zero__below_describe(&v, &full);
-    if (!ops.map)
-        full.flags &= ~(uint32_t)ZERO_STORE_MAPPED;
-    zero__store_info_give(&full, info);
-    return 0;
+    return zero__below_probe(&v, BELOW, true, info);
 }
 
 static int trace_open(const struct zero_store_open *params, struct zero_store **out)
@@ -77,7 +60,7 @@ static int trace_open(const struct zero_store_open *params, struct zero_store **
     s->voice = v;
     s->open_ns = start;
     s->below = zero__below_name(&v, ZERO_IFACE_OFFLOAD, BELOW);
-    err = below(&v, &s->ops);
+    err = zero__below_store(&v, BELOW, &s->ops);
     if (!err)
         err = s->ops.open(params, &s->inner);
     zero__tell(&v, ZERO_LOG_TRACE, "open of %" PRIu64 " bytes = %d in %.3f ms", params->bytes, err,
