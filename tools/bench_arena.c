@@ -14,12 +14,12 @@
 
 #include "base/status.h"
 #include "bench.h"
-#include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_watch.h"
 #include "lifetimes.h"
 #include "machine/clock.h"
 #include "tool_args.h"
+#include "tool_ranks.h"
 
 #define MOST_NODES UINT64_C(50000000)
 #define MOST_TASKS 64u
@@ -321,7 +321,7 @@ static int run(struct bench *b, int argc, char **argv)
 int bench_arena(int argc, char **argv)
 {
     struct bench b = {
-        .params = {.align = 1, .node_budget = MOST_NODES, .n_threads = (uint32_t)bench_cores()},
+        .params = {.align = 1, .node_budget = MOST_NODES, .n_threads = (uint32_t)tool_cores()},
         .seed = 1,
         .check = true};
     const struct tool_arg args[] = {

@@ -131,7 +131,7 @@ static int answer(struct bench_bare *bare, int64_t timeout_ns, char line[BENCH_B
     return -EIO;
 }
 
-struct bench_bare *bench_bare_start(const struct bench_comm *b, const char *comm, const char *cpus,
+struct bench_bare *bench_bare_start(const struct tool_comm *b, const char *comm, const char *cpus,
                                     char why[BENCH_BARE_WHY])
 {
     char name[64], path[4200], line[BENCH_BARE_WHY], reason[BENCH_BARE_WHY];

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "bench_comm.h"
+#include "tool_comm.h"
 
 struct bench_bare;
 
@@ -20,7 +20,7 @@ struct bench_bare;
  * are; its ranks run on the processors `cpus` ("0,1"; NULL: where they like). NULL: there is none,
  * and `why` says so.
  */
-struct bench_bare *bench_bare_start(const struct bench_comm *b, const char *comm, const char *cpus,
+struct bench_bare *bench_bare_start(const struct tool_comm *b, const char *comm, const char *cpus,
                                     char why[BENCH_BARE_WHY]);
 /*
  * Seconds of n exchanges in which each rank sends and receives so many bytes, after `warm` ones.

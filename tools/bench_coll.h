@@ -11,9 +11,9 @@
 
 #include "bench_bare.h"
 #include "bench_board.h"
-#include "bench_comm.h"
 #include "bench_stats.h"
 #include "tool_args.h"
+#include "tool_comm.h"
 
 enum coll_op {
     COLL_ALL_GATHER,
@@ -31,7 +31,7 @@ struct coll_options {
     const char *bench; /* "coll" or "p2p" */
     const char *tool;  /* "bench coll" or "bench p2p", for messages */
     const char *comm;
-    char comm_room[BENCH_COMM_NAME]; /* see bench_comm_probe() */
+    char comm_room[TOOL_COMM_NAME]; /* see tool_comm_probe() */
     int ranks, cores;
     enum coll_op ops[N_COLL_OPS];
     unsigned n_ops, n_sizes;
@@ -50,7 +50,7 @@ struct coll_pages {
 };
 
 struct coll_case {
-    struct bench_comm *b;
+    struct tool_comm *b;
     const struct coll_options *o;
     enum coll_op op;
     const char *name;
@@ -69,10 +69,10 @@ struct coll_case {
     unsigned n_checks;   /* each has data of its own */
     uint64_t fresh_slot; /* where --fresh wrote last for an operation, and in which turn */
     unsigned fresh_turn;
-    struct bench_region *region;
+    struct tool_region *region;
     char *plain; /* private memory for the limit; see bench_coll_limit.c */
     struct coll_pages pages;
-    struct bench_region map_region;
+    struct tool_region map_region;
     const char *map;
     struct bench_board *board;
 };

@@ -105,7 +105,7 @@ static int map_open(struct coll_case *c)
     if (!(c->b->caps.flags & ZERO_COMM_MAP) || !c->b->ops.map)
         return zero__fail(-ENOTSUP, "comm plugin %s cannot map: leave map out of --op", c->o->comm);
     c->count = shard / zero_dtype_bytes(c->o->dtype);
-    int err = bench_region_create(c->b, shard, &c->map_region);
+    int err = tool_region_create(c->b, shard, &c->map_region);
     if (!err)
         err = c->b->ops.map(c->b->ctx, c->map_region.mr, 0, shard, &base);
     if (!err)
@@ -137,7 +137,7 @@ int coll_case_open(struct coll_case *c)
 
 void coll_case_close(struct coll_case *c)
 {
-    bench_region_free(c->b, &c->map_region);
+    tool_region_free(c->b, &c->map_region);
 }
 
 uint64_t coll_next_slot(struct coll_case *c)
@@ -184,7 +184,7 @@ static int broadcast_run(struct coll_case *c, uint64_t slot, int root)
         x.src = slice(c, slot, c->bytes);
     else
         x.dst = slice(c, slot + c->half, c->bytes);
-    return bench_comm_run(c->b, &x);
+    return tool_comm_run(c->b, &x);
 }
 
 int coll_case_run(struct coll_case *c)
@@ -211,9 +211,9 @@ int coll_case_run(struct coll_case *c)
         err = broadcast_run(c, slot, 0);
         return err ? err : broadcast_run(c, slot, 1);
     default: /* a gather of what is mapped moves nothing: all have written, that is all */
-        return bench_comm_barrier(c->b);
+        return tool_comm_barrier(c->b);
     }
-    return bench_comm_run(c->b, &x);
+    return tool_comm_run(c->b, &x);
 }
 
 char *coll_source(const struct coll_case *c)
@@ -290,7 +290,7 @@ int coll_sample(struct coll_case *c, struct coll_moment *m)
 
     source_write(c);
     if (!err)
-        err = bench_comm_barrier(c->b);
+        err = tool_comm_barrier(c->b);
     m->start = zero__now_ns();
     for (unsigned i = 0; !err && i < c->batch; i++)
         err = coll_case_run(c);
@@ -303,12 +303,12 @@ int coll_sample_bare(struct coll_case *c, struct coll_moment *m)
 {
     char mine = 0, all[2];
     double seconds = 0;
-    int err = bench_comm_gather(c->b, &mine, sizeof mine, all);
+    int err = tool_comm_gather(c->b, &mine, sizeof mine, all);
 
     if (!err && c->bare && !*c->bare_why &&
         bench_bare_run(c->bare, c->bytes / 2, c->batch, c->n_warm, c->b->timeout_ns, &seconds,
                        c->bare_why))
         seconds = 0;
     *m = (struct coll_moment){0, (int64_t)(seconds * 1e9)};
-    return err ? err : bench_comm_gather(c->b, &mine, sizeof mine, all);
+    return err ? err : tool_comm_gather(c->b, &mine, sizeof mine, all);
 }

@@ -95,7 +95,7 @@ static bool compare(const struct coll_case *c, bool fresh, uint64_t at)
 static int everywhere(struct coll_case *c, bool good, bool *ok)
 {
     int32_t mine = good, all[ZERO__JOB_MAX_RANKS];
-    int err = bench_comm_gather(c->b, &mine, sizeof mine, all);
+    int err = tool_comm_gather(c->b, &mine, sizeof mine, all);
 
     for (int r = 0; !err && r < c->o->ranks; r++)
         *ok &= all[r] != 0;

@@ -213,7 +213,7 @@ int coll_sample_limit(struct coll_case *c, enum bench_way way, struct coll_momen
     if (!err)
         err = refresh(c);
     if (!err)
-        err = bench_comm_barrier(c->b);
+        err = tool_comm_barrier(c->b);
     m->start = zero__now_ns();
     for (unsigned i = 0; !err && i < c->batch; i++)
         err = run(c, way);

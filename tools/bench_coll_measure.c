@@ -79,7 +79,7 @@ static double duration(const struct coll_case *c, const struct coll_moment *all,
 static int series_end(struct coll_case *c, struct measure *m, unsigned s)
 {
     uint32_t bytes = (uint32_t)(c->o->reps * sizeof *m->own[s]);
-    int err = bench_comm_gather(c->b, m->own[s], bytes, m->all);
+    int err = tool_comm_gather(c->b, m->own[s], bytes, m->all);
 
     if (err)
         return err;

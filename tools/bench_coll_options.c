@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench_coll.h"
-#include "bench_ranks.h"
+#include "tool_ranks.h"
 
 static bool is_p2p(const struct coll_options *o)
 {
@@ -91,10 +91,10 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
     const unsigned n = sizeof args / sizeof *args;
     unsigned first = is_p2p(o) ? N_OF_COLL : 0;
 
-    o->cores = bench_cores();
+    o->cores = tool_cores();
     o->board_fd = -1;
     o->limit = true;
-    o->is_rank = bench_ranks_is_rank(&o->cores, &o->board_fd);
+    o->is_rank = tool_ranks_is_rank(&o->cores, &o->board_fd);
     int status = tool_args(o->tool, args + first, n - first, TOOL_NO_WORDS, help, argc, argv);
     if (status >= 0)
         return status;

@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "bench_loops.h"
 #include "bench_pages.h"
-#include "bench_ranks.h"
 #include "bench_watch.h"
 #include "memory/limits.h"
+#include "tool_ranks.h"
 
 /* Refuses what would end in swapping or in a kill. */
 static int memory_check(const struct coll_options *o)
@@ -42,9 +42,9 @@ int coll_start(struct coll_options *o, int argc, char **argv)
     struct bench_watch watch;
     struct coll_memory m;
 
-    if (!bench_ranks_may_start(o->tool))
+    if (!tool_ranks_may_start(o->tool))
         return 2;
-    if (bench_comm_probe(&o->comm, o->ranks, o->comm_room, &caps)) {
+    if (tool_comm_probe(&o->comm, o->ranks, o->comm_room, &caps)) {
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 2;
     }
@@ -68,7 +68,7 @@ int coll_start(struct coll_options *o, int argc, char **argv)
         return 1;
     }
     bench_watch_begin(&watch);
-    status = bench_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
+    status = tool_ranks_run("bench", o->ranks, o->bind, o->board_fd, argc, argv);
     if (!status)
         bench_watch_tell(&watch, o->json);
     return status;
@@ -86,7 +86,7 @@ static bool is_double(const struct coll_options *o, enum coll_op op, unsigned i)
 /* What the cases of a rank share. */
 struct work {
     struct coll_memory bytes;
-    struct bench_region region;
+    struct tool_region region;
     char *plain;
     struct bench_board *board;
     struct coll_pages pages;
@@ -109,7 +109,7 @@ static int bound_to(void)
 }
 
 /* Rank 0 starts the bare exchange, whose ranks run where these do; all hear whether it is there. */
-static int bare_open(struct bench_comm *b, const struct coll_options *o, struct work *w)
+static int bare_open(struct tool_comm *b, const struct coll_options *o, struct work *w)
 {
     int mine = bound_to(), cpus[2];
     char text[32], there, all[2];
@@ -117,7 +117,7 @@ static int bare_open(struct bench_comm *b, const struct coll_options *o, struct 
 
     if (!coll_has_exchange(o))
         return 0;
-    err = bench_comm_gather(b, &mine, sizeof mine, cpus);
+    err = tool_comm_gather(b, &mine, sizeof mine, cpus);
     if (!err && b->rank == 0) {
         bool bound = cpus[0] >= 0 && cpus[1] >= 0;
         snprintf(text, sizeof text, "%d,%d", cpus[0], cpus[1]);
@@ -125,12 +125,12 @@ static int bare_open(struct bench_comm *b, const struct coll_options *o, struct 
     }
     there = w->bare != NULL;
     if (!err)
-        err = bench_comm_gather(b, &there, sizeof there, all);
+        err = tool_comm_gather(b, &there, sizeof there, all);
     w->has_bare = !err && all[0];
     return err;
 }
 
-static int measure_all(struct bench_comm *b, const struct coll_options *o, struct work *work,
+static int measure_all(struct tool_comm *b, const struct coll_options *o, struct work *work,
                        bool *ok)
 {
     unsigned n_wide = 0;
@@ -161,10 +161,10 @@ static int measure_all(struct bench_comm *b, const struct coll_options *o, struc
     return err;
 }
 
-static int work_open(struct bench_comm *b, const struct coll_options *o, struct work *w)
+static int work_open(struct tool_comm *b, const struct coll_options *o, struct work *w)
 {
     coll_memory(o, &w->bytes);
-    int err = w->bytes.region ? bench_region_create(b, w->bytes.region, &w->region) : 0;
+    int err = w->bytes.region ? tool_region_create(b, w->bytes.region, &w->region) : 0;
     if (!err && w->bytes.plain && !(w->plain = bench_memory(w->bytes.plain)))
         err = zero__fail(-ENOMEM, "no memory for %" PRIu64 " bytes: lower --bytes", w->bytes.plain);
     if (!err)
@@ -183,14 +183,14 @@ static int work_open(struct bench_comm *b, const struct coll_options *o, struct 
 int coll_rank(const struct coll_options *given)
 {
     struct coll_options o = *given;
-    struct bench_comm b = {.who = "zero bench"}; /* who speaks, also when there is no plugin */
+    struct tool_comm b = {.who = "zero bench"}; /* who speaks, also when there is no plugin */
     struct work work = {0};
     struct zero_comm_caps caps;
     bool ok = true;
 
-    int err = bench_comm_probe(&o.comm, o.ranks, o.comm_room, &caps);
+    int err = tool_comm_probe(&o.comm, o.ranks, o.comm_room, &caps);
     if (!err)
-        err = bench_comm_open(&b, o.comm);
+        err = tool_comm_open(&b, o.comm);
     if (!err && b.ranks != o.ranks)
         err = zero__fail(-EINVAL, "%d ranks were started, not %d", b.ranks, o.ranks);
     if (!err)
@@ -202,7 +202,7 @@ int coll_rank(const struct coll_options *given)
     if (!err)
         err = measure_all(&b, &o, &work, &ok);
     bench_bare_end(work.bare);
-    int status = bench_comm_close(&b, err);
+    int status = tool_comm_close(&b, err);
     bench_memory_free(work.plain, work.bytes.plain);
     bench_board_close(work.board);
     return status ? status : !ok;

@@ -10,11 +10,11 @@
 #include "base/status.h"
 #include "bench.h"
 #include "bench_optimizer.h"
-#include "bench_ranks.h"
 #include "bench_record.h"
 #include "bench_watch.h"
 #include "memory/limits.h"
 #include "tool_args.h"
+#include "tool_ranks.h"
 
 static void help(FILE *f)
 {
@@ -130,11 +130,11 @@ static void head(const struct optimizer_options *o)
 
 static int run(const struct optimizer_options *o)
 {
-    if (o->threads > (unsigned)bench_cores())
+    if (o->threads > (unsigned)tool_cores())
         fprintf(stderr,
                 "zero bench optimizer: %u threads share %d core%s: the limit is that of a thread "
                 "for each core\n",
-                o->threads, bench_cores(), bench_cores() == 1 ? "" : "s");
+                o->threads, tool_cores(), tool_cores() == 1 ? "" : "s");
     struct bench_stats stats[N_OPTIMIZER_SERIES];
     struct bench_watch watch;
     unsigned n_wide = 0;
@@ -172,7 +172,7 @@ int bench_optimizer(int argc, char **argv)
     struct optimizer_options o = {.params = 100000000,
                                   .unit = 8000000,
                                   .dtype = ZERO_BF16,
-                                  .threads = (unsigned)bench_cores(),
+                                  .threads = (unsigned)tool_cores(),
                                   .reps = 11,
                                   .warmup = 2,
                                   .check = true};

@@ -9,9 +9,9 @@
 
 #include "base/status.h"
 #include "bench_loops.h"
-#include "bench_ranks.h"
 #include "device/host.h"
 #include "machine/clock.h"
+#include "tool_ranks.h"
 
 #define PIECE (UINT64_C(1) << 18) /* elements, a multiple of 64 */
 
@@ -233,7 +233,7 @@ static void move_pieces(void *arg)
 /* More threads than cores or pieces would be in each other's way, which limits nothing. */
 static unsigned movers(const struct optimizer_options *o)
 {
-    uint64_t n = (o->params + PIECE - 1) / PIECE, cores = (uint64_t)bench_cores();
+    uint64_t n = (o->params + PIECE - 1) / PIECE, cores = (uint64_t)tool_cores();
 
     n = n < cores ? n : cores;
     return n < o->threads ? (unsigned)n : o->threads;

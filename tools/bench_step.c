@@ -14,10 +14,10 @@
 
 #include "base/status.h"
 #include "bench.h"
-#include "bench_ranks.h"
 #include "bench_step.h"
 #include "bench_watch.h"
 #include "run.h"
+#include "tool_ranks.h"
 
 #define TEXT_BYTES (1u << 20)
 #define LEAST_ON_DISK 0.95 /* of what a tier says it moved */
@@ -242,13 +242,13 @@ int bench_step(int argc, char **argv)
     const char *tmp = getenv("TMPDIR");
     int cores, fd;
 
-    if (argc == 5 && bench_ranks_is_rank(&cores, &fd))
+    if (argc == 5 && tool_ranks_is_rank(&cores, &fd))
         return step_limit_rank(argv, cores, fd);
     int status = step_parse(&o, argc, argv);
 
     if (status >= 0)
         return status;
-    if (!bench_ranks_may_start("bench step"))
+    if (!tool_ranks_may_start("bench step"))
         return 2;
     if (o.comm && setenv("ZERO_COMM", o.comm, 1))
         return 2;

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "bench_board.h"
 #include "bench_optimizer.h"
-#include "bench_ranks.h"
+#include "tool_ranks.h"
 
 #define UNIT UINT64_C(8000000)
 #define WARMUP 1u
@@ -54,7 +54,7 @@ static int loops_measure(struct optimizer *x, struct bench_board *board, int ran
 static unsigned threads_of(const struct zero__options *options, int ranks, int cores)
 {
     int64_t wanted = zero__option_int(options, ZERO__OPT_THREADS);
-    int mine = bench_cores();
+    int mine = tool_cores();
 
     if (wanted)
         return (unsigned)wanted;
@@ -158,7 +158,7 @@ int step_limit(const struct step_options *o, const struct step_log *log, struct 
     snprintf(words[2], sizeof words[2], "%" PRIu32, log->wide_grad ? ZERO_F32 : dtype);
     snprintf(words[3], sizeof words[3], "%u", reps);
     int err = bench_board_create(log->ranks, sizeof(struct times), &fd);
-    if (!err && bench_ranks_run("bench", log->ranks, o->bind, fd, 5, args))
+    if (!err && tool_ranks_run("bench", log->ranks, o->bind, fd, 5, args))
         err = zero__fail(-EIO, "the limit of the optimizer could not be measured");
     if (!err)
         err = bench_board_open(fd, 0, log->ranks, sizeof(struct times), false, &board);

@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "bench_comm.h"
-#include "bench_ranks.h"
 #include "check/check.h"
 #include "check_device.h"
 #include "check_offload.h"
 #include "check_select.h"
 #include "check_watch.h"
 #include "tool.h"
+#include "tool_comm.h"
+#include "tool_ranks.h"
 
 static void help(FILE *f)
 {
@@ -94,9 +94,8 @@ static void print_broken(const struct verdict *mine, const struct turn *t)
 }
 
 /* One case on this rank. *failed: on any. */
-static int try_case(struct bench_comm *b, const struct check_device *d,
-                    const struct check_select *s, struct check_watch *w, const struct turn *t,
-                    struct verdict *all, bool *failed)
+static int try_case(struct tool_comm *b, const struct check_device *d, const struct check_select *s,
+                    struct check_watch *w, const struct turn *t, struct verdict *all, bool *failed)
 {
     static struct check_rank r; /* too large for a stack */
     static struct verdict mine;
@@ -129,7 +128,7 @@ static int try_case(struct bench_comm *b, const struct check_device *d,
     check_watch_case(w, NULL, 0);
     mine = (struct verdict){.n_bad = r.n_bad};
     memcpy(mine.text, r.text, sizeof mine.text);
-    int err = bench_comm_gather(b, &mine, sizeof mine, all);
+    int err = tool_comm_gather(b, &mine, sizeof mine, all);
     if (b->rank == 0 && err) /* the ranks are out of step: no further case can tell anything */
         print_broken(&mine, t);
     else if (b->rank == 0)
@@ -146,9 +145,9 @@ static int run_rank(const struct check_select *s, unsigned n, int fd)
     struct verdict *all = NULL;
     struct check_device device = {0};
     struct check_watch watch = {0};
-    struct bench_comm b;
+    struct tool_comm b;
     bool failed = false;
-    int err = bench_comm_join(&b, s->plugin);
+    int err = tool_comm_join(&b, s->plugin);
 
     b.who = "zero check comm";
     if (!err)
@@ -176,7 +175,7 @@ static int run_rank(const struct check_select *s, unsigned n, int fd)
     check_watch_stop(&watch);
     free(all);
     check_device_close(&device);
-    int status = bench_comm_close(&b, err);
+    int status = tool_comm_close(&b, err);
     return status ? status : failed;
 }
 
@@ -184,7 +183,7 @@ static int run_rank(const struct check_select *s, unsigned n, int fd)
 static int start_ranks(int ranks, int fd, int argc, char **argv)
 {
     const struct check_board *board = check_board_open(fd);
-    int status = bench_ranks_run("check", ranks, false, fd, argc, argv);
+    int status = tool_ranks_run("check", ranks, false, fd, argc, argv);
 
     close(fd);
     if (!board || atomic_load(&board->finished))
@@ -213,11 +212,11 @@ static int check_comm(int argc, char **argv)
         status = check_ready("check comm", &s, check_comm_cases, sizeof *check_comm_cases, &n);
     if (status >= 0)
         return status;
-    if (bench_ranks_is_rank(&cores, &fd))
+    if (tool_ranks_is_rank(&cores, &fd))
         return run_rank(&s, n, fd);
-    if (!bench_ranks_may_start("check comm"))
+    if (!tool_ranks_may_start("check comm"))
         return 2;
-    if (bench_comm_probe(&s.plugin, (int)ranks, NULL, &caps)) {
+    if (tool_comm_probe(&s.plugin, (int)ranks, NULL, &caps)) {
         fprintf(stderr, "zero check comm: %s\n", zero__error_text());
         return 2;
     }

@@ -10,7 +10,7 @@
 #include "base/device_name.h"
 #include "base/status.h"
 
-int check_device_open(struct bench_comm *b, struct check_device *d)
+int check_device_open(struct tool_comm *b, struct check_device *d)
 {
     struct zero__plugin *plugin;
     char name[4096];

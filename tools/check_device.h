@@ -4,7 +4,7 @@
 
 #include <zero/device.h>
 
-#include "bench_comm.h"
+#include "tool_comm.h"
 
 struct check_device {
     struct zero_device_ops ops;
@@ -12,7 +12,7 @@ struct check_device {
 };
 
 /* That of ZERO_DEVICE, else one with the memory that the plugin works on. */
-int check_device_open(struct bench_comm *b, struct check_device *d);
+int check_device_open(struct tool_comm *b, struct check_device *d);
 void check_device_close(struct check_device *d);
 
 #endif

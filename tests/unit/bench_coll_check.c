@@ -53,7 +53,7 @@ int coll_case_run(struct coll_case *c)
     return 0;
 }
 
-int bench_comm_gather(struct bench_comm *b, const void *mine, uint32_t bytes, void *all)
+int tool_comm_gather(struct tool_comm *b, const void *mine, uint32_t bytes, void *all)
 {
     (void)b;
     memcpy(all, mine, bytes);
@@ -68,8 +68,8 @@ static void checked_twice(enum coll_op op, unsigned n_slots, unsigned last, bool
 {
     struct coll_options o = {
         .bench = "coll", .comm = "fake", .ranks = 1, .dtype = ZERO_F32, .check = true};
-    struct bench_comm b = {.ranks = 1};
-    struct bench_region region = {.base = memory};
+    struct tool_comm b = {.ranks = 1};
+    struct tool_region region = {.base = memory};
     struct coll_case c = {.b = &b,
                           .o = &o,
                           .op = op,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many cores a benchmark counts, on a machine of 64 that gives it the time of some. */
-#include "../../tools/bench_ranks.h"
+#include "../../tools/tool_ranks.h"
 
 #include <string.h>
 
@@ -29,10 +29,10 @@ int run_ranks(const struct run_options *o)
 int main(void)
 {
     given = 64;
-    is_int(bench_cores(), 64, "all of them, where nothing limits");
+    is_int(tool_cores(), 64, "all of them, where nothing limits");
     given = 2;
-    is_int(bench_cores(), 2, "the time of two of them is two");
+    is_int(tool_cores(), 2, "the time of two of them is two");
     given = 0;
-    is_int(bench_cores(), 1, "that of half a one is one");
+    is_int(tool_cores(), 1, "that of half a one is one");
     done();
 }

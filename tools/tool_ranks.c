@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the ranks of a benchmark; see bench_ranks.h. */
+/* Starts the ranks of a benchmark or a check; see tool_ranks.h. */
 #include "config.h"
 
-#include "bench_ranks.h"
+#include "tool_ranks.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -15,12 +15,12 @@
 #include "tool_path.h"
 
 /*
- * Makes a benchmark's command line that of a rank: "CORES,FD". A variable and no option, which
+ * Makes a tool's command line that of a rank: "CORES,FD". A variable and no option, which
  * could be typed; no ZERO_ variable, which would be one of the library's.
  */
-#define GIVEN "LIBZERO_BENCH_RANK"
+#define GIVEN "LIBZERO_TOOL_RANK"
 
-int bench_cores(void)
+int tool_cores(void)
 {
     struct zero__cores here;
 
@@ -29,7 +29,7 @@ int bench_cores(void)
     return n ? (int)n : 1;
 }
 
-bool bench_ranks_is_rank(int *cores, int *fd)
+bool tool_ranks_is_rank(int *cores, int *fd)
 {
     const char *given = getenv(GIVEN);
     char more;
@@ -59,7 +59,7 @@ static bool is_launched(const struct launched *l)
     return getenv(l->rank) && (ranks ? strcmp(ranks, "1") != 0 : !l->alone);
 }
 
-bool bench_ranks_may_start(const char *tool)
+bool tool_ranks_may_start(const char *tool)
 {
     for (unsigned i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         const char *name = launchers[i].rank;
@@ -74,7 +74,7 @@ bool bench_ranks_may_start(const char *tool)
     return true;
 }
 
-int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv)
+int tool_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv)
 {
     struct run_options o = {
         .n = n, .bind = bind, .prefix = 0, .grace_s = RUN_GRACE_S, .terse = true};
@@ -90,7 +90,7 @@ int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char *
     for (int i = 0; i < argc; i++)
         args[2 + i] = argv[i];
     o.argv = args;
-    snprintf(given, sizeof given, "%d,%d", bench_cores(), fd);
+    snprintf(given, sizeof given, "%d,%d", tool_cores(), fd);
     setenv(GIVEN, given, 1);
     fflush(stdout);
     int status = run_ranks(&o);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank of a benchmark; see bench_comm.h. */
+/* A rank of a benchmark or a check; see tool_comm.h. */
 #include "config.h"
 
-#include "bench_comm.h"
+#include "tool_comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define PATIENCE_NS INT64_C(100000000) /* of one call of progress() */
 
-static int options_load(struct bench_comm *b)
+static int options_load(struct tool_comm *b)
 {
     int err = zero__options_load(NULL, 0, &b->options);
 
@@ -27,7 +27,7 @@ static int options_load(struct bench_comm *b)
     return err;
 }
 
-static int plugin_load(struct bench_comm *b, const char *name, int ranks)
+static int plugin_load(struct tool_comm *b, const char *name, int ranks)
 {
     struct zero__plugin *plugin;
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
@@ -50,14 +50,14 @@ static int plugin_load(struct bench_comm *b, const char *name, int ranks)
     return 0;
 }
 
-int bench_comm_probe(const char **name, int ranks, char *room, struct zero_comm_caps *caps)
+int tool_comm_probe(const char **name, int ranks, char *room, struct zero_comm_caps *caps)
 {
-    struct bench_comm b = {0};
+    struct tool_comm b = {0};
     const char *chosen = *name;
     int err = options_load(&b);
 
     if (!err && !chosen) {
-        snprintf(room, BENCH_COMM_NAME, "%s", zero__option_text(b.options, ZERO__OPT_COMM));
+        snprintf(room, TOOL_COMM_NAME, "%s", zero__option_text(b.options, ZERO__OPT_COMM));
         chosen = room;
     }
     if (!err && !*chosen)
@@ -76,13 +76,13 @@ int bench_comm_probe(const char **name, int ranks, char *room, struct zero_comm_
 /* A rank has died or failed: nobody waits for it any longer. */
 static void job_failed(void *arg)
 {
-    struct bench_comm *b = arg;
+    struct tool_comm *b = arg;
 
     b->ops.abort(b->ctx);
     b->ops.wake(b->ctx);
 }
 
-static int job_open(struct bench_comm *b)
+static int job_open(struct tool_comm *b)
 {
     struct zero__job_params p;
     int err = zero__job_params_from(NULL, b->options, &p);
@@ -100,20 +100,20 @@ static int job_open(struct bench_comm *b)
     return 0;
 }
 
-int bench_comm_join(struct bench_comm *b, const char *name)
+int tool_comm_join(struct tool_comm *b, const char *name)
 {
     int err;
 
-    *b = (struct bench_comm){.who = "zero bench"};
+    *b = (struct tool_comm){.who = "zero bench"};
     err = options_load(b);
     if (!err)
         err = job_open(b);
     return err ? err : plugin_load(b, name, b->ranks);
 }
 
-int bench_comm_open(struct bench_comm *b, const char *name)
+int tool_comm_open(struct tool_comm *b, const char *name)
 {
-    int err = bench_comm_join(b, name);
+    int err = tool_comm_join(b, name);
 
     if (err)
         return err;
@@ -131,7 +131,7 @@ int bench_comm_open(struct bench_comm *b, const char *name)
 }
 
 /* By one of the others, of a rank that says nothing itself, since it was stopped or is dead. */
-static void lost_tell(const struct bench_comm *b)
+static void lost_tell(const struct tool_comm *b)
 {
     struct zero__job_error e;
 
@@ -140,7 +140,7 @@ static void lost_tell(const struct bench_comm *b)
         fprintf(stderr, "%s: rank %d failed: %s\n", b->who, e.culprit, e.cause);
 }
 
-int bench_comm_close(struct bench_comm *b, int err)
+int tool_comm_close(struct tool_comm *b, int err)
 {
     char mine = 0, all[ZERO__JOB_MAX_RANKS];
 
@@ -160,7 +160,7 @@ int bench_comm_close(struct bench_comm *b, int err)
     if (b->job)
         zero__job_close(b->job, !err); /* its thread may call abort until now */
     while (b->regions)
-        bench_region_free(b, b->regions);
+        tool_region_free(b, b->regions);
     if (b->ctx)
         b->ops.close(b->ctx);
     zero__loader_free(b->loader);
@@ -169,7 +169,7 @@ int bench_comm_close(struct bench_comm *b, int err)
 }
 
 /* Memory of our own for a plugin that has none to give; in huge pages, as that of training is. */
-static int region_register(struct bench_comm *b, uint64_t bytes, struct bench_region *out)
+static int region_register(struct tool_comm *b, uint64_t bytes, struct tool_region *out)
 {
     void *p;
 
@@ -188,9 +188,9 @@ static int region_register(struct bench_comm *b, uint64_t bytes, struct bench_re
     return 0;
 }
 
-int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_region *out)
+int tool_region_create(struct tool_comm *b, uint64_t bytes, struct tool_region *out)
 {
-    struct bench_region r = {.next = b->regions, .bytes = bytes};
+    struct tool_region r = {.next = b->regions, .bytes = bytes};
     void *base = NULL;
     int err;
 
@@ -206,11 +206,11 @@ int bench_region_create(struct bench_comm *b, uint64_t bytes, struct bench_regio
     b->regions = out;
     err = b->ops.exchange(b->ctx, r.mr);
     if (err)
-        bench_region_free(b, out);
+        tool_region_free(b, out);
     return err;
 }
 
-void bench_region_free(struct bench_comm *b, struct bench_region *r)
+void tool_region_free(struct tool_comm *b, struct tool_region *r)
 {
     if (!r->mr)
         return;
@@ -224,7 +224,7 @@ void bench_region_free(struct bench_comm *b, struct bench_region *r)
     r->mr = NULL;
 }
 
-static int too_late(struct bench_comm *b)
+static int too_late(struct tool_comm *b)
 {
     int32_t who[1] = {-1};
     int n = b->ops.missing ? b->ops.missing(b->comm, who, 1) : 0;
@@ -236,7 +236,7 @@ static int too_late(struct bench_comm *b)
                       (double)b->timeout_ns / 1e9, whom);
 }
 
-int bench_comm_run(struct bench_comm *b, struct zero_coll *c)
+int tool_comm_run(struct tool_comm *b, struct zero_coll *c)
 {
     struct zero_cqe cqe;
     int64_t deadline = 0;
@@ -260,17 +260,17 @@ int bench_comm_run(struct bench_comm *b, struct zero_coll *c)
     return cqe.res < 0 ? (int)cqe.res : 0;
 }
 
-int bench_comm_barrier(struct bench_comm *b)
+int tool_comm_barrier(struct tool_comm *b)
 {
     struct zero_coll c = {.kind = ZERO_BARRIER, .scale = 1};
     char all[ZERO__JOB_MAX_RANKS], mine = 0;
 
     if (b->caps.kinds & 1u << ZERO_BARRIER)
-        return bench_comm_run(b, &c);
-    return bench_comm_gather(b, &mine, 1, all); /* ranks leave it less evenly */
+        return tool_comm_run(b, &c);
+    return tool_comm_gather(b, &mine, 1, all); /* ranks leave it less evenly */
 }
 
-int bench_comm_gather(struct bench_comm *b, const void *src, uint32_t bytes, void *dst)
+int tool_comm_gather(struct tool_comm *b, const void *src, uint32_t bytes, void *dst)
 {
     if (b->ranks == 1) {
         memcpy(dst, src, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Benchmarks whose ranks are processes: this program starts itself again, as `zero run` would. */
-#ifndef ZERO_TOOLS_BENCH_RANKS_H
-#define ZERO_TOOLS_BENCH_RANKS_H
+/* Tools whose ranks are processes: this program starts itself again, as `zero run` would. */
+#ifndef ZERO_TOOLS_TOOL_RANKS_H
+#define ZERO_TOOLS_TOOL_RANKS_H
 
 #include <stdbool.h>
 
@@ -9,25 +9,25 @@
  * False after a sentence when this process is a rank of a job already, and so would start as many
  * jobs as there are ranks. `tool` is "bench coll", say.
  */
-bool bench_ranks_may_start(const char *tool);
+bool tool_ranks_may_start(const char *tool);
 
 /*
- * Starts `zero TOOL BENCH ARG...` as n ranks, argv being "BENCH ARG..." with NULL at the end, and
+ * Starts `zero TOOL KIND ARG...` as n ranks, argv being "KIND ARG..." with NULL at the end, and
  * waits. fd, -1 for none, is inherited. Returns the exit status: 0, 1 when a rank failed (it said
  * why), else that of zero run.
  */
-int bench_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv);
+int tool_ranks_run(const char *tool, int n, bool bind, int fd, int argc, char **argv);
 
 /*
- * In a rank that bench_ranks_run() has started: true, and the cores of the launcher, since a rank
+ * In a rank that tool_ranks_run() has started: true, and the cores of the launcher, since a rank
  * is bound to one of them, and the descriptor.
  */
-bool bench_ranks_is_rank(int *cores, int *fd);
+bool tool_ranks_is_rank(int *cores, int *fd);
 
 /*
  * Cores that this process may keep busy, at least 1: as transports count them, a container that has
  * the time of a few among many counts for those (docker --cpus).
  */
-int bench_cores(void);
+int tool_cores(void);
 
 #endif
