@@ -6,13 +6,9 @@
 cd "$ZERO_TEST_BUILD" || exit 1
 
 readme=$ZERO_TEST_TOP/README.md
+fences=$ZERO_TEST_TOP/scripts/fences
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-
-# The text of all fences of one language.
-fences() {
-    awk -v fence="\`\`\`$1" '$0 == fence { on = 1; next } /^```/ { on = 0 } on' "$readme"
-}
 
 # Build/root as the README has it, from what is built; `cc` adds the warnings of this tree.
 root=$scratch/build/root
@@ -27,9 +23,9 @@ exec $CC -std=c11 -Wall -Wextra -Wpedantic -Werror $SANITIZE_CFLAGS "\$@"
 END
 chmod +x "$scratch/bin/cc"
 
-fences c > "$scratch/example.c"
+"$fences" c > "$scratch/example.c"
 ok 'the example is there' test -s "$scratch/example.c"
-fences sh | sed -n '/^export PKG_CONFIG_PATH/,/^cc /p' > "$scratch/compile"
+"$fences" sh | sed -n '/^export PKG_CONFIG_PATH/,/^cc /p' > "$scratch/compile"
 ok 'it compiles as it says there' sh -c "cd '$scratch' && grep -q '^cc ' compile &&
     PATH='$scratch/bin':\$PATH sh -eu ./compile && test -x example"
 ok 'the installed library is the one it runs with' sh -c "ldd '$scratch/example' |
@@ -38,7 +34,7 @@ ok 'it trains on one rank' sh -c "'$scratch/example' | grep 'norm of the gradien
 ok 'it trains on two ranks' sh -c "./zero run -n 2 -- '$scratch/example' |
     grep 'norm of the gradient after 100 steps'"
 
-fences sh > "$scratch/commands"
+"$fences" sh > "$scratch/commands"
 grep -oE '(^|[ /])(scripts/[a-z-]+)' "$scratch/commands" | tr -d ' ' | sort -u > "$scratch/scripts"
 while read -r script; do
     ok "$script is there" test -x "$ZERO_TEST_TOP/$script"
