@@ -4,7 +4,7 @@
 
 #include "tool.h"
 
-static const struct zero__tool benches[] = {
+static const struct tool benches[] = {
     {"coll", bench_coll, "[--comm NAME] [-n N]", "time the collectives of a comm plugin"},
     {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks, there and back"},
     {"optimizer", bench_optimizer, "[--params N] [--threads T]", "time the update of the states"},
@@ -13,8 +13,7 @@ static const struct zero__tool benches[] = {
     {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
 };
 
-int zero__tool_bench(int argc, char **argv)
+int tool_bench(int argc, char **argv)
 {
-    return zero__tool_dispatch("zero bench", benches, sizeof benches / sizeof benches[0], argc,
-                               argv);
+    return tool_dispatch("zero bench", benches, sizeof benches / sizeof benches[0], argc, argv);
 }

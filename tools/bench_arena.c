@@ -93,7 +93,7 @@ static bool takes_room(const struct zero__plan_buffer *b)
 }
 
 /* The first buffer gets the place of one that is alive with it; if none is, it lies higher. */
-static void spoil(struct zero__lifetimes *l)
+static void spoil(struct lifetimes *l)
 {
     struct zero__plan_buffer *a = NULL;
 
@@ -112,7 +112,7 @@ static void spoil(struct zero__lifetimes *l)
 }
 
 /* Whether the plan holds, with a sentence if not; a negative errno if that cannot be told. */
-static int plan_check(const char *name, const struct zero__lifetimes *l, uint64_t peak, bool *sound)
+static int plan_check(const char *name, const struct lifetimes *l, uint64_t peak, bool *sound)
 {
     uint32_t x, y;
     uint64_t end = 0;
@@ -137,7 +137,7 @@ static int plan_check(const char *name, const struct zero__lifetimes *l, uint64_
     return 0;
 }
 
-static int task_solve(const struct bench *b, struct zero__lifetimes *l, struct zero__plan_result *r,
+static int task_solve(const struct bench *b, struct lifetimes *l, struct zero__plan_result *r,
                       struct bench_stats *time, unsigned *n)
 {
     double times[MOST_REPS];
@@ -173,7 +173,7 @@ static void head(struct bench *b)
     b->has_head = true;
 }
 
-static void report(const struct bench *b, const char *name, const struct zero__lifetimes *l,
+static void report(const struct bench *b, const char *name, const struct lifetimes *l,
                    const struct zero__plan_result *r, const struct bench_stats *time, unsigned n,
                    struct verdict v)
 {
@@ -212,7 +212,7 @@ static void report(const struct bench *b, const char *name, const struct zero__l
 }
 
 /* Plans one task and prints its line; 0; 1: the plan is wrong; 2: there is none. */
-static int task_bench(struct bench *b, const char *name, struct zero__lifetimes *l)
+static int task_bench(struct bench *b, const char *name, struct lifetimes *l)
 {
     struct verdict v = {.sound = true};
     struct zero__plan_result r;
@@ -239,14 +239,14 @@ static int task_bench(struct bench *b, const char *name, struct zero__lifetimes 
 static int file_bench(struct bench *b, const char *path)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    struct zero__lifetimes l;
+    struct lifetimes l;
 
-    if (zero__lifetimes_read(path, &l)) {
+    if (lifetimes_read(path, &l)) {
         fprintf(stderr, "zero bench arena: %s\n", zero__error_text());
         return 2;
     }
     int status = task_bench(b, name, &l);
-    zero__lifetimes_destroy(&l);
+    lifetimes_destroy(&l);
     return status;
 }
 
@@ -287,17 +287,17 @@ static int made_bench(struct bench *b, const char *kind, const struct list *list
     int status = 0;
 
     for (unsigned i = 0; i < list->n && status < 2; i++) {
-        struct zero__lifetimes l = {0};
+        struct lifetimes l = {0};
         uint32_t n = (uint32_t)list->sizes[i];
         char name[64];
-        int err = step ? zero__lifetimes_step(n, b->seed, &l) : zero__lifetimes_cut(n, b->seed, &l);
+        int err = step ? lifetimes_step(n, b->seed, &l) : lifetimes_cut(n, b->seed, &l);
         if (err) {
             fprintf(stderr, "zero bench arena: %s\n", zero__error_text());
             return 2;
         }
         snprintf(name, sizeof name, "%s-%" PRIu32, kind, n);
         status = larger(status, task_bench(b, name, &l));
-        zero__lifetimes_destroy(&l);
+        lifetimes_destroy(&l);
     }
     return status;
 }

@@ -235,12 +235,12 @@ static int check_comm(int argc, char **argv)
     return start_ranks((int)ranks, fd, argc, argv);
 }
 
-static const struct zero__tool checks[] = {
+static const struct tool checks[] = {
     {"comm", check_comm, "[-n N] PLUGIN", "try a communication plugin against its interface"},
-    {"offload", zero__check_offload, "PLUGIN", "try a storage plugin against its interface"},
+    {"offload", check_offload, "PLUGIN", "try a storage plugin against its interface"},
 };
 
-int zero__tool_check(int argc, char **argv)
+int tool_check(int argc, char **argv)
 {
-    return zero__tool_dispatch("zero check", checks, sizeof checks / sizeof checks[0], argc, argv);
+    return tool_dispatch("zero check", checks, sizeof checks / sizeof checks[0], argc, argv);
 }

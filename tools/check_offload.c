@@ -121,7 +121,7 @@ static int load(const struct check_select *s, uint64_t bytes, struct zero__optio
 
 _Static_assert(offsetof(struct check_store_case, name) == 0, "check_ready() reads it there");
 
-int zero__check_offload(int argc, char **argv)
+int check_offload(int argc, char **argv)
 {
     static struct check_tier tier; /* too large for a stack */
     struct zero__options *options = NULL;

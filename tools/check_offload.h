@@ -2,6 +2,6 @@
 #ifndef ZERO_TOOLS_CHECK_OFFLOAD_H
 #define ZERO_TOOLS_CHECK_OFFLOAD_H
 
-int zero__check_offload(int argc, char **argv);
+int check_offload(int argc, char **argv);
 
 #endif

@@ -112,7 +112,7 @@ static int show(bool machine, enum info_plugins plugins, bool all)
     return status;
 }
 
-int zero__tool_info(int argc, char **argv)
+int tool_info(int argc, char **argv)
 {
     bool options = false, plugins = false, machine = false;
     const struct tool_arg args[] = {

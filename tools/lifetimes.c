@@ -154,7 +154,7 @@ static uint32_t time_rank(const uint64_t *times, uint32_t n, uint64_t t)
     return lo;
 }
 
-static int buffers_make(const struct reader *r, struct zero__lifetimes *out)
+static int buffers_make(const struct reader *r, struct lifetimes *out)
 {
     uint64_t *times = calloc(2 * (size_t)r->n + 1, sizeof *times);
     struct zero__plan_buffer *buffers = calloc((size_t)r->n + 1, sizeof *buffers);
@@ -200,10 +200,10 @@ static uint64_t capacity_of(const char *path)
     return number_parse(text, &capacity) ? capacity : 0;
 }
 
-int zero__lifetimes_read(const char *path, struct zero__lifetimes *out)
+int lifetimes_read(const char *path, struct lifetimes *out)
 {
     struct reader r = {.path = path};
-    struct zero__lifetimes l = {.capacity = capacity_of(path)};
+    struct lifetimes l = {.capacity = capacity_of(path)};
     int err = rows_read(&r);
 
     if (!err)
@@ -214,8 +214,8 @@ int zero__lifetimes_read(const char *path, struct zero__lifetimes *out)
     return err;
 }
 
-void zero__lifetimes_destroy(struct zero__lifetimes *l)
+void lifetimes_destroy(struct lifetimes *l)
 {
     free(l->buffers);
-    *l = (struct zero__lifetimes){0};
+    *l = (struct lifetimes){0};
 }

@@ -7,7 +7,7 @@
 
 #include "memory/plan.h"
 
-struct zero__lifetimes {
+struct lifetimes {
     struct zero__plan_buffer *buffers; /* times are ranks of those in the file */
     uint32_t n;
     uint64_t capacity; /* from a file name NAME.CAPACITY.csv, else 0 */
@@ -18,14 +18,14 @@ struct zero__lifetimes {
  * are ignored), then a buffer a line, alive at lower <= t < upper. 0 or a negative errno with a
  * sentence that names the file and the line.
  */
-int zero__lifetimes_read(const char *path, struct zero__lifetimes *out);
+int lifetimes_read(const char *path, struct lifetimes *out);
 /*
  * n buffers made from a rectangle of time x memory by random cuts: a plan without a byte to spare
  * exists, and greedy passes miss it.
  */
-int zero__lifetimes_cut(uint32_t n, uint64_t seed, struct zero__lifetimes *out);
+int lifetimes_cut(uint32_t n, uint64_t seed, struct lifetimes *out);
 /* n buffers that live as those of a training step do, in as many layers as it takes. */
-int zero__lifetimes_step(uint32_t n, uint64_t seed, struct zero__lifetimes *out);
-void zero__lifetimes_destroy(struct zero__lifetimes *l);
+int lifetimes_step(uint32_t n, uint64_t seed, struct lifetimes *out);
+void lifetimes_destroy(struct lifetimes *l);
 
 #endif

@@ -19,13 +19,13 @@ static uint64_t below(uint64_t *state, uint64_t n)
     return (z ^ z >> 31) % n;
 }
 
-static int task_make(uint32_t n, struct zero__lifetimes *out)
+static int task_make(uint32_t n, struct lifetimes *out)
 {
-    *out = (struct zero__lifetimes){.buffers = calloc(n + (size_t)1, sizeof *out->buffers)};
+    *out = (struct lifetimes){.buffers = calloc(n + (size_t)1, sizeof *out->buffers)};
     return out->buffers ? 0 : zero__fail(-ENOMEM, "no memory for a task of %u buffers", n);
 }
 
-int zero__lifetimes_cut(uint32_t n, uint64_t seed, struct zero__lifetimes *out)
+int lifetimes_cut(uint32_t n, uint64_t seed, struct lifetimes *out)
 {
     int err = task_make(n, out);
 
@@ -55,7 +55,7 @@ int zero__lifetimes_cut(uint32_t n, uint64_t seed, struct zero__lifetimes *out)
     return 0;
 }
 
-static void buffer_add(struct zero__lifetimes *l, uint32_t most, uint64_t bytes, uint32_t first,
+static void buffer_add(struct lifetimes *l, uint32_t most, uint64_t bytes, uint32_t first,
                        uint32_t last)
 {
     if (l->n < most)
@@ -67,7 +67,7 @@ static void buffer_add(struct zero__lifetimes *l, uint32_t most, uint64_t bytes,
  * three more activations, kept until its backward pass; what only its forward or backward pass
  * uses; its parameters, gathered one layer ahead in each pass; its gradient, kept two layers long.
  */
-int zero__lifetimes_step(uint32_t n, uint64_t seed, struct zero__lifetimes *out)
+int lifetimes_step(uint32_t n, uint64_t seed, struct lifetimes *out)
 {
     const uint32_t per_layer = 11, n_layers = (n + per_layer - 1) / per_layer;
     int err = task_make(n, out);

@@ -270,13 +270,12 @@ static int report_crash(int argc, char **argv)
     return status;
 }
 
-static const struct zero__tool reports[] = {
+static const struct tool reports[] = {
     {"crash", report_crash, "[--job NUMBER] DIR", "the last operations of a job that failed"},
     {"memory", report_memory, "[--svg] LOG...", "what the ranks of runs reserved, side by side"},
 };
 
-int zero__tool_report(int argc, char **argv)
+int tool_report(int argc, char **argv)
 {
-    return zero__tool_dispatch("zero report", reports, sizeof reports / sizeof reports[0], argc,
-                               argv);
+    return tool_dispatch("zero report", reports, sizeof reports / sizeof reports[0], argc, argv);
 }

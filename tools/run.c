@@ -168,7 +168,7 @@ int run_ranks(const struct run_options *o)
     return status;
 }
 
-int zero__tool_run(int argc, char **argv)
+int tool_run(int argc, char **argv)
 {
     static struct run_options o = {.prefix = -1, .grace_s = RUN_GRACE_S};
     int status = parse(argc, argv, &o);

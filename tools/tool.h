@@ -6,21 +6,20 @@
 #ifndef ZERO_TOOLS_TOOL_H
 #define ZERO_TOOLS_TOOL_H
 
-struct zero__tool {
+struct tool {
     const char *name;
     int (*main)(int argc, char **argv);
     const char *use;  /* arguments, for the overview */
     const char *help; /* one line */
 };
 
-int zero__tool_run(int argc, char **argv);
-int zero__tool_info(int argc, char **argv);
-int zero__tool_check(int argc, char **argv);
-int zero__tool_report(int argc, char **argv);
-int zero__tool_bench(int argc, char **argv);
+int tool_run(int argc, char **argv);
+int tool_info(int argc, char **argv);
+int tool_check(int argc, char **argv);
+int tool_report(int argc, char **argv);
+int tool_bench(int argc, char **argv);
 
 /* Runs the entry of `table` (n long) that argv[1] names; `of` is what stands before it. */
-int zero__tool_dispatch(const char *of, const struct zero__tool *table, unsigned n, int argc,
-                        char **argv);
+int tool_dispatch(const char *of, const struct tool *table, unsigned n, int argc, char **argv);
 
 #endif

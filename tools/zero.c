@@ -8,17 +8,16 @@
 #include "base/nearest.h"
 #include "tool.h"
 
-static const struct zero__tool tools[] = {
-    {"run", zero__tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
-    {"info", zero__tool_info, "[--options]",
-     "show plugins, machine and options as libzero sees them"},
-    {"report", zero__tool_report, "crash|memory ...",
+static const struct tool tools[] = {
+    {"run", tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
+    {"info", tool_info, "[--options]", "show plugins, machine and options as libzero sees them"},
+    {"report", tool_report, "crash|memory ...",
      "what ranks have left: who failed, what they reserved"},
-    {"check", zero__tool_check, "comm|offload PLUGIN", "try a plugin against its interface"},
-    {"bench", zero__tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
+    {"check", tool_check, "comm|offload PLUGIN", "try a plugin against its interface"},
+    {"bench", tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
 };
 
-static void help(FILE *f, const char *of, const struct zero__tool *table, unsigned n)
+static void help(FILE *f, const char *of, const struct tool *table, unsigned n)
 {
     fprintf(f, "usage: %s COMMAND [ARG]...\n\n", of);
     for (unsigned i = 0; i < n; i++)
@@ -29,7 +28,7 @@ static void help(FILE *f, const char *of, const struct zero__tool *table, unsign
                                       "--options, or zero(7)");
 }
 
-static int unknown(const char *of, const struct zero__tool *table, unsigned n, const char *name)
+static int unknown(const char *of, const struct tool *table, unsigned n, const char *name)
 {
     const char *near = NULL;
     unsigned best = 2 + 1;
@@ -45,8 +44,7 @@ static int unknown(const char *of, const struct zero__tool *table, unsigned n, c
     return 2;
 }
 
-int zero__tool_dispatch(const char *of, const struct zero__tool *table, unsigned n, int argc,
-                        char **argv)
+int tool_dispatch(const char *of, const struct tool *table, unsigned n, int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
@@ -70,7 +68,7 @@ int main(int argc, char **argv)
         printf("zero %s\n", zero_version());
         return 0;
     }
-    int status = zero__tool_dispatch("zero", tools, sizeof tools / sizeof tools[0], argc, argv);
+    int status = tool_dispatch("zero", tools, sizeof tools / sizeof tools[0], argc, argv);
     if (fflush(stdout) || ferror(stdout)) {
         perror("zero: standard output");
         return status ? status : 1;
