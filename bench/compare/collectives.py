@@ -106,7 +106,7 @@ def collectives(scale):
             part = programs.Part(name, "collectives", title, [
                 programs.Program("zero", "libzero shm", run=lambda w=work: zero_coll(*w)),
                 programs.Program("openmpi", "Open MPI", "openmpi", lambda w=work: mpi_coll(*w, "openmpi")),
-            ])
+            ], ranks)
             if ranks == 2:
                 part.programs.append(
                     programs.Program("mpich", "MPICH", "mpich", lambda w=work: mpi_coll(*w, "mpich")))

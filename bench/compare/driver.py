@@ -185,11 +185,13 @@ class Watch:
 class Places:
     """The host of a virtual machine runs two processors on one core, on two with a cache in common
     or on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are
-    far apart"): only programs that had them alike compare. What a barrier takes tells."""
+    far apart"): only programs that had them alike compare. What a barrier takes tells. With more
+    ranks than processors a program takes minutes, and waits for its turn more than for the others."""
 
     def __init__(self, part):
         self.seen = []
-        self.may_move = part.kind in PLACED and facts()["machine"]["virtual"] != "no"
+        self.may_move = (part.kind in PLACED and part.ranks <= len(programs.cores()) and
+                         facts()["machine"]["virtual"] != "no")
 
     def look(self):
         if not self.may_move:

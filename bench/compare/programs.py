@@ -219,6 +219,7 @@ class Part:
     kind: str
     title: str
     programs: list = field(default_factory=list)  # the first is libzero's
+    ranks: int = 2
 
 
 # ---- Programs of Python --------------------------------------------------------------------------
