@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations elsewhere beside activations that are computed twice, in turn.
 
-Each round trains with every way once, in another order. Printed are medians of the rounds: a step, that
-to one with all activations on the device, and what a rank reserves on the device, for activations
-and in all. Without a GPU the tier cpu is the same memory as the device, so its copies are for nothing, and
-count. A job's activations are what they have of the device when all together need most. The exit status is
-3 where a job fails, or the disk is reached through the page cache.
+Each round trains with every way once, in another order. Printed are medians of the rounds: a step,
+that to one with all activations on the device, and what a rank reserves on the device, for
+activations and in all. Without a GPU the tier cpu is the same memory as the device, so its copies
+are for nothing, and count. A job's activations are what they have of the device when all together
+need most. The exit status is 3 where a job fails, or the disk is reached through the page cache.
 
 Run in the build folder, with nothing else on the machine: make bench-activations, or
 
@@ -26,10 +26,12 @@ WAYS = {"on the device": ("", []), "computed twice": ("", ["--recompute"]),
 
 
 def train(o, name, cache):
-    """Median of the steps; MiB of the device for activations, and in all; GB of a rank's disk in a step."""
+    """Median of the steps; MiB of the device for activations, and in all; GB of a rank's disk in a
+    step."""
     offload, more = WAYS[name]
-    done, records, _ = gpt2_job.train(o, {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder,
-                                          "XDG_CACHE_HOME": cache}, *more)
+    done, records, _ = gpt2_job.train(o, {**os.environ, "ZERO_OFFLOAD": offload,
+                                          "ZERO_NVME_PATH": o.folder, "XDG_CACHE_HOME": cache},
+                                      *more)
     why = done.stderr if done.returncode else gpt2_job.no_disk(o, done, records)
     if why:
         print(f"bench/activations.py: {name}: {why}", file=sys.stderr)
@@ -51,10 +53,12 @@ def main():
             random.Random(number).shuffle(names)
             for name in names:
                 found[name].append(train(o, name, cache))
-                print(f"  round {number + 1}, {name}: {found[name][-1][0]:.3f} s", file=sys.stderr, flush=True)
-    print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} rank(s), {o.dtype}, sequence {o.seq}, batch "
-          f"{o.batch}; medians of {o.rounds} rounds\n\n| activations | step, s | to those on the device | "
-          "of the device for them, MiB | in all, MiB | a rank's disk, GB a step |\n|---|---|---|---|---|---|")
+                print(f"  round {number + 1}, {name}: {found[name][-1][0]:.3f} s", file=sys.stderr,
+                      flush=True)
+    print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} rank(s), {o.dtype}, sequence {o.seq}, "
+          f"batch {o.batch}; medians of {o.rounds} rounds\n\n| activations | step, s | to those on "
+          "the device | of the device for them, MiB | in all, MiB | a rank's disk, GB a step |\n"
+          "|---|---|---|---|---|---|")
     for name, rounds in found.items():
         step, own, all_, moved = (statistics.median(r[i] for r in rounds) for i in range(4))
         ratios = [r[0] / d[0] for r, d in zip(rounds, found["on the device"])]

@@ -12,7 +12,8 @@ BUILD = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
 
 def options(doc, **defaults):
     """A parser with the options of a job; `defaults`: of dtype, seq, batch, rounds…"""
-    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=doc,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--preset", default="124M")
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--stage", type=int, default=1)
@@ -27,8 +28,8 @@ def options(doc, **defaults):
 
 
 def train(o, env, *more):
-    """With more options. The process that has ended, and if it did well the objects of its --json and of its --ops.
-    done.kernel_bytes: what the kernel has seen of its disks."""
+    """With more options. The process that has ended, and if it did well the objects of its --json
+    and of its --ops. done.kernel_bytes: what the kernel has seen of its disks."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         log, ops, text = (os.path.join(folder, name) for name in ("log", "ops", "text"))
@@ -39,20 +40,22 @@ def train(o, env, *more):
              os.path.join(BUILD, "zero-gpt2"), "--preset", o.preset, "--dtype", o.dtype,
              "--seq", str(o.seq), "--batch", str(o.batch), "--steps", str(o.steps), "--val", "0",
              "--data", text, "--json", log, "--ops", ops, *more],
-            env={**env, "ZERO_STAGE": str(o.stage), "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
+            env={**env, "ZERO_STAGE": str(o.stage),
+                 "ZERO_PLUGIN_PATH": os.path.join(BUILD, ".libs")},
             capture_output=True, text=True, check=False)
         found = []
         for path in (log, ops) if not done.returncode else ():
             with open(path, encoding="utf-8") as f:
                 found.append([json.loads(line) for line in f])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done.kernel_bytes = 512 * (after.ru_inblock - before.ru_inblock + after.ru_oublock - before.ru_oublock)
+    done.kernel_bytes = 512 * (after.ru_inblock - before.ru_inblock
+                               + after.ru_oublock - before.ru_oublock)
     return (done, *found) if found else (done, None, None)
 
 
 def no_disk(o, done, records):
-    """Why the tier nvme of a job was none that is reached past the page cache; "": it was, or had no
-    part in the job."""
+    """Why the tier nvme of a job was none that is reached past the page cache; "": it was, or had
+    no part in the job."""
     summary = next(r for r in records if r["type"] == "summary")
     # What the first step reads has never been written, which costs a file system no reading.
     unwritten = next(r for r in records if r["type"] == "step")["disk_read_bytes"]

@@ -2,11 +2,11 @@
 """Training steps with optimizer states elsewhere: the disk's part of them beside fio, in turn.
 
 A round runs fio (as many jobs as ranks, reads and writes mixed, blocks of a tile, as many under way
-as the plugin has, the bytes of an update after as long a pause as a step's passes take: a disk that has
-rested is faster) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with them
-on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have,
-where the system gives them to who asks: its C library (glibc from 2.35 on) does. Printed are medians of the
-rounds, and of ratios within a round, with the bound of each:
+as the plugin has, the bytes of an update after as long a pause as a step's passes take: a disk that
+has rested is faster) before and after zero-gpt2 with its states on the disk, and zero-gpt2 with
+them on the device and in the host's memory. fio's buffers have huge pages, as the plugin's have,
+where the system gives them to who asks: its C library (glibc from 2.35 on) does. Printed are
+medians of the rounds, and of ratios within a round, with the bound of each:
 
     disk      bytes of an update, both ways, in the time from its first request to the end of its
               last one (from --ops of rank 0); in percent of fio's: at least 90
@@ -15,11 +15,11 @@ rounds, and of ratios within a round, with the bound of each:
     host      a step with states in the host's memory to one on the device: at most 1.05
     forecast  what zero-gpt2 foretold of a step to the five that followed: within 20 percent
 
-There are more rounds, up to --most, until the rounds next to the median, a quarter of them on either
-side, are less than 10 % apart for every ratio. A bound is judged by the median. The exit status is 1
-where a bound is missed, 2 where the rounds did not come together, and 3 where nothing can be measured:
-zero-gpt2 fails, the kernel has seen less than 95 % of the bytes that the tier says it moved, or the tier
-goes through the page cache.
+There are more rounds, up to --most, until the rounds next to the median, a quarter of them on
+either side, are less than 10 % apart for every ratio. A bound is judged by the median. The exit
+status is 1 where a bound is missed, 2 where the rounds did not come together, and 3 where nothing
+can be measured: zero-gpt2 fails, the kernel has seen less than 95 % of the bytes that the tier says
+it moved, or the tier goes through the page cache.
 
 Run in the build folder: make bench-offload, or
 
@@ -88,7 +88,8 @@ def fio(o, fds):
     rates = []
     for _ in range(o.bursts):
         time.sleep(o.pause)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=fds, env=HUGE) as run:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=fds,
+                              env=HUGE) as run:
             most = 0
             while most < blocks * 7 / 8 and run.poll() is None:
                 with contextlib.suppress(OSError):
@@ -98,7 +99,8 @@ def fio(o, fds):
         if run.returncode:
             give_up(f"fio has failed, with status {run.returncode}")
         if most < blocks * 7 / 8:
-            give_up(f"fio has {most} bytes of its {blocks} in huge pages, for which the job asks, too")
+            give_up(f"fio has {most} bytes of its {blocks} in huge pages, for which the job asks, "
+                    "too")
         job = json.loads(out[out.index("{"):])["jobs"][0]
         rates.append(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
     return statistics.median(rates)
@@ -117,7 +119,8 @@ def disk_s(ops, step):
 def train(o, offload):
     """Medians of the steps: whole, update; its kernels; bytes of a rank's disk in an update."""
     # What was measured on other days says nothing about this one.
-    env = {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": o.tile, "XDG_CACHE_HOME": o.cache}
+    env = {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": o.tile,
+           "XDG_CACHE_HOME": o.cache}
     for name in ("ZERO_NVME_PATH", "ZERO_NVME_DEPTH"):
         env.pop(name, None)
     if "nvme" in offload:
@@ -219,7 +222,8 @@ def judge(rounds):
         print(f"  {what:<50} {m[key]:.3f}  ({low:.3f} to {high:.3f})  {text}"
               f"{'' if good(m[key]) else '  MISSED'}")
     if not settled(rounds):
-        print(f"  The rounds are apart: on a disk that others use, {len(rounds)} of them prove nothing")
+        print(f"  The rounds are apart: on a disk that others use, {len(rounds)} of them prove "
+              "nothing")
     sys.exit(1 if missed else 0 if settled(rounds) else 2)
 
 

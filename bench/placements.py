@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placements by hand beside ZERO_OFFLOAD=auto, in turn, under one limit of memory.
 
-Each round trains with every placement once, in another order, and with auto twice: as the first job of
-its kind, which measures the disk, and as the second, which finds how long the first one computed.
-Printed are medians of the rounds: a step, what zero-gpt2 foretold of it, and that to the time it took. The
-exit status is 1 where that is not within 20 percent, and 3 where the disk is reached through the page cache.
+Each round trains with every placement once, in another order, and with auto twice: as the first job
+of its kind, which measures the disk, and as the second, which finds how long the first one
+computed. Printed are medians of the rounds: a step, what zero-gpt2 foretold of it, and that to the
+time it took. The exit status is 1 where that is not within 20 percent, and 3 where the disk is
+reached through the page cache.
 
 Run in the build folder, with nothing else on the machine: make bench-placements, or
 
-    python3 bench/placements.py [--preset 124M] [--ranks 2] [--stage 1] [--limit device:1200M,cpu:200M]
-        [PLACEMENT]…
+    python3 bench/placements.py [--preset 124M] [--ranks 2] [--stage 1]
+        [--limit device:1200M,cpu:200M] [PLACEMENT]…
 """
 import os
 import random
@@ -22,21 +23,25 @@ import gpt2_job
 
 HANDS = ("optimizer:nvme", "optimizer:cpu:0.1+nvme:0.9", "optimizer:device:0.2+nvme:0.8",
          "optimizer:device+cpu+nvme", "optimizer:device+cpu+nvme,activations:cpu",
-         "optimizer:device+nvme,gradients:cpu+device", "optimizer:cpu+nvme,activations:device:0.5+cpu:0.5",
-         "optimizer:nvme,gradients:nvme", "optimizer:nvme,parameters:nvme")
+         "optimizer:device+nvme,gradients:cpu+device",
+         "optimizer:cpu+nvme,activations:device:0.5+cpu:0.5", "optimizer:nvme,gradients:nvme",
+         "optimizer:nvme,parameters:nvme")
 FIRST, SECOND = "auto, first job", "auto, second job"
 
 
 def arguments():
     p = gpt2_job.options(__doc__, dtype="fp32", seq=64, rounds=3)
     p.add_argument("placements", nargs="*", default=HANDS)
-    p.add_argument("--limit", default="device:1200M,cpu:200M", help="ZERO_MEMORY_LIMIT of each rank")
+    p.add_argument("--limit", default="device:1200M,cpu:200M",
+                   help="ZERO_MEMORY_LIMIT of each rank")
     return p.parse_args()
 
 
 def train(o, offload, cache):
-    """Median of the steps and what was foretold, or None; where things lay, or why there is none."""
-    done, records, _ = gpt2_job.train(o, {**os.environ, "ZERO_OFFLOAD": offload, "ZERO_MEMORY_LIMIT": o.limit,
+    """Median of the steps and what was foretold, or None; where things lay, or why
+    there is none."""
+    done, records, _ = gpt2_job.train(o, {**os.environ, "ZERO_OFFLOAD": offload,
+                                          "ZERO_MEMORY_LIMIT": o.limit,
                                           "ZERO_NVME_PATH": o.folder, "XDG_CACHE_HOME": cache})
     if done.returncode:
         why = re.search(r"the plan needs [^:\n]*", done.stderr)
@@ -64,9 +69,9 @@ def main():
                         found.setdefault(what, []).append(times)
                     print(f"  round {number + 1}, {what}: {times or notes[what]}", file=sys.stderr,
                           flush=True)
-    print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} rank(s), {o.dtype}, sequence {o.seq}, each rank has "
-          f"{o.limit}; medians of {o.rounds} rounds\n\n| placement | step, s | foretold, s | of the step | "
-          "where it was |\n|---|---|---|---|---|")
+    print(f"GPT-2 {o.preset}, stage {o.stage}, {o.ranks} rank(s), {o.dtype}, sequence {o.seq}, "
+          f"each rank has {o.limit}; medians of {o.rounds} rounds\n\n| placement | step, s | "
+          "foretold, s | of the step | where it was |\n|---|---|---|---|---|")
     missed = 0
     for what in (*o.placements, FIRST, SECOND):
         if what not in found:

@@ -3,8 +3,8 @@
 
     torch_step.py FOLDER PRESET BATCH SEQ STEPS HOW...     (FOLDER: where gpt2.py is)
 
-bf16 by autocast, fused AdamW, clipped gradients; HOW: eager, compiled. Prints NAME TOKENS_PER_S, or a
-reason that starts with "no".
+bf16 by autocast, fused AdamW, clipped gradients; HOW: eager, compiled. Prints NAME TOKENS_PER_S, or
+a reason that starts with "no".
 """
 import os
 import statistics

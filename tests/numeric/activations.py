@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """zero-gpt2 with its blocks' activations outside the device: the same bits in every tier and stage,
-with recomputation and without, with micro-batches and evaluations; and how much less the device needs
-at its fullest point, by the plan."""
+with recomputation and without, with micro-batches and evaluations; and how much less the device
+needs at its fullest point, by the plan."""
 import os
 
 import support

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot work ends with a status that is not 0, a sentence that names the thing, the value and
-the remedy, and nothing left behind: options and files, ranks that do not belong together, too little
-memory, and Ctrl-C at any moment."""
+the remedy, and nothing left behind: options and files, ranks that do not belong together, too
+little memory, and Ctrl-C at any moment."""
 import fcntl
 import os
 import pty
@@ -29,7 +29,8 @@ def sentences(text):
 
 
 def refused(what, words, options=(), env=None, ranks=2, status=1, seconds=20):
-    """A job that must be refused quickly, in one sentence with these words (regular expressions)."""
+    """A job that must be refused quickly, in one sentence with these words (regular
+    expressions)."""
     job = Job([GPT2, *MICRO, *options], ranks, env).end(seconds + 40)
     said = sentences(job.err)
     left = job.left_behind()
@@ -201,14 +202,16 @@ MEETINGS = []
 
 
 def meet(what, words, env=(), ranks=(0, 1)):
-    """Ranks that would meet by TCP, all with the same variables but what env(rank) adds. Each of them
-    must end in time with one sentence, in which words(rank) are: met() looks, for most wait."""
+    """Ranks that would meet by TCP, all with the same variables but what env(rank) adds.
+    Each of them must end in time with one sentence, in which words(rank) are: met() looks,
+    for most wait."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    base = {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": secret(f"secret-{len(MEETINGS)}"), "ZERO_TIMEOUT": "3",
-            "MASTER_PORT": str(port)}
-    jobs = [as_rank(r, 2, f"meet-{port}", MICRO, {**base, **(env(r) if callable(env) else dict(env))})
+    base = {"ZERO_RENDEZVOUS": "tcp", "ZERO_SECRET_FILE": secret(f"secret-{len(MEETINGS)}"),
+            "ZERO_TIMEOUT": "3", "MASTER_PORT": str(port)}
+    jobs = [as_rank(r, 2, f"meet-{port}", MICRO,
+                    {**base, **(env(r) if callable(env) else dict(env))})
             for r in ranks]
     MEETINGS.append((what, words, ranks, jobs))
 
@@ -224,7 +227,8 @@ def met():
 
 
 def several_hosts():
-    meet("an unknown interface", lambda r: [r'ZERO_INTERFACE is "none7"', r"which has lo\b(?!.*\blo\b)"] if r == 0
+    meet("an unknown interface",
+         lambda r: [r'ZERO_INTERFACE is "none7"', r"which has lo\b(?!.*\blo\b)"] if r == 0
          else [r"found no rank 0 at 127\.0\.0\.1:\d+ within 3 s"],
          lambda r: {} if r else {"ZERO_INTERFACE": "none7"})
     refused("an unknown interface, all ranks on one host",
@@ -236,18 +240,21 @@ def several_hosts():
     meet("an address of another machine", lambda r: [r'MASTER_ADDR is "198.51.100.7"',
                                                      "not this machine", "ZERO_INTERFACE"],
          {"MASTER_ADDR": "198.51.100.7"}, [0])
-    meet("half an IPv6 literal", [r'MASTER_ADDR is "\[::1"', "not resolve"], {"MASTER_ADDR": "[::1"})
+    meet("half an IPv6 literal", [r'MASTER_ADDR is "\[::1"', "not resolve"],
+         {"MASTER_ADDR": "[::1"})
     meet("a secret that others can read", [r"has mode 0644", "chmod 600"],
          {"ZERO_SECRET_FILE": secret("open", 0o644)})
     meet("a short secret", ["holds 3 characters", "64 hex digits", "urandom"],
          {"ZERO_SECRET_FILE": secret("short", 0o600, "abc")})
-    meet("no secret", ["ZERO_RENDEZVOUS is tcp", "need a secret", "ZERO_SECRET_FILE", "ZERO_INSECURE"],
+    meet("no secret",
+         ["ZERO_RENDEZVOUS is tcp", "need a secret", "ZERO_SECRET_FILE", "ZERO_INSECURE"],
          {"ZERO_SECRET_FILE": ""})
     meet("another WORLD_SIZE", ["rank 1 .* was started with 3 ranks, rank 0 with 2", "WORLD_SIZE"],
          lambda r: {"WORLD_SIZE": str(2 + r)})
     meet("a rank that does not come", [r"1 of 2 ranks did not come within 3 s \(rank 1\)",
                                        "rank 0 listens at"], (), [0])
-    meet("one that does not come in its own time", [r"did not come within 0\.7 s", "ZERO_JOIN_TIMEOUT"],
+    meet("one that does not come in its own time",
+         [r"did not come within 0\.7 s", "ZERO_JOIN_TIMEOUT"],
          {"ZERO_JOIN_TIMEOUT": "0.7", "ZERO_TIMEOUT": "600"}, [0])
     meet("a rank 0 that does not come", [r"rank 1 found no rank 0 at 127\.0\.0\.1:\d+ within 3 s",
                                          "Connection refused"], (), [1])
@@ -255,7 +262,8 @@ def several_hosts():
         s.bind(("127.0.0.1", 0))
         s.listen()
         port = str(s.getsockname()[1])
-        meet("a port in use", lambda r: [f"port {port} of 127.0.0.1 is in use", "ZERO_PORT"] if r == 0
+        meet("a port in use",
+             lambda r: [f"port {port} of 127.0.0.1 is in use", "ZERO_PORT"] if r == 0
              else [f"found no rank 0 at 127.0.0.1:{port}", "does not answer"],
              {"MASTER_PORT": port})
         met()
@@ -268,8 +276,10 @@ def numbers_of_time():
                                ("HEARTBEAT", "0.01", "0 or a number from 0.1"),
                                ("JOIN_TIMEOUT", "0", "auto or a number from 0.1"),
                                ("PORT", "70000", "from 0 to 65535"), ("PORT", "-1", "from 0")):
-        refused(f"ZERO_{name}={value}", [f"ZERO_{name}={value}", words], env={f"ZERO_{name}": value})
-    jobs = [as_rank(r, 2, "times", MICRO, {"ZERO_TIMEOUT": str(20 + r), "ZERO_HEARTBEAT": str(3 * r)})
+        refused(f"ZERO_{name}={value}", [f"ZERO_{name}={value}", words],
+                env={f"ZERO_{name}": value})
+    jobs = [as_rank(r, 2, "times", MICRO,
+                    {"ZERO_TIMEOUT": str(20 + r), "ZERO_HEARTBEAT": str(3 * r)})
             for r in range(2)]
     said = [job.end(60).err for job in jobs]
     ok(all(job.status == 0 for job in jobs) and not said[1] and
@@ -280,8 +290,10 @@ def numbers_of_time():
 
 def networks():
     for name, env, words in (
-            ("ofi", {"ZERO_OFI_PROVIDER": "pigeon"}, ["ZERO_OFI_PROVIDER=pigeon", "there are .*tcp"]),
-            ("ofi", {"ZERO_OFI_DEVICE": "none7", "ZERO_OFI_PROVIDER": "tcp"}, ["ZERO_OFI_DEVICE=none7; there are"]),
+            ("ofi", {"ZERO_OFI_PROVIDER": "pigeon"},
+             ["ZERO_OFI_PROVIDER=pigeon", "there are .*tcp"]),
+            ("ofi", {"ZERO_OFI_DEVICE": "none7", "ZERO_OFI_PROVIDER": "tcp"},
+             ["ZERO_OFI_DEVICE=none7; there are"]),
             ("ucx", {"UCX_NET_DEVICES": "none7", "UCX_TLS": "tcp"}, ["UCX", "none7"]),
             ("ucx", {"UCX_TLS": "pigeon"}, ["UCX", "pigeon"])):
         what = " ".join(f"{k}={v}" for k, v in env.items())

@@ -69,8 +69,9 @@ def coll():
         for b in (4096, 16384, 65536)], "coll: a table of three operations at three sizes",
        job.story())
 
-    ok(re.search(r"^pages of the plugin's memory: (huge|small|\d+ % huge), of the limit's: ", job.out,
-                 re.M) and " max GB/s " in job.out, "coll: a table's head says which pages", job.story())
+    ok(re.search(r"^pages of the plugin's memory: (huge|small|\d+ % huge), of the limit's: ",
+                 job.out, re.M) and " max GB/s " in job.out,
+       "coll: a table's head says which pages", job.story())
     job = bench("coll", "--bytes", "4K", "--dtype", "f16", *few)
     ok(job.status == 0 and "sums in f16 have no limit: there is no plain loop" in job.out,
        "coll: and why f16 has no limit", job.story())
@@ -144,11 +145,13 @@ def coll():
                 "--json", "--fresh", "--cold", *few)
     ok(job.status == 0 and len(records(job)) == 4
        and all(good(r, fresh=1, batch=1, warm=4) for r in records(job)),
-       "coll --fresh: one operation at a time, the last one brings what was just written", job.story())
+       "coll --fresh: one operation at a time, the last one brings what was just written",
+       job.story())
     job = bench("coll", "--op", "all_gather,reduce_scatter,all_reduce,broadcast", "--bytes", "8K",
                 "--json", "--fresh", "--spoil", *few)
-    ok(job.status == 1 and all(f"{op} of 8192 bytes that were just written: element" in job.err
-                               for op in ("all_gather", "reduce_scatter", "all_reduce", "broadcast")),
+    ok(job.status == 1 and all(
+        f"{op} of 8192 bytes that were just written: element" in job.err
+        for op in ("all_gather", "reduce_scatter", "all_reduce", "broadcast")),
        "coll --fresh: what is not of the last repetition is found in sums, too", job.story())
     for op, plain in (("all_reduce", "--in-place"), ("reduce_scatter", "--fresh")):
         job = bench("coll", "-n", "3", "--op", op, "--bytes", "4K,1000004", "--json", plain, *few)
@@ -159,7 +162,8 @@ def coll():
        and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",
        job.story())
     for op, option in (("map", "--cold"), ("barrier", "--cold"), ("map", "--in-place"),
-                       ("broadcast", "--in-place"), ("barrier", "--in-place"), ("barrier", "--fresh")):
+                       ("broadcast", "--in-place"), ("barrier", "--in-place"),
+                       ("barrier", "--fresh")):
         refused(f"{option} for {op}, which it does nothing to", f"{option}: .*leave {op} out",
                 "coll", "--op", f"all_gather,{op}", option)
     refused("a factor for sizes one by one", "--factor is for a range", "coll", "--bytes", "4K,1M",
@@ -245,7 +249,8 @@ def limit_pages(few):
             ok((found[op] or 0) >= (own[op] or 0) - 25,
                f"coll {ops}: {op} and its limit, both in shared memory", (found, own))
         if huge_pages_of("enabled") == "never":
-            ok(not found.get("reduce_scatter"), f"coll {ops}: nor are those of private memory", found)
+            ok(not found.get("reduce_scatter"), f"coll {ops}: nor are those of private memory",
+               found)
 
 
 def p2p():
@@ -298,8 +303,9 @@ def bare(name):
                      and abs(p["ratio_to_bare"] * p["median_s"] / b["median_s"] - 1) < 1e-6
                      for b, p in pairs), f"{what}: the ratio is that of the medians", job.story())
     job = bench("p2p", *few)
-    ok(job.status == 0 and re.search(r"^bare exchange +65536 .* ok\nexchange +65536 .*%  ok$", job.out,
-                                     re.M) and "of bare" in job.out, f"{what}: a table", job.story())
+    ok(job.status == 0 and re.search(r"^bare exchange +65536 .* ok\nexchange +65536 .*%  ok$",
+                                     job.out, re.M) and "of bare" in job.out,
+       f"{what}: a table", job.story())
     for words in (["0"], ["0,9999"], ["0,1", "2"]):
         job = support.Job([program, *words], 0, None).end(60)
         ok(job.status == 2 and job.err.startswith("usage: "), f"{what}: {words} are refused",
@@ -320,7 +326,8 @@ for line in sys.stdin:
 
 
 def bare_fakes():
-    """Programs that say what they are told to, beside a copy of zero; for `fault`, which has none."""
+    """Programs that say what they are told to, beside a copy of zero; for `fault`, which has
+    none."""
     folder = support.path("beside")
     os.mkdir(folder)
     log, program = f"{folder}/log", f"{folder}/zero-exchange-fault"
@@ -393,7 +400,8 @@ def optimizer():
     job = bench("optimizer", "--params", "10K", "--spoil", *few)
     ok(job.status == 1 and "failed" in job.out and re.search("element 1 is p .* not ", job.err),
        "optimizer: a wrong element is found and named", job.story())
-    job = bench("optimizer", "--params", "1M", "--spoil", *few)  # 16 elements for each that is checked
+    # 16 elements for each that is checked
+    job = bench("optimizer", "--params", "1M", "--spoil", *few)
     ok(job.status == 1 and "element 15 is" in job.err,
        "optimizer: what is checked is of every lane of a vector", job.story())
     refused("no parameters", '--params is "0"', "optimizer", "--params", "0")
@@ -424,8 +432,8 @@ def step():
        "step: what it takes without waits; collectives beside computing", job.story())
     ok(by["optimizer"].get("limit_s", 0) > 0 and by["optimizer"].get("limit_loop") in UPDATES
        and "percent_of_limit" not in by["optimizer"] and "limit_s" not in by["compute"]
-       and not re.sub(rf"{OTHERS}.*\n", "", job.err), "step: what limits the optimizer, of small states no percentage",
-       job.story())
+       and not re.sub(rf"{OTHERS}.*\n", "", job.err),
+       "step: what limits the optimizer, of small states no percentage", job.story())
     job = bench("step", "-n", "1", "--dtype", "bf16", "--batch", "3", "--seq", "20", *few, "--",
                 "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
@@ -442,8 +450,8 @@ def step():
     of = {r["op"]: r for r in records(job)}.get("optimizer", {})
     ok(job.status == 0 and of.get("percent_of_limit", 0) > 0,
        "step: the optimizer's percentage of its limit", job.story())
-    again = bench("step", "--stage", "0", "--preset", "tiny", "--seq", "16", "--steps", "2", "--json",
-                  *few[4:], "--", "--accum", "2")
+    again = bench("step", "--stage", "0", "--preset", "tiny", "--seq", "16", "--steps", "2",
+                  "--json", *few[4:], "--", "--accum", "2")
     limits = [of.get("limit_s"), {r["op"]: r for r in records(again)}["optimizer"].get("limit_s")]
     ok(limits[0] != limits[1], "step: its limit is measured, and never twice the same", limits)
     job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_DIRECT": "0"})
@@ -455,8 +463,8 @@ def step():
         ok(job.status == 0, "step: a disk that is one", job.story())
     else:
         support.skip("step on a disk", "no folder for tests lies on a disk")
-    job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json", *few[:2],
-                *few[4:])
+    job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json",
+                *few[:2], *few[4:])
     ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"
                                and r["repetitions"] == 2 for r in records(job)),
        "step: a plugin by name, --reps, --no-check", job.story())
@@ -470,13 +478,14 @@ def step():
        and re.search(r"step 1 has the loss \S+ on rank 1 and \S+ on rank 0", job.err),
        "step: ranks that tell different losses are found", job.story())
     job = bench("step", "-n", "1", "--spoil", *few)
-    ok(job.status == 1 and "check failed" in job.out and "the logarithm of a vocabulary of 256" in job.err,
+    ok(job.status == 1 and "check failed" in job.out
+       and "the logarithm of a vocabulary of 256" in job.err,
        "step: so is a first loss that cannot be", job.story())
     refused("an unknown preset", '--preset is "huge"', "step", "--preset", "huge")
     refused("an unknown stage", '--stage is "4"', "step", "--stage", "4")
     for word in ("--preset", "--js=x", "--ops", "--steps=1", "--val", "--stage"):
-        refused("what would falsify the record", f"{word} behind -- would", "step", *few, "--", word,
-                "0")
+        refused("what would falsify the record", f"{word} behind -- would", "step", *few, "--",
+                word, "0")
     job = bench("step", "-n", "1", *few, "--", "--vocab", "0")
     ok(job.status not in (0, None) and "--vocab 0" in job.err, "step: zero-gpt2 says what is wrong",
        job.story())
@@ -599,11 +608,13 @@ def pages(shape, disk):
             ok("small pages and ours in huge ones" in job.err, f"a fio without them is told {more}",
                job.story())
         else:
-            ok(seen == [("huge", "huge")] and not job.err, f"huge pages for both {more}", job.story())
+            ok(seen == [("huge", "huge")] and not job.err, f"huge pages for both {more}",
+               job.story())
 
 
 def memory_as_disk(shape):
-    """Files that claim to be past the page cache, and lie in memory: only the kernel's count tells."""
+    """Files that claim to be past the page cache, and lie in memory: only the
+    kernel's count tells."""
     what = "offload to memory that looks like a disk: found out by /proc/self/io"
     base = support.path("layers")
     os.mkdir(base)
@@ -624,7 +635,8 @@ def memory_as_disk(shape):
         if "through the page cache" in job.err:
             support.skip(what, "this system's memory files are not past the page cache")
         else:
-            ok(job.status == 1 and re.search(r" 0\.0 % of it is on disk", job.err), what, job.story())
+            ok(job.status == 1 and re.search(r" 0\.0 % of it is on disk", job.err), what,
+               job.story())
     finally:
         subprocess.run(["umount", "-l", f"{base}/merged"], capture_output=True, check=False)
         subprocess.run(["umount", "-l", base], check=False)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The founding promise at the level of a whole program: 100 steps of GPT-2 end in the same bits.
 
-What may change the bits is the number of ranks, the types of the parameters and of the optimizer's states,
-how many micro-batches a step has and when they are reduced, and clipping; runs that agree in these form a
-group. Everything else must not change them. Without arguments: a cover of some 60 runs in which any two
-values of any two settings meet, in pairs of one group that differ in everything else, and one run again
-and again.
+What may change the bits is the number of ranks, the types of the parameters and of the optimizer's
+states, how many micro-batches a step has and when they are reduced, and clipping; runs that agree
+in these form a group. Everything else must not change them. Without arguments: a cover of some 60
+runs in which any two values of any two settings meet, in pairs of one group that differ in
+everything else, and one run again and again.
 
---all: every placement in every stage of every group, with recomputation and without, each with other
-settings of what is left, drawn by chance and always the same; types of states and clipping are drawn for
-each group; hours. Results are kept in the
-build tree by setting and by the contents of the programs, so that it can be stopped and goes on.
---all ranks=2 isa=avx2 restricts settings; part=3/8 is every eighth one, seconds=400 stops by itself;
-what is kept of others is compared, too. --all --every: every combination, which is days.
+--all: every placement in every stage of every group, with recomputation and without, each with
+other settings of what is left, drawn by chance and always the same; types of states and clipping
+are drawn for each group; hours. Results are kept in the build tree by setting and by the contents
+of the programs, so that it can be stopped and goes on.
+--all ranks=2 isa=avx2 restricts settings; part=3/8 is every eighth one, seconds=400 stops by
+itself; what is kept of others is compared, too. --all --every: every combination, which is days.
 350M in all placements is a part of larger.py.
 """
 import hashlib
@@ -28,8 +28,8 @@ import support
 from support import diag, ok
 
 STEPS = 100
-# From the first to the last request of a job: every one is cut short, every other one is late, and every
-# third call finds the disk busy.
+# From the first to the last request of a job: every one is cut short, every other one is late, and
+# every third call finds the disk busy.
 FAULTS = "busy:every=3:times=0,cut=4096:times=0,delay=1:every=2:times=0"
 SOME = "optimizer:cpu+nvme,activations:nvme"
 GROUP = {"ranks": [1, 2, 3, 4], "dtype": ["fp32", "bf16", "fp16"], "accum": [1, 3],
@@ -43,9 +43,10 @@ FREE = {"stage": [0, 1, 2, 3], "bucket_bytes": ["64K", "1M", "64M"],
                     "parameters:cpu:0.6+nvme:0.4,gradients:device:0.4+nvme:0.6,"
                     "optimizer:device:0.3+cpu:0.3+nvme:0.4",
                     "activations:cpu", "activations:cpu:0.5+nvme:0.5,optimizer:cpu",
-                    # as much as there is room for: in a host memory that has too little for all of the
-                    # states, on a device that is too small by half of them. What a disk needs of the host's
-                    # memory in any case is there for the activations: it is more than micro's states.
+                    # as much as there is room for: in a host memory that has too little for all of
+                    # the states, on a device that is too small by half of them. What a disk needs
+                    # of the host's memory in any case is there for the activations: it is more than
+                    # micro's states.
                     SOME, "auto",
                     "parameters:fault,gradients:fault,optimizer:fault,activations:fault",
                     # a system that does a part, is interrupted and wants to be asked again
@@ -74,7 +75,8 @@ def small_device(run, options, env):
     job = support.train([*options, "--steps", 0], run["ranks"], {**env, "ZERO_OFFLOAD": ""}, 300)
     rows = job.summary["memory"] if job.summary else []
     needs = sum(r["reserved"] for r in rows)
-    return f"device:{(needs - sum(r['reserved'] for r in rows if r['class'] in STATES) // 2) >> 10}K"
+    return ("device:"
+            f"{(needs - sum(r['reserved'] for r in rows if r['class'] in STATES) // 2) >> 10}K")
 
 
 def states_on(tier, rows):
@@ -82,8 +84,8 @@ def states_on(tier, rows):
 
 
 def small_host(run, options, env):
-    """The limit of a host's memory that has room for a disk's tiles and for some of the states beside
-    them, and not for all; and what these are on the disk, if all are."""
+    """The limit of a host's memory that has room for a disk's tiles and for some of the states
+    beside them, and not for all; and what these are on the disk, if all are."""
     rows = []
     for tier in ("nvme", "cpu"):
         job = support.train([*options, "--steps", 0], run["ranks"],
@@ -94,7 +96,8 @@ def small_host(run, options, env):
 
 
 def is_where(run, rows, states):
-    """What fills its tiers has left the device; `states`: of these some lie on the disk, and not all."""
+    """What fills its tiers has left the device; `states`: of these some lie on the disk, and not
+    all."""
     if run["offload"] == SOME:
         return 0 < states_on("nvme", rows) < states and not states_on("device", rows)
     return run["offload"] != "auto" or len({r["tier"] for r in rows if r["reserved"]}) > 1
@@ -103,7 +106,8 @@ def is_where(run, rows, states):
 def result(run):
     """Hash of the weights, and of all losses and norms on the way; or None."""
     options = ["--preset", "micro", "--data", support.TEXT, "--val", 0, "--batch", 1,
-               "--steps", STEPS, "--clip", run["clip"], "--dtype", run["dtype"], "--stage", run["stage"],
+               "--steps", STEPS, "--clip", run["clip"], "--dtype", run["dtype"],
+               "--stage", run["stage"],
                "--accum", run["accum"]] + ["--recompute"] * run["recompute"]
     env = {"ZERO_" + name.upper(): str(run[name])
            for name in ("reduce_at", "bucket_bytes", "prefetch_bytes", "threads", "isa", "map",
@@ -112,8 +116,8 @@ def result(run):
     env.update({"ZERO_LOSS_SCALE_WINDOW": str(STEPS // 5), "ZERO_TIMEOUT": "60"})
     if any(name in run["offload"] for name in ("nvme", "fault", "shaky", "auto")):
         # Two tiles at once are fewer than there are, so that their places are used again.
-        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "32K", "ZERO_TEST_TILES": "2",
-                    "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
+        env.update({"ZERO_NVME_PATH": support.FOLDER, "ZERO_TILE_BYTES": "32K",
+                    "ZERO_TEST_TILES": "2", "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_FAULT_IO": FAULTS})
     if "shaky" in run["offload"]:
         env["ZERO_PLUGIN_PATH"] = ":".join(os.path.abspath(os.path.join(support.BUILD, f))
                                            for f in (".libs", "tests/plugin/.libs"))
@@ -133,7 +137,8 @@ def result(run):
 
 
 def possible(run):
-    """Updates beside the backward pass do not know the norm: where that is needed they are at the end."""
+    """Updates beside the backward pass do not know the norm: where that is needed they are at the
+    end."""
     return run if run["clip"] == 0 and run["dtype"] != "fp16" else {**run, "update_at": "end"}
 
 
@@ -260,7 +265,8 @@ def main():
         run_all(free, dict(a.split("=", 1) for a in words[1:]), len(words) < len(sys.argv) - 1)
     else:
         runs, missing = cover(free)
-        ok(not missing and len(runs) <= MOST_RUNS, f"{len(runs)} runs cover all pairs of values", missing)
+        ok(not missing and len(runs) <= MOST_RUNS, f"{len(runs)} runs cover all pairs of values",
+           missing)
         if support.SANITIZED:
             runs = runs[:4]
         compare(runs, [result(run) for run in runs])

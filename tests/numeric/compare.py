@@ -95,7 +95,8 @@ def moved():
        and data["rounds"][0]["barriers_s"] == [1, 1.1], "where processors are", data)
     part.kind = "steps"
     text = page.origin_line(report.summary(part, data, 3))
-    ok("In 1 of the rounds the host had moved the processors." in text, "is told of what was kept", text)
+    ok("In 1 of the rounds the host had moved the processors." in text,
+       "is told of what was kept", text)
     driver.State(part, SETTINGS).path.unlink()
 
 
@@ -211,16 +212,18 @@ def loops():
 
 
 def places():
-    """The fastest placement counts, is named, and the other one is kept, beside the same of a peer."""
+    """The fastest placement counts, is named, and the other one is kept, beside the
+    same of a peer."""
     def record(place, seconds, **more):
         return {"dtype": "f32", "bytes": 4096, "check": "ok", "median_s": seconds, **more} | (
             {"in_place": int(place == "in")} if not more else {"place": place})
     scale = programs.QUICK
     zero = collectives.fastest(scale, [record("out", 2.0), record("in", 1.0)])
-    peer = collectives.fastest(scale, [record("out", 3.0, call="block"), record("in", 4.0, call="block"),
-                                    record("out", 6.0, call="lengths"),
-                                    record("in", 2.5, call="lengths"),
-                                    {"dtype": "bf16", "missing": "no type"}])
+    peer = collectives.fastest(scale, [record("out", 3.0, call="block"),
+                                       record("in", 4.0, call="block"),
+                                       record("out", 6.0, call="lengths"),
+                                       record("in", 2.5, call="lengths"),
+                                       {"dtype": "bf16", "missing": "no type"}])
     ok(zero == {"f32 4096": {"seconds": 1.0, "place": "in", "places": {"out": 2.0, "in": 1.0}}}
        and peer["f32 4096"] == {"seconds": 2.5, "place": "in", "call": "lengths",
                                 "places": {"out": 3.0, "in": 2.5}}
@@ -252,7 +255,8 @@ def written():
     """A command stands there without the folders of whoever ran it."""
     said = programs.written([str(programs.BUILD / "zero"), "bench", "--json", "/tmp/a.json", "b c"],
                             {"ZERO_MAP": "0", "ZERO_THREADS": "1", "HOME": "/"})
-    ok(said == "ZERO_MAP=0 ./zero bench --json steps.json 'b c'", "a command as a user has it", said)
+    ok(said == "ZERO_MAP=0 ./zero bench --json steps.json 'b c'", "a command as a user has it",
+       said)
     found = report.commands_of([{"commands": {"zero": ["a"], "peer": ["b"]}},
                                 {"commands": {"zero": []}}, {}])
     ok(found == {"zero": ["a"], "peer": ["b"]} and
@@ -268,10 +272,11 @@ def sources():
     driver.git = real
     ok(len(set(hashes)) == 3 and [h.endswith("-changed") for h in hashes] == [False, True, True]
        or hashes[0] == "unknown", "two trees with changes do not share rounds", hashes)
-    folders = {os.path.relpath(at, support.TOP).split(os.sep)[0] for at, _, files in
-               os.walk(support.TOP) if "Makefile.inc" in files} - {"tests", "doc", "scripts", "bench"}
-    ok({"core", "tools"} < folders <= set(driver.MEASURED), "all that is built is among the sources",
-       sorted(folders - set(driver.MEASURED)))
+    folders = {os.path.relpath(at, support.TOP).split(os.sep)[0]
+               for at, _, files in os.walk(support.TOP)
+               if "Makefile.inc" in files} - {"tests", "doc", "scripts", "bench"}
+    ok({"core", "tools"} < folders <= set(driver.MEASURED),
+       "all that is built is among the sources", sorted(folders - set(driver.MEASURED)))
 
 
 def grown():
@@ -331,7 +336,8 @@ def unchecked():
             said = "nothing"
         except programs.Failed as error:
             said = str(error)
-        ok(all(w in said for w in ("all_gather", "4096", check)), "a result that is not right", said)
+        ok(all(w in said for w in ("all_gather", "4096", check)), "a result that is not right",
+           said)
 
 
 def implausible():
@@ -391,8 +397,9 @@ def wanted():
     def alone(low, middle, high):
         return {"zero": {"median_s": middle, "quartiles": [low, high]}}
     found = {"not_measured": [{"part": "all_gather-4"}], "parts": [
-        {"part": "reduce_scatter-2", "programs": [{"name": name, "label": name.upper()} for name in (
-            "zero", "openmpi", "mpich")], "rows": {
+        {"part": "reduce_scatter-2", "programs": [
+            {"name": name, "label": name.upper()} for name in ("zero", "openmpi", "mpich")],
+         "rows": {
             "f32 1048576": {"zero": {}, "openmpi": peer(9, 8, 10), "mpich": peer(5, 4.5, 6)},
             "f32 4194304": {"zero": {}, "openmpi": peer(5, 3, 6), "mpich": peer(9, 8, 10)},
             "f32 16777216": {"zero": {}, "openmpi": peer(3, 2, 3.5), "mpich": {"missing": "no"}},
@@ -403,26 +410,31 @@ def wanted():
          "programs": [{"name": "zero", "label": "libzero"}]},
         {"part": "limits-coll-8", "programs": [{"name": "zero", "label": "libzero"}], "rows": {
             "all_gather by 2 ranks 1048576": alone(1, 1, 1), "all_gather 1048576": alone(7, 8, 8),
-            "all_gather by 2 ranks 4194304": alone(1, 1.5, 2), "all_gather 4194304": alone(7, 9, 11)}}]}
+            "all_gather by 2 ranks 4194304": alone(1, 1.5, 2),
+            "all_gather 4194304": alone(7, 9, 11)}}]}
     lines = figures.table(found).splitlines()
     ok([line for line in lines if line.startswith("| ")][1:] == [
         "| reduce_scatter, 2 ranks, again | the better of Open MPI and MPICH | ≥ 4× | 1 MiB 5.00 "
-        "(3.50–7.00) **reached**; 4 MiB 5.00 (2.00–7.00) open; 16 MiB 3.00 (1.00–4.50) without MPICH "
-        "*missed*; 64 MiB not measured |",
+        "(3.50–7.00) **reached**; 4 MiB 5.00 (2.00–7.00) open; 16 MiB 3.00 (1.00–4.50) without "
+        "MPICH *missed*; 64 MiB not measured |",
         "| reduce_scatter, 2 ranks, again | Open MPI | ≥ 1× | 4 KiB 3.00 (1.00–4.50) **reached** |",
         "| all_gather, 4 ranks on two cores | Open MPI that yields | ≥ 1.5× | not measured |",
-        "| all_gather of bf16, 4 ranks on two cores | Open MPI that yields | ≥ 1.5× | not measured |",
-        "| all_gather, 8 ranks on two cores: no collapse | the time by 2 ranks : the bytes that all move | "
-        "≤ 2× | 1 MiB 8.00 : 4 = 2.00 **reached**; 4 MiB 6.00 : 4 = 1.50 open; 16 MiB not measured; 64 MiB not measured |",
-        "| reduce_scatter, 8 ranks on two cores: no collapse | the time by 2 ranks : the bytes that all move | "
-        "≤ 2× | 1 MiB not measured; 4 MiB not measured; 16 MiB not measured; 64 MiB not measured |",
+        "| all_gather of bf16, 4 ranks on two cores | Open MPI that yields | ≥ 1.5× | "
+        "not measured |",
+        "| all_gather, 8 ranks on two cores: no collapse | the time by 2 ranks : the bytes that "
+        "all move | ≤ 2× | 1 MiB 8.00 : 4 = 2.00 **reached**; 4 MiB 6.00 : 4 = 1.50 open; 16 MiB "
+        "not measured; 64 MiB not measured |",
+        "| reduce_scatter, 8 ranks on two cores: no collapse | the time by 2 ranks : the bytes "
+        "that all move | ≤ 2× | 1 MiB not measured; 4 MiB not measured; 16 MiB not measured; "
+        "64 MiB not measured |",
         "| a gather that is mapped, 2 ranks: its flags |  | ≤ 20 µs | 1 MiB 10 µs **reached**; "
         "64 MiB 20 µs open |",
-        *(f"| a gather that is mapped, {n} ranks: its flags |  | ≤ 20 µs | 1 MiB not measured; 64 MiB "
-          "not measured |" for n in (4, 8)),
+        *(f"| a gather that is mapped, {n} ranks: its flags |  | ≤ 20 µs | 1 MiB not measured; "
+          "64 MiB not measured |" for n in (4, 8)),
         "| time of a byte, all_gather, 2 ranks, again | growth from 16 MiB on | ≤ 20 % | "
         "to 1 GiB 30 % (25–35 %) *missed* |",
-        *(f"| time of a byte, {op}, 2 ranks, {data} | growth from 16 MiB on | ≤ 20 % | not measured |"
+        *(f"| time of a byte, {op}, 2 ranks, {data} | growth from 16 MiB on | ≤ 20 % | not "
+          "measured |"
           for op, data in (("reduce_scatter", "again"), ("all_gather", "cold"),
                            ("reduce_scatter", "cold")))],
        "what was wanted: reached, missed, open or not measured", *lines)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a rank is killed or stopped, all others say who it was and write their last operations to
 ZERO_CRASH_DIR before `zero run` ends them, also one that is slow to notice, and `zero report crash`
-names it, whichever transport moves the data and whatever jobs used the folder before. So they do when a rank is missing at the start. Damaged reports are refused."""
+names it, whichever transport moves the data and whatever jobs used the folder before. So they do
+when a rank is missing at the start. Damaged reports are refused."""
 import contextlib
 import json
 import os
@@ -85,7 +86,8 @@ def check(comm, number, victim, folder):
     if not ok(len(new) == 1 and all(r in files[new[0]] for r in others) and status == 0 and
               text.rstrip().endswith(f"culprit: rank {victim}") and f"job {new[0]}" in text and
               (not victim or "; rank 0 waited in " in text),
-              f"{what}: the reports name it, and what rank 0 waited in", f"files {files}, status {status}", text, job.story()):
+              f"{what}: the reports name it, and what rank 0 waited in",
+              f"files {files}, status {status}", text, job.story()):
         support.done()
     first = files[new[0]][others[0]]
     with open(first, encoding="utf-8") as file:
@@ -201,7 +203,9 @@ def changed_below():
 def damaged(good):
     with open(good, encoding="utf-8") as file:
         content = file.read()
-    for what, text in (("empty", ""), ("cut", content[: content.index("\n", len(content) // 3) - 9]), ("garbage", "\0\1{[" * 999),
+    for what, text in (("empty", ""),
+                       ("cut", content[: content.index("\n", len(content) // 3) - 9]),
+                       ("garbage", "\0\1{[" * 999),
                        ("a huge rank", content.replace('"rank": ', '"rank": 99999', 1)),
                        ("no object", "[1, 2]\n")):
         folder = support.path(f"damaged-{what.replace(' ', '-')}")
@@ -209,8 +213,8 @@ def damaged(good):
         with open(os.path.join(folder, "zero-crash-0000.jsonl"), "w", encoding="utf-8") as file:
             file.write(text)
         status, said = report(folder)
-        ok(status == 1 and "zero report: " in said and "damaged" in said, f"a damaged report, {what}",
-           f"status {status}", said)
+        ok(status == 1 and "zero report: " in said and "damaged" in said,
+           f"a damaged report, {what}", f"status {status}", said)
     status, said = report(support.path("nowhere"))
     ok(status == 1 and "ZERO_CRASH_DIR" in said and "No such file or directory" in said,
        "no folder: why, and the variable is named", said)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two and four hosts: network namespaces on a bridge, each with a boot id of its own, so that nothing
-takes them for one machine. GPT-2 trains over UCX and libfabric to the same bits as on one host; the
-plugins' bytes on the wire are what the interface counts; when a host is cut off without a word, all
-ranks say so in time; shared memory is refused. Every host has a bridge of the same address, too, as
-container engines make it, and no rank listens there. Needs root and the command ip."""
+"""Two and four hosts: network namespaces on a bridge, each with a boot id of its own, so that
+nothing takes them for one machine. GPT-2 trains over UCX and libfabric to the same bits as on
+one host; the plugins' bytes on the wire are what the interface counts; when a host is cut off
+without a word, all ranks say so in time; shared memory is refused. Every host has a bridge of
+the same address, too, as container engines make it, and no rank listens there. Needs root and
+the command ip."""
 import contextlib
 import os
 import re
@@ -81,7 +82,8 @@ def listens(hosts, name, env):
         found = hosts.listening(0)
         job.kill()
         job.end(20)
-        ok("step 1/" in job.out and all(a.startswith("127.") for a in found) and (found or not more),
+        ok("step 1/" in job.out and all(a.startswith("127.") for a in found)
+           and (found or not more),
            f"{name}, one host{', tcp' if more else ''}: nobody listens but at the loopback",
            found, job.story())
     jobs = hosts.start([*MICRO, "--steps", 1000000], env)
@@ -142,7 +144,8 @@ def cut_all(cuts):
 
 
 def cut_between(name, env, six=False):
-    """Hosts 1 and 2 of three lose each other; the control channel, a star around rank 0, is whole."""
+    """Hosts 1 and 2 of three lose each other; the control channel, a star around
+    rank 0, is whole."""
     if six:
         env = {**env, "MASTER_ADDR": f"{NET6}:1"}
     with Hosts(3) as hosts:
@@ -159,8 +162,8 @@ def cut_between(name, env, six=False):
         support.diag(f"{name}: all ranks had ended after {seconds:.1f} s")
         ok(trained and seconds < 10 and all(job.status == 1 and said.search(job.err)
                                             for job in ended),
-           f"{name}, 3 hosts{' that meet by IPv6' if six else ''}: the network between hosts 1 and 2 "
-           "is cut, all name both within 10 s",
+           f"{name}, 3 hosts{' that meet by IPv6' if six else ''}: the network between hosts 1 "
+           "and 2 is cut, all name both within 10 s",
            *stories(ended))
 
 

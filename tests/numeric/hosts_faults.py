@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank on another host is stopped, or leaves an operation out, over UCX and libfabric: every other
-rank names it within 5 s, or within its deadline and 1 s. Hosts are network namespaces."""
+"""A rank on another host is stopped, or leaves an operation out, over UCX and libfabric: every
+other rank names it within 5 s, or within its deadline and 1 s. Hosts are network namespaces."""
 import contextlib
 import os
 import re
@@ -69,7 +69,8 @@ class Case:
 
 
 def cases(name):
-    yield Case(f"{name}, rank 2 of {HOSTS} hosts is stopped", 2, stop, STOPPED_S, {"ZERO_COMM": name})
+    yield Case(f"{name}, rank 2 of {HOSTS} hosts is stopped", 2, stop, STOPPED_S,
+               {"ZERO_COMM": name})
     if not support.SHORT:
         yield Case(f"{name}, rank 0 of {HOSTS} hosts is stopped", 0, stop, STOPPED_S,
                    {"ZERO_COMM": name})

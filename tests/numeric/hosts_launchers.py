@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launchers over two hosts, which are network namespaces with names of their own: Open MPI's mpirun,
-whose way to the other host is a script in the place of ssh, torchrun with two nodes, torchrun's
-variables without torchrun, Slurm's srun with a node on each, and variables set by hand with two ranks a
-host. Four ranks over UCX and libfabric train to the same bits as on one host."""
+"""Launchers over two hosts, which are network namespaces with names of their own: Open MPI's
+mpirun, whose way to the other host is a script in the place of ssh, torchrun with two nodes,
+torchrun's variables without torchrun, Slurm's srun with a node on each, and variables set by hand
+with two ranks a host. Four ranks over UCX and libfabric train to the same bits as on one host."""
 import contextlib
 import os
 import shutil
@@ -70,8 +70,8 @@ def mpirun(hosts, env):
               for word in ("-x", name)]
     where = ",".join(f"node{i}:{RANKS // hosts.n}" for i in range(hosts.n))
     return [Job([*hosts.on(0), MPIRUN, "--allow-run-as-root", "--oversubscribe", "--mca",
-                 "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0", *export, "-n", RANKS,
-                 "--host", where, *TRAIN], 0, env)]
+                 "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0", *export,
+                 "-n", RANKS, "--host", where, *TRAIN], 0, env)]
 
 
 def srun(own):

@@ -22,7 +22,8 @@ STEP = {"type": TEXT, "step": WHOLE, "loss": REAL, "grad_norm": REAL, "time_s": 
 EVAL = {"type": TEXT, "step": WHOLE, "loss": REAL}
 SUMMARY = {"type": TEXT, "weights_hash": TEXT, "stage": WHOLE, "ranks": WHOLE, "comm": TEXT,
            "dtype": TEXT, "parameters": WHOLE, "vocab": WHOLE, "batch": WHOLE, "seq": WHOLE,
-           "memory": list, "mapped_bytes": WHOLE, "disk_read_bytes": WHOLE, "disk_written_bytes": WHOLE, "disk_direct": bool}
+           "memory": list, "mapped_bytes": WHOLE, "disk_read_bytes": WHOLE,
+           "disk_written_bytes": WHOLE, "disk_direct": bool}
 MEMORY = {"class": TEXT, "tier": TEXT, "planned": WHOLE, "reserved": WHOLE, "peak": WHOLE}
 OP = {"step": WHOLE, "body": WHOLE, "index": WHOLE, "kind": TEXT, "unit": TEXT, "queue": TEXT,
       "bytes": WHOLE, "start_ns": WHOLE, "end_ns": WHOLE}
@@ -133,9 +134,9 @@ def ops_wrong(file, stage, ranks, accum, maps):
 def log(stage, ranks, dtype, accum, maps=0):
     what = f"stage {stage}, {ranks} ranks, {dtype}, {accum} micro-batches{', mapped' * maps}"
     ops, batch, size = support.path("ops"), 2, 4 if dtype == "fp32" else 2
-    job = support.train(["--preset", "micro", "--data", support.TEXT, "--batch", batch, "--steps", 6,
-                         "--eval-every", 2, "--stage", stage, "--dtype", dtype, "--accum", accum,
-                         "--ops", ops], ranks, {"ZERO_MAP": str(maps)})
+    job = support.train(["--preset", "micro", "--data", support.TEXT, "--batch", batch,
+                         "--steps", 6, "--eval-every", 2, "--stage", stage, "--dtype", dtype,
+                         "--accum", accum, "--ops", ops], ranks, {"ZERO_MAP": str(maps)})
     if not ok(job.status == 0, what + ": it runs", job.story()):
         return
     kinds = [o["type"] for o in job.log]
@@ -192,7 +193,8 @@ def progress(ranks):
     pattern = r"step \d+/300  loss \d\.\d{4}  \d+ tokens/s  \d+:\d\d left"
     updates = re.findall(r"\r\x1b\[K" + pattern, shown)
     ok(job.status == 0 and len(updates) >= 2 and f"step 300/300" in updates[-1],
-       f"on a terminal {where} update{'s' * (not ranks)} one line in place", repr(shown), job.story())
+       f"on a terminal {where} update{'s' * (not ranks)} one line in place", repr(shown),
+       job.story())
     after = shown[shown.find(updates[0]):] if updates else ""
     ok(updates and re.search(pattern + r"\r\nstep 150  held-out loss [0-9.]+\r\n", after) and
        re.search(pattern + r"\r\nHeld-out loss", after),
@@ -225,8 +227,9 @@ NODES = "/sys/devices/system/node"
 
 
 def by_nodes():
-    """Where ranks may run on several memory nodes, parameters are copied unless somebody wants else.
-    Halves of this machine's processors are a and b: which are on each node, which each rank has."""
+    """Where ranks may run on several memory nodes, parameters are copied unless somebody
+    wants else. Halves of this machine's processors are a and b: which are on each node, which
+    each rank has."""
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
     parts = {key: ",".join(map(str, part)) for key, part in
@@ -272,8 +275,8 @@ def asked_in_vain():
         skip("ZERO_MAP=1 over ucx", "ucx was not built: its library is missing")
         return
     for wanted in ("1", "auto"):
-        job = support.train(["--preset", "micro", "--data", support.TEXT, "--stage", 3, "--steps", 1],
-                            2, {"ZERO_COMM": "ucx", "ZERO_MAP": wanted})
+        job = support.train(["--preset", "micro", "--data", support.TEXT, "--stage", 3,
+                             "--steps", 1], 2, {"ZERO_COMM": "ucx", "ZERO_MAP": wanted})
         ok(job.status == 0 and ("gathered and not mapped (ZERO_MAP): the comm plugin cannot map"
                                 in job.err) == (wanted == "1"), f"ucx, ZERO_MAP={wanted}",
            job.story())

@@ -28,9 +28,11 @@ PLACES = [(1, 1, 3, "optimizer:cpu"), (1, 1, 1, "optimizer:nvme"),
           (2, 1, 1, ""), (2, 1, 2, "optimizer:cpu,activations:cpu"), (2, 1, 3, "optimizer:nvme"),
           (2, 1, 3, "parameters:cpu:0.5+nvme:0.5,gradients:nvme,optimizer:cpu:0.5+nvme:0.5"),
           (2, 1, 1, "optimizer:nvme,gradients:cpu,activations:nvme"),
-          (2, 2, 1, ""), (2, 2, 3, "optimizer:fault,gradients:fault,parameters:fault,activations:fault")]
+          (2, 2, 1, ""),
+          (2, 2, 3, "optimizer:fault,gradients:fault,parameters:fault,activations:fault")]
 # What is reserved for each of them.
-CLASSES = {"optimizer": ("master", "momentum", "variance"), "gradients": ("gradients", "accumulators"),
+CLASSES = {"optimizer": ("master", "momentum", "variance"),
+           "gradients": ("gradients", "accumulators"),
            "parameters": ("parameters",), "activations": ("activations",)}
 # Every request is cut short, every other one is late, and every third call finds the disk busy.
 FAULTS = {"ZERO_FAULT_OFFLOAD": "nvme",
@@ -64,8 +66,8 @@ def train(o, env, group=None):
         os.unlink(log)
     job = support.Job([support.GPT2, "--json", log, "--preset", o.preset, "--dtype", o.dtype,
                        "--stage", o.stage, "--seq", o.seq, "--batch", 1, "--accum", o.accum,
-                       "--steps", o.steps, "--clip", 1, "--val", 0, "--data", support.TEXT], o.ranks,
-                      {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
+                       "--steps", o.steps, "--clip", 1, "--val", 0, "--data", support.TEXT],
+                      o.ranks, {"ZERO_TIMEOUT": "600", **env}, **how).end(3600)
     job.log = support.objects(log) if os.path.exists(log) else []
     return job
 
@@ -75,8 +77,8 @@ def places(o, found):
     for ranks, accum, stage, offload in PLACES:
         o.ranks, o.accum, o.stage = ranks, accum, stage
         # Else a step of some micro-batches is reduced at its end in stages 0 and 1, to other bits.
-        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder, "ZERO_REDUCE_AT": "micro",
-                        **FAULTS})
+        job = train(o, {"ZERO_OFFLOAD": offload, "ZERO_NVME_PATH": o.folder,
+                        "ZERO_REDUCE_AT": "micro", **FAULTS})
         weights = job.log[-1].get("weights_hash") if job.status == 0 and job.log else None
         what = (f"{o.preset}, {ranks} rank(s), {accum} micro-batch(es), stage {stage}, "
                 f"{offload or 'in memory'}")
@@ -87,8 +89,8 @@ def places(o, found):
 
 
 def misplaced(summary, offload):
-    """What is not where `offload` wants it. What lies on a disk passes through the host's memory, and may
-    be used on the device; states are not."""
+    """What is not where `offload` wants it. What lies on a disk passes through the host's memory,
+    and may be used on the device; states are not."""
     wrong, classes = [], {}
     for row in summary["memory"]:
         if row["reserved"]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same program, the same bits, whoever starts the ranks: zero run, variables set by hand, with
-addresses of both kinds, as torchrun sets them, torchrun itself, Open MPI's mpirun and Slurm's srun. Each
-of them starts 2, 3 and 4 ranks in stages 0 to 3, over shm and the networks that are built, these in shared
-memory and by tcp, so that any two of these meet; mpirun and srun so many ranks over each of them."""
+addresses of both kinds, as torchrun sets them, torchrun itself, Open MPI's mpirun and Slurm's srun.
+Each of them starts 2, 3 and 4 ranks in stages 0 to 3, over shm and the networks that are built,
+these in shared memory and by tcp, so that any two of these meet; mpirun and srun so many ranks over
+each of them."""
 import atexit
 import contextlib
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several hosts on one machine: network namespaces on a bridge, each with a boot id and a name of its
-own, so that nothing takes them for one machine. Needs root and the command ip."""
+"""Several hosts on one machine: network namespaces on a bridge, each with a boot id and a name of
+its own, so that nothing takes them for one machine. Needs root and the command ip."""
 import os
 import re
 import secrets
@@ -64,7 +64,8 @@ class Hosts:
             ip("-n", self.spaces[i], "addr", "add", f"{NET}.{1 + i}/24", "dev", "eth0")
             ip("-n", self.spaces[i], "addr", "add", f"{NET6}:{1 + i}/64", "dev", "eth0", "nodad")
             ip("-n", self.spaces[i], "link", "set", "eth0", "up")
-            ip("-n", self.spaces[i], "link", "add", "docker0", "type", "veth", "peer", "name", "box")
+            ip("-n", self.spaces[i], "link", "add", "docker0", "type", "veth", "peer", "name",
+               "box")
             ip("-n", self.spaces[i], "addr", "add", "172.17.0.1/16", "dev", "docker0")
             for name in ("docker0", "box"):
                 ip("-n", self.spaces[i], "link", "set", name, "up")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizer states outside the device, as a user has them: what cannot be is refused in one sentence,
-what a system forbids is done without, with one warning and the same bits, and nothing stays on the
-disk when a job is killed."""
+"""Optimizer states outside the device, as a user has them: what cannot be is refused in one
+sentence, what a system forbids is done without, with one warning and the same bits, and nothing
+stays on the disk when a job is killed."""
 import ctypes
 import functools
 import errno
@@ -48,13 +48,15 @@ def warnings(job):
 
 def refused(what, words, env, options=()):
     job = run(env, options)
-    ok(job.status not in (0, None) and job.seconds < 20 and all(re.search(w, job.err) for w in words),
+    ok(job.status not in (0, None) and job.seconds < 20
+       and all(re.search(w, job.err) for w in words),
        f"{what}: refused", f"want {words}", job.story())
     ok(not (left := support.left_in(DISK)), f"{what}: nothing stays on the disk", left)
 
 
 def bad_input():
-    refused("an unknown tier", ["ZERO_OFFLOAD names the tier tape", "zero-offload-tape.so", "check the name"],
+    refused("an unknown tier",
+            ["ZERO_OFFLOAD names the tier tape", "zero-offload-tape.so", "check the name"],
             {"ZERO_OFFLOAD": "optimizer:tape"})
     refused("what cannot be placed", ['"weights:cpu" is not one of parameters'],
             {"ZERO_OFFLOAD": "weights:cpu"})
@@ -67,11 +69,14 @@ def bad_input():
             {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_CONFIG": config})
     refused("a relative path", ['names "scratch"', "beginning with '/'"],
             {**NVME, "ZERO_NVME_PATH": "scratch"})
-    refused("a missing folder", ["/no/such/folder .ZERO_NVME_PATH.: No such file or directory; make it"],
+    refused("a missing folder",
+            ["/no/such/folder .ZERO_NVME_PATH.: No such file or directory; make it"],
             {**NVME, "ZERO_NVME_PATH": "/no/such/folder"})
-    refused("a file instead of a folder", [TEXT, "Not a directory; take the folder that it lies in"],
+    refused("a file instead of a folder",
+            [TEXT, "Not a directory; take the folder that it lies in"],
             {**NVME, "ZERO_NVME_PATH": TEXT})
-    refused("a folder that cannot be written to", ["/proc", "Permission|Operation|Read-only|No such"],
+    refused("a folder that cannot be written to",
+            ["/proc", "Permission|Operation|Read-only|No such"],
             {**NVME, "ZERO_NVME_PATH": "/proc"})
     refused("a folder twice", [f"names {DISK} twice"],
             {**NVME, "ZERO_NVME_PATH": f"{DISK}:{DISK}"})
@@ -81,20 +86,25 @@ def bad_input():
             {**NVME, "ZERO_NVME_ENGINE": "fast"})
     auto = {**NVME, "ZERO_OFFLOAD": "auto"}
     for what, name, value, words in (("a depth of 0", "NVME_DEPTH", "0", "from 1 to 256"),
-                                     ("a relative path", "NVME_PATH", "scratch", "beginning with '/'"),
+                                     ("a relative path", "NVME_PATH", "scratch",
+                                      "beginning with '/'"),
                                      ("locked maybe", "CPU_LOCK", "maybe", "auto, 0 or 1")):
         refused(f"auto with {what}", [f'ZERO_OFFLOAD=auto: .*ZERO_{name} \\S+ "{value}".*{words}'],
                 {**auto, f"ZERO_{name}": value})
     job = run({**auto, "ZERO_NVME_PATH": "/no/such/folder"})
-    ok(weights(job) and [re.search(r"auto goes without nvme: .*/no/such/folder \(ZERO_NVME_PATH\): No such "
-                                   "file or directory; make it", w) is not None for w in warnings(job)] == [True],
+    ok(weights(job) and [re.search(
+        r"auto goes without nvme: .*/no/such/folder \(ZERO_NVME_PATH\): No such "
+        "file or directory; make it", w) is not None for w in warnings(job)] == [True],
        "auto with a missing folder: without a disk, one warning for all ranks", job.story())
-    refused("memory that nobody can reach", [r"bad_map says that its bytes are memory .*and has no map\(\)"],
+    refused("memory that nobody can reach",
+            [r"bad_map says that its bytes are memory .*and has no map\(\)"],
             {**SHAKY, "ZERO_OFFLOAD": "optimizer:bad_map"})
-    refused("two plugins that are disks", ["names nvme and shaky, which are both disks: one of them at a time",
-                                           "ZERO_NVME_PATH=/a:/b"],
+    refused("two plugins that are disks",
+            ["names nvme and shaky, which are both disks: one of them at a time",
+             "ZERO_NVME_PATH=/a:/b"],
             {**SHAKY, "ZERO_OFFLOAD": "optimizer:nvme,parameters:shaky"})
-    refused("too little memory of the host", [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: ZERO_OFFLOAD=auto"],
+    refused("too little memory of the host",
+            [r"ZERO_MEMORY_LIMIT \(cpu\) has 64.0 KiB", "fit: ZERO_OFFLOAD=auto"],
             {"ZERO_OFFLOAD": "optimizer:cpu", "ZERO_MEMORY_LIMIT": "cpu:64K"})
 
 
@@ -136,8 +146,9 @@ def not_writable():
     mount = Mount("read-only", "ro,size=1m")
     if mount.there:
         refused("a disk that is mounted read-only",
-                [re.escape(mount.folder) + r" \(ZERO_NVME_PATH\): Read-only file system; .*mount -o "
-                 "remount,rw.*, or name another folder"], {**NVME, "ZERO_NVME_PATH": mount.folder})
+                [re.escape(mount.folder) + r" \(ZERO_NVME_PATH\): Read-only file system; .*mount "
+                 "-o remount,rw.*, or name another folder"],
+                {**NVME, "ZERO_NVME_PATH": mount.folder})
     else:
         skip("a disk that is mounted read-only", "this user may not mount a file system")
     mount.end()
@@ -151,7 +162,8 @@ def not_writable():
         return
     ok(job.status not in (0, None) and re.search(
         re.escape(folder) + r" \(ZERO_NVME_PATH\): Permission denied; .*\(chown, chmod\), or name "
-        "another folder", job.err), "a folder of somebody else: refused, with the remedy", job.story())
+        "another folder", job.err),
+       "a folder of somebody else: refused, with the remedy", job.story())
 
 
 def remedies(job):
@@ -175,7 +187,8 @@ def small_disk():
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
         ok(job.status not in (0, None) and re.search(
             r"the plan needs .*\n?.* tier nvme \([^)]*" + re.escape(folder) +
-            r"\) has 12[0-9.]+ KiB( for each)?:\n\[0\] +\w+ ", job.err) and "more room (of several" in job.err,
+            r"\) has 12[0-9.]+ KiB( for each)?:\n\[0\] +\w+ ", job.err)
+           and "more room (of several" in job.err,
            "a disk that is too small: who needs what, and how much there is", job.story())
         subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
         job = run({**NVME, "ZERO_NVME_PATH": os.path.abspath(folder)})
@@ -194,8 +207,9 @@ def small_files():
     for most in (1024, 1 << 18):  # below a block not even a probe may be written
         job = run(NVME, ranks=1, preexec_fn=functools.partial(limit, most))
         ok(job.status not in (0, None) and re.search(
-            rf"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of {most} bytes at most: "
-            r"raise that \(ulimit -f\), or name more folders", job.err) and "promises a way" not in job.err,
+            rf"bytes in \S+ \(ZERO_NVME_PATH\): this process may write files of {most} bytes at "
+            r"most: raise that \(ulimit -f\), or name more folders", job.err)
+           and "promises a way" not in job.err,
            f"files of at most {most} bytes: refused, with the remedy", job.story())
     for what, env, ranks in (("paged memory of", {"ZERO_DYNAMIC_BYTES": "2M"}, 1),
                              ("bytes of shared memory", {}, 2)):
@@ -219,12 +233,14 @@ def folders():
 
 def tight_disk(plain):
     """With room for what comes to lie there, and not for everything that might."""
-    what, mount = "a disk with room for a part: it is measured by a part", Mount("tight", "size=1200k")
+    what, mount = ("a disk with room for a part: it is measured by a part",
+                   Mount("tight", "size=1200k"))
     if not mount.there:
         skip(what, "this user may not mount a file system")
         return
-    job = run({**FILLS, "ZERO_NVME_PATH": mount.folder, "ZERO_LOG": "info", "ZERO_OFFLOAD":
-               "optimizer:cpu+nvme,gradients:device+nvme,parameters:device+nvme,activations:device+nvme"},
+    job = run({**FILLS, "ZERO_NVME_PATH": mount.folder, "ZERO_LOG": "info",
+               "ZERO_OFFLOAD": "optimizer:cpu+nvme,gradients:device+nvme,"
+               "parameters:device+nvme,activations:device+nvme"},
               ranks=1)
     ok(weights(job) == plain and "measuring how fast nvme is" in job.err and "+nvme" in job.out,
        what, job.story())
@@ -241,20 +257,21 @@ def shared():
     for folder in two:
         os.mkdir(folder)
     env = {**NVME, "ZERO_NVME_PATH": ":".join(two)}
-    needs = re.compile(r"the plan needs ([\d.]+) ([KM])iB on each of 2 ranks here, but tier nvme \([^)]*" +
-                       re.escape(two[0]) + r" and more\) has ([\d.]+) ([KM])iB for each:\n\[0\] +\w+ ")
+    needs = re.compile(
+        r"the plan needs ([\d.]+) ([KM])iB on each of 2 ranks here, but tier nvme \([^)]*" +
+        re.escape(two[0]) + r" and more\) has ([\d.]+) ([KM])iB for each:\n\[0\] +\w+ ")
     job = run(env)
     need = needs.search(job.err)
     kib = int(float(need[1]) * (1024 if need[2] == "M" else 1)) if need else 0
     # Enough for one of the ranks, or if it were there twice.
     subprocess.run(["mount", "-o", f"remount,size={kib * 3 // 2}k", mount.folder], check=kib > 0)
     job = run(env)
-    ok(kib and job.status not in (0, None) and needs.search(job.err), f"{what}: who needs what, and how "
-       "much there is", job.story())
+    ok(kib and job.status not in (0, None) and needs.search(job.err),
+       f"{what}: who needs what, and how much there is", job.story())
     subprocess.run(["mount", "-o", "remount,size=64m", mount.folder], check=True)
     job = run(env)
-    ok(weights(job) and weights(job) == weights(run({})), "two folders of one disk with room: the same bits",
-       job.story())
+    ok(weights(job) and weights(job) == weights(run({})),
+       "two folders of one disk with room: the same bits", job.story())
     mount.end()
 
 
@@ -271,7 +288,8 @@ def subvolumes():
     try:
         two = [os.path.join(image.folder, name) for name in ("a", "b")]
         for folder in two:
-            subprocess.run(["btrfs", "subvolume", "create", folder], check=True, capture_output=True)
+            subprocess.run(["btrfs", "subvolume", "create", folder], check=True,
+                           capture_output=True)
         job = run({**NVME, "ZERO_NVME_PATH": ":".join(two)})
         ok(os.stat(two[0]).st_dev != os.stat(two[1]).st_dev and weights(job)
            and [("lie on one disk" in w) for w in warnings(job)] == [True],
@@ -310,11 +328,13 @@ def device_limit(plain):
 
 def reserved_in(job, tier):
     """In KiB, and what the three digits of a MiB leave open."""
-    return int(float(re.search(rf"^(?:\[0\] )?  all +{tier} +(\S+)", job.out, re.M).group(1)) * 1024) + 1
+    return int(float(re.search(rf"^(?:\[0\] )?  all +{tier} +(\S+)", job.out, re.M).group(1))
+               * 1024) + 1
 
 
 def tight():
-    """What fits by hand fits by auto, too; and limits that are told are enough, and not much more."""
+    """What fits by hand fits by auto, too; and limits that are told are enough, and
+    not much more."""
     for split in ("optimizer:device:0.1+cpu:0.9", "optimizer:device:0.5+cpu:0.5"):
         hand = run({"ZERO_OFFLOAD": split})
         device, cpu = (reserved_in(hand, tier) for tier in ("device", "cpu"))
@@ -322,18 +342,20 @@ def tight():
                  "ZERO_TILE_BYTES": "32K", "ZERO_OFFLOAD_MEASURE": "0"}
         for offload in (split, "auto", "optimizer:device+cpu"):
             job = run({**limit, "ZERO_OFFLOAD": offload})
-            ok(weights(job) and weights(job) == weights(hand), f"{limit['ZERO_MEMORY_LIMIT']}, what "
-               f"{split} needs: {offload} fits, too", job.story())
+            ok(weights(job) and weights(job) == weights(hand),
+               f"{limit['ZERO_MEMORY_LIMIT']}, what {split} needs: {offload} fits, too",
+               job.story())
         limit["ZERO_MEMORY_LIMIT"] = f"device:{device}K,cpu:{cpu // 2}K"
         job = run({**limit, "ZERO_OFFLOAD": "optimizer:device+cpu"})
         told = [env for env in remedies(job) if "ZERO_MEMORY_LIMIT" in env]
-        ok(job.status not in (0, None) and len(told) == 1, "with half of the host's memory it does not",
-           job.story())
+        ok(job.status not in (0, None) and len(told) == 1,
+           "with half of the host's memory it does not", job.story())
         for env in told:
             more = re.search(r"cpu:(\d+)([KM])", env["ZERO_MEMORY_LIMIT"])
             more = int(more[1]) << (10 if more[2] == "M" else 0)
             helped = run({**limit, "ZERO_OFFLOAD": "optimizer:device+cpu", **env})
-            ok(weights(helped) == weights(hand) and more < 1.5 * cpu + 64,  # told in steps of 64 KiB
+            # told in steps of 64 KiB
+            ok(weights(helped) == weights(hand) and more < 1.5 * cpu + 64,
                f"{env}, which was told, is enough and not much more than {cpu}K", helped.story())
 
 
@@ -343,10 +365,11 @@ def deep():
     threads = [len(os.listdir(f"/proc/{pid}/task")) for pid in job.ranks()]
     job.kill()
     job.end(20)
-    ok(len(threads) == 1 and threads[0] > 40 and not warnings(job), "a depth of 40 by threads", threads,
-       job.story())
+    ok(len(threads) == 1 and threads[0] > 40 and not warnings(job), "a depth of 40 by threads",
+       threads, job.story())
     job = run({**NVME, "ZERO_NVME_ENGINE": "threads", "ZERO_NVME_DEPTH": "200"})
-    told = [w for w in warnings(job) if "200 transfers at a time in 1 folder (ZERO_NVME_DEPTH) are 64" in w]
+    told = [w for w in warnings(job)
+            if "200 transfers at a time in 1 folder (ZERO_NVME_DEPTH) are 64" in w]
     ok(weights(job) and len(told) == 1, "a depth of 200 by threads: one warning for all ranks",
        job.story())
 
@@ -371,7 +394,8 @@ def deny(number):
 
 def without_uring(plain):
     for number, what, env in ((SETUP, "io_uring is forbidden", NVME),
-                              (SETUP, "io_uring is forbidden where a disk is measured first", FILLS),
+                              (SETUP, "io_uring is forbidden where a disk is measured first",
+                               FILLS),
                               (ENTER, "io_uring may be set up and not be entered", NVME)):
         job = run(env, ranks=1, preexec_fn=deny(number))
         if job.status == 99:
@@ -385,19 +409,22 @@ def without_uring(plain):
            f"{what}, and asked for: refused, with the remedy", named.story())
     job = run({**NVME, "ZERO_NVME_ENGINE": "io_uring"}, ranks=2, preexec_fn=deny(REGISTER))
     ok(weights(job) == weights(run({})) and len(warnings(job)) == 1 and
-       re.search(r"bytes cannot be registered with io_uring: Operation not permitted; the kernel looks "
-                 r"each of their pages up for every transfer, which takes more of a processor$",
+       re.search(r"bytes cannot be registered with io_uring: Operation not permitted; the kernel "
+                 r"looks each of their pages up for every transfer, which takes more of a "
+                 r"processor$",
                  warnings(job)[0]),
        "io_uring may be used and nothing be registered: the same bits, one warning for all ranks",
        job.story())
     job = run({**SHAKY, "ZERO_SHAKY_OLD": "1"}, ranks=1)
-    ok(weights(job) == plain and len([w for w in warnings(job) if "io_uring: Function not implemented; "
-                                      "threads read and write instead" in w]) == 1,
+    ok(weights(job) == plain and len([
+        w for w in warnings(job)
+        if "io_uring: Function not implemented; threads read and write instead" in w]) == 1,
        "an io_uring that does not know reads and writes: the same bits, one warning", job.story())
 
 
 def another_user(kib):
-    """To be a user of this test's own who may lock so many KiB: all he has registered counts as one."""
+    """To be a user of this test's own who may lock so many KiB: all he has registered
+    counts as one."""
     user = 1 << 16 | os.getpid() & 0xffff
 
     def become():
@@ -439,7 +466,8 @@ def little_locked_memory(plain):
 
 
 def states_beside(env):
-    """Of the host's memory, what the disk moves is registered, and not the states that stay there."""
+    """Of the host's memory, what the disk moves is registered, and not the states
+    that stay there."""
     need = {}
     for offload in ("optimizer:nvme", "optimizer:cpu:0.5+nvme:0.5"):
         job = run({**env, "ZERO_OFFLOAD": offload}, ranks=1, preexec_fn=another_user(64))
@@ -460,9 +488,10 @@ def registered(ranks, env):
     what = f"{env['ZERO_OFFLOAD']}, {ranks} ranks, 64 KiB of locked memory"
     right = weights(run({}, ranks=ranks))
     job = run(env, ranks=ranks, preexec_fn=another_user(64))
-    told = re.search(r"nvme: (?P<need>\d+) bytes cannot be registered with io_uring: it is more than a rank's "
-                     r"part .*The limit of locked memory is 65536 bytes for all that processes of this "
-                     rf"user register, and {ranks} ranks? of this host shares? it. " + REMEDY, job.err)
+    told = re.search(r"nvme: (?P<need>\d+) bytes cannot be registered with io_uring: it is more "
+                     r"than a rank's part .*The limit of locked memory is 65536 bytes for all that "
+                     rf"processes of this user register, and {ranks} ranks? of this host shares? "
+                     "it. " + REMEDY, job.err)
     if not ok(weights(job) == right and of_nvme(job) == 1 and told and
               int(told["kib"]) * 1024 >= int(told["need"]) * ranks > 65536,
               f"{what}: the same bits, one warning with the need, the limit and the remedy",
@@ -481,25 +510,26 @@ def registered(ranks, env):
         job = run(env, ranks=ranks, preexec_fn=another_user(all_need))
         if "Cannot allocate memory" not in job.err or time.monotonic() > deadline:
             break
-    ok(weights(job) == right and not warnings(job), f"{ranks} ranks, as much as was said: no warning",
-       all_need, job.story())
+    ok(weights(job) == right and not warnings(job),
+       f"{ranks} ranks, as much as was said: no warning", all_need, job.story())
 
 
 def locked(plain):
     """The limit is for each process."""
     env = {"ZERO_OFFLOAD": "optimizer:cpu"}
-    refusal = (r"the limit is 65536 bytes for each process, of which this one has locked \d+, and this "
-               r"rank needs \d+ more, as each of the host's (?P<ranks>\d) does\. " + REMEDY)
+    refusal = (r"the limit is 65536 bytes for each process, of which this one has locked \d+, and "
+               r"this rank needs \d+ more, as each of the host's (?P<ranks>\d) does\. " + REMEDY)
     job = run({**env, "ZERO_CPU_LOCK": "1"}, ranks=1, preexec_fn=another_user(64))
-    told = re.search(r"cpu: (?P<need>\d+) bytes cannot be locked \(ZERO_CPU_LOCK=1\): .*" + refusal +
-                     ".*or set ZERO_CPU_LOCK=auto", job.err)
+    told = re.search(r"cpu: (?P<need>\d+) bytes cannot be locked \(ZERO_CPU_LOCK=1\): .*"
+                     + refusal + ".*or set ZERO_CPU_LOCK=auto", job.err)
     enough = int(told["kib"]) if told else 0
     ok(job.status not in (0, None) and told and weights(job) is None
        and enough * 1024 >= int(told["need"]) > 65536,
-       "64 KiB of locked memory and ZERO_CPU_LOCK=1: refused, with the need, the limit and the remedy",
-       job.story())
+       "64 KiB of locked memory and ZERO_CPU_LOCK=1: refused, with the need, the limit and the "
+       "remedy", job.story())
     job = run({**env, "ZERO_CPU_LOCK": "1"}, ranks=1, preexec_fn=another_user(enough))
-    ok(weights(job) == plain, "as much locked memory as was said, and ZERO_CPU_LOCK=1: it is enough",
+    ok(weights(job) == plain,
+       "as much locked memory as was said, and ZERO_CPU_LOCK=1: it is enough",
        enough, job.story())
     job = run({**env, "ZERO_LOG": "info"}, ranks=1, preexec_fn=another_user(64))
     ok(weights(job) == plain and re.search(r"cpu: \d+ bytes are not locked, .*" + refusal, job.err),
@@ -531,8 +561,10 @@ def killed():
 
 
 def killed_alone():
-    """Files without names are not seen in their folder: whether they are gone the file system says."""
-    what, folder = "all ranks are killed: what they had on the disk is free again", support.path("own")
+    """Files without names are not seen in their folder: whether they are gone the
+    file system says."""
+    what, folder = ("all ranks are killed: what they had on the disk is free again",
+                    support.path("own"))
     os.mkdir(folder)
     if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", folder],
                                       capture_output=True).returncode:
@@ -555,7 +587,7 @@ def killed_alone():
         subprocess.run(["umount", "-l", folder], check=False)
 
 
-# ---- What befalls a disk while a job runs ---------------------------------------------------------
+# ---- What befalls a disk while a job runs --------------------------------------------------------
 
 def started(env, steps, **how):
     """A job of one rank, in the middle of its training."""
@@ -598,7 +630,8 @@ def flipped_bits():
     job.end(20)
     ok(files and job.status not in (0, None) and weights(job) is None
        and re.search(r"nvme: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
-                     r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
+                     r": the 4096 bytes at \d+ are not what was written there \(checksum\)",
+                     job.err),
        "bits that flip on the disk: found, and where they lie", job.story())
 
 
@@ -631,7 +664,8 @@ def wrong_ends():
              r"request \d of \d of the (fetch|writeback) of \S+ " + less),
             ("by a block less than it has, before the first one", {**known, "ZERO_SHAKY_LESS": "1"},
              r"request 1 of 1 of the fetch of the runtime " + less),
-            ("by a block less than it has, while it is measured", {**measured, "ZERO_SHAKY_LESS": "1"},
+        ("by a block less than it has, while it is measured",
+         {**measured, "ZERO_SHAKY_LESS": "1"},
              "a request " + less),
             ("for another one, in a step", {**known, "ZERO_SHAKY_TWICE": "200"},
              r"request \d of \d of the (fetch|writeback) of \S+ " + twice),
@@ -657,9 +691,11 @@ def injected(plain):
            job.story())
     # Above the checksums of nvme nobody knows that a write is missing, below them they do.
     job = run({**fault, "ZERO_FAULT_IO": "drop:n=16:every=3:times=0"}, ranks=1)
-    ok(weights(job) not in (None, plain) and any("acknowledged and not done" in w for w in warnings(job)),
+    ok(weights(job) not in (None, plain)
+       and any("acknowledged and not done" in w for w in warnings(job)),
        "writes that are lost above the checksums: other bits", job.story())
-    # A write may bring what is there already, such as gradients of what no token needed: then another.
+    # A write may bring what is there already, such as gradients of what no token
+    # needed: then another.
     for engine in ("io_uring", "threads"):
         for number in (30, 50, 70):
             job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_OFFLOAD_MEASURE": "0",
@@ -672,65 +708,77 @@ def injected(plain):
            f"a write that is lost below {engine}: found, and where", job.story())
     began = time.monotonic()
     job = run({**SHAKY, "ZERO_SHAKY_ASLEEP": "1"}, ranks=2)
-    ok(job.status not in (0, None) and time.monotonic() - began < 20 and "has not answered within 1 s" in job.err,
+    ok(job.status not in (0, None) and time.monotonic() - began < 20
+       and "has not answered within 1 s" in job.err,
        "a file system that does not answer: an error, in time", job.story())
     for engine in ("io_uring", "threads"):
         job = run({**SHAKY, "ZERO_NVME_ENGINE": engine}, ranks=1)
         ok(weights(job) == plain, f"a system below {engine} that does a part, is interrupted and "
            "wants to be asked again: the same bits", job.story())
         ok(all(any(text in w for w in warnings(job)) for text in (
-            "is no local disk (NFS)", "where several hosts share it, each counts all of its room for its own "
-            "ranks", "cannot reserve room")) and len(warnings(job)) == 2,
+            "is no local disk (NFS)", "where several hosts share it, each counts all of its room "
+            "for its own ranks", "cannot reserve room")) and len(warnings(job)) == 2,
            "a folder of a file server without reserved room: a warning for each", *warnings(job))
         job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_SHAKY_DIRECT": "1"}, ranks=2)
         told = [w for w in warnings(job) if "past the page cache" in w]
-        ok(weights(job) and weights(job) == both and len(told) == 1, f"a file system that takes O_DIRECT and refuses "
-           f"{engine} the transfers: the page cache, one warning for all ranks, the same bits",
-           job.story())
-        for number, text in ((11, "Resource temporarily unavailable"), (4, "Interrupted system call")):
+        ok(weights(job) and weights(job) == both and len(told) == 1,
+           f"a file system that takes O_DIRECT and refuses {engine} the transfers: the page "
+           "cache, one warning for all ranks, the same bits", job.story())
+        for number, text in ((11, "Resource temporarily unavailable"),
+                             (4, "Interrupted system call")):
             job = run({**SHAKY, "ZERO_NVME_ENGINE": engine, "ZERO_TIMEOUT": "3",
                        "ZERO_SHAKY_ENDS": f"-{number}", "ZERO_SHAKY_FROM": "200"}, ranks=1)
-            # The store counts from its first refusal, the step from its wait: under load within a tick.
+            # The store counts from its first refusal, the step from its wait: under load
+            # within a tick.
             store = (r"shaky: (read|write) of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
-                     r": the system has refused it again and again for [23]\.\d s \(ZERO_TIMEOUT\): " +
-                     text)
+                     r": the system has refused it again and again for [23]\.\d s "
+                     r"\(ZERO_TIMEOUT\): " + text)
             step = (r"waited 3 s \(ZERO_TIMEOUT\) for shaky, .* \(the system refuses \d+ transfers "
                     f"again and again: {text}; in {re.escape(DISK)}\\)")
             ok(job.status not in (0, None) and job.seconds < 20 and weights(job) is None and
                (re.search(store, job.err) or re.search(step, job.err)),
                f"a system below {engine} that says \"{text}\" for ever: an error, in time",
                job.story())
-    for align, wanted in (("512", []), ("8192", ["wants multiples of 8192 bytes past the page cache, more than "
-                                                 "4096: the page cache is used"])):
+    for align, wanted in (("512", []),
+                          ("8192", ["wants multiples of 8192 bytes past the page cache, more "
+                                    "than 4096: the page cache is used"])):
         job = run({**SHAKY, "ZERO_SHAKY_ALIGN": align}, ranks=2)
         told = [w for w in warnings(job) if "past the page cache" in w]
         ok(weights(job) == both and len(told) == len(wanted) and all(w in told[0] for w in wanted),
            f"a disk that wants multiples of {align} bytes: the same bits", job.story())
     job = run({**SHAKY, "ZERO_SHAKY_FULL": "1"}, ranks=1)
-    ok(weights(job) == plain, "an io_uring that mostly has no room for what it is handed: the same bits",
-       job.story())
+    ok(weights(job) == plain,
+       "an io_uring that mostly has no room for what it is handed: the same bits", job.story())
     # Only one rank's disk: the other one does not take the blame.
     alone = 'if [ "$RANK" = 1 ]; then export ZERO_SHAKY_HANGS=200; fi; exec "$0" "$@"'
-    job = Job(["sh", "-c", alone, GPT2, *MICRO], 2, {**SHAKY, "ZERO_NVME_ENGINE": "io_uring",
-                                                    "ZERO_OFFLOAD_MEASURE": "0", "ZERO_TIMEOUT": "3"}).end(60)
+    job = Job(["sh", "-c", alone, GPT2, *MICRO], 2,
+              {**SHAKY, "ZERO_NVME_ENGINE": "io_uring", "ZERO_OFFLOAD_MEASURE": "0",
+               "ZERO_TIMEOUT": "3"}).end(60)
     ok(job.status not in (0, None) and job.seconds < 40 and weights(job) is None and len(re.findall(
-        r"^\[[01]\] .*rank 1 failed: .*shaky has not come back from a call for 3 s \(ZERO_TIMEOUT\)", job.err, re.M)) >= 2,
-       "a call that hands transfers to io_uring does not return: all say whose disk it is", job.story())
-    # Before the first step: when the plugin is asked, in the job's own store, and in one to be measured.
-    for number, placed in ((1, SHAKY["ZERO_OFFLOAD"]), (12, SHAKY["ZERO_OFFLOAD"]), (12, "optimizer:cpu+shaky")):
+        r"^\[[01]\] .*rank 1 failed: .*shaky has not come back from a call for 3 s "
+        r"\(ZERO_TIMEOUT\)", job.err, re.M)) >= 2,
+       "a call that hands transfers to io_uring does not return: all say whose disk it is",
+       job.story())
+    # Before the first step: when the plugin is asked, in the job's own store, and in one
+    # to be measured.
+    for number, placed in ((1, SHAKY["ZERO_OFFLOAD"]), (12, SHAKY["ZERO_OFFLOAD"]),
+                           (12, "optimizer:cpu+shaky")):
         job = run({**SHAKY, "ZERO_OFFLOAD": placed, "ZERO_NVME_ENGINE": "io_uring",
                    "ZERO_MEMORY_LIMIT": "cpu:900K" if "cpu" in placed else "", "ZERO_TIMEOUT": "3",
-                   "XDG_CACHE_HOME": support.path("never-measured"), "ZERO_SHAKY_HANGS": str(number)}, ranks=1)
+                   "XDG_CACHE_HOME": support.path("never-measured"),
+                   "ZERO_SHAKY_HANGS": str(number)}, ranks=1)
         ok(job.status not in (0, None) and job.seconds < 40 and "step " not in job.out and
            "shaky has not come back from a call for 3 s (ZERO_TIMEOUT)" in job.err,
-           f"{placed}, call {number} does not return before the first step: an error, in time", job.story())
+           f"{placed}, call {number} does not return before the first step: an error, in time",
+           job.story())
     for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
         job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)
         ok(weights(job) == plain, f"a store that takes {most} bytes in a request: the same bits",
            job.story())
     job = run({**SHAKY, "ZERO_SHAKY_MOST": "2048"}, ranks=1)
-    ok(job.status not in (0, None) and "offload plugin shaky moves 2048 bytes in one request (max_io); "
-       "4096 have to be possible" in job.err, "one that takes less than a page: refused", job.story())
+    ok(job.status not in (0, None) and "offload plugin shaky moves 2048 bytes in one request "
+       "(max_io); 4096 have to be possible" in job.err,
+       "one that takes less than a page: refused", job.story())
     wrong_ends()
     job = run({**fault, "ZERO_TIMEOUT": "2", "ZERO_FAULT_IO": "delay=60000:n=60"}, ranks=1)
     ok(job.status not in (0, None) and re.search(
@@ -759,8 +807,8 @@ def copies_on_write(plain):
         job = run({**SHAKY, "ZERO_SHAKY_TYPE": number}, ranks=1)
         told = [w for w in warnings(job) if "shaky: " in w]
         ok(weights(job) == plain and len(told) == 1 and re.search(
-            re.escape(DISK) + rf" \(ZERO_NVME_PATH\) is {name}, which writes every block to a new place: no "
-            "room stays reserved there; .*Leave as much free as the tier has", told[0]),
+            re.escape(DISK) + rf" \(ZERO_NVME_PATH\) is {name}, which writes every block to a new "
+            "place: no room stays reserved there; .*Leave as much free as the tier has", told[0]),
            f"a folder of {name}: the same bits, one warning", job.story())
 
 
@@ -780,14 +828,15 @@ def small_pages():
             subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
         skip(what, "this user may not mount a file system")
         return
-    command = [support.ZERO, "run", "-n", 2, "--", GPT2, "--preset", "tiny", "--vocab", 50304, "--data", TEXT, "--seq", 16,
-               "--batch", 1, "--steps", 1, "--val", 0]
+    command = [support.ZERO, "run", "-n", 2, "--", GPT2, "--preset", "tiny", "--vocab", 50304,
+               "--data", TEXT, "--seq", 16, "--batch", 1, "--steps", 1, "--val", 0]
     env = {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": DISK, "ZERO_OFFLOAD_MEASURE": "0"}
     plain = Job(command, env=env).end(60)
     job = Job([*mount, *command], env=env).end(60)
     told = [line for line in warnings(job) if "no huge pages" in line]
     ok(weights(job) == weights(plain) is not None and len(told) == 1
-       and re.search(rf"\d+ MiB by which nvme is read .* echo madvise > {enabled} \(root\)", told[0])
+       and re.search(rf"\d+ MiB by which nvme is read .* echo madvise > {enabled} \(root\)",
+                     told[0])
        and not any("no huge pages" in line for line in warnings(plain)),
        f"{what}: one warning with the remedy, the same bits", job.story(), plain.story())
 
@@ -810,8 +859,9 @@ def bytes_moved():
                512 * (after.ru_oublock - before.ru_oublock))
     ok(read > 0 and counted[0] >= 0.95 * read and counted[1] >= 0.95 * written, what, read, written,
        counted, job.story())
-    found = re.search(r"^Disk of this rank: ([\d.]+) bytes read and ([\d.]+) written for each of its "
-                      r"parameters and step; ([\d.]+) MiB written in all, first values included$", job.out, re.M)
+    found = re.search(
+        r"^Disk of this rank: ([\d.]+) bytes read and ([\d.]+) written for each of its parameters "
+        r"and step; ([\d.]+) MiB written in all, first values included$", job.out, re.M)
     # two fp32 moments, and padding, which a tiny model has much of
     ok(found and all(8 <= float(x) < 9 for x in found.groups()[:2])
        and abs(float(found.group(3)) - job.summary["disk_written_bytes"] / 2**20) < 0.001,
@@ -875,11 +925,12 @@ class SlowDisk:
 
 
 def one_after_another():
-    """What moves is waited for: requests that were submitted together end long after the last of them
-    had its turn, and one request takes longer than ZERO_TIMEOUT by itself."""
+    """What moves is waited for: requests that were submitted together end long after the last of
+    them had its turn, and one request takes longer than ZERO_TIMEOUT by itself."""
     plain = weights(run({}, ["--steps", 1], 1))
-    env = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme", "ZERO_TIMEOUT": "1",
-           "ZERO_OFFLOAD_MEASURE": "0", "ZERO_FAULT_IO": "slow=300000:times=0"}
+    env = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme",
+           "ZERO_TIMEOUT": "1", "ZERO_OFFLOAD_MEASURE": "0",
+           "ZERO_FAULT_IO": "slow=300000:times=0"}
     for what, tile in (("serves many requests one after another", "64K"),
                        ("is at one request for longer than ZERO_TIMEOUT", "4M")):
         job = run({**env, "ZERO_TILE_BYTES": tile}, ["--steps", 1], 1)
@@ -888,8 +939,8 @@ def one_after_another():
 
 
 def slow_disk(plain):
-    """Everything waits, nothing is lost, and nobody takes it for a failure. The disk is one of its own:
-    page-ins of the program would stand before its transfers, for as long as they take."""
+    """Everything waits, nothing is lost, and nobody takes it for a failure. The disk is one of its
+    own: page-ins of the program would stand before its transfers, for as long as they take."""
     what, rate = "a disk of 1 MB/s", 1000000
     image = Image("slow", "ext4", 32)
     disk = SlowDisk(rate, image.folder) if image.there else None
@@ -906,7 +957,8 @@ def slow_disk(plain):
     image.end()
     moved = sum(o["disk_read_bytes"] for o in support.objects(log) if o["type"] == "step") \
         if os.path.exists(log) else 0
-    ok(weights(job) == plain and job.seconds > moved / rate, f"{what}: the same bits, when it is done",
+    ok(weights(job) == plain and job.seconds > moved / rate,
+       f"{what}: the same bits, when it is done",
        f"{job.seconds:.1f} s, {moved} bytes read", job.story())
 
 
@@ -940,13 +992,15 @@ def unmounted(steps, plain):
     job.end(60)
     ok(running and weights(job) == plain, what, running, job.story())
     job = run({**NVME, "ZERO_NVME_PATH": mount.folder + "/gone"})
-    ok(job.status not in (0, None) and f"{mount.folder}/gone (ZERO_NVME_PATH): No such file" in job.err
+    ok(job.status not in (0, None)
+       and f"{mount.folder}/gone (ZERO_NVME_PATH): No such file" in job.err
        and "mount what should be there" in job.err,
        "and the next one, which looks for a folder there, is refused with the remedy", job.story())
 
 
 class Preallocated:
-    """A file as the plugin's are: without a name, all of its blocks written, past the page cache."""
+    """A file as the plugin's are: without a name, all of its blocks written, past
+    the page cache."""
     def __init__(self, folder):
         self.fd = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600)
         self.page = mmap.mmap(-1, 4096)
@@ -972,7 +1026,8 @@ def turned_read_only(steps, plain):
     with open(image, "wb") as file:
         file.truncate(32 << 20)
     if os.geteuid() or not shutil.which("mkfs.ext4") or subprocess.run(
-            ["sh", "-c", f"mkfs.ext4 -q {image} && mount -o loop,errors=remount-ro {image} {folder}"],
+            ["sh", "-c",
+             f"mkfs.ext4 -q {image} && mount -o loop,errors=remount-ro {image} {folder}"],
             capture_output=True).returncode:
         skip(what, "this user may not mount a file system")
         return
@@ -988,15 +1043,18 @@ def turned_read_only(steps, plain):
         goes_on = own.takes_writes()
         job.end(60)
         if goes_on:
-            ok(running and weights(job) == plain, f"{what}, which this system's files survive: the same "
-               "bits", running, job.story())
+            ok(running and weights(job) == plain,
+               f"{what}, which this system's files survive: the same bits", running, job.story())
         else:
             ok(running and job.status not in (0, None) and weights(job) is None and re.search(
-                r"nvme: (read|write|sync) of \d+ bytes at \d+ of the file in " + re.escape(folder) + ": ", job.err),
+                r"nvme: (read|write|sync) of \d+ bytes at \d+ of the file in " +
+                re.escape(folder) + ": ", job.err),
                f"{what}: it says where it was", running, job.story())
         job = run({**NVME, "ZERO_NVME_PATH": folder}, ranks=1)
-        ok(job.status not in (0, None) and f"{folder} (ZERO_NVME_PATH): Read-only file system" in job.err
-           and "remount,rw" in job.err, "and the next one is refused with the remedy", job.story())
+        ok(job.status not in (0, None)
+           and f"{folder} (ZERO_NVME_PATH): Read-only file system" in job.err
+           and "remount,rw" in job.err,
+           "and the next one is refused with the remedy", job.story())
     finally:
         subprocess.run(["umount", "-l", folder], check=False)
 
@@ -1044,9 +1102,11 @@ def main():
     job = run({"ZERO_OFFLOAD": "auto"}, ranks=1)
     ok("nothing, all of it fits there" in job.out and "A step should take" in job.out,
        "auto leaves all on the device, and foretells a step", job.story())
-    job = run({**NVME, "ZERO_OFFLOAD_MEASURE": "0", "XDG_CACHE_HOME": support.path("no-cache")}, ranks=1)
-    ok(weights(job) == plain and re.search(r"^There is no forecast of a step: .*ZERO_OFFLOAD_MEASURE is 0",
-                                           job.out, re.M), "why there is no forecast is told", job.story())
+    job = run({**NVME, "ZERO_OFFLOAD_MEASURE": "0",
+               "XDG_CACHE_HOME": support.path("no-cache")}, ranks=1)
+    ok(weights(job) == plain and re.search(
+        r"^There is no forecast of a step: .*ZERO_OFFLOAD_MEASURE is 0", job.out, re.M),
+       "why there is no forecast is told", job.story())
     coarse()
     job = run({"ZERO_OFFLOAD": "optimizer:nvme"}, ranks=1)
     ok(weights(job) == plain, "a disk that nobody has named: the same bits", job.story())

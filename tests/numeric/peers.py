@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of bench/compare at their smallest: each gives a time for everything that it is asked
-for. libzero's own and the bare exchanges always run, a peer where it is installed: Open MPI and
-MPICH where their compilers are, Python's where bench/compare/setup has put them."""
+"""The programs of bench/compare at their smallest: each gives a time for everything that it is
+asked for. libzero's own and the bare exchanges always run, a peer where it is installed: Open MPI
+and MPICH where their compilers are, Python's where bench/compare/setup has put them."""
 import os
 import pathlib
 import re

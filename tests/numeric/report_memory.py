@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zero report memory` sets what runs reserved side by side, as a table and as a picture whose bars are as
-high as that, and refuses what is no log of a run."""
+"""`zero report memory` sets what runs reserved side by side, as a table and as a picture whose bars
+are as high as that, and refuses what is no log of a run."""
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -18,8 +18,9 @@ def report(*words):
 
 def trained(name, stage, offload):
     log = support.path(name)
-    job = support.Job([GPT2, "--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 1, "--val", 0,
-                       "--stage", stage, "--json", log], 2, {"ZERO_OFFLOAD": offload} if offload else {})
+    job = support.Job([GPT2, "--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 1,
+                       "--val", 0, "--stage", stage, "--json", log], 2,
+                      {"ZERO_OFFLOAD": offload} if offload else {})
     job.end()
     if job.status:
         support.bail(job.text("err"))
@@ -34,7 +35,8 @@ def runs():
     found = [trained("0.json", 0, ""), trained("3.json", 3, "optimizer:cpu")]
     logs = [log for log, _ in found]
     columns = [(tier, bytes_of) for _, tiers in found for tier, bytes_of in tiers.items()]
-    ok([tier for tier, _ in columns] == ["device", "device", "cpu"], "a run has both tiers", columns)
+    ok([tier for tier, _ in columns] == ["device", "device", "cpu"], "a run has both tiers",
+       columns)
 
     status, out, _ = report(*logs)
     lines = [line.split() for line in out.splitlines()]
@@ -52,7 +54,8 @@ def runs():
             bars.setdefault(rect.get("x"), []).append(float(rect.get("height")))
     heights = [sum(bars[x]) for x in sorted(bars, key=float)]
     all_bytes = [sum(b.values()) for _, b in columns]
-    wrong = [h for h, b in zip(heights, all_bytes) if abs(h / max(heights) - b / max(all_bytes)) > 1e-3]
+    wrong = [h for h, b in zip(heights, all_bytes)
+             if abs(h / max(heights) - b / max(all_bytes)) > 1e-3]
     ok(status == 0 and len(heights) == len(columns) and not wrong,
        "bars are as high as what was reserved", heights, all_bytes)
     return logs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm of a test's own: a controller on the first of its nodes, a daemon and a munge on each, with
-files, keys and ports of their own. A munge takes what several nodes are sent alike for a replay if they
-share it. PMIx has a folder of its own, too: one that a killed Slurm leaves in /tmp bears the number of a
-job, and the next job of that number does not start. slurmd needs root."""
+"""A Slurm of a test's own: a controller on the first of its nodes, a daemon and a munge on each,
+with files, keys and ports of their own. A munge takes what several nodes are sent alike for a
+replay if they share it. PMIx has a folder of its own, too: one that a killed Slurm leaves in /tmp
+bears the number of a job, and the next job of that number does not start. slurmd needs root."""
 import os
 import secrets
 import shutil
@@ -105,13 +105,15 @@ ReturnToService=2
         return False
 
     def said(self):
-        """The last lines of all daemons and their logs: they write more than a terminal should see."""
+        """The last lines of all daemons and their logs: they write more than a
+        terminal should see."""
         texts = [(" ".join(job.command), job.text(which))
                  for job in self.daemons for which in ("out", "err")]
         for folder, _, names in os.walk(self.folder):
             for name in names:
                 if name == "log" or name.endswith(".log"):
-                    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    with open(os.path.join(folder, name), encoding="utf-8",
+                              errors="replace") as file:
                         texts.append((name, file.read()))
         return [f"{what}:\n" + "\n".join(text.splitlines()[-15:]) for what, text in texts if text]
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No false alarm: eight ranks train while other programs take the cores, minutes long, over every
 transport, and three hosts for a minute; then floods of strangers at the port of rank 0; then random
-extents of a disk, each written and then read and compared (so many bytes are written). Not a part of `make check`:
+extents of a disk, each written and then read and compared (so many bytes are written). Not a part
+of `make check`:
 
     make check-soak                      ten minutes each, 10,000 and 100,000 strangers, 100 GB
     make check-soak SOAK='0.5 10000 2G'  minutes, numbers of strangers, 10^9 bytes (0G: none)
@@ -34,7 +35,8 @@ def burners():
 
 
 def lines_of(job, seconds):
-    """How many steps it said within that time, the longest time without one, and whether it ended."""
+    """How many steps it said within that time, the longest time without one, and
+    whether it ended."""
     until = time.monotonic() + seconds
     steps, grown, longest = 0, time.monotonic(), 0
     while time.monotonic() < until and job.process.poll() is None:
@@ -63,8 +65,8 @@ def trains_on(name, minutes):
 def trains_between_hosts(name, minutes):
     """No link is cut there, however late an answer comes."""
     with namespaces.Hosts(3) as hosts:
-        jobs = hosts.start(["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0, "--steps",
-                            100000000], {"ZERO_COMM": name, "ZERO_THREADS": "1"})
+        jobs = hosts.start(["--preset", "micro", "--data", TEXT, "--batch", 1, "--val", 0,
+                            "--steps", 100000000], {"ZERO_COMM": name, "ZERO_THREADS": "1"})
         steps, longest, early = lines_of(jobs[0], 60 * minutes)
         early = early or any(job.process.poll() is not None for job in jobs)
         for job in jobs:
@@ -82,8 +84,8 @@ def flooded(strangers):
     for line in run.stdout.splitlines():
         if line.startswith("#"):
             support.diag(line[2:])
-    ok(run.returncode == 0, f"{strangers} strangers in {time.monotonic() - start:.0f} s", run.stdout,
-       run.stderr)
+    ok(run.returncode == 0, f"{strangers} strangers in {time.monotonic() - start:.0f} s",
+       run.stdout, run.stderr)
 
 
 def disk_bytes():
@@ -104,9 +106,9 @@ def extents(gigabytes):
     start, before, seed, good = time.monotonic(), disk_bytes(), 1, True
     while good and disk_bytes()[0] - before[0] < 1e9 * gigabytes:
         env = ways[seed // 20 % len(ways)]
-        run = subprocess.run([support.ZERO, "check", "offload", "--case", "random extents", "--bytes",
-                              "512M", "--seed", str(seed), "--repeat", "20", "nvme"], env=env,
-                             check=False, capture_output=True, text=True, timeout=900)
+        run = subprocess.run([support.ZERO, "check", "offload", "--case", "random extents",
+                              "--bytes", "512M", "--seed", str(seed), "--repeat", "20", "nvme"],
+                             env=env, check=False, capture_output=True, text=True, timeout=900)
         good = run.returncode == 0 and len(re.findall("^ok", run.stdout, re.M)) == 20
         if good and disk_bytes()[0] == before[0]:
             support.skip("random extents", "nothing of the folder is on a disk")
@@ -115,7 +117,8 @@ def extents(gigabytes):
     written, read = (now - then for now, then in zip(disk_bytes(), before))
     # Pages that are dirtied count as written, but what is read from them was not read from a disk.
     ok(good and read >= 0.95 * written, f"{written / 1e9:.1f} GB of random extents written, "
-       f"{read / 1e9:.1f} read and compared, in {time.monotonic() - start:.0f} s, seeds 1 to {seed - 1}",
+       f"{read / 1e9:.1f} read and compared, in {time.monotonic() - start:.0f} s, seeds 1 to "
+       f"{seed - 1}",
        run.stdout, run.stderr)
 
 

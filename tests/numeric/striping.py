@@ -33,8 +33,8 @@ def done(*command):
 
 
 class Disk:
-    """An image as a loop device; file systems on it, or on partitions of it. `why`: it is not there.
-    What open() has made when it fails is gone after end(), too."""
+    """An image as a loop device; file systems on it, or on partitions of it. `why`: it is not
+    there. What open() has made when it fails is gone after end(), too."""
 
     def __init__(self, name, size, partitions=0):
         self.mounts, self.device, self.why, self.number = [], None, None, None
@@ -109,9 +109,10 @@ class Disk:
 
 
 def train(offload, paths):
-    job = Job([GPT2, "--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3, "--eval-windows",
-               1], 1, {"ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": "64K",
-                       **({"ZERO_NVME_PATH": ":".join(paths)} if paths else {})})
+    job = Job([GPT2, "--preset", "micro", "--data", TEXT, "--batch", 2, "--steps", 3,
+               "--eval-windows", 1], 1,
+              {"ZERO_OFFLOAD": offload, "ZERO_TILE_BYTES": "64K",
+               **({"ZERO_NVME_PATH": ":".join(paths)} if paths else {})})
     return job.end(60)
 
 
@@ -142,7 +143,8 @@ def two_disks(a, b):
     job = Job([os.path.join(support.BUILD, "zero"), "check", "offload", "--seed", 7, "nvme"], 0,
               {"ZERO_NVME_PATH": f"{a.mounts[0]}:{b.mounts[0]}"}).end(120)
     cases = re.search(r"^1\.\.(\d+)$", job.out, re.M)
-    ok(job.status == 0 and cases and f"\nok {cases.group(1)} " in job.out and "not ok" not in job.out and not is_told(job),
+    ok(job.status == 0 and cases and f"\nok {cases.group(1)} " in job.out
+       and "not ok" not in job.out and not is_told(job),
        "what is striped comes back as it was written", job.story())
     folders = [os.path.join(a.mounts[0], name) for name in ("x", "y")]
     for folder in folders:
@@ -223,7 +225,8 @@ def steps(group, paths):
     job = Job([GPT2, "--preset", "124M", "--seq", 256, "--batch", 1, "--steps", 6, "--val", 0,
                "--data", TEXT, "--json", log], 1,
               {"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_PATH": ":".join(paths),
-               "XDG_CACHE_HOME": support.path(f"cache{len(paths)}")}, preexec_fn=group.enter).end(400)
+               "XDG_CACHE_HOME": support.path(f"cache{len(paths)}")},
+              preexec_fn=group.enter).end(400)
     if job.status != 0 or "zero: " in job.err:
         support.bail(job.story())
     took = [r for r in support.objects(log) if r["type"] == "step"][2:]

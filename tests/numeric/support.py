@@ -93,7 +93,8 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADD
 
 
 def environment(more=None):
-    """A clean one: no options of the person who tests, plugins of this build, BLAS on one thread."""
+    """A clean one: no options of the person who tests, plugins of this build, BLAS
+    on one thread."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith("ZERO_") and k not in LAUNCHERS}
     libs = os.path.join(BUILD, ".libs")

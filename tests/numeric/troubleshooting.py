@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/troubleshooting.md beside what is printed: each block of commands there is typed, and must say
-what the page has behind it. Numbers may differ, the order of lines, which ranks write, and at what a
-rank was when it heard of another one; and what a machine's own things are called.
+"""doc/troubleshooting.md beside what is printed: each block of commands there is typed, and must
+say what the page has behind it. Numbers may differ, the order of lines, which ranks write, and at
+what a rank was when it heard of another one; and what a machine's own things are called.
 
-    troubleshooting.py --write    puts what is printed now into the page, for whoever changes a sentence
+    troubleshooting.py --write    puts what is printed now into the page, for whoever changes a
+                                  sentence
 """
 import collections
 import os
@@ -24,7 +25,8 @@ NEEDS = {"cuda": lambda: not shutil.which("nvidia-smi") and
                  os.path.exists(os.path.join(BUILD, ".libs", "zero-device-cuda.so")),
          "ZERO_NVME_PATH=$PWD": lambda: os.major(os.stat(support.FOLDER).st_dev) != 0,
          "nccl": lambda: os.path.exists(os.path.join(BUILD, ".libs", "zero-comm-nccl.so"))}
-# By their titles, blocks that are of a machine with two GPUs: what the emulated driver is like there.
+# By their titles, blocks that are of a machine with two GPUs: what the emulated driver
+# is like there.
 GPUS = {"A driver that is too old": "version=11080", "More ranks than GPUs": "",
         "The GPU is too small": "memory_mib=40"}
 

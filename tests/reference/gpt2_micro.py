@@ -27,7 +27,7 @@ SETTINGS = {"layers": 2, "heads": 2, "width": 64, "context": 32, "vocab": 256, "
 S = type("S", (), SETTINGS)
 N_VALUES, N_SUMS = 64, 4
 
-# ---- The generators of examples/gpt2/random.h -----------------------------------------------------
+# ---- The generators of examples/gpt2/random.h ----------------------------------------------------
 
 U = numpy.uint64
 GOLDEN = 0x9e3779b97f4a7c15
@@ -95,7 +95,7 @@ def normal(k, n):
     return x
 
 
-# ---- The model ------------------------------------------------------------------------------------
+# ---- The model -----------------------------------------------------------------------------------
 
 def shapes():
     w = S.width
@@ -129,7 +129,8 @@ def initial(dtype):
         elif deviation == 0:
             values = numpy.zeros(n)
         else:
-            values = normal(key(S.seed, STREAM_WEIGHTS + index), n) * float(numpy.float32(deviation))
+            values = (normal(key(S.seed, STREAM_WEIGHTS + index), n)
+                      * float(numpy.float32(deviation)))
         values = values.astype(numpy.float32).reshape(shape)
         parameters[name] = torch.tensor(values, dtype=dtype, requires_grad=True)
     return parameters
@@ -212,7 +213,8 @@ def main():
             "values": [float(f"{x[i]:.12g}") for i in at],
             "sums": [float(f"{v:.12g}") for v in sums(index, x)],
             "fp32_value_error": float(f"{numpy.abs(x - y).max():.3g}"),
-            "fp32_sum_error": float(f"{max(abs(a - b) for a, b in zip(sums(index, x), sums(index, y))):.3g}"),
+            "fp32_sum_error": float(
+                f"{max(abs(a - b) for a, b in zip(sums(index, x), sums(index, y))):.3g}"),
         })
     json.dump({"made_by": f"tests/reference/gpt2_micro.py, PyTorch {torch.__version__}",
                "data_bytes": len(data), "settings": SETTINGS,
