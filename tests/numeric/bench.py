@@ -59,8 +59,7 @@ def refused(what, words, *command, env=None):
        and len(job.err.splitlines()) == 1, f"{what} is refused: {words}", job.story())
 
 
-def coll():
-    few = ["--reps", "3", "--warmup", "1"]
+def coll_table(few):
     job = bench("coll", "--bytes", "4K:64K", *few)
     rows = re.findall(r"^(\w+) +(\d+) +[\d.]+ +[\d.]+% +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+%  ok$",
                       job.out, re.M)
@@ -76,6 +75,8 @@ def coll():
     ok(job.status == 0 and "sums in f16 have no limit: there is no plain loop" in job.out,
        "coll: and why f16 has no limit", job.story())
 
+
+def coll_records(few):
     every = "all_gather,reduce_scatter,all_reduce,broadcast,barrier,map"
     job = bench("coll", "-n", "3", "--comm", "shm", "--op", every, "--bytes", "100,1M", "--dtype",
                 "bf16", "--json", *few)
@@ -117,8 +118,9 @@ def coll():
     ok(all(r["warm"] == (1 if r["batch"] > 1 else 4) for r in all_),
        "what was not timed before a repetition is said", job.story())
 
-    limit_pages(few)
 
+def coll_options(few):
+    """Each is measured, and beside the limits that it has."""
     moving, sums = ["all_gather"], ["reduce_scatter", "all_reduce"]
     for options, limited in ((["--in-place"], moving + sums), (["--cold"], moving + sums),
                              (["--fresh"], moving + sums), (["--no-limit"], []),
@@ -132,6 +134,10 @@ def coll():
         ok([r["op"] for r in records(job) if "each_sums_all_s" in r] == (
             ["all_reduce"] if "all_reduce" in limited and options != ["--in-place"] else []),
            f"{what}: two may each sum everything, but not in place", job.story())
+
+
+def coll_results(few):
+    """A wrong element is found wherever it is, and each time brings what was just written."""
     job = bench("coll", "--bytes", "4K", "--json", "--spoil", *few)
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"] * 3
        and re.search(r"reduce_scatter of 4096 bytes: element 511 on rank 1 is \S+, not ", job.err),
@@ -161,6 +167,10 @@ def coll():
     ok(job.status == 1 and [r["check"] for r in records(job)] == ["failed"]
        and "map of 8192 bytes: element" in job.err, "a wrong element of a map is found",
        job.story())
+
+
+def coll_senseless():
+    """Options that do nothing to an operation, or to some sizes."""
     for op, option in (("map", "--cold"), ("barrier", "--cold"), ("map", "--in-place"),
                        ("broadcast", "--in-place"), ("barrier", "--in-place"),
                        ("barrier", "--fresh")):
@@ -171,6 +181,10 @@ def coll():
     refused("a size and a blank", '--bytes is "4 "', "coll", "--bytes", "4 ")
     refused("a barrier that is spoiled", "nothing that could be", "coll", "--op", "barrier",
             "--spoil")
+
+
+def coll_memory(few):
+    """No more is needed than what is measured has."""
     job = bench("coll", "--op", "barrier", "--bytes", "1T", "--json", *few)
     ok(job.status == 0 and len(records(job)) == 1, "a barrier needs no memory", job.story())
     job = bench("coll", "--op", "map", "--bytes", "1T", *few)
@@ -182,6 +196,9 @@ def coll():
     job = bench("p2p", "--bytes", "1T", "--reps", "3")
     ok(job.status == 2 and "2 ranks need 12582912 MiB" in job.err,
        "p2p: what both have mapped counts as well", job.story())
+
+
+def coll_unchecked(few):
     job = bench("coll", "--bytes", "4K", "--json", "--spoil", "--no-check", *few)
     ok(job.status == 0 and [r["check"] for r in records(job)] == ["off"] * 3,
        "unless nobody checks", job.story())
@@ -189,6 +206,8 @@ def coll():
     ok(job.status == 0 and [r["check"] for r in records(job)] == ["ok"] * 3,
        "which can be taken back", job.story())
 
+
+def coll_refused():
     refused("an unknown plugin", "no plugin zero-comm-nosuch.so", "coll", "--comm", "nosuch")
     refused("a plugin for one rank", "at most 1 rank, not 2", "coll", "--comm", "self")
     refused("what the plugin cannot do", "self has no map", "coll", "-n", "1", "--op", "map")
@@ -206,11 +225,18 @@ def coll():
     refused("an ambiguous option", "--f=1 may be one of several", "coll", "--f=1")
     refused("an unknown letter", "-x is not an option", "coll", "--json", "-x")
     refused("an operation twice", "each once", "coll", "--op", "all_gather,all_gather")
+
+
+def coll_rounded(few):
     job = bench("coll", "-n", "3", "--op", "all_gather,map", "--bytes", "100,101,102,108,3M",
                 "--json", *few)
     ok(job.status == 0 and [(r["bytes"], r.get("wanted_bytes")) for r in records(job)] ==
        [(108, 100), (3 << 20, None), (3 << 12, 100), (3 << 20, None)],
        "sizes that are rounded to the same are measured once, with what was wanted", job.story())
+
+
+def coll_ranks(few):
+    """Who the ranks are, and that no other job starts them."""
     refused("what only ranks are told", "--rank-of-bench=1,1 is not an option", "coll",
             "--rank-of-bench=1,1")
     job = bench("coll", "--rank", "1", "--op", "barrier", "--json", *few)
@@ -226,6 +252,21 @@ def coll():
                       ("a script of sbatch", {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"})):
         job = bench("coll", "--op", "barrier", "--json", *few, env=env)
         ok(job.status == 0 and len(records(job)) == 1, f"but {what} is no job", job.story())
+
+
+def coll():
+    few = ["--reps", "3", "--warmup", "1"]
+    coll_table(few)
+    coll_records(few)
+    limit_pages(few)
+    coll_options(few)
+    coll_results(few)
+    coll_senseless()
+    coll_memory(few)
+    coll_unchecked(few)
+    coll_refused()
+    coll_rounded(few)
+    coll_ranks(few)
 
 
 def huge_pages_of(file):
@@ -409,8 +450,8 @@ def optimizer():
     refused("a bad type", '--dtype is "i8"', "optimizer", "--dtype", "i8")
 
 
-def step():
-    few = ["--preset", "micro", "--steps", "3", "--warmup", "1", "--data", support.TEXT]
+def step_records(few):
+    """One for each part; returned by the names of the parts."""
     job = bench("step", "--stage", "2", "--json", *few)
     all_ = records(job)
     by = {r["op"]: r for r in all_}
@@ -434,17 +475,28 @@ def step():
        and "percent_of_limit" not in by["optimizer"] and "limit_s" not in by["compute"]
        and not re.sub(rf"{OTHERS}.*\n", "", job.err),
        "step: what limits the optimizer, of small states no percentage", job.story())
+    return by
+
+
+def step_table(few):
     job = bench("step", "-n", "1", "--dtype", "bf16", "--batch", "3", "--seq", "20", *few, "--",
                 "--accum", "2")
     ok(job.status == 0 and re.search(r"^compute +[\d.]+ +[\d.]+% +[\d.]+% +- +-$", job.out, re.M)
        and "1 rank, bf16, batch 3, sequences of 20, medians of 3" in job.out,
        "step: a table, and options for zero-gpt2", job.story())
+
+
+def step_elsewhere(few, by):
+    """With states on a disk; `by`: records of a step without one."""
     job = bench("step", "--json", "--cache", *few, env={"ZERO_OFFLOAD": "optimizer:nvme"})
     disk = {r["op"]: r for r in records(job)}.get("disk", {})
     ok(job.status == 0 and disk.get("bytes", 0) > 0 and disk.get("bandwidth_GBps", 0) > 0
        and "disk" not in by, "step: how long the disk works, where there is one", job.story())
     ok("limit_s" not in {r["op"]: r for r in records(job)}.get("optimizer", {"limit_s": 0}),
        "step: what is updated from elsewhere has no such limit", job.story())
+
+
+def step_optimizer(few):
     job = bench("step", "--stage", "0", "--preset", "tiny", "--seq", "16", "--steps", "2", "--json",
                 *few[4:], "--", "--accum", "2")
     of = {r["op"]: r for r in records(job)}.get("optimizer", {})
@@ -454,6 +506,9 @@ def step():
                   "--json", *few[4:], "--", "--accum", "2")
     limits = [of.get("limit_s"), {r["op"]: r for r in records(again)}["optimizer"].get("limit_s")]
     ok(limits[0] != limits[1], "step: its limit is measured, and never twice the same", limits)
+
+
+def step_disk(few):
     job = bench("step", *few, env={"ZERO_OFFLOAD": "optimizer:nvme", "ZERO_NVME_DIRECT": "0"})
     ok(job.status == 1 and "the ranks' tier goes through the page cache" in job.err,
        "step: a disk that is read from the page cache is none", job.story())
@@ -463,6 +518,9 @@ def step():
         ok(job.status == 0, "step: a disk that is one", job.story())
     else:
         support.skip("step on a disk", "no folder for tests lies on a disk")
+
+
+def step_options(few):
     job = bench("step", "-n", "1", "--comm", "self", "--reps", "2", "--no-check", "--json",
                 *few[:2], *few[4:])
     ok(job.status == 0 and all(r["comm"] == "self" and r["check"] == "off"
@@ -473,6 +531,9 @@ def step():
     ok(job.status == 0 and by["exposed"]["median_s"] > 0 and abs(
         by["step"]["limit_s"] - by["step"]["median_s"] + by["exposed"]["median_s"]) < 1e-7,
        "step: of one, what it takes without waits is the rest of it", job.story())
+
+
+def step_losses(few):
     job = bench("step", "--spoil", "--json", *few)
     ok(job.status == 1 and records(job) and all(r["check"] == "failed" for r in records(job))
        and re.search(r"step 1 has the loss \S+ on rank 1 and \S+ on rank 0", job.err),
@@ -481,6 +542,9 @@ def step():
     ok(job.status == 1 and "check failed" in job.out
        and "the logarithm of a vocabulary of 256" in job.err,
        "step: so is a first loss that cannot be", job.story())
+
+
+def step_refused(few):
     refused("an unknown preset", '--preset is "huge"', "step", "--preset", "huge")
     refused("an unknown stage", '--stage is "4"', "step", "--stage", "4")
     for word in ("--preset", "--js=x", "--ops", "--steps=1", "--val", "--stage"):
@@ -494,6 +558,18 @@ def step():
     refused("a job within a job", "RANK is set", "step", env={"RANK": "0"})
     refused("no steps", '--steps is "0"', "step", "--steps", "0")
     refused("a folder that is not there", "set TMPDIR", "step", env={"TMPDIR": "/nonexistent"})
+
+
+def step():
+    few = ["--preset", "micro", "--steps", "3", "--warmup", "1", "--data", support.TEXT]
+    by = step_records(few)
+    step_table(few)
+    step_elsewhere(few, by)
+    step_optimizer(few)
+    step_disk(few)
+    step_options(few)
+    step_losses(few)
+    step_refused(few)
 
 
 def direct_folder():

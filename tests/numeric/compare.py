@@ -442,6 +442,9 @@ def wanted():
     ok("16 MiB 9.00 (7.00–11) without MPICH open" in figures.table(found),
        "with a peer that is not there nothing is reached beside the better of two",
        figures.table(found))
+
+
+def better_of_two():
     rounds = [{"zero": {"": 1.0}, "openmpi": {"": a}, "mpich": {"": b}}
               for a, b in ((3, 9), (9, 3), (3, 9), (9, 3), (9, 5))] + [
                   {"zero": {"": 1.0}, "openmpi": "failed", "mpich": {"": 4}}]
@@ -455,6 +458,9 @@ def wanted():
        and figures.ratios(part, [("", "")], ("mpich",), 2)[0][2] == figures.REACHED,
        "a round in which one of them has failed leaves it open", figures.ratios(
            part, [("", "")], ("openmpi", "mpich"), 2))
+
+
+def parts_of_wanted():
     known, has = set(), training.has_bf16_products
     for training.has_bf16_products in (lambda: True, lambda: False):
         known |= {p.name for p in all_parts(programs.Scale())}
@@ -555,6 +561,8 @@ implausible()
 left_out()
 otherwise()
 wanted()
+better_of_two()
+parts_of_wanted()
 stay()
 real()
 support.done()

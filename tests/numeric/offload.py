@@ -677,8 +677,8 @@ def wrong_ends():
            f"a request that ends {what}: an error", job.story())
 
 
-def injected(plain):
-    fault = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme"}
+def disturbed(fault, plain):
+    """Transfers in parts, late and in another order. Returned are the weights of two ranks."""
     job = run({**fault, "ZERO_FAULT_IO": "cut=4096:n=1:times=0"}, ranks=1)
     ok(weights(job) == plain, "every transfer is cut short: the same bits", job.story())
     job = run({**fault, "ZERO_FAULT_IO": "busy:n=3:every=2:times=0"}, ranks=1)
@@ -689,6 +689,10 @@ def injected(plain):
         job = run({**fault, "ZERO_FAULT_IO": reorder}, ranks=ranks)
         ok(weights(job) == wanted, f"transfers in another order, {ranks} ranks: the same bits",
            job.story())
+    return both
+
+
+def lost_writes(fault, plain):
     # Above the checksums of nvme nobody knows that a write is missing, below them they do.
     job = run({**fault, "ZERO_FAULT_IO": "drop:n=16:every=3:times=0"}, ranks=1)
     ok(weights(job) not in (None, plain)
@@ -706,6 +710,10 @@ def injected(plain):
             r"shaky: read of \d+ bytes at \d+ of the file in " + re.escape(DISK) +
             r": the 4096 bytes at \d+ are not what was written there \(checksum\)", job.err),
            f"a write that is lost below {engine}: found, and where", job.story())
+
+
+def file_server(plain, both):
+    """A file system far away, which does not answer, or other than a disk does."""
     began = time.monotonic()
     job = run({**SHAKY, "ZERO_SHAKY_ASLEEP": "1"}, ranks=2)
     ok(job.status not in (0, None) and time.monotonic() - began < 20
@@ -739,6 +747,9 @@ def injected(plain):
                (re.search(store, job.err) or re.search(step, job.err)),
                f"a system below {engine} that says \"{text}\" for ever: an error, in time",
                job.story())
+
+
+def odd_disks(plain, both):
     for align, wanted in (("512", []),
                           ("8192", ["wants multiples of 8192 bytes past the page cache, more "
                                     "than 4096: the page cache is used"])):
@@ -749,6 +760,10 @@ def injected(plain):
     job = run({**SHAKY, "ZERO_SHAKY_FULL": "1"}, ranks=1)
     ok(weights(job) == plain,
        "an io_uring that mostly has no room for what it is handed: the same bits", job.story())
+
+
+def hanging():
+    """A call does not return."""
     # Only one rank's disk: the other one does not take the blame.
     alone = 'if [ "$RANK" = 1 ]; then export ZERO_SHAKY_HANGS=200; fi; exec "$0" "$@"'
     job = Job(["sh", "-c", alone, GPT2, *MICRO], 2,
@@ -771,6 +786,9 @@ def injected(plain):
            "shaky has not come back from a call for 3 s (ZERO_TIMEOUT)" in job.err,
            f"{placed}, call {number} does not return before the first step: an error, in time",
            job.story())
+
+
+def parts_of_requests(plain):
     for most in (4096, 20480):  # more parts than are under way at once, and ends that are smaller
         job = run({**SHAKY, "ZERO_SHAKY_MOST": str(most)}, ranks=1)
         ok(weights(job) == plain, f"a store that takes {most} bytes in a request: the same bits",
@@ -779,7 +797,10 @@ def injected(plain):
     ok(job.status not in (0, None) and "offload plugin shaky moves 2048 bytes in one request "
        "(max_io); 4096 have to be possible" in job.err,
        "one that takes less than a page: refused", job.story())
-    wrong_ends()
+
+
+def failing(fault):
+    """Requests that do not end, or with an error."""
     job = run({**fault, "ZERO_TIMEOUT": "2", "ZERO_FAULT_IO": "delay=60000:n=60"}, ranks=1)
     ok(job.status not in (0, None) and re.search(
         r"waited 2 s \(ZERO_TIMEOUT\) for fault, which has not ended it: .*\(fault over (io_uring|"
@@ -798,6 +819,18 @@ def injected(plain):
             r"^\[[01]\] .*rank 1 failed: .*No space left on device", job.err, re.M)) >= 2,
            f"ENOSPC on one rank, write {n}: both ranks say so, no weights are shown", job.story())
     ok(not (left := support.left_in(DISK)), "errors: nothing stays on the disk", left)
+
+
+def injected(plain):
+    fault = {**NVME, "ZERO_OFFLOAD": "optimizer:fault", "ZERO_FAULT_OFFLOAD": "nvme"}
+    both = disturbed(fault, plain)
+    lost_writes(fault, plain)
+    file_server(plain, both)
+    odd_disks(plain, both)
+    hanging()
+    parts_of_requests(plain)
+    wrong_ends()
+    failing(fault)
 
 
 def copies_on_write(plain):
