@@ -36,10 +36,10 @@ def fastest(scale, found):
 
 
 def zero_coll(scale, op, ranks, memory):
-    """A virtual machine's processors may lie far apart for the time of a start, and what one rank has
-    just written then reaches the other several times later (bench/NOTES.md): so of several starts
-    the fastest one counts, of libzero as of MPI, each with one placement: another start may be of
-    other processors."""
+    """A virtual machine's processors may lie far apart for the time of a start, and what one rank
+    has just written then reaches the other several times later (bench/NOTES.md): so of several
+    starts the fastest one counts, of libzero as of MPI, each with one placement: another start may
+    be of other processors."""
     found = []
     for dtype in scale.starts * DTYPES[memory]:
         for place in ([], ["--in-place"]):
@@ -68,7 +68,8 @@ def mpi_coll(scale, op, ranks, memory, name, mca=()):
         ways = [["--bind-to", "core"]]
         if shared:  # bound to cores it would take others than these, too
             ways = SHARED if os.cpu_count() == len(programs.cores()) else SHARED[:1]
-        start = ["mpirun.openmpi", "-n", ranks, *(word for pair in mca for word in ("--mca", *pair))]
+        start = ["mpirun.openmpi", "-n", ranks,
+                 *(word for pair in mca for word in ("--mca", *pair))]
     else:
         ways = [[] if shared else ["-bind-to", "core"]]
         start = ["mpirun.mpich", "-n", ranks]
@@ -87,8 +88,8 @@ def mpi_coll(scale, op, ranks, memory, name, mca=()):
 
 
 def gloo_coll(scale, op, ranks, memory):
-    arguments = [programs.HERE / "gloo_coll.py", *peer_arguments(scale, op, memory, scale.slow_samples,
-                                                        scale.slow_sample_s)]
+    arguments = [programs.HERE / "gloo_coll.py",
+                 *peer_arguments(scale, op, memory, scale.slow_samples, scale.slow_sample_s)]
     return fastest(scale, programs.records(programs.torch_ranks(scale, ranks, arguments)))
 
 
@@ -105,14 +106,15 @@ def collectives(scale):
                 name, title = f"{name}-fresh", f"{title}, what is sent was just written"
             part = programs.Part(name, "collectives", title, [
                 programs.Program("zero", "libzero shm", run=lambda w=work: zero_coll(*w)),
-                programs.Program("openmpi", "Open MPI", "openmpi", lambda w=work: mpi_coll(*w, "openmpi")),
+                programs.Program("openmpi", "Open MPI", "openmpi",
+                                 lambda w=work: mpi_coll(*w, "openmpi")),
             ], ranks)
             if ranks == 2:
-                part.programs.append(
-                    programs.Program("mpich", "MPICH", "mpich", lambda w=work: mpi_coll(*w, "mpich")))
+                part.programs.append(programs.Program("mpich", "MPICH", "mpich",
+                                                      lambda w=work: mpi_coll(*w, "mpich")))
             if ranks == 2 and memory == "again":
-                part.programs.append(
-                    programs.Program("gloo", "PyTorch gloo", "pytorch", lambda w=work: gloo_coll(*w)))
+                part.programs.append(programs.Program("gloo", "PyTorch gloo", "pytorch",
+                                                      lambda w=work: gloo_coll(*w)))
             yield part
 
 

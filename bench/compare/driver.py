@@ -186,7 +186,7 @@ class Places:
     """The host of a virtual machine runs two processors on one core, on two with a cache in common
     or on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are
     far apart"): only programs that had them alike compare. What a barrier takes tells. With more
-    ranks than processors a program takes minutes, and waits for its turn more than for the others."""
+    ranks than processors a program takes minutes, and waits more for its turn than for others."""
 
     def __init__(self, part):
         self.seen = []

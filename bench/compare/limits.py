@@ -12,8 +12,8 @@ COMPARED_LEAST = 1 << 20  # by two ranks and by many
 GROWTH_LEAST = 16 << 20
 TURNS_MOST = 16 << 20
 BLOCK_REPS = 5  # that zero bench coll makes of one loop in a row where caches matter
-# Times a message, what `zero bench coll` wants of each rank: where operations go, and as much for the
-# limits, once in private and once in shared memory; cold twice, and of one operation at a time.
+# Times a message, what `zero bench coll` wants of each rank: where operations go, and as much for
+# the limits, once in private and once in shared memory; cold twice, and of one operation at a time.
 NEEDED = {"limited": 6, "alone": 2, "limited cold": 8, "alone cold": 4}
 
 
@@ -24,10 +24,10 @@ def memory_bytes():
 def limits_coll(scale, ranks, memory):
     """Each rank has a source and a destination in shared memory, and both again for the limit;
     "map" is the gather that moves nothing. In place and fresh only what may fit into caches
-    differs; cold, on other memory each time, shows whether the time of a byte grows with the message
-    where no cache helps the small ones, and whether that of plain loops does."""
-    moving, alone, sums = ("all_gather", "reduce_scatter"), ("all_gather", "map",
-                                                             "reduce_scatter"), ("all_reduce",)
+    differs; cold, on other memory each time, shows whether the time of a byte grows with the
+    message where no cache helps the small ones, and whether that of plain loops does."""
+    moving, sums = ("all_gather", "reduce_scatter"), ("all_reduce",)
+    alone = ("all_gather", "map", "reduce_scatter")
     plans = {"again": [("", [], (alone, sums), 0, max(scale.limit_sizes)),
                        (" in place", ["--in-place"], (moving, sums), 0, CACHED_MOST)],
              "fresh": [("", ["--fresh"], (moving, sums), 0, CACHED_MOST),
@@ -59,9 +59,9 @@ def limits_coll(scale, ranks, memory):
 def by_two(scale):
     """Beside many ranks on few cores, in the same round: does the time of a byte collapse?"""
     sizes = [size for size in scale.limit_sizes if COMPARED_LEAST <= size <= CACHED_MOST]
-    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", 2, "--op", "all_gather,reduce_scatter",
-               "--bytes", ",".join(map(str, sizes)), "--reps", scale.limit_samples, "--no-limit",
-               "--json"]
+    command = ["./zero", "bench", "coll", "--comm", "shm", "-n", 2, "--op",
+               "all_gather,reduce_scatter", "--bytes", ",".join(map(str, sizes)), "--reps",
+               scale.limit_samples, "--no-limit", "--json"]
     return {f"{r['op']} by 2 ranks {r['bytes']}": r
             for r in programs.records_of(command, scale.limit_s)}
 
@@ -75,10 +75,11 @@ def batches(scale, ranks, sizes, cold):
         NEEDED[limited + " cold" * cold] + 1 / ranks) < most] for limited in ("limited", "alone")}
     some = fits["limited"]
     blocks = 3 if ranks <= len(programs.cores()) else 2
-    yield [s for s in some if s <= TURNS_MOST], 8 * BLOCK_REPS if scale.limit_samples > 3 else 10, 3, []
+    few, turns = scale.limit_samples // 2 + 1, 8 * BLOCK_REPS if scale.limit_samples > 3 else 10
+    yield [s for s in some if s <= TURNS_MOST], turns, 3, []
     yield [s for s in some if TURNS_MOST < s <= CACHED_MOST], blocks * BLOCK_REPS, 1, []
-    yield [s for s in some if s > CACHED_MOST], scale.limit_samples // 2 + 1, 1, []
-    yield [s for s in fits["alone"] if s not in some], scale.limit_samples // 2 + 1, 1, ["--no-limit"]
+    yield [s for s in some if s > CACHED_MOST], few, 1, []
+    yield [s for s in fits["alone"] if s not in some], few, 1, ["--no-limit"]
 
 
 def limits_optimizer(scale, threads):

@@ -37,7 +37,8 @@ def optimizer(scale):
                 f"adamw-{threads}-{grad}", "optimizer",
                 f"AdamW, gradients in {grad}, {threads} thread{'s' * (threads > 1)}",
                 [programs.Program("zero", "libzero", run=measured.zero),
-                 programs.Program("limit", "a plain loop, in turn with libzero", run=measured.limit)])
+                 programs.Program("limit", "a plain loop, in turn with libzero",
+                                  run=measured.limit)])
             for variant, label, peer in peers:
                 if variant != "deepspeed-direct" or grad == "bf16":
                     part.programs.append(programs.Program(

@@ -199,8 +199,8 @@ def origin_line(part, now=None):
     others = f" Others took at most {100 * max(seen):.0f} % of a processor, in the middle round " \
              f"{100 * median(seen):.0f} %." if seen else ""
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
-    others += f" In {part['moved']} of the rounds the host had moved the processors." if part.get("moved") \
-        else ""
+    if part.get("moved"):
+        others += f" In {part['moved']} of the rounds the host had moved the processors."
     retries = part.get("retries", [])
     others += f" Failed and ran again ({len(retries)}): {'; '.join(dict.fromkeys(retries))}." \
         if retries else ""

@@ -35,8 +35,8 @@ def zero_step(scale, dtype, batch, stage, **env):
     moved = RANKS * (found[-1]["disk_read_bytes"] - steps[0]["disk_read_bytes"]
                      + found[-1]["disk_written_bytes"])
     if moved and (seen < 0.95 * moved or not found[-1]["disk_direct"]):
-        raise programs.Failed(f"{env}: of {moved} bytes the kernel has seen {seen} at its disks: that is the "
-                     "page cache, and no disk")
+        raise programs.Failed(f"{env}: of {moved} bytes the kernel has seen {seen} at its disks: "
+                              "that is the page cache, and no disk")
     plausible([s["loss"] for s in steps], scale.preset)
     seconds = statistics.median(s["time_s"] for s in steps[scale.warmup:])
     return {"": {"seconds": seconds, "also": {"wire_bytes": steps[-1]["wire_bytes"],
@@ -44,18 +44,18 @@ def zero_step(scale, dtype, batch, stage, **env):
 
 
 def peer_step(scale, dtype, batch, how):
-    arguments = [programs.HERE / "step.py", "--how", how, "--text", programs.TOP / "LICENSE", "--preset",
-                 scale.preset, "--dtype", dtype, "--seq", scale.seq, "--batch", batch, "--warmup",
-                 scale.warmup, "--steps", scale.steps]
+    arguments = [programs.HERE / "step.py", "--how", how, "--text", programs.TOP / "LICENSE",
+                 "--preset", scale.preset, "--dtype", dtype, "--seq", scale.seq, "--batch", batch,
+                 "--warmup", scale.warmup, "--steps", scale.steps]
     found = programs.records(programs.torch_ranks(scale, RANKS, arguments))[-1]
     plausible(found["losses"], scale.preset)
     return {"": found["median_s"]}
 
 
 def has_bf16_products():
-    """PyTorch's products in bf16 take three to fifty times as long as in fp32 where the processor has
-    no instructions for them (Zen 3, 256 x 768 by 768 x 768: 6.6, 0.8 and 10.9 GFLOP/s forward and for
-    both gradients, in fp32 54, 41 and 34), so nobody would train in bf16 there."""
+    """PyTorch's products in bf16 take three to fifty times as long as in fp32 where the processor
+    has no instructions for them (Zen 3, 256 x 768 by 768 x 768: 6.6, 0.8 and 10.9 GFLOP/s forward
+    and for both gradients, in fp32 54, 41 and 34), so nobody would train in bf16 there."""
     with open("/proc/cpuinfo", encoding="ascii") as file:
         return bool(re.search(r"\b(avx512_bf16|amx_bf16)\b", file.read()))
 
