@@ -45,7 +45,7 @@ void zero__reduce(enum zero__isa isa, const struct zero__reduce *r);
 
 #define ZERO__REDUCE_FAN_IN 8u /* sources read side by side; more thrash the prefetchers */
 
-/* One pass over at most ZERO__REDUCE_FAN_IN floating sources; here dst points at element `first`. */
+/* A pass over at most ZERO__REDUCE_FAN_IN floating sources; dst points at element `first` here. */
 void zero__reduce_float_scalar(const struct zero__reduce *r);
 #if defined(__x86_64__)
 void zero__reduce_float_avx2(const struct zero__reduce *r);

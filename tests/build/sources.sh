@@ -30,8 +30,8 @@ none 'no function has more than 60 lines' "$(sources | grep '\.[ch]$' | xargs aw
     /^\}/ && begin { if ($0 == "}" && FNR - begin > 61) print FILENAME ":" begin; begin = 0 }')"
 none 'no tabs and no blanks at the end of a line in C files' \
     "$(sources | grep '\.[ch]$' | xargs grep -nE "$(printf '\t')| +$")"
-none 'no line of a C file is longer than 100 columns' \
-    "$(sources | grep '\.[ch]$' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101,}$' | cut -c 1-120)"
+none 'no line of a C or Python file is longer than 100 columns' \
+    "$(sources | grep -E '\.([ch]|py)$' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101,}$' | cut -c 1-120)"
 # automake makes NAME.log of NAME, NAME.sh and NAME.py, and runs one of them only.
 none 'no two tests have the same log' "$(env -u MAKEFLAGS -u MAKELEVEL make -s --no-print-directory \
     -C "$ZERO_TEST_BUILD" list-tests TESTS_LEFT_OUT= | sed 's/\.\(sh\|py\)$//' | sort | uniq -d)"

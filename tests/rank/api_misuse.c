@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every public function called at the wrong time or with bad arguments: a negative errno, a
- * sentence that names the thing, and a runtime that goes on as if nothing had happened: after each
- * case the step is finished and one more is run.
+ * sentence that names the thing, and after each case the step is finished and one more is run.
  */
 #include "../tap.h"
 #include "try.h"
