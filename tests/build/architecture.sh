@@ -45,4 +45,11 @@ none 'every file that it names is there' "$(sed '/^## Rooms/,/^## The/{/^|/d;}' 
     grep -oE '`[^` ]*/[^` ]*\.(c|h|sh|py|cuh|cu)`' | tr -d '`' | sort -u | while read -r file; do
     place "$file" >/dev/null || echo "$file"
 done)"
+# Headers that say at their head what lies in which file of their room.
+for head in core/engine/runtime.h core/job/internal.h; do
+    room=${head%/*}
+    none "$head names the files of its room" "$(
+        { sed -n 's/^ \* \{3\}\([a-z0-9_]*\.c\) .*/\1/p' "$head"
+            (cd "$room" && ls ./*.c) | sed 's|^\./||'; } | sort | uniq -u)"
+done
 done_testing
