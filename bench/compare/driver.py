@@ -40,7 +40,8 @@ it depends on, so that a run that was ended goes on with the next round: a part 
 run again unless --again says so or these sources, the settings or a peer have changed. While a
 program runs it is counted how much of a processor others take, and what the machine's host takes
 away; a round in which that is more than a quarter of a processor is done again, up to three times,
-and so is one of collectives during which the host of a virtual machine moved the processors.
+and so is one of collectives of two ranks during which the host of a virtual machine moved the
+processors.
 After every part bench/compare/RESULTS.md and RESULTS.json of the build folder are written anew;
 --publish copies them to bench/ of the source folder, if nothing is missing in them; with parts
 named, only those have to be complete, and the others stay as bench/ has them, each with the commit
@@ -185,8 +186,9 @@ class Watch:
 class Places:
     """The host of a virtual machine runs two processors on one core, on two with a cache in common
     or on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are
-    far apart"): only programs that had them alike compare. What a barrier takes tells. With more
-    ranks than processors a program takes minutes, and waits more for its turn than for others."""
+    far apart"): only programs that had them alike compare. What a barrier takes tells. Programs
+    have two; with more ranks each takes minutes, and these wait more for their turn than for each
+    other."""
 
     def __init__(self, part):
         self.seen = []
