@@ -4,8 +4,8 @@
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 
-longest=420      # what a plugin author copies, the public headers and tests: longest_there
-longest_there=700
+longest=420
+longest_there=700 # of tests, public headers and what a plugin author copies
 folders=$(ls -d include core machine launch plugins tools examples tests scripts doc bench 2>/dev/null)
 
 # Text that people wrote, in the tree or in a tarball.
