@@ -171,11 +171,12 @@ void zero__activations_deviate_close(struct zero_runtime *rt)
 
 /* ---- The application's calls ----------------------------------------------------------------- */
 
-/* The activation, in the use that produces it (or consumes it). */
+/* The activation, in the use that produces it (or consumes it), also after an error elsewhere. */
 static int find(struct zero_runtime *rt, uint32_t activation, int consumed, const char *what,
                 struct activation **out)
 {
-    int err = zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), what);
+    const uint32_t step = IN(PHASE_MICRO) | IN(PHASE_EVAL);
+    int err = step & IN(rt->phase) ? 0 : zero__runtime_phase(rt, step, what);
 
     if (err)
         return err;
@@ -212,9 +213,9 @@ int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const voi
                          uint64_t bytes, void *stream)
 {
     struct activation *a = NULL;
-    int err = find(rt, activation, 0, "zero_activation_save()", &a);
+    int err = zero__runtime_error(rt);
 
-    if (err)
+    if (err || (err = find(rt, activation, 0, "zero_activation_save()", &a)))
         return err;
     const struct zero__declared *d = &rt->model.buffers[activation];
     if (a->bytes)

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the parameters, gradients and buffers of the use that is held are. */
+/*
+ * Where the parameters, gradients and buffers of the use that is held are. They are there until the
+ * application hears of an error, by a call that returns one: a peer's end in the middle of a use
+ * must not become an access to NULL.
+ */
 #include <errno.h>
 
 #include "base/status.h"
@@ -87,9 +91,10 @@ static int first_waits(struct zero_runtime *rt)
 
 void *zero_buffer(struct zero_runtime *rt, uint32_t buffer)
 {
+    const uint32_t step = IN(PHASE_MICRO) | IN(PHASE_EVAL);
     void *p;
 
-    if (zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), "zero_buffer()"))
+    if (!(step & IN(rt->phase)) && zero__runtime_phase(rt, step, "zero_buffer()"))
         return NULL;
     if (buffer >= rt->model.n_buffers) {
         zero__fail(-EINVAL, "buffer %u: there are %u, from 0 on, as zero_buffer_add() and "

@@ -43,7 +43,7 @@ static const struct astray evaluation[] = {{{1, ZERO_FORWARD}, BIT(CHECKPOINT), 
                                            {{2, ZERO_FORWARD}, BIT(BESIDE), 0, 0},
                                            {{0, ZERO_FORWARD}, 0, BIT(CHECKPOINT), 0}};
 
-static uint32_t kept[N_KEPT];
+static uint32_t kept[N_KEPT], room_id;
 
 static int kept_add(struct zero_runtime *rt, int k, const char *name, struct zero_use from,
                     struct zero_use to)
@@ -61,7 +61,7 @@ static int kept_add(struct zero_runtime *rt, int k, const char *name, struct zer
 static int model(struct zero_runtime *rt)
 {
     const struct zero_use first = {1, ZERO_FORWARD}, turn = {2, ZERO_BACKWARD};
-    struct zero_buffer_desc room = {.size = sizeof room, /* in the plan, and nobody asks for it */
+    struct zero_buffer_desc room = {.size = sizeof room, /* in the plan */
                                     .name = "room",
                                     .memory_class = ZERO_CLASS_OTHER,
                                     .bytes = 3 * KEPT,
@@ -80,7 +80,7 @@ static int model(struct zero_runtime *rt)
     TRY(kept_add(rt, INPUT, "input", first, (struct zero_use){0, ZERO_BACKWARD}));
     TRY(kept_add(rt, BESIDE, "beside", (struct zero_use){2, ZERO_FORWARD}, turn));
     TRY(kept_add(rt, LATE, "late", turn, (struct zero_use){0, ZERO_BACKWARD}));
-    TRY(zero_buffer_add(rt, &room, &id));
+    TRY(zero_buffer_add(rt, &room, &room_id));
     TRY(zero_set_order(rt, ZERO_TRAIN, declared, N_OF(declared)));
     return zero_set_order(rt, ZERO_EVAL, declared, N_FORWARD);
 }
@@ -138,6 +138,25 @@ static int go_astray(struct zero_runtime *rt, int *spoilt)
     return zero_update(rt, NULL);
 }
 
+/* Up to a call that tells of it, an error elsewhere takes nothing from the use that is held. */
+static int held_on(struct zero_runtime *rt)
+{
+    void *p;
+
+    TRY(model(rt));
+    TRY(zero_commit(rt));
+    TRY(zero_begin(rt, ZERO_TRAIN, 1));
+    TRY(zero_acquire(rt, 0, ZERO_FORWARD, NULL));
+    TRY(zero_release(rt, 0, ZERO_FORWARD, NULL));
+    TRY(zero_acquire(rt, 1, ZERO_FORWARD, NULL));
+    zero_abort(rt, "another rank has gone");
+    ok(zero_param(rt, 1) && zero_buffer(rt, room_id) && zero_activation(rt, kept[INPUT]),
+       "after an error elsewhere addresses are there until the use ends: %s", zero_last_error());
+    is_int(zero_activation_restore(rt, kept[LATE], &p, NULL, NULL), -ENODATA,
+           "and what is not is refused as before");
+    return zero_release(rt, 1, ZERO_FORWARD, NULL);
+}
+
 int main(void)
 {
     const struct zero_setting settings[] = {{"comm", "self"}, {"stage", "1"}};
@@ -145,6 +164,12 @@ int main(void)
     struct zero_runtime *rt = NULL;
     int spoilt[2] = {0, 0}, err = zero_create(&c, &rt);
 
+    if (!err)
+        err = held_on(rt);
+    is_int(err, -ECANCELED, "its release tells: %s", zero_last_error());
+    zero_destroy(rt);
+    rt = NULL;
+    err = zero_create(&c, &rt);
     if (!err)
         err = go_astray(rt, spoilt);
     is_int(err, 0, "steps out of order: %s", err ? zero_last_error() : "trained");
