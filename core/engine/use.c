@@ -2,7 +2,7 @@
 /*
  * Where the parameters, gradients and buffers of the use that is held are. They are there until the
  * application hears of an error, by a call that returns one: a peer's end in the middle of a use
- * must not become an access to NULL.
+ * must not become an access to NULL. (Before a step's first use zero_buffer() waits, and may fail.)
  */
 #include <errno.h>
 

@@ -60,8 +60,8 @@ ok 'what is not there yet is asked for again' so_often 2 'ranks 0 1'
 ok 'five times' test "$(grep -cx 'asked 6' "$scratch/err")" = 2
 mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=lo LD_PRELOAD="$late" UNREADY=999999 \
     ZERO_JOIN_TIMEOUT=1 "$probe"
-ok 'until the deadline' sh -c "grep -F 'PMIx_Get of rank 0' '$scratch/err' ||
-    { cat '$scratch/out' '$scratch/err'; exit 1; }"
+ok 'until the deadline' sh -c "grep -F 'PMIx_Get of rank 0' '$scratch/err' &&
+    grep -x 'asked 7' '$scratch/err' || { cat '$scratch/out' '$scratch/err'; exit 1; }"
 
 mpi 2 env ZERO_RENDEZVOUS=tcp ZERO_INTERFACE=none7 "$probe"
 ok 'an interface that is not there is named' sh -c "grep -F 'ZERO_INTERFACE is \"none7\"' '$scratch/err'"
