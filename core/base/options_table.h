@@ -70,8 +70,6 @@ ZERO__OPTION(MEMORY_LIMIT, memory_limit, LIMIT, "", "", "Memory",
              "Most bytes that a rank may reserve, as device:BYTES,cpu:BYTES")
 ZERO__OPTION(DYNAMIC_BYTES, dynamic_bytes, BYTES, "256M", "[0,]", "Memory",
              "Most bytes of zero_alloc(), outside the plan")
-ZERO__OPTION(PLAN_NODES, plan_nodes, INT, "2000000", "[0,]", "Memory",
-             "Search steps that the memory plan may take")
 
 ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
              "What lies outside the device, and where: "

@@ -62,9 +62,9 @@ int zero__program_install(struct zero_runtime *rt)
     if (!matches(p, &rt->model)) {
         struct zero__program *old = rt->programs[1];
         if (!matches(old, &rt->model)) {
-            uint64_t nodes = zero__option_bytes(rt->options, ZERO__OPT_PLAN_NODES);
             uint32_t threads = (uint32_t)zero__option_int(rt->options, ZERO__OPT_THREADS);
-            err = zero__program_compile(&rt->model, &rt->recipe, &rt->states, nodes, threads, &p);
+            err = zero__program_compile(&rt->model, &rt->recipe, &rt->states, ZERO__PLAN_NODES,
+                                        threads, &p);
             if (err)
                 return err;
             zero__program_free(old);

@@ -172,7 +172,6 @@ int zero__need_measure(const struct zero_runtime *rt, const struct zero__recipe 
 int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
                     const struct zero__room *room, struct zero__need *need)
 {
-    uint64_t nodes = zero__option_bytes(rt->options, ZERO__OPT_PLAN_NODES);
     uint32_t threads = (uint32_t)zero__option_int(rt->options, ZERO__OPT_THREADS);
     struct zero__program *p = NULL;
     struct zero__states s;
@@ -180,7 +179,7 @@ int zero__need_plan(const struct zero_runtime *rt, const struct zero__recipe *r,
 
     if (err)
         return err;
-    err = zero__program_compile(&rt->model, r, &s, nodes, threads, &p);
+    err = zero__program_compile(&rt->model, r, &s, ZERO__PLAN_NODES, threads, &p);
     for (uint32_t t = 0; t < ZERO__N_TIERS && !err; t++)
         need->tier[t] = p->transient_bytes[t];
     need_add(&s, room, need);

@@ -340,7 +340,9 @@ uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__rec
                              const struct zero__states *states,
                              uint32_t memory_class);
 
-/* Runs all passes. */
+/* Of what a commit makes: less than half a second of a core for each plan. */
+#define ZERO__PLAN_NODES 2000000u
+/* Runs all passes. `plan_nodes`: what the memory planner may search for each body and tier. */
 int zero__program_compile(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, uint64_t plan_nodes, uint32_t threads,
                           struct zero__program **program);

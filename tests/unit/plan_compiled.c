@@ -22,8 +22,8 @@ static int commit_compile(struct zero_runtime *rt)
     struct zero__layout_params layout = {
         recipe.ranks, zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_BYTES),
         zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_CAP_BYTES)};
-    uint64_t nodes = zero__option_bytes(rt->options, ZERO__OPT_PLAN_NODES), bound = 0;
     struct zero__program *p = NULL;
+    uint64_t bound = 0;
 
     recipe.bucket_bytes = zero__option_bytes(rt->options, ZERO__OPT_BUCKET_BYTES);
     recipe.prefetch_bytes = zero__option_bytes(rt->options, ZERO__OPT_PREFETCH_BYTES);
@@ -32,7 +32,7 @@ static int commit_compile(struct zero_runtime *rt)
     if (!err)
         err = zero__states_build(&rt->model, &recipe, &rt->states);
     if (!err)
-        err = zero__program_compile(&rt->model, &recipe, &rt->states, nodes, 1, &p);
+        err = zero__program_compile(&rt->model, &recipe, &rt->states, ZERO__PLAN_NODES, 1, &p);
     if (err)
         return err;
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++)
