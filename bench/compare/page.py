@@ -2,7 +2,7 @@
 """What report.results() gives, as a page of Markdown."""
 import figures
 import programs
-from figures import ratio_text, size_text
+from figures import REACHED, most, ratio_text, size_text
 from limits import GROWTH_LEAST
 from report import MOST_OTHERS, median
 
@@ -33,7 +33,9 @@ counts, for every program, and stands behind its time ("in", "out", as it was in
 JSON file has both, with the ratio in the same place); for a reduce_scatter of MPI's the fastest one
 of `MPI_Reduce_scatter_block`, `MPI_Reduce_scatter` and `MPI_Allreduce`. The fastest of three starts
 of each placement counts, since some take several times as long, whoever sums (NOTES.md, "Processors
-that are far apart"); of gloo there is one. Ranks are bound to a core each where there are enough;
+that are far apart"); of gloo there is one. It counts for each size by itself, for every program
+alike, so times of two sizes may be of two starts, in which the host had the processors elsewhere.
+The MPIs are Debian's, and are not tuned. Ranks are bound to a core each where there are enough;
 with more ranks than cores libzero's are bound in turn, Open MPI's yield (`mpi_yield_when_idle`) and
 are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and
 gloo, which takes half a minute to a minute a round, are left out. Samples and buffers are those of
@@ -72,7 +74,10 @@ otherwise zero-gpt2 widens to fp32. In fp32 both do the same work, each with its
 program also starts anew in each round; its first {warmup} steps do not count. With `ZERO_MAP=0`
 libzero gathers parameters by copying them instead of mapping the owners' memory. PyTorch and
 DeepSpeed run eagerly, as they do unless told otherwise: what torch.compile() would give was not
-tried. They use large pages as above.
+tried. Both communicate through gloo. They use large pages as above. Most of a step is computing
+("Limits" below has how much of libzero's), so a ratio is that of whole programs: of their products
+and attention more than of how they shard. One rank alone, where a title says so, shards nothing and
+sends nothing: what is left is that computing. "Bytes sent" are those of rank 0 in the last step.
 """,
     "offload": """\
 A store of {store} bytes on the disk that ZERO_NVME_PATH names (else /var/tmp), read and written one
@@ -93,10 +98,14 @@ the best one in most rounds; the JSON file has the medians of all. "Fresh" is wh
 by the rank that gives it; there, and for the sums of an all_reduce, the loops work on memory that
 ranks share, so that it comes from where the operation has it. "Cold" is other memory each time,
 beyond all caches. Collectives are of fp32 in shm; with more ranks than cores both take turns on
-them. "map" is a gather that moves nothing, beside the flags that its ranks raise. Growth per byte
-is the most time of a byte over these sizes to the least, less 1. Of a step `exposed` is what the
-rank that waits longest waits for with nothing to compute, the exchange of norms before the update
-included.
+them. "map" is a gather that moves nothing, whatever its size, so its time is that of the barrier by
+which ranks know that they may read, beside the flags alone; "bytes sent" are those of a rank in all
+that was timed. GB/s are those of the message, of libzero and of the limit. Growth per byte is the
+most time of a byte over these sizes to the least, less 1; "again" larger ones are of another start,
+come after no operation that is not timed, and find less in the caches. Of a step `exposed` is what
+the rank that waits longest waits for with nothing to compute, the exchange of norms before the
+update included. What is beside computing takes its turns on the same core, which makes computing
+longer.
 """,
 }
 
@@ -109,6 +118,7 @@ def time_text(seconds):
 
 
 HUGE_LEAST = 90  # % of memory in huge pages; with less a table says how much
+ADAMW_BYTES = 28  # of a parameter: gradient and copy in bf16, three states read and written
 
 
 def figure(found):
@@ -121,9 +131,14 @@ def figure(found):
     text += f" {ratio_figure(found)}" if "ratio" in found else ""
     how = what or ", ".join(found[k] for k in ("place", "call") if k in found)
     text += f" {how}" if how else ""
-    return text + "".join(f", {value:.0f} {programs.ALSO[what]}"
-                          for what, value in found.get("also", {}).items()
-                          if not what.endswith("huge_pages_percent") or value < HUGE_LEAST)
+    return text + beside(found)
+
+
+def beside(found):
+    """What a record says beside its time."""
+    return "".join(f", {value:.0f} {programs.ALSO[what]}"
+                   for what, value in found.get("also", {}).items()
+                   if not what.endswith("huge_pages_percent") or value < HUGE_LEAST)
 
 
 def failures(found):
@@ -135,8 +150,9 @@ def failures(found):
 def ratio_figure(found):
     """With its range; bold where most rounds agree on which side of 1 it is."""
     text = f"{ratio_text(found['ratio'])}×"
-    first, third = found["ratio_quartiles"]
-    text = f"**{text}**" if first > 1 or third < 1 else text
+    rounds = [r for r in found["ratios"] if r is not None]
+    agree = REACHED in (most(rounds, 1), most([-r for r in rounds], -1))
+    text = f"**{text}**" if agree else text
     return f"{text} ({ratio_text(found['ratio_least'])}–{ratio_text(found['ratio_most'])})"
 
 
@@ -201,6 +217,8 @@ def origin_line(part, now=None):
     others += f" Disturbed so, also when they were done again: {bad} rounds." if bad else ""
     if part.get("moved"):
         others += f" In {part['moved']} of the rounds the host had moved the processors."
+    elif "moved" not in part and part.get("kind") == "collectives":
+        others += " Whether the host moved the processors was not watched."
     retries = part.get("retries", [])
     others += f" Failed and ran again ({len(retries)}): {'; '.join(dict.fromkeys(retries))}." \
         if retries else ""
@@ -218,6 +236,29 @@ def collectives_table(part, now=None):
         ["", "bytes", *(p["label"] for p in part["programs"])], rows)
 
 
+def speed(found, size):
+    """Of the message, in GB/s: what passes through memory is more."""
+    return f"{int(size) / found['median_s'] / 1e9:.3g}" if "median_s" in found else "–"
+
+
+def memory_text(found):
+    """What plain loops move through memory, in GB/s: what they load and store, not what the
+    processor fetches to store into it."""
+    parts = {p["part"]: p["rows"] for p in found["parts"]}
+    large = [int(key.split()[1]) for key, row in parts.get("limits-coll-2", {}).items()
+             if key.startswith("all_gather ") and "median_s" in row.get("limit", {})
+             and key.split()[1].isdigit()]
+    moved = [("copies", "limits-coll-2", f"all_gather {max(large, default=0)}", 4 * max(large)),
+             ("sums of two", "limits-coll-2", f"reduce_scatter {max(large)}", 3 * max(large))] \
+        if large else []
+    moved += [("AdamW's loads and stores", f"limits-optimizer-{found['machine']['cores_used']}",
+               "adamw, gradients bf16", ADAMW_BYTES * found["scale"]["params"])]
+    rates = [(what, size / parts[part][key]["limit"]["median_s"] / 1e9)
+             for what, part, key, size in moved
+             if "median_s" in parts.get(part, {}).get(key, {}).get("limit", {})]
+    return ", ".join(f"{what} {rate:.0f} GB/s" for what, rate in rates) or "not measured"
+
+
 def limits_table(part, now=None):
     rows, sized = [], False
     for key, row in part["rows"].items():
@@ -225,9 +266,9 @@ def limits_table(part, now=None):
         found = [figure(row[p["name"]]) for p in part["programs"]]
         if size.isdigit():
             sized = True
-            time = row[part["programs"][0]["name"]].get("median_s", 0)
             rows.append([f"{name}, {size_text(int(size))}", *found,
-                         f"{1e9 * time / int(size):.3g}" if time and name != "map" else "–"])
+                         "–" if name == "map" else
+                         ", ".join(speed(row[p["name"]], size) for p in part["programs"])])
         else:
             rows.append([key, *found])
     for name, found in part.get("growth", {}).items():
@@ -235,7 +276,7 @@ def limits_table(part, now=None):
                      f"{size_text(found['to'])}",
                      *(f"+{100 * found[p['name']]:.0f} %" if found[p["name"]] is not None else "–"
                        for p in part["programs"]), "–"])
-    header = ["", *(p["label"] for p in part["programs"]), *(["ns per byte"] if sized else [])]
+    header = ["", *(p["label"] for p in part["programs"]), *(["GB/s of both"] if sized else [])]
     return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(header, rows)
 
 
@@ -248,8 +289,8 @@ def list_table(part, params, now=None):
             continue
         ratio = ratio_figure(found) if "ratio" in found else "1"
         per = [f"{found['median_s'] / params * 1e9:.2f}"] if params else []
-        rows.append([p["label"], time_text(found["median_s"]) + failures(found), *per,
-                     f"{100 * found['spread']:.0f} %", ratio])
+        rows.append([p["label"] + beside(found), time_text(found["median_s"]) + failures(found),
+                     *per, f"{100 * found['spread']:.0f} %", ratio])
     per = ["ns per parameter"] if params else []
     return f"\n### {part['title']}\n\n{origin_line(part, now)}" + table(
         ["", "time", *per, "spread", "to libzero"], rows)
@@ -271,6 +312,8 @@ def markdown(found):
                            f"processors, {', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
+             ("memory's speed, by the best plain loops of two ranks, and AdamW's on all cores",
+              memory_text(found)),
              ("huge pages", pages_brief(m)),
              ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
                            "were done again")]

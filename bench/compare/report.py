@@ -69,8 +69,10 @@ def machine():
 def versions():
     found = {peer: programs.peer_line(peer) for peer in programs.PEERS}
     found["gcc"] = f"{(lines_of('gcc', '-dumpfullversion') or ['unknown'])[0]}, {flags()}"
-    found["openblas"] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", "libopenblas0-pthread")
-                         or ["unknown"])[0]
+    for name, package in (("openblas", "libopenblas0-pthread"),
+                          ("onednn of zero-gpt2", "libdnnl2")):
+        found[name] = (lines_of("dpkg-query", "-W", "-f", "${Version}\n", package)
+                       or ["unknown"])[0]
     found["python"] = platform.python_version()
     found["Open MPI copies between processes by"] = single_copy()
     found["zero-gpt2 multiplies with"] = products()
@@ -187,7 +189,6 @@ def cell(program, key, base, rounds):
             out["ratios"] = [ratio and round(ratio, 4) for ratio in by_round]
             out["ratio"] = median(ratios)
             out["ratio_least"], out["ratio_most"] = min(ratios), max(ratios)
-            out["ratio_quartiles"] = [quantile(ratios, 0.25), quantile(ratios, 0.75)]
     return out
 
 
