@@ -10,7 +10,7 @@ rooms='machine launch base memory plugin device job model schedule engine'
 
 # All includes of a folder as FILE:LINE KIND NAME, KIND being " or <.
 includes() {
-    find "$@" \( -name '*.c' -o -name '*.h' \) -exec awk '
+    find "$@" \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
         match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/) {
             text = substr($0, RSTART, RLENGTH)
             sub(/^[ \t]*#[ \t]*include[ \t]*/, "", text)

@@ -224,8 +224,8 @@ const uint32_t (*fake_thread::exchange(const uint32_t *words, uint32_t n, const 
     return all + self / FAKE_WARP * FAKE_WARP;
 }
 
-/* The place is taken from here on: whoever still reads there races with it, and until they are there
- * nobody has written what is read there. */
+/* The place is taken from here on: whoever still reads there races with it, and until they are
+ * there nobody has written what is read there. */
 void fake_thread::bring_words(uint32_t at, const void *words, uint32_t bytes, const char *file,
                               int line)
 {

@@ -8,6 +8,7 @@
 #include "../../examples/gpt2/gpu/attention16.cuh"
 #include "../../examples/gpt2/gpu/layers.cuh"
 #include "../../examples/gpt2/gpu/loss.cuh"
+#include "../../examples/gpt2/gpu/norm.cuh"
 #include "../../examples/gpt2/gpu/table.h"
 #include "cuda_thread.h"
 

@@ -4,6 +4,7 @@
 #include "attention16.cuh"
 #include "layers.cuh"
 #include "loss.cuh"
+#include "norm.cuh"
 #include "table.h"
 
 #define KERNEL(id, name, params, threads, resident, shared, ...)                                   \

@@ -138,8 +138,8 @@ struct gpt2_thread {
     }
 
     /*
-     * BYTES (4, 8 or 16, and aligned to them) of global memory are on their way to shared memory, or
-     * zeros where they are not here. They are there, for this thread, after brought().
+     * BYTES (4, 8 or 16, and aligned to them) of global memory are on their way to shared memory,
+     * or zeros where they are not here. They are there, for this thread, after brought().
      */
     template <uint32_t BYTES> GPT2_GPU void bring(uint32_t at, const void *from, bool here)
     {
@@ -194,9 +194,9 @@ struct gpt2_thread {
 
     /*
      * c += a b, of 16 × 16 by 16 × 8 elements, added up in fp32. Thread i of the warp has of a, two
-     * in a word, rows i / 4 and 8 more, columns 2 (i % 4) and 1 more, then those 8 further right; of
-     * b columns i / 4 and the rows that are these columns; of c the rows of a and columns 2 (i % 4)
-     * and 1 more.
+     * in a word, rows i / 4 and 8 more, columns 2 (i % 4) and 1 more, then those 8 further right;
+     * of b columns i / 4 and the rows that are these columns; of c the rows of a and columns
+     * 2 (i % 4) and 1 more.
      */
     template <uint32_t DTYPE>
     GPT2_GPU void product(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
@@ -307,7 +307,8 @@ template <uint32_t DTYPE> GPT2_GPU vec4 floats4(const raw4<DTYPE> &r)
     }
 }
 
-template <class Thread> GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
+template <class Thread>
+GPT2_GPU vec4 load4(Thread &t, const void *array, uint64_t i, uint32_t dtype)
 {
     if (dtype == ZERO_F32)
         return floats4<ZERO_F32>(fetch4<ZERO_F32>(t, array, i));

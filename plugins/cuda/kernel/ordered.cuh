@@ -2,10 +2,10 @@
 /*
  * Sums whose order is prescribed, and what follows from them: SUMSQ, TOTAL, SCALARS.
  *
- * A chain of additions in fp64 cannot be cut, so one thread walks each; what can be done is to spare
- * it all waiting. Of SUMSQ memory goes to shared memory by vectors of the whole block, and the
- * chains read it there, where an answer takes some twenty cycles and not a thousand. TOTAL has a
- * chain for each thread of a block, and a last one of what they end with. SCALARS has a sum for
+ * A chain of additions in fp64 cannot be cut, so one thread walks each; what can be done is to
+ * spare it all waiting. Of SUMSQ memory goes to shared memory by vectors of the whole block, and
+ * the chains read it there, where an answer takes some twenty cycles and not a thousand. TOTAL has
+ * a chain for each thread of a block, and a last one of what they end with. SCALARS has a sum for
  * each rank, too few for more than a loop.
  */
 #ifndef ZERO_PLUGINS_CUDA_KERNEL_ORDERED_CUH
