@@ -140,7 +140,8 @@ int zero__lane_issue(struct zero_runtime *rt, uint32_t index)
     void *event = s->event;
 
     if (l->issued - l->done >= l->capacity)
-        return zero__fail(-ENOBUFS, "queue %s is full: %u ops in flight",
+        return zero__fail(-ENOBUFS, "queue %s is full with %u ops in flight: a defect of libzero, "
+                          "to be reported with the job's options",
                           zero__queue_name(op->queue), l->capacity);
     *s = (struct slot){.body = rt->body, .op = index, .body_kind = rt->body_kind, .event = event};
     s->place = l->comm ? ++rt->n_placed : 0;

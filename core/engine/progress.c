@@ -128,14 +128,16 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 
     if (!l || !l->comm || ordinal <= l->done || ordinal > l->started ||
         zero__lane_slot(l, ordinal)->pending == 0)
-        return zero__fail(-EPROTO, "%s reported a completion that was never posted: %llu",
-                          rt->comm_name, (unsigned long long)c->user);
+        return zero__fail(-EPROTO, "%s reported a completion that was never posted, tag %llu: try "
+                          "it with zero check comm %s", rt->comm_name, (unsigned long long)c->user,
+                          rt->comm_name);
     if (c->res < 0)
         return zero__collective_failed(rt, zero__lane_slot(l, ordinal), (int)c->res);
     if (rt->relay) {
         int err = zero__relay_came(rt, (uint32_t)q, zero__user_piece(c->user));
-        return err ? zero__fail(err, "%s reported a completion twice: %llu", rt->comm_name,
-                                (unsigned long long)c->user)
+        return err ? zero__fail(err, "%s reported a completion twice, tag %llu: try it with zero "
+                                "check comm %s", rt->comm_name, (unsigned long long)c->user,
+                                rt->comm_name)
                    : 0;
     }
     zero__lane_slot(l, ordinal)->pending--;

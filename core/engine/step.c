@@ -125,8 +125,10 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
                           "zero_update() first",
                           rt->micro + 1, rt->recipe.accum);
     if (kind == ZERO_TRAIN && (last_micro != 0) != (rt->micro + 1 == rt->recipe.accum))
-        return zero__fail(-EINVAL, "micro-batch %u of %u (ZERO_ACCUM) is %sthe last", rt->micro + 1,
-                          rt->recipe.accum, last_micro ? "not " : "");
+        return zero__fail(-EINVAL,
+                          "micro-batch %u of %u (ZERO_ACCUM) is %sthe last: give zero_begin() "
+                          "last_micro %d",
+                          rt->micro + 1, rt->recipe.accum, last_micro ? "not " : "", !last_micro);
     if (kind == ZERO_EVAL && zero__step_updates(rt))
         return zero__fail(-EBUSY,
                           "an evaluation between the last micro-batch and zero_update() would find "
@@ -346,8 +348,10 @@ int zero_update(struct zero_runtime *rt, struct zero_step_info *info)
     if (err)
         return err;
     if (rt->micro != rt->recipe.accum)
-        return zero__fail(-EINVAL, "zero_update() after %u of %u micro-batches (ZERO_ACCUM)",
-                          rt->micro, rt->recipe.accum);
+        return zero__fail(-EINVAL,
+                          "zero_update() after %u of %u micro-batches (ZERO_ACCUM): call "
+                          "zero_begin() for %u more first",
+                          rt->micro, rt->recipe.accum, rt->recipe.accum - rt->micro);
     zero__times_come(rt, NULL);
     uint64_t exposed = rt->exposed_ns;
     err = zero__body_close(rt);

@@ -43,8 +43,8 @@ const void *zero_param(struct zero_runtime *rt, uint32_t param)
     if (!p)
         return NULL;
     if (!rt->held || !rt->param_now[p->segment]) {
-        zero__fail(-EINVAL, "parameter %s: its unit %s is not held", p->name,
-                   rt->model.units[p->unit].name);
+        zero__fail(-EINVAL, "parameter %s: its unit %s is not held: zero_param() comes between "
+                   "zero_acquire() and zero_release()", p->name, rt->model.units[p->unit].name);
         return NULL;
     }
     return rt->param_now[p->segment] + p->offset * zero_dtype_bytes(p->dtype);

@@ -27,7 +27,9 @@ struct address {
 
 static int broken(struct ofi *ofi, const char *what, int err)
 {
-    return zero__say(&ofi->p2p.voice, zero__ofi_errno(err), "libfabric's %s gives no %s: %s",
+    return zero__say(&ofi->p2p.voice, zero__ofi_errno(err),
+                     "libfabric's %s gives no %s: %s; ZERO_OFI_PROVIDER chooses another provider, "
+                     "FI_LOG_LEVEL=info says more",
                      ofi->info->fabric_attr->prov_name, what, zero__ofi_text(err));
 }
 

@@ -149,7 +149,9 @@ static int worker_make(struct ucx *ucx)
         status = ucp_worker_get_efd(ucx->worker, &ucx->event_fd);
     if (status == UCS_OK)
         return 0;
-    return zero__say(&ucx->p2p.voice, zero__ucx_errno(status), "no UCX worker: %s",
+    return zero__say(&ucx->p2p.voice, zero__ucx_errno(status),
+                     "no UCX worker: %s; UCX_TLS and UCX_NET_DEVICES choose what it is made of, "
+                     "UCX_LOG_LEVEL=info says what it looked at",
                      ucs_status_string(status));
 }
 
