@@ -335,16 +335,19 @@ ZERO_API int zero_commit(struct zero_runtime *rt);
 ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
 
 /**
- * The unit's parameters are wanted now: gathered if they are sharded. Returns when they are there.
- * Uses follow each other, whatever their streams, since declared regions share bytes: with stream
- * NULL the call waits for the work of the uses before; otherwise what is put on `stream` later
- * starts behind it, and the host does not wait. Collective in the sense that all
- * ranks acquire in the same order; an order that differs from the declared one works, without
- * prefetch, and becomes the order of the next step. Two things cannot be made up for: one more
- * BACKWARD use of a unit than was declared, when its gradient is reduced already (with
- * ZERO_UPDATE_AT=backward any use then, since its parameters are updated), is refused (-EINVAL);
- * and so is what does not fit into the memory of the plan beside all that such a step holds at once
- * (-ENOMEM). Either ends the job: declare such an order with zero_set_order().
+ * The unit's parameters are wanted now: gathered if they are sharded. The call returns when they
+ * are there, with a stream as with NULL: the host waits for them.
+ *
+ * Uses follow each other, whatever their streams, since declared regions share bytes. For the work
+ * of the uses before, the host waits with stream NULL alone (and in a step that leaves the declared
+ * order); otherwise what is put on `stream` later starts behind it.
+ *
+ * Collective in the sense that all ranks acquire in the same order; an order that differs from the
+ * declared one works, without prefetch, and becomes the order of the next step. Two things cannot
+ * be made up for: one more BACKWARD use of a unit than was declared, when its gradient is reduced
+ * already (with ZERO_UPDATE_AT=backward any use then, since its parameters are updated), is refused
+ * (-EINVAL); and so is what does not fit into the memory of the plan beside all that such a step
+ * holds at once (-ENOMEM). Either ends the job: declare such an order with zero_set_order().
  */
 ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
