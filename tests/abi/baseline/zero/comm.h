@@ -149,7 +149,8 @@ struct zero_comm_caps {
     /**
      * Collectives posted and not completed, per communicator, at least 1. So many are taken, not
      * one more, and a completion makes room when progress() has returned it. Models whose units
-     * have parameters of more types and kinds, which are posted together, are refused.
+     * have parameters of more types and kinds, which are posted together, are refused; 12 is enough
+     * for all.
      */
     uint32_t max_inflight;
     uint32_t reserved;
