@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of GPT-2 with PyTorch or DeepSpeed on the processor; rank 0 writes a JSON record.
 
-    step.py --how ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|fsdp2-cpu|deepspeed-1
+    step.py --how alone|ddp|ddp-autocast|zero-redundancy|fsdp2|fsdp2-keep|fsdp2-cpu|deepspeed-1
                   |deepspeed-2|deepspeed-3|deepspeed-cpu|deepspeed-nvme
             [--preset 124M] [--dtype bf16] [--seq 256] [--batch 1] [--warmup 2] [--steps 3]
             --text FILE
@@ -9,9 +9,10 @@
 One process per rank, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment. With bf16
 all have bf16 parameters and gradients on the wire and fp32 master copies, momentum and variance,
 as zero-gpt2 does; but ddp-autocast, the usual recipe, keeps parameters, gradients and what goes
-over the wire in fp32 and multiplies in bf16. The norm of the gradient is clipped to 1. A step is
-timed on rank 0 from the tokens to the end of the update, with the sum of the losses over the ranks.
-PyTorch runs eagerly, as it does unless told otherwise: torch.compile() is not tried.
+over the wire in fp32 and multiplies in bf16. `alone` is the bare model on one rank, the group being
+that rank. The norm of the gradient is clipped to 1. A step is timed on rank 0 from the tokens to
+the end of the update, with the sum of the losses over the ranks. PyTorch runs eagerly, as it does
+unless told otherwise: torch.compile() is not tried.
 """
 import argparse
 import json
@@ -76,6 +77,12 @@ class Torch:
         return loss, norm
 
 
+def make_alone(model, dtype):
+    model = model.to(dtype)
+    kind, hyper = adamw(dtype != torch.float32)
+    return Torch(model, kind(gpt2.groups(model.parameters(), WEIGHT_DECAY), **hyper))
+
+
 def make_ddp(model, dtype, sharded_states, autocast=False):
     from torch.nn.parallel import DistributedDataParallel
     dtype = torch.float32 if autocast else dtype
@@ -137,6 +144,8 @@ class DeepSpeed:
 def make(options, dtype):
     torch.manual_seed(1)
     model = gpt2.GPT2(options.preset)
+    if options.how == "alone":
+        return make_alone(model, dtype)
     if options.how in ("ddp", "ddp-autocast", "zero-redundancy"):
         return make_ddp(model, dtype, options.how == "zero-redundancy",
                         options.how == "ddp-autocast" and dtype != torch.float32)

@@ -18,21 +18,21 @@ def plausible(losses, preset):
         raise programs.Failed(f"losses are {losses}")
 
 
-def zero_step(scale, dtype, batch, stage, **env):
+def zero_step(scale, dtype, batch, stage, ranks=RANKS, **env):
     with tempfile.NamedTemporaryFile(suffix=".json") as log:
-        command = ["./zero", "run", "-n", RANKS, "--bind", "--", "./zero-gpt2", "--preset",
+        command = ["./zero", "run", "-n", ranks, "--bind", "--", "./zero-gpt2", "--preset",
                    scale.preset, "--stage", stage, "--dtype", dtype, "--seq", scale.seq,
                    "--batch", batch, "--clip", 1, "--lr", "3e-4", "--warmup", 0, "--val", 0,
                    "--data", programs.TOP / "LICENSE", "--steps", scale.warmup + scale.steps,
                    "--json", log.name]
         before = programs.kernel_bytes()
-        cpus = programs.cores()[:RANKS]
+        cpus = programs.cores()[:ranks]
         programs.run([(programs.pinned(cpus, command), programs.environment(**env))], scale.limit_s)
         seen = programs.kernel_bytes() - before
         found = programs.records(Path(log.name).read_text())
     steps = [r for r in found if r["type"] == "step"]
     # What the first step reads was never written, and costs a file system no reading.
-    moved = RANKS * (found[-1]["disk_read_bytes"] - steps[0]["disk_read_bytes"]
+    moved = ranks * (found[-1]["disk_read_bytes"] - steps[0]["disk_read_bytes"]
                      + found[-1]["disk_written_bytes"])
     if moved and (seen < 0.95 * moved or not found[-1]["disk_direct"]):
         raise programs.Failed(f"{env}: of {moved} bytes the kernel has seen {seen} at its disks: "
@@ -43,11 +43,11 @@ def zero_step(scale, dtype, batch, stage, **env):
                                               "mapped_bytes": found[-1]["mapped_bytes"]}}}
 
 
-def peer_step(scale, dtype, batch, how):
+def peer_step(scale, dtype, batch, how, ranks=RANKS):
     arguments = [programs.HERE / "step.py", "--how", how, "--text", programs.TOP / "LICENSE",
                  "--preset", scale.preset, "--dtype", dtype, "--seq", scale.seq, "--batch", batch,
                  "--warmup", scale.warmup, "--steps", scale.steps]
-    found = programs.records(programs.torch_ranks(scale, RANKS, arguments))[-1]
+    found = programs.records(programs.torch_ranks(scale, ranks, arguments))[-1]
     plausible(found["losses"], scale.preset)
     return {"": found["median_s"]}
 
@@ -67,6 +67,16 @@ def step_kinds():
     return ("fp32", 1, range(4)), ("fp32", 4, range(4))
 
 
+def alone(scale, dtype, batch):
+    """One rank, which shards nothing and sends nothing: how much of the others is computing."""
+    return programs.Part(
+        f"step-{dtype}-batch{batch}-alone", "steps",
+        f"GPT-2 {scale.preset}, {dtype}, batch {batch}, one rank alone",
+        [programs.Program("zero", "libzero", run=lambda: zero_step(scale, dtype, batch, 0, 1)),
+         programs.Program("alone", "PyTorch", "pytorch",
+                          lambda: peer_step(scale, dtype, batch, "alone", 1))])
+
+
 def steps(scale):
     """Beside those of the same stage the fastest way to train what fits: DDP is in all parts."""
     peers = {
@@ -81,6 +91,7 @@ def steps(scale):
     if len(programs.cores()) < RANKS:
         return
     for dtype, batch, stages in step_kinds():
+        yield alone(scale, dtype, batch)
         for stage in stages:
             others = [("ddp", "PyTorch DDP", "pytorch"),
                       *(p for p in peers[stage] if dtype == "bf16" or p[0] != "ddp-autocast")]

@@ -22,7 +22,8 @@ from parts import all_parts  # noqa: E402
 
 ONE = ["all_gather-2", "reduce_scatter-2-fresh", "all_reduce-2", "transport-ucx-shm",
        "transport-ofi-tcp", "adamw-1-bf16",
-       f"step-{training.step_kinds()[0][0]}-batch1-stage3", "offload-step-cpu",
+       f"step-{training.step_kinds()[0][0]}-batch1-stage3",
+       f"step-{training.step_kinds()[0][0]}-batch1-alone", "offload-step-cpu",
        "limits-coll-2", "limits-coll-2-fresh", "limits-optimizer-1", "limits-step", "limits-arena"]
 SCALE = programs.Scale(**{**vars(programs.QUICK), "sizes": (4096, 65536), "params": 100_000,
                           "arena": (100,), "limit_s": 120})
