@@ -21,9 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/call_within.h"
 #include "base/status.h"
 #include "engine/runtime.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define LINGER_NS (ZERO_SECOND / 10)

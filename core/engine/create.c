@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/call_within.h"
 #include "base/input.h"
 #include "base/status.h"
 #include "device/host.h"
@@ -15,7 +16,6 @@
 #include "engine/inside.h"
 #include "engine/places.h"
 #include "engine/runtime.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define END_S 10      /* for a runtime to end, where nothing spins; more than plugins wait */

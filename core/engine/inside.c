@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/call_within.h"
 #include "base/status.h"
 #include "engine/inside.h"
 #include "engine/runtime.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define SPIN_NS (3 * ZERO_SECOND / 10)  /* plugins sleep while they wait at an end, */

@@ -7,9 +7,9 @@
  */
 #include <errno.h>
 
+#include "base/call_within.h"
 #include "base/status.h"
 #include "engine/runtime.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define MOST_GAP_NS (ZERO_SECOND / 2) /* between two looks */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See address.h. A resolver may block for minutes: it is called through patient.h. */
+/* See address.h. A resolver may block for minutes: it is called through call_within.h. */
 #include "config.h"
 
 #include "job/address.h"
@@ -13,8 +13,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/call_within.h"
 #include "base/status.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 struct query {

@@ -16,7 +16,6 @@
  *   hosts.c          which ranks share a host
  *   interface.c      network interfaces, and by which other hosts come
  *   address.c        addresses of TCP endpoints
- *   patient.c        a deadline for calls that know none
  *   ranks_text.c     sets of ranks for people
  *
  * How ranks meet:

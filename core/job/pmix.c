@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See pmix.h. PMIx knows timeouts for some of its calls only, so all of them happen in a thread
- * that can be left to itself (patient.h). Its convenience macros call functions of its library,
- * which is not linked: structures are filled in by hand.
+ * that can be left to itself (base/call_within.h). Its convenience macros call functions of its
+ * library, which is not linked: structures are filled in by hand.
  */
 #include "config.h"
 
@@ -33,11 +33,11 @@ int zero__pmix_find(struct zero__job_params *p, int64_t timeout_ns)
 #include <pmix.h>
 #include <sodium.h>
 
+#include "base/call_within.h"
 #include "base/options.h"
 #include "job/endpoint.h"
 #include "job/interface.h"
 #include "job/notice.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define LIBRARY "libpmix.so.2"
@@ -53,7 +53,7 @@ struct api {
     __typeof__(PMIx_Error_string) *error_string;
 };
 
-/* The call that patient.h makes. */
+/* The call that call_within.h makes. */
 struct inquiry {
     struct zero__job_params p;
     struct api api;

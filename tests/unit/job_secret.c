@@ -13,10 +13,10 @@
 
 #include <zero/zero.h>
 
+#include "base/call_within.h"
 #include "base/status.h"
 #include "job/auth.h"
 #include "job/interface.h"
-#include "job/patient.h"
 #include "machine/clock.h"
 
 #define HEX32 "00112233445566778899aabbccddeeff"

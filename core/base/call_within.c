@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls with a deadline; see patient.h. Their sentences stand in the copies that they work on. */
-#include "job/patient.h"
+/* See call_within.h. The sentence of a call stands in the copy that it works on. */
+#include "base/call_within.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
     int e;
 
     if (!c)
-        return zero__fail(-ENOMEM, "job: no memory for a call");
+        return zero__fail(-ENOMEM, "no memory for a call");
     c->fn = fn;
     memcpy(c->arg, arg, bytes);
     switch (zero__patient_call(deadline_ns, over, ask, call_run, c, sizeof *c + bytes, &e)) {
@@ -45,7 +45,7 @@ int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
     case ZERO__PATIENT_LATE:
         break;
     default:
-        zero__fail(e, "job: cannot start a thread: %s", strerror(-e));
+        zero__fail(e, "cannot start a thread: %s", strerror(-e));
     }
     sodium_memzero(c->arg, bytes); /* it may hold a secret */
     free(c);

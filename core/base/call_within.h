@@ -3,8 +3,8 @@
  * A deadline for calls into libraries that know none, such as a resolver: the call is made by a
  * thread of its own, on a copy of its argument.
  */
-#ifndef ZERO_JOB_PATIENT_H
-#define ZERO_JOB_PATIENT_H
+#ifndef ZERO_BASE_CALL_WITHIN_H
+#define ZERO_BASE_CALL_WITHIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
