@@ -41,7 +41,7 @@
  *   beat.c           signs of life, and of work
  *   starved.c        whether a silent rank only gets no processor
  *   probe.c          whether there is a way between hosts
- *   place.c          the port of a host, which probes ask
+ *   port.c           the port of a host, which probes ask
  */
 #ifndef ZERO_JOB_INTERNAL_H
 #define ZERO_JOB_INTERNAL_H
@@ -120,9 +120,9 @@ struct zero__rendezvous {
     char why[320];             /* it is so, for people */
 };
 
-/* The port that the first rank of a host holds, see place.c; family 0: none. */
-struct zero__place {
-    uint16_t family, port;
+/* The port that the first rank of a host holds, see port.c; family 0: none. */
+struct zero__port {
+    uint16_t family, number;
     uint32_t host, scope; /* scope: of IPv6, as this host counts its interfaces */
     unsigned char ip[16];
 };
@@ -142,9 +142,9 @@ struct zero__ask {
 struct zero__probe {
     bool on;
     int held_fd; /* the port of this host */
-    int32_t *host_of;          /* by rank */
-    struct zero__place *hosts; /* by host */
-    bool *reached;             /* likewise: it has answered */
+    int32_t *host_of;         /* by rank */
+    struct zero__port *hosts; /* by host */
+    bool *reached;            /* likewise: it has answered */
 
     /* As the engine says. */
     bool waits;
@@ -262,12 +262,12 @@ bool zero__starved(struct zero__job *job, int32_t rank, int64_t ns);
 /* Says so of ranks of which it is news; job->lock is held, and not meanwhile. */
 void zero__starved_tell(struct zero__job *job);
 
-/* place.c: the port of this host. Where none can be held, others do not come, and nothing is
+/* port.c: the port of this host. Where none can be held, others do not come, and nothing is
  * concluded. */
-void zero__place_hold(struct zero__job *job, struct zero__place *place);
+void zero__port_hold(struct zero__job *job, struct zero__port *port);
 /* As seen by a host whose interface has the scope. false: there is none, or it is no address. */
-bool zero__place_address(const struct zero__place *place, uint16_t port, uint32_t scope,
-                         struct zero__address *a);
+bool zero__port_address(const struct zero__port *port, uint16_t number, uint32_t scope,
+                        struct zero__address *a);
 
 /* probe.c: whether hosts still reach each other. */
 void zero__probe_init(struct zero__job *job);

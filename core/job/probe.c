@@ -4,8 +4,8 @@
  * nothing falls silent there when one is cut; and a collective that does not move proves nothing: a
  * rank may compute, a large one may be slow. So where there is a doubt the link itself is asked.
  *
- * - Places: every host holds a port that refuses whoever connects (place.c). An all-gather as the
- *   job opens tells all places.
+ * - Ports: every host holds one that refuses whoever connects (port.c). An all-gather as the job
+ *   opens tells all of them.
  * - Visits: every rank connects to every other host once, to some dozens at a time: 1,000 hosts are
  *   seen within 20 looks. Where it does not come through (a firewall, an address that is
  *   translated) nothing is ever concluded.
@@ -45,10 +45,10 @@ static bool is_on(const struct zero__job *job)
     return job->n_hosts > 1 && job->params.heartbeat_ns > 0;
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Ports ----------------------------------------------------------------------------------- */
 
 /* Which rank is on which host, and the port that its first one holds. */
-static void places_keep(struct zero__job *job, const struct zero__place *all)
+static void ports_keep(struct zero__job *job, const struct zero__port *all)
 {
     struct zero__probe *probe = &job->probe;
 
@@ -72,7 +72,7 @@ void zero__probe_init(struct zero__job *job)
 
 int zero__probe_open(struct zero__job *job)
 {
-    struct zero__place mine = {.host = (uint32_t)job->host}, *all;
+    struct zero__port mine = {.host = (uint32_t)job->host}, *all;
     struct zero__probe *probe = &job->probe;
 
     if (!is_on(job))
@@ -86,12 +86,12 @@ int zero__probe_open(struct zero__job *job)
             ? 0
             : zero__fail(-ENOMEM, "job: no memory for the places of %d ranks", job->params.ranks);
     if (!e && job->params.local_rank == 0)
-        zero__place_hold(job, &mine);
+        zero__port_hold(job, &mine);
     if (!e)
         e = zero__job_allgather(job, &mine, sizeof mine, all);
     if (!e) {
         pthread_mutex_lock(&job->lock);
-        places_keep(job, all);
+        ports_keep(job, all);
         probe->on = true; /* the control thread looks at the rest from now on */
         pthread_mutex_unlock(&job->lock);
     }
@@ -160,17 +160,17 @@ static bool waits_for(const struct zero__probe *probe, int32_t rank)
 
 static bool may_ask(const struct zero__job *job, int32_t host)
 {
-    return host != job->host && job->probe.hosts[host].port;
+    return host != job->host && job->probe.hosts[host].number;
 }
 
 static int connect_to(struct zero__job *job, struct zero__ask *ask)
 {
     struct zero__probe *probe = &job->probe;
-    const struct zero__place *from = &probe->hosts[job->host], *to = &probe->hosts[ask->host];
+    const struct zero__port *from = &probe->hosts[job->host], *to = &probe->hosts[ask->host];
     struct zero__address a, own;
 
-    if (!zero__place_address(from, 0, from->scope, &own) ||
-        !zero__place_address(to, to->port, from->scope, &a))
+    if (!zero__port_address(from, 0, from->scope, &own) ||
+        !zero__port_address(to, to->number, from->scope, &a))
         return -EINVAL;
     int e = zero__tcp_begin(&own, &a, &ask->fd);
     return e ? e : zero__tcp_begun(ask->fd);

@@ -220,10 +220,10 @@ static void job_fill(struct zero__job *job, struct zero__peer *peers, struct zer
     pthread_cond_init(&job->changed, NULL);
 }
 
-/* Rank 0's own part in the exchange, and its looks at links. No host has a place to ask at. */
+/* Rank 0's own part in the exchange, and its looks at links. No host has a port to ask at. */
 static void live(struct zero__job *job)
 {
-    static struct zero__place hosts[RANKS];
+    static struct zero__port hosts[RANKS];
     static bool reached[RANKS];
     static int32_t host_of[RANKS];
 

@@ -25,7 +25,7 @@ static struct zero__peer peers[RANKS];
 
 static void begin(void)
 {
-    static struct zero__place hosts[RANKS];
+    static struct zero__port hosts[RANKS];
     static int32_t host_of[RANKS];
     static bool reached[RANKS];
 
@@ -124,7 +124,7 @@ static void many_ask(int family, const char *name)
 /* As many hosts as there may be, at one port: all are reached soon, also with few descriptors. */
 static void visits(void)
 {
-    static struct zero__place places[HOSTS];
+    static struct zero__port ports[HOSTS];
     static bool reached[HOSTS];
     struct zero__address own = loopback(AF_INET);
     int fd, n = 0, all = 0;
@@ -132,13 +132,13 @@ static void visits(void)
     if (zero__tcp_hold(&own, &fd))
         bail("no port");
     for (int h = 0; h < HOSTS; h++)
-        places[h] = (struct zero__place){.family = AF_INET,
-                                         .port = zero__address_port(&own),
-                                         .host = (uint32_t)h,
-                                         .ip = {127, 0, 0, 1}};
+        ports[h] = (struct zero__port){.family = AF_INET,
+                                       .number = zero__address_port(&own),
+                                       .host = (uint32_t)h,
+                                       .ip = {127, 0, 0, 1}};
     begin();
     job->n_hosts = HOSTS;
-    job->probe.hosts = places;
+    job->probe.hosts = ports;
     job->probe.reached = reached;
     for (; n < 100 && all < HOSTS - 1; n++) {
         usleep(1000);

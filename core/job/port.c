@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a host: an address and a port at the interface that data goes by, which the first
+ * The port of a host: an address and a number at the interface that data goes by, which the first
  * rank there holds and does not listen at. The kernel refuses whoever connects, at once and however
  * many there are; no queue can be filled there. probe.c asks it whether there is a way.
  */
@@ -13,39 +13,39 @@
 #include "base/log.h"
 #include "job/internal.h"
 
-static void place_make(struct zero__place *place, const struct zero__address *a)
+static void port_make(struct zero__port *port, const struct zero__address *a)
 {
     const struct sockaddr_in *in = (const void *)&a->s;
     const struct sockaddr_in6 *in6 = (const void *)&a->s;
 
-    place->family = (uint16_t)a->s.ss_family;
-    if (place->family == AF_INET) {
-        memcpy(place->ip, &in->sin_addr, 4);
+    port->family = (uint16_t)a->s.ss_family;
+    if (port->family == AF_INET) {
+        memcpy(port->ip, &in->sin_addr, 4);
     } else {
-        memcpy(place->ip, &in6->sin6_addr, 16);
-        place->scope = in6->sin6_scope_id;
+        memcpy(port->ip, &in6->sin6_addr, 16);
+        port->scope = in6->sin6_scope_id;
     }
 }
 
-bool zero__place_address(const struct zero__place *place, uint16_t port, uint32_t scope,
-                         struct zero__address *a)
+bool zero__port_address(const struct zero__port *port, uint16_t number, uint32_t scope,
+                        struct zero__address *a)
 {
     memset(a, 0, sizeof *a);
-    if (place->family == AF_INET) {
+    if (port->family == AF_INET) {
         struct sockaddr_in *in = (void *)&a->s;
-        in->sin_port = htons(port);
-        memcpy(&in->sin_addr, place->ip, 4);
+        in->sin_port = htons(number);
+        memcpy(&in->sin_addr, port->ip, 4);
         a->bytes = sizeof *in;
-    } else if (place->family == AF_INET6) {
+    } else if (port->family == AF_INET6) {
         struct sockaddr_in6 *in = (void *)&a->s;
-        in->sin6_port = htons(port);
+        in->sin6_port = htons(number);
         in->sin6_scope_id = scope;
-        memcpy(&in->sin6_addr, place->ip, 16);
+        memcpy(&in->sin6_addr, port->ip, 16);
         a->bytes = sizeof *in;
     } else {
         return false;
     }
-    a->s.ss_family = place->family;
+    a->s.ss_family = port->family;
     return true;
 }
 
@@ -71,22 +71,22 @@ static bool own_address(struct zero__job *job, struct zero__address *a)
     return true;
 }
 
-void zero__place_hold(struct zero__job *job, struct zero__place *place)
+void zero__port_hold(struct zero__job *job, struct zero__port *port)
 {
     struct zero__address a;
     int e = -EADDRNOTAVAIL;
 
     if (own_address(job, &a)) {
-        place_make(place, &a);
-        e = zero__place_address(place, 0, place->scope, &a)
+        port_make(port, &a);
+        e = zero__port_address(port, 0, port->scope, &a)
                 ? zero__tcp_hold(&a, &job->probe.held_fd)
                 : -EAFNOSUPPORT;
     }
     if (!e) {
-        place->port = zero__address_port(&a);
+        port->number = zero__address_port(&a);
         return;
     }
-    place->family = 0;
+    port->family = 0;
     zero__log(job->params.log, ZERO_LOG_INFO, "job",
               "this host holds no port by which others see whether they reach it: %s; only "
               "ZERO_TIMEOUT finds that its network to hosts other than that of rank 0 is cut",
