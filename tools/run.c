@@ -117,7 +117,7 @@ static int prepare(struct run_job *job, const struct run_options *o)
         job->sinks[i].shared = o->prefix < 0 && isatty(STDOUT_FILENO + i);
     }
     for (int k = 0; k < 2 * o->n; k++)
-        job->ranks[k / 2].streams[k % 2] = (struct relay_stream){
+        job->ranks[k / 2].streams[k % 2] = (struct output_stream){
             .fd = -1, .rank = k / 2, .digits = digits_of(o->n), .sink = &job->sinks[k % 2]};
     signal(SIGCHLD, SIG_DFL); /* ignored, it would hide how ranks end */
     signal(SIGPIPE, SIG_IGN);

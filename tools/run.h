@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "relay.h"
+#include "output.h"
 
 struct pollfd;
 
@@ -30,9 +30,9 @@ struct run_options {
 };
 
 struct run_rank {
-    pid_t pid;                      /* 0: has ended */
-    bool stopped;                   /* by a signal, for as long */
-    struct relay_stream streams[2]; /* of its standard output and error; fd -1: not relayed */
+    pid_t pid;                       /* 0: has ended */
+    bool stopped;                    /* by a signal, for as long */
+    struct output_stream streams[2]; /* of its standard output and error; fd -1: no pipe */
 };
 
 struct run_job {
@@ -41,7 +41,7 @@ struct run_job {
     int alive;
     int signal_fd;
     sigset_t mask; /* as it was before run */
-    struct relay_sink sinks[2];
+    struct output_sink sinks[2];
 
     int failed; /* rank that failed first, -1: none */
     pid_t failed_pid;
@@ -80,7 +80,7 @@ int run_start(struct run_job *job);
 int run_watch(struct run_job *job);
 
 /* One sleep and what it brought; what poll() did. Both arrays: room for 3, and for two a rank. */
-int run_turn(struct run_job *job, struct pollfd *polls, struct relay_stream **whose, int ms);
+int run_turn(struct run_job *job, struct pollfd *polls, struct output_stream **whose, int ms);
 /* Is a stream open, and is one not read since its sink is full? */
 bool run_streams_open(const struct run_job *job, bool *held);
 /* Closes them; how many bytes in them nobody will read. */

@@ -77,7 +77,7 @@ static void set_environment(const struct common *c, int rank, int n)
 }
 
 /* Does this rank's output come to us through a pipe? Else it has our own descriptor. */
-static bool relayed(const struct run_options *o, int rank, int which)
+static bool piped(const struct run_options *o, int rank, int which)
 {
     if (o->prefix >= 0)
         return o->prefix;
@@ -121,7 +121,7 @@ static int start_one(struct run_job *job, const struct common *c, int rank, cons
     struct run_rank *r = &job->ranks[rank];
 
     for (int i = 0; i < 2; i++) {
-        if (relayed(job->options, rank, i) && pipe2(ends[i], O_CLOEXEC))
+        if (piped(job->options, rank, i) && pipe2(ends[i], O_CLOEXEC))
             goto err_close;
         theirs[i] = ends[i][1];
     }

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-static nfds_t gather(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
+static nfds_t gather(struct run_job *job, struct pollfd *polls, struct output_stream **whose)
 {
     nfds_t n = 0;
 
@@ -16,8 +16,8 @@ static nfds_t gather(struct run_job *job, struct pollfd *polls, struct relay_str
         polls[n++] =
             (struct pollfd){.fd = job->sinks[i].len ? job->sinks[i].fd : -1, .events = POLLOUT};
     for (int k = 0; k < 2 * job->options->n; k++) {
-        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
-        if (!relay_wants(s))
+        struct output_stream *s = &job->ranks[k / 2].streams[k % 2];
+        if (!output_wants(s))
             continue;
         whose[n] = s;
         polls[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
@@ -25,7 +25,7 @@ static nfds_t gather(struct run_job *job, struct pollfd *polls, struct relay_str
     return n;
 }
 
-int run_turn(struct run_job *job, struct pollfd *polls, struct relay_stream **whose, int ms)
+int run_turn(struct run_job *job, struct pollfd *polls, struct output_stream **whose, int ms)
 {
     nfds_t n = gather(job, polls, whose);
     int ready = poll(polls, n, ms);
@@ -34,9 +34,9 @@ int run_turn(struct run_job *job, struct pollfd *polls, struct relay_stream **wh
         if (!polls[i].revents)
             continue;
         if (i < 3)
-            relay_write(&job->sinks[i - 1]);
+            output_write(&job->sinks[i - 1]);
         else
-            relay_read(whose[i]);
+            output_read(whose[i]);
     }
     return ready;
 }
@@ -47,9 +47,9 @@ bool run_streams_open(const struct run_job *job, bool *held)
 
     *held = false;
     for (int k = 0; k < 2 * job->options->n; k++) {
-        const struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
+        const struct output_stream *s = &job->ranks[k / 2].streams[k % 2];
         open |= s->fd >= 0;
-        *held |= s->fd >= 0 && !relay_wants(s);
+        *held |= s->fd >= 0 && !output_wants(s);
     }
     return open;
 }
@@ -59,11 +59,11 @@ size_t run_streams_close(struct run_job *job)
     size_t lost = 0;
 
     for (int k = 0; k < 2 * job->options->n; k++) {
-        struct relay_stream *s = &job->ranks[k / 2].streams[k % 2];
+        struct output_stream *s = &job->ranks[k / 2].streams[k % 2];
         int n = 0;
         if (s->fd >= 0 && !s->sink->broken && !ioctl(s->fd, FIONREAD, &n) && n > 0)
             lost += (size_t)n;
-        relay_close(s);
+        output_close(s);
     }
     return lost;
 }

@@ -248,7 +248,7 @@ static int sleep_ms(const struct run_job *job)
  * ever, or print for ever: it is not waited for when it is silent, nor when it has printed for
  * long. Neither counts while a full sink holds it up.
  */
-static void drain(struct run_job *job, struct pollfd *polls, struct relay_stream **whose)
+static void drain(struct run_job *job, struct pollfd *polls, struct output_stream **whose)
 {
     int64_t talk = TALK_NS;
     size_t talked = 0, lost = 0;
@@ -270,7 +270,7 @@ static void drain(struct run_job *job, struct pollfd *polls, struct relay_stream
     }
     lost = run_streams_close(job);
     for (int i = 0; i < 2; i++)
-        lost += relay_finish(&job->sinks[i]);
+        lost += output_finish(&job->sinks[i]);
     /* What is said now may meet the same reader: from here on a signal ends this process. */
     sigprocmask(SIG_SETMASK, &job->mask, NULL);
     if (talked)
@@ -312,7 +312,7 @@ int run_watch(struct run_job *job)
 {
     size_t room = 3 + 2 * (size_t)job->options->n;
     struct pollfd *polls = calloc(room, sizeof *polls);
-    struct relay_stream **whose = calloc(room, sizeof(struct relay_stream *));
+    struct output_stream **whose = calloc(room, sizeof(struct output_stream *));
     bool none = false;
 
     if (!polls || !whose) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See relay.h. A line of one megabyte without an end is cut. */
+/* See output.h. A line of one megabyte without an end is cut. */
 #include "config.h"
 
-#include "relay.h"
+#include "output.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -28,7 +28,7 @@ static bool grow(char **p, size_t *room, size_t want)
     return true;
 }
 
-static void queue(struct relay_sink *sink, const char *text, size_t len)
+static void queue(struct output_sink *sink, const char *text, size_t len)
 {
     if (sink->broken || !grow(&sink->bytes, &sink->room, sink->len + len))
         return;
@@ -37,7 +37,7 @@ static void queue(struct relay_sink *sink, const char *text, size_t len)
 }
 
 /* What a terminal would show of the line: the text after its last carriage return. */
-static void queue_line(struct relay_stream *s, const char *line, size_t len)
+static void queue_line(struct output_stream *s, const char *line, size_t len)
 {
     char prefix[32];
     const char *cr;
@@ -56,22 +56,22 @@ static void queue_line(struct relay_stream *s, const char *line, size_t len)
     queue(s->sink, "\n", 1);
 }
 
-bool relay_wants(const struct relay_stream *stream)
+bool output_wants(const struct output_stream *stream)
 {
     return stream->fd >= 0 && stream->sink->len < QUEUE_BYTES;
 }
 
-void relay_read(struct relay_stream *s)
+void output_read(struct output_stream *s)
 {
     if (!grow(&s->line, &s->room, s->len + READ_BYTES)) {
-        relay_close(s);
+        output_close(s);
         return;
     }
     ssize_t n = read(s->fd, s->line + s->len, READ_BYTES);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (n <= 0 || s->sink->broken) { /* a rank that goes on writing gets SIGPIPE, as in a pipe */
-        relay_close(s);
+        output_close(s);
         return;
     }
     char *start = s->line, *end = s->line + s->len + n, *nl = s->line + s->len;
@@ -87,7 +87,7 @@ void relay_read(struct relay_stream *s)
     memmove(s->line, start, s->len);
 }
 
-void relay_close(struct relay_stream *s)
+void output_close(struct output_stream *s)
 {
     if (s->fd < 0)
         return;
@@ -100,7 +100,7 @@ void relay_close(struct relay_stream *s)
     s->len = s->room = 0;
 }
 
-void relay_write(struct relay_sink *sink)
+void output_write(struct output_sink *sink)
 {
     /* A pipe that poll() calls writable takes PIPE_BUF bytes without blocking. */
     size_t n = sink->len < PIPE_BUF ? sink->len : PIPE_BUF;
@@ -116,7 +116,7 @@ void relay_write(struct relay_sink *sink)
     memmove(sink->bytes, sink->bytes + done, sink->len);
 }
 
-size_t relay_finish(struct relay_sink *sink)
+size_t output_finish(struct output_sink *sink)
 {
     size_t left = sink->len;
 
