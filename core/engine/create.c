@@ -173,7 +173,7 @@ int zero_create(const struct zero_config *config, struct zero_runtime **out)
         err = zero__tiers_load(rt);
     if (!err)
         err = group_default(rt);
-    if (rt->options && (!err || err != -EINVAL)) {
+    if (rt->options && err != -EINVAL) {
         struct questions questions = {rt->loader, !err};
         const struct zero__option_others others = {may_ask, &questions};
         int warned = zero__options_finish(rt->options, &rt->log, !err, rt->loader ? &others : NULL);
