@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/input.h"
@@ -102,6 +101,7 @@ static uint32_t tiles_at_once(void)
     return n > 0 && n < ZERO__TILES ? (uint32_t)n : ZERO__TILES;
 }
 
+/* Which has been zeroed but for what zero__tiers_load() has placed; see zero__spread(), too. */
 static void recipe_make(struct zero_runtime *rt)
 {
     static const uint32_t moments[] = {[ZERO__ADAMW] = 2, [ZERO__ADAM] = 2, [ZERO__CALLBACK] = 2};
@@ -109,17 +109,15 @@ static void recipe_make(struct zero_runtime *rt)
     int64_t reduce_at = zero__option_int(o, ZERO__OPT_REDUCE_AT);
     struct zero__recipe *r = &rt->recipe;
 
-    *r = (struct zero__recipe){
-        .stage = (uint32_t)zero__option_int(o, ZERO__OPT_STAGE),
-        .ranks = (uint32_t)rt->ranks,
-        .rank = (uint32_t)rt->rank,
-        .accum = (uint32_t)zero__option_int(o, ZERO__OPT_ACCUM),
-        .bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES),
-        .prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES),
-        .retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES)};
+    r->stage = (uint32_t)zero__option_int(o, ZERO__OPT_STAGE);
+    r->ranks = (uint32_t)rt->ranks;
+    r->rank = (uint32_t)rt->rank;
+    r->accum = (uint32_t)zero__option_int(o, ZERO__OPT_ACCUM);
+    r->bucket_bytes = zero__option_bytes(o, ZERO__OPT_BUCKET_BYTES);
+    r->prefetch_bytes = zero__option_bytes(o, ZERO__OPT_PREFETCH_BYTES);
+    r->retain_bytes = zero__option_int(o, ZERO__OPT_RETAIN_BYTES);
     if (zero__option_int(o, ZERO__OPT_MAP) != ZERO__MAP_NEVER)
         r->map_bytes = (uint64_t)sysconf(_SC_PAGESIZE); /* see map_decide() */
-    memcpy(r->placed, rt->placed, sizeof r->placed); /* see zero__spread(), too */
     r->tiles = tiles_at_once();
     r->tile = (uint32_t)(zero__option_bytes(o, ZERO__OPT_TILE_BYTES) / sizeof(float) /
                          ZERO_SUMSQ_BLOCK * ZERO_SUMSQ_BLOCK);

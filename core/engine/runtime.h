@@ -176,8 +176,7 @@ struct zero_runtime {
     double *sum_parts; /* of zero_sum(): ZERO__SUM_MOST of every rank */
     struct slab slabs[ZERO__N_SLABS];
     struct tier tiers[ZERO__N_TIERS];
-    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* as in the recipe */
-    char placement[1024];           /* the same as ZERO_OFFLOAD would say it */
+    char placement[1024];           /* where states have come to lie, as ZERO_OFFLOAD says it */
     uint8_t spread[ZERO__N_PLACED]; /* without fractions: tiers, a bit each, that it fills */
     int is_auto;                    /* ZERO_OFFLOAD=auto: so is everything */
     struct zero__speeds speeds; /* of the disk, while all ranks use it; 0: not measured */

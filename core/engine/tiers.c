@@ -144,7 +144,7 @@ int zero__tiers_load(struct zero_runtime *rt)
         if (!err && !place->parts)
             rt->spread[place->what] |= 1u << tier;
         if (!err)
-            rt->placed[place->what][tier] += (uint16_t)place->parts;
+            rt->recipe.placed[place->what][tier] += (uint16_t)place->parts;
     }
     if (!err && rt->tiers[ZERO__T_DISK].name && !rt->tiers[ZERO__T_CPU].name)
         err = tier_load(rt, "cpu", &cpu);
