@@ -149,16 +149,14 @@ static int from_config(const struct zero_config *c, struct zero__job_params *p)
     if (c->rank < 0 || c->rank >= c->ranks)
         return zero__fail(-EINVAL, "zero_config.rank is %d: 0 to %d are allowed with %d ranks",
                           c->rank, c->ranks - 1, c->ranks);
+    if (c->local_ranks < 0 || c->local_ranks > c->ranks)
+        return zero__fail(-EINVAL,
+                          "zero_config.local_ranks is %d: 1 to %d are allowed, 0 stands for all "
+                          "ranks",
+                          c->local_ranks, c->ranks);
     p->rank = c->rank;
     p->ranks = c->ranks;
-    int32_t local_rank = c->local_ranks ? c->local_rank : c->rank;
     p->local_ranks = c->local_ranks ? c->local_ranks : c->ranks;
-    if (p->local_ranks < 0 || p->local_ranks > p->ranks || local_rank < 0 ||
-        local_rank >= p->local_ranks)
-        return zero__fail(-EINVAL,
-                          "zero_config.local_rank is %d of local_ranks %d: they must lie "
-                          "within rank %d of %d",
-                          c->local_rank, c->local_ranks, c->rank, c->ranks);
     p->local_known = true;
     if (p->ranks == 1)
         return 0;
@@ -251,11 +249,11 @@ int zero__job_params_from(const struct zero_config *cfg, const struct zero__opti
     };
     int e;
 
-    if (cfg && cfg->ranks == 0 && (cfg->rank || cfg->local_rank || cfg->local_ranks))
+    if (cfg && cfg->ranks == 0 && (cfg->rank || cfg->local_ranks))
         return zero__fail(-EINVAL,
-                          "zero_config.rank is %d and ranks is 0: give the number of "
+                          "zero_config.rank is %d, local_ranks %d and ranks 0: give the number of "
                           "ranks too, or leave all of them 0 for the environment",
-                          cfg->rank);
+                          cfg->rank, cfg->local_ranks);
     e = name_copy("zero_config.model", cfg && cfg->model ? cfg->model : "model", p.model,
                   sizeof p.model);
     if (!e)

@@ -100,7 +100,7 @@ struct zero_config {
     const struct zero_setting *settings;
     uint32_t n_settings;
     /** Explicit ranks: ranks > 0 (0: from the environment). */
-    int32_t rank, ranks, local_rank, local_ranks;
+    int32_t rank, ranks, local_ranks;
     /** With explicit ranks: name of the job, equal on all ranks, unique on the machine. */
     const char *job;
     /** Name of the model; runtimes that live at once in a job need different ones. NULL: "model" */
@@ -116,7 +116,7 @@ struct zero_config {
 };
 
 /** Initial value of a struct zero_config. */
-#define ZERO_CONFIG_INIT {sizeof(struct zero_config), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+#define ZERO_CONFIG_INIT {sizeof(struct zero_config), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
 
 /**
  * Reads options, finds the other ranks (collective) and loads the communication plugin. `config`

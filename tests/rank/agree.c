@@ -84,7 +84,7 @@ static void *rank_main(void *arg)
 
     config.settings = s;
     config.n_settings = odd && r->different == OPTION ? 3 : 2;
-    config.rank = config.local_rank = r->rank;
+    config.rank = r->rank;
     config.ranks = config.local_ranks = RANKS;
     config.job = r->job;
     r->err = zero_create(&config, &rt);

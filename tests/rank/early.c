@@ -173,7 +173,7 @@ static int model_make(const char *update_at, const struct zero_setting *more, ui
 
     cfg.settings = s;
     cfg.n_settings = 3;
-    cfg.rank = 0, cfg.ranks = 1, cfg.local_rank = 0, cfg.local_ranks = 1;
+    cfg.rank = 0, cfg.ranks = 1, cfg.local_ranks = 1;
     err = zero_create(&cfg, rt);
     for (uint32_t u = 0; u < UNITS && !err; u++) {
         struct zero_param_desc p = {.size = sizeof p, .name = params[u], .dtype = dtype,
@@ -384,7 +384,7 @@ static void *reader_main(void *arg)
     snprintf(job, sizeof job, "early-reads-%d", (int)getpid());
     cfg.settings = s;
     cfg.n_settings = 8;
-    cfg.rank = r->rank, cfg.ranks = READERS, cfg.local_rank = r->rank, cfg.local_ranks = READERS;
+    cfg.rank = r->rank, cfg.ranks = READERS, cfg.local_ranks = READERS;
     cfg.job = job;
     r->err = zero_create(&cfg, &rt);
     for (uint32_t u = 0; u < 2 && !r->err; u++) {

@@ -158,7 +158,7 @@ static void *rank_main(void *arg)
     base.n_settings = 6;
     for (int i = 0; i < 4 && run->more[i][0]; i++)
         settings[base.n_settings++] = (struct zero_setting){run->more[i][0], run->more[i][1]};
-    base.rank = base.local_rank = r->rank;
+    base.rank = r->rank;
     base.ranks = base.local_ranks = run->ranks;
     base.job = r->job->name;
     base.log = log_nothing;

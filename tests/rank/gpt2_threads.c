@@ -91,7 +91,7 @@ static void *run(void *arg)
         o.seed += (uint64_t)i;
         base.settings = &stage;
         base.n_settings = 1;
-        base.rank = base.local_rank = r->rank;
+        base.rank = r->rank;
         base.ranks = base.local_ranks = r->job->ranks;
         base.job = r->job->name;
         base.model = models[i];

@@ -182,7 +182,7 @@ static int ends_run(struct ends *e, struct zero_runtime **rt)
 
     c.settings = s;
     c.n_settings = 4;
-    c.rank = c.local_rank = e->rank;
+    c.rank = e->rank;
     c.ranks = c.local_ranks = 2;
     c.job = e->job;
     TRY(zero_create(&c, rt));

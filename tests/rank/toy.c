@@ -418,8 +418,8 @@ static int rank_run(struct rank *r)
 
     cfg.settings = r->t->settings;
     cfg.n_settings = r->t->n_settings - (r->rank ? 0 : r->t->n_other);
-    cfg.rank = r->rank, cfg.ranks = r->t->ranks;
-    cfg.local_rank = r->rank, cfg.local_ranks = r->t->ranks;
+    cfg.rank = r->rank;
+    cfg.ranks = cfg.local_ranks = r->t->ranks;
     cfg.job = r->job;
     cfg.model = r->t->model;
     cfg.log = r->t->log;

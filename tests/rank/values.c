@@ -53,7 +53,7 @@ static int model_create(const struct rank *r, struct zero_runtime **out)
     struct zero_runtime *rt;
 
     c.settings = s, c.n_settings = 3;
-    c.rank = r->rank, c.ranks = r->ranks, c.local_rank = r->rank, c.local_ranks = r->ranks;
+    c.rank = r->rank, c.ranks = r->ranks, c.local_ranks = r->ranks;
     c.job = job->name;
     int err = zero_create(&c, &rt);
     if (err)

@@ -136,13 +136,11 @@ static void bad(void)
     }
 }
 
-static int with(int rank, int ranks, int local_rank, int local_ranks, const char *job,
-                struct zero__job_params *p)
+static int with(int rank, int ranks, int local_ranks, const char *job, struct zero__job_params *p)
 {
     struct zero_config c = ZERO_CONFIG_INIT;
     c.rank = rank;
     c.ranks = ranks;
-    c.local_rank = local_rank;
     c.local_ranks = local_ranks;
     c.job = job;
     return params_from(&c, p);
@@ -155,24 +153,27 @@ static void explicit_ranks(void)
     char longest[200];
 
     from("RANK=7 WORLD_SIZE=2", &p);
-    is_int(with(1, 4, 0, 0, "j", &p), 0, "explicit ranks win over a bad environment");
+    is_int(with(1, 4, 0, "j", &p), 0, "explicit ranks win over a bad environment");
     ok(p.rank == 1 && p.ranks == 4 && p.local_ranks == 4, "local by default");
     is_str(p.key, "j", "the job's name is the key");
-    is_int(with(0, 1, 0, 0, NULL, &p), 0, "one rank needs no name");
-    is_int(with(1, 4, 0, 0, NULL, &p), -EINVAL, "several do");
+    is_int(with(0, 1, 0, NULL, &p), 0, "one rank needs no name");
+    is_int(with(1, 4, 0, NULL, &p), -EINVAL, "several do");
     has_str(zero_last_error(), "zero_config.job", "named");
-    is_int(with(4, 4, 0, 0, "j", &p), -EINVAL, "rank beyond the ranks");
-    is_int(with(-1, 4, 0, 0, "j", &p), -EINVAL, "negative rank");
-    is_int(with(0, -4, 0, 0, "j", &p), -EINVAL, "negative ranks");
-    is_int(with(0, 5000, 0, 0, "j", &p), -EINVAL, "too many ranks");
-    is_int(with(2, 0, 0, 0, "j", &p), -EINVAL, "a rank without ranks");
-    is_int(with(0, 4, 4, 4, "j", &p), -EINVAL, "local rank beyond the local ranks");
-    is_int(with(3, 4, 1, 2, "j", &p), 0, "several hosts");
+    is_int(with(4, 4, 0, "j", &p), -EINVAL, "rank beyond the ranks");
+    is_int(with(-1, 4, 0, "j", &p), -EINVAL, "negative rank");
+    is_int(with(0, -4, 0, "j", &p), -EINVAL, "negative ranks");
+    is_int(with(0, 5000, 0, "j", &p), -EINVAL, "too many ranks");
+    is_int(with(2, 0, 0, "j", &p), -EINVAL, "a rank without ranks");
+    is_int(with(0, 4, 5, "j", &p), -EINVAL, "local ranks beyond the ranks");
+    has_str(zero_last_error(), "zero_config.local_ranks is 5", "named");
+    is_int(with(0, 4, -1, "j", &p), -EINVAL, "negative local ranks");
+    is_int(with(0, 0, 2, "j", &p), -EINVAL, "local ranks without ranks");
+    is_int(with(3, 4, 2, "j", &p), 0, "several hosts");
     ok(p.local_known && p.local_ranks == 2, "with a number of their own");
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = 0;
-    is_int(with(0, 2, 0, 0, longest, &p), -EINVAL, "too long a name");
-    is_int(with(0, 2, 0, 0, "", &p), -EINVAL, "an empty name");
+    is_int(with(0, 2, 0, longest, &p), -EINVAL, "too long a name");
+    is_int(with(0, 2, 0, "", &p), -EINVAL, "an empty name");
     from("", &p);
     c.model = "a\nb";
     is_int(params_from(&c, &p), -EINVAL, "a model's name with a line break");
