@@ -232,13 +232,11 @@ int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const voi
     return err;
 }
 
-int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p, uint64_t *bytes,
-                            void *stream)
+int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p, uint64_t *bytes)
 {
     struct activation *a = NULL;
     int err = find(rt, activation, 1, "zero_activation_restore()", &a);
 
-    (void)stream; /* acquire has waited for it */
     if (!err && !a->bytes)
         err = zero__fail(-ENODATA, "activation %s was not saved in this micro-step",
                          rt->model.buffers[activation].name);

@@ -77,7 +77,7 @@ static void *region_of(void *arg, uint32_t region)
         return zero_buffer(s->rt, s->regions[region]);
     if (!s->backward)
         return zero_activation(s->rt, s->regions[region]);
-    return zero_activation_restore(s->rt, s->regions[region], &p, NULL, s->stream) ? NULL : p;
+    return zero_activation_restore(s->rt, s->regions[region], &p, NULL) ? NULL : p;
 }
 
 /* ---- Registration ---------------------------------------------------------------------------- */

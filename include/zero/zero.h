@@ -406,14 +406,13 @@ ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, 
 /**
  * Where the activation is again, in the use that consumes it: *p is on the device, aligned to 4,096
  * bytes, and may be written to; valid until the use's release. It is there when acquire returns, as
- * the unit's parameters are, so work put on any stream afterwards finds it; `stream` is that of the
- * use, for later versions. *bytes, unless NULL, is what was saved; the rest is undefined. An
- * activation that was not saved in this micro-step is an error (-ENODATA). A step that leaves the
- * declared order gives it in each use (to_unit, to_pass), since it cannot know the last one; but
- * behind as many as were declared it may be gone (-EINVAL).
+ * the unit's parameters are, so work put on any stream afterwards finds it. *bytes, unless NULL, is
+ * what was saved; the rest is undefined. An activation that was not saved in this micro-step is an
+ * error (-ENODATA). A step that leaves the declared order gives it in each use (to_unit, to_pass),
+ * since it cannot know the last one; but behind as many as were declared it may be gone (-EINVAL).
  */
 ZERO_API int zero_activation_restore(struct zero_runtime *rt, uint32_t activation, void **p,
-                                     uint64_t *bytes, void *stream);
+                                     uint64_t *bytes);
 
 /** What an update did. It stays as it is: what later versions tell besides has calls of its own. */
 struct zero_step_info {

@@ -286,7 +286,7 @@ CALL(kept_as_buffer, NIL(zero_buffer(rt, KEPT)))
 CALL(save_call, zero_activation_save(rt, KEPT, kept, 64, NULL))
 CALL(save_nothing, zero_activation_save(rt, KEPT, kept, 0, NULL))
 CALL(save_too_much, zero_activation_save(rt, KEPT, kept, 65, NULL))
-CALL(restore_call, zero_activation_restore(rt, KEPT, &place_kept, NULL, NULL))
+CALL(restore_call, zero_activation_restore(rt, KEPT, &place_kept, NULL))
 static int save_twice(struct fixture *x)
 {
     TRY(save_call(x));

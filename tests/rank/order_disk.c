@@ -75,7 +75,7 @@ static int step(struct rank *r, struct zero_runtime *rt, int through)
             TRY(zero_activation_save(rt, u, NULL, KEPT, NULL));
         } else {
             void *p;
-            TRY(zero_activation_restore(rt, u, &p, NULL, NULL));
+            TRY(zero_activation_restore(rt, u, &p, NULL));
             float *grad = zero_grad(rt, u, NULL);
             for (int k = 0; k < KEPT; k++)
                 r->spoilt += ((uint8_t *)p)[k] != (uint8_t)(u + (uint32_t)k % 251);

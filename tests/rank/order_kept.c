@@ -99,7 +99,7 @@ static int restore(struct zero_runtime *rt, int k, int *spoilt)
 {
     void *p;
 
-    TRY(zero_activation_restore(rt, kept[k], &p, NULL, NULL));
+    TRY(zero_activation_restore(rt, kept[k], &p, NULL));
     for (int i = 0; i < KEPT; i++)
         *spoilt += ((char *)p)[i] != 1 + k;
     return 0;
@@ -119,7 +119,7 @@ static int use(struct zero_runtime *rt, const struct astray *x, int *spoilt)
         if (x->saves & BIT(k))
             TRY(save(rt, k));
         if (x->refuses & BIT(k))
-            is_int(zero_activation_restore(rt, kept[k], &p, NULL, NULL), -EINVAL,
+            is_int(zero_activation_restore(rt, kept[k], &p, NULL), -EINVAL,
                    "a use beyond those that the order has finds nothing");
     }
     return zero_release(rt, x->use.unit, x->use.pass, NULL);
@@ -152,7 +152,7 @@ static int held_on(struct zero_runtime *rt)
     zero_abort(rt, "another rank has gone");
     ok(zero_param(rt, 1) && zero_buffer(rt, room_id) && zero_activation(rt, kept[INPUT]),
        "after an error elsewhere addresses are there until the use ends: %s", zero_last_error());
-    is_int(zero_activation_restore(rt, kept[LATE], &p, NULL, NULL), -ENODATA,
+    is_int(zero_activation_restore(rt, kept[LATE], &p, NULL), -ENODATA,
            "and what is not is refused as before");
     return zero_release(rt, 1, ZERO_FORWARD, NULL);
 }

@@ -253,7 +253,7 @@ static int use_backward(struct rank *r, int k, float scale)
     w->scale = scale;
     if (keeps(r, visit(r, k))) {
         void *kept;
-        TRY(zero_activation_restore(r->rt, r->kept[u], &kept, NULL, r->stream));
+        TRY(zero_activation_restore(r->rt, r->kept[u], &kept, NULL));
         if (r->t->flags & TOY_RECOMPUTE) /* the input has been there all the time */
             w->spoil |= memcmp(reach(r, kept), w->x, r->n * sizeof *w->x) != 0;
         w->x = reach(r, kept);
