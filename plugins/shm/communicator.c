@@ -113,9 +113,6 @@ int zero__shm_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
     comm->lanes = (struct shm_lane *)comm->control->base;
     comm->table.first = (char *)&comm->lanes[0].board;
     comm->table.stride = sizeof(struct shm_lane);
-    err = zero__shm_far_find(comm);
-    if (err)
-        goto end;
     comm->next = ctx->comms;
     ctx->comms = comm;
 end:

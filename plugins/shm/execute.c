@@ -103,8 +103,8 @@ static bool check_peers(struct zero_comm *comm)
  * An all_reduce in which every rank sums everything for itself. With two ranks as many bytes travel
  * as when each sums a half and copies the other's, but nobody waits in the middle, and nobody reads
  * what a peer's cache has just written. Where both sources do not fit into a core's own cache the
- * halves win, unless that peer is far away: less is read and written altogether. In place the sums
- * would overwrite what the peer still reads. A device has no such caches.
+ * halves win: less is read and written altogether. In place the sums would overwrite what the peer
+ * still reads. A device has no such caches.
  */
 bool zero__shm_sums_all(const struct zero_comm *comm, const struct shm_op *op)
 {
@@ -117,7 +117,7 @@ bool zero__shm_sums_all(const struct zero_comm *comm, const struct shm_op *op)
     if (comm->ranks != 2 || c->src_dtype != c->dst_dtype || c->flags & ZERO_COLL_INPLACE)
         return false;
     return op->on_device || (!(op->streams & ZERO__STREAM_COPIES) &&
-                             (comm->far || c->src.len <= comm->ctx->caches.core / 2));
+                             c->src.len <= comm->ctx->caches.core / 2);
 }
 
 /*

@@ -49,19 +49,6 @@ static int kind_find(const struct zero__voice *v, const struct zero_coll *c, boo
     return 0;
 }
 
-/* A peer that is far away finds sooner in memory what it reads next, of this length and more. */
-#define FAR_LEAST 4096
-
-static unsigned streams_of(const struct zero_comm *comm, const struct zero_coll *c)
-{
-    unsigned streams = zero__coll_streams(c, comm->ranks, &comm->ctx->caches);
-
-    if (comm->far && c->kind == ZERO_ALL_REDUCE && c->flags & ZERO_COLL_INPLACE &&
-        c->dst.len >= FAR_LEAST)
-        streams = ZERO__STREAM_SUMS | ZERO__STREAM_COPIES;
-    return streams;
-}
-
 static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm_op *op)
 {
     const struct zero__voice *v = &comm->ctx->voice;
@@ -80,7 +67,7 @@ static int op_make(struct zero_comm *comm, const struct zero_coll *c, struct shm
         return err;
     op->coll = *c;
     op->on_device = on_device;
-    op->streams = on_device ? 0 : streams_of(comm, c);
+    op->streams = on_device ? 0 : zero__coll_streams(c, comm->ranks, &comm->ctx->caches);
     return 0;
 }
 

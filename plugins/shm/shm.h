@@ -60,7 +60,7 @@ struct shm_notice {
     uint64_t off, bytes;
     int32_t color, key;
     uint32_t mem; /* enum zero_mem, of `bytes` */
-    uint32_t trip_ns; /* of a flag to the other rank and back; see far.c */
+    uint32_t reserved;
 };
 
 enum shm_call {
@@ -96,7 +96,6 @@ struct shm_lane {
     _Atomic uint64_t steps;
     _Atomic int32_t failed; /* 0 or the error that ended the communicator on this rank */
     char why[SHM_WHY];      /* its sentence */
-    _Alignas(SHM_LINE) _Atomic uint64_t flag; /* see far.c */
     _Alignas(SHM_LINE) struct shm_board board;
     struct {
         _Alignas(SHM_LINE) struct shm_post post;
@@ -291,7 +290,6 @@ struct zero_comm {
     int32_t rank, ranks;
     int32_t *world; /* ranks of the context */
     struct shm_table table;
-    bool far; /* of two ranks: what one has just written comes slowly to the other */
     /*
      * Counts of this rank's collectives. Of those begun and not executed, everything that is to be
      * done is on the stream; without a device there are none.
@@ -312,9 +310,6 @@ struct zero_comm {
     int err; /* sticky */
     char why[SHM_WHY];
 };
-
-/* far.c: collective; sets comm->far, alike on all ranks. */
-int zero__shm_far_find(struct zero_comm *comm);
 
 /* communicator.c */
 int zero__shm_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,

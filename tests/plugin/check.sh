@@ -57,11 +57,6 @@ check --repeat 0 shm
 ok 'no times' gives 2 err '--repeat'
 check --repeat x shm
 ok 'no number' gives 2 err 'zero check comm: --repeat is "x"'
-for far in 0 1; do
-    ZERO_LOG=debug ZERO_TEST_SHM_FAR=$far check -n 2 --case 'wire' shm
-    [ $far = 1 ] && word=far || word=near
-    ok "two ranks are $word" gives 0 err "ns: $word"
-done
 check --no-such shm
 ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zero check comm --help'
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault

@@ -128,17 +128,6 @@ static void in_memory(void)
     }
 }
 
-/* Two ranks of shm, taken for near and for far whatever the machine says. */
-static void near_and_far(void)
-{
-    for (int far = 0; far < 2; far++, seed++) {
-        setenv("ZERO_TEST_SHM_FAR", far ? "1" : "0", 1);
-        diag("ranks are %s", far ? "far" : "near");
-        run_all(2, AS_THREADS);
-    }
-    unsetenv("ZERO_TEST_SHM_FAR");
-}
-
 /* Processes come first: what a plugin's libraries start in this one must not be forked. */
 int main(void)
 {
@@ -184,7 +173,5 @@ int main(void)
             run_all(threads[i], AS_THREADS);
     if (mem && !is_short())
         in_memory();
-    if (strcmp(COMM_PLUGIN, "shm") == 0)
-        near_and_far();
     done();
 }
