@@ -205,15 +205,14 @@ struct zero_comm {
     char *chunks; /* P2P_DEPTH * ranks * chunk_bytes */
     uint64_t chunk_bytes;
     struct p2p_slot slots[P2P_DEPTH];
-    uint64_t given, summed;        /* chunks: receives begun, added up */
-    uint64_t sum_index, sum_chunk; /* the next chunk that gets a slot */
+    uint64_t given, summed;           /* chunks: receives begun, added up */
+    uint64_t next_index, next_number; /* the collective and chunk, or step, to be taken next */
     const void **sources;
 
     struct p2p_way way;
     struct p2p_leg *legs; /* of all steps */
     struct p2p_step steps[P2P_WINDOW];
     uint64_t steps_begun, steps_gone; /* those between are under way */
-    uint64_t step_index, step_next;   /* the collective and step that come after them */
 
     int err;          /* sticky */
     int64_t quiet_ns; /* then completions come even if receives have not ended */
@@ -320,6 +319,8 @@ bool zero__p2p_arrived(struct zero_comm *comm, int32_t p, const struct zero__p2p
 
 /* run.c: starts what was posted; moves it on; says whether it is through. */
 void zero__p2p_start(struct zero_comm *comm);
+/* The collective of the next chunk, or step where there are such; NULL: none is left under way. */
+struct p2p_run *zero__p2p_next(struct zero_comm *comm, uint64_t *number);
 void zero__p2p_run(struct zero_comm *comm, struct p2p_run *run, uint64_t *budget);
 bool zero__p2p_is_done(const struct zero_comm *comm, const struct p2p_run *run);
 

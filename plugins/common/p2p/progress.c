@@ -18,12 +18,14 @@ static void move_on(struct zero_comm *comm, uint64_t *budget)
     zero__p2p_start(comm);
     for (uint64_t s = comm->completed; s < comm->started && !comm->err; s++)
         zero__p2p_run(comm, zero__p2p_run_at(comm, s), budget);
-    if (!comm->err && comm->way.hosts)
+    if (comm->err)
+        return;
+    if (comm->way.hosts) { /* then all sums go in steps */
         zero__p2p_steps(comm, budget);
-    if (!comm->err)
+    } else {
         zero__p2p_sum(comm, budget);
-    if (!comm->err)
         zero__p2p_grant(comm);
+    }
     if (!comm->err)
         zero__p2p_talk(comm);
 }

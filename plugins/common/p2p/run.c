@@ -94,6 +94,22 @@ void zero__p2p_start(struct zero_comm *comm)
         run_begin(comm);
 }
 
+struct p2p_run *zero__p2p_next(struct zero_comm *comm, uint64_t *number)
+{
+    if (comm->next_index < comm->completed) { /* it had none, or they are taken */
+        comm->next_index = comm->completed;
+        comm->next_number = 0;
+    }
+    for (; comm->next_index < comm->started; comm->next_index++, comm->next_number = 0) {
+        struct p2p_run *run = zero__p2p_run_at(comm, comm->next_index);
+        if (comm->next_number < (comm->way.hosts ? run->steps : run->chunks)) {
+            *number = comm->next_number++;
+            return run;
+        }
+    }
+    return NULL;
+}
+
 static uint64_t at_most(uint64_t bytes, uint64_t most)
 {
     return bytes < most ? bytes : most;

@@ -73,12 +73,17 @@ static bool is_absent(const struct zero_comm *comm, const struct p2p_step *step,
     return zero__p2p_load(comm, step, kind, x).bytes == 0;
 }
 
-static void step_fill(struct zero_comm *comm, struct p2p_step *step, struct p2p_run *run,
-                      uint64_t index)
+/* Takes the next step; false when there is none. */
+static bool step_begin(struct zero_comm *comm, struct p2p_step *step)
 {
-    uint64_t per_chunk = (uint64_t)(run->sums + run->gathers), lanes = P2P_LANES;
-    uint64_t block = index / (P2P_LANES * per_chunk), at = index % (P2P_LANES * per_chunk);
+    uint64_t index, per_chunk, block, at, lanes = P2P_LANES;
+    struct p2p_run *run = zero__p2p_next(comm, &index);
 
+    if (!run)
+        return false;
+    per_chunk = (uint64_t)(run->sums + run->gathers);
+    block = index / (P2P_LANES * per_chunk);
+    at = index % (P2P_LANES * per_chunk);
     if ((block + 1) * lanes * per_chunk > run->steps) /* the last chunk may be alone */
         lanes = run->steps / per_chunk - block * P2P_LANES;
     step->run = run;
@@ -94,23 +99,7 @@ static void step_fill(struct zero_comm *comm, struct p2p_step *step, struct p2p_
             leg->begun = leg->ended = is_absent(comm, step, (enum p2p_leg_kind)k, x);
             leg->op = (struct zero__p2p_op){0};
         }
-}
-
-/* The next step that is not under way yet; false when there is none. */
-static bool next_step(struct zero_comm *comm, struct p2p_step *step)
-{
-    if (comm->step_index < comm->completed) {
-        comm->step_index = comm->completed;
-        comm->step_next = 0;
-    }
-    for (; comm->step_index < comm->started; comm->step_index++, comm->step_next = 0) {
-        struct p2p_run *run = zero__p2p_run_at(comm, comm->step_index);
-        if (comm->step_next < run->steps) {
-            step_fill(comm, step, run, comm->step_next++);
-            return true;
-        }
-    }
-    return false;
+    return true;
 }
 
 /* Begins its receives; false when not all could begin. */
@@ -134,7 +123,7 @@ static void grant(struct zero_comm *comm)
 {
     while (comm->steps_begun - comm->steps_gone < P2P_WINDOW && !comm->err) {
         struct p2p_step *step = &comm->steps[comm->steps_begun % P2P_WINDOW];
-        if ((!step->run && !next_step(comm, step)) || !step_ask(comm, step))
+        if ((!step->run && !step_begin(comm, step)) || !step_ask(comm, step))
             return;
         step->run->granted = step->index + 1;
         comm->steps_begun++;

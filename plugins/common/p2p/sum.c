@@ -74,32 +74,17 @@ static uint32_t free_place(const struct zero_comm *comm)
     return (uint32_t)__builtin_ctz(~taken);
 }
 
-static void slot_begin(const struct zero_comm *comm, struct p2p_slot *slot, struct p2p_run *run,
-                       uint64_t chunk)
+/* Takes the next chunk; false when there is none. */
+static bool slot_begin(struct zero_comm *comm, struct p2p_slot *slot)
 {
     slot->place = free_place(comm); /* this one has none now */
-    slot->run = run;
-    slot->chunk = chunk;
+    slot->run = zero__p2p_next(comm, &slot->chunk);
+    if (!slot->run)
+        return false;
     slot->asked = 0;
     for (int32_t p = 0; p < comm->ranks; p++)
         slot->ops[p].t = NULL;
-}
-
-/* The next chunk that has no slot yet; false when there is none under way. */
-static bool next_chunk(struct zero_comm *comm, struct p2p_slot *slot)
-{
-    if (comm->sum_index < comm->completed) { /* not a reduction, or an empty one */
-        comm->sum_index = comm->completed;
-        comm->sum_chunk = 0;
-    }
-    for (; comm->sum_index < comm->started; comm->sum_index++, comm->sum_chunk = 0) {
-        struct p2p_run *run = zero__p2p_run_at(comm, comm->sum_index);
-        if (comm->sum_chunk < run->chunks) {
-            slot_begin(comm, slot, run, comm->sum_chunk++);
-            return true;
-        }
-    }
-    return false;
+    return true;
 }
 
 void zero__p2p_grant(struct zero_comm *comm)
@@ -109,7 +94,7 @@ void zero__p2p_grant(struct zero_comm *comm)
             return;
     while (comm->given - comm->summed < P2P_DEPTH && !comm->err) {
         struct p2p_slot *slot = &comm->slots[comm->given % P2P_DEPTH];
-        if (!slot->run && !next_chunk(comm, slot))
+        if (!slot->run && !slot_begin(comm, slot))
             return;
         if (!slot_ask(comm, comm->given))
             return;
