@@ -30,41 +30,42 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero bench arena [OPTION]... [FILE.csv]...\n"
-        "Plans where in memory the buffers of each task lie and prints, for each task: buffers,\n"
-        "lower bound (the most bytes alive at once), planned peak, their ratio, time, method.\n"
-        "\n"
-        "  --step LIST  tasks of so many buffers that live as those of a training step do\n"
-        "  --cut LIST   tasks of so many buffers cut at random from a rectangle: the lower bound\n"
-        "               can be reached, but greedy passes miss it\n"
-        "  --seed N     of these tasks (1)\n"
-        "  --nodes N    search effort for a task, about 5 million a second and core (50M); 0: "
-        "greedy\n"
-        "               passes only\n"
-        "  --threads N  threads of the search (as many as cores); the plan is the same with any\n"
-        "  --reps N     plans of each task; by default 7, but none is begun when they have taken\n"
-        "               half a second together: large tasks have fewer, or one without a spread\n"
-        "  --must-fit   a plan above its capacity is a failure, status 1\n"
-        "  --no-check   do not look for overlaps, nor for bytes above the peak; --check does\n"
-        "  --spoil      give a buffer the place of another one, to see the check fail\n"
-        "  --json       records, an object a line, instead of the table\n"
-        "\n"
-        "LIST is numbers with commas, perhaps with K or M: 100,10K; the option may be given more\n"
-        "than once. The method is the greedy pass that found the plan (by what buffers were\n"
-        "sorted, and which gap they got), a repair of its plan, or a search, of all buffers or of\n"
-        "those that are hard to place. A file starts with a line naming the columns\n"
-        "id,lower,upper,size; a buffer of size bytes is alive at lower <= t < upper. The capacity\n"
-        "is that of a name NAME.CAPACITY.csv, else the lower bound; fits in a record is 1 for a\n"
-        "plan of no more bytes, else 0. The check: no two buffers that are alive together "
-        "overlap,\n"
-        "and the peak is what they take. Times are medians; spread is (90 % - 10 % quantile) /\n"
-        "median; above 100 % a line says so, as it does when others took more than a quarter of\n"
-        "one of its processors. There is no warm-up: a job plans once.\n"
-        "\n"
-        "Exit status: 0; 1 if a plan is wrong, or with --must-fit above its capacity; 2 for bad\n"
-        "use or a bad file.\n",
-        f);
+    fputs("usage: zero bench arena [OPTION]... [FILE.csv]...\n"
+          "Plans where in memory the buffers of each task lie and prints, for each task:\n"
+          "buffers, lower bound (the most bytes alive at once), planned peak, their ratio,\n"
+          "time, method.\n"
+          "\n"
+          "  --step LIST  tasks of so many buffers that live as those of a training step do\n"
+          "  --cut LIST   tasks of so many buffers cut at random from a rectangle: the\n"
+          "               lower bound can be reached, but greedy passes miss it\n"
+          "  --seed N     of these tasks (1)\n"
+          "  --nodes N    search effort for a task, about 5 million a second and core\n"
+          "               (50M); 0: greedy passes only\n"
+          "  --threads N  threads of the search (as many as cores); the plan is the same\n"
+          "               with any\n"
+          "  --reps N     plans of each task; by default 7, but none is begun when they\n"
+          "               have taken half a second together: large tasks have fewer, or one\n"
+          "               without a spread\n"
+          "  --must-fit   a plan above its capacity is a failure, status 1\n"
+          "  --no-check   do not look for overlaps, nor for bytes above the peak; --check\n"
+          "               does\n"
+          "  --json       records, an object a line, instead of the table\n"
+          "\n"
+          "LIST is numbers with commas, perhaps with K or M: 100,10K; the option may be\n"
+          "given more than once. The method is the greedy pass that found the plan (by what\n"
+          "buffers were sorted, and which gap they got), a repair of its plan, or a search,\n"
+          "of all buffers or of those that are hard to place. A file starts with a line\n"
+          "naming the columns id,lower,upper,size; a buffer of size bytes is alive at\n"
+          "lower <= t < upper. The capacity is that of a name NAME.CAPACITY.csv, else the\n"
+          "lower bound; fits in a record is 1 for a plan of no more bytes, else 0. The\n"
+          "check: no two buffers that are alive together overlap, and the peak is what they\n"
+          "take. Times are medians; spread is (90 % - 10 % quantile) / median; above 100 %\n"
+          "a line says so, as it does when others took more than a quarter of one of its\n"
+          "processors. There is no warm-up: a job plans once.\n"
+          "\n"
+          "Exit status: 0; 1 if a plan is wrong, or with --must-fit above its capacity; 2\n"
+          "for bad use or a bad file.\n",
+          f);
 }
 
 struct list {
@@ -331,9 +332,7 @@ int bench_arena(int argc, char **argv)
         TOOL_ARG("nodes", COUNT, &b.params.node_budget, TOOL_RANGE(0, UINT64_MAX)),
         TOOL_ARG("threads", UNSIGNED, &b.params.n_threads, TOOL_RANGE(1, 1024)),
         TOOL_ARG("reps", UNSIGNED, &b.reps, TOOL_RANGE(1, MOST_REPS)),
-        TOOL_ARG("check", ON, &b.check),
-        TOOL_ARG("no-check", OFF, &b.check),
-        TOOL_ARG("spoil", ON, &b.spoil),
+        TOOL_CHECKS(&b.check, &b.spoil),
         TOOL_ARG("must-fit", ON, &b.must_fit),
         TOOL_ARG("json", ON, &b.json),
     };

@@ -82,10 +82,8 @@ int coll_parse(struct coll_options *o, void (*help)(FILE *f), int argc, char **a
         TOOL_ARG("cold", ON, &o->cold),
         TOOL_ARG("fresh", ON, &o->fresh),
         TOOL_ARG("no-bind", OFF, &o->bind),
-        TOOL_ARG("check", ON, &o->check),
-        TOOL_ARG("no-check", OFF, &o->check),
+        TOOL_CHECKS(&o->check, &o->spoil),
         TOOL_ARG("no-limit", OFF, &o->limit),
-        TOOL_ARG("spoil", ON, &o->spoil),
         TOOL_ARG("json", ON, &o->json),
     };
     const unsigned n = sizeof args / sizeof *args;

@@ -15,47 +15,49 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero bench offload [OPTION]...\n"
-        "Times how fast an offload plugin reads and writes, as its interface is used in training,\n"
-        "and checks what comes back. Beside a disk, fio does the same: blocks, depth, mix, size "
-        "of\n"
-        "the file and folder, past the page cache, through io_uring; beside memory, plain loops "
-        "do.\n"
-        "\n"
-        "  --tier NAME        plugin, by name or path (nvme)\n"
-        "  --op LIST          of read, write, mixed and random_read, random_write, random_mixed\n"
-        "                     (read,write,mixed); mixed is a read for each write\n"
-        "  --bytes LOW:HIGH   of a block (2M, as in training); also a list: 4K,256K,4M\n"
-        "  --factor F         from one size to the next (4)\n"
-        "  --depth LIST       blocks under way (16, as in training); 1:32 goes on by doubling\n"
-        "  --size SIZE        of the store and of fio's file (1G)\n"
-        "  --seconds S        of a repetition (1)\n"
-        "  --reps N           repetitions, in which all that are compared take turns (5)\n"
-        "  --warmup N         repetitions before those (1)\n"
-        "  --beside OPTION=VALUE\n"
-        "                     a second store with this option, say nvme_engine=threads\n"
-        "                     (nvme: nvme_checksum=0, what checksums cost); '' for none\n"
-        "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
-        "  --no-fio           not beside fio\n"
-        "  --pages KIND       of the memory of blocks, fio's as ours: small, huge, or auto: huge\n"
-        "                     where the system gives them to who asks, as in training\n"
-        "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a failure\n"
-        "  --cache            what goes through the page cache is no failure\n"
-        "  --no-check         do not check what is read; --check, the default, does\n"
-        "  --spoil            change a byte of what is expected, to see the check fail\n"
-        "  --json             records, an object a line, instead of the table\n"
-        "\n"
-        "on disk is what the kernel counts for this process (/proc/self/io) of what the plugin\n"
-        "says it moved. Figures are medians; spread is (90 % - 10 % quantile) / median, and in\n"
-        "brackets stand the lowest and the highest percentage of a repetition. CPU is seconds of\n"
-        "processors for 10^9 bytes.\n"
-        "\n"
-        "Options of the plugin are ZERO_ variables: ZERO_NVME_PATH=/scratch zero bench offload.\n"
-        "Exit status: 0; 1 if what is read is wrong, or if a disk's store is not past the page\n"
-        "cache or less than 95 % of its bytes are on disk, or for less than --at-least; 2 for bad\n"
-        "use.\n",
-        f);
+    fputs("usage: zero bench offload [OPTION]...\n"
+          "Times how fast an offload plugin reads and writes, as its interface is used in\n"
+          "training, and checks what comes back. Beside a disk, fio does the same: blocks,\n"
+          "depth, mix, size of the file and folder, past the page cache, through io_uring;\n"
+          "beside memory, plain loops do.\n"
+          "\n"
+          "  --tier NAME        plugin, by name or path (nvme)\n"
+          "  --op LIST          of read, write, mixed and random_read, random_write,\n"
+          "                     random_mixed (read,write,mixed); mixed is a read for each\n"
+          "                     write\n"
+          "  --bytes LOW:HIGH   of a block (2M, as in training); also a list: 4K,256K,4M\n"
+          "  --factor F         from one size to the next (4)\n"
+          "  --depth LIST       blocks under way (16, as in training); 1:32 goes on by\n"
+          "                     doubling\n"
+          "  --size SIZE        of the store and of fio's file (1G)\n"
+          "  --seconds S        of a repetition (1)\n"
+          "  --reps N           repetitions, in which all that are compared take turns (5)\n"
+          "  --warmup N         repetitions before those (1)\n"
+          "  --beside OPTION=VALUE\n"
+          "                     a second store with this option, say nvme_engine=threads\n"
+          "                     (nvme: nvme_checksum=0, what checksums cost); '' for none\n"
+          "  --folder PATH      of fio's file (those of ZERO_NVME_PATH)\n"
+          "  --no-fio           not beside fio\n"
+          "  --pages KIND       of the memory of blocks, fio's as ours: small, huge, or\n"
+          "                     auto: huge where the system gives them to who asks, as in\n"
+          "                     training\n"
+          "  --at-least PERCENT less of fio's bandwidth, or the loops', in a median is a\n"
+          "                     failure\n"
+          "  --cache            what goes through the page cache is no failure\n"
+          "  --no-check         do not check what is read; --check, the default, does\n"
+          "  --json             records, an object a line, instead of the table\n"
+          "\n"
+          "on disk is what the kernel counts for this process (/proc/self/io) of what the\n"
+          "plugin says it moved. Figures are medians; spread is (90 % - 10 % quantile) /\n"
+          "median, and in brackets stand the lowest and the highest percentage of a\n"
+          "repetition. CPU is seconds of processors for 10^9 bytes.\n"
+          "\n"
+          "Options of the plugin are ZERO_ variables: ZERO_NVME_PATH=/scratch\n"
+          "zero bench offload.\n"
+          "Exit status: 0; 1 if what is read is wrong, or if a disk's store is not past the\n"
+          "page cache or less than 95 % of its bytes are on disk, or for less than\n"
+          "--at-least; 2 for bad use.\n",
+          f);
 }
 
 static const char *const names[2][N_OFFLOAD_OPS] = {
@@ -200,9 +202,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         TOOL_ARG("pages", OWN, &o->pages, .read = pages_read),
         TOOL_ARG("no-fio", OFF, &o->fio),
         TOOL_ARG("cache", ON, &o->cache_allowed),
-        TOOL_ARG("check", ON, &o->check),
-        TOOL_ARG("no-check", OFF, &o->check),
-        TOOL_ARG("spoil", ON, &o->spoil),
+        TOOL_CHECKS(&o->check, &o->spoil),
         TOOL_ARG("json", ON, &o->json),
     };
     int status =

@@ -18,39 +18,38 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero bench optimizer [OPTION]...\n"
-        "Times the update of a rank's states on the host device, as a training step launches it,\n"
-        "checks what it computes, and measures in the same run what limits it.\n"
-        "\n"
-        "  --params N         parameters (100M; K, M, G: powers of 1000)\n"
-        "  --dtype TYPE       of the parameters: f32, bf16 or f16 (bf16); states are fp32\n"
-        "  --grad-dtype TYPE  of the gradients (that of the parameters)\n"
-        "  --threads T        of the device (as many as cores)\n"
-        "  --unit N           parameters of one launch, as a unit of a model has (8M)\n"
-        "  --reps N           repetitions (11)\n"
-        "  --warmup N         repetitions before those (2)\n"
-        "  --no-check         do not check results; --check, the default, does\n"
-        "  --spoil            change a result, to see the check fail\n"
-        "  --json             records, an object a line, instead of the table\n"
-        "\n"
-        "update is everything: the gradient's norm, clipping, and AdamW with unscaling and the\n"
-        "16-bit copy of the parameters; norm and adamw are its two passes. GB/s counts every load\n"
-        "and store that has to be: 12 bytes of states and the gradient read, 12 bytes and the "
-        "copy\n"
-        "written, and once more the gradient read for the norm.\n"
-        "\n"
-        "The limit (max GB/s) is plain loops over the same memory that load and store the same\n"
-        "bytes and compute nothing, on the same threads, at most one for each core, measured in\n"
-        "turn with the update, another one first in each repetition: two or four vectors of each\n"
-        "array a turn, ordinary or non-temporal stores; the best median counts. More than 100 %\n"
-        "means that the update used the memory better than any of them; below 10 MB of data\n"
-        "there are no percent, since waking threads takes as long as the work. Figures are\n"
-        "medians; spread is (90 % - 10 % quantile) / median. ZERO_ISA chooses the instruction set\n"
-        "of the update.\n"
-        "\n"
-        "Exit status: 0; 1 if a result is wrong or there is no memory; 2 for bad use.\n",
-        f);
+    fputs("usage: zero bench optimizer [OPTION]...\n"
+          "Times the update of a rank's states on the host device, as a training step\n"
+          "launches it, checks what it computes, and measures in the same run what limits\n"
+          "it.\n"
+          "\n"
+          "  --params N         parameters (100M; K, M, G: powers of 1000)\n"
+          "  --dtype TYPE       of the parameters: f32, bf16 or f16 (bf16); states are fp32\n"
+          "  --grad-dtype TYPE  of the gradients (that of the parameters)\n"
+          "  --threads T        of the device (as many as cores)\n"
+          "  --unit N           parameters of one launch, as a unit of a model has (8M)\n"
+          "  --reps N           repetitions (11)\n"
+          "  --warmup N         repetitions before those (2)\n"
+          "  --no-check         do not check results; --check, the default, does\n"
+          "  --json             records, an object a line, instead of the table\n"
+          "\n"
+          "update is everything: the gradient's norm, clipping, and AdamW with unscaling\n"
+          "and the 16-bit copy of the parameters; norm and adamw are its two passes. GB/s\n"
+          "counts every load and store that has to be: 12 bytes of states and the gradient\n"
+          "read, 12 bytes and the copy written, and once more the gradient read for the\n"
+          "norm.\n"
+          "\n"
+          "The limit (max GB/s) is plain loops over the same memory that load and store the\n"
+          "same bytes and compute nothing, on the same threads, at most one for each core,\n"
+          "measured in turn with the update, another one first in each repetition: two or\n"
+          "four vectors of each array a turn, ordinary or non-temporal stores; the best\n"
+          "median counts. More than 100 % means that the update used the memory better than\n"
+          "any of them; below 10 MB of data there are no percent, since waking threads\n"
+          "takes as long as the work. Figures are medians; spread is (90 % - 10 % quantile)\n"
+          "/ median. ZERO_ISA chooses the instruction set of the update.\n"
+          "\n"
+          "Exit status: 0; 1 if a result is wrong or there is no memory; 2 for bad use.\n",
+          f);
 }
 
 /* Bytes that a pass has to load and store for each parameter. */
@@ -184,9 +183,7 @@ int bench_optimizer(int argc, char **argv)
         TOOL_ARG("unit", COUNT, &o.unit, TOOL_RANGE(64, UINT64_C(1) << 40)),
         TOOL_ARG("reps", UNSIGNED, &o.reps, TOOL_RANGE(1, 1000000)),
         TOOL_ARG("warmup", UNSIGNED, &o.warmup, TOOL_RANGE(0, 1000000)),
-        TOOL_ARG("check", ON, &o.check),
-        TOOL_ARG("no-check", OFF, &o.check),
-        TOOL_ARG("spoil", ON, &o.spoil),
+        TOOL_CHECKS(&o.check, &o.spoil),
         TOOL_ARG("json", ON, &o.json),
     };
     char source[128];

@@ -40,6 +40,13 @@ struct tool_arg {
     }
 #define TOOL_RANGE(low, high) .least = (low), .most = (high)
 
+/*
+ * Three rows that benchmarks have in common. --spoil makes a result wrong, so that tests see the
+ * check fail; no help tells of it.
+ */
+#define TOOL_CHECKS(check_, spoil_) \
+    TOOL_ARG("check", ON, check_), TOOL_ARG("no-check", OFF, check_), TOOL_ARG("spoil", ON, spoil_)
+
 /* What may stand there beside options. */
 enum tool_words {
     TOOL_NO_WORDS,

@@ -757,7 +757,7 @@ helps("coll", "p2p", "optimizer", "offload", "step")
 ok("is no defect" in " ".join(bench("coll", "--help").out.partition("--comm")[0].split()),
    "coll --help says before its options what a low percentage of small messages means")
 said = bench("step", "--help").out
-ok(all(re.search(rf"^  --{option} .*\(.*\)$", said, re.M)
+ok(all(re.search(rf"^  --{option} (.|\n {{20}})*\((.|\n {{20}})*\)$", said, re.M)
        for option in ("stage", "batch", "seq", "dtype")), "step --help says what is taken", said)
 coll()
 p2p()
