@@ -146,8 +146,8 @@ int coll_check_fresh(struct coll_case *c, bool *ok);
 /* bench_coll_measure.c: everything about one case, and what rank 0 prints about it. */
 /* *n_wide counts those of a wide spread. */
 int coll_measure(struct coll_case *c, bool *ok, unsigned *n_wide);
-/* The head of the table. */
-void coll_head(const struct coll_options *o, const struct coll_pages *pages);
+/* The head of the table; bare_why is empty, or why there is no bare exchange. */
+void coll_head(const struct coll_options *o, const struct coll_pages *pages, const char *bare_why);
 
 /*
  * bench_coll_rank.c. Starts the ranks of what argv says, which *o is made of: checks comm plugin

@@ -180,9 +180,12 @@ static void head_pages(const struct coll_pages *p)
     putchar('\n');
 }
 
-static void head_notes(const struct coll_options *o, const struct coll_pages *pages)
+static void head_notes(const struct coll_options *o, const struct coll_pages *pages,
+                       const char *bare_why)
 {
     head_pages(pages);
+    if (*bare_why)
+        printf("bare exchange: %s\n", bare_why);
     for (unsigned k = 0; k < o->n_ops; k++)
         if (o->limit && !coll_has_limit(o, o->ops[k])) {
             puts("sums in f16 have no limit: there is no plain loop for them");
@@ -190,7 +193,7 @@ static void head_notes(const struct coll_options *o, const struct coll_pages *pa
         }
 }
 
-void coll_head(const struct coll_options *o, const struct coll_pages *pages)
+void coll_head(const struct coll_options *o, const struct coll_pages *pages, const char *bare_why)
 {
     if (o->json)
         return;
@@ -204,7 +207,7 @@ void coll_head(const struct coll_options *o, const struct coll_pages *pages)
            : o->fresh ? "fresh"
                       : "the same",
            o->reps);
-    head_notes(o, pages);
+    head_notes(o, pages, bare_why);
     printf("%-14s %12s %12s %7s %9s %9s %9s %9s%s  %s\n", "operation", "bytes", "us", "spread",
            "GB/s", "bus GB/s", "max GB/s", "of limit", coll_has_exchange(o) ? "   of bare" : "",
            "check");
@@ -236,7 +239,7 @@ static void row(const struct bench_record *r, double bare)
     fflush(stdout);
 }
 
-/* What is beside the operation, or why nothing is. */
+/* What is beside the operation, or why nothing is any more. */
 static void report_bare(const struct coll_case *c, const struct measure *m)
 {
     char name[4200];
@@ -257,11 +260,11 @@ static void report_bare(const struct coll_case *c, const struct measure *m)
     r.bus_GBps = r.bandwidth_GBps * bus_factor(c);
     if (c->o->json)
         bench_record_json(&r);
-    else if (!bare)
-        printf("%-14s %12" PRIu64 "  %s\n", "bare exchange", c->bytes, c->bare_why);
-    else {
+    else if (bare) {
         r.op = "bare exchange";
         row(&r, 0);
+    } else if (c->has_bare) { /* it has failed meanwhile; that there is none, the head says */
+        printf("%-14s %12" PRIu64 "  %s\n", "bare exchange", c->bytes, c->bare_why);
     }
 }
 

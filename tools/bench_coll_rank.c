@@ -198,7 +198,7 @@ int coll_rank(const struct coll_options *given)
     if (!err)
         err = bare_open(&b, &o, &work);
     if (!err && b.rank == 0)
-        coll_head(&o, &work.pages);
+        coll_head(&o, &work.pages, work.bare_why);
     if (!err)
         err = measure_all(&b, &o, &work, &ok);
     bench_bare_end(work.bare);

@@ -307,6 +307,10 @@ def p2p():
        and all(r["in_place"] == 1 and "ratio_to_bare" not in r for r in all_
                if r["op"] == "exchange" and r["comm"] == "shm"),
        "p2p: shm has no bare exchange, and a record says so", job.story())
+    job = bench("p2p", "--bytes", "8,4K", "--reps", "3")
+    ok(job.status == 0 and len(re.findall(r"^bare exchange: none: shm", job.text("out"), re.M)) == 1
+       and len(re.findall(r"^exchange +\d", job.text("out"), re.M)) == 2,
+       "p2p: and a line above the table, once", job.story())
     job = bench("p2p", "--bytes", "8,64K", "--reps", "3", "--json", "--fresh", "--cold", "--op",
                 "ping_pong")
     ok(job.status == 0 and all(good(r, fresh=1, cold=1) for r in records(job)),
