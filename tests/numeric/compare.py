@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -455,6 +456,21 @@ def wanted():
        figures.table(found))
 
 
+def explained():
+    """What is missed or open by the figures that NOTES.md names first has its reason there."""
+    bench = os.path.join(support.TOP, "bench")
+    with open(os.path.join(bench, "NOTES.md"), encoding="utf-8") as file:
+        notes = " ".join(file.read().split())
+    name = re.search(r"bench/(RESULTS[-a-z0-9]*)\.md", notes).group(1)
+    with open(os.path.join(bench, name + ".json"), encoding="utf-8") as file:
+        rows = list(figures.rows(json.load(file)))
+    silent = [called for called, cells in ((f"{what}, beside {beside}" if beside else what, cells)
+                                           for what, beside, _, cells in rows)
+              if any(c[2] in (figures.MISSED, figures.OPEN) for c in cells)
+              and called not in notes]
+    ok(rows and not silent, f"what {name} has not reached is explained", *silent)
+
+
 def better_of_two():
     rounds = [{"zero": {"": 1.0}, "openmpi": {"": a}, "mpich": {"": b}}
               for a, b in ((3, 9), (9, 3), (3, 9), (9, 3), (9, 5))] + [
@@ -572,6 +588,7 @@ implausible()
 left_out()
 otherwise()
 wanted()
+explained()
 better_of_two()
 parts_of_wanted()
 stay()
