@@ -188,12 +188,12 @@ class Places:
     or on two without, and changes that every few seconds or minutes (NOTES.md, "Processors that are
     far apart"): only programs that had them alike compare. What a barrier takes tells. Programs
     have two; with more ranks each takes minutes, and these wait more for their turn than for each
-    other."""
+    other. Over tcp what the kernel does takes longer than any way between processors."""
 
     def __init__(self, part):
         self.seen = []
         self.may_move = (part.kind in PLACED and part.ranks <= len(programs.cores()) and
-                         facts()["machine"]["virtual"] != "no")
+                         not part.name.endswith("-tcp") and facts()["machine"]["virtual"] != "no")
 
     def look(self):
         if not self.may_move:
