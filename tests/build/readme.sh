@@ -62,4 +62,19 @@ ok 'ratios are those of the results' sh -c "
     while read -r ratio; do
         grep -qF \"\$ratio\" '$ZERO_TEST_TOP/bench/RESULTS.md' || { echo \"\$ratio\"; exit 1; }
     done < '$scratch/ratios'"
+# What a run reserves is compared with them by numeric/memory.py.
+# shellcheck disable=SC2016 # a program of awk
+ok 'bytes of the sharding table follow from its formulas' awk -F'|' -v psi=124.475904 '
+    /^\| [0-3] \|/ {
+        for (i = 5; i <= 7; i++) {
+            ranks = 2 ^ (i - 5)
+            split("16 " 4 + 12 / ranks " " 2 + 14 / ranks " " 16 / ranks, factor, " ")
+            split($i, bytes, "/")
+            wanted = factor[$2 + 1] * psi
+            if (bytes[1] - wanted > 0.06 || wanted - bytes[1] > 0.06 || bytes[2] + 0 < bytes[1] ||
+                bytes[2] > 1.002 * bytes[1]) { print $0 ": " wanted; bad = 1 }
+            n++
+        }
+    }
+    END { exit bad || n != 12 }' "$readme"
 done_testing
