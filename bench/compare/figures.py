@@ -187,8 +187,11 @@ def exposures(part):
             verdict = most(rounds, 1)
             text = (f"{100 * quantile(shares, 0.5):.1f} % ({100 * min(shares):.1f}–"
                     f"{100 * max(shares):.1f} %)")
-            verdict = OPEN if len(rounds) < len(found) else verdict
-            cells = [("", text + so_often(rounds, 1) * (verdict == OPEN), verdict)]
+            if len(rounds) < len(found):
+                text, verdict = f"{text} in {len(rounds)} of {len(found)} rounds", OPEN
+            elif verdict == OPEN:
+                text += so_often(rounds, 1)
+            cells = [("", text, verdict)]
         yield (f"what a step in stage 3 waits for, with nothing to compute{how}", "the step",
                f"≤ {100 * EXPOSED_MOST:.0f} %", cells)
 
@@ -249,7 +252,7 @@ other memory each time. Collectives are of fp32 where nothing else is said: MPI 
 A better peer is that of each round, and it is open where one of them has failed in a round. "No
 collapse" is how much longer eight ranks take than two on the same two cores, by how many more bytes
 all of them read and write: four times as many, and three times in sums. A mapped gather moves
-nothing, so a barrier is all of it. What was wanted was written down before anything was measured,
+nothing, so a barrier is all of it. What was wanted was written down before libzero was measured,
 but for eight ranks, networks, norm and clipping, PyTorch's fused AdamW and DeepSpeed's without a
 master copy: these bounds were chosen since. Why a figure is missed or open stands in NOTES.md.
 
