@@ -45,7 +45,8 @@ int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
     case ZERO__PATIENT_LATE:
         break;
     default:
-        zero__fail(e, "cannot start a thread: %s", strerror(-e));
+        zero__fail(e, "cannot start a thread: %s; ulimit -u and the control group's pids.max are "
+                   "their limits", strerror(-e));
     }
     sodium_memzero(c->arg, bytes); /* it may hold a secret */
     free(c);
