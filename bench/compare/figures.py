@@ -128,8 +128,6 @@ def wanted():
                    f"{op}-2{end}", sized("f32", LARGE), BOTH)
             yield (f"{op}, 2 ranks, {data}", "Open MPI", 1, f"{op}-2{end}",
                    sized("f32", (4 * KIB,)), MPI)
-    yield ("all_gather of bf16, 2 ranks, again", "the better of Open MPI and MPICH", 1.3,
-           "all_gather-2", sized("bf16", LARGE), BOTH)
     for op, loop in (("reduce_scatter", "a plain add"), ("all_gather", "a plain copy")):
         for place in ("", " in place"):
             for end, data in DATA.items():
@@ -139,8 +137,6 @@ def wanted():
     for op, much in (("reduce_scatter", 10), ("all_gather", 1.5)):
         yield (f"{op}, 4 ranks on two cores", "Open MPI that yields", much, f"{op}-4",
                sized("f32", LARGE), MPI)
-    yield ("all_gather of bf16, 4 ranks on two cores", "Open MPI that yields", 1.5, "all_gather-4",
-           sized("bf16", LARGE), MPI)
     for op, loop in (("reduce_scatter", "a plain add"), ("all_gather", "a plain copy")):
         yield (f"{op}, 8 ranks on two cores", f"{loop} of the same bytes by 8 ranks", 0.5,
                "limits-coll-8", sized(op, LARGE), ("limit",))
@@ -248,7 +244,7 @@ Made of the tables below: ratios with the least and the greatest of a round. **R
 least three quarters of the rounds have, *missed* what at most a quarter of them has, and between
 these it is open, with how many have it; where there is no peer the quartiles of times count.
 "Again": the same bytes again and again; "fresh": each rank has just written what it gives; "cold":
-other memory each time. Collectives are of fp32 where nothing else is said: MPI has no sums in bf16.
+other memory each time. Collectives are of fp32: MPI has no sums in bf16.
 A better peer is that of each round, and it is open where one of them has failed in a round. "No
 collapse" is how much longer eight ranks take than two on the same two cores, by how many more bytes
 all of them read and write: four times as many, and three times in sums. A mapped gather moves

@@ -38,9 +38,11 @@ alike, so times of two sizes may be of two starts, in which the host had the pro
 The MPIs are Debian's, and are not tuned. Ranks are bound to a core each where there are enough;
 with more ranks than cores libzero's are bound in turn, Open MPI's yield (`mpi_yield_when_idle`) and
 are both bound and not, of which the faster one counts; MPICH, which polls without yielding, and
-gloo, which takes half a minute to a minute a round, are left out. Samples and buffers are those of
-`zero bench coll`: the same buffers again and again, small operations in a row, so that what fits
-into the caches comes from there, for libzero also what the other rank has not written since. In the
+gloo, which takes half a minute to a minute a round, are left out. Buffers are those of `zero bench
+coll`: the same ones again and again, small operations in a row, so that what fits into the caches
+comes from there, for libzero also what the other rank has not written since. So are samples, but of
+MPI a row is shorter, and there are fewer, at least 7, where one placement would take longer than 67
+ms with each call. In the
 tables in which what is sent was just written, each rank writes its part before each operation, as a
 product writes gradients, one operation is a sample, and the meeting of the ranks before it is in
 small ones (gloo is left out). MPI and gloo take any memory, libzero's buffers lie in memory that
@@ -61,8 +63,9 @@ for "no master copy": there DeepSpeed updates bf16 parameters in place and moves
 parameter instead of 28, for less precise results (and without AVX-512 by a loop that is plain C, as
 cpu_adam.h of 0.19.8 has it: no peer then). Norm and clipping are left out on all sides. The plain
 loop loads and stores the same bytes as libzero and computes nothing: nobody who moves them can be
-faster by more than its ratio. All use large pages where the kernel gives them when asked (PyTorch:
-`THP_MEM_ALLOC_ENABLE`).
+faster by more than its ratio. Times of two tables do not compare: the same loop may be half as fast
+in another start, by where the host has the processors, which nothing watches here. All use large
+pages where the kernel gives them when asked (PyTorch: `THP_MEM_ALLOC_ENABLE`).
 """,
     "steps": """\
 GPT-2 of the same shape ({preset}, sequences of {seq} tokens), two ranks with one thread, each bound
@@ -308,15 +311,16 @@ def markdown(found):
     text = INTRODUCTION.format(**found)
     kind = "" if found["quick"] is False and found["rounds"] >= 7 else " — **not for publication**"
     facts = [("date, commits", f"{found['date']}, {', '.join(found['commits'])}{kind}"),
-             ("processor", f"{m['processor']}, {m['cores_used']} cores used of {m['processors']} "
-                           f"processors, {', '.join(m['instructions'])}; "
+             ("processor", f"{m['processor']} ({m.get('model', 'model not recorded')}), "
+                           f"{m['cores_used']} cores used of {m['processors']} processors, "
+                           f"{', '.join(m['instructions'])}; "
                            f"L2 {m['L2']}, L3 {m['L3']}; virtual: {m['virtual']}"),
              ("memory, kernel", f"{m['memory_GiB']} GiB, Linux {m['kernel']}"),
              ("memory's speed, by the best plain loops of two ranks, and AdamW's on all cores",
               memory_text(found)),
              ("huge pages", pages_brief(m)),
-             ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, and "
-                           "were done again")]
+             ("disturbed", f"{sum(p['repeated_rounds'] for p in found['parts'])} rounds were, or "
+                           "their processors were moved, and were done again")]
     facts += [(name, version) for name, version in found["versions"].items()]
     text += "".join(f"| {a} | {b} |\n" for a, b in facts)
     text += figures.table(found)
