@@ -28,24 +28,28 @@
  * - Returns 0 or a negative errno; zero_last_error() then gives one sentence for a person. Outputs
  *   are set on success only.
  * - A call that is refused for its arguments or its place has changed nothing, and may be made
- *   rightly then (-EINVAL, -EBUSY, -ERANGE, -EEXIST, -ENOTSUP), but where its text says that it
- *   ends the job. Any other error of the step's calls, and any of zero_commit() but that of its
- *   place, ends it on all ranks: later calls return it again, and zero_destroy() is what is left.
+ *   rightly then (-EINVAL, -EBUSY, -ERANGE, -EEXIST, -ENOTSUP; of activations -EALREADY, -ENODATA),
+ *   but where its text says that it ends the job. Any other error of the step's calls, and any of
+ *   zero_commit() but that of its place, ends it on all ranks: later calls return it again, and
+ *   zero_destroy() is what is left (see there for a use that is held on a stream).
  * - A structure's `size` is its sizeof; fields that are not set are 0. Names have 1 to 200 bytes.
- *   Units, parameters, groups, buffers and activations are numbered from 0 in the order of adding,
- *   but groups from 1.
+ *   Units, parameters and groups are numbered in the order of adding, buffers and activations in
+ *   one sequence: from 0, but groups from 1.
  * - A runtime is used by one thread at a time; different runtimes are independent (several models
  *   in one process, or ranks as threads). zero_abort() may be called from any thread.
  * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
  *   missing is an error on all others after ZERO_TIMEOUT seconds, one that is stopped after
  *   ZERO_HEARTBEAT seconds, never a hang.
- * - Pointers and strings passed in are copied or used during the call only; memory handed out
- *   belongs to the runtime and ends as the text says.
+ * - Pointers and strings passed in are copied or used during the call only, except functions and
+ *   their arguments: an initialiser's until zero_commit() has returned, an optimizer's and the
+ *   log's until zero_destroy() has. Memory handed out belongs to the runtime and ends as the text
+ *   says.
  * - Parameters, gradients, activations and regions are addresses on the device that ZERO_DEVICE
- *   names (zero_option("device") says which): with cuda those of the GPU, in its primary context,
- *   and a stream is the driver's, CUstream or cudaStream_t, of zero_stream_create() or the
- *   application's own. Values that are read, written or initialised, and memory of zero_alloc(),
- *   are the host's.
+ *   names: with cuda those of a GPU, in its primary context, and a stream is the driver's, CUstream
+ *   or cudaStream_t, of zero_stream_create() or the application's own. zero_option("device") is the
+ *   text that was given: "cuda" alone is the GPU of the rank's number on its host. The context of a
+ *   stream of zero_stream_create() tells which that is (cuStreamGetCtx()). Values that are read,
+ *   written or initialised, and memory of zero_alloc(), are the host's.
  *
  * Background: S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
  * Parameter Models", SC 2020, sections 5 (P_os, P_os+g, P_os+g+p) and 6 (ZeRO-R).
@@ -99,17 +103,28 @@ struct zero_config {
     /** Settings win over ZERO_* variables, which win over the configuration file. */
     const struct zero_setting *settings;
     uint32_t n_settings;
-    /** Explicit ranks: ranks > 0 (0: from the environment). */
+    /**
+     * Explicit ranks: ranks > 0 (0: from the environment). local_ranks: of them on this host; 0:
+     * all. With fewer than `ranks`, rank 0 is found by MASTER_ADDR, MASTER_PORT (or the option
+     * port) and a secret (secret_file), as without explicit ranks.
+     */
     int32_t rank, ranks, local_ranks;
-    /** With explicit ranks: name of the job, equal on all ranks, unique on the machine. */
+    /**
+     * With more than one explicit rank: name of the job, equal on all ranks, unique on the machine.
+     * 1 to 128 bytes, no control characters.
+     */
     const char *job;
-    /** Name of the model; runtimes that live at once in a job need different ones. NULL: "model" */
+    /**
+     * Name of the model; runtimes that live at once in a job need different ones. 1 to 63 bytes, no
+     * control characters. NULL: "model"
+     */
     const char *model;
     /**
      * Where log messages go; NULL: standard error. `level` is of enum zero_log_level (types.h);
      * `line` is valid during the call, has its prefix, and one or more lines without a newline at
-     * the end. Any thread calls it. Rank 0 watches the others in a thread that writes messages,
-     * too: who takes longer than ZERO_HEARTBEAT for one makes it look stopped.
+     * the end. Any thread calls it; it calls no function of the library, zero_abort() included.
+     * Rank 0 watches the others in a thread that writes messages, too: who takes longer than
+     * ZERO_HEARTBEAT for one makes it look stopped.
      */
     void (*log)(void *arg, int level, const char *line);
     void *log_arg;
@@ -119,8 +134,9 @@ struct zero_config {
 #define ZERO_CONFIG_INIT {sizeof(struct zero_config), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
 
 /**
- * Reads options, finds the other ranks (collective) and loads the communication plugin. `config`
- * may be NULL. The caller ends *rt with zero_destroy().
+ * Reads options, finds the other ranks (collective) and loads the communication plugin. A rank that
+ * does not come is an error after ZERO_JOIN_TIMEOUT seconds (by default 60, or ZERO_TIMEOUT if
+ * that is less). `config` may be NULL. The caller ends *rt with zero_destroy().
  */
 ZERO_API int zero_create(const struct zero_config *config, struct zero_runtime **rt);
 
@@ -128,8 +144,10 @@ ZERO_API int zero_create(const struct zero_config *config, struct zero_runtime *
  * Ends a runtime and frees all it handed out; NULL is fine. Collective unless after an error. What
  * still works on it is waited for: streams of zero_stream_create() (on the host, calls that have
  * not begun are dropped), and in an application's own streams the uses that were released there,
- * after an error, too. What a transport or a disk that does not return holds stays until the
- * process ends, and a log line says so. The function of zero_config.log is not called any more.
+ * after an error, too. A use that is still held there is not: release it on that stream first,
+ * which after an error returns it and counts all the same, or synchronise the stream. What a
+ * transport or a disk that does not return holds stays until the process ends, and a log line says
+ * so. The function of zero_config.log is not called any more.
  */
 ZERO_API void zero_destroy(struct zero_runtime *rt);
 
@@ -367,12 +385,13 @@ ZERO_API int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass,
 ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
 
 /**
- * Address of a parameter's gradient buffer, same dtype and shape, between a BACKWARD acquire and
- * its release. Write there the gradient of this rank's loss of this micro-batch, in general a mean
- * over its samples, times zero_loss_scale(). The library averages over the ranks and over the
- * ZERO_ACCUM micro-batches, each with equal weight, and takes the scale out: divide by neither.
- * *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use of a tied unit
- * wrote its part). Every element must be written. NULL for a frozen parameter. `beta` may be NULL.
+ * Address of a parameter's gradient buffer, same dtype, shape and alignment, between a BACKWARD
+ * acquire and its release. Write there the gradient of this rank's loss of this micro-batch, in
+ * general a mean over its samples, times zero_loss_scale(). The library averages over the ranks and
+ * over the ZERO_ACCUM micro-batches, each with equal weight, and takes the scale out: divide by
+ * neither. *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use of a
+ * tied unit wrote its part). Every element must be written. NULL for a frozen parameter. `beta` may
+ * be NULL.
  */
 ZERO_API void *zero_grad(struct zero_runtime *rt, uint32_t param, float *beta);
 
@@ -393,12 +412,12 @@ ZERO_API void *zero_activation(struct zero_runtime *rt, uint32_t activation);
 
 /**
  * The activation is complete: `bytes` of it (1 to those declared). Once in a micro-step, in the use
- * that produces it, before its release. `from` NULL, or what zero_activation() returns: it was
- * written in place. Otherwise it is copied from there: before this returns, or with a stream when
- * that gets there, and until then `from` must stay as it is. With or without the copy, it leaves
- * the device when the use is over (in stream order if it was released on a stream); nothing is
- * waited for. In a step that does not consume the activation the call is checked and does nothing
- * else.
+ * that produces it, before its release; a second time is -EALREADY. `from` NULL, or what
+ * zero_activation() returns: it was written in place. Otherwise it is copied from there: before
+ * this returns, or with a stream when that gets there, and until then `from` must stay as it is.
+ * With or without the copy, it leaves the device when the use is over (in stream order if it was
+ * released on a stream); nothing is waited for. A step that does not consume the activation makes
+ * the same copy, and keeps nothing.
  */
 ZERO_API int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const void *from,
                                   uint64_t bytes, void *stream);
@@ -495,7 +514,10 @@ ZERO_API int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t f
 ZERO_API int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first,
                               uint64_t count, const float *values);
 
-/** XXH3-64 over all fp32 master values in order of registration, without padding. Collective. */
+/**
+ * XXH3-64 over all fp32 master values in order of registration, without padding. Collective,
+ * between steps.
+ */
 ZERO_API int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash);
 
 /** Sums `n` ≤ 64 numbers over the ranks, in rank order, in place. Collective. */
