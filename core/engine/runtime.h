@@ -18,6 +18,7 @@
  *   commit.c         registration, and commit: layout, program, memory, initial values
  *   install.c        from declared orders to the program that runs; two are kept
  *   agree.c          what ranks must have in common, compared before a program runs
+ *   ranks.c          what every rank says, for all
  *   calls.c          small calls of the API that belong to no phase
  *
  * Memory and tiers (tiers.h):
@@ -324,13 +325,16 @@ int zero__program_install(struct zero_runtime *rt);
  */
 int zero__orders_forget(struct zero_runtime *rt);
 
-/* ---- agree.c */
+/* ---- ranks.c */
 
 /*
  * Collective: what every rank says, `bytes` each and one behind the other, for the caller to free;
  * or NULL, and *err says why.
  */
 void *zero__ranks_ask(struct zero_runtime *rt, const void *mine, uint32_t bytes, int *err);
+
+/* ---- agree.c */
+
 /* Collective: the first program's hash, the model and the options are the same on all ranks. */
 int zero__ranks_agree(struct zero_runtime *rt);
 /* Of the options that it compares. */
