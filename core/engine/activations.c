@@ -227,8 +227,13 @@ int zero_activation_save(struct zero_runtime *rt, uint32_t activation, const voi
         err = rt->dev_ops.copy(rt->dev, a->now, from, bytes, stream);
     else if (from && from != a->now)
         err = zero__device_copy(rt, a->now, from, bytes);
-    if (!err)
+    if (!err) {
         a->bytes = bytes;
+        return 0;
+    }
+    zero__while(err, "activation %s", d->name);
+    if (err != -EINVAL) /* which refuses the arguments: nothing has begun */
+        zero__runtime_fail(rt, rt->rank, err, "save", zero__error_text());
     return err;
 }
 

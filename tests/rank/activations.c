@@ -3,13 +3,16 @@
  * Activations on the device, in memory of the host, on a disk, or divided among them: the same bits
  * as a model that keeps them itself, in every stage, with accumulation, evaluations, streams and
  * steps out of order, whatever the budget for copies; and what is reserved where. The plugin
- * `fault` does parts of requests only, late, and has no room at times.
+ * `fault` does parts of requests only, late, and has no room at times. Last, a copy that fails.
  */
 #include "../tap.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/status.h"
+#include "engine/runtime.h"
 #include "folder.h"
 #include "toy.h"
 
@@ -110,6 +113,54 @@ static void reserved(void)
     is_int(bytes_in(&disk, "device"), bytes_in(&cpu, "device"), "with a disk as with the host");
 }
 
+/* ---- A copy that fails ----------------------------------------------------------------------- */
+
+#define FAILS "rank 1 failed in save: activation kept1: the copy fails"
+
+static int no_copy(struct zero_device *dev, void *dst, const void *src, uint64_t bytes,
+                   void *stream)
+{
+    (void)dev, (void)dst, (void)src, (void)bytes, (void)stream;
+    return zero__fail(-EIO, "the copy fails");
+}
+
+static void spoil(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)arg;
+    if (rank == 1)
+        rt->dev_ops.copy = no_copy; /* which this model asks for in a save alone */
+}
+
+/* Of the first error of each rank, and of what the next call of rank 1 says. */
+static void note(struct zero_runtime *rt, int rank, int err, const char *error, void *arg)
+{
+    int *good = arg;
+
+    if (rank == 1) {
+        good[2] = zero_begin(rt, ZERO_TRAIN, 1) == err && strstr(zero_last_error(), FAILS);
+        error = strstr(error, "activation kept1: the copy fails");
+    } else {
+        error = strstr(error, FAILS);
+    }
+    good[rank] = err == -EIO && error;
+}
+
+static void copy_fails(void)
+{
+    struct zero_setting s[] = {{"stage", "2"}, {"timeout", "20"}};
+    int good[3] = {0};
+    struct toy_result r;
+    struct toy t = {.ranks = 2, .layers = 6, .steps = 1, .dtype = ZERO_F32, .width = 9000,
+                    .flags = TOY_ACTIVATIONS | TOY_STREAM, .settings = s, .n_settings = 2,
+                    .seed = 7, .committed = spoil, .lost = note, .log = log_nothing, .arg = good};
+
+    int err = toy_train(&t, &r);
+    ok(err == -EIO && good[0] && good[1], "a save whose copy fails ends the job on all ranks");
+    ok(good[2], "later calls say so");
+    if (err != -EIO || !good[0] || !good[1] || !good[2])
+        diag("%d: %s", err, err ? r.error : "it trains");
+}
+
 int main(void)
 {
     static const struct what whats[] = {
@@ -129,6 +180,7 @@ int main(void)
     for (unsigned i = 0; i < sizeof whats / sizeof *whats; i++)
         agree(whats[i]);
     reserved();
+    copy_fails();
     folder_end(path);
     done();
 }
