@@ -101,8 +101,9 @@ int host_stream_sync(struct zero_device *dev, void *stream, int64_t timeout_ns)
     error = s->error;
     pthread_mutex_unlock(&dev->lock);
     if (err)
-        return zero__fail(err, "stream %s still has %llu operations to do after %.3f s", s->name,
-                          (unsigned long long)left, (double)timeout_ns * 1e-9);
+        return zero__fail(err, "stream %s still has %llu operations to do after %g s "
+                          "(ZERO_TIMEOUT): what takes longer needs a larger one", s->name,
+                          (unsigned long long)left, (double)timeout_ns / 1e9);
     if (error)
         return zero__fail(error,
                           "stream %s ended early: a value that it waits for was not written "

@@ -4,6 +4,7 @@
  * issues and waits; the progress thread starts and finishes.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,11 +203,34 @@ static uint64_t ended(const struct zero_runtime *rt)
     return n;
 }
 
+/* The first queue that is waited for. */
+static uint32_t behind(const struct zero_runtime *rt, const uint64_t *ordinals)
+{
+    uint32_t q = 0;
+
+    while (q < ZERO__N_QUEUES - 1 && rt->lanes[q].done >= ordinals[q])
+        q++;
+    return q;
+}
+
+/* Of an op whose own deadline has said nothing. */
+static void late_fail(struct zero_runtime *rt, uint32_t queue)
+{
+    char why[200];
+
+    snprintf(why, sizeof why,
+             "an op in queue %s did not end within %g s (ZERO_TIMEOUT), and nothing says why: look "
+             "at the output of all ranks; who is only slow needs a larger ZERO_TIMEOUT",
+             zero__queue_name(queue), (double)rt->timeout_ns / 1e9);
+    zero__runtime_fail(rt, rt->rank, -ETIMEDOUT, "wait", why);
+}
+
 /* An update may take hours; ZERO_TIMEOUT is for something that does not move any more. */
 int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t *waited_ns)
 {
     int64_t began = 0, deadline = 0;
     uint64_t seen = 0;
+    uint32_t queue;
     struct zero__store_watch watch = {0};
     int late = 0, stuck = 0;
 
@@ -228,14 +252,14 @@ int zero__lanes_wait(struct zero_runtime *rt, const uint64_t *ordinals, uint64_t
         }
         stuck = zero__store_stuck(rt, &watch);
     }
+    queue = behind(rt, ordinals);
     pthread_mutex_unlock(&rt->lock);
     if (began && waited_ns)
         *waited_ns += (uint64_t)(zero__now_ns() - began);
     if (stuck)
         zero__runtime_fail(rt, rt->rank, stuck, "", zero__error_text());
     else if (late)
-        zero__runtime_fail(rt, rt->rank, -ETIMEDOUT, "wait",
-                           "an op did not end within ZERO_TIMEOUT, and its queue did not say why");
+        late_fail(rt, queue);
     return zero__runtime_error(rt);
 }
 

@@ -76,7 +76,8 @@ static int end_check(const struct walk *w, const struct zero_cqe *c, uint64_t in
 
 static int nothing_moved(const struct walk *w, int64_t timeout_ns)
 {
-    return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT)", w->t.name,
+    return zero__fail(-ETIMEDOUT, "%s has moved nothing for %g s (ZERO_TIMEOUT): is the disk "
+                      "alive? A slow one needs a larger ZERO_TIMEOUT", w->t.name,
                       (double)timeout_ns / 1e9);
 }
 

@@ -218,7 +218,9 @@ static int deadlines_check(struct zero_runtime *rt, struct blame *blame)
     blame->place = (uint32_t)(1 + (s->place - 1) % (ZERO__PLACE_LAST - 1));
     if (n > 0)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
-    return zero__fail(-ETIMEDOUT, "%s of %s waited %g s (ZERO_TIMEOUT) for %s",
+    return zero__fail(-ETIMEDOUT,
+                      "%s of %s waited %g s (ZERO_TIMEOUT) for %s: look at the output there; who "
+                      "is only slow needs a larger ZERO_TIMEOUT",
                       op ? zero__op_name(op->kind) : "a collective",
                       zero__slot_subject(rt, s), (double)rt->timeout_ns / 1e9, whom);
 }

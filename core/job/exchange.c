@@ -63,8 +63,10 @@ static int wait_result(struct zero__job *job, void *dst, int64_t deadline_ns)
         collect(job, dst);
     else if (zero__error_state(job) == ZERO__ERROR_NONE) {
         struct zero__job_error e;
-        char cause[96];
-        snprintf(cause, sizeof cause, "no answer from the other ranks within %.3g s",
+        char cause[200];
+        snprintf(cause, sizeof cause,
+                 "no answer from the other ranks within %.3g s (ZERO_TIMEOUT): look at their "
+                 "output; who is only slow needs a larger ZERO_TIMEOUT",
                  (double)job->params.timeout_ns / 1e9);
         zero__error_make(&e, -1, -ETIMEDOUT, job->params.rank, "exchange", cause);
         e.place = ZERO__PLACE_LAST;
