@@ -36,7 +36,10 @@ static int oob_gather(const struct zero_comm_open *p, int64_t until, const void 
         if (err != -EINPROGRESS)
             return err;
         if (late)
-            return say(p->host, -ETIMEDOUT, "open: the other ranks do not answer");
+            return say(p->host, -ETIMEDOUT,
+                       "open: the other ranks did not answer within %g s (ZERO_TIMEOUT): look at "
+                       "their output; who is only slow needs a larger ZERO_TIMEOUT",
+                       (double)p->timeout_ns / 1e9);
         err = 0;
         nap();
     }
@@ -62,7 +65,10 @@ static int board_await(struct zero_comm_ctx *ctx, const struct group *g, int32_t
         if (atomic_load(&ctx->seats[g->world[p]].aborted))
             return say(ctx->host, -ECANCELED, "%s: rank %d aborted", doing, g->world[p]);
         if (clock_ns() >= until)
-            return say(ctx->host, -ETIMEDOUT, "%s: rank %d does not take part", doing, g->world[p]);
+            return say(ctx->host, -ETIMEDOUT,
+                       "%s: rank %d did not take part within %g s (ZERO_TIMEOUT): look at its "
+                       "output; who is only slow needs a larger ZERO_TIMEOUT",
+                       doing, g->world[p], (double)ctx->timeout_ns / 1e9);
         nap();
     }
     return 0;

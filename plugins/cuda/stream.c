@@ -118,7 +118,9 @@ int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_
     while ((result = dev->driver.stream_query(stream)) == CUDA_NOT_READY ||
            (result && !zero__cuda_sticks(result) && !doubts++)) {
         if (zero__now_ns() >= until)
-            return zero__say(&dev->voice, -ETIMEDOUT, "%s: not done after %g s (ZERO_TIMEOUT)",
+            return zero__say(&dev->voice, -ETIMEDOUT,
+                             "%s: not done after %g s (ZERO_TIMEOUT): work on the GPU that takes "
+                             "longer needs a larger one",
                              what, (double)timeout_ns / 1e9);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < PAUSE_MAX_NS)

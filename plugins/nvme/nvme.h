@@ -172,7 +172,7 @@ struct zero_store {
     int64_t patience_ns;            /* with both */
     bool closing;                   /* nothing is started again */
     int broken;                     /* the engine failed */
-    char broken_why[128];
+    char broken_why[192];
     uint64_t bytes_read, bytes_written;
 };
 

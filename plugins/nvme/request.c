@@ -167,7 +167,8 @@ static void flush(struct zero_store *store)
     } else if (zero__now_ns() - store->stalled_ns > store->patience_ns) {
         store->broken = -ETIMEDOUT;
         snprintf(store->broken_why, sizeof store->broken_why,
-                 "%s has taken no transfers for %.1f s and ended none (ZERO_TIMEOUT)",
+                 "%s has taken no transfers for %.1f s and ended none (ZERO_TIMEOUT: a disk that "
+                 "is only slow needs a larger one)",
                  store->engine->name, (double)store->patience_ns / ZERO_SECOND);
     }
 }

@@ -59,8 +59,10 @@ static int board_wait(struct zero_comm_ctx *ctx, struct shm_table *t, int32_t p,
             continue;
         }
         if (zero__now_ns() >= until)
-            return zero__say(&ctx->voice, -ETIMEDOUT, "%s: rank %d does not take part",
-                             call_name(call), world_rank(t, p));
+            return zero__say(&ctx->voice, -ETIMEDOUT,
+                             "%s: rank %d did not take part within %g s (ZERO_TIMEOUT): look at "
+                             "its output; who is only slow needs a larger ZERO_TIMEOUT",
+                             call_name(call), world_rank(t, p), (double)ctx->timeout_ns / 1e9);
         nanosleep(&nap, NULL);
     }
     return 0;

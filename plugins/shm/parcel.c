@@ -254,7 +254,10 @@ static int look(const struct swap *s, int64_t until)
             return zero__say(&ctx->voice, -ECANCELED, "exchange: rank %d aborted", p);
     if (zero__now_ns() >= until)
         return zero__say(&ctx->voice, -ETIMEDOUT,
-                         "exchange: rank %d does not hand over its device's memory", missing(s));
+                         "exchange: rank %d did not hand over its device's memory within %g s "
+                         "(ZERO_TIMEOUT): look at its output; who is only slow needs a larger "
+                         "ZERO_TIMEOUT",
+                         missing(s), (double)ctx->timeout_ns / 1e9);
     return 0;
 }
 

@@ -134,9 +134,12 @@ static int among(struct zero_comm *comm, const struct p2p_notice *mine, struct p
         if (sent == comm->ranks && heard == comm->ranks)
             return 0;
         if (zero__now_ns() >= until)
-            return zero__p2p_fail(comm, -ETIMEDOUT, "%s: rank %d does not take part",
+            return zero__p2p_fail(comm, -ETIMEDOUT,
+                                  "%s: rank %d did not take part within %g s (ZERO_TIMEOUT): look "
+                                  "at its output; who is only slow needs a larger ZERO_TIMEOUT",
                                   call_name(mine->call),
-                                  comm->world[heard < comm->ranks ? heard : sent]);
+                                  comm->world[heard < comm->ranks ? heard : sent],
+                                  (double)ctx->timeout_ns / 1e9);
         idle = news ? 0 : idle + 1;
         if (idle < IDLE_TURNS)
             sched_yield();
