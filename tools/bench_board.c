@@ -136,8 +136,10 @@ static int await(struct bench_board *board, int rank, uint64_t turn, int64_t tim
         if (!deadline)
             deadline = zero__deadline_ns(timeout_ns);
         if (zero__now_ns() >= deadline)
-            return zero__fail(-ETIMEDOUT, "rank %d did not answer within %g s (ZERO_TIMEOUT)", rank,
-                              (double)timeout_ns / 1e9);
+            return zero__fail(-ETIMEDOUT,
+                              "rank %d did not answer within %g s (ZERO_TIMEOUT): look at its "
+                              "output; who is only slow needs a larger ZERO_TIMEOUT",
+                              rank, (double)timeout_ns / 1e9);
         sched_yield();
     }
     return 0;

@@ -86,6 +86,9 @@ int run_find(const char *prog, char *path, size_t room)
     else if (access(prog, F_OK) == 0)
         return why_not(prog, prog);
     else
-        fprintf(stderr, "zero run: %s not found in PATH or beside this program\n", prog);
+        fprintf(stderr,
+                "zero run: %s not found in PATH or beside this program: check the name, or give "
+                "its path\n",
+                prog);
     return -1;
 }

@@ -232,7 +232,9 @@ static int too_late(struct tool_comm *b)
 
     if (n > 0)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
-    return zero__fail(-ETIMEDOUT, "a collective waited %g s (ZERO_TIMEOUT) for %s",
+    return zero__fail(-ETIMEDOUT,
+                      "a collective waited %g s (ZERO_TIMEOUT) for %s: look at the output there; "
+                      "who is only slow needs a larger ZERO_TIMEOUT",
                       (double)b->timeout_ns / 1e9, whom);
 }
 
