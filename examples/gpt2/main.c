@@ -158,7 +158,7 @@ static int train(struct program *p, bool *beaten)
 }
 
 /* Says what went wrong, once, and stops the other ranks. */
-static int report(struct program *p, int err)
+static int report(struct program *p)
 {
     const char *text = p->error;
 
@@ -172,7 +172,7 @@ static int report(struct program *p, int err)
         zero_abort(p->session.rt, text);
     if (stop || strstr(text, interrupted))
         return STATUS_SIGNAL + (stop ? stop : SIGINT);
-    fprintf(stderr, "zero-gpt2: %s\n", *text ? text : strerror(-err));
+    fprintf(stderr, "zero-gpt2: %s\n", text);
     return STATUS_ERROR;
 }
 
@@ -191,7 +191,7 @@ static int run(struct program *p)
     if (!err)
         err = train(p, &beaten);
     if (err && !status)
-        status = report(p, err);
+        status = report(p);
     if (gpt2_log_close(&p->log, p->error, sizeof p->error)) {
         fprintf(stderr, "zero-gpt2: %s\n", p->error);
         status = status ? status : STATUS_ERROR;

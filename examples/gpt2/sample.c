@@ -85,6 +85,8 @@ int gpt2_trainer_sample(struct gpt2_trainer *t, uint64_t n)
 
     if (logits && out)
         err = write_text(t, n, logits, out);
+    else
+        snprintf(t->error, sizeof t->error, "no memory to write a text");
     if (out)
         fclose(out);
     if (!err)

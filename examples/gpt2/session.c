@@ -158,7 +158,8 @@ static int set_order(struct gpt2_session *s, uint32_t kind)
     struct zero_use *order = calloc(most, sizeof *order);
     int err = -ENOMEM;
 
-    if (uses && order) {
+    s->error = uses && order ? NULL : "no memory for the order of the units";
+    if (!s->error) {
         const uint32_t n = gpt2_order(c, kind == ZERO_TRAIN, uses);
         for (uint32_t i = 0; i < n; i++)
             order[i] = (struct zero_use){s->units[uses[i].unit], pass_of(uses[i])};
@@ -308,7 +309,7 @@ int gpt2_session_device(struct gpt2_session *s, const struct gpt2_options *o, ch
 
 const char *gpt2_session_error(const struct gpt2_session *s)
 {
-    return s->gpu ? s->gpu->cuda.error : "";
+    return s->error ? s->error : s->gpu ? s->gpu->cuda.error : "";
 }
 
 void gpt2_session_computes(const struct gpt2_session *s, char *text, size_t bytes)
@@ -330,8 +331,10 @@ int gpt2_session_commit(struct gpt2_session *s, const struct gpt2_options *o)
     s->params = calloc(gpt2_n_tensors(c), sizeof *s->params);
     s->regions = calloc(gpt2_n_regions(c), sizeof *s->regions);
     s->initialisers = calloc(gpt2_n_tensors(c), sizeof *s->initialisers);
-    if (!s->units || !s->params || !s->regions || !s->initialisers)
+    if (!s->units || !s->params || !s->regions || !s->initialisers) {
+        s->error = "no memory for the numbers of the parameters";
         return -ENOMEM;
+    }
     err = add_groups(s, o);
     if (!err)
         err = add_parameters(s, o->seed);

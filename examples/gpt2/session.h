@@ -27,6 +27,7 @@ struct gpt2_session {
     uint64_t compute_ns, since_ns; /* time between acquire and release; of a GPU, and waiting */
     struct gpt2_initialiser *initialisers;
     const volatile sig_atomic_t *stop; /* not 0: the next acquire fails with -EINTR */
+    const char *error;                 /* what went wrong, where only the program knows; or NULL */
 };
 
 /* Monotonic nanoseconds. */

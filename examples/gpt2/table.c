@@ -36,6 +36,8 @@ static int one_step(struct gpt2_session *s)
     float *loss = calloc(rows, sizeof *loss);
     int err = tokens && loss ? 0 : -ENOMEM;
 
+    if (err)
+        s->error = "no memory for a batch: try a smaller --batch";
     for (uint32_t m = 0; m < accum && !err; m++) {
         err = zero_begin(s->rt, ZERO_TRAIN, m + 1 == accum);
         if (!err)

@@ -23,7 +23,11 @@ int gpt2_trainer_open(struct gpt2_trainer *t, struct gpt2_session *s, const stru
     t->tokens = calloc(rows, sizeof *t->tokens);
     t->targets = calloc(rows, sizeof *t->targets);
     t->loss = calloc(rows, sizeof *t->loss);
-    return t->tokens && t->targets && t->loss ? 0 : -ENOMEM;
+    if (t->tokens && t->targets && t->loss)
+        return 0;
+    snprintf(t->error, sizeof t->error,
+             "no memory for a batch of %zu tokens: try a smaller --batch", rows);
+    return -ENOMEM;
 }
 
 void gpt2_trainer_close(struct gpt2_trainer *t)
