@@ -85,14 +85,14 @@ static const char *const of_auto[] = {"cpu", "nvme"};
  */
 static int auto_load(struct zero_runtime *rt, int is_trial)
 {
-    const int tells = !is_trial && zero__job_local_rank(rt->job) == 0;
+    const int tells = zero__job_local_rank(rt->job) == 0;
     uint32_t tier;
 
     for (uint32_t i = 0; i < N_OF_AUTO; i++) {
         int err = tier_load(rt, of_auto[i], &tier);
         if (err && !is_trial && (err == -EINVAL || rt->left))
             return zero__while(err, "ZERO_OFFLOAD=auto");
-        if (err)
+        if (err && !is_trial)
             zero__log(&rt->log,
                       tells && zero__tier_is_set(rt, of_auto[i]) ? ZERO_LOG_WARN : ZERO_LOG_INFO,
                       "engine", "ZERO_OFFLOAD=auto goes without %s: %s", of_auto[i],
