@@ -27,6 +27,9 @@ static inline void zero__signals_of_others(sigset_t *set)
         sigdelset(set, own[i]);
 }
 
+/* Behind "cannot start a thread: %s" in a message, which alone names no limit. */
+#define ZERO__THREAD_LIMITS "; ulimit -u and the control group's pids.max are the limits of threads"
+
 /* As pthread_create(), with the signals of others blocked; `attr` may be NULL. */
 static inline int zero__thread_create(pthread_t *thread, const pthread_attr_t *attr,
                                       void *(*run)(void *arg), void *arg)

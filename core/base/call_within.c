@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "machine/patient.h"
+#include "machine/thread.h"
 
 struct call {
     int (*fn)(void *arg);
@@ -45,8 +46,7 @@ int zero__call_unless(int64_t deadline_ns, bool (*over)(void *ask), void *ask,
     case ZERO__PATIENT_LATE:
         break;
     default:
-        zero__fail(e, "cannot start a thread: %s; ulimit -u and the control group's pids.max are "
-                   "their limits", strerror(-e));
+        zero__fail(e, "cannot start a thread: %s" ZERO__THREAD_LIMITS, strerror(-e));
     }
     sodium_memzero(c->arg, bytes); /* it may hold a secret */
     free(c);

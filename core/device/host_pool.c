@@ -135,7 +135,9 @@ static int start_thread(struct zero_device *dev, uint32_t i)
 
     err = zero__thread_create(&dev->threads[i], NULL, worker, dev);
     if (err)
-        return zero__fail(-err, "host device: cannot start worker %u: %s; lower its thread count",
+        return zero__fail(-err,
+                          "host device: cannot start worker %u: %s; set fewer in "
+                          "ZERO_THREADS" ZERO__THREAD_LIMITS,
                           i, strerror(err));
     snprintf(name, sizeof name, "zero-host-%u", i % 100000);
     pthread_setname_np(dev->threads[i], name);

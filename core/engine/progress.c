@@ -370,7 +370,8 @@ int zero__progress_start(struct zero_runtime *rt)
     rt->stop = 0;
     int err = zero__thread_create(&rt->progress, NULL, progress_main, rt);
     if (err)
-        return zero__fail(-err, "cannot start the progress thread: %s", strerror(err));
+        return zero__fail(-err, "cannot start the progress thread: %s" ZERO__THREAD_LIMITS,
+                          strerror(err));
     rt->progress_runs = 1;
     return 0;
 }

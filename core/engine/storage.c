@@ -333,7 +333,8 @@ int zero__storage_start(struct zero_runtime *rt)
     rt->storage_stop = 0;
     int err = zero__thread_create(&rt->storage, NULL, storage_main, rt);
     if (err)
-        return zero__fail(-err, "cannot start the storage thread: %s", strerror(err));
+        return zero__fail(-err, "cannot start the storage thread: %s" ZERO__THREAD_LIMITS,
+                          strerror(err));
     rt->storage_runs = 1;
     return 0;
 }

@@ -181,7 +181,8 @@ static int start_thread(struct zero__job *job)
     e = zero__thread_create(&job->thread, &attr, zero__job_control, job);
     pthread_attr_destroy(&attr);
     if (e)
-        return zero__fail(-e, "job: cannot start the control thread: %s", strerror(e));
+        return zero__fail(-e, "job: cannot start the control thread: %s" ZERO__THREAD_LIMITS,
+                          strerror(e));
     job->threaded = true;
     return 0;
 }

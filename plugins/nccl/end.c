@@ -144,7 +144,8 @@ int nccl_ender_start(struct zero_comm_ctx *ctx)
     int err = zero__thread_create(&ctx->ender, NULL, ender_main, ctx);
 
     if (err)
-        return zero__say(&ctx->voice, -err, "cannot start a thread: %s", strerror(err));
+        return zero__say(&ctx->voice, -err, "cannot start a thread: %s" ZERO__THREAD_LIMITS,
+                         strerror(err));
     ctx->ender_runs = true;
     return 0;
 }

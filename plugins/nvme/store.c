@@ -14,6 +14,7 @@
 #include "../common/open.h"
 #include "../common/wake.h"
 #include "machine/clock.h"
+#include "machine/thread.h"
 #include "nvme.h"
 
 #define REFUSAL 256 /* bytes of a sentence */
@@ -153,7 +154,8 @@ static int engine_open(struct zero_store *store)
     store->engine = &zero__nvme_threads;
     err = store->engine->open(store);
     if (err)
-        return zero__say(&store->voice, err, "threads that read and write: %s", strerror(-err));
+        return zero__say(&store->voice, err, "threads that read and write: %s%s", strerror(-err),
+                         err == -EAGAIN ? ZERO__THREAD_LIMITS : "");
     if (store->depth < wanted)
         zero__tell(&store->voice, store->warns,
                    "%u transfers at a time in %d folder%s (ZERO_NVME_DEPTH) are %u, since threads "
