@@ -26,7 +26,9 @@ int zero__device_name_split(const char *text, char *name, size_t room, int32_t *
     }
     size_t n = *index < 0 ? strlen(text) : (size_t)(colon - text);
     if (n >= room)
-        return zero__fail(-ENAMETOOLONG, "ZERO_DEVICE: a name of %zu characters", n);
+        return zero__fail(-ENAMETOOLONG,
+                          "ZERO_DEVICE=%.40s…: a name of %zu bytes, and %zu are possible", text, n,
+                          room - 1);
     memcpy(name, text, n);
     name[n] = 0;
     return 0;

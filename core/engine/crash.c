@@ -307,8 +307,9 @@ static void report(struct zero_runtime *rt)
         err = zero__call_within(zero__deadline_ns(DISK_NS), report_write, &r, sizeof r);
     if (err == -ETIMEDOUT) /* it may be done after all; what is left belongs to it */
         zero__log(&rt->log, ZERO_LOG_WARN, "engine",
-                  "writing %s (ZERO_CRASH_DIR) takes longer than %d s", r.path,
-                  (int)(DISK_NS / ZERO_SECOND));
+                  "writing %s (ZERO_CRASH_DIR) takes longer than %d s, and is not waited for: name "
+                  "a folder that answers sooner",
+                  r.path, (int)(DISK_NS / ZERO_SECOND));
     else if (err || r.err)
         zero__log(&rt->log, ZERO_LOG_WARN, "engine", "cannot write %s (ZERO_CRASH_DIR): %s", r.path,
                   err ? zero__error_text() : strerror(r.err));

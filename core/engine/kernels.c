@@ -273,7 +273,8 @@ static int update_runs(struct zero_runtime *rt, struct updates *u, const struct 
             first = runs[i].first + runs[i].count;
         }
         if (n == 0)
-            return zero__fail(-EFAULT, "segment %u has elements of no group", o->segment);
+            return zero__fail(-EFAULT, "segment %u has elements of no group: a defect of libzero, "
+                              "to be reported with the job's options", o->segment);
     }
     return 0;
 }
@@ -315,6 +316,7 @@ int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, st
     case ZERO__UPDATE:
         return update(rt, op, s);
     default:
-        return zero__fail(-EFAULT, "op %s is not a kernel", zero__op_name(op->kind));
+        return zero__fail(-EFAULT, "op %s is not a kernel: a defect of libzero, to be reported "
+                          "with the job's options", zero__op_name(op->kind));
     }
 }

@@ -187,9 +187,11 @@ static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, 
                           rt->model.n_params);
     const struct zero__param *p = &rt->model.params[param];
     if (first > p->count || count > p->count - first)
-        return zero__fail(-ERANGE, "parameter %s has %llu elements, not %llu … %llu", p->name,
-                          (unsigned long long)p->count, (unsigned long long)first,
-                          (unsigned long long)(first + count));
+        return zero__fail(-ERANGE,
+                          "parameter %s has %llu elements, numbered from 0: %llu from %llu on go "
+                          "beyond them",
+                          p->name, (unsigned long long)p->count, (unsigned long long)count,
+                          (unsigned long long)first);
     return settle(rt);
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What befalls a request when it comes: each fault that could counts it, and marks it if so. */
 #include <signal.h>
+#include <string.h>
 
+#include "../common/io.h"
 #include "store.h"
 
 /* Does it befall this request? Each request that it could befall counts once. */
@@ -67,7 +69,10 @@ bool zero__store_befall(struct zero_store *s, struct store_request *r)
         case STORE_ERROR:
             r->err = -(int)f->value;
             r->wanted = true;
-            zero__tell(&s->voice, ZERO_LOG_WARN, "%s", "a request fails, as ZERO_FAULT_IO wants");
+            zero__tell(&s->voice, ZERO_LOG_WARN,
+                       "a %s of %llu bytes at %llu fails, as ZERO_FAULT_IO wants: %s",
+                       zero__io_name(r->io.op), (unsigned long long)r->io.buf.len,
+                       (unsigned long long)r->io.store_off, strerror(-r->err));
             break;
         default:
             zero__tell(&s->voice, ZERO_LOG_WARN, "%s",

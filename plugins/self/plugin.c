@@ -160,7 +160,7 @@ static int self_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 static int self_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     if (mr->exchanged)
-        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
     mr->exchanged = 1;
     return 0;
 }

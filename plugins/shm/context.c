@@ -74,7 +74,10 @@ static int hello_check(const struct zero__voice *v, const struct hello *all, int
                              p);
         if (a->protocol != b->protocol || a->seat_bytes != b->seat_bytes ||
             a->lane_bytes != b->lane_bytes)
-            return zero__say(v, -EPROTO, "ranks 0 and %d run different versions of the plugin", p);
+            return zero__say(v, -EPROTO,
+                             "ranks 0 and %d run different versions of the plugin: start all with "
+                             "the same libzero",
+                             p);
         if (a->uid != b->uid)
             return zero__say(v, -EPERM,
                              "rank 0 runs as user %u, rank %d as user %u: start all "

@@ -183,7 +183,7 @@ static int exchange_prepare(struct zero_comm_ctx *ctx, struct zero_mr *mr, bool 
     if (!room)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     if (mr->region != SHM_NO_REGION)
-        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+        return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
     err = regions_grow(ctx);
     if (err)
         return err;

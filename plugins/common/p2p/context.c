@@ -236,7 +236,8 @@ int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     if (!all)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     if (mr->exchanged)
-        mine.status = zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged");
+        mine.status =
+            zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
     err = zero__p2p_gather(ctx, NULL, &mine, all);
     if (!err)
         mr->exchanged = true;
