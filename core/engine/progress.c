@@ -118,8 +118,8 @@ static int streams_done(struct zero_runtime *rt)
 }
 
 /*
- * One completion of a collective, in any order: an op is done when all of its are, and those of the
- * ops before it.
+ * One completion of a collective. They come in the order of the posts of its communicator; lanes go
+ * at their own pace. An op is done when all of its collectives are, and those of the ops before it.
  */
 static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
 {

@@ -18,9 +18,11 @@
  *   with less than some hundred operations under way is never made to.
  * - An error that makes the context useless is told by the entry that sees it, and again by every
  *   later one: its sentence names the entry and the last kernel that was launched.
- * - release() of the device's memory and close() wait for its own streams, and for the events that
- *   were recorded in others, at most the timeout each. Where those do not end, the memory of
- *   release() stays until close(), and what close() finds stays as it is until the process ends.
+ * - release() of the device's memory and close() wait for its own streams, and, where notify is
+ *   given, for the events that were recorded in others, at most the timeout each; not for those of
+ *   a stream before which CUDA_BELLS / 2 streams had come, the plugin's own among them. Where they
+ *   do not end, the memory of release() stays until close(), and what close() finds stays as it is
+ *   until the process ends.
  */
 #ifndef ZERO_PLUGINS_CUDA_H
 #define ZERO_PLUGINS_CUDA_H
@@ -183,7 +185,7 @@ int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_
                      const char *what);
 /*
  * The same for all of its streams, at most the device's timeout each, and for the events that were
- * recorded in an application's: those may be gone themselves, their bells are not.
+ * recorded in an application's that has a bell: it may be gone itself, its bell is not.
  */
 int zero__cuda_streams_drain(struct zero_device *dev, const char *what);
 
