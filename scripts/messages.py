@@ -15,6 +15,7 @@ What only passes a format on ("%s") is left out: the sentence stands where it wa
 """
 import os
 import re
+import signal
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -108,6 +109,7 @@ def is_said(text, around, known):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads the list may have had enough
     by_file = formatters()
     for name, text in sources(sys.argv[1:] or FOLDERS):
         known = {**by_file[""], **by_file.get(name, {})}
