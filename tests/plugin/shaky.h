@@ -30,6 +30,7 @@
  * ZERO_SHAKY_MOST=N: it says that a request may have N bytes at most, and refuses what has more;
  * with ZERO_SHAKY_TAKES=N it says so of more than the N bytes that it takes.
  * ZERO_SHAKY_ALIGN=N: past the page cache its files want multiples of N bytes.
+ * ZERO_SHAKY_WANTS=N: it says that offsets, lengths and memory are to be multiples of N bytes.
  * ZERO_SHAKY_TYPE: its folders look like those of a file system of that type, by statfs()'s number.
  * ZERO_SHAKY_VOLUMES=BYTES: each has a device number of its own, and so many bytes are free there.
  */
@@ -86,6 +87,17 @@ __attribute__((unused)) static int shaky_check(const struct zero__voice *voice,
         return zero__say(voice, -EINVAL, "a request of %llu bytes: %llu are the most",
                          (unsigned long long)io->buf.len, (unsigned long long)most);
     return zero__io_check(voice, io, store, store_bytes, offset_align, buffer_align);
+}
+
+__attribute__((unused)) static void shaky_info_give(const struct zero_store_info *full,
+                                                    struct zero_store_info *info)
+{
+    const char *wants = getenv("ZERO_SHAKY_WANTS");
+    struct zero_store_info said = *full;
+
+    if (wants)
+        said.offset_align = said.buffer_align = (uint32_t)strtoul(wants, NULL, 10);
+    zero__store_info_give(&said, info);
 }
 
 static atomic_uint shaky_calls, shaky_results, shaky_submits; /* of each file's own */
@@ -354,6 +366,7 @@ __attribute__((unused)) static void shaky_sleep(void)
 
 #undef O_TMPFILE
 #define zero__io_check shaky_check
+#define zero__store_info_give shaky_info_give
 #define O_TMPFILE 0
 #define statfs(path, fs) (shaky_sleep(), shaky_statfs(statfs(path, fs), fs))
 #define fstatfs(fd, fs) shaky_statfs(fstatfs(fd, fs), fs)

@@ -11,6 +11,7 @@
 #include "check.h"
 
 #define CHECK_BLOCKS 16u /* of offset_align that a store has at least */
+#define CHECK_PAGE 4096u /* what the library asks of a store begins and ends with multiples of it */
 
 /* The plugin, and what is wrong with it. */
 struct check_tier {

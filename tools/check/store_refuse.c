@@ -13,14 +13,23 @@ static bool is_power(uint64_t x)
     return x && !(x & (x - 1));
 }
 
+static void judge_align(struct check_rank *r, const char *of, const char *what, uint32_t align)
+{
+    want(r, is_power(align) && align <= CHECK_PAGE,
+         "%s: %s is %u: a power of two that is at most %u is due", of, what, align, CHECK_PAGE);
+}
+
 static void judge(struct check_rank *r, const char *of, const struct zero_store_info *i)
 {
-    want(r, is_power(i->offset_align), "%s: offset_align is %u", of, i->offset_align);
-    want(r, is_power(i->buffer_align), "%s: buffer_align is %u", of, i->buffer_align);
-    want(r, i->mem & ZERO_MEM_HOST, "%s: host memory is not among the memory kinds 0x%x", of,
-         i->mem);
+    judge_align(r, of, "offset_align", i->offset_align);
+    judge_align(r, of, "buffer_align", i->buffer_align);
+    want(r, i->mem & ZERO_MEM_HOST,
+         "%s: the memory kinds 0x%x lack host memory, ZERO_MEM_HOST (0x%x)", of, i->mem,
+         (unsigned)ZERO_MEM_HOST);
     want(r, i->best_io && i->max_io >= i->best_io, "%s: best_io %" PRIu64 ", max_io %" PRIu64, of,
          i->best_io, i->max_io);
+    want(r, i->flags & ZERO_STORE_MAPPED || i->max_io >= CHECK_PAGE,
+         "%s: max_io is %" PRIu64 ": of a disk %u at least are due", of, i->max_io, CHECK_PAGE);
     want(r, i->depth >= 1, "%s: depth is 0", of);
     want(r, memchr(i->note, 0, sizeof i->note), "%s: the note does not end", of);
 }

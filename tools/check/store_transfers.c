@@ -383,7 +383,9 @@ void check_store_map(struct check_tier *t)
     void *base = NULL;
 
     if (check_store_open(t, &s, t->bytes) &&
-        want(r, s.ops->map && !s.ops->map(s.store, &base) && base, "map: %s", check_error())) {
+        want(r, s.ops->map && !s.ops->map(s.store, &base) && base, "map: %s", check_error()) &&
+        want(r, (uintptr_t)base % CHECK_PAGE == 0, "map gives %p: a multiple of %u is due", base,
+             CHECK_PAGE)) {
         uint64_t off = check_store_round(&s, t->bytes / 3), bytes = off < 70000 ? off : 70000;
         bytes = check_store_round(&s, bytes);
         check_store_fill(base, t->bytes, r->seed);
