@@ -10,11 +10,17 @@
  *   abort(), which may come from any thread at any time. Different contexts may run at once (ranks
  *   may be threads of one process), so a plugin keeps no mutable global state.
  * - Only alloc, reg, exchange, map, open and split may block (never longer than the deadline in
- *   struct zero_comm_open), free, unreg and comm_close for what is on a stream of the device, and
- *   close; progress() blocks up to its timeout.
+ *   struct zero_comm_open), free, unreg and comm_close for what is on a stream of the device or,
+ *   after an error, for what still touches the memory, and close; progress() blocks up to its
+ *   timeout.
+ * - Who waits sleeps. Once the job has failed, a thread that computes for 0.3 s within one call is
+ *   taken for stuck (3 s at an end without an error), and so is a call that blocks for ten seconds:
+ *   the library leaves the context as it is until the process ends.
  * - Every rank posts the same collectives on a communicator in the same order. Communicators are
  *   independent of each other: a collective of one must make progress while another waits.
- * - Returns 0 or a negative errno, after zero_host.fail() said what and why.
+ * - Every rank calls exchange, map and split in the same order. Ranks that meet in different ones
+ *   of them get -EPROTO, each of them, with a sentence that names both: "exchange", "split".
+ * - Returns 0 or a negative errno, after zero_host.fail() said what and why (not for -EAGAIN).
  */
 #ifndef ZERO_COMM_H
 #define ZERO_COMM_H
@@ -78,9 +84,9 @@ enum zero_coll_flags {
 };
 
 /**
- * One collective. The slices' lengths must equal what count and the dtypes say (else -EINVAL), and
- * be 0 on a side that has no data (source of a broadcast's receivers, destination of its root, both
- * of a barrier); offsets are multiples of the element, nothing more. count 0 is legal.
+ * One collective. The slices' lengths equal what count and the dtypes say, and are 0 on a side that
+ * has no data (source of a broadcast's receivers, destination of its root, both of a barrier);
+ * offsets are multiples of the element, nothing more. count 0 is legal, and a barrier's only one.
  *
  * ZERO_SUM computes, for each element, ((x0 + x1) + x2) + … in fp32 (fp64 and integers: in their
  * own type, integers wrap around), multiplies by scale once, and rounds once to dst_dtype as
@@ -88,9 +94,18 @@ enum zero_coll_flags {
  * every NaN that a reduction of floating types gives is the positive quiet one (0x7fc00000 before
  * rounding), since which operand's NaN an addition keeps depends on the machine.
  *
- * What is out of place is refused: redop other than 0 where nothing is reduced, scale other than 1
- * where no floating sum is, ACCUMULATE without a floating sum or with INPLACE, INPLACE with unequal
- * types. Unknown kinds, reductions and flags are -ENOTSUP.
+ * post() refuses everything else before anything happens; of several reasons any one will do, but
+ * that a kind is not declared comes first, and -EOVERFLOW before a length that is wrong:
+ * - -ENOTSUP: unknown kinds, reductions and flags; known kinds, and in reductions known types,
+ *   reductions and ACCUMULATE, that probe() does not declare.
+ * - -EINVAL: what is out of place. Other lengths and offsets than these; unknown dtypes; unequal
+ *   ones where nothing is reduced, or that are not both floating; a root that is no rank, or set
+ *   outside of a broadcast; redop other than 0 where nothing is reduced, scale other than 1 where
+ *   no floating sum is; ACCUMULATE without a floating sum to fp32 or with INPLACE; INPLACE with
+ *   unequal types, or slices that lie otherwise, and without it slices that overlap; a slice
+ *   without memory, or of memory that is not exchanged; reserved fields that are not 0.
+ * - -ERANGE: a slice that ends outside its region, also by wrapping around.
+ * - -EOVERFLOW: count times ranks times the element does not fit into 64 bits.
  */
 struct zero_coll {
     uint32_t kind, flags;
@@ -159,7 +174,9 @@ struct zero_comm_caps {
 
 /**
  * Exchange of small blobs among the ranks, offered by the library (it works before any plugin
- * does). All ranks make the same calls in the same order; one exchange at a time.
+ * does). All ranks make the same calls in the same order; one exchange at a time. Only for use in
+ * open, exchange, map, and split with parent NULL, which return only when theirs are over: at any
+ * other time it is the library's own.
  */
 struct zero_oob {
     size_t size;
@@ -212,12 +229,13 @@ struct zero_comm_ops {
     /**
      * Ends everything, joins the plugin's threads, frees what alloc gave. Local; also after
      * abort(), while peers still work: they get errors, and never touch memory that is gone. It may
-     * wait for some seconds; after ten the library leaves the context to the end of the process.
+     * sleep for some seconds: after an error the whole end, from comm_close() on, has ten.
      */
     int (*close)(struct zero_comm_ctx *ctx);
     /**
      * (optional) Memory that peers reach fastest, zeroed, page-aligned, really there (no later
-     * SIGBUS or OOM kill): -ENOMEM when the machine lacks it. Local; exchange() makes it visible.
+     * SIGBUS or OOM kill): -ENOMEM when the machine lacks it, be it an exbibyte; -ENOTSUP: not of
+     * this kind. Local; exchange() makes it visible.
      */
     int (*alloc)(struct zero_comm_ctx *ctx, uint64_t bytes, uint32_t mem, void **base,
                  struct zero_mr **mr);
@@ -225,34 +243,40 @@ struct zero_comm_ops {
     int (*free)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
     /**
      * Makes memory of the caller's usable in slices; the caller keeps it until unreg. A plugin may
-     * take parts of what its own alloc gave only (-ENOTSUP for other memory).
+     * take parts of what its own alloc gave only (-ENOTSUP for other memory, and other kinds).
      */
     int (*reg)(struct zero_comm_ctx *ctx, void *base, uint64_t bytes, uint32_t mem,
                struct zero_mr **mr);
     int (*unreg)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
     /**
      * Collective: the ranks' corresponding registrations become one symmetric region, of one kind
-     * of memory. Slices of collectives refer to exchanged regions only; the n-th exchange of every
-     * rank belongs together. Sizes, and the offsets in slices, may differ between ranks. A region
-     * ends with free() or unreg(), when no collective uses it any more on any rank.
+     * of memory; -EINVAL: it is one already. Slices of collectives refer to exchanged regions only;
+     * the n-th exchange of every rank belongs together. Sizes, and the offsets in slices, may
+     * differ between ranks. A region ends with free() or unreg(), when no collective uses it any
+     * more on any rank, or after abort().
      */
     int (*exchange)(struct zero_comm_ctx *ctx, struct zero_mr *mr);
     /**
      * (optional, MAP) Collective: maps bytes off … off + len of the region of every rank, in rank
      * order, into one contiguous range, read-only except this rank's own part. off and len are
-     * multiples of the page size. Any number of times per region, with which the maps end.
+     * multiples of the page size (else -EINVAL). Any number of times per region, with which the
+     * maps end.
      */
     int (*map)(struct zero_comm_ctx *ctx, struct zero_mr *mr, uint64_t off, uint64_t len,
                void **base);
     /**
-     * Moves collectives on and returns up to `max` completions (≥ 0) or an error. Waits at most
-     * timeout_ns for something to happen (0: does a bounded piece of work and returns). What went
-     * wrong with a collective is in its completion; an error is about the context, -ECANCELED after
-     * abort() when all completions are delivered.
+     * Moves collectives on and returns up to `max` completions (≥ 0), those of a communicator in
+     * the order of its posts, or an error. Waits at most timeout_ns for something to happen (0:
+     * does a bounded piece of work and returns). What went wrong with a collective is in its
+     * completion; an error is about the context, -ECANCELED after abort() when all completions are
+     * delivered.
      *
-     * Of either kind, and of post() and error(), an error that says that a peer or the way to it
-     * is gone blames nobody; the library waits for half a second for what its own connections say
-     * about that peer:
+     * The call that returns a completion with an error has said why before, by zero_host.fail() on
+     * its own thread; error() is not asked for it. Of several in one call the last sentence counts.
+     *
+     * Of errors of either kind, and of post() and error(), one that says that a peer or the way to
+     * it is gone blames nobody; the library waits for half a second for what its own connections
+     * say about that peer:
      * -ECONNRESET, -ECONNABORTED, -ECONNREFUSED, -ENOTCONN, -EPIPE, -EHOSTDOWN, -EHOSTUNREACH,
      * -ENETDOWN, -ENETUNREACH, -ETIMEDOUT. With any other one, if nothing is known of a peer by
      * then, it is this rank that failed; but -EPROTO says that ranks differ, and -ECANCELED follows
@@ -264,9 +288,15 @@ struct zero_comm_ops {
     int (*wake)(struct zero_comm_ctx *ctx);
     /**
      * Any thread, idempotent: every collective not yet complete ends with -ECANCELED, later posts
-     * fail with -ECANCELED. Peers may see it: then theirs end the same way. -ECANCELED thus always
-     * follows from an error that is reported elsewhere. Touches no memory of the application after
-     * close() returned.
+     * fail with -ECANCELED. So do blocking entries under way and later ones, unless zero_oob ends
+     * them with an error of its own. Without LOCAL_ABORT peers see it: theirs end the same way, and
+     * their sentences name this rank as "rank N"; who sees it only when this one has closed may
+     * find it gone. -ECANCELED thus always follows from an error that is reported elsewhere.
+     *
+     * comm_close(), then unreg() and free(), follow, before close() and while peers may still use
+     * the region. When unreg() or free() returns, or close() for what is left, nothing of this rank
+     * touches the memory, for which they may wait a moment; what peers still do there fails, or
+     * finds what was there, and never faults.
      */
     int (*abort)(struct zero_comm_ctx *ctx);
 
@@ -274,19 +304,19 @@ struct zero_comm_ops {
 
     /**
      * Collective over `parent` (NULL: all ranks of the context). Ranks with the same color ≥ 0
-     * form a communicator, ordered by key then by rank; color -1 takes part and gets none.
+     * form a communicator, ordered by key then by rank; color -1 takes part and gets NULL.
      */
     int (*split)(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
                  struct zero_comm **comm);
     /**
      * Posts n collectives as one batch, all or none: -EAGAIN when there is no room for all of them
-     * now, -EINVAL for more than max_inflight at once. stream NULL: the sources are ready now,
-     * completion by progress(). Not NULL (STREAM only): ordered in the stream, no completion,
-     * failures by error(); after -EAGAIN the same batch comes again before any other on this
-     * communicator, part of it may be on the stream already, and progress() returns when it is
-     * worth a try. A completion means that the destination is ready *and* that every peer is done
-     * with this rank's source; a stream goes on when both are so, or after a failure, which error()
-     * then tells already.
+     * now, -EINVAL for more than max_inflight at once, else see struct zero_coll. stream NULL: the
+     * sources are ready now, completion by progress(). Not NULL (-ENOTSUP without STREAM): ordered
+     * in the stream, no completion, failures by error(); after -EAGAIN the same batch comes again
+     * before any other on this communicator, part of it may be on the stream already, and
+     * progress() returns when it is worth a try. A completion means that the destination is ready
+     * *and* that every peer is done with this rank's source; a stream goes on when both are so, or
+     * after a failure, which error() then tells already.
      * Never waits for other ranks.
      */
     int (*post)(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
@@ -305,10 +335,11 @@ struct zero_comm_ops {
     int (*missing)(struct zero_comm *comm, int32_t *ranks, uint32_t max);
     /**
      * Payload bytes this rank sent (or peers read from it) since open, for the collectives whose
-     * completions progress() has returned, or that were posted with a stream. Never decreases. For
-     * direct exchange among n ranks, with b the bytes of count elements of src_dtype and d of
-     * dst_dtype: all_gather and reduce_scatter (n-1)b; broadcast (n-1)b at the root; all_reduce
-     * (n-1)b/n + (n-1)d/n where n divides count, but (n-1)b with ACCUMULATE, when every rank sums
+     * completions progress() has returned, or that were posted with a stream. Never decreases. It
+     * is that of direct exchange, however the plugin sends; without ORDERED sums may count what
+     * they send. Among n ranks, with b the bytes of count elements of src_dtype and d of dst_dtype:
+     * all_gather and reduce_scatter (n-1)b; broadcast (n-1)b at the root; all_reduce
+     * (n-1)b/n + (n-1)d/n where 64n divides count, but (n-1)b with ACCUMULATE, when every rank sums
      * everything itself.
      */
     int (*wire_bytes)(struct zero_comm *comm, uint64_t *bytes);
