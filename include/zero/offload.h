@@ -41,10 +41,10 @@ enum zero_store_flags {
 struct zero_store_info {
     size_t size; /**< set by the caller */
     uint32_t flags;
-    uint32_t mem;          /**< mask of enum zero_mem that slices may lie in */
+    uint32_t mem;          /**< mask of enum zero_mem that slices may lie in, ZERO_MEM_HOST too */
     uint64_t capacity;     /**< bytes; what could be had, or what the store holds */
-    uint32_t offset_align; /**< of store offsets and lengths; power of two */
-    uint32_t buffer_align; /**< of memory addresses; power of two */
+    uint32_t offset_align; /**< of store offsets and lengths; power of two, at most 4096 */
+    uint32_t buffer_align; /**< of memory addresses; power of two, at most 4096 */
     uint64_t max_io, best_io; /**< bytes of one request; a disk's max_io is 4096 at least */
     uint32_t depth;           /**< requests in flight that pay */
     /** Since minor 3: of host memory that it takes beside each MiB stored, for checksums say. */
@@ -69,6 +69,12 @@ struct zero_store_open {
     uint64_t bytes;
     int32_t device;     /**< -1; the device it is near to is `pci` */
     int32_t local_rank; /**< of this process on the machine */
+    /**
+     * ZERO_TIMEOUT. What has not come back half a second after it is left to itself, and the job
+     * ends: a probe, submit or poll, and an open or resize, where the store is not MAPPED. So it
+     * does when a request is older and nothing has moved for as long. Give up sooner, and the
+     * sentence is your own: nvme does at 7/8 of it.
+     */
     int64_t timeout_ns;
     int32_t local_ranks; /**< since minor 4; on the machine, which share its limits; 0: unknown */
     int32_t reserved;
@@ -102,7 +108,7 @@ struct zero_offload_ops {
                struct zero_mr **mr);
     /** No request uses the memory any more; it stays the caller's. */
     int (*unreg)(struct zero_store *store, struct zero_mr *mr);
-    /** (optional, MAPPED) The address of byte 0. */
+    /** (optional, MAPPED) The address of byte 0, a multiple of 4096. */
     int (*map)(struct zero_store *store, void **base);
     /**
      * Accepts the first k ≥ 0 of n requests and returns k; the rest is to be submitted again.
@@ -117,9 +123,14 @@ struct zero_offload_ops {
      * failed is the last of them, and the call has said why.
      */
     int (*poll)(struct zero_store *store, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns);
-    /** Any thread: makes a waiting poll() return soon. */
+    /** Any thread: makes a waiting poll() return soon, or the next one return at once. */
     int (*wake)(struct zero_store *store);
-    /** Ends requests in flight and removes what is stored. */
+    /**
+     * Ends requests in flight, and registrations, and removes what is stored. 0: nothing touches
+     * registered memory any more. An error: something may, so the library keeps the host's memory,
+     * too, until the process ends, and makes no other call. The whole end of a runtime with a disk
+     * has 40 s: nvme gives requests 30 s, then it is -ETIMEDOUT, and the store stays.
+     */
     int (*close)(struct zero_store *store);
 };
 
