@@ -398,7 +398,10 @@ static bool is_complete(const struct zero_comm *comm)
     return true;
 }
 
-/* Completions in the order of the posts. After an error everything that is left ends with it. */
+/*
+ * Completions in the order of the posts. After an error, of which comm_fail() has said why,
+ * everything that is left ends with it.
+ */
 static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t max)
 {
     uint32_t n = 0;

@@ -434,6 +434,7 @@ static int template_poll(struct zero_store *store, struct zero_cqe *cqes, uint32
     return (int)n;
 }
 
+/* Any thread, so the lock is never held for long. Remembered: poll() may be about to wait. */
 static int template_wake(struct zero_store *store)
 {
     pthread_mutex_lock(&store->lock);
