@@ -6,11 +6,11 @@
 
 static const struct tool benches[] = {
     {"coll", bench_coll, "[--comm NAME] [-n N]", "time the collectives of a comm plugin"},
-    {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks, there and back"},
+    {"p2p", bench_p2p, "[--comm NAME]", "time messages between two ranks"},
     {"optimizer", bench_optimizer, "[--params N] [--threads T]", "time the update of the states"},
-    {"step", bench_step, "[--preset NAME] [-n N]", "show where the time of a training step goes"},
-    {"offload", bench_offload, "[--tier NAME]", "time a tier's reads and writes, beside fio"},
-    {"arena", bench_arena, "FILE.csv...", "plan recorded buffer lifetimes into little memory"},
+    {"step", bench_step, "[--preset NAME] [-n N]", "show where the time of a step goes"},
+    {"offload", bench_offload, "[--tier NAME]", "time a tier's reads and writes"},
+    {"arena", bench_arena, "FILE.csv...", "place recorded buffers in little memory"},
 };
 
 int tool_bench(int argc, char **argv)

@@ -23,25 +23,24 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero check comm [OPTION]... PLUGIN\n\n"
-        "Tries a communication plugin, by name or as an absolute path, against what comm.h says\n"
-        "and prints TAP. What the plugin declares must work, bit by bit; what it does not declare\n"
-        "must be refused. Ranks are processes on this machine; no model is needed.\n\n"
-        "  -n, --ranks N     ranks (2)\n"
-        "      --case TEXT   only cases whose name contains TEXT\n"
-        "      --repeat K    every case K times in a row, with the seeds S, S+1 ... (1)\n"
-        "      --seed S      another set of values and orders (1)\n"
-        "      --huge        also cases that take N x N x 2 GiB of memory\n"
-        "      --timeout S   a case that has not returned after S seconds has failed (120); 30 at "
-        "least\n"
-        "      --list        the cases\n"
-        "  -h, --help        this text\n\n"
-        "Options of the plugin and of the library are ZERO_ variables, as everywhere; "
-        "ZERO_PLUGIN_PATH\n"
-        "names folders with plugins. The status is 0 when every case passes, 1 when one fails, 2\n"
-        "for bad use.\n",
-        f);
+    fputs("usage: zero check comm [OPTION]... PLUGIN\n\n"
+          "Tries a communication plugin, by name or as an absolute path, against what\n"
+          "comm.h says and prints TAP. What the plugin declares must work, bit by bit; what\n"
+          "it does not declare must be refused. Ranks are processes on this machine; no\n"
+          "model is needed.\n\n"
+          "  -n, --ranks N     ranks (2)\n"
+          "      --case TEXT   only cases whose name contains TEXT\n"
+          "      --repeat K    every case K times in a row, with the seeds S, S+1 ... (1)\n"
+          "      --seed S      another set of values and orders (1)\n"
+          "      --huge        also cases that take N x N x 2 GiB of memory\n"
+          "      --timeout S   a case that takes longer than S seconds has failed (120);\n"
+          "                    30 at least\n"
+          "      --list        the cases\n"
+          "  -h, --help        this text\n\n"
+          "Options of the plugin and of the library are ZERO_ variables, as everywhere;\n"
+          "ZERO_PLUGIN_PATH names folders with plugins. The status is 0 when every case\n"
+          "passes, 1 when one fails, 2 for bad use.\n",
+          f);
 }
 
 struct verdict {
@@ -236,8 +235,8 @@ static int check_comm(int argc, char **argv)
 }
 
 static const struct tool checks[] = {
-    {"comm", check_comm, "[-n N] PLUGIN", "try a communication plugin against its interface"},
-    {"offload", check_offload, "PLUGIN", "try a storage plugin against its interface"},
+    {"comm", check_comm, "[-n N] PLUGIN", "try a communication plugin"},
+    {"offload", check_offload, "PLUGIN", "try a storage plugin"},
 };
 
 int tool_check(int argc, char **argv)

@@ -17,28 +17,27 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero check offload [OPTION]... PLUGIN\n\n"
-        "Tries an offload plugin, by name or as an absolute path, against what offload.h says and\n"
-        "prints TAP: what is written comes back, what is wrong is refused, nothing stays "
-        "behind.\n\n"
-        "      --bytes SIZE  of a store (8M), a multiple of its plugin's offset_align, at least\n"
-        "                    16 times that; two of them are open at a time\n"
-        "      --case TEXT   only cases whose name contains TEXT\n"
-        "      --repeat K    all of it K times, each time with the next seed (1)\n"
-        "      --seed S      another set of values, places and sizes (1)\n"
-        "      --huge        half as much again as could be had is asked for, also of more than "
-        "64 GiB\n"
-        "      --timeout S   a case that has not returned after S seconds has failed (120)\n"
-        "      --list        the cases\n"
-        "  -h, --help        this text\n\n"
-        "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
-        "ZERO_NVME_PATH=/scratch zero check offload nvme. ZERO_PLUGIN_PATH names folders with\n"
-        "plugins. Requests fail where the plugin fault makes them, above the one to be tried:\n"
-        "ZERO_FAULT_OFFLOAD=PLUGIN ZERO_FAULT_IO=error=EIO:op=write:n=5:times=3 \\\n"
-        "    zero check offload --case fails fault\n\n"
-        "The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
-        f);
+    fputs("usage: zero check offload [OPTION]... PLUGIN\n\n"
+          "Tries an offload plugin, by name or as an absolute path, against what offload.h\n"
+          "says and prints TAP: what is written comes back, what is wrong is refused,\n"
+          "nothing stays behind.\n\n"
+          "      --bytes SIZE  of a store (8M), a multiple of its plugin's offset_align, at\n"
+          "                    least 16 times that; two of them are open at a time\n"
+          "      --case TEXT   only cases whose name contains TEXT\n"
+          "      --repeat K    all of it K times, each time with the next seed (1)\n"
+          "      --seed S      another set of values, places and sizes (1)\n"
+          "      --huge        half as much again as could be had is asked for, also of\n"
+          "                    more than 64 GiB\n"
+          "      --timeout S   a case that takes longer than S seconds has failed (120)\n"
+          "      --list        the cases\n"
+          "  -h, --help        this text\n\n"
+          "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
+          "ZERO_NVME_PATH=/scratch zero check offload nvme. ZERO_PLUGIN_PATH names folders\n"
+          "with plugins. The plugin fault, above the one to be tried, makes requests fail:\n"
+          "ZERO_FAULT_OFFLOAD=PLUGIN ZERO_FAULT_IO=error=EIO:op=write:n=5:times=3 \\\n"
+          "    zero check offload --case fails fault\n\n"
+          "The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",
+          f);
 }
 
 static bool try_case(struct check_tier *t, struct check_watch *w,

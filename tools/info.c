@@ -14,19 +14,19 @@
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero info [--options] [--plugins] [--machine]\n"
-        "Shows what libzero finds here: without options the machine and, in short, the plugins.\n"
-        "\n"
-        "  --machine   cores, NUMA nodes, memory and its limits\n"
-        "  --plugins   every plugin with version, path, capabilities, or what is wrong with it\n"
-        "  --options   every option: value, where the value comes from, what it does\n"
-        "  -h, --help  this text\n"
-        "\n"
-        "Options are read from ZERO_* variables and from the file that ZERO_CONFIG names, else\n"
-        "from zero.conf in this folder. Exit status: 0; 1 if something cannot be read; 2 for bad\n"
-        "use.\n",
-        f);
+    fputs("usage: zero info [--options] [--plugins] [--machine]\n"
+          "Shows what libzero finds here: without options the machine and, in short, the\n"
+          "plugins.\n"
+          "\n"
+          "  --machine   cores, NUMA nodes, memory and its limits\n"
+          "  --plugins   every plugin: version, path and capabilities, or what is wrong\n"
+          "  --options   every option: value, where the value comes from, what it does\n"
+          "  -h, --help  this text\n"
+          "\n"
+          "Options are read from ZERO_* variables and from the file that ZERO_CONFIG\n"
+          "names, else from zero.conf in this folder. Exit status: 0; 1 if something cannot\n"
+          "be read; 2 for bad use.\n",
+          f);
 }
 
 static int terminal_width(void)

@@ -29,14 +29,13 @@ struct job {
 
 static void help(FILE *f)
 {
-    fputs(
-        "usage: zero report crash [--job NUMBER] DIR\n\n"
-        "Reads what the ranks of a failed job have written to ZERO_CRASH_DIR=DIR, prints how far\n"
-        "each had come, and names the rank at which it began. A folder may serve many jobs: the\n"
-        "newest one is shown, and the others are listed with their numbers; --job takes the\n"
-        "first digits of one. The status is 0 when a rank is named, 1 when the reports do not\n"
-        "tell, 2 for bad use.\n",
-        f);
+    fputs("usage: zero report crash [--job NUMBER] DIR\n\n"
+          "Reads what the ranks of a failed job have written to ZERO_CRASH_DIR=DIR, prints\n"
+          "how far each had come, and names the rank at which it began. A folder may serve\n"
+          "many jobs: the newest one is shown, and the others are listed with their\n"
+          "numbers; --job takes the first digits of one. The status is 0 when a rank is\n"
+          "named, 1 when the reports do not tell, 2 for bad use.\n",
+          f);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -271,8 +270,8 @@ static int report_crash(int argc, char **argv)
 }
 
 static const struct tool reports[] = {
-    {"crash", report_crash, "[--job NUMBER] DIR", "the last operations of a job that failed"},
-    {"memory", report_memory, "[--svg] LOG...", "what the ranks of runs reserved, side by side"},
+    {"crash", report_crash, "[--job NUMBER] DIR", "last operations of a job that failed"},
+    {"memory", report_memory, "[--svg] LOG...", "memory of runs, side by side"},
 };
 
 int tool_report(int argc, char **argv)

@@ -18,10 +18,11 @@
 static void help(FILE *f)
 {
     fputs("usage: zero report memory [--svg] LOG...\n\n"
-          "Reads what `zero-gpt2 --json LOG` has written in runs with other stages, ranks or\n"
-          "placements, and prints the bytes that rank 0 reserved, by class, in MB (10^6 bytes): a\n"
-          "column for each tier of a run, in the order of the LOGs. --svg draws them as bars, a\n"
-          "picture for a page: zero report memory --svg stage*.json > memory.svg\n\n"
+          "Reads what `zero-gpt2 --json LOG` has written in runs with other stages, ranks\n"
+          "or placements, and prints the bytes that rank 0 reserved, by class, in MB (10^6\n"
+          "bytes): a column for each tier of a run, in the order of the LOGs. --svg draws\n"
+          "them as bars, a picture for a page:\n"
+          "zero report memory --svg stage*.json > memory.svg\n\n"
           "The status is 0, 1 when a LOG cannot be read, 2 for bad use.\n",
           f);
 }

@@ -29,19 +29,20 @@ static void help(FILE *f)
           "      --bind       give every rank its own cores (and so its NUMA node)\n"
           "      --prefix     put the rank in front of every line of output\n"
           "      --no-prefix  do not; ranks write as they like\n"
-          "                   (default: prefix, except rank 0 on a terminal and a single rank)\n"
-          "      --grace S    seconds that ranks have to end by themselves after Ctrl-C, or when\n"
-          "                   another rank has failed (default 15)\n"
+          "                   (default: prefix, except rank 0 on a terminal and a single\n"
+          "                   rank)\n"
+          "      --grace S    seconds that ranks have to end by themselves after Ctrl-C, or\n"
+          "                   when another rank has failed (default 15)\n"
           "  -h, --help       this text\n"
           "\n"
-          "PROG is looked for in PATH and beside this program. Every rank finds RANK, WORLD_SIZE,\n"
-          "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, of\n"
-          "several ranks also OMP_NUM_THREADS=1 if it was not set. Rank 0 has the standard\n"
-          "input. Signals are passed on. When a rank fails, the others say what they know and\n"
-          "end, or are ended.\n"
+          "PROG is looked for in PATH and beside this program. Every rank finds RANK,\n"
+          "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its\n"
+          "environment, of several ranks also OMP_NUM_THREADS=1 if it was not set. Rank 0\n"
+          "has the standard input. Signals are passed on. When a rank fails, the others say\n"
+          "what they know and end, or are ended.\n"
           "\n"
-          "Exit status: that of the rank that failed first (128 + N if killed by signal N); 130\n"
-          "after Ctrl-C; 2 if the job could not be started.\n",
+          "Exit status: that of the rank that failed first (128 + N if killed by signal N);\n"
+          "130 after Ctrl-C; 2 if the job could not be started.\n",
           f);
 }
 

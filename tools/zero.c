@@ -10,9 +10,8 @@
 
 static const struct tool tools[] = {
     {"run", tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
-    {"info", tool_info, "[--options]", "show plugins, machine and options as libzero sees them"},
-    {"report", tool_report, "crash|memory ...",
-     "what ranks have left: who failed, what they reserved"},
+    {"info", tool_info, "[--options]", "show plugins, machine and options"},
+    {"report", tool_report, "crash|memory ...", "say who failed, what ranks reserved"},
     {"check", tool_check, "comm|offload PLUGIN", "try a plugin against its interface"},
     {"bench", tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
 };

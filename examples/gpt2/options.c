@@ -35,7 +35,7 @@ static const struct entry {
     {"accum", "N", SET_WHOLE, 0, 1, 65536, "micro-batches of a step (ZERO_ACCUM)"},
     {"recompute", NULL, FLAG, AT(recompute), 0, 0, "save memory: compute activations twice"},
     {"steps", "N", WHOLE, AT(steps), 0, 1e9, "training steps (200)"},
-    {"lr", "X", SET_REAL, 0, 0, 1e6, "largest learning rate (ZERO_LR), then a cosine to a tenth"},
+    {"lr", "X", SET_REAL, 0, 0, 1e6, "peak learning rate (ZERO_LR), then a cosine to a tenth"},
     {"warmup", "N", WHOLE, AT(warmup), 0, 1e9, "steps up to it (a tenth of all, at most 100)"},
     {"clip", "X", SET_REAL, 0, 0, 1e30, "largest norm of the gradient (ZERO_CLIP)"},
     {"weight-decay", "X", REAL, AT(weight_decay), 0, 1e6, "of matrices (ZERO_WEIGHT_DECAY; 0.1)"},
@@ -72,14 +72,14 @@ struct parse {
 
 static int print_help(void)
 {
-    puts("zero-gpt2 trains GPT-2; on N ranks: zero run -n N -- zero-gpt2 --data FILE [OPTION]…");
+    puts("Trains GPT-2; on N ranks: zero run -n N -- zero-gpt2 --data FILE [OPTION]…");
     for (int i = 0; i < N; i++) {
         const char *value = table[i].value ? table[i].value : "";
         printf("  --%s %-*s %s\n", table[i].name, 18 - (int)strlen(table[i].name), value,
                table[i].help);
     }
     puts("Every other setting of the library: zero info --options\n"
-         "Does the model not fit? ZERO_OFFLOAD=auto, or --recompute: see zero(7), \"Offload\"");
+         "Does the model not fit? ZERO_OFFLOAD=auto or --recompute: zero(7), \"Offload\"");
     return 1;
 }
 
