@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that README.md and the guides have for users are typed as they stand there, block by
-block, but on a small model, for a few steps and with the files of this tree: each must succeed."""
+block, but on a small model, for a few steps and with the files of this tree: each must succeed.
+Variables that stand alone must be known, and the plugins that read them must take them."""
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ BLOCK = re.compile(r"^ *```sh\n(.*?)^ *```$", re.M | re.S)
 OURS = re.compile(r"^ *([A-Z_]+=\S* +)*(zero|zero-gpt2) ", re.M)
 # Installing and compiling is done by tests/build/readme.sh, template.sh and `make check-fresh`.
 ELSEWHERE = re.compile(r"^ *(scripts/|autoreconf|export PKG_CONFIG_PATH)", re.M)
-# Variables alone, for what is said in the text around them.
+# A line of variables, without a command.
 VARIABLES = re.compile(r"^( *[A-Z_]+=\S+)+ *(#.*)?$")
 
 
@@ -55,8 +56,18 @@ def typed(block):
     return Job(["sh", "-eu", "-c", script, "sh", folder], 0, env=env).end(120)
 
 
+def taken(line, where):
+    """A plugin reads its variables when it is probed, and names one that it refuses; of a variable
+    that nothing reads a warning tells."""
+    line = line.partition("#")[0].strip()
+    job = typed(f"{line} zero info --plugins")
+    said = job.out + job.err
+    named = [x for x in re.findall(r"([A-Z_]+)=", line) if re.search(rf"\b{x}\b", said)]
+    ok(job.status == 0 and not named, f"{where}: {line}", job.status, named, said[-1500:])
+
+
 def main():
-    n = 0
+    n = n_taken = 0
     for page in PAGES:
         with open(os.path.join(TOP, page), encoding="utf-8") as file:
             text = file.read()
@@ -64,7 +75,12 @@ def main():
             block = match.group(1)
             lines = [x for x in block.splitlines() if x.strip()]
             where = f"{page}, line {text[:match.start()].count(chr(10)) + 1}"
-            if ELSEWHERE.search(block) or all(map(VARIABLES.match, lines)):
+            if ELSEWHERE.search(block):
+                continue
+            if all(map(VARIABLES.match, lines)):
+                for line in lines:
+                    taken(line, where)
+                n_taken += len(lines)
                 continue
             if not OURS.search(small(block)):
                 ok(False, f"{where}: a block that is run", block)
@@ -72,7 +88,7 @@ def main():
             job = typed(block)
             ok(job.status == 0, where, job.status, small(block), job.out[-1500:], job.err[-1500:])
             n += 1
-    ok(n >= 8, "blocks were found", n)
+    ok(n >= 8 and n_taken >= 5, "blocks and variables were found", n, n_taken)
     support.done()
 
 
