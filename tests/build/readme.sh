@@ -56,12 +56,55 @@ ok 'links lead somewhere' sh -c "
     for link in \$(grep -oE '\]\([^)#]*' '$readme' | tr -d ']('); do
         test -e '$ZERO_TEST_TOP'/\$link || { echo \"\$link\"; exit 1; }
     done"
-ok 'ratios are those of the results' sh -c "
-    grep -oE '[0-9.]+ \([0-9.]+–[0-9.]+\)' '$readme' > '$scratch/ratios'
-    test -s '$scratch/ratios'
-    while read -r ratio; do
-        grep -qF \"\$ratio\" '$ZERO_TEST_TOP'/bench/RESULTS.md '$ZERO_TEST_TOP'/bench/RESULTS-zen5.md || { echo \"\$ratio\"; exit 1; }
-    done < '$scratch/ratios'"
+# Each cell by its row and column; a dash where nothing was measured.
+# shellcheck disable=SC2016 # a program of awk
+ok 'ratios are those of the results' awk -F ' *[|] *' '
+    FILENAME ~ /RESULTS/ {
+        machine = FILENAME ~ /zen5/ ? "Zen 5" : "Zen 4"
+        if ($3 == "the fastest of PyTorch and DeepSpeed")
+            measured[machine $2] = \
+                match($5, /[0-9.]+ \([0-9.]+–[0-9.]+\)/) ? substr($5, RSTART, RLENGTH) : "–"
+        next
+    }
+    /^\| \| stage 0 \| stage 1 \| stage 2 \| stage 3 \|$/ { head = 1 }
+    /^\| Zen [45], batch [0-9]+ \|/ {
+        split($2, row, ", ")
+        for (stage = 0; stage <= 3; stage++) {
+            what = row[1] "a step of GPT-2, bf16, " row[2] ", stage " stage
+            cell = $(3 + stage)
+            if (cell != measured[what]) { print what ": " cell ", not " measured[what]; bad = 1 }
+            n++
+        }
+    }
+    END { exit bad || !head || n != 16 }' "$ZERO_TEST_TOP/bench/RESULTS.md" \
+    "$ZERO_TEST_TOP/bench/RESULTS-zen5.md" "$readme"
+# Those of the paragraph that names the file, rounded as they are there; N % is what a ratio is above 1.
+# shellcheck disable=SC2016 # a program of awk
+ok 'figures of the GPU are in its results' awk '
+    { gsub(/[|(),;:]/, " ") }
+    FNR == NR {
+        for (i = 1; i <= NF; i++) {
+            sub(/\.$/, "", $i)
+            if ($i ~ /^[0-9]+(\.[0-9]+)?(e-[0-9]+)?$/) have[$i + 0]
+        }
+        next
+    }
+    /RESULTS-gpu\.md/ {
+        for (i = 1; i <= NF; i++) {
+            word = $i
+            sub(/\.$/, "", word)
+            percent = $(i + 1) == "%"
+            if (!percent && word !~ /^[0-9]+(\.[0-9]+|e-[0-9]+|\.[0-9]+e-[0-9]+)$/) continue
+            digits = index(word, ".") ? length(word) - index(word, ".") : 0
+            found = 0
+            for (x in have)
+                found += percent ? sprintf("%.0f", 100 * (x - 1)) == word : \
+                         word ~ /e/ ? x == word + 0 : sprintf("%.*f", digits, x) == word
+            if (!found) { print word; bad = 1 }
+            n++
+        }
+    }
+    END { exit bad || !n }' "$ZERO_TEST_TOP/bench/RESULTS-gpu.md" RS= "$readme"
 # What a run reserves is compared with them by numeric/memory.py.
 # shellcheck disable=SC2016 # a program of awk
 ok 'bytes of the sharding table follow from its formulas' awk -F'|' -v psi=124.475904 '
