@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# doc/ARCHITECTURE.md against the tree: every room is there and has its line, every file that it
-# names is there, and every stop of its walks is a function of the file.
+# doc/ARCHITECTURE.md against the tree: every room is there and has its line, so has every folder that
+# git keeps, every file that it names is there, and every stop of its walks is a function of the file.
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 page=doc/ARCHITECTURE.md
@@ -28,6 +28,15 @@ none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine launch tools be
     sed 's|/$||' | while read -r room; do
     name=${room##*/}
     grep -qE "^\| .*\`($room|$name|${room%/*}/$name)/?\`" "$page" || echo "$room"
+done)"
+tracked=$(git ls-files 2>/dev/null) # of a checkout; a tarball has nothing else to compare with
+none 'every folder at the top has a line, or what is in it' "$(echo "$tracked" |
+    sed -n 's|^\([^./]*\)/.*|\1|p' | sort -u | while read -r folder; do
+    grep -qE "^\| .*\`$folder/" "$page" || echo "$folder"
+done)"
+none 'the line of tests names all of its folders' "$(echo "$tracked" |
+    sed -n 's|^tests/\([^/]*\)/.*|\1|p' | sort -u | while read -r folder; do
+    grep -qE "^\| \`tests/\` \|.*\`$folder\`" "$page" || echo "$folder"
 done)"
 none 'every room of a line is there' "$(sed -n '/^## Rooms/,/^## The/p' "$page" |
     sed -n 's/^| `\([a-z0-9/-]*\)`.*/\1/p' | while read -r room; do
