@@ -62,6 +62,11 @@ ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zer
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
 ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
 ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
+# A communicator that could not be made is not closed: the ranks live, and say what failed.
+ZERO_FAULT=error=EIO:at=split:rank=all:n=2 check -n 2 --case 'are independent' fault
+ok 'a second split that fails' gives 1 out 'not ok 1 - communicators are independent'
+ok 'is what every rank complains about' counts '^# rank [01], order.c:[0-9]*: split: .*ZERO_FAULT' 2
+ok 'and no rank ends in it' counts 'has ended' 0
 check -n 2 --case 'more than 2 GiB' shm
 ok 'what takes gigabytes waits to be asked for' gives 0 out '# SKIP it takes gigabytes of memory: --huge'
 check --timeout 0 shm
