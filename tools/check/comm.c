@@ -101,9 +101,9 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
 /* close() gives back what is still registered; memory of the plugin's goes with it. */
 void check_close(struct check_comm *c)
 {
-    if (c->ctx)
-        want(c->r, !c->ops->close(c->ctx), "close: %s", check_error());
-    if (c->memory && !c->ops->alloc)
+    bool closed = !c->ctx || want(c->r, !c->ops->close(c->ctx), "close: %s", check_error());
+
+    if (c->memory && closed && !c->ops->alloc) /* else what is under way may still write there */
         memory_give(c->r, c->bytes, c->memory);
 }
 
