@@ -108,9 +108,12 @@ int check_watch_start(struct check_watch *w, struct zero__job *job, int rank, ui
     *w = (struct check_watch){.job = job, .rank = rank, .seconds = seconds};
     pthread_mutex_init(&w->lock, NULL);
     zero__cond_init(&w->changed);
-    int err = pthread_create(&w->thread, NULL, watch, w);
+    int err = zero__thread_create(&w->thread, NULL, watch, w);
     if (err)
-        return zero__fail(-err, "cannot start a thread that looks at the time: %s", strerror(err));
+        return zero__fail(-err,
+                          "cannot start a thread that looks at the time: %s; ulimit -u and the "
+                          "control group's pids.max are its limits",
+                          strerror(err));
     w->runs = 1;
     if (job)
         zero__job_on_error(job, rank_lost, w);

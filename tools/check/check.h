@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #include <zero/comm.h>
@@ -42,6 +43,9 @@ struct check_rank {
 bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 #define want(r, good, ...) check_want((r), (good), __FILE__, __LINE__, __VA_ARGS__)
+
+/* Starts a thread; a complaint and false where that cannot be: it is not to be joined. */
+bool check_thread(struct check_rank *r, pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 #define CHECK_UNORDERED (UINT32_C(1) << 31)
 

@@ -9,6 +9,7 @@
 #include <zero/zero.h>
 
 #include "check.h"
+#include "machine/thread.h"
 
 bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
 {
@@ -27,6 +28,16 @@ bool check_want(struct check_rank *r, bool good, const char *file, int line, con
     }
     r->n_bad++;
     return false;
+}
+
+bool check_thread(struct check_rank *r, pthread_t *thread, void *(*run)(void *arg), void *arg)
+{
+    int err = zero__thread_create(thread, NULL, run, arg);
+
+    return want(r, !err,
+                "cannot start a thread: %s; ulimit -u and the control group's pids.max are "
+                "their limits",
+                strerror(err));
 }
 
 uint32_t check_memory_kind(const struct check_rank *r)

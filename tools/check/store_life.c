@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stores over time: other sizes, more memory, waiting, the end. */
 #include <dirent.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +116,7 @@ void check_store_wakes(struct check_tier *t)
         want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 0, "a completion of nothing");
         want(r, check_now_ms() - start < 5000, "a wake before is lost");
         start = check_now_ms();
-        if (!pthread_create(&thread, NULL, wake_later, &s)) {
+        if (check_thread(r, &thread, wake_later, &s)) {
             want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 0, "a completion of nothing");
             want(r, check_now_ms() - start < 5000, "a wake during is lost");
             pthread_join(thread, NULL);

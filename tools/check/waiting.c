@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting, waking, who is missing, and aborting. */
-#include <pthread.h>
 #include <string.h>
 
 #include "check.h"
@@ -37,9 +36,10 @@ void check_case_wakes(struct check_rank *r)
         want(r, c.ops->progress(c.ctx, &cqe, 1, 0) == 0, "a completion of nothing");
         want(r, !c.ops->wake(c.ctx), "wake");
         want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake before is lost");
-        pthread_create(&thread, NULL, call_thread, &later);
-        want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake during is lost");
-        pthread_join(thread, NULL);
+        if (check_thread(r, &thread, call_thread, &later)) {
+            want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake during is lost");
+            pthread_join(thread, NULL);
+        }
         want(r, check_now_ms() - start < 5000, "waking took %d ms", (int)(check_now_ms() - start));
     }
     check_close(&c);
@@ -106,7 +106,8 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
 
     for (int i = 0; i < 2; i++)
         want(r, !c->ops->post(alone, &q, 1, NULL), "post: %s", check_error());
-    pthread_create(&thread, NULL, call_thread, &later);
+    if (!check_thread(r, &thread, call_thread, &later))
+        return;
     for (int got = 0, n; got < 2; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
         if (!want(r, n > 0, "own progress: %d, and %d completions are to come", n, 2 - got))
@@ -133,8 +134,8 @@ static void aborted_by_another(struct check_comm *c)
 
     for (int i = 0; i < 3; i++)
         want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", check_error());
-    if (local)
-        pthread_create(&thread, NULL, call_thread, &later);
+    if (local && !check_thread(r, &thread, call_thread, &later))
+        return;
     for (int got = 0, n; got < 3; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
         if (!want(r, n > 0, "progress: %d", n))
