@@ -87,23 +87,22 @@ static void fill(struct check_comm *c, const struct sums *s)
 static void compare(struct check_comm *c, const struct sums *s)
 {
     const struct zero_coll *q = &s->q;
+    char text[CHECK_COLL];
 
+    check_coll(q, s->seed, text);
     /* Of many elements some; that all ranks have the same bits is seen in all of them. */
     for (uint64_t i = 0; i<q->count; i += q->count> 10000 ? 13 : 1) {
         long double sizes, want_value = truth(s, i, &sizes);
         long double got = number_of(q->dst_dtype, value_load(q->dst_dtype, c->memory + s->dst, i));
         if (!want(c->r, fabsl(got - want_value) <= slack(s, sizes, want_value),
-                  "kind %u %s to %s redop %u flags %u count %" PRIu64 " seed %" PRIu64
-                  ": element %" PRIu64 " is %.12Lg, want %.12Lg",
-                  q->kind, zero_dtype_name(q->src_dtype), zero_dtype_name(q->dst_dtype), q->redop,
-                  q->flags, q->count, s->seed, i, got, want_value))
+                  "%s: element %" PRIu64 " is %.12Lg, want %.12Lg", text, i, got, want_value))
             return;
     }
     for (uint64_t i = 0; i < GUARD && !(q->flags & ZERO_COLL_INPLACE); i++)
         if (!want(c->r,
                   (unsigned char)c->memory[s->dst - 1 - i] == 0xa5 &&
                       (unsigned char)c->memory[s->dst + q->dst.len + i] == 0xa5,
-                  "kind %u wrote outside, seed %" PRIu64, q->kind, s->seed))
+                  "%s: bytes around the destination have changed", text))
             return;
 }
 
@@ -127,6 +126,7 @@ static void same_everywhere(struct check_comm *c, struct zero_comm *comm, const 
                           .count = 1,
                           .src = check_slice(c, 0, 8),
                           .dst = check_slice(c, 64, 8 * (uint64_t)s->ranks)};
+    char text[CHECK_COLL];
 
     if (!check_can(c->r, &q))
         return;
@@ -135,8 +135,8 @@ static void same_everywhere(struct check_comm *c, struct zero_comm *comm, const 
         return;
     for (int p = 0; p < s->ranks; p++)
         want(c->r, value_load(ZERO_I64, c->memory + 64, (uint64_t)p) == x,
-             "kind %u %s count %" PRIu64 " seed %" PRIu64 ": ranks %d and %d have other bits",
-             s->q.kind, zero_dtype_name(s->q.src_dtype), s->q.count, s->seed, s->rank, p);
+             "%s: ranks %d and %d have different bits", check_coll(&s->q, s->seed, text), s->rank,
+             p);
 }
 
 void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
@@ -144,6 +144,7 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
 {
     uint64_t n = q.count * (uint64_t)ranks, half = c->bytes / 2, before = 0, after;
     struct sums s = {.seed = seed, .rank = rank, .ranks = ranks};
+    char text[CHECK_COLL];
 
     s.src = 1024 + GUARD + seed % 13 * zero_dtype_bytes(q.src_dtype);
     s.dst = half + GUARD + seed % 11 * zero_dtype_bytes(q.dst_dtype);
@@ -159,13 +160,12 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
     s.q = q;
     for (int again = 0; again < 2; again++, before = after) {
         fill(c, &s);
-        if (!want(c->r, check_run(c, comm, &q) == (int64_t)q.dst.len,
-                  "kind %u count %" PRIu64 " seed %" PRIu64 ": %s", q.kind, q.count, seed,
-                  check_error()))
+        int64_t res = check_run(c, comm, &q);
+        if (!want(c->r, res == (int64_t)q.dst.len, "%s: result %" PRId64 ", want %" PRIu64 ": %s",
+                  check_coll(&q, seed, text), res, q.dst.len, check_error()))
             return;
         after = hash(c->memory + s.dst, q.dst.len);
-        want(c->r, !again || after == before,
-             "kind %u seed %" PRIu64 ": other bits the second time", q.kind, seed);
+        want(c->r, !again || after == before, "%s: other bits the second time", text);
     }
     compare(c, &s);
     if (q.kind == ZERO_ALL_REDUCE)

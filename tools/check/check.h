@@ -131,6 +131,10 @@ struct zero_coll check_meeting(const struct check_comm *c, uint64_t number);
 /* Lays source and destination where ZERO_COLL_INPLACE wants them, and sets it. */
 void check_in_place(const struct check_comm *c, struct zero_coll *q);
 
+#define CHECK_COLL 160
+/* What complaints call a collective of the two below: all that it depends on, in one line. */
+const char *check_coll(const struct zero_coll *q, uint64_t seed, char text[CHECK_COLL]);
+
 /*
  * exact.c: runs q of `comm`, in which this rank is `rank` of `ranks`, with values from `seed`, and
  * compares every element with the reference.

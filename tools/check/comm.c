@@ -242,6 +242,22 @@ struct zero_coll check_some(const struct check_comm *c, uint64_t count)
     return q;
 }
 
+const char *check_coll(const struct zero_coll *q, uint64_t seed, char text[CHECK_COLL])
+{
+    bool sums = q->kind == ZERO_ALL_REDUCE || q->kind == ZERO_REDUCE_SCATTER;
+    char what[24] = "";
+
+    if (sums)
+        snprintf(what, sizeof what, q->redop == ZERO_MAX ? " (max)" : " (sum)");
+    else if (q->kind == ZERO_BROADCAST)
+        snprintf(what, sizeof what, " from rank %d", q->root);
+    snprintf(text, CHECK_COLL, "%s%s of %" PRIu64 " %s to %s%s%s, seed %" PRIu64,
+             zero_coll_name(q->kind), what, q->count, zero_dtype_name(q->src_dtype),
+             zero_dtype_name(q->dst_dtype), q->flags & ZERO_COLL_INPLACE ? ", in place" : "",
+             q->flags & ZERO_COLL_ACCUMULATE ? ", accumulating" : "", seed);
+    return text;
+}
+
 /* Sources are read only, so all have the same one; destinations are those of the last quarter. */
 struct zero_coll check_meeting(const struct check_comm *c, uint64_t number)
 {

@@ -104,29 +104,28 @@ static void compare(struct check_comm *c, const struct zero_coll *q, const struc
 {
     uint32_t size = zero_dtype_bytes(q->dst_dtype);
     struct check_rank *r = c->r;
+    char text[CHECK_COLL];
 
+    check_coll(q, seed, text);
     for (uint64_t i = 0; i < l->dst_bytes / size; i++) {
         uint64_t old = value_bits(ZERO_F32, mix(seed, 55, i));
         uint64_t want_bits = wanted(q, seed, rank, ranks, i, old);
         uint64_t got = value_load(q->dst_dtype, c->memory + l->dst, i);
         if (got != want_bits) {
-            want(r, false,
-                 "kind %u %s to %s redop %u flags %u count %" PRIu64 " seed %" PRIu64
-                 ": element %" PRIu64 " is %" PRIx64 ", want %" PRIx64,
-                 q->kind, zero_dtype_name(q->src_dtype), zero_dtype_name(q->dst_dtype), q->redop,
-                 q->flags, q->count, seed, i, got, want_bits);
+            want(r, false, "%s: element %" PRIu64 " is 0x%" PRIx64 ", want 0x%" PRIx64, text, i,
+                 got, want_bits);
             return;
         }
     }
     if (q->flags & ZERO_COLL_INPLACE)
         return;
-    want(r, guards_intact(c->memory, l->dst, l->dst_bytes), "kind %u: wrote outside, seed %" PRIu64,
-         q->kind, seed);
+    want(r, guards_intact(c->memory, l->dst, l->dst_bytes),
+         "%s: bytes around the destination have changed", text);
     want(r, guards_intact(c->memory, l->src, l->src_bytes),
-         "kind %u: wrote around the source, seed %" PRIu64, q->kind, seed);
+         "%s: bytes around the source have changed", text);
     for (uint64_t i = 0; i < l->src_bytes / zero_dtype_bytes(q->src_dtype); i++)
         if (!want(r, value_load(q->src_dtype, c->memory + l->src, i) == sent(q, seed, rank, i),
-                  "kind %u: the source changed, seed %" PRIu64, q->kind, seed))
+                  "%s: element %" PRIu64 " of the source has changed", text, i))
             return;
 }
 
@@ -135,6 +134,7 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
 {
     uint64_t half = c->bytes / 2;
     struct layout l = place(&q, half, rank, ranks, seed);
+    char text[CHECK_COLL];
     int64_t res;
 
     if (q.kind == ZERO_BARRIER) {
@@ -149,8 +149,8 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
     q.user = seed ^ 0xabcdef;
     fill(c, &q, &l, seed, rank);
     res = check_run(c, comm, &q);
-    if (want(c->r, res == (int64_t)l.dst_bytes, "kind %u count %" PRIu64 ": result %" PRId64 ": %s",
-             q.kind, q.count, res, check_error()))
+    if (want(c->r, res == (int64_t)l.dst_bytes, "%s: result %" PRId64 ", want %" PRIu64 ": %s",
+             check_coll(&q, seed, text), res, l.dst_bytes, check_error()))
         compare(c, &q, &l, seed, rank, ranks);
 }
 
@@ -285,6 +285,15 @@ void check_case_large(struct check_rank *r)
     check_close(&c);
 }
 
+/* `what`: that is not declared of it; "": the kind. */
+static void refused(struct check_comm *c, const struct zero_coll *q, void *stream, const char *what)
+{
+    int err = c->ops->post(c->world, q, 1, stream);
+
+    want(c->r, err == -ENOTSUP, "%s (kind %u%s%s) is not refused with -ENOTSUP: post gives %d",
+         zero_coll_name(q->kind), q->kind, *what ? ", " : "", what, err);
+}
+
 /* Types, reductions and flags outside the masks, of a kind within. */
 static void undeclared_sums(struct check_comm *c, struct zero_coll good)
 {
@@ -300,20 +309,16 @@ static void undeclared_sums(struct check_comm *c, struct zero_coll good)
         q.src.len = q.src.len / 4 * zero_dtype_bytes(q.src_dtype);
         q.dst.len = q.dst.len / 4 * zero_dtype_bytes(q.src_dtype);
         if (!check_can(r, &q))
-            want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
-                 "%s of %s is not refused with -ENOTSUP", zero_coll_name(q.kind),
-                 zero_dtype_name(q.src_dtype));
+            refused(c, &q, NULL, zero_dtype_name(q.src_dtype));
     }
     q = good;
     q.flags = ZERO_COLL_ACCUMULATE;
     if (!check_can(r, &q))
-        want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
-             "%s with ACCUMULATE is not refused with -ENOTSUP", zero_coll_name(q.kind));
+        refused(c, &q, NULL, "ZERO_COLL_ACCUMULATE");
     q = good;
     q.redop = ZERO_MAX, q.scale = 1;
     if (!check_can(r, &q))
-        want(r, c->ops->post(c->world, &q, 1, NULL) == -ENOTSUP,
-             "%s of a maximum is not refused with -ENOTSUP", zero_coll_name(q.kind));
+        refused(c, &q, NULL, "ZERO_MAX");
 }
 
 /* Kinds, reductions, types and flags outside the masks. */
@@ -325,15 +330,16 @@ void check_case_undeclared(struct check_rank *r)
         for (uint32_t kind = 0; kind <= ZERO_BARRIER + 1; kind++) {
             struct zero_coll q = {.kind = kind, .scale = 1};
             if (!has_kind(r, kind))
-                want(r, c.ops->post(c.world, &q, 1, NULL) == -ENOTSUP,
-                     "%s (kind %u) is not refused with -ENOTSUP", zero_coll_name(kind), kind);
+                refused(&c, &q, NULL, "");
         }
         undeclared_sums(&c, check_reduce(&c, 8));
         undeclared_sums(&c, check_scatter(&c, 8));
         struct zero_coll q = check_some(&c, 8);
         if (!(r->caps.flags & ZERO_COMM_STREAM))
-            want(r, c.ops->post(c.world, &q, 1, &q) == -ENOTSUP, "a stream is not refused");
-        want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "MAP and map() go together");
+            refused(&c, &q, &q, "in a stream");
+        want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "%s",
+             c.ops->map ? "there is a map(), but ZERO_COMM_MAP is not declared"
+                        : "ZERO_COMM_MAP is declared, but there is no map()");
         want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     }
     check_close(&c);
