@@ -22,10 +22,13 @@ enum difference {
     N_DIFFERENT
 };
 
+static const char *const names[N_DIFFERENT] = {"kind",  "count", "type",  "reduction", "flags",
+                                               "scale", "group", "epoch", "sequence",  "root"};
+
 /* What the sentence calls that whose values alone say little; else NULL. */
 static const char *word_of(enum difference what)
 {
-    return what == REDOP ? "reduction" : what == FLAGS ? "flags" : what == ROOT ? "root" : NULL;
+    return what == REDOP || what == FLAGS || what == ROOT ? names[what] : NULL;
 }
 
 /* The value that the sentence must have of what a rank posted. */
@@ -158,35 +161,38 @@ static bool different(const struct check_comm *c, enum difference what, struct z
            check_can(c->r, other);
 }
 
+#define DIFFER "ranks differ in %s: "
+
 /* This rank posts q; the sentence must have what both sides did. */
 static void go_apart(struct check_comm *c, enum difference what, const struct zero_coll *q,
                      const struct zero_coll *const sides[2])
 {
     struct check_rank *r = c->r;
-    const char *word = word_of(what);
+    const char *word = word_of(what), *of = names[what];
     struct zero_comm *comm;
     char name[32];
+    int err;
 
     if (!want(r, !c->ops->split(c->ctx, NULL, 0, 0, &comm), "split: %s", check_error()))
         return;
     snprintf(name, sizeof name, "rank %d", r->ranks - 1);
     int64_t res = check_run(c, comm, q);
-    want(r, res == -EPROTO, "difference %d: result %" PRId64, (int)what, res);
-    want(r, c->ops->error(comm) == -EPROTO, "difference %d: not sticky", (int)what);
-    want(r, strstr(check_error(), name), "difference %d: \"%s\" lacks \"%s\"", (int)what,
-         check_error(), name);
-    want(r, !word || strstr(check_error(), word), "difference %d: \"%s\" lacks \"%s\"", (int)what,
-         check_error(), word);
+    want(r, res == -EPROTO, DIFFER "result %" PRId64 ", want -EPROTO", of, res);
+    err = c->ops->error(comm);
+    want(r, err == -EPROTO, DIFFER "error gives %d afterwards, want -EPROTO", of, err);
+    want(r, strstr(check_error(), name), DIFFER "\"%s\" lacks \"%s\"", of, check_error(), name);
+    want(r, !word || strstr(check_error(), word), DIFFER "\"%s\" lacks \"%s\"", of, check_error(),
+         word);
     for (int i = 0; i < 2; i++) {
         char text[24];
         const char *value = value_of(what, sides[i], text, sizeof text);
-        want(r, has_value(check_error(), value),
-             "difference %d: \"%s\" lacks the value \"%s\" of %s", (int)what, check_error(), value,
-             i ? "the last rank" : "the others");
+        want(r, has_value(check_error(), value), DIFFER "\"%s\" lacks the value \"%s\" of %s", of,
+             check_error(), value, i ? "the last rank" : "the others");
     }
-    want(r, c->ops->post(comm, q, 1, NULL) == -EPROTO, "difference %d: a post after it", (int)what);
-    want(r, check_meet(c, c->world) == 0, "another communicator: %s", check_error());
-    want(r, !c->ops->comm_close(comm), "close");
+    err = c->ops->post(comm, q, 1, NULL);
+    want(r, err == -EPROTO, DIFFER "a later post gives %d, want -EPROTO", of, err);
+    want(r, check_meet(c, c->world) == 0, DIFFER "another communicator: %s", of, check_error());
+    want(r, !c->ops->comm_close(comm), "comm_close: %s", check_error());
 }
 
 void check_case_mismatch(struct check_rank *r)
@@ -214,7 +220,8 @@ void check_case_calls_apart(struct check_rank *r)
     if (check_open(r, &c, SLAB) &&
         want(r, !check_alloc(&c, 65536, &base, &mr), "alloc: %s", check_error())) {
         err = r->rank ? c.ops->split(c.ctx, NULL, 0, 0, &comm) : c.ops->exchange(c.ctx, mr);
-        want(r, err == -EPROTO, "result %d", err);
+        want(r, err == -EPROTO, "%s, not called by all ranks, gives %d, want -EPROTO",
+             r->rank ? "split" : "exchange", err);
         want(r, strstr(check_error(), "exchange") && strstr(check_error(), "split"),
              "both calls are not named: %s", check_error());
         check_free(&c, 65536, base, mr);
