@@ -96,11 +96,17 @@ static void lane_completed(struct crowd *w, const struct zero_cqe *cqe)
     const float *dst = (const float *)(const void *)(w->c.memory + q.dst.off);
     struct check_rank *r = w->c.r;
 
-    want(r, k == l->completed++, "completions of a communicator come in order");
-    want(r, cqe->res == (int64_t)q.dst.len, "result %" PRId64, cqe->res);
-    for (uint64_t i = 0; i < q.dst.len / 4 && !r->n_bad; i++)
-        want(r, dst[i] == result(l, &q, which, i),
-             "communicator %u, collective %u, element %" PRIu64, which, k, i);
+    want(r, k == l->completed, "communicator %u: completion %u came where %u was due", which, k,
+         l->completed);
+    l->completed++;
+    want(r, cqe->res == (int64_t)q.dst.len,
+         "communicator %u, collective %u: result %" PRId64 ", want %" PRIu64, which, k, cqe->res,
+         q.dst.len);
+    for (uint64_t i = 0; i < q.dst.len / 4 && !r->n_bad; i++) {
+        float due = result(l, &q, which, i);
+        want(r, dst[i] == due, "communicator %u, collective %u: element %" PRIu64 " is %g, want %g",
+             which, k, i, (double)dst[i], (double)due);
+    }
 }
 
 static bool lanes_make(struct crowd *w)
@@ -152,6 +158,6 @@ void check_case_crowd(struct check_rank *r)
     }
     for (unsigned i = 1; i < LANES; i++)
         if (w.lanes[i].comm)
-            want(r, !w.c.ops->comm_close(w.lanes[i].comm), "close");
+            want(r, !w.c.ops->comm_close(w.lanes[i].comm), "comm_close: %s", check_error());
     check_close(&w.c);
 }

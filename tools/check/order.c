@@ -65,13 +65,18 @@ static void lane_completed(struct check_comm *c, struct lane *lanes, const struc
     struct lane *l = &lanes[which];
     struct check_rank *r = c->r;
 
-    want(r, k == l->completed++, "completions of a communicator come in order");
-    want(r, cqe->res >= 0, "result %" PRId64, cqe->res);
-    for (uint64_t e = 0; e < (1 + k % 8) * (uint64_t)l->ranks; e++)
-        want(r,
-             value_load(ZERO_I64, c->memory + slot(which, k) + 64, e) ==
-                 mix(which, e / (1 + k % 8), k) + e % (1 + k % 8),
-             "communicator %u, collective %u, element %" PRIu64, which, k, e);
+    want(r, k == l->completed, "communicator %u: completion %u came where %u was due", which, k,
+         l->completed);
+    l->completed++;
+    want(r, cqe->res >= 0, "communicator %u, collective %u: result %" PRId64, which, k, cqe->res);
+    for (uint64_t e = 0; e < (1 + k % 8) * (uint64_t)l->ranks; e++) {
+        uint64_t got = value_load(ZERO_I64, c->memory + slot(which, k) + 64, e);
+        uint64_t due = mix(which, e / (1 + k % 8), k) + e % (1 + k % 8);
+        want(r, got == due,
+             "communicator %u, collective %u: element %" PRIu64 " is 0x%" PRIx64
+             ", want 0x%" PRIx64,
+             which, k, e, got, due);
+    }
 }
 
 /*
@@ -100,7 +105,8 @@ void check_case_concurrent(struct check_rank *r)
         if (l->posted < ROUNDS && l->posted - l->completed < room)
             lane_post(&c, l, which);
         int n = c.ops->progress(c.ctx, cqes, 8, z & 0xf00 ? 0 : 1000000);
-        want(r, n >= 0 && check_now_ms() < until, "progress: %d %s", n, check_error());
+        want(r, n >= 0 && check_now_ms() < until, "progress: %d %s, %u of %u ended", n,
+             n < 0 ? check_error() : "", (unsigned)(LANES * ROUNDS - rest), LANES * ROUNDS);
         for (int i = 0; i < n; i++, rest--)
             lane_completed(&c, lanes, &cqes[i]);
     }
@@ -134,9 +140,10 @@ void check_case_leave_out(struct check_rank *r)
     struct check_comm c;
 
     if (check_open(r, &c, SLAB)) {
-        want(r, !c.ops->split(c.ctx, NULL, r->rank == 0 ? -1 : 5, 0, &comm), "split: %s",
-             check_error());
-        want(r, (comm == NULL) == (r->rank == 0), "rank 0 gets none");
+        if (want(r, !c.ops->split(c.ctx, NULL, r->rank == 0 ? -1 : 5, 0, &comm), "split: %s",
+                 check_error()))
+            want(r, (comm == NULL) == (r->rank == 0), "split: %s",
+                 comm ? "color -1 got a communicator, not NULL" : "color 5 got no communicator");
         if (comm && !r->n_bad) {
             check_exact(&c, comm, r->rank - 1, r->ranks - 1, q, 5);
             if (want(r, !c.ops->split(c.ctx, comm, 0, -r->rank, &inner), "split again: %s",
@@ -163,7 +170,7 @@ void check_case_many(struct check_rank *r)
         for (uint64_t i = 0; i < 40 && !r->n_bad; i++) {
             struct zero_comm **comm = &comms[i % 8];
             if (*comm)
-                want(r, !c.ops->comm_close(*comm), "close");
+                want(r, !c.ops->comm_close(*comm), "comm_close: %s", check_error());
             if (want(r, !c.ops->split(c.ctx, i % 2 ? c.world : NULL, 0, 0, comm), "split: %s",
                      check_error()))
                 check_exact(&c, *comm, r->rank, r->ranks, q, 700 + i);
@@ -200,12 +207,14 @@ void check_case_batches(struct check_rank *r)
          most, posted, batch, err, most / batch * batch);
     for (uint32_t got = 0; got < posted; got += (uint32_t)n) {
         n = c.ops->progress(c.ctx, cqes, 5, CHECK_WAIT_NS);
-        if (!want(r, n > 0 && n <= 5, "progress: %d", n))
+        if (!want(r, n > 0 && n <= 5, "progress of 5 gives %d, %u are to come", n, posted - got))
             break;
-        for (int i = 0; i < n; i++)
-            want(r, cqes[i].user == (got + (uint32_t)i) % batch, "in order");
+        for (uint32_t i = 0; i < (uint32_t)n; i++)
+            want(r, cqes[i].user == (got + i) % batch,
+                 "tag %" PRIu64 " came where %u was due, at place %u of %u", cqes[i].user,
+                 (got + i) % batch, got + i, posted);
     }
-    want(r, check_meet(&c, c.world) == 0, "and empty again: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "after all have ended: %s", check_error());
     check_close(&c);
 }
 
@@ -214,7 +223,7 @@ void check_case_batch_wakes(struct check_rank *r)
 {
     struct zero_coll q[2];
     struct check_comm c;
-    uint64_t user;
+    uint64_t user = 0;
 
     if (!check_open(r, &c, SLAB)) {
         check_close(&c);
@@ -225,15 +234,20 @@ void check_case_batch_wakes(struct check_rank *r)
     want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     if (r->rank) {
         check_sleep_ms(100);
-        want(r, !c.ops->post(c.world, q, 2, NULL), "a batch: %s", check_error());
+        want(r, !c.ops->post(c.world, q, 2, NULL), "post of two: %s", check_error());
     } else {
         struct zero_cqe cqe;
-        want(r, !c.ops->post(c.world, q, 1, NULL), "the first: %s", check_error());
-        want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 1, "nobody woke the first");
-        want(r, !c.ops->post(c.world, q + 1, 1, NULL), "the second: %s", check_error());
+        want(r, !c.ops->post(c.world, q, 1, NULL), "post of the first: %s", check_error());
+        int n = c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS);
+        want(r, n == 1, "progress gives %d where the first of a batch should wake it", n);
+        want(r, !c.ops->post(c.world, q + 1, 1, NULL), "post of the second: %s", check_error());
     }
-    for (uint64_t i = r->rank == 0; i < 2; i++)
-        want(r, check_wait(&c, &user) >= 0 && user == i, "number %" PRIu64, i);
+    for (uint64_t i = r->rank == 0; i < 2; i++) {
+        int64_t res = check_wait(&c, &user);
+        want(r, res >= 0 && user == i,
+             "result %" PRId64 " of tag %" PRIu64 " came where tag %" PRIu64 " was due", res, user,
+             i);
+    }
     want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }
