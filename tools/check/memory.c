@@ -24,11 +24,12 @@ void check_case_wire_bytes(struct check_rank *r)
         {ZERO_ALL_REDUCE, ZERO_F32, all, n * 2 * others + n * 4 * others},
         {ZERO_BROADCAST, ZERO_BF16, all, r->rank == r->ranks - 1 ? all * 2 * others : 0},
     };
-    uint64_t before, after = 0, expected = 0;
+    uint64_t before = 0, after = 0, expected = 0;
     struct check_comm c;
 
     if (check_open(r, &c, SLAB)) {
-        want(r, !c.ops->wire_bytes(c.world, &before) && before == 0, "starts at 0");
+        want(r, !c.ops->wire_bytes(c.world, &before), "wire_bytes: %s", check_error());
+        want(r, before == 0, "wire_bytes starts at %" PRIu64 ", not 0", before);
         for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
             struct zero_coll q = {.kind = steps[i].kind,
                                   .src_dtype = ZERO_BF16,
@@ -51,28 +52,41 @@ void check_case_wire_bytes(struct check_rank *r)
     check_close(&c);
 }
 
+/* Into the second half, from wherever q has its source. */
+static void gather(struct check_comm *c, const struct zero_coll *q, const char *from)
+{
+    int64_t res = check_run(c, c->world, q), due = (int64_t)q->dst.len;
+
+    want(c->r, res == due, "all_gather from %s: result %" PRId64 ", want %" PRId64 ": %s", from,
+         res, due, check_error());
+}
+
 /* A region may be a part of what alloc() gave; it ends, and others go on. */
 static void use_part(struct check_comm *c, uint64_t round)
 {
     struct zero_coll q = check_gather(c, 64);
     struct check_rank *r = c->r;
     struct zero_mr *part;
+    int err;
 
     if (!want(r, !c->ops->reg(c->ctx, c->memory + 4096, 8192, check_memory_kind(r), &part),
               "reg: %s", check_error()))
         return;
     q.src = (struct zero_slice){part, 0, 256};
-    want(r, c->ops->post(c->world, &q, 1, NULL) == -EINVAL, "posted before the exchange");
+    err = c->ops->post(c->world, &q, 1, NULL);
+    want(r, err == -EINVAL, "post before the exchange gives %d, want -EINVAL", err);
     want(r, !c->ops->exchange(c->ctx, part), "exchange: %s", check_error());
-    want(r, c->ops->exchange(c->ctx, part) == -EINVAL, "exchanged twice");
+    err = c->ops->exchange(c->ctx, part);
+    want(r, err == -EINVAL, "a second exchange gives %d, want -EINVAL", err);
     for (uint64_t i = 0; i < 64; i++)
         ((float *)(void *)(c->memory + 4096))[i] = (float)(r->rank + 1) + (float)round;
-    want(r, check_run(c, c->world, &q) == 256 * r->ranks, "a part of memory: %s", check_error());
-    for (int p = 0; p < r->ranks; p++)
-        want(r,
-             ((float *)(void *)(c->memory + c->bytes / 2))[64 * p] ==
-                 (float)(p + 1) + (float)round,
-             "rank %d's part of memory", p);
+    gather(c, &q, "a part of memory");
+    for (int p = 0; p < r->ranks; p++) {
+        float got = ((float *)(void *)(c->memory + c->bytes / 2))[64 * p];
+        float due = (float)(p + 1) + (float)round;
+        want(r, got == due, "all_gather from a part of memory: of rank %d comes %g, want %g", p,
+             (double)got, (double)due);
+    }
     want(r, check_meet(c, c->world) == 0, "meeting: %s", check_error());
     want(r, !c->ops->unreg(c->ctx, part), "unreg: %s", check_error());
 }
@@ -96,15 +110,23 @@ void check_case_memory(struct check_rank *r)
             want(r, !c.ops->exchange(c.ctx, mr), "exchange: %s", check_error());
             q = check_gather(&c, 100);
             q.src = (struct zero_slice){mr, 4, 400};
-            want(r, check_run(&c, c.world, &q) == 400 * r->ranks, "from one slab to another: %s",
-                 check_error());
+            gather(&c, &q, "a second slab");
             want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
             check_free(&c, 1 << 20, base, mr);
         }
         q = check_gather(&c, 64);
-        want(r, check_run(&c, c.world, &q) == 256 * r->ranks, "after all that: %s", check_error());
+        gather(&c, &q, "the first slab, after all that");
     }
     check_close(&c);
+}
+
+/* Every rank's part is filled with its number, from 1 on. */
+static void mapped(struct check_rank *r, const void *map, uint64_t at, int rank)
+{
+    int got = ((const unsigned char *)map)[at];
+
+    want(r, got == rank + 1, "byte %" PRIu64 " of a map is %d, want %d, of rank %d", at, got,
+         rank + 1, rank);
 }
 
 /* Peers' pages side by side, as often as one likes. */
@@ -113,6 +135,7 @@ void check_case_map(struct check_rank *r)
     uint64_t page = 65536;
     struct check_comm c;
     void *base, *again;
+    int err;
 
     if (!check_open(r, &c, SLAB)) {
         check_close(&c);
@@ -123,14 +146,15 @@ void check_case_map(struct check_rank *r)
         want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         for (int p = 0; p < r->ranks; p++)
             for (uint64_t i = 0; i < page; i += 777)
-                want(r, ((char *)base)[(uint64_t)p * page + i] == p + 1, "rank %d's part", p);
+                mapped(r, base, (uint64_t)p * page + i, p);
         want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
         want(r, !c.ops->map(c.ctx, c.mr, page + page / 2, page, &again), "a second map: %s",
              check_error());
         for (int p = 0; p < r->ranks && !r->n_bad; p++)
-            want(r, ((char *)again)[(uint64_t)p * page] == p + 1, "rank %d's second half", p);
-        want(r, ((char *)base)[0] == 1, "the first map is still there");
+            mapped(r, again, (uint64_t)p * page, p);
+        mapped(r, base, 0, 0); /* it is still there */
     }
-    want(r, c.ops->map(c.ctx, c.mr, 1, page, &base) == -EINVAL, "half pages are not refused");
+    err = c.ops->map(c.ctx, c.mr, 1, page, &base);
+    want(r, err == -EINVAL, "map at byte 1 gives %d, want -EINVAL", err);
     check_close(&c);
 }
