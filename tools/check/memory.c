@@ -137,7 +137,7 @@ void check_case_map(struct check_rank *r)
     void *base, *again;
     int err;
 
-    if (!check_open(r, &c, SLAB)) {
+    if (!check_open(r, &c, SLAB) || !want(r, c.ops->map, "there is no map()")) {
         check_close(&c);
         return;
     }
