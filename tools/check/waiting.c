@@ -6,6 +6,7 @@
 #include "values.h"
 
 #define SLAB (UINT64_C(1) << 20)
+#define WAKE_MS 5000 /* for who is woken, or hears of an abort, to come back: half of a wait */
 
 struct call_later {
     struct check_comm *c;
@@ -22,25 +23,36 @@ static void *call_thread(void *arg)
     return NULL;
 }
 
+/* How long progress() takes where there is nothing to complete. */
+static int idle_ms(struct check_comm *c, int64_t timeout_ns)
+{
+    int64_t start = check_now_ms();
+    struct zero_cqe cqe;
+    int n = c->ops->progress(c->ctx, &cqe, 1, timeout_ns);
+
+    want(c->r, n == 0, "progress gives %d where nothing was posted, want 0", n);
+    return (int)(check_now_ms() - start);
+}
+
 void check_case_wakes(struct check_rank *r)
 {
-    struct zero_cqe cqe;
     struct check_comm c;
     pthread_t thread;
+    int ms;
 
     if (check_open(r, &c, SLAB)) {
-        int64_t start = check_now_ms();
         struct call_later later = {&c, 50, c.ops->wake};
-        want(r, c.ops->progress(c.ctx, &cqe, 1, 30000000) == 0, "a completion of nothing");
-        want(r, check_now_ms() - start >= 25, "it does not wait its time");
-        want(r, c.ops->progress(c.ctx, &cqe, 1, 0) == 0, "a completion of nothing");
-        want(r, !c.ops->wake(c.ctx), "wake");
-        want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake before is lost");
+        ms = idle_ms(&c, 30000000);
+        want(r, ms >= 25, "progress with a timeout of 30 ms came back after %d ms", ms);
+        idle_ms(&c, 0);
+        want(r, !c.ops->wake(c.ctx), "wake: %s", check_error());
+        ms = idle_ms(&c, CHECK_WAIT_NS);
+        want(r, ms < WAKE_MS, "progress took %d ms after a wake() that came before it", ms);
         if (check_thread(r, &thread, call_thread, &later)) {
-            want(r, c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS) == 0, "a wake during is lost");
+            ms = idle_ms(&c, CHECK_WAIT_NS);
+            want(r, ms < WAKE_MS, "progress took %d ms, with a wake() after 50 ms", ms);
             pthread_join(thread, NULL);
         }
-        want(r, check_now_ms() - start < 5000, "waking took %d ms", (int)(check_now_ms() - start));
     }
     check_close(&c);
 }
@@ -65,6 +77,7 @@ void check_case_missing(struct check_rank *r)
     int32_t who[CHECK_RANKS];
     struct zero_cqe cqe;
     struct check_comm c;
+    int n;
 
     if (!check_open(r, &c, SLAB) ||
         !want(r, !c.ops->split(c.ctx, NULL, 0, 0, &meeting), "split: %s", check_error())) {
@@ -78,19 +91,26 @@ void check_case_missing(struct check_rank *r)
         want(r, check_meet(&c, c.world) == 0, "coming late: %s", check_error());
     } else {
         want(r, !c.ops->post(c.world, &first, 1, NULL), "post: %s", check_error());
-        want(r, c.ops->progress(c.ctx, &cqe, 1, 200000000) == 0, "complete without a rank");
+        n = c.ops->progress(c.ctx, &cqe, 1, 200000000);
+        want(r, n == 0, "progress gives %d where a rank has not posted, want 0", n);
         if (c.ops->missing) {
-            int n = c.ops->missing(c.world, who, CHECK_RANKS);
-            want(r, n >= 1 && who[n - 1] == r->ranks - 1, "the late rank is not missed (%d)", n);
+            n = c.ops->missing(c.world, who, CHECK_RANKS);
+            want(r, n >= 1 && who[n - 1] == r->ranks - 1,
+                 "missing gives %d ranks, the last %d, where rank %d has not posted", n,
+                 n >= 1 ? who[n - 1] : -1, r->ranks - 1);
         }
         want(r, !c.ops->post(meeting, &second, 1, NULL), "post: %s", check_error());
-        want(r, wait_two(&c), "the late rank: %s", check_error());
-        if (c.ops->missing)
-            want(r, c.ops->missing(c.world, who, CHECK_RANKS) == 0, "somebody is still missed");
+        want(r, wait_two(&c), "not both are complete where the late rank has come: %s",
+             check_error());
+        n = c.ops->missing ? c.ops->missing(c.world, who, CHECK_RANKS) : 0;
+        want(r, n == 0, "missing gives %d where all is complete, want 0", n);
     }
     want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
     check_close(&c);
 }
+
+#define OWN "after this rank's abort: "
+#define OTHER "after rank 0's abort: "
 
 /*
  * The rank that aborts waits for what no peer posts, and gives up from another thread: it gets its
@@ -103,23 +123,27 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
     struct check_rank *r = c->r;
     struct zero_cqe cqes[4];
     pthread_t thread;
+    int n;
 
     for (int i = 0; i < 2; i++)
         want(r, !c->ops->post(alone, &q, 1, NULL), "post: %s", check_error());
     if (!check_thread(r, &thread, call_thread, &later))
         return;
-    for (int got = 0, n; got < 2; got += n) {
+    for (int got = 0; got < 2; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
-        if (!want(r, n > 0, "own progress: %d, and %d completions are to come", n, 2 - got))
+        if (!want(r, n > 0, OWN "progress gives %d, %d completions are to come", n, 2 - got))
             break;
         for (int i = 0; i < n; i++)
-            want(r, cqes[i].res == -ECANCELED, "own result %" PRId64, cqes[i].res);
+            want(r, cqes[i].res == -ECANCELED, OWN "result %" PRId64 ", want -ECANCELED",
+                 cqes[i].res);
     }
-    int n = c->ops->progress(c->ctx, cqes, 1, CHECK_WAIT_NS);
-    want(r, n == -ECANCELED, "own progress: %d", n);
-    want(r, c->ops->post(c->world, &q, 1, NULL) == -ECANCELED, "own post");
+    n = c->ops->progress(c->ctx, cqes, 1, CHECK_WAIT_NS);
+    want(r, n == -ECANCELED, OWN "progress gives %d in the end, want -ECANCELED", n);
+    n = c->ops->post(c->world, &q, 1, NULL);
+    want(r, n == -ECANCELED, OWN "post gives %d, want -ECANCELED", n);
     pthread_join(thread, NULL);
-    want(r, !c->ops->abort(c->ctx), "a second abort");
+    n = c->ops->abort(c->ctx);
+    want(r, n == 0, OWN "another one gives %d, want 0", n);
 }
 
 static void aborted_by_another(struct check_comm *c)
@@ -131,22 +155,28 @@ static void aborted_by_another(struct check_comm *c)
     struct check_rank *r = c->r;
     struct zero_comm *comm;
     struct zero_cqe cqes[4];
+    int n;
 
     for (int i = 0; i < 3; i++)
         want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", check_error());
     if (local && !check_thread(r, &thread, call_thread, &later))
         return;
-    for (int got = 0, n; got < 3; got += n) {
+    for (int got = 0; got < 3; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
-        if (!want(r, n > 0, "progress: %d", n))
+        if (!want(r, n > 0, OTHER "progress gives %d, %d completions are to come", n, 3 - got))
             break;
         for (int i = 0; i < n; i++)
-            want(r, cqes[i].res == -ECANCELED, "result %" PRId64, cqes[i].res);
+            want(r, cqes[i].res == -ECANCELED, OTHER "result %" PRId64 ", want -ECANCELED",
+                 cqes[i].res);
     }
-    want(r, c->ops->error(c->world) == -ECANCELED, "not sticky");
-    want(r, local || strstr(check_error(), "rank 0"), "the rank is not named: %s", check_error());
-    want(r, c->ops->post(c->world, &q, 1, NULL) == -ECANCELED, "a post after it");
-    want(r, c->ops->split(c->ctx, NULL, 0, 0, &comm) == -ECANCELED, "a split after it");
+    n = c->ops->error(c->world);
+    want(r, n == -ECANCELED, OTHER "error gives %d, want -ECANCELED", n);
+    want(r, local || strstr(check_error(), "rank 0"), OTHER "\"%s\" does not name it",
+         check_error());
+    n = c->ops->post(c->world, &q, 1, NULL);
+    want(r, n == -ECANCELED, OTHER "post gives %d, want -ECANCELED", n);
+    n = c->ops->split(c->ctx, NULL, 0, 0, &comm);
+    want(r, n == -ECANCELED, OTHER "split gives %d, want -ECANCELED", n);
     if (local)
         pthread_join(thread, NULL);
 }
@@ -164,8 +194,9 @@ void check_case_aborts(struct check_rank *r)
             abort_self(&c, alone);
         else
             aborted_by_another(&c);
-        want(r, check_now_ms() - start < 5000, "aborting took %d ms",
-             (int)(check_now_ms() - start));
+        int ms = (int)(check_now_ms() - start);
+        want(r, ms < WAKE_MS, "the end after an abort took %d ms, less than %d are due", ms,
+             WAKE_MS);
     }
     check_close(&c);
 }
@@ -221,7 +252,8 @@ static void abort_once(struct check_rank *r, uint64_t round)
                 q.dst.off = SLAB + i % 64 * 100000;
             int err = c.ops->post(c.world, &q, 1, NULL);
             posted += err == 0;
-            want(r, err == 0 || err == -EAGAIN || is_end(err, own), "post: %d", err);
+            want(r, err == 0 || err == -EAGAIN || is_end(err, own), "post: %d %s", err,
+                 check_error());
             int n = c.ops->progress(c.ctx, cqes, 64, got == posted ? 0 : 1000000);
             if (n < 0)
                 break;
@@ -230,7 +262,8 @@ static void abort_once(struct check_rank *r, uint64_t round)
                 break;
         }
         int end = c.ops->error(c.world);
-        want(r, is_end(end, own), "round %" PRIu64 " ends with %d: %s", round, end, check_error());
+        want(r, is_end(end, own), "round %" PRIu64 ": after an abort error gives %d: %s", round,
+             end, check_error());
         if (round % 2) { /* the caller's memory may go first */
             want(r, !c.ops->comm_close(c.world), "comm_close: %s", check_error());
             check_free(&c, c.bytes, c.memory, c.mr);
