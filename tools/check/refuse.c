@@ -22,7 +22,7 @@ static void refuse(struct check_comm *c, struct zero_coll q, int err, const char
 {
     mark(c);
     int got = c->ops->post(c->world, &q, 1, NULL);
-    want(c->r, got == err, "%s: %d, want %d", what, got, err);
+    want(c->r, got == err, "%s: post gives %d, want %d", what, got, err);
     reasoned(c, what);
 }
 
@@ -84,29 +84,35 @@ void check_case_refusals(struct check_rank *r)
     struct zero_coll q;
     struct zero_mr *mr;
     void *base;
+    int err;
 
     if (check_open(r, &c, SLAB)) {
         refuse_fields(&c);
         refuse_sums(&c);
         refuse_slices(&c);
         mark(&c);
-        want(r, c.ops->exchange(c.ctx, c.mr) == -EINVAL, "exchanged twice");
-        reasoned(&c, "exchanged twice");
+        err = c.ops->exchange(c.ctx, c.mr);
+        want(r, err == -EINVAL, "a second exchange gives %d, want -EINVAL", err);
+        reasoned(&c, "a second exchange");
         if (c.ops->alloc) {
             mark(&c);
-            want(r, c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr) == -ENOMEM,
-                 "an exbibyte is not refused");
-            reasoned(&c, "an exbibyte");
-            if (!(r->caps.mem & ZERO_MEM_CUDA))
-                want(r, c.ops->alloc(c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr) == -ENOTSUP,
-                     "memory of a GPU is not refused");
+            err = c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr);
+            want(r, err == -ENOMEM, "alloc of an exbibyte gives %d, want -ENOMEM", err);
+            reasoned(&c, "alloc of an exbibyte");
         }
-        if (!(r->caps.mem & ZERO_MEM_CUDA))
-            want(r, c.ops->reg(c.ctx, c.memory, 4096, ZERO_MEM_CUDA, &mr) == -ENOTSUP,
-                 "registering memory of a GPU is not refused");
+        if (c.ops->alloc && !(r->caps.mem & ZERO_MEM_CUDA)) {
+            err = c.ops->alloc(c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr);
+            want(r, err == -ENOTSUP, "alloc of a GPU's memory gives %d, want -ENOTSUP", err);
+        }
+        if (!(r->caps.mem & ZERO_MEM_CUDA)) {
+            err = c.ops->reg(c.ctx, c.memory, 4096, ZERO_MEM_CUDA, &mr);
+            want(r, err == -ENOTSUP, "reg of a GPU's memory gives %d, want -ENOTSUP", err);
+        }
         q = check_some(&c, 64);
-        want(r, check_run(&c, c.world, &q) == (int64_t)q.dst.len, "after all this: %s",
-             check_error());
+        int64_t res = check_run(&c, c.world, &q);
+        want(r, res == (int64_t)q.dst.len,
+             "after all this: %s gives %" PRId64 ", want %" PRIu64 ": %s", zero_coll_name(q.kind),
+             res, q.dst.len, check_error());
     }
     check_close(&c);
 }

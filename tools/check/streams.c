@@ -57,18 +57,25 @@ static void end(struct check_rank *r, struct streams *s)
         s->ops->release(s->dev, s->to, from * (uint64_t)r->ranks, ZERO_MEM_PINNED);
 }
 
+/* What is in a stream gives no completion. */
+static void idle(struct check_comm *c)
+{
+    struct zero_cqe cqe;
+    int n = c->ops->progress(c->ctx, &cqe, 1, 1000000);
+
+    want(c->r, n == 0, "progress gives %d where all is in streams, want 0: %s", n,
+         n < 0 ? check_error() : "a completion");
+}
+
 /* The same batch again until there is room. */
 static int post(struct streams *s, const struct zero_coll *q, void *stream)
 {
     int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
     struct check_comm *c = &s->c;
-    struct zero_cqe cqe;
-    int err, n;
+    int err;
 
-    while ((err = c->ops->post(c->world, q, 1, stream)) == -EAGAIN && check_now_ms() < until) {
-        n = c->ops->progress(c->ctx, &cqe, 1, 1000000);
-        want(c->r, n == 0, "a completion of what is in a stream: %d %s", n, check_error());
-    }
+    while ((err = c->ops->post(c->world, q, 1, stream)) == -EAGAIN && check_now_ms() < until)
+        idle(c);
     return err;
 }
 
@@ -103,13 +110,12 @@ static bool drain(struct streams *s, void *stream)
 {
     int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
     struct check_comm *c = &s->c;
-    struct zero_cqe cqe;
     int err;
 
     if (!want(c->r, !s->ops->event_record(s->dev, s->event, stream), "event: %s", check_error()))
         return false;
     while ((err = s->ops->event_query(s->dev, s->event)) == -EINPROGRESS && check_now_ms() < until)
-        want(c->r, c->ops->progress(c->ctx, &cqe, 1, 1000000) == 0, "progress: %s", check_error());
+        idle(c);
     return want(c->r, !err, "the stream does not end: %d", err);
 }
 
@@ -119,12 +125,16 @@ static void compare(struct streams *s)
 
     for (uint64_t k = 0; k < ROUNDS; k++)
         for (uint64_t p = 0; p < (uint64_t)r->ranks; p++)
-            for (uint64_t i = 0; i < COUNT; i++)
-                if (!want(r,
-                          value_load(ZERO_I32, s->to, (k * (uint64_t)r->ranks + p) * COUNT + i) ==
-                              (uint32_t)mix(r->seed + k, p, i),
-                          "round %" PRIu64 ": element %" PRIu64 " of rank %" PRIu64, k, i, p))
+            for (uint64_t i = 0; i < COUNT; i++) {
+                uint64_t got =
+                    value_load(ZERO_I32, s->to, (k * (uint64_t)r->ranks + p) * COUNT + i);
+                uint32_t due = (uint32_t)mix(r->seed + k, p, i);
+                if (!want(r, got == due,
+                          "round %" PRIu64 ": element %" PRIu64 " of rank %" PRIu64 " is 0x%" PRIx64
+                          ", want 0x%" PRIx32,
+                          k, i, p, got, due))
                     return;
+            }
 }
 
 /* Whatever the plugin needs on the way is not shared by streams that do not wait for each other. */
@@ -154,18 +164,19 @@ static void sum_in_two(struct check_rank *r, struct streams *s)
         return;
     for (uint64_t k = 0; k < ROUNDS; k++)
         for (uint64_t i = 0; i < n; i++) {
-            float sum = 0;
+            float sum = 0, got;
             for (uint64_t p = 0; p < (uint64_t)r->ranks; p++)
                 sum += (float)((k + i + p) % 16);
-            if (!want(r, zero_float_of_bits((uint32_t)value_load(ZERO_F32, to, k * n + i)) == sum,
-                      "sum %" PRIu64 ", element %" PRIu64, k, i))
+            got = zero_float_of_bits((uint32_t)value_load(ZERO_F32, to, k * n + i));
+            if (!want(r, got == sum, "sum %" PRIu64 ": element %" PRIu64 " is %g, want %g", k, i,
+                      (double)got, (double)sum))
                 return;
         }
 }
 
 static void run(struct check_rank *r, struct streams *s)
 {
-    uint64_t before = 0, after = 0;
+    uint64_t before = 0, after = 0, due = ROUNDS * COUNT * UINT64_C(4) * ((uint64_t)r->ranks - 1);
     bool good = true;
 
     for (uint64_t k = 0; k < ROUNDS; k++)
@@ -176,8 +187,7 @@ static void run(struct check_rank *r, struct streams *s)
     for (unsigned k = 0; k < ROUNDS && good; k++)
         good = round_trip(s, k);
     s->c.ops->wire_bytes(s->c.world, &after);
-    want(r, after - before == ROUNDS * COUNT * UINT64_C(4) * ((uint64_t)r->ranks - 1),
-         "wire bytes %" PRIu64, after - before);
+    want(r, after - before == due, "wire bytes %" PRIu64 ", want %" PRIu64, after - before, due);
     if (drain(s, s->first) && drain(s, s->second))
         compare(s);
     sum_in_two(r, s);
