@@ -69,7 +69,7 @@ bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memo
         mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->memory == MAP_FAILED)
         s->memory = NULL;
-    return want(r, s->memory, "no memory") &&
+    return want(r, s->memory, "no memory of %" PRIu64 " bytes", memory_bytes) &&
            want(r, !t->ops->info(s->store, &s->info), "info: %s", check_error()) &&
            want(r, s->info.offset_align && t->bytes % s->info.offset_align == 0,
                 "offset_align of the store is %u, the probe said %u", s->info.offset_align,

@@ -29,7 +29,9 @@ static void take(struct batch *b, const struct zero_cqe *c)
     b->ended++;
     b->res[c->user] = c->res;
     if (c->res >= 0) {
-        want(r, c->res == (int64_t)b->ios[c->user].buf.len, "a result is %" PRIi64, c->res);
+        want(r, c->res == (int64_t)b->ios[c->user].buf.len,
+             "a request of %" PRIu64 " bytes ends well after %" PRIi64, b->ios[c->user].buf.len,
+             c->res);
         return;
     }
     b->failed++;

@@ -62,7 +62,7 @@ static void refused(struct check_store *s, struct zero_io io, const char *what)
 
     s->t->host->fail(s->t->host->ctx, "check", -EIO, "nothing was said");
     int err = check_store_submit(s, &io, 1);
-    want(r, err < 0, "%s: submit gives %d", what, err);
+    want(r, err < 0, "%s: submit gives %d, want an error", what, err);
     want(r, err >= 0 || !strstr(zero_last_error(), "nothing was said"), "%s: nothing is said",
          what);
 }
@@ -70,7 +70,7 @@ static void refused(struct check_store *s, struct zero_io io, const char *what)
 void check_store_refusals(struct check_tier *t)
 {
     struct check_rank *r = &t->verdict;
-    struct zero_cqe cqe;
+    struct zero_cqe cqe = {0};
     struct check_store s;
 
     if (check_store_open(t, &s, t->bytes)) {
@@ -108,9 +108,10 @@ void check_store_refusals(struct check_tier *t)
         struct zero_io two[2] = {good, good};
         two[1].op = 77;
         int n = check_store_submit(&s, two, 2);
-        want(r, n == 1, "one good request and a wrong one: submit gives %d", n);
-        want(r, s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS) == 1 && cqe.res == (int64_t)a,
-             "the good one does not end well");
+        want(r, n == 1, "one good request and a wrong one: submit gives %d, want 1", n);
+        n = s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS);
+        want(r, n == 1 && cqe.res == (int64_t)a,
+             "the good one of %" PRIu64 " bytes: poll gives %d, with %" PRIi64, a, n, cqe.res);
     }
     check_store_close(&s);
 }

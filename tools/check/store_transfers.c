@@ -318,9 +318,10 @@ void check_store_many(struct check_tier *t)
             got = s.ops->poll(s.store, cqes, 3, 100000000);
             want(r, got >= 0 && got <= 3, "poll of 3 gives %d: %s", got, check_error());
             for (int i = 0; i < got && i < 3; i++) {
-                want(r, cqes[i].res == (int64_t)block, "a result is %" PRIi64, cqes[i].res);
-                want(r, cqes[i].user < n && !seen[cqes[i].user], "tag %" PRIu64 " twice",
-                     cqes[i].user);
+                want(r, cqes[i].res == (int64_t)block, "result %" PRIi64 ", want %" PRIu64,
+                     cqes[i].res, block);
+                want(r, cqes[i].user < n && !seen[cqes[i].user],
+                     "tag %" PRIu64 " ends twice, or is of nobody", cqes[i].user);
                 if (cqes[i].user < n)
                     seen[cqes[i].user] = 1;
                 ended++;
