@@ -141,7 +141,9 @@ void check_store_extents(struct check_tier *t)
         e.part = e.n_blocks / BATCH;
         e.keys = calloc(e.n_blocks, sizeof *e.keys);
         e.old = calloc(e.n_blocks, sizeof *e.old);
-        for (uint64_t round = 0; e.keys && e.old && round < ROUNDS && !t->verdict.n_bad; round++) {
+        want(&t->verdict, e.keys && e.old, "no memory for the keys of %" PRIu64 " blocks",
+             e.n_blocks);
+        for (uint64_t round = 0; round < ROUNDS && !t->verdict.n_bad; round++) {
             write_some(&e, round);
             read_some(&e, round);
         }
