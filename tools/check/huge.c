@@ -17,13 +17,18 @@ static float value(uint64_t i, int rank)
     return (float)(i % CYCLE + (uint64_t)rank);
 }
 
-/* The first element of a part that is not base(i) * of + more; COUNT: none. */
-static uint64_t differs(const float *part, uint64_t first, float of, float more)
+/* Complains about the first element of a rank's part that is not value(i) * of + more. */
+static void compare(struct check_rank *r, uint32_t kind, int rank, const float *part,
+                    uint64_t first, float of, float more)
 {
-    for (uint64_t i = 0; i < COUNT; i++)
-        if (part[i] != value(first + i, 0) * of + more)
-            return i;
-    return COUNT;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        float due = value(first + i, 0) * of + more;
+        if (part[i] == due)
+            continue;
+        want(r, false, "%s: element %" PRIu64 " of rank %d is %.9g, want %.9g",
+             zero_coll_name(kind), i, rank, (double)part[i], (double)due);
+        return;
+    }
 }
 
 static void gather(struct check_comm *c)
@@ -38,13 +43,11 @@ static void gather(struct check_comm *c)
     q.src = check_slice(c, (uint64_t)r->rank * PART, PART);
     q.dst = check_slice(c, 0, (uint64_t)r->ranks * PART);
     int64_t res = check_run(c, c->world, &q);
-    if (!want(r, res == (int64_t)(PART * (uint64_t)r->ranks), "all_gather: result %" PRId64 ": %s",
-              res, check_error()))
+    if (!want(r, res == (int64_t)q.dst.len, "all_gather: result %" PRId64 ", want %" PRIu64 ": %s",
+              res, q.dst.len, check_error()))
         return;
-    for (int p = 0; p < r->ranks; p++) {
-        uint64_t at = differs(all + (uint64_t)p * COUNT, 0, 1, (float)p);
-        want(r, at == COUNT, "all_gather: element %" PRIu64 " of rank %d is wrong", at, p);
-    }
+    for (int p = 0; p < r->ranks; p++)
+        compare(r, q.kind, p, all + (uint64_t)p * COUNT, 0, 1, (float)p);
 }
 
 static void reduce(struct check_comm *c)
@@ -61,11 +64,10 @@ static void reduce(struct check_comm *c)
     q.src = check_slice(c, 0, n * PART);
     q.dst = check_slice(c, (uint64_t)r->rank * PART, PART);
     int64_t res = check_run(c, c->world, &q);
-    if (!want(r, res == (int64_t)PART, "reduce_scatter: result %" PRId64 ": %s", res,
-              check_error()))
+    if (!want(r, res == (int64_t)PART, "reduce_scatter: result %" PRId64 ", want %" PRIu64 ": %s",
+              res, PART, check_error()))
         return;
-    uint64_t at = differs(all + first, first, (float)n, (float)(n * (n - 1) / 2));
-    want(r, at == COUNT, "reduce_scatter: element %" PRIu64 " is wrong", at);
+    compare(r, q.kind, r->rank, all + first, first, (float)n, (float)(n * (n - 1) / 2));
 }
 
 void check_case_huge(struct check_rank *r)
