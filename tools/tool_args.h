@@ -41,8 +41,8 @@ struct tool_arg {
 #define TOOL_RANGE(low, high) .least = (low), .most = (high)
 
 /*
- * Three rows that benchmarks have in common. --spoil makes a result wrong, so that tests see the
- * check fail; no help tells of it.
+ * Three rows that benchmarks have in common. --spoil makes a result wrong, so that the check is
+ * seen to fail; zero(1) tells of it, no help does.
  */
 #define TOOL_CHECKS(check_, spoil_) \
     TOOL_ARG("check", ON, check_), TOOL_ARG("no-check", OFF, check_), TOOL_ARG("spoil", ON, spoil_)

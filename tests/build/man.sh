@@ -48,9 +48,10 @@ lacks() { # TEXT: those of the options on the standard input that it does not ha
         echo "$1" | grep -qE -e "(^|[^a-z-])--${option#--}([^a-z0-9-]|\$)" || echo "$option"
     done
 }
+# Of --spoil, the self-test of what benchmarks check, no help tells.
 for name in zero.1 zero-plugin.7; do
     none "$name: every option is one of a command" \
-        "$(grep -v 'pkg.-config' "$man/$name" | options | lacks "$said")"
+        "$(grep -v 'pkg.-config' "$man/$name" | options | lacks "$said --spoil")"
 done
 none 'zero-gpt2.1: every option is one of zero-gpt2' \
     "$(options <"$man/zero-gpt2.1" | lacks "$gpt2")"
