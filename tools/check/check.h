@@ -39,7 +39,7 @@ struct check_rank {
     char text[CHECK_TEXTS][400]; /* the first complaints */
 };
 
-/* Notes a complaint unless `good`; returns good. */
+/* Notes a complaint unless `good`: what was found and what is due. Returns good. */
 bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 #define want(r, good, ...) check_want((r), (good), __FILE__, __LINE__, __VA_ARGS__)
