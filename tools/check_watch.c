@@ -111,8 +111,7 @@ int check_watch_start(struct check_watch *w, struct zero__job *job, int rank, ui
     int err = zero__thread_create(&w->thread, NULL, watch, w);
     if (err)
         return zero__fail(-err,
-                          "cannot start a thread that looks at the time: %s; ulimit -u and the "
-                          "control group's pids.max are its limits",
+                          "cannot start a thread that looks at the time: %s" ZERO__THREAD_LIMITS,
                           strerror(err));
     w->runs = 1;
     if (job)

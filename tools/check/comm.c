@@ -34,10 +34,7 @@ bool check_thread(struct check_rank *r, pthread_t *thread, void *(*run)(void *ar
 {
     int err = zero__thread_create(thread, NULL, run, arg);
 
-    return want(r, !err,
-                "cannot start a thread: %s; ulimit -u and the control group's pids.max are "
-                "their limits",
-                strerror(err));
+    return want(r, !err, "cannot start a thread: %s" ZERO__THREAD_LIMITS, strerror(err));
 }
 
 uint32_t check_memory_kind(const struct check_rank *r)
