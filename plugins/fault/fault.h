@@ -80,6 +80,7 @@ struct fault {
 struct fault_set {
     struct fault faults[FAULT_MOST];
     uint32_t n;
+    uint64_t seed;           /* of what the texts leave open */
     struct zero_coll *batch; /* what goes below, and room for one that was held back */
 };
 
@@ -89,7 +90,7 @@ static inline bool fault_changes(enum fault_action action)
     return action >= FAULT_SKIP;
 }
 
-/* parse.c: 0, or -EINVAL with a sentence that quotes the text and shows the grammar. */
+/* parse.c: both variables; 0, or -EINVAL with a sentence that quotes and shows the grammar. */
 int zero__fault_parse(const struct zero__voice *voice, struct fault_set *set);
 /* parse.c: chooses what the seed chooses; -EINVAL for a rank that there is not. */
 int zero__fault_choose(const struct zero__voice *voice, struct fault_set *set, int32_t ranks);

@@ -138,7 +138,7 @@ static const char *read_fault(struct fault *f, char *text)
     return NULL;
 }
 
-int zero__fault_parse(const struct zero__voice *v, struct fault_set *set)
+static int faults_parse(const struct zero__voice *v, struct fault_set *set)
 {
     const char *whole = zero__param_text(v, "fault", "",
                                          "Faults that the comm plugin fault injects, as "
@@ -185,14 +185,20 @@ static uint64_t draw(uint64_t seed, uint64_t what, uint64_t n)
     return (x >> 32) % n;
 }
 
+int zero__fault_parse(const struct zero__voice *v, struct fault_set *set)
+{
+    int err = faults_parse(v, set);
+
+    return err ? err
+               : zero__param_number(v, "fault_seed", "1", 0, UINT64_MAX,
+                                    "Chooses ranks and times that ZERO_FAULT leaves open",
+                                    &set->seed);
+}
+
 int zero__fault_choose(const struct zero__voice *v, struct fault_set *set, int32_t ranks)
 {
-    uint64_t seed;
-    int err = zero__param_number(v, "fault_seed", "1", 0, UINT64_MAX,
-                                 "Chooses ranks and times that ZERO_FAULT leaves open", &seed);
+    const uint64_t seed = set->seed;
 
-    if (err)
-        return err;
     for (uint32_t i = 0; i < set->n; i++) {
         struct fault *f = &set->faults[i];
         if (f->rank == FAULT_ANY_RANK)
