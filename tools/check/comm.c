@@ -100,7 +100,8 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
                                   .device_handle = r->device};
 
     *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes, .wait_ns = CHECK_WAIT_NS};
-    return want(r, !c->ops->alloc || c->ops->free, "there is an alloc(), but no free()") &&
+    return want(r, r->caps.max_inflight, "max_inflight is 0, 1 is the least") &&
+           want(r, !c->ops->alloc || c->ops->free, "there is an alloc(), but no free()") &&
            want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&
            want(r, !c->ops->split(c->ctx, NULL, 0, 0, &c->world), "split: %s", check_error()) &&
            want(r, !check_alloc(c, bytes, &c->memory, &c->mr), "alloc: %s", check_error()) &&

@@ -191,7 +191,7 @@ void check_case_batches(struct check_rank *r)
     struct check_comm c;
     int n, err = 0;
 
-    if (!check_open(r, &c, SLAB) || !want(r, most, "max_inflight is 0, 1 is the least")) {
+    if (!check_open(r, &c, SLAB)) {
         check_close(&c);
         return;
     }
