@@ -30,11 +30,11 @@ none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine launch tools be
     grep -qE "^\| .*\`($room|$name|${room%/*}/$name)/?\`" "$page" || echo "$room"
 done)"
 tracked=$(git ls-files 2>/dev/null) # of a checkout; a tarball has nothing else to compare with
-none 'every folder at the top has a line, or what is in it' "$(echo "$tracked" |
+none 'every folder at the top that git keeps has a line, or what is in it' "$(echo "$tracked" |
     sed -n 's|^\([^./]*\)/.*|\1|p' | sort -u | while read -r folder; do
     grep -qE "^\| .*\`$folder/" "$page" || echo "$folder"
 done)"
-none 'the line of tests names all of its folders' "$(echo "$tracked" |
+none 'the line of tests names all of its folders that git keeps' "$(echo "$tracked" |
     sed -n 's|^tests/\([^/]*\)/.*|\1|p' | sort -u | while read -r folder; do
     grep -qE "^\| \`tests/\` \|.*\`$folder\`" "$page" || echo "$folder"
 done)"

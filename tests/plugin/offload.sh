@@ -182,7 +182,7 @@ if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-off
     finds 'a store that takes less in a request than it says is found' 'one request' \
         'write of 307200 bytes, max_io 307200: shaky: a request of 307200 bytes: 131072 are the most' \
         shaky ZERO_SHAKY_MOST=307200 ZERO_SHAKY_TAKES=131072
-    for wants in 8192 3000; do # the engine, too, refuses what is more than a page
+    for wants in 8192 3000; do # more than a page, which the engine refuses, too; no power of two
         finds "a store that wants multiples of $wants bytes is found" 'declared makes sense' \
             "probe: offset_align is $wants: a power of two that is at most 4096 is due" \
             shaky ZERO_SHAKY_WANTS=$wants
