@@ -737,7 +737,7 @@ def beside():
     os.sched_setaffinity(0, {min(may)})
     neighbour = support.Job([sys.executable, "-c", "while True: pass"])
     for words in (["coll", "-n", "1", "--bytes", "1M", "--reps", "60"],
-                  ["optimizer", "--params", "1M", "--reps", "100"],
+                  ["optimizer", "--params", "8M", "--reps", "60"],  # for some time, on any machine
                   ["step", "--preset", "micro", "--steps", "20"],
                   ["arena", "--nodes", "0", "--step", "10K", "--reps", "60"]):
         for how in ([], ["--json"]):
