@@ -42,10 +42,11 @@ gloo, which takes half a minute to a minute a round, are left out. Buffers are t
 coll`: the same ones again and again, small operations in a row, so that what fits into the caches
 comes from there, for libzero also what the other rank has not written since. So are samples, but of
 MPI a row is shorter, and there are fewer, at least 7, where one placement would take longer than 67
-ms with each call. In the
-tables in which what is sent was just written, each rank writes its part before each operation, as a
-product writes gradients, one operation is a sample, and the meeting of the ranks before it is in
-small ones (gloo is left out). MPI and gloo take any memory, libzero's buffers lie in memory that
+ms with each call. Until 28 November 2026 MPI's buffers of bf16 came from the heap, in small pages
+in part, and those of 4 MiB take twice as long as in fp32 by that. In the tables in which what is
+sent was just written, each rank writes its part before each operation, as a product writes
+gradients, one operation is a sample, and the meeting of the ranks before it is in small ones (gloo
+is left out). MPI and gloo take any memory, libzero's buffers lie in memory that
 its plugin has allocated; {pages}.
 """,
     "transports": """\
@@ -64,8 +65,8 @@ parameter instead of 28, for less precise results (and without AVX-512 by a loop
 cpu_adam.h of 0.19.8 has it: no peer then). Norm and clipping are left out on all sides. The plain
 loop loads and stores the same bytes as libzero and computes nothing: nobody who moves them can be
 faster by more than its ratio. Times of two tables do not compare: the same loop may be half as fast
-in another start, by where the host has the processors, which nothing watches here. All use large
-pages where the kernel gives them when asked (PyTorch: `THP_MEM_ALLOC_ENABLE`).
+in another start, supposedly by where the host has the processors, which nothing watches here. All
+use large pages where the kernel gives them when asked (PyTorch: `THP_MEM_ALLOC_ENABLE`).
 """,
     "steps": """\
 GPT-2 of the same shape ({preset}, sequences of {seq} tokens), two ranks with one thread, each bound

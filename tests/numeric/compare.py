@@ -454,8 +454,10 @@ def wanted():
 
 
 def explained(results):
-    """What is missed or open by these figures has its reason in NOTES.md."""
-    notes = " ".join((results.parent / "NOTES.md").read_text(encoding="utf-8").split())
+    """What is missed or open by these figures has its reason in their section of NOTES.md."""
+    sections = (results.parent / "NOTES.md").read_text(encoding="utf-8").split("\n## ")
+    notes = next((" ".join(x.split()) for x in sections
+                  if x.startswith("Beside the peers") and f"`bench/{results.stem}.md`" in x), "")
     rows = list(figures.rows(json.loads(results.read_text(encoding="utf-8"))))
     silent = [called for called, cells in ((f"{what}, beside {beside}" if beside else what, cells)
                                            for what, beside, _, cells in rows)
