@@ -97,6 +97,15 @@ check -n 2 --case 'data is moved' shm
 ok 'who moves is tried' counts '^ok 1 - data is moved as it is$' 1
 check -n 2 --case 'reductions are exact' movers
 ok 'who only moves has no sums to be tried' gives 0 out '# SKIP not among the plugin'
+# One collective at a time is allowed: no case wants more.
+export ZERO_SLOW_ROOM=1
+check -n 2 --case 'batch' slow
+ok 'who takes one at a time has no batches' gives 0 out '# SKIP max_inflight is 1'
+for case in 'large collectives' 'independent' 'an abort'; do
+    check -n 2 --case "$case" slow
+    ok "$case, one at a time" gives 0 out 'ok 1 - '
+done
+unset ZERO_SLOW_ROOM
 check -n 2 --case 'data is moved' sums
 ok 'who only sums moves nothing' gives 0 out '# SKIP not among the plugin'
 

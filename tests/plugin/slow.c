@@ -34,15 +34,24 @@ struct slow {
     struct ended ended[ENDED];
 };
 
+/* Collectives at once; "": as many as below. */
+static const char *room(const struct zero__voice *v)
+{
+    return zero__param_text(v, "slow_room", "", "Collectives at once");
+}
+
 static int slow_begin(struct zero_comm_ctx *ctx)
 {
     struct slow *s = calloc(1, sizeof *s);
+    uint32_t most = (uint32_t)atoi(room(&ctx->voice));
 
     if (!s)
         return zero__say(&ctx->voice, -ENOMEM, "no memory for a context");
     s->delay_ns = 1000 * atoll(zero__param_text(&ctx->voice, "slow_us", "0", "Delay"));
     s->reverse = atoi(zero__param_text(&ctx->voice, "slow_reverse", "0", "Order"));
     ctx->own = s;
+    if (most && most < ctx->inflight)
+        ctx->inflight = most;
     return 0;
 }
 
@@ -57,15 +66,14 @@ static const struct zero__wrapper wrapper = {
 static int slow_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     const struct zero__voice v = {host, NAME};
-    const char *room = zero__param_text(&v, "slow_room", "", "Collectives at once");
     const char *sums = zero__param_text(&v, "slow_sums", "", "Mask of types");
     int err = zero__wrap_probe(&wrapper, host, caps);
 
     if (err)
         return err;
     caps->flags &= ~(uint32_t)ZERO_COMM_MAP;
-    if (*room)
-        caps->max_inflight = (uint32_t)atoi(room);
+    if (*room(&v))
+        caps->max_inflight = (uint32_t)atoi(room(&v));
     if (*sums)
         caps->dtypes = (uint32_t)atoi(sums);
     return 0;

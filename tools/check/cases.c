@@ -19,7 +19,7 @@ const struct check_case check_comm_cases[] = {
     {"memory is registered, exchanged, given back", 1, false, 0, GATHER, 0, check_case_memory},
     {"peers' memory is mapped", 1, false, ZERO_COMM_MAP, 0, 0, check_case_map},
     {"batches, and no room for more", 1, false, 0, 0, 0, check_case_batches},
-    {"a batch wakes who waits for its first", 2, false, 0, 0, 0, check_case_batch_wakes},
+    {"a batch wakes who waits for its first", 2, false, CHECK_TWO, 0, 0, check_case_batch_wakes},
     {"communicators are independent", 2, false, 0, GATHER, 0, check_case_concurrent},
     {"large collectives on several communicators", 2, false, 0, GATHER, 0, check_case_crowd},
     {"some ranks stay out of a communicator", 2, false, 0, 0, 0, check_case_leave_out},
@@ -64,6 +64,8 @@ static const char *lacks(const struct check_case *c, const struct check_rank *r)
         return LACKS "ZERO_COMM_FINGERPRINT";
     if ((flags & CHECK_UNORDERED) && (r->caps.flags & ZERO_COMM_ORDERED))
         return "it adds in the ranks' order, which \"reductions are exact\" tries";
+    if ((flags & CHECK_TWO) && r->caps.max_inflight < 2)
+        return "max_inflight is 1, and there are no batches";
     if (c->kinds & ~kinds)
         return LACKS "all_gather"; /* no case needs another one */
     if (c->any == MOVEMENTS && !(c->any & kinds))

@@ -48,12 +48,14 @@ bool check_want(struct check_rank *r, bool good, const char *file, int line, con
 bool check_thread(struct check_rank *r, pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 #define CHECK_UNORDERED (UINT32_C(1) << 31)
+#define CHECK_TWO (UINT32_C(1) << 30)
 
 struct check_case {
     const char *name;
     int least_ranks;
     bool huge;      /* takes gigabytes: runs only when asked for */
-    uint32_t needs; /* capability flags, and CHECK_UNORDERED: ORDERED is not declared */
+    /* Capability flags; CHECK_UNORDERED: ORDERED is not declared; CHECK_TWO: max_inflight ≥ 2. */
+    uint32_t needs;
     uint32_t kinds; /* collectives without which it shows nothing; reductions: sums of fp32 */
     uint32_t any;   /* collectives one of which it needs; 0: none */
     void (*run)(struct check_rank *r);

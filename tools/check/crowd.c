@@ -128,13 +128,14 @@ static void crowd_run(struct crowd *w)
 {
     struct check_rank *r = w->c.r;
     uint64_t rest = LANES * ROUNDS, z = r->seed + (uint64_t)r->rank;
+    const uint32_t room = r->caps.max_inflight < UNDER_WAY ? r->caps.max_inflight : UNDER_WAY;
     int64_t until = check_now_ms() + 60000;
     struct zero_cqe cqes[4];
 
     while (rest && r->n_bad == 0) {
         unsigned which = (unsigned)((z = mix(z, 1, 1)) % LANES);
         const struct lane *l = &w->lanes[which];
-        if (l->posted < ROUNDS && l->posted - l->completed < UNDER_WAY)
+        if (l->posted < ROUNDS && l->posted - l->completed < room)
             lane_post(w, which);
         int n = w->c.ops->progress(w->c.ctx, cqes, 4, z & 0x700 ? 0 : 1000000);
         want(r, n >= 0 && check_now_ms() < until, "progress: %d %s, %u of %u ended", n,
