@@ -53,7 +53,8 @@ bool tool_count(const char *tool, const char *name, const char *text, uint64_t u
     return true;
 }
 
-bool tool_dtype(const char *tool, const char *name, const char *text, uint32_t *out)
+/* f32, bf16 or f16 (fp32 and fp16 too). */
+static bool dtype(const char *tool, const char *name, const char *text, uint32_t *out)
 {
     static const struct {
         const char *name;
@@ -193,7 +194,7 @@ static bool take(const char *tool, const struct tool_arg *a, const char *text)
         *(const char **)a->to = text;
         return true;
     case TOOL_DTYPE:
-        return tool_dtype(tool, a->name, text, a->to);
+        return dtype(tool, a->name, text, a->to);
     case TOOL_OWN:
         return a->read(tool, a, text);
     default:

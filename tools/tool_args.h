@@ -68,8 +68,6 @@ int tool_plugin(const char *tool, int argc, char **argv, const char **out);
 /* A whole number with the units K, M, G and T of 1000 ("100M parameters") or 1024; unit 0: none. */
 bool tool_count(const char *tool, const char *name, const char *text, uint64_t unit, uint64_t least,
                 uint64_t most, uint64_t *out);
-/* f32, bf16 or f16 (fp32 and fp16 too). */
-bool tool_dtype(const char *tool, const char *name, const char *text, uint32_t *out);
 const char *tool_dtype_name(uint32_t dtype);
 
 #define TOOL_MAX_SIZES 64u
