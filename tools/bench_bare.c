@@ -112,7 +112,8 @@ static int answer(struct bench_bare *bare, int64_t timeout_ns, char line[BENCH_B
         int64_t left_ms = (until - zero__now_ns()) / 1000000;
         int ready = left_ms > 0 ? poll(&p, 1, left_ms < 1000 ? (int)left_ms : 1000) : -1;
         if (ready < 0 && (left_ms <= 0 || errno != EINTR)) {
-            snprintf(why, BENCH_BARE_WHY, "it did not answer within %g s (ZERO_TIMEOUT)",
+            snprintf(why, BENCH_BARE_WHY,
+                     "it did not answer within %g s: ZERO_TIMEOUT gives it longer",
                      (double)timeout_ns * 1e-9);
             return -ETIMEDOUT;
         }

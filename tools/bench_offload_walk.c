@@ -153,8 +153,10 @@ static int turn(struct walk *k)
         return n;
     int64_t now = zero__now_ns();
     if (!n && now - k->heard_ns > t->timeout_ns)
-        return zero__fail(-ETIMEDOUT, "%s: nothing has ended for %g s (ZERO_TIMEOUT)", t->name,
-                          (double)t->timeout_ns * 1e-9);
+        return zero__fail(-ETIMEDOUT,
+                          "%s: nothing has ended for %g s (ZERO_TIMEOUT): is the disk alive? A "
+                          "slow one needs a larger ZERO_TIMEOUT",
+                          t->name, (double)t->timeout_ns * 1e-9);
     k->heard_ns = n ? now : k->heard_ns;
     int err = 0;
     for (int i = 0; i < n && !err; i++)

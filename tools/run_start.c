@@ -141,7 +141,10 @@ static int start_one(struct run_job *job, const struct common *c, int rank, cons
     }
     return 0;
 err_close:
-    fprintf(stderr, "zero run: cannot start rank %d: %s\n", rank, strerror(errno));
+    fprintf(stderr,
+            "zero run: cannot start rank %d: %s; ulimit -u, ulimit -n and the control group's "
+            "pids.max are limits of processes\n",
+            rank, strerror(errno));
     for (int i = 0; i < 4; i++)
         if (ends[i / 2][i % 2] >= 0)
             close(ends[i / 2][i % 2]);

@@ -119,9 +119,9 @@ int host_room(struct zero_device *dev, struct host_stream *s)
     while (s->tail - s->head == HOST_RING)
         if (wait_for(dev, s, s->tail - HOST_RING + 1, dev->timeout_ns))
             return zero__fail(-ETIMEDOUT,
-                              "stream %s is full: %u operations wait, none was done in "
-                              "%.3f s",
-                              s->name, HOST_RING, (double)dev->timeout_ns * 1e-9);
+                              "stream %s is full: %u operations wait, none was done in %g s "
+                              "(ZERO_TIMEOUT): what takes longer needs a larger one",
+                              s->name, HOST_RING, (double)dev->timeout_ns / 1e9);
     return 0;
 }
 

@@ -145,5 +145,7 @@ int zero_program_dump(struct zero_runtime *rt, int fd)
     }
     if (fclose(f) && !err)
         err = -errno;
-    return err ? zero__fail(err, "writing the program: %s", strerror(-err)) : 0;
+    return err ? zero__fail(err, "cannot write the program to file descriptor %d: %s", fd,
+                            strerror(-err))
+               : 0;
 }

@@ -233,8 +233,10 @@ void zero__round_blame(struct zero__job *job, struct zero__job_error *e)
     if (first < 0)
         return;
     e->culprit = first;
-    snprintf(e->cause, sizeof e->cause, "no part of rank %s after %.3g s: %s", ranks,
-             (double)job->params.timeout_ns / 1e9, SAME);
+    snprintf(e->cause, sizeof e->cause,
+             "no part of rank %s after %.3g s (ZERO_TIMEOUT): look at its output; who is only slow "
+             "needs a larger ZERO_TIMEOUT; %s",
+             ranks, (double)job->params.timeout_ns / 1e9, SAME);
 }
 
 void zero__round_post(struct zero__job *job, uint32_t seq, const void *src, uint64_t len)

@@ -249,7 +249,10 @@ static int worker_start(struct zero_store *store)
     pthread_cond_destroy(&store->news);
     pthread_cond_destroy(&store->work);
     pthread_mutex_destroy(&store->lock);
-    return say(store->host, -err, "cannot start a thread: %s", strerror(err));
+    return say(store->host, -err,
+               "cannot start a thread: %s; ulimit -u and the control group's pids.max are the "
+               "limits of threads",
+               strerror(err));
 }
 
 static int template_open(const struct zero_store_open *params, struct zero_store **out)
