@@ -271,8 +271,8 @@ struct zero_comm_ops {
      * completion; an error is about the context, -ECANCELED after abort() when all completions are
      * delivered.
      *
-     * The call that returns a completion with an error has said why before, by zero_host.fail() on
-     * its own thread; error() is not asked for it. Of several in one call the last sentence counts.
+     * Before a completion with an error is returned, this call or an earlier one has said why, by
+     * zero_host.fail() on this thread; error() is not asked for it. The last sentence counts.
      *
      * Of errors of either kind, and of post() and error(), one that says that a peer or the way to
      * it is gone blames nobody; the library waits for half a second for what its own connections
