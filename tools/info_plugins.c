@@ -137,6 +137,13 @@ static void describe(const struct zero__plugin_row *row, char *text, size_t room
     }
 }
 
+/* A reason without the name of the plugin, which stands before it. */
+static const char *unnamed(const char *error, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(error, name, n) == 0 && strncmp(error + n, ": ", 2) == 0 ? error + n + 2 : error;
+}
+
 static int show_short(void *arg, const struct zero__plugin_row *row)
 {
     char text[1024];
@@ -146,7 +153,8 @@ static int show_short(void *arg, const struct zero__plugin_row *row)
     if (row->error)
         snprintf(text, sizeof text, "cannot be loaded: %s", row->error);
     else if (row->probe)
-        snprintf(text, sizeof text, "not usable here: %s", row->probe_error);
+        snprintf(text, sizeof text, "not usable here: %s",
+                 unnamed(row->probe_error, row->name));
     else
         describe(row, text, sizeof text);
     info_wrapped(text, at, at);

@@ -104,10 +104,19 @@ static int scan_file(struct zero__loader *loader, const char *dir, const char *f
     return report(loader, &row, p, err, fn, arg);
 }
 
+/* Devices first, beside the built-in one; each kind by name. */
+static int by_kind(const struct dirent **a, const struct dirent **b)
+{
+    static const char device[] = "zero-device-";
+    const int first = strncmp((*a)->d_name, device, sizeof device - 1) != 0,
+              second = strncmp((*b)->d_name, device, sizeof device - 1) != 0;
+    return first != second ? first - second : strcmp((*a)->d_name, (*b)->d_name);
+}
+
 static int scan_dir(struct zero__loader *loader, const char *dir, row_fn *fn, void *arg)
 {
     struct dirent **files;
-    int n = scandir(dir, &files, is_plugin, alphasort), stop = 0;
+    int n = scandir(dir, &files, is_plugin, by_kind), stop = 0;
 
     if (n < 0)
         return 0; /* a folder that is not there holds nothing */

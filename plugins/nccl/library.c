@@ -13,7 +13,7 @@ static void *file_open(const struct zero__voice *v, const char *path, const char
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
     if (!file)
-        zero__say(v, -ENODEV, "%s cannot be loaded (%s): %s", path, dlerror(), remedy);
+        zero__say(v, -ENODEV, "%s: %s", dlerror(), remedy); /* which names the file */
     return file;
 }
 

@@ -27,11 +27,11 @@ train() {
 export ZERO_CUDA_LIBRARY=/nonexistent/libcuda.so.1
 "$zero" info --plugins >out 2>&1
 ok 'zero info lists it' in_words 'comm     nccl     version'
-ok 'as not usable, for the driver' in_words 'nccl: /nonexistent/libcuda.so.1 cannot be loaded'
+ok 'as not usable, for the driver' in_words 'nccl: /nonexistent/libcuda.so.1: cannot open'
 ok 'with the remedy' in_words 'install the driver, or choose another transport with ZERO_COMM'
 train ZERO_COMM=nccl
 ok 'training with it by name fails' [ "$status" != 0 ]
-ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1 cannot be loaded'
+ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1: cannot open'
 ok 'and the remedy' in_words 'NCCL needs an NVIDIA GPU and its driver; install the driver'
 train ZERO_NUMERICS=relaxed
 ok 'without a name there is another one' [ "$status" = 0 ]
@@ -47,7 +47,7 @@ ok 'zero check comm says it, too' in_words 'install the driver'
 fakes=$ZERO_TEST_BUILD/tests/fake/nccl/.libs
 export ZERO_CUDA_LIBRARY="$fakes/libnccl.so"
 ZERO_NCCL_LIBRARY=/nonexistent/libnccl.so.2 "$zero" info --plugins >out 2>&1
-ok 'no NCCL' in_words '/nonexistent/libnccl.so.2 cannot be loaded'
+ok 'no NCCL' in_words '/nonexistent/libnccl.so.2: cannot open'
 ok 'what to do' in_words 'install NCCL 2.18 or later (libnccl2), say where it is with ZERO_NCCL_LIB'
 export ZERO_NCCL_LIBRARY="$fakes/libnccl.so"
 FAKE_NCCL_VERSION=21705 "$zero" info --plugins >out 2>&1
