@@ -11,7 +11,7 @@
 
 enum { MOST_PARTS = 64, LEAST_PART = 1 << 14 }; /* threads, and values of one */
 
-/* The same as gpt2_normal() for each, in two passes of which the first is vectorised. */
+/* Normal numbers in two passes: the tails, which are few, once the rest is made in vectors. */
 GPT2_CLONES
 static void normal_run(uint64_t key, uint64_t first, size_t n, double deviation,
                        float *restrict values)

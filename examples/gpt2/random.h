@@ -113,11 +113,4 @@ static inline double gpt2_normal_tail(double u)
     return u < 0.5 ? a / b : -(a / b);
 }
 
-static inline double gpt2_normal(uint64_t key, uint64_t counter)
-{
-    const double u = gpt2_uniform(key, counter);
-    return u < GPT2_NORMAL_TAIL || u > 1 - GPT2_NORMAL_TAIL ? gpt2_normal_tail(u)
-                                                            : gpt2_normal_middle(u);
-}
-
 #endif

@@ -137,7 +137,7 @@ static void fixture_open(struct fixture *f, uint32_t dtype, int recompute)
         f->w.t[t] = calloc(tensor.elements, sizeof(double));
         /* Larger than at the start of a training, so that no gradient is close to zero. */
         for (uint64_t i = 0; i < tensor.elements; i++)
-            master[i] += 0.1f * (float)gpt2_normal(noise, (uint64_t)t << 32 | i);
+            master[i] += 0.35f * (float)(gpt2_uniform(noise, (uint64_t)t << 32 | i) - 0.5);
         if (f->model.values != f->model.master) {
             char *values = (char *)f->model.values + 2 * f->model.first[t];
             gpt2_store(dtype, values, master, tensor.elements, 0);
