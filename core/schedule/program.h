@@ -22,59 +22,7 @@
 
 #include <stdio.h>
 
-#include "base/placement.h"
-#include "model/model.h"
-
-/* Where bytes lie. A tier has two slabs: states, and what lives for a part of a body only. */
-enum zero__tier {
-    ZERO__T_DEVICE,
-    ZERO__T_CPU,  /* memory of the host, beside the device's */
-    ZERO__T_DISK, /* a store that is read and written by requests */
-    ZERO__N_TIERS,
-};
-
-/* The slabs of all tiers: of each that of its states, then that of its transients. */
-#define ZERO__N_SLABS (2 * ZERO__N_TIERS)
-static inline uint32_t zero__slab(uint32_t tier, uint32_t transient)
-{
-    return 2 * tier + (transient != 0);
-}
-
-/* What shapes a program; the same on all ranks but for `rank`. */
-struct zero__recipe {
-    uint32_t stage, ranks, rank, accum;
-    uint32_t boundary;  /* reduce at the boundary of a step, not after every micro-batch */
-    uint32_t n_moments; /* optimizer states beside the master copy: 0, 1 (momentum), 2 */
-    uint32_t state_dtype; /* of the moments; 0: fp32 */
-    uint32_t early; /* states outside the device are updated as soon as a gradient is reduced */
-    uint32_t halves; /* the library's optimizers: a master copy may be kept as its lower half */
-    uint64_t bucket_bytes, prefetch_bytes;
-    int64_t retain_bytes; /* -1: nothing is kept from one use to the next */
-    uint64_t map_bytes;   /* granule in which peers' memory can be mapped; 0: it cannot */
-    uint16_t placed[ZERO__N_PLACED][ZERO__N_TIERS]; /* parts of ZERO__PLACE_PARTS; all 0: device */
-    uint32_t tile;  /* elements that an update of states elsewhere works on at a time */
-    uint32_t tiles; /* of them that are under way: read, updated, written */
-    uint32_t host_updates; /* tiles are updated by the host, not by the device */
-};
-
-/* Bytes of an element of a moment. */
-static inline uint64_t zero__moment_bytes(const struct zero__recipe *r)
-{
-    return r->state_dtype == ZERO_BF16 ? 2 : 4;
-}
-
-/* A rank keeps only its shard of the parameters (stage 3 and more than one rank). */
-static inline int zero__recipe_shards(const struct zero__recipe *r, const struct zero__segment *s)
-{
-    return r->stage == 3 && r->ranks > 1 && !s->persistent;
-}
-
-/* The ranks' shards are mapped side by side: there is nothing to gather. */
-static inline int zero__recipe_maps(const struct zero__recipe *r, const struct zero__segment *s)
-{
-    return zero__recipe_shards(r, s) && r->map_bytes &&
-           s->shard * zero_dtype_bytes(s->dtype) % r->map_bytes == 0;
-}
+#include "schedule/states.h"
 
 enum zero__queue {
     ZERO__Q_COMPUTE,
@@ -183,19 +131,6 @@ struct zero__op {
     uint64_t first;      /* UPDATE of a tile: its first element in the rank's part */
 };
 
-struct zero__buffer {
-    uint8_t memory_class, transient, tier;
-    uint32_t segment, declared; /* ZERO_NONE where not of one */
-    uint64_t bytes;
-    uint32_t first, last; /* transient: live for ops first <= i < last */
-    uint64_t offset;      /* in the tier's slab of states, or in that of transients */
-};
-
-static inline uint32_t zero__slab_of(const struct zero__buffer *f)
-{
-    return zero__slab(f->tier, f->transient);
-}
-
 enum zero__body_kind {
     ZERO__MICRO,
     ZERO__LAST,
@@ -229,38 +164,6 @@ struct zero__body {
     struct zero__buffer nowhere; /* and this is what zero__body_at() gives */
 };
 
-/* Homes of a segment; ZERO_NONE where the segment has none. */
-struct zero__home {
-    uint32_t param, grad, master, momentum, variance; /* grad: zero__gradient_of() */
-    uint32_t param_whole, grad_whole, state_whole;    /* else just the rank's shard */
-    uint32_t param_mapped; /* its shard, and the peers' beside it to read */
-    uint32_t early; /* updated beside the backward pass, without waiting for the norm */
-    /*
-     * Bytes of an element of the master copy: 4, or 2. Outside the device bf16 parameters are not
-     * kept twice: the home has the masters' lower halves, see zero_join_bf16().
-     */
-    uint32_t master_bytes;
-    uint64_t partials; /* first block of the segment in the partials' home */
-};
-
-/* The states of a model: every home, with its place. Built once; programs share it. */
-struct zero__states {
-    struct zero__buffer *buffers;
-    uint32_t n_buffers, cap_buffers;
-    struct zero__home *homes; /* by segment */
-    uint32_t partials, sums, scalars, staging; /* homes of the runtime itself */
-    uint32_t bounce; /* the same: for single values on the disk; ZERO_NONE: nothing is there */
-    uint64_t staging_bytes; /* ZERO_STAGING_LEAST to ZERO_STAGING_MOST, the same on all ranks */
-    uint64_t n_partials;
-    uint64_t bytes[ZERO__N_TIERS]; /* heights of the states' slabs */
-};
-
-/* The tier of a home; the device's for ZERO_NONE. */
-static inline uint32_t zero__tier_of(const struct zero__states *s, uint32_t home)
-{
-    return home == ZERO_NONE ? (uint32_t)ZERO__T_DEVICE : s->buffers[home].tier;
-}
-
 struct zero__program {
     struct zero__body bodies[ZERO__N_BODIES];
     struct zero_use *uses[2]; /* by enum zero_step_kind: the orders it was compiled from */
@@ -268,22 +171,6 @@ struct zero__program {
     uint64_t transient_bytes[ZERO__N_TIERS]; /* the highest body */
     uint64_t hash;            /* of ops, accesses, offsets: equal on all ranks */
 };
-
-/*
- * Bytes of a piece in which values of parameters come and go (first values, reads, the hash), of
- * the staging buffer and of the bounce: the larger the model, the more, since a disk takes its time
- * for each piece.
- */
-#define ZERO_STAGING_LEAST (256u << 10)
-#define ZERO_STAGING_MOST (4u << 20)
-
-/* Alignment of every buffer in its slab. */
-#define ZERO_BUFFER_ALIGN 4096u
-
-static inline uint64_t zero__whole_pages(uint64_t bytes)
-{
-    return (bytes + ZERO_BUFFER_ALIGN - 1) / ZERO_BUFFER_ALIGN * ZERO_BUFFER_ALIGN;
-}
 
 /*
  * An access with all the bytes that it touches: between the disk and the host's memory pages are
@@ -299,46 +186,8 @@ static inline struct zero__access zero__access_whole(const struct zero__op *op,
     return whole;
 }
 
-/* A home, and what of it the rank's update works on: the rank's part, or all. */
-struct zero__part {
-    uint32_t home;
-    uint64_t bytes, own_off, own_bytes;
-};
-struct zero__part zero__parameter_of(const struct zero__model *m, const struct zero__recipe *r,
-                                     const struct zero__states *s, uint32_t segment);
-
-/*
- * What a segment's gradient is kept in from its reduction to the update: its own type, or, with
- * several micro-batches, fp32 accumulators.
- */
-struct zero__gradient {
-    uint32_t home, tier; /* home: ZERO_NONE where an early update reads it and nothing stays */
-    uint64_t size, bytes; /* of an element, of the home */
-    uint64_t own_off, own_bytes;  /* in the home: the rank's part, */
-    uint64_t used_off, used_bytes; /* and what the rank's update reads: that, or all */
-};
-struct zero__gradient zero__gradient_of(const struct zero__model *m, const struct zero__recipe *r,
-                                        const struct zero__states *s, uint32_t segment);
-
-/* Blocks in which the squares of a rank's part of a segment's gradient are summed. */
-static inline uint64_t zero__sumsq_blocks(const struct zero__segment *s)
-{
-    return (s->shard + ZERO_SUMSQ_BLOCK - 1) / ZERO_SUMSQ_BLOCK;
-}
-
-/* Which of enum zero__placed says where a class of states lies. */
-uint32_t zero__placed_of(uint32_t memory_class);
-
 /* Something of the unit is updated beside the backward pass (emit_early.c). */
 int zero__unit_is_early(const struct zero__model *m, const struct zero__states *s, uint32_t unit);
-
-int zero__states_build(const struct zero__model *m, const struct zero__recipe *r,
-                       struct zero__states *s);
-void zero__states_free(struct zero__states *s);
-/* Bytes of class by the paper's formula for this recipe, without padding. */
-uint64_t zero__formula_bytes(const struct zero__model *m, const struct zero__recipe *r,
-                             const struct zero__states *states,
-                             uint32_t memory_class);
 
 /* Of what a commit makes: less than half a second of a core for each plan. */
 #define ZERO__PLAN_NODES 2000000u
