@@ -216,3 +216,11 @@ bool check_store_is(const char *at, uint64_t bytes, uint64_t key)
     }
     return true;
 }
+
+bool check_store_zero(const char *at, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (at[i])
+            return false;
+    return true;
+}

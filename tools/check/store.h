@@ -70,11 +70,13 @@ int64_t check_store_one(struct check_store *s, uint32_t op, uint64_t store_off, 
 /* Values that depend on the key and on their place. */
 void check_store_fill(char *at, uint64_t bytes, uint64_t key);
 bool check_store_is(const char *at, uint64_t bytes, uint64_t key);
+bool check_store_zero(const char *at, uint64_t bytes);
 
-/* store_transfers.c */
-void check_store_fresh(struct check_tier *t);
+/* store_extents.c */
 void check_store_extents(struct check_tier *t);
 void check_store_beside(struct check_tier *t);
+/* store_transfers.c */
+void check_store_fresh(struct check_tier *t);
 void check_store_large(struct check_tier *t);
 void check_store_many(struct check_tier *t);
 void check_store_counts(struct check_tier *t);
