@@ -253,8 +253,7 @@ int zero__options_choose(struct zero__options *o, enum zero__option_id id, const
     if (!copy)
         return zero__fail(-ENOMEM, "no memory for the options");
     free(o->values[id].chosen);
-    o->values[id].chosen = copy;
-    o->values[id].text = copy;
+    o->values[id].text = o->values[id].chosen = copy;
     o->values[id].where = "chosen";
     o->values[id].value = value;
     return 0;

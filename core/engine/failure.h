@@ -85,4 +85,20 @@ void zero__history_note(struct zero_runtime *rt, const struct flight_coll *c);
 /* Collective, before an update and after an evaluation: have all ranks posted the same? */
 int zero__history_compare(struct zero_runtime *rt);
 
+/* ---- track.c: test mode; without it they do nothing */
+
+int zero__track_create(struct zero_runtime *rt);
+/* After the lanes have their size. */
+int zero__track_size(struct zero_runtime *rt);
+void zero__track_free(struct zero_runtime *rt);
+/* The op of that ordinal starts now, after its waits. */
+void zero__track_start(struct zero_runtime *rt, uint32_t q, const struct slot *s, uint64_t ordinal);
+/* How much the host has seen, for an op that it issues now. */
+uint32_t zero__track_mark(const struct zero_runtime *rt);
+/* The host has seen everything issued done, or all but what goes on behind an update. */
+void zero__track_host(struct zero_runtime *rt, int but_behind);
+/* The use that was acquired goes on in a stream of the application; it is released there. */
+void zero__track_acquired(struct zero_runtime *rt, void *stream);
+void zero__track_released(struct zero_runtime *rt, void *stream);
+
 #endif
