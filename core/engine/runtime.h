@@ -100,6 +100,7 @@
 #include "schedule/simulate.h"
 
 #define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
+#define ZERO__SUM_MOST 64u /* numbers that zero_sum() takes */
 /* Others wait a little longer than the progress thread, which knows the culprit. */
 #define ZERO__GRACE_NS (INT64_C(5) * 1000 * 1000 * 1000)
 
@@ -131,8 +132,6 @@ struct activation {
     int consumed;   /* the latter */
     uint64_t taken; /* out of order: its place in the pool, or ZERO__NOWHERE */
 };
-
-#define ZERO__SUM_MOST 64u
 
 enum phase { PHASE_SETUP, PHASE_IDLE, PHASE_MICRO, PHASE_EVAL, PHASE_FAILED };
 

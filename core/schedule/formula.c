@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the paper says that the states of a model take, beside which tables show what is reserved. */
+/* What the states of a model take by the paper: tables show what is reserved beside it. */
 #include "schedule/states.h"
 
 /*

@@ -105,6 +105,36 @@ ok 'figures of the GPU are in its results' awk '
         }
     }
     END { exit bad || !n }' "$ZERO_TEST_TOP/bench/RESULTS-gpu.md" RS= "$readme"
+# And each is that of its row.
+gpu=$ZERO_TEST_TOP/bench/RESULTS-gpu.md
+paragraphs=$(tr '\n' ' ' <"$readme")
+ratio() { # WHAT BESIDE DIGITS: of that row; without DIGITS what it is above 1, in percent
+    awk -F ' *[|] *' -v what="$1" -v beside="$2" -v digits="${3-}" \
+        'index($2, what) == 1 && $4 ~ beside {
+            if (digits) printf "%.*f", digits, $5; else printf "%.0f", 100 * ($5 - 1)
+        }' "$gpu"
+}
+says() { # WORDS of README.md
+    case $paragraphs in
+    *"$1"*) ;;
+    *)
+        echo "# README.md does not say: $1"
+        false
+        ;;
+    esac
+}
+ok '124M beside eager PyTorch' says \
+    "\`zero-gpt2\` 124M makes $(ratio 'GPT-2 124M, tokens/s' eager 2) times the tokens"
+ok '124M beside compiled PyTorch' says \
+    "on two days, 1.02 and $(ratio 'GPT-2 124M, tokens/s' compiled 2) times those of compiled"
+runtime='without the runtime'
+ok 'what the runtime adds' says \
+    "adds $(ratio 'GPT-2 124M step' "$runtime") % to a step of 124M and $(
+        ratio 'GPT-2 1.5B step' "$runtime") % to one of 1.5B"
+ok 'where that is missed' says \
+    "1.5B, $(ratio 'GPT-2 1.5B step' "$runtime" 3) times a step without it"
+ok 'the optimizer on the host' says "with the optimizer on the host, $(
+    ratio 'GPT-2 124M step, 4 x 256 tokens, optimizer on the host, behind' queue 3) times what"
 # What a run reserves is compared with them by numeric/memory.py.
 # shellcheck disable=SC2016 # a program of awk
 ok 'bytes of the sharding table follow from its formulas' awk -F'|' -v psi=124.475904 '
