@@ -16,6 +16,7 @@
 int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, int64_t until,
                      const char *doing, const void *mine, uint32_t bytes, void *all)
 {
+    const double limit_s = 1e-9 * (double)(until - zero__now_ns());
     struct timespec nap = {0, 50000};
     int err = oob->post(oob->ctx, mine, bytes);
 
@@ -25,9 +26,9 @@ int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, in
         if (err != -EINPROGRESS)
             return err;
         if (late)
-            return zero__say(v, -ETIMEDOUT, "%s: not all of %d ranks have answered in time "
+            return zero__say(v, -ETIMEDOUT, "%s: not all of %d ranks have answered within %.3g s "
                              "(ZERO_TIMEOUT): look in their logs whether they have come this far",
-                             doing, (int)oob->ranks);
+                             doing, (int)oob->ranks, limit_s);
         err = 0;
         if (i < YIELDS)
             sched_yield();
