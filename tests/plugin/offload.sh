@@ -116,6 +116,8 @@ order() {
 full=$(cd "$folder" && pwd)
 check 'cpu' ZERO_CPU_LOCK=auto
 check 'cpu (not locked)' ZERO_CPU_LOCK=0
+finds 'mapped memory that begins beside a page is found' 'mapped bytes' \
+    'map gives 0x[0-9a-f]*40: a multiple of 4096 is due' askew
 if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-offload-nvme.so" ]; then
     check 'nvme' ZERO_NVME_PATH="$full/a"
     check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error
