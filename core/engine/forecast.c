@@ -131,7 +131,7 @@ static int foretell(struct zero_runtime *rt, struct zero_forecast *f)
     err = zero__simulate(rt->programs[0], &rt->recipe, &c, &s);
     zero__costs_free(&c);
     if (!err)
-        f->step_s = s.step_s;
+        f->step_s = s.step_s, f->passes_s = s.passes_s;
     return err;
 }
 

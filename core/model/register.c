@@ -121,6 +121,11 @@ static int param_check(const struct zero__model *m, uint32_t unit, const struct 
     if (d->n_dims > ZERO_MAX_DIMS)
         return zero__fail(-EINVAL, "parameter %s: %u dimensions, at most %d", d->name, d->n_dims,
                           ZERO_MAX_DIMS);
+    for (uint32_t i = d->n_dims; i < ZERO_MAX_DIMS; i++)
+        if (d->dims[i])
+            return zero__fail(-EINVAL, "parameter %s: dims[%u] is %llu, and n_dims is %u: n_dims "
+                              "counts the dimensions", d->name, i, (unsigned long long)d->dims[i],
+                              d->n_dims);
     uint64_t n = 1;
     for (uint32_t i = 0; i < d->n_dims; i++)
         if (zero__mul(n, d->dims[i], &n) || n > (UINT64_C(1) << 48))

@@ -207,7 +207,10 @@ enum zero_param_flags {
 
 #define ZERO_MAX_DIMS 8
 
-/** A parameter, `n_dims` extents, row-major and contiguous. */
+/**
+ * A parameter, `n_dims` extents, row-major and contiguous; those behind them are 0, and with none it
+ * is a single element.
+ */
 struct zero_param_desc {
     size_t size;
     const char *name; /**< unique in the runtime */
@@ -593,19 +596,19 @@ ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_repo
 ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 
 /**
- * Seconds of a step like the last one on this rank: of micro-batches and update, each, the longer
- * one of computing and of moving to and from the disk (with ZERO_UPDATE_AT=backward the update
- * moves its bytes beside the last backward pass). Computing: as long as in the last step, before
- * the first one as in the last job of its kind, if ZERO_OFFLOAD gave tiers without fractions;
- * moving: bytes at the speed that was measured before anything lay on the disk, or in an earlier
- * job of this kind.
+ * Seconds of a step like the last one on this rank: its program is run on paper, where an op waits
+ * for what it waits for. An op computes as long as in the last step, before the first one as in the
+ * last job of its kind, if ZERO_OFFLOAD gave tiers without fractions; it moves its bytes to and
+ * from the disk at the speed that was measured before anything lay there, or in an earlier job of
+ * this kind.
  */
 struct zero_forecast {
     size_t size; /**< set by the caller; then the bytes that were filled in */
     double step_s;
-    double compute_s, compute_disk_s;      /**< micro-batches */
-    double update_s, update_disk_s;        /**< the update */
+    double compute_s, compute_disk_s;       /**< of micro-batches: computing; bytes of the disk */
+    double update_s, update_disk_s;         /**< of the update, where part of it may run earlier */
     double disk_read_rate, disk_write_rate; /**< bytes a second of a rank, all at work; or 0 */
+    double passes_s; /**< of step_s, the micro-batches; the rest is what the update then takes */
 };
 
 /**

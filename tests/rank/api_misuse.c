@@ -251,17 +251,14 @@ DESC(param_dtype, param, "odd.w", d.dtype = ZERO_I32)
 DESC(param_mixed, param, "odd.w", d.dtype = ZERO_BF16)
 DESC(param_empty, param, "odd.w", d.dims[0] = 0)
 DESC(param_dims, param, "odd.w", d.n_dims = 9)
+DESC(param_no_dims, param, "odd.w", d.n_dims = 0)
 DESC(param_huge, param, "odd.w", d.n_dims = 2; d.dims[0] = d.dims[1] = UINT64_MAX / 2)
 DESC(param_flags, param, "odd.w", d.flags = 64)
 DESC(param_group, param, "odd.w", d.group = 7)
 DESC(param_init, param, "odd.w", d.init.kind = 9)
 DESC(param_no_fn, param, "odd.w", d.init.kind = ZERO_INIT_CALLBACK)
 DESC(param_size, param, "odd.w", d.size = 0)
-static int param_unit(struct fixture *x)
-{
-    struct zero_param_desc d = param_desc("odd.w");
-    return zero_param_add(x->rt, 9, &d, &x->id);
-}
+CALL(param_unit, zero_param_add(rt, 9, (struct zero_param_desc[]){param_desc("odd.w")}, &x->id))
 DESC(buffer_call, buffer, "late", )
 DESC(buffer_class, buffer, "odd", d.memory_class = ZERO_CLASS_MASTER)
 DESC(buffer_unit, buffer, "odd", d.to_unit = 9)
@@ -442,6 +439,7 @@ static const struct misuse table[] = {
     {"a parameter of another dtype", param_mixed, SETUP, EINVAL, "odd.w is bf16", 0, 0, 0},
     {"a parameter of 0 elements", param_empty, SETUP, EINVAL, "odd.w has no elements", 0, 0, 0},
     {"a parameter of 9 dimensions", param_dims, SETUP, EINVAL, "9 dimensions", 0, 0, 0},
+    {"dimensions without their number", param_no_dims, SETUP, EINVAL, "n_dims is 0", 0, 0, 0},
     {"a parameter of 2^126 elements", param_huge, SETUP, EOVERFLOW, "odd.w", 0, 0, 0},
     {"a parameter's unknown flags", param_flags, SETUP, EINVAL, "0x40", 0, 0, 0},
     {"a parameter's unknown group", param_group, SETUP, EINVAL, "group 7", 0, 0, 0},
@@ -662,16 +660,15 @@ static void destruction(void)
 /* Two models in one process, step by step in turn, are what each is alone. */
 static void side_by_side(void)
 {
-    struct fixture x[3] = {{.settings = {{"comm", "self"}}, .n_settings = 1},
-                           {.settings = {{"comm", "self"}}, .n_settings = 1},
-                           {.settings = {{"comm", "self"}}, .n_settings = 1}};
+    const struct fixture alone = {.settings = {{"comm", "self"}}, .n_settings = 1};
+    struct fixture x[3] = {alone, alone, alone};
     uint64_t hash[3] = {0};
     int err = 0;
 
     for (int i = 0; i < 3 && !err; i++) {
         struct zero_config c = ZERO_CONFIG_INIT;
-        const char *const names[] = {"one", "two", "three"};
-        c.settings = x[i].settings, c.n_settings = 1, c.model = names[i];
+        c.settings = x[i].settings, c.n_settings = 1;
+        c.model = (const char *const[]){"one", "two", "three"}[i];
         err = zero_create(&c, &x[i].rt);
         if (!err && i == 2) /* alone: the others have ended */
             zero_destroy(x[0].rt), zero_destroy(x[1].rt);
