@@ -122,8 +122,10 @@ static int read_row(struct gpt2_data *d, uint64_t first, int32_t *tokens, int32_
         if ((uint32_t)token >= d->vocab)
             return fail(d, -EINVAL,
                         "token %d at position %" PRIu64 " of %s is outside the vocabulary of %u: "
-                        "give a larger --vocab, or --format text for a text file",
-                        token, first + i, d->path, d->vocab);
+                        "give %s",
+                        token, first + i, d->path, d->vocab,
+                        d->token_bytes == 2 ? "a larger --vocab, or --format text for a text file"
+                                            : "--vocab 256 for a text");
         if (i < d->seq)
             tokens[i] = token;
         if (i > 0)

@@ -101,9 +101,14 @@ static void show_progress(struct gpt2_log *log, const struct gpt2_step *s)
     log->shown_ns = now;
     const double left =
         (double)(now - log->start_ns) * 1e-9 / (double)s->step * (double)(log->steps - s->step);
-    printf("%sstep %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  %u:%02u left%s",
-           log->terminal ? "\r\033[K" : "", s->step, log->steps, s->loss, s->tokens_per_s,
-           (unsigned)(left / 60), (unsigned)left % 60, log->terminal ? "" : "\n");
+    const unsigned hours = (unsigned)(left / 3600), minutes = (unsigned)(left / 60) % 60;
+    printf("%sstep %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tokens/s  ",
+           log->terminal ? "\r\033[K" : "", s->step, log->steps, s->loss, s->tokens_per_s);
+    if (hours)
+        printf("%u h %02u min left", hours, minutes);
+    else
+        printf("%u:%02u min left", minutes, (unsigned)left % 60);
+    fputs(log->terminal ? "" : "\n", stdout);
     log->line_open = log->terminal;
     fflush(stdout);
 }
@@ -144,15 +149,22 @@ void gpt2_log_forecast(struct gpt2_log *log, struct gpt2_session *s)
         return;
     }
     log->forecast_s = f.step_s;
-    gpt2_log_say(log,
-                 "A step should take %.3f s: passes %.3f s (the disk %.3f s, at the same time), "
-                 "update %.3f s (the disk %.3f s)",
-                 f.step_s, f.compute_s, f.compute_disk_s, f.update_s, f.update_disk_s);
+    const double update_s = f.step_s - f.passes_s;
+    if (f.compute_disk_s + f.update_disk_s > 0)
+        gpt2_log_say(log,
+                     "A step should take %.3f s: passes %.3f s (computing %.3f s, the disk %.3f s),"
+                     " update %.3f s (computing %.3f s, the disk %.3f s)",
+                     f.step_s, f.passes_s, f.compute_s, f.compute_disk_s, update_s, f.update_s,
+                     f.update_disk_s);
+    else
+        gpt2_log_say(log, "A step should take %.3f s: passes %.3f s, update %.3f s", f.step_s,
+                     f.passes_s, update_s);
     if (log->json)
         gpt2_log_write(log->json,
-                       json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type",
+                       json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "type",
                                  "forecast", "placement", zero_placement(s->rt), "step_s",
-                                 gpt2_json_real(f.step_s), "compute_s", gpt2_json_real(f.compute_s),
+                                 gpt2_json_real(f.step_s), "passes_s", gpt2_json_real(f.passes_s),
+                                 "compute_s", gpt2_json_real(f.compute_s),
                                  "compute_disk_s", gpt2_json_real(f.compute_disk_s), "update_s",
                                  gpt2_json_real(f.update_s), "update_disk_s",
                                  gpt2_json_real(f.update_disk_s), "disk_read_rate",

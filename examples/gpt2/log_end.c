@@ -70,11 +70,16 @@ void gpt2_log_placement(struct gpt2_log *log, struct gpt2_session *s)
 }
 
 /* The plan lets buffers lie at one place at different times. */
+static bool is_shared(const struct zero_memory_row *r)
+{
+    return r->planned && !r->reserved;
+}
+
 static void say_row(struct gpt2_log *log, const struct zero_memory_row *r)
 {
     char reserved[32] = "shared";
 
-    if (r->reserved || !r->planned)
+    if (!is_shared(r))
         snprintf(reserved, sizeof reserved, "%.3f", mib(r->reserved));
     gpt2_log_say(log, "  %-14s %-8s %12.3f %12s %12.3f", r->class_name, r->tier, mib(r->planned),
                  reserved, mib(r->peak));
@@ -94,13 +99,14 @@ static const char *storage_in(const struct zero_memory_report *m)
 static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
 {
     const char *storage = storage_in(m);
-    bool beyond = false;
+    bool beyond = false, shared = false;
 
     gpt2_log_say(log, "Memory of rank 0 in MiB:\n  %-14s %-8s %12s %12s %12s", "class", "tier",
                  "planned", "reserved", "peak");
     for (uint32_t i = 0; i < m->n_rows; i++) {
         const struct zero_memory_row *r = &m->rows[i];
-        beyond |= r->peak > r->reserved;
+        beyond |= r->peak > r->reserved || r->planned > r->reserved;
+        shared |= is_shared(r);
         if (r->planned || r->reserved || r->peak)
             say_row(log, r);
     }
@@ -119,9 +125,11 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
                      "mapped", "", "", mib(m->mapped));
     if (beyond)
         gpt2_log_say(log,
-                     "  (reserved: a class's part at the moment when all together need most; its "
-                     "own peak comes at another one; shared: it has no part then, and lies where "
-                     "others lie at that moment)");
+                     "  (planned and peak: of each class at its own fullest moment; reserved: its "
+                     "part at\n   the fullest one of all, where what others need later lies, "
+                     "too)");
+    if (shared)
+        gpt2_log_say(log, "  (shared: it has no part at that moment, and lies where others do)");
 }
 
 /* What the disk bears, and what bounds the step's speed. */

@@ -93,6 +93,8 @@ static int open_files(struct program *p)
         err = no_pairs(p);
     else
         err = gpt2_log_open(&p->log, o, zero_rank(p->session.rt), p->error, sizeof p->error);
+    if (!err && o->weights_out && zero_rank(p->session.rt) == 0)
+        err = gpt2_weights_try(o->weights_out, p->error, sizeof p->error);
     return agree(p, err);
 }
 

@@ -137,6 +137,30 @@ static void write_values(struct file *f)
     }
 }
 
+/* The file under its other name, empty. */
+static int create(struct file *f, const char *temporary)
+{
+    f->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return f->fd < 0 ? fail(f, -errno, "--weights-out: cannot create %s: %m; is the folder there, "
+                            "and may you write to it?", temporary) : 0;
+}
+
+int gpt2_weights_try(const char *path, char *text, size_t bytes)
+{
+    struct file f = {.path = path, .fd = -1, .text = text, .bytes = bytes};
+    char *temporary = malloc(strlen(path) + 8);
+
+    if (!temporary)
+        return fail(&f, -ENOMEM, "no memory to write %s", path);
+    sprintf(temporary, "%s.part", path);
+    if (!create(&f, temporary)) {
+        close(f.fd);
+        unlink(temporary);
+    }
+    free(temporary);
+    return f.err;
+}
+
 int gpt2_weights_save(struct gpt2_session *s, const char *path, char *text, size_t bytes)
 {
     struct file f = {s, path, -1, 0, 0, malloc(RUN * sizeof(float)), text, bytes};
@@ -147,10 +171,7 @@ int gpt2_weights_save(struct gpt2_session *s, const char *path, char *text, size
         fail(&f, -ENOMEM, "no memory to write %s", path);
     else if (root) {
         sprintf(temporary, "%s.part", path);
-        f.fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (f.fd < 0)
-            fail(&f, -errno, "cannot create %s: %m", temporary);
-        else
+        if (!create(&f, temporary))
             write_header(&f);
     }
     if (!agree(&f))
@@ -199,6 +220,20 @@ static json_t *read_header(struct file *f)
     return all;
 }
 
+static int another_shape(struct file *f, const struct gpt2_tensor *t, const json_t *shape)
+{
+    char *found = json_dumps(shape, JSON_ENCODE_ANY | JSON_COMPACT), wanted[48];
+
+    snprintf(wanted, sizeof wanted, t->n_dims > 1 ? "[%" PRIu64 ",%" PRIu64 "]" : "[%" PRIu64 "]",
+             t->dims[0], t->dims[1]);
+    fail(f, -EINVAL,
+         "tensor %s of %s has the shape %.60s, and preset %s wants %s: give the --preset and the "
+         "--vocab that it was trained with",
+         t->name, f->path, found ? found : "of nothing", f->s->shape.model.name, wanted);
+    free(found);
+    return f->err;
+}
+
 /* Where a tensor's values are, after checking that they are what the model wants. */
 static int find(struct file *f, const json_t *all, const struct gpt2_tensor *t, uint64_t *at)
 {
@@ -216,8 +251,7 @@ static int find(struct file *f, const json_t *all, const struct gpt2_tensor *t, 
     for (uint32_t d = 0; same && d < t->n_dims; d++)
         same = json_integer_value(json_array_get(shape, d)) == (json_int_t)t->dims[d];
     if (!same)
-        return fail(f, -EINVAL, "tensor %s of %s has another shape than preset %s", t->name,
-                    f->path, f->s->shape.model.name);
+        return another_shape(f, t, shape);
     const json_int_t from = json_integer_value(json_array_get(places, 0));
     const json_int_t to = json_integer_value(json_array_get(places, 1));
     if (from < 0 || to < from || (uint64_t)(to - from) != 4 * t->elements)
@@ -257,7 +291,7 @@ int gpt2_weights_load(struct gpt2_session *s, const char *path, char *text, size
     if (!f.run)
         fail(&f, -ENOMEM, "no memory to read %s", path);
     else if ((f.fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        fail(&f, -errno, "cannot open the weights %s: %m", path);
+        fail(&f, -errno, "--weights-in: cannot open %s: %m", path);
     else
         all = read_header(&f);
     if (!f.err)

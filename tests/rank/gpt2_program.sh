@@ -63,12 +63,13 @@ refused 'an unknown option' '--colour' --colour red
 refused 'a word too many' 'more' more
 refused 'an option without its value' '--sample wants a value' --sample
 refused 'an odd file of tokens' 'odd number' --format tokens --data odd --seq 2
-refused 'bytes outside the vocabulary' 'outside the vocabulary of 100' --vocab 100
+refused 'bytes outside the vocabulary' 'outside the vocabulary of 100: give --vocab 256' --vocab 100
 refused 'an evaluation of nothing' 'held-out data' --val 0 --beat-bigram
 refused 'a log that cannot be created' 'cannot create /no/such' --json /no/such/log
-refused 'no weights' 'cannot open the weights' --weights-in /no/such/weights
+refused 'no weights' 'weights-in: cannot open /no' --weights-in /no/such/weights
 refused 'weights that are a text' 'no safetensors file' --weights-in "$text"
 refused 'a place for weights that is not there' 'cannot create /no/such' --weights-out /no/such/w
+ok 'which is found before the first step' is "$(grep -c step out)" 0
 ZERO_COMM=pigeon run
 ok 'an unknown plugin' refusal 'zero-comm-pigeon.so'
 if [ -w /dev/full ]; then
@@ -138,7 +139,8 @@ run --steps 3 --json log --seed 2
 ok 'another seed does' test "$(hash_of log)" != "$first"
 head -c 100000 w >part
 refused 'weights that end early' 'ends early' --weights-in part
-refused 'weights of another model' 'another shape' --weights-in w --vocab 300
+refused 'weights of another model' 'has the shape [256,64], and preset micro wants [300,64]' \
+    --weights-in w --vocab 300
 printf '\002\0\0\0\0\0\0\0{}' >none
 refused 'weights of nothing' 'none has no tensor wte.weight' --weights-in none
 ok 'nothing of a write that failed remains' test ! -e w.part
