@@ -30,16 +30,20 @@ none 'every room has a line' "$(ls -d core/*/ plugins/*/ machine launch tools be
     name=${room##*/}
     grep -qE "^\| .*\`($room|$name|${room%/*}/$name)/?\`" "$page" || echo "$room"
 done)"
-tracked=$(git ls-files 2>/dev/null) # of a checkout; a tarball has nothing else to compare with
-ok 'in a checkout git tells what it keeps' test -n "$tracked" -o ! -e .git
-none 'every folder at the top that git keeps has a line, or what is in it' "$(echo "$tracked" |
-    sed -n 's|^\([^./]*\)/.*|\1|p' | sort -u | while read -r folder; do
-    grep -qE "^\| .*\`$folder/" "$page" || echo "$folder"
-done)"
-none 'the line of tests names all of its folders that git keeps' "$(echo "$tracked" |
-    sed -n 's|^tests/\([^/]*\)/.*|\1|p' | sort -u | while read -r folder; do
-    grep -qE "^\| \`tests/\` \|.*\`$folder\`" "$page" || echo "$folder"
-done)"
+# A tarball has nothing to compare with, nor has a checkout that git is not there for, or refuses.
+tracked=$(git ls-files 2>/dev/null)
+if [ -n "$tracked" ]; then
+    none 'every folder at the top that git keeps has a line, or what is in it' "$(echo "$tracked" |
+        sed -n 's|^\([^./]*\)/.*|\1|p' | sort -u | while read -r folder; do
+        grep -qE "^\| .*\`$folder/" "$page" || echo "$folder"
+    done)"
+    none 'the line of tests names all of its folders that git keeps' "$(echo "$tracked" |
+        sed -n 's|^tests/\([^/]*\)/.*|\1|p' | sort -u | while read -r folder; do
+        grep -qE "^\| \`tests/\` \|.*\`$folder\`" "$page" || echo "$folder"
+    done)"
+else
+    skip 'folders that git keeps' 'git does not tell here what it keeps'
+fi
 none 'every room of a line is there' "$(sed -n '/^## Rooms/,/^## The/p' "$page" |
     sed -n 's/^| `\([a-z0-9/-]*\)`.*/\1/p' | while read -r room; do
     [ -d "$room" ] || echo "$room"
