@@ -233,7 +233,7 @@ int zero__deviate_begin(struct zero_runtime *rt)
         d->region_at[f->declared] = f->offset;
     }
     d->on = !err;
-    return err;
+    return failed(rt, err);
 }
 
 static int gradients_open(struct zero_runtime *rt, uint32_t unit)
@@ -376,5 +376,5 @@ int zero__deviate_end(struct zero_runtime *rt)
         return failed(rt, err);
     rt->next_order[kind] = 1;
     rt->recorded_order[kind] = 1;
-    return zero__model_set_order(&rt->model, kind, d->recorded, d->n_recorded);
+    return failed(rt, zero__model_set_order(&rt->model, kind, d->recorded, d->n_recorded));
 }

@@ -34,6 +34,13 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
     return zero__runtime_fail_at(rt, culprit, err, 0, op, cause);
 }
 
+int zero__runtime_fail_alone(struct zero_runtime *rt, int err, const char *op)
+{
+    if (err && !zero__runtime_over(rt))
+        zero__runtime_fail(rt, rt->rank, err, op, zero__error_text());
+    return err;
+}
+
 int zero__runtime_error(struct zero_runtime *rt)
 {
     int err = 0;

@@ -7,8 +7,8 @@
  * and while it runs no other calls the communication plugin, but for wake and abort: what opens,
  * splits, exchanges, maps and closes comes before or after (inside.c says by which thread). The
  * device's threads run kernels; the storage thread serves the disks; the job's control thread
- * reports dead ranks. `lock` guards lanes and counters; `moved` is signalled
- * whenever a counter moved or the runtime failed.
+ * reports dead ranks. `lock` guards lanes and counters; `moved` is signalled whenever a counter
+ * moved or the runtime failed.
  *
  * A runtime's beginning and end:
  *   create.c         options, ranks, plugins; all of it ended
@@ -287,6 +287,8 @@ int zero__runtime_fail(struct zero_runtime *rt, int culprit, int err, const char
 /* The same of an op whose deadline has passed: its place, see zero__job_fail_at(). */
 int zero__runtime_fail_at(struct zero_runtime *rt, int culprit, int err, uint32_t place,
                           const char *op, const char *cause);
+/* Behind the checks of a collective call: what only this rank may have met ends it on all. */
+int zero__runtime_fail_alone(struct zero_runtime *rt, int err, const char *op);
 /* Its end is decided, here or by another rank: nothing new starts, and nobody waits. */
 static inline int zero__runtime_over(struct zero_runtime *rt)
 {
@@ -302,8 +304,7 @@ int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *wh
 
 /* ---- transport.c */
 
-/* Collective. Chooses, loads and opens the communication plugin; sets comm_name, caps, comm_ops,
- * ctx. */
+/* Collective. Chooses, loads and opens the comm plugin; sets comm_name, caps, comm_ops, ctx. */
 int zero__transport_open(struct zero_runtime *rt);
 /* Whom its oldest collective waits for, `max` at most; whatever the plugin says, they are ranks. */
 int zero__transport_missing(struct zero_runtime *rt, struct zero_comm *comm, int32_t *whom,
@@ -326,10 +327,8 @@ int zero__orders_forget(struct zero_runtime *rt);
 
 /* ---- ranks.c */
 
-/*
- * Collective: what every rank says, `bytes` each and one behind the other, for the caller to free;
- * or NULL, and *err says why.
- */
+/* Collective: what every rank says, `bytes` each and one behind the other, for the caller to free;
+ * or NULL, and *err says why. */
 void *zero__ranks_ask(struct zero_runtime *rt, const void *mine, uint32_t bytes, int *err);
 
 /* ---- agree.c */

@@ -330,11 +330,13 @@ static int update_body(struct zero_runtime *rt)
 
     if (!err)
         err = missing_make(rt);
-    if (err)
-        return err;
-    body_open(rt, ZERO__UPDATE_BODY);
-    err = advance(rt);
-    return err ? err : body_settle(rt, NULL);
+    if (!err) {
+        body_open(rt, ZERO__UPDATE_BODY);
+        err = advance(rt);
+    }
+    if (!err)
+        err = body_settle(rt, NULL);
+    return zero__runtime_fail_alone(rt, err, "update");
 }
 
 int zero_update(struct zero_runtime *rt, struct zero_step_info *info)

@@ -247,7 +247,11 @@ int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uin
                     float *values)
 {
     int err = range_check(rt, param, first, count, "zero_param_read()");
-    return err || !count ? err : values_read(rt, &rt->model.params[param], first, count, values);
+
+    if (err || !count)
+        return err;
+    err = values_read(rt, &rt->model.params[param], first, count, values);
+    return zero__runtime_fail_alone(rt, err, "zero_param_read");
 }
 
 int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
@@ -262,17 +266,18 @@ int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, ui
     if (err)
         return err;
     err = values_put(rt, p->segment, p->offset + first, count, values);
-    return err ? err : everyone(rt);
+    if (!err)
+        err = everyone(rt);
+    return zero__runtime_fail_alone(rt, err, "zero_param_write");
 }
 
-int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
+/* The ranks have met: whatever one of them lacks, the others wait for what it has. */
+static int values_hash(struct zero_runtime *rt, uint64_t *hash)
 {
     float *piece = malloc(rt->states.staging_bytes);
     XXH3_state_t *h = XXH3_createState();
-    int err = range_check(rt, 0, 0, 0, "zero_weights_hash()");
+    int err = piece && h ? 0 : zero__fail(-ENOMEM, "no memory to hash parameters");
 
-    if (!err && (!piece || !h))
-        err = zero__fail(-ENOMEM, "no memory to hash parameters");
     if (!err)
         XXH3_64bits_reset(h);
     for (uint32_t i = 0; i < rt->model.n_params && !err; i++) {
@@ -290,4 +295,11 @@ int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
         XXH3_freeState(h);
     free(piece);
     return err;
+}
+
+int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
+{
+    int err = range_check(rt, 0, 0, 0, "zero_weights_hash()");
+
+    return err ? err : zero__runtime_fail_alone(rt, values_hash(rt, hash), "zero_weights_hash");
 }
