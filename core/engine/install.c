@@ -110,11 +110,14 @@ int zero_set_order(struct zero_runtime *rt, uint32_t kind, const struct zero_use
     int err = zero__runtime_phase(rt, IN(PHASE_SETUP) | IN(PHASE_IDLE) | IN(PHASE_EVAL),
                                   "zero_set_order()");
 
-    if (!err)
-        err = zero__body_close(rt);
     if (!err && rt->micro)
         err = zero__fail(-EBUSY, "zero_set_order() in the middle of a step: call zero_update() "
                          "first");
+    if (!err)
+        err = zero__model_order_check(&rt->model, kind, uses, n_uses);
+    /* Before the order is set: an evaluation that ends may have recorded one. */
+    if (!err)
+        err = zero__body_close(rt);
     if (!err)
         err = zero__model_set_order(&rt->model, kind, uses, n_uses);
     if (!err && rt->phase != PHASE_SETUP) {

@@ -173,13 +173,12 @@ static int settle(struct zero_runtime *rt)
     return err;
 }
 
-static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
-                       const char *what)
+/* What is refused leaves an evaluation open; otherwise it ends here, and all ranks meet. */
+static int values_begin(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
+                        const char *what)
 {
     int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_EVAL), what);
 
-    if (!err)
-        err = zero__body_close(rt);
     if (err)
         return err;
     if (param >= rt->model.n_params)
@@ -192,7 +191,8 @@ static int range_check(struct zero_runtime *rt, uint32_t param, uint64_t first, 
                           "beyond them",
                           p->name, (unsigned long long)p->count, (unsigned long long)count,
                           (unsigned long long)first);
-    return settle(rt);
+    err = zero__body_close(rt);
+    return err ? err : settle(rt);
 }
 
 /* One piece of one shard, from its owner to all; the staging buffer is where it travels. */
@@ -246,7 +246,7 @@ static int values_read(struct zero_runtime *rt, const struct zero__param *p, uin
 int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
                     float *values)
 {
-    int err = range_check(rt, param, first, count, "zero_param_read()");
+    int err = values_begin(rt, param, first, count, "zero_param_read()");
 
     if (err || !count)
         return err;
@@ -257,7 +257,7 @@ int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uin
 int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
                      const float *values)
 {
-    int err = range_check(rt, param, first, count, "zero_param_write()");
+    int err = values_begin(rt, param, first, count, "zero_param_write()");
 
     if (err)
         return err;
@@ -299,7 +299,7 @@ static int values_hash(struct zero_runtime *rt, uint64_t *hash)
 
 int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
 {
-    int err = range_check(rt, 0, 0, 0, "zero_weights_hash()");
+    int err = values_begin(rt, 0, 0, 0, "zero_weights_hash()");
 
     return err ? err : zero__runtime_fail_alone(rt, values_hash(rt, hash), "zero_weights_hash");
 }

@@ -109,6 +109,9 @@ static inline const char *zero__pass_name(uint32_t pass)
 
 /* Is there such a use in a step of this kind? The sentence says what is wrong. */
 int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t unit, uint32_t pass);
+/* Is it an order of such steps? Likewise. */
+int zero__model_order_check(const struct zero__model *m, uint32_t kind,
+                            const struct zero_use *uses, uint32_t n);
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n);
 /* Fills an order that the application did not set: forward, then backward in reverse. */

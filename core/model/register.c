@@ -243,8 +243,8 @@ int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t u
     return 0;
 }
 
-int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
-                          uint32_t n)
+int zero__model_order_check(const struct zero__model *m, uint32_t kind,
+                            const struct zero_use *uses, uint32_t n)
 {
     if (kind > ZERO_EVAL)
         return zero__fail(-EINVAL, "step kind %u is neither training nor evaluation", kind);
@@ -255,6 +255,15 @@ int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zer
         if (err)
             return zero__while(err, "order, use %u", i);
     }
+    return 0;
+}
+
+int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
+                          uint32_t n)
+{
+    int err = zero__model_order_check(m, kind, uses, n);
+    if (err)
+        return err;
     struct zero_use *copy = malloc(n * sizeof *copy);
     if (!copy)
         return zero__fail(-ENOMEM, "no memory for an order of %u uses", n);
