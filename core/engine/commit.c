@@ -268,9 +268,12 @@ static double since(int64_t *ns)
 
 int zero_commit(struct zero_runtime *rt)
 {
-    int err = zero__runtime_phase(rt, IN(PHASE_SETUP), "zero_commit()");
+    int err = zero__runtime_error(rt);
     int64_t at = zero__now_ns();
 
+    if (!err && rt->phase != PHASE_SETUP)
+        err = zero__fail(-EINVAL, "zero_commit(): the model is committed already: leave this call "
+                         "out");
     if (err)
         return err;
     err = layout_make(rt);

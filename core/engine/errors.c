@@ -72,21 +72,18 @@ int zero__runtime_cause(struct zero_runtime *rt, int err)
 
 int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what)
 {
-    static const char *const places[] = {"before zero_commit()", "between steps",
-                                         "in a training micro-step", "in an evaluation",
-                                         "after an error"};
     int err = zero__runtime_error(rt);
-    char allowed[120] = "";
-    size_t n = 0;
 
-    if (err)
+    if (err || phases & IN(rt->phase))
         return err;
-    if (phases & IN(rt->phase))
-        return 0;
-    for (uint32_t i = 0; i < PHASE_FAILED; i++)
-        if (phases & IN(i))
-            n += (size_t)snprintf(allowed + n, sizeof allowed - n, "%s%s", n ? ", " : "",
-                                  places[i]);
-    return zero__fail(-EINVAL, "%s does not fit here: the runtime is %s. It belongs: %s", what,
-                      places[rt->phase], allowed);
+    if (rt->phase == PHASE_SETUP)
+        return zero__fail(-EINVAL, "%s: the model is not committed: call zero_commit() first",
+                          what);
+    if (phases == IN(PHASE_SETUP))
+        return zero__fail(-EINVAL, "%s: the model is committed already: make this call before "
+                          "zero_commit()", what);
+    if (rt->phase == PHASE_IDLE)
+        return zero__fail(-EINVAL, "%s: no step is open: call zero_begin() first", what);
+    return zero__fail(-EINVAL, "%s: a training micro-step is open: end the step with zero_update() "
+                      "first", what);
 }

@@ -298,7 +298,7 @@ static inline int zero__runtime_over(struct zero_runtime *rt)
 int zero__runtime_error(struct zero_runtime *rt);
 /* An operation that was aborted: what the job says was the reason, else err. */
 int zero__runtime_cause(struct zero_runtime *rt, int err);
-/* The caller must be in one of the phases (mask of 1 << enum phase). */
+/* The call `what` fits these phases alone (a mask of IN()): the sentence says what comes first. */
 int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *what);
 #define IN(phase) (1u << (phase))
 

@@ -5,6 +5,7 @@
  * body. What is issued depends on the sequence of these calls alone.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -154,10 +155,23 @@ int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro)
     return err;
 }
 
-static int use_check(struct zero_runtime *rt, uint32_t unit, uint32_t pass)
+static int no_step(struct zero_runtime *rt, const char *call, uint32_t unit)
 {
-    int err = zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), "a unit's use");
+    char what[256];
 
+    if (unit < rt->model.n_units)
+        snprintf(what, sizeof what, "%s(unit %s)", call, rt->model.units[unit].name);
+    else
+        snprintf(what, sizeof what, "%s(unit %u)", call, unit);
+    return zero__runtime_phase(rt, IN(PHASE_MICRO) | IN(PHASE_EVAL), what);
+}
+
+static int use_check(struct zero_runtime *rt, const char *call, uint32_t unit, uint32_t pass)
+{
+    int err = zero__runtime_error(rt);
+
+    if (!err && rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)
+        err = no_step(rt, call, unit);
     uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
     return err ? err : zero__model_use_check(&rt->model, kind, unit, pass);
 }
@@ -207,7 +221,7 @@ static int acquire_planned(struct zero_runtime *rt, void *stream)
 
 int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream)
 {
-    int err = use_check(rt, unit, pass);
+    int err = use_check(rt, "zero_acquire", unit, pass);
 
     if (err)
         return err;
@@ -274,7 +288,7 @@ int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
 {
     if (rt->held && stream && zero__runtime_over(rt) && !zero__device_is_host(rt))
         use_mark(rt, stream);
-    int err = use_check(rt, unit, pass);
+    int err = use_check(rt, "zero_release", unit, pass);
 
     if (err)
         return err;
