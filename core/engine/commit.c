@@ -227,8 +227,6 @@ static int layout_make(struct zero_runtime *rt)
         zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_CAP_BYTES)};
     int err;
 
-    if (rt->model.n_params == 0)
-        return zero__fail(-EINVAL, "the model has no parameters: add units and parameters first");
     recipe_make(rt);
     if (rt->recipe.accum > 1 && !rt->recipe.boundary && !(rt->caps.flags & ZERO_COMM_ACCUMULATE))
         return zero__fail(-ENOTSUP, "comm plugin %s cannot add into accumulators, which reducing "
@@ -258,6 +256,24 @@ static int places_find(struct zero_runtime *rt)
     return err;
 }
 
+/*
+ * A model that lacks parameters on all ranks is refused, and they may add them. Where some ranks
+ * have all, the models differ: who lacks something ends the job, and the others hear of that where
+ * they wait for it next.
+ */
+static int model_check(struct zero_runtime *rt, int *refused)
+{
+    const char lacks = zero__model_complete(&rt->model) != 0;
+    int err, n = 0;
+    char *all = zero__ranks_ask(rt, &lacks, sizeof lacks, &err);
+
+    for (int r = 0; r < rt->ranks && all; r++)
+        n += all[r];
+    free(all);
+    *refused = !err && n == rt->ranks;
+    return err ? err : lacks ? zero__model_complete(&rt->model) : 0;
+}
+
 static double since(int64_t *ns)
 {
     const int64_t before = *ns;
@@ -268,7 +284,7 @@ static double since(int64_t *ns)
 
 int zero_commit(struct zero_runtime *rt)
 {
-    int err = zero__runtime_error(rt);
+    int err = zero__runtime_error(rt), refused = 0;
     int64_t at = zero__now_ns();
 
     if (!err && rt->phase != PHASE_SETUP)
@@ -276,7 +292,11 @@ int zero_commit(struct zero_runtime *rt)
                          "out");
     if (err)
         return err;
-    err = layout_make(rt);
+    err = model_check(rt, &refused);
+    if (refused)
+        return err;
+    if (!err)
+        err = layout_make(rt);
     if (!err)
         err = places_find(rt);
     const double places_s = since(&at);

@@ -71,9 +71,6 @@ static int params_place(struct zero__model *m, const uint8_t *persistent)
                 return zero__fail(-EOVERFLOW, "unit %s has too many elements", m->units[u].name);
             s->n_params++;
         }
-        if (m->units[u].n_segments == 0)
-            return zero__fail(-EINVAL, "unit %s has no parameters: add one or leave it out",
-                              m->units[u].name);
     }
     return 0;
 }

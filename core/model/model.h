@@ -107,6 +107,8 @@ static inline const char *zero__pass_name(uint32_t pass)
     return pass == ZERO_BACKWARD ? "backward" : "forward";
 }
 
+/* Is there a parameter in every unit, and at least one unit? The sentence says what is missing. */
+int zero__model_complete(const struct zero__model *m);
 /* Is there such a use in a step of this kind? The sentence says what is wrong. */
 int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t unit, uint32_t pass);
 /* Is it an order of such steps? Likewise. */

@@ -243,6 +243,25 @@ int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t u
     return 0;
 }
 
+static int has_params(const struct zero__model *m, uint32_t unit)
+{
+    for (uint32_t i = 0; i < m->n_params; i++)
+        if (m->params[i].unit == unit)
+            return 1;
+    return 0;
+}
+
+int zero__model_complete(const struct zero__model *m)
+{
+    if (m->n_params == 0)
+        return zero__fail(-EINVAL, "the model has no parameters: add units and parameters first");
+    for (uint32_t u = 0; u < m->n_units; u++)
+        if (!has_params(m, u))
+            return zero__fail(-EINVAL, "unit %s has no parameters: add one or leave it out",
+                              m->units[u].name);
+    return 0;
+}
+
 int zero__model_order_check(const struct zero__model *m, uint32_t kind,
                             const struct zero_use *uses, uint32_t n)
 {

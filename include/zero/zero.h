@@ -29,9 +29,13 @@
  *   are set on success only.
  * - A call that is refused for its arguments or its place has changed nothing, and may be made
  *   rightly then (-EINVAL, -EBUSY, -ERANGE, -EEXIST, -ENOTSUP; of activations -EALREADY, -ENODATA),
- *   but where its text says that it ends the job. Any other error of the step's calls, and any of
- *   zero_commit() but that of its place, ends it on all ranks: later calls return it again, and
- *   zero_destroy() is what is left (see there for a use that is held on a stream).
+ *   but where its text says that it ends the job. Any other error of the step's calls, of what
+ *   reads or writes values, of zero_sum() and of zero_barrier(), and of zero_commit() any but those
+ *   that its text names, ends it on all ranks: later calls return it again, and zero_destroy() is
+ *   what is left (see there for a use that is held on a stream).
+ * - An error that ends the job may have the number of a refusal, and later calls then have it, too.
+ *   Which it was zero_op_times() tells, once the model is committed: it returns the job's error, or
+ *   0 as long as this rank knows of none.
  * - A structure's `size` is its sizeof; fields that are not set are 0. Names have 1 to 200 bytes.
  *   Units, parameters and groups are numbered in the order of adding, buffers and activations in
  *   one sequence: from 0, but groups from 1.
@@ -343,7 +347,9 @@ ZERO_API int zero_activation_add(struct zero_runtime *rt, const struct zero_acti
 /**
  * Plans and reserves all memory, loads the initial values and compiles the step. Collective.
  * A plan that does not fit ZERO_MEMORY_LIMIT or the machine is refused (-ENOMEM) before anything
- * is touched; the error's text carries the table of who needs what.
+ * is touched; the error's text carries the table of who needs what. That ends the job, as any
+ * other error does, but for two that change nothing (-EINVAL): a second zero_commit(), and a model
+ * that has no parameters, or a unit without any, on all ranks: add them, and call it again.
  */
 ZERO_API int zero_commit(struct zero_runtime *rt);
 

@@ -13,7 +13,7 @@
 #define RANKS 3
 #define ODD 1 /* the rank that differs */
 
-enum different { OPTION, NAME, SHAPE, SEED, GROUP, OPTIMIZER, RATE, NOTHING };
+enum different { OPTION, NAME, SHAPE, SEED, GROUP, OPTIMIZER, HOLLOW, RATE, NOTHING };
 
 struct rank {
     int rank, err;
@@ -62,6 +62,8 @@ static int train(struct rank *r, struct zero_runtime *rt, int odd)
         err = zero_param_add(rt, id, &w, &id);
     if (!err && d == OPTIMIZER)
         err = zero_set_optimizer(rt, callback, NULL);
+    if (!err && d == HOLLOW)
+        err = zero_unit_add(rt, "hollow", &id);
     if (!err)
         err = zero_commit(rt);
     if (!err)
@@ -100,7 +102,7 @@ static void try(enum different d, const char *option, const char *value, const c
     struct rank ranks[RANKS];
     static int n_jobs;
     char job[64];
-    int good = 1;
+    int good = 1, want = d == HOLLOW ? -EINVAL : -EPROTO;
 
     snprintf(job, sizeof job, "agree-%d-%d", (int)getpid(), n_jobs++);
     for (int i = 0; i < RANKS; i++)
@@ -109,7 +111,7 @@ static void try(enum different d, const char *option, const char *value, const c
     in_threads(rank_main, ranks, RANKS);
     for (int i = 0; i < RANKS; i++)
         good &= d == NOTHING ? !ranks[i].err
-                             : ranks[i].err == -EPROTO && strstr(ranks[i].error, words) != NULL;
+                             : ranks[i].err == want && strstr(ranks[i].error, words) != NULL;
     ok(good, "%s%s%s%s", d == NOTHING ? "equal ranks train" : words, option ? " (" : "",
        option ? value : "", option ? ")" : "");
     for (int i = 0; i < RANKS && !good; i++)
@@ -146,6 +148,7 @@ int main(void)
     try(SEED, NULL, NULL, "rank 1 registered other parameters than rank 0");
     try(GROUP, NULL, NULL, "rank 1 registered other parameter groups than rank 0");
     try(OPTIMIZER, NULL, NULL, "rank 1 has another optimizer than rank 0");
+    try(HOLLOW, NULL, NULL, "unit hollow has no parameters: add one or leave it out");
     try(RATE, NULL, NULL, "zero_set_lr() must give all ranks the same");
     done();
 }
