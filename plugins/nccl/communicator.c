@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../common/list.h"
 #include "../common/members.h"
 #include "nccl.h"
 
@@ -264,8 +265,12 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
     if (!comm)
         return -ENOMEM;
     err = part_begin(parent, comm, color, key);
-    if (err && !nccl_end_wait(parent)) /* NCCL's thread may still write into it */
+    if (err && !nccl_end_wait(parent)) { /* NCCL's thread may still write into it: it stays */
+        pthread_mutex_lock(&ctx->lock);
+        ZERO__UNLINK(&ctx->comms, comm);
+        pthread_mutex_unlock(&ctx->lock);
         return err;
+    }
     pthread_mutex_lock(&ctx->lock);
     comm->nccl = comm->part;
     comm->launching = comm->nccl != NULL;

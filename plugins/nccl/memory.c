@@ -152,6 +152,11 @@ int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
         mr_deregister(ctx, mr);
         nccl_leave(ctx);
     }
+    while (mr->handles) { /* NCCL cannot be told: they end with their communicators */
+        struct nccl_handle *h = mr->handles;
+        mr->handles = h->next;
+        free(h);
+    }
     ZERO__UNLINK(&ctx->mrs, mr);
     free(mr);
     return 0;

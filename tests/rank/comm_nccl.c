@@ -177,6 +177,32 @@ static void each_split_fails(void)
         }
 }
 
+/*
+ * Rank 1 closes at once, so that the split of rank 0 fails; NCCL's abort of its parent takes longer
+ * than the split waits for it, and writes where the part was wanted when the context is closing.
+ */
+static void split_outlived(struct check_rank *k)
+{
+    const struct zero_comm_open open = {.size = sizeof open,
+                                        .host = k->host,
+                                        .oob = k->oob,
+                                        .device = -1,
+                                        .timeout_ns = 2 * INT64_C(1000000000),
+                                        .device_ops = k->device_ops,
+                                        .device_handle = k->device};
+    struct zero_comm_ctx *ctx = NULL;
+    struct zero_comm *world = NULL, *part = NULL;
+
+    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
+        return;
+    int err = k->ops->split(ctx, NULL, 0, 0, &world);
+    if (check_want(k, !err, __FILE__, __LINE__, "the world: %s", check_error()) && k->rank == 0) {
+        err = k->ops->split(ctx, world, 0, 0, &part);
+        check_want(k, err && !part, __FILE__, __LINE__, "split: %d", err);
+    }
+    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
+}
+
 static void nothing_left(void)
 {
     struct rank r = {0};
@@ -191,6 +217,8 @@ int main(void)
 {
     static const struct check_case waits = {.name = "a batch that waits", .run = batch_waits};
     static const struct check_case full = {.name = "a device that is full", .run = no_memory};
+    static const struct check_case outlived = {.name = "a split that NCCL ends late",
+                                               .run = split_outlived};
     const bool brief = is_short();
 
     fake_nccl_choose("libnccl");
@@ -204,6 +232,9 @@ int main(void)
     scarce.alloc = scarce_alloc;
     run(&full, 2, AS_THREADS);
     each_split_fails();
+    setenv("FAKE_NCCL_ABORT_MS", "3000", 1);
+    run(&outlived, 2, AS_THREADS);
+    unsetenv("FAKE_NCCL_ABORT_MS");
     if (!brief) {
         run_all(1, AS_THREADS, NULL);
         if (is_whole())

@@ -108,6 +108,7 @@ static int split_now(nccl_comm c)
         return atomic_load(&c->state);
     if (c->split.color != NCCL_NO_COLOR)
         *c->split.out = fake_comm_make(c->device, name, rank, ranks);
+    c->split.out = NULL;
     return NCCL_OK;
 }
 
@@ -318,6 +319,8 @@ void fake_comm_end(nccl_comm c)
     pthread_mutex_unlock(&c->lock);
     if (c->launcher_runs)
         pthread_join(c->launcher, NULL);
+    if (c->split.out) /* it has failed */
+        *c->split.out = NULL;
     if (c->kernel_runs)
         pthread_join(c->kernel, NULL);
     if (c->seg) {

@@ -6,8 +6,9 @@
  *
  * It is as hard to please as NCCL: a communicator begins, splits and may launch in a thread of its
  * own (FAKE_NCCL_SLOW=SEED: at random, late), calls meanwhile are bad usage, a kernel whose
- * peers have gone runs until it is aborted, sums are added from the last rank to the first. Bad
- * usage that NCCL would not notice is noted, too.
+ * peers have gone runs until it is aborted, sums are added from the last rank to the first. An
+ * abort takes FAKE_NCCL_ABORT_MS, and until then a split that failed may write where its part was
+ * wanted. Bad usage that NCCL would not notice is noted, too.
  */
 #ifndef ZERO_TESTS_FAKE_NCCL_H
 #define ZERO_TESTS_FAKE_NCCL_H

@@ -28,7 +28,7 @@ struct ncclComm {
     struct {
         bool wanted;
         int color, key;
-        nccl_comm *out;
+        nccl_comm *out; /* NULL: none is wanted any more */
     } split;
     struct fake_op *ops;
     uint64_t queued, launched, run; /* of ops */

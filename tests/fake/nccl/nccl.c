@@ -169,6 +169,7 @@ FAKE_EXPORT int ncclCommDestroy(nccl_comm comm)
 
 FAKE_EXPORT int ncclCommAbort(nccl_comm comm)
 {
+    const char *slow = getenv("FAKE_NCCL_ABORT_MS");
     bool later;
     int r;
 
@@ -177,6 +178,8 @@ FAKE_EXPORT int ncclCommAbort(nccl_comm comm)
         return NCCL_BAD_ARGUMENT;
     }
     r = fake_call("CommAbort", comm, &later);
+    if (slow)
+        usleep((useconds_t)atoi(slow) * 1000);
     fake_comm_end(comm);
     return r;
 }
