@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "../common/list.h"
-#include "../common/members.h"
 #include "nccl.h"
 
 #define NAP_NS 200000
@@ -169,38 +168,35 @@ static int world_make(struct zero_comm *comm, const nccl_id *id)
 static int world_split(struct zero_comm_ctx *ctx, int32_t color, int32_t key,
                        struct zero_comm **out)
 {
-    struct zero__member mine = {color, key, ctx->rank};
-    struct zero__member *all = calloc((size_t)ctx->ranks, sizeof *all);
-    nccl_id id = {{0}}, *ids = calloc((size_t)ctx->ranks, sizeof *ids);
+    struct zero__member mine = {color, key, ctx->rank}, *all = ctx->members;
     struct zero_comm *comm = color >= 0 ? comm_new(ctx) : NULL;
+    nccl_id id = {{0}};
     int32_t first = 0;
-    int err = 0;
+    int err = color >= 0 && !comm ? -ENOMEM : 0;
 
     if (color < -1)
         err = zero__say(&ctx->voice, -EINVAL, "split: color %d is negative", color);
-    if (!all || !ids)
-        err = zero__say(&ctx->voice, -ENOMEM, "no memory to hear of %d ranks", ctx->ranks);
-    else if (color >= 0 && !comm)
-        err = -ENOMEM;
-    err = nccl_meet(ctx, "split", err, &mine, all ? sizeof mine : 0, all);
+    err = nccl_meet(ctx, "split", err, &mine, sizeof mine);
     if (err)
         goto out;
     if (comm) {
+        for (int32_t p = 0; p < ctx->ranks; p++)
+            nccl_heard(ctx, p, &all[p], sizeof all[p]);
         comm->ranks = zero__members_choose(all, ctx->ranks, ctx->rank, &comm->rank);
         first = all[0].parent;
     }
     if (comm && first == ctx->rank)
         err = id_make(comm, &id);
-    err = nccl_meet(ctx, "split", err, &id, sizeof id, ids);
+    err = nccl_meet(ctx, "split", err, &id, sizeof id);
     if (err)
         goto out;
-    if (comm)
-        err = world_make(comm, &ids[first]);
+    if (comm) {
+        nccl_heard(ctx, first, &id, sizeof id);
+        err = world_make(comm, &id);
+    }
     if (!err) /* else the others wait in NCCL, until they hear of it from the library */
-        err = nccl_meet(ctx, "split", comm ? comm_equip(comm) : 0, NULL, 0, NULL);
+        err = nccl_meet(ctx, "split", comm ? comm_equip(comm) : 0, NULL, 0);
 out:
-    free(all);
-    free(ids);
     if (err && comm)
         nccl_comm_close(comm);
     else if (!err)

@@ -12,14 +12,6 @@
 #include "machine/thread.h"
 #include "nccl.h"
 
-/* What a rank calls, and has to say: as many bytes in every call, so that others are understood. */
-struct meeting {
-    char call[16];
-    int32_t err, reserved;
-    char why[300];
-    char words[NCCL_WORDS];
-};
-
 /* What all ranks must have alike. */
 struct likeness {
     uint64_t staging_bytes;
@@ -45,8 +37,10 @@ void nccl_leave(struct zero_comm_ctx *ctx)
 }
 
 /* What the others call and how they fare. */
-static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, struct meeting *all)
+static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err)
 {
+    struct nccl_meeting *all = ctx->meetings;
+
     for (int32_t p = 0; p < ctx->ranks; p++) {
         all[p].call[sizeof all[p].call - 1] = 0;
         if (strcmp(all[p].call, call) != 0)
@@ -64,27 +58,26 @@ static int meeting_judge(struct zero_comm_ctx *ctx, const char *call, int err, s
 }
 
 int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *mine,
-              uint32_t bytes, void *out)
+              uint32_t bytes)
 {
-    struct meeting *all = calloc((size_t)ctx->ranks, sizeof *all), m = {.err = err};
+    struct nccl_meeting m = {.err = err};
     int failed;
 
-    if (!all)
-        return zero__say(&ctx->voice, -ENOMEM, "%s: no memory to hear of %d ranks", call,
-                         ctx->ranks);
     strncpy(m.call, call, sizeof m.call - 1);
     if (err)
         snprintf(m.why, sizeof m.why, "%.299s", ctx->said);
     if (bytes)
         memcpy(m.words, mine, bytes);
     failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__deadline_ns(ctx->timeout_ns), call, &m,
-                              sizeof m, all);
+                              sizeof m, ctx->meetings);
     if (!failed)
-        failed = meeting_judge(ctx, call, err, all);
-    for (int32_t p = 0; p < ctx->ranks && !failed && bytes; p++)
-        memcpy((char *)out + (size_t)p * bytes, all[p].words, bytes);
-    free(all);
+        failed = meeting_judge(ctx, call, err);
     return err ? err : failed;
+}
+
+void nccl_heard(const struct zero_comm_ctx *ctx, int32_t p, void *words, uint32_t bytes)
+{
+    memcpy(words, ctx->meetings[p].words, bytes);
 }
 
 static int device_take(const struct zero_comm_open *params, struct zero_comm_ctx *ctx)
@@ -167,20 +160,24 @@ static int prepare(const struct zero_comm_open *params, struct zero_comm_ctx *ct
 }
 
 /* Ranks that cut sums into other pieces would wait for each other for ever. */
-static int compare(struct zero_comm_ctx *ctx, const struct likeness *all)
+static int compare(struct zero_comm_ctx *ctx)
 {
+    struct likeness first, other;
+
+    nccl_heard(ctx, 0, &first, sizeof first);
     for (int32_t p = 1; p < ctx->ranks; p++) {
-        if (all[p].staging_bytes != all->staging_bytes)
+        nccl_heard(ctx, p, &other, sizeof other);
+        if (other.staging_bytes != first.staging_bytes)
             return zero__say(&ctx->voice, -EPROTO,
                              "ZERO_NCCL_STAGING is %llu on rank %d and %llu on rank 0: give all "
                              "ranks the same",
-                             (unsigned long long)all[p].staging_bytes, p,
-                             (unsigned long long)all->staging_bytes);
-        if (all[p].version != all->version)
+                             (unsigned long long)other.staging_bytes, p,
+                             (unsigned long long)first.staging_bytes);
+        if (other.version != first.version)
             return zero__say(&ctx->voice, -EPROTO,
                              "NCCL's version is %lld on rank %d and %lld on rank 0: install the "
                              "same on all hosts",
-                             (long long)all[p].version, p, (long long)all->version);
+                             (long long)other.version, p, (long long)first.version);
     }
     return 0;
 }
@@ -188,15 +185,9 @@ static int compare(struct zero_comm_ctx *ctx, const struct likeness *all)
 static int join(struct zero_comm_ctx *ctx, int err)
 {
     struct likeness mine = {ctx->staging_bytes, ctx->nccl.version};
-    struct likeness *all = calloc((size_t)ctx->ranks, sizeof *all);
 
-    if (!all && !err)
-        err = zero__say(&ctx->voice, -ENOMEM, "no memory to compare %d ranks", ctx->ranks);
-    err = nccl_meet(ctx, "open", err, &mine, all ? sizeof mine : 0, all);
-    if (!err)
-        err = compare(ctx, all);
-    free(all);
-    return err;
+    err = nccl_meet(ctx, "open", err, &mine, sizeof mine);
+    return err ? err : compare(ctx);
 }
 
 static void context_free(struct zero_comm_ctx *ctx)
@@ -206,6 +197,8 @@ static void context_free(struct zero_comm_ctx *ctx)
     pthread_cond_destroy(&ctx->work);
     pthread_cond_destroy(&ctx->moved);
     pthread_mutex_destroy(&ctx->lock);
+    free(ctx->meetings);
+    free(ctx->members);
     free(ctx);
 }
 
@@ -228,7 +221,11 @@ int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
     pthread_mutex_init(&ctx->lock, NULL);
     zero__cond_init(&ctx->work);
     zero__cond_init(&ctx->moved);
-    err = join(ctx, prepare(params, ctx));
+    ctx->meetings = calloc((size_t)ctx->ranks, sizeof *ctx->meetings);
+    ctx->members = calloc((size_t)ctx->ranks, sizeof *ctx->members);
+    err = ctx->meetings && ctx->members
+              ? join(ctx, prepare(params, ctx))
+              : zero__say(&v, -ENOMEM, "no memory for what %d ranks say", ctx->ranks);
     if (err) {
         nccl_ender_stop(ctx);
         context_free(ctx);

@@ -134,12 +134,12 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     int err;
 
     *ctx->said = 0;
-    err = nccl_meet(ctx, "exchange", 0, NULL, 0, NULL);
+    err = nccl_meet(ctx, "exchange", 0, NULL, 0);
     if (err)
         return err;
     if (mr->exchanged) /* on all ranks: they make the same calls */
         return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
-    err = nccl_meet(ctx, "exchange", mr_register_all(ctx, mr), NULL, 0, NULL);
+    err = nccl_meet(ctx, "exchange", mr_register_all(ctx, mr), NULL, 0);
     mr->exchanged = !err;
     return err;
 }

@@ -29,6 +29,7 @@
 
 #include "../common/bell.h"
 #include "../common/coll.h"
+#include "../common/members.h"
 #include "api.h"
 
 #define NCCL_NAME "nccl"
@@ -114,12 +115,22 @@ struct zero_comm {
     char why[NCCL_TEXT];
 };
 
+/* What a rank calls, and has to say: as many bytes in every call, so that others are understood. */
+struct nccl_meeting {
+    char call[16];
+    int32_t err, reserved;
+    char why[300];
+    char words[NCCL_WORDS];
+};
+
 struct zero_comm_ctx {
     struct zero__voice voice;
     struct nccl_library nccl;
     struct cuda_library cuda;
     const struct zero_oob *oob;
     int32_t rank, ranks;
+    struct nccl_meeting *meetings; /* of each rank; during a call, like the next: */
+    struct zero__member *members;  /* in a split */
     int64_t timeout_ns;
     const struct zero_device_ops *ops;
     struct zero_device *dev;
@@ -162,10 +173,13 @@ int nccl_enter(struct zero_comm_ctx *ctx);
 void nccl_leave(struct zero_comm_ctx *ctx);
 /*
  * All ranks make this call, or hear what others made instead; `err` is this rank's own result.
- * `bytes` of `mine`, at most NCCL_WORDS, go to all, in `all` in the order of ranks; none: NULL.
+ * `bytes` of `mine`, at most NCCL_WORDS, go to all; none: NULL. A rank without memory can take
+ * part, too: nothing is allocated.
  */
 int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *mine,
-              uint32_t bytes, void *all);
+              uint32_t bytes);
+/* The first `bytes` of what rank p said in the last meeting, which was a success. */
+void nccl_heard(const struct zero_comm_ctx *ctx, int32_t p, void *words, uint32_t bytes);
 
 /* ---- memory.c */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank of shm that gets no memory in the middle of a collective call: all ranks return an error,
- * at once, and may call again. This program's calloc() and realloc() stand in front of the C
- * library's for plugins too; one of rank 1's calls fails, then the next one, until none does. (With
- * a sanitizer they are left alone, and nothing fails.)
+ * A rank that gets no memory in the middle of a collective call, of shm or of messages: all ranks
+ * return an error, at once, and may call again. This program's calloc() and realloc() stand in
+ * front of the C library's for plugins too; one of rank 1's calls fails, then the next one, until
+ * none does. (With a sanitizer they are left alone, and nothing fails.)
  */
 #include "comm.h"
 
@@ -52,7 +52,7 @@ static int exchange(struct comm_rank *c)
     int armed = fail_in, err;
 
     fail_in = 0; /* that is this rank's own business */
-    err = c->ops->alloc(c->ctx, 65536, ZERO_MEM_HOST, &memory, &mr);
+    err = comm_alloc(c, 65536, &memory, &mr);
     fail_in = armed;
     return err ? err : c->ops->exchange(c->ctx, mr);
 }
@@ -69,18 +69,24 @@ static int split(struct comm_rank *c)
     return c->ops->split(c->ctx, NULL, 0, 0, &comm);
 }
 
+struct call {
+    const char *plugin, *name;
+    int (*call)(struct comm_rank *);
+    bool allocates; /* it can fail */
+};
+
 static void one_call(struct rank *r)
 {
-    int (*call)(struct comm_rank *) = *(int (**)(struct comm_rank *))r->arg;
+    const struct call *call = r->arg;
     struct comm_rank c;
     int err = -1, failed = 0;
 
-    if (!comm_open(r, &c, "shm", 65536, NULL, 0))
+    if (!comm_open(r, &c, call->plugin, 65536, NULL, 0))
         return;
     for (int i = 1; err && i < MAX_CALLS; i++) {
         int64_t t = now_ms();
         fail_in = r->rank == 1 ? i : 0;
-        err = call(&c);
+        err = call->call(&c);
         fail_in = 0;
         t = now_ms() - t;
         failed += err != 0;
@@ -95,23 +101,32 @@ static void one_call(struct rank *r)
     comm_end(r, &c);
 }
 
+static void run(const struct call *call, enum ranks_how how)
+{
+    void *arg = (void *)(uintptr_t)call;
+    struct rank *all = comm_ranks(RANKS, how, one_call, arg);
+
+    ranks_good(all, RANKS, "%s: %s without memory fails on all ranks, %s", call->plugin, call->name,
+               ranks_how_name[how]);
+#ifndef SANITIZED
+    ok((all[0].value > 0) == call->allocates && all[0].value == all[1].value,
+       "as often on all: %d times", (int)all[0].value);
+#endif
+}
+
 int main(void)
 {
-    static const struct {
-        const char *name;
-        int (*call)(struct comm_rank *);
-    } calls[] = {{"exchange", exchange}, {"map", map}, {"split", split}};
+    static const struct call shm[] = {{"shm", "exchange", exchange, true},
+                                      {"shm", "map", map, true},
+                                      {"shm", "split", split, true}},
+                             mem[] = {{"mem", "exchange", exchange, false},
+                                      {"mem", "split", split, true}};
 
-    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
-        for (int how = AS_THREADS; how <= AS_PROCESSES; how++) {
-            void *arg = (void *)(uintptr_t)&calls[i].call;
-            struct rank *all = comm_ranks(RANKS, (enum ranks_how)how, one_call, arg);
-            ranks_good(all, RANKS, "%s without memory fails on all ranks, %s", calls[i].name,
-                       ranks_how_name[how]);
-#ifndef SANITIZED
-            ok(all[0].value > 0 && all[0].value == all[1].value, "as often on all: %d times",
-               (int)all[0].value);
-#endif
-        }
+    for (size_t i = 0; i < sizeof shm / sizeof *shm; i++)
+        for (int how = AS_THREADS; how <= AS_PROCESSES; how++)
+            run(&shm[i], (enum ranks_how)how);
+    comm_test_plugins();
+    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
+        run(&mem[i], AS_THREADS); /* mem has no others */
     done();
 }

@@ -179,13 +179,11 @@ int zero__p2p_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
     int32_t ranks = parent ? parent->ranks : ctx->ranks;
     struct p2p_notice mine = {
         .call = P2P_CALL_SPLIT, .color = color, .key = key, .next_id = ctx->next_id};
-    struct p2p_notice *all = calloc((size_t)ranks, sizeof *all);
+    struct p2p_notice *all = ctx->notices; /* a parent has no more ranks than the context */
     struct zero_comm *comm = NULL;
     uint32_t id = 0;
     int err;
 
-    if (!all)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for a split");
     if (color < -1)
         mine.status = zero__say(&ctx->voice, -EINVAL, "split: color %d is negative", color);
     err = zero__p2p_gather(ctx, parent, &mine, all);
@@ -207,7 +205,6 @@ int zero__p2p_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t
         comm = NULL;
     }
 end:
-    free(all);
     if (err)
         zero__p2p_comm_free(comm);
     else

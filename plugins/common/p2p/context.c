@@ -106,8 +106,9 @@ int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
     const struct zero__voice *voice = &t->voice;
     struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
     struct place *all = calloc((size_t)params->oob->ranks, sizeof *all);
-    int err = ctx && all ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
-                         : zero__say(voice, -ENOMEM, "no memory for a context");
+    struct p2p_notice *notices = calloc((size_t)params->oob->ranks, sizeof *notices);
+    int err = ctx && all && notices ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
+                                    : zero__say(voice, -ENOMEM, "no memory for a context");
 
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
@@ -128,6 +129,7 @@ int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
     ctx->ranks = params->oob->ranks;
     ctx->timeout_ns = params->timeout_ns;
     ctx->left = -1;
+    ctx->notices = notices;
     err = places_find(ctx, all);
 
 end:
@@ -136,6 +138,7 @@ end:
         *out = ctx;
         return 0;
     }
+    free(notices);
     free(ctx);
     t->ops->stop(t, true);
     transport_close(t);
@@ -183,6 +186,7 @@ int zero__p2p_close(struct zero_comm_ctx *ctx)
     while (ctx->mrs)
         zero__p2p_unreg(ctx, ctx->mrs);
     transport_close(t);
+    free(ctx->notices);
     free(ctx);
     return 0;
 }
@@ -230,18 +234,14 @@ int zero__p2p_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 int zero__p2p_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     struct p2p_notice mine = {.call = P2P_CALL_EXCHANGE};
-    struct p2p_notice *all = calloc((size_t)ctx->ranks, sizeof *all);
     int err;
 
-    if (!all)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for an exchange");
     if (mr->exchanged)
         mine.status =
             zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
-    err = zero__p2p_gather(ctx, NULL, &mine, all);
+    err = zero__p2p_gather(ctx, NULL, &mine, ctx->notices);
     if (!err)
         mr->exchanged = true;
-    free(all);
     return err;
 }
 

@@ -49,8 +49,7 @@ enum p2p_call { P2P_CALL_SPLIT = 1, P2P_CALL_EXCHANGE };
 /* What a rank says in a collective call that is not a collective of comm.h. */
 struct p2p_notice {
     uint32_t call; /* enum p2p_call */
-    int32_t status;
-    int32_t color, key;
+    int32_t status, color, key;
     uint32_t next_id;
     uint32_t relaxed, group; /* as its options say */
     uint32_t reserved;
@@ -245,6 +244,7 @@ struct zero_comm_ctx {
     int32_t left;           /* a rank that aborted, -1: none */
     int broken;             /* an error of the transport */
     bool stopped;           /* it was: no message is under way, whatever its op says */
+    struct p2p_notice *notices; /* of all ranks of the call that is being made */
     struct zero_mr *mrs;
     struct zero_comm *comms;  /* the first one gets the next turn */
     struct zero_comm *closed; /* whose messages have not ended yet */
