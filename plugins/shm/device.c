@@ -117,65 +117,47 @@ int zero__shm_memory(struct zero_comm_ctx *ctx, uint32_t *mem)
 
 /* ---- Segments -------------------------------------------------------------------------------- */
 
-static struct shm_segment *segment_of(struct shm_device *d, uint64_t bytes, bool attached)
+/* New memory; with a share, that of the rank which shares it. */
+static int segment_make(struct shm_device *d, const struct zero__voice *v, uint64_t bytes,
+                        const struct zero_device_share *share, struct shm_segment **segment)
 {
     struct shm_segment *s = zero__segment_new(bytes);
+    void *base = NULL;
+    int err;
 
-    if (s) {
-        s->device = d;
-        s->attached = attached;
+    if (!s)
+        return zero__say(v, -ENOMEM, "no memory for a segment");
+    err = share ? d->ops->attach(d->dev, share, &base)
+                : d->ops->alloc(d->dev, bytes, d->mem, &base);
+    if (err) {
+        free(s);
+        return err;
     }
-    return s;
+    s->device = d;
+    s->attached = share != NULL;
+    s->base = base;
+    *segment = s;
+    return 0;
 }
 
 int zero__device_segment_create(struct zero_comm_ctx *ctx, uint64_t bytes,
                                 struct shm_segment **segment)
 {
-    struct shm_device *d = &ctx->device;
-    struct shm_segment *s;
-    void *base = NULL;
-    int err;
-
     if (bytes == 0 || bytes > INT64_MAX)
         return zero__say(&ctx->voice, -EINVAL, "cannot allocate %llu bytes",
                          (unsigned long long)bytes);
-    s = segment_of(d, bytes, false);
-    if (!s)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for a segment");
-    err = d->ops->alloc(d->dev, bytes, d->mem, &base);
-    if (err) {
-        free(s);
-        return err;
-    }
-    s->base = base;
-    *segment = s;
-    return 0;
+    return segment_make(&ctx->device, &ctx->voice, bytes, NULL, segment);
 }
 
 int zero__device_segment_join(struct zero_comm_ctx *ctx, int32_t rank,
                               const struct zero_device_share *share, uint64_t least,
                               struct shm_segment **segment)
 {
-    struct shm_device *d = &ctx->device;
-    struct shm_segment *s;
-    void *base = NULL;
-    int err;
-
     if (share->bytes < least || share->bytes > INT64_MAX)
         return zero__say(&ctx->voice, -EPROTO,
                          "rank %d shares %llu bytes of its device's memory, expected %llu", rank,
                          (unsigned long long)share->bytes, (unsigned long long)least);
-    s = segment_of(d, share->bytes, true);
-    if (!s)
-        return zero__say(&ctx->voice, -ENOMEM, "no memory for a segment of rank %d", rank);
-    err = d->ops->attach(d->dev, share, &base);
-    if (err) {
-        free(s);
-        return err;
-    }
-    s->base = base;
-    *segment = s;
-    return 0;
+    return segment_make(&ctx->device, &ctx->voice, share->bytes, share, segment);
 }
 
 /* What work of a stream that does not end may touch is left to the device, which knows it, too. */

@@ -14,9 +14,19 @@
 #include "machine/text.h"
 #include "shm.h"
 
-int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
+/* The communicator is over, for the reason in `why`; what peers are told may be another error. */
+static void end(struct zero_comm *comm, int err, int told)
 {
     struct shm_lane *lane = &comm->lanes[comm->rank];
+
+    comm->err = err;
+    memcpy(lane->why, comm->why, sizeof lane->why);
+    atomic_store(&lane->failed, told);
+    zero__comm_ring(comm, SHM_RING_NOW, 0);
+}
+
+int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
+{
     va_list ap;
 
     if (comm->err)
@@ -24,25 +34,17 @@ int zero__comm_fail(struct zero_comm *comm, int err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(comm->why, sizeof comm->why, fmt, ap);
     va_end(ap);
-    comm->err = err;
-    memcpy(lane->why, comm->why, sizeof lane->why);
-    atomic_store(&lane->failed, err);
-    zero__comm_ring(comm, SHM_RING_NOW, 0);
+    end(comm, err, err);
     return zero__say(&comm->ctx->voice, err, "%s", comm->why);
 }
 
 void zero__comm_fail_device(struct zero_comm *comm, int err)
 {
-    struct shm_lane *lane = &comm->lanes[comm->rank];
-
     if (comm->err)
         return;
     snprintf(comm->why, sizeof comm->why, "the device of rank %d failed in a collective",
              comm->world[comm->rank]);
-    comm->err = err;
-    memcpy(lane->why, comm->why, sizeof lane->why);
-    atomic_store(&lane->failed, -ECANCELED);
-    zero__comm_ring(comm, SHM_RING_NOW, 0);
+    end(comm, err, -ECANCELED);
 }
 
 /*
@@ -106,7 +108,7 @@ void zero__comm_look(struct zero_comm *comm)
 /* Has every rank executed the oldest collective? */
 static bool is_complete(struct zero_comm *comm)
 {
-    if (comm->completed == comm->executed)
+    if (comm->completed >= comm->executed) /* beyond: after an error */
         return false;
     for (int32_t p = 0; p < comm->ranks; p++)
         if (atomic_load(&comm->lanes[p].steps) < 2 * comm->completed + 2)
@@ -118,10 +120,12 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
 {
     uint32_t n = 0;
 
-    while (n < max && comm->completed != comm->posted && (comm->err || is_complete(comm))) {
+    while (n < max && comm->completed != comm->posted) {
         const struct zero_coll *c = &comm->ops[comm->completed % SHM_SLOTS].coll;
-        bool done = comm->completed < comm->executed && is_complete(comm);
+        bool done = is_complete(comm);
 
+        if (!done && !comm->err)
+            break;
         cqes[n++] = (struct zero_cqe){c->user, done ? (int64_t)c->dst.len : comm->err};
         if (done)
             comm->wire += zero__coll_wire(c, comm->rank, comm->ranks);
