@@ -30,10 +30,9 @@
 #include <stdbool.h>
 
 #include "../common/wrap.h"
+#include "words.h"
 
 #define FAULT_NAME "fault"
-#define FAULT_MOST 16
-#define FAULT_TEXT 96 /* bytes of one fault */
 
 enum fault_action {
     FAULT_DELAY,

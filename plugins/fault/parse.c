@@ -5,7 +5,6 @@
 
 #include "../common/param.h"
 #include "fault.h"
-#include "words.h"
 
 #define GRAMMAR                                                                                   \
     "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "   \
@@ -21,15 +20,6 @@ static const char *const places[FAULT_N_PLACES] = {"open", "split",    "alloc", 
 const char *zero__fault_place_name(enum fault_place place)
 {
     return places[place];
-}
-
-/* Index of the word in a list, -1: none. */
-static int find(const char *word, const char *const *list, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(word, list[i]) == 0)
-            return i;
-    return -1;
 }
 
 static bool read_rank(const char *text, int32_t *rank)
@@ -70,7 +60,7 @@ static bool read_kind(const char *text, uint32_t *kinds)
 static const char *read_action(void *arg, const char *word, const char *value)
 {
     struct fault *f = arg;
-    int action = find(word, actions, FAULT_N_ACTIONS);
+    int action = zero__fault_word(word, actions, FAULT_N_ACTIONS);
     uint64_t x;
 
     if (action < 0)
@@ -99,7 +89,7 @@ static const char *read_key(void *arg, const char *key, const char *value)
     if (!value)
         return "a key wants a value";
     if (strcmp(key, "at") == 0) {
-        place = find(value, places, FAULT_N_PLACES);
+        place = zero__fault_word(value, places, FAULT_N_PLACES);
         f->place = (enum fault_place)(place < 0 ? 0 : place);
         return place < 0 ? "there is no such place" : NULL;
     }
@@ -123,11 +113,19 @@ static const char *read_key(void *arg, const char *key, const char *value)
     return "there is no such key";
 }
 
-/* One fault, from text that may be written to; what is wrong with it, or NULL. */
-static const char *read_fault(struct fault *f, char *text)
+static const char *read_fault(void *set, int i, char *text)
 {
-    const char *wrong = zero__fault_words(text, read_action, read_key, f);
+    struct fault *f = &((struct fault_set *)set)->faults[i];
+    const char *wrong;
 
+    *f = (struct fault){.place = FAULT_AT_POST,
+                        .rank = FAULT_ANY_RANK,
+                        .first = 1,
+                        .last = 1,
+                        .times = 1,
+                        .kinds = UINT32_MAX};
+    memcpy(f->text, text, strlen(text) + 1);
+    wrong = zero__fault_words(text, read_action, read_key, f);
     if (wrong)
         return wrong;
     if (fault_changes(f->action) && f->place != FAULT_AT_POST)
@@ -136,43 +134,6 @@ static const char *read_fault(struct fault *f, char *text)
         f->place != FAULT_AT_DONE)
         return "kind and comm are for at=post and at=done";
     return NULL;
-}
-
-static int faults_parse(const struct zero__voice *v, struct fault_set *set)
-{
-    const char *whole = zero__param_text(v, "fault", "",
-                                         "Faults that the comm plugin fault injects, as "
-                                         "ACTION[:KEY=VALUE]...[,...]");
-
-    for (const char *at = whole; *at || at != whole;) {
-        struct fault *f = &set->faults[set->n];
-        size_t len = strcspn(at, ",");
-        char text[FAULT_TEXT];
-        const char *wrong = "it is too long";
-
-        if (set->n == FAULT_MOST)
-            return zero__say(v, -E2BIG, "ZERO_FAULT has more than %d faults", FAULT_MOST);
-        *f = (struct fault){.place = FAULT_AT_POST,
-                            .rank = FAULT_ANY_RANK,
-                            .first = 1,
-                            .last = 1,
-                            .times = 1,
-                            .kinds = UINT32_MAX};
-        if (len < sizeof text) {
-            memcpy(text, at, len);
-            text[len] = 0;
-            memcpy(f->text, text, len + 1);
-            wrong = read_fault(f, text);
-        }
-        if (wrong)
-            return zero__say(v, -EINVAL, "ZERO_FAULT: \"%.*s\": %s; " GRAMMAR,
-                             (int)(len < 200 ? len : 200), at, wrong);
-        set->n++;
-        if (!at[len])
-            break;
-        at += len + 1;
-    }
-    return 0;
 }
 
 /* A number from 0 to n - 1 that depends on the seed and on what it is for, alike on all ranks. */
@@ -187,12 +148,16 @@ static uint64_t draw(uint64_t seed, uint64_t what, uint64_t n)
 
 int zero__fault_parse(const struct zero__voice *v, struct fault_set *set)
 {
-    int err = faults_parse(v, set);
+    const char *text = zero__param_text(v, "fault", "",
+                                        "Faults that the comm plugin fault injects, as "
+                                        "ACTION[:KEY=VALUE]...[,...]");
+    int n = zero__fault_list(v, "ZERO_FAULT", text, GRAMMAR, read_fault, set);
 
-    return err ? err
-               : zero__param_number(v, "fault_seed", "1", 0, UINT64_MAX,
-                                    "Chooses ranks and times that ZERO_FAULT leaves open",
-                                    &set->seed);
+    if (n < 0)
+        return n;
+    set->n = (uint32_t)n;
+    return zero__param_number(v, "fault_seed", "1", 0, UINT64_MAX,
+                              "Chooses ranks and times that ZERO_FAULT leaves open", &set->seed);
 }
 
 int zero__fault_choose(const struct zero__voice *v, struct fault_set *set, int32_t ranks)

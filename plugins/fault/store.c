@@ -17,7 +17,7 @@
 
 #define BELOW "fault_offload" /* the option */
 
-static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAULTS], int *n)
+static int faults(const struct zero__voice *v, struct store_fault list[FAULT_MOST], int *n)
 {
     const char *text = zero__param_text(v, "fault_io", "", "what befalls requests");
 
@@ -27,7 +27,7 @@ static int faults(const struct zero__voice *v, struct store_fault list[STORE_FAU
 static int fault_probe(const struct zero_host *host, struct zero_store_info *info)
 {
     const struct zero__voice v = {host, STORE_NAME};
-    struct store_fault list[STORE_FAULTS];
+    struct store_fault list[FAULT_MOST];
     int n, err = faults(&v, list, &n);
 
     return err ? err : zero__below_probe(&v, BELOW, false, info);

@@ -34,10 +34,9 @@
 
 #include <zero/offload.h>
 
-#include "../common/voice.h"
+#include "words.h"
 
 #define STORE_NAME "fault"
-#define STORE_FAULTS 16
 #define STORE_REQUESTS 256u
 #define STORE_PIECES 64u /* below at a time */
 
@@ -88,7 +87,7 @@ struct zero_store {
     const char *below; /* its name */
     uint32_t align;
     uint64_t bytes;
-    struct store_fault faults[STORE_FAULTS];
+    struct store_fault faults[FAULT_MOST];
     int n_faults;
     struct store_request requests[STORE_REQUESTS], *free_requests;
     struct store_request *sending, **sending_end; /* not all of it is below */
@@ -101,7 +100,7 @@ struct zero_store {
 
 /* store_parse.c: -EINVAL with a sentence that names what is wrong. */
 int zero__store_faults(const struct zero__voice *voice, const char *text,
-                       struct store_fault faults[STORE_FAULTS], int *n);
+                       struct store_fault faults[FAULT_MOST], int *n);
 
 /* store_befall.c: true: this call takes nothing more. */
 bool zero__store_befall(struct zero_store *s, struct store_request *r);

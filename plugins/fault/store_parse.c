@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ZERO_FAULT_IO as faults; the language is in store.h. */
-#include <errno.h>
 #include <string.h>
 
 #include "../common/io.h"
 #include "../common/param.h"
 #include "store.h"
-#include "words.h"
 
 static const char *const actions[STORE_N_ACTIONS] = {"delay",   "cut",  "slow",  "busy",
                                                      "reorder", "drop", "error", "kill"};
@@ -14,11 +12,9 @@ static const char *const actions[STORE_N_ACTIONS] = {"delay",   "cut",  "slow", 
 static const char *read_action(void *arg, const char *word, const char *value)
 {
     struct store_fault *f = arg;
-    int a = 0;
+    int a = zero__fault_word(word, actions, STORE_N_ACTIONS);
 
-    while (a < STORE_N_ACTIONS && strcmp(word, actions[a]) != 0)
-        a++;
-    if (a == STORE_N_ACTIONS)
+    if (a < 0)
         return "there is no such action: delay, cut, slow, busy, reorder, drop, error or kill";
     f->action = (enum store_action)a;
     switch (f->action) {
@@ -66,8 +62,9 @@ static const char *read_key(void *arg, const char *key, const char *value)
     return "keys are op, n, every and times";
 }
 
-static const char *read_fault(struct store_fault *f, char *text)
+static const char *read_fault(void *faults, int i, char *text)
 {
+    struct store_fault *f = (struct store_fault *)faults + i;
     const char *why;
 
     *f = (struct store_fault){.first = 1, .every = 1, .times = 1};
@@ -81,30 +78,13 @@ static const char *read_fault(struct store_fault *f, char *text)
 }
 
 int zero__store_faults(const struct zero__voice *voice, const char *text,
-                       struct store_fault faults[STORE_FAULTS], int *n)
+                       struct store_fault faults[FAULT_MOST], int *n)
 {
-    char one[128];
+    int found = zero__fault_list(voice, "ZERO_FAULT_IO", text,
+                                 "zero-plugin(7) has the whole language", read_fault, faults);
 
-    for (*n = 0; *text || *n; ++*n) {
-        size_t len = strcspn(text, ",");
-        const char *why;
-        if (*n == STORE_FAULTS || len >= sizeof one)
-            return zero__say(voice, -EINVAL,
-                             "ZERO_FAULT_IO has more than %d faults, or one of %zu "
-                             "characters or more",
-                             STORE_FAULTS, sizeof one);
-        memcpy(one, text, len);
-        one[len] = 0;
-        why = read_fault(&faults[*n], one);
-        if (why)
-            return zero__say(voice, -EINVAL,
-                             "ZERO_FAULT_IO: \"%.*s\": %s; zero-plugin(7) has the whole language",
-                             (int)len, text, why);
-        if (!text[len]) {
-            ++*n;
-            break;
-        }
-        text += len + 1;
-    }
+    if (found < 0)
+        return found;
+    *n = found;
     return 0;
 }

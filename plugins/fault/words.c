@@ -43,6 +43,14 @@ bool zero__fault_errno(const char *text, uint64_t *x)
     return zero__digits_read(text, NULL, 1, 4095, x);
 }
 
+int zero__fault_word(const char *word, const char *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(word, list[i]) == 0)
+            return i;
+    return -1;
+}
+
 const char *zero__fault_words(char *text, zero__fault_reader *action, zero__fault_reader *key,
                               void *arg)
 {
@@ -59,4 +67,33 @@ const char *zero__fault_words(char *text, zero__fault_reader *action, zero__faul
             wrong = (first ? action : key)(arg, word, value);
     }
     return wrong;
+}
+
+int zero__fault_list(const struct zero__voice *v, const char *variable, const char *text,
+                     const char *help, zero__fault_one *one, void *faults)
+{
+    const char *at = text;
+    int n = 0;
+
+    while (*at || at != text) {
+        const char *wrong = "it is too long";
+        size_t len = strcspn(at, ",");
+        char copy[FAULT_TEXT];
+
+        if (n == FAULT_MOST)
+            return zero__say(v, -EINVAL, "%s has more than %d faults", variable, FAULT_MOST);
+        if (len < sizeof copy) {
+            memcpy(copy, at, len);
+            copy[len] = 0;
+            wrong = one(faults, n, copy);
+        }
+        if (wrong)
+            return zero__say(v, -EINVAL, "%s: \"%.*s\": %s; %s", variable,
+                             (int)(len < 200 ? len : 200), at, wrong, help);
+        n++;
+        if (!at[len])
+            break;
+        at += len + 1;
+    }
+    return n;
 }

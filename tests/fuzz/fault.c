@@ -13,6 +13,7 @@
 
 enum { FAULTS = 1u << 0, STORE = 1u << 1, REFUSED = 1u << 2, NO_STORE = 1u << 3 };
 
+#define KILLS "kill,kill,kill,kill,kill,"
 const struct fuzz_seed fuzz_seeds[] = {
     FUZZ_TEXT("kill:rank=1:n=3-9,delay=10:at=open:times=2", FAULTS | NO_STORE),
     FUZZ_TEXT("skip:kind=reduce_scatter:comm=2:rank=all", FAULTS | NO_STORE),
@@ -23,6 +24,11 @@ const struct fuzz_seed fuzz_seeds[] = {
     FUZZ_TEXT("drop:n=20,reorder:every=2:times=0,drop:op=write", REFUSED | STORE),
     FUZZ_TEXT("kill:rank=1:n=3-2", REFUSED | NO_STORE),
     FUZZ_TEXT("error=ENOSUCH,explode", REFUSED | NO_STORE),
+    FUZZ_TEXT(KILLS KILLS KILLS "kill", FAULTS | STORE), /* as many as there may be */
+    FUZZ_TEXT(KILLS KILLS KILLS "kill,kill", REFUSED | NO_STORE),
+    FUZZ_TEXT("kill:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1:n=1"
+              ":n=1:n=1:n=1:n=1",
+              REFUSED | NO_STORE),
     {NULL, 0, 0},
 };
 
@@ -61,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 1);
     struct zero_host host = {.size = sizeof host, .ctx = text, .fail = fail, .param = param};
     struct zero__voice voice = {&host, "fault"};
-    struct store_fault io[STORE_FAULTS];
+    struct store_fault io[FAULT_MOST];
     struct fault_set set = {.n = 0};
     int n;
 
@@ -83,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     err = zero__store_faults(&voice, text, io, &n);
     fuzz_reached |= err ? NO_STORE : STORE;
     if (!err) {
-        if (n < 0 || n > STORE_FAULTS || has_gap(text))
+        if (n < 0 || n > FAULT_MOST || has_gap(text))
             abort();
         for (int i = 0; i < n; i++)
             if (io[i].action == STORE_DROP && io[i].op != ZERO_IO_WRITE)
