@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/copy.h"
 #include "../common/list.h"
 #include "../common/open.h"
-#include "../common/reduce.h"
 #include "cpu.h"
 
 #define PIECE (UINT64_C(1) << 20) /* copied between two looks at the clock */
@@ -141,8 +139,7 @@ static bool copy_piece(struct zero_store *store, const struct zero_io *io)
         char *here = store->memory.base + io->store_off + store->done;
         char *there = io->buf.mr->region.base + io->buf.off + store->done;
         bool reads = io->op == ZERO_IO_READ;
-        zero__copy(ZERO__ISA_SCALAR, reads ? there : here, reads ? here : there, n,
-                   ZERO__COPY_ANY);
+        memcpy(reads ? there : here, reads ? here : there, n);
         store->done += n;
         *(reads ? &store->bytes_read : &store->bytes_written) += n;
     }
