@@ -131,7 +131,7 @@ static void stats_take(const struct bench_board *board, int ranks, unsigned reps
 
 static bool on_host(void)
 {
-    struct zero__options *options;
+    struct zero__options *options = NULL;
     bool host = !zero__options_load(NULL, 0, &options) &&
                 !strcmp(zero__option_text(options, ZERO__OPT_DEVICE), "host");
 
