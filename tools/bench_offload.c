@@ -260,7 +260,7 @@ int bench_offload(int argc, char **argv)
         .bytes = UINT64_C(1) << 30,
         .reps = 5,
         .warmup = 1,
-        .ns = ZERO_SECOND,
+        .pages = "auto",
         .check = true,
         .fio = true};
     int status = offload_parse(&o, argc, argv);

@@ -30,7 +30,7 @@ struct offload_shape {
     unsigned depth; /* blocks under way */
 };
 
-enum offload_pages { OFFLOAD_PAGES_AUTO, OFFLOAD_PAGES_SMALL, OFFLOAD_PAGES_HUGE };
+enum offload_pages { OFFLOAD_PAGES_UNKNOWN, OFFLOAD_PAGES_SMALL, OFFLOAD_PAGES_HUGE };
 
 struct offload_options {
     const char *tier;
@@ -44,7 +44,7 @@ struct offload_options {
     unsigned reps, warmup;
     unsigned least; /* percent of the limit that are wanted; 0: whatever it is */
     int64_t ns;     /* of a repetition */
-    enum offload_pages pages;
+    const char *pages; /* auto, small or huge */
     bool check, spoil, json, fio, cache_allowed;
 };
 

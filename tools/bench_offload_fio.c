@@ -36,7 +36,7 @@
 struct look {
     int after_ms;
     uint64_t bytes; /* of its blocks */
-    enum offload_pages seen; /* AUTO: they were not there when it was looked at */
+    enum offload_pages seen; /* UNKNOWN: they were not there when it was looked at */
 };
 
 /* Waits for a child, which is killed when it has not ended after so long; its status. */

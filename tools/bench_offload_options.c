@@ -103,19 +103,6 @@ static bool ops_read(const char *tool, const struct tool_arg *arg, const char *t
     return ok;
 }
 
-static bool seconds_read(const char *tool, const struct tool_arg *arg, const char *text)
-{
-    double s;
-    char more;
-
-    if (sscanf(text, "%lf%c", &s, &more) == 1 && s >= 0.01 && s <= 3600) {
-        *(int64_t *)arg->to = (int64_t)(s * 1e9);
-        return true;
-    }
-    fprintf(stderr, "zero %s: --seconds is \"%s\": 0.01 to 3600 are wanted\n", tool, text);
-    return false;
-}
-
 static bool beside_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -126,19 +113,6 @@ static bool beside_read(const char *tool, const struct tool_arg *arg, const char
     fprintf(stderr,
             "zero %s: --beside is \"%s\": OPTION=VALUE is wanted, say nvme_checksum=0\n", tool,
             text);
-    return false;
-}
-
-static bool pages_read(const char *tool, const struct tool_arg *arg, const char *text)
-{
-    static const char *const kinds[] = {"auto", "small", "huge"};
-
-    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(text, kinds[i])) {
-            *(enum offload_pages *)arg->to = (enum offload_pages)i;
-            return true;
-        }
-    fprintf(stderr, "zero %s: --pages is \"%s\": auto, small or huge is wanted\n", tool, text);
     return false;
 }
 
@@ -185,6 +159,7 @@ static bool fits(struct offload_options *o)
 int offload_parse(struct offload_options *o, int argc, char **argv)
 {
     const char *bytes = "2M", *depth = "16";
+    double seconds = 1;
     uint64_t factor = 4;
     const struct tool_arg args[] = {
         TOOL_ARG("tier", TEXT, &o->tier),
@@ -193,13 +168,13 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
         TOOL_ARG("factor", WHOLE, &factor, TOOL_RANGE(2, 1 << 20)),
         TOOL_ARG("depth", TEXT, &depth),
         TOOL_ARG("size", BYTES, &o->bytes, TOOL_RANGE(1 << 20, UINT64_C(1) << 42)),
-        TOOL_ARG("seconds", OWN, &o->ns, .read = seconds_read),
+        TOOL_ARG("seconds", SECONDS, &seconds, TOOL_RANGE(10, 3600000)),
         TOOL_ARG("reps", UNSIGNED, &o->reps, TOOL_RANGE(1, 10000)),
         TOOL_ARG("warmup", UNSIGNED, &o->warmup, TOOL_RANGE(0, 10000)),
         TOOL_ARG("beside", OWN, &o->beside, .read = beside_read),
         TOOL_ARG("folder", TEXT, &o->folder),
         TOOL_ARG("at-least", UNSIGNED, &o->least, TOOL_RANGE(1, 1000)),
-        TOOL_ARG("pages", OWN, &o->pages, .read = pages_read),
+        TOOL_ARG("pages", WORD, &o->pages, .words = "auto|small|huge"),
         TOOL_ARG("no-fio", OFF, &o->fio),
         TOOL_ARG("cache", ON, &o->cache_allowed),
         TOOL_CHECKS(&o->check, &o->spoil),
@@ -210,6 +185,7 @@ int offload_parse(struct offload_options *o, int argc, char **argv)
 
     if (status >= 0)
         return status;
+    o->ns = (int64_t)(seconds * 1e9);
     if (!tool_sizes(BENCH, "bytes", bytes, factor, o->sizes, &o->n_sizes) ||
         !tool_sizes(BENCH, "depth", depth, 2, o->depths, &o->n_depths) || !fits(o))
         return 2;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -40,13 +41,11 @@ int offload_pages_choose(const struct offload_options *o, enum offload_pages *pa
     const char *file = zero__pages_refused_by();
     bool there = !file && !access(ZERO__HUGE_ENABLED, F_OK);
 
-    if (o->pages == OFFLOAD_PAGES_HUGE && !there)
+    if (!strcmp(o->pages, "huge") && !there)
         return zero__fail(-ENOTSUP,
                           "--pages huge: this system has none for memory of programs; %s %s",
                           file ? file : ZERO__HUGE_ENABLED, file ? "says so" : "is not there");
-    *pages = o->pages != OFFLOAD_PAGES_AUTO ? o->pages
-             : there                        ? OFFLOAD_PAGES_HUGE
-                                            : OFFLOAD_PAGES_SMALL;
+    *pages = there && strcmp(o->pages, "small") ? OFFLOAD_PAGES_HUGE : OFFLOAD_PAGES_SMALL;
     /* Of all that this process takes from here on, and of fio. */
     if (*pages == OFFLOAD_PAGES_SMALL)
         prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -79,6 +78,6 @@ enum offload_pages offload_pages_of_process(int pid, uint64_t bytes)
     zero__number_read(path, "Anonymous:", &all);
     zero__number_read(path, "AnonHugePages:", &huge);
     if (bytes < LEAST_TOLD || all * 1024 < bytes)
-        return OFFLOAD_PAGES_AUTO;
+        return OFFLOAD_PAGES_UNKNOWN;
     return huge * 1024 >= bytes / 8 * 7 ? OFFLOAD_PAGES_HUGE : OFFLOAD_PAGES_SMALL;
 }

@@ -83,22 +83,6 @@ bool step_pair_add(struct step_options *o, const char *name, const char *value)
     return arg_add(o, name) && arg_add(o, value);
 }
 
-/* Known here as well, since what zero-gpt2 refuses is the failure of a job, and not bad use. */
-static bool preset_read(const char *tool, const struct tool_arg *arg, const char *text)
-{
-    static const char *const known[] = {"micro", "tiny", "124M", "350M", "774M", "1.5B"};
-
-    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(text, known[i])) {
-            *(const char **)arg->to = text;
-            return true;
-        }
-    fprintf(stderr,
-            "zero %s: --%s is \"%s\": micro, tiny, 124M, 350M, 774M or 1.5B is wanted\n", tool,
-            arg->name, text);
-    return false;
-}
-
 /* What zero-gpt2 gets as it is. */
 static bool whole_read(const char *tool, const struct tool_arg *arg, const char *text)
 {
@@ -142,7 +126,8 @@ int step_parse(struct step_options *o, int argc, char **argv)
     const char *stage = NULL, *batch = NULL, *seq = NULL;
     uint32_t dtype = 0;
     const struct tool_arg args[] = {
-        TOOL_ARG("preset", OWN, &o->preset, .read = preset_read),
+        /* known here as well: what zero-gpt2 refuses is the failure of a job, and not bad use */
+        TOOL_ARG("preset", WORD, &o->preset, .words = "micro|tiny|124M|350M|774M|1.5B"),
         TOOL_ARG("stage", OWN, &stage, TOOL_RANGE(0, 3), .read = whole_read),
         TOOL_ARG("ranks", WHOLE, &o->ranks, TOOL_RANGE(1, ZERO__JOB_MAX_RANKS), .letter = 'n'),
         TOOL_ARG("batch", OWN, &batch, TOOL_RANGE(1, 65536), .read = whole_read),

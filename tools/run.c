@@ -46,20 +46,6 @@ static void help(FILE *f)
           f);
 }
 
-static bool grace_read(const char *tool, const struct tool_arg *arg, const char *text)
-{
-    char *end;
-    double x = strtod(text, &end);
-
-    if (end == text || *end || !(x >= 0) || x > 1e6) {
-        fprintf(stderr, "zero %s: --%s is \"%s\": seconds from 0 to 1000000 are wanted\n", tool,
-                arg->name, text);
-        return false;
-    }
-    *(double *)arg->to = x;
-    return true;
-}
-
 static int bad_use(const char *what)
 {
     fprintf(stderr, "zero run: %s\nTry: zero run -n 2 -- PROG, or zero run --help\n", what);
@@ -75,7 +61,7 @@ static int parse(int argc, char **argv, struct run_options *o)
         TOOL_ARG("bind", ON, &o->bind),
         TOOL_ARG("prefix", SET, &o->prefix, .least = 1),
         TOOL_ARG("no-prefix", SET, &o->prefix, .least = 0),
-        TOOL_ARG("grace", OWN, &o->grace_s, .read = grace_read),
+        TOOL_ARG("grace", SECONDS, &o->grace_s, TOOL_RANGE(0, 1000000000)),
     };
     int status = tool_args("run", args, sizeof args / sizeof *args, TOOL_PROGRAM, help, argc, argv);
 

@@ -11,6 +11,8 @@
 
 #include <zero/types.h>
 
+#include "base/option_value.h"
+
 #define MOST_BYTES (UINT64_C(1) << 40)
 
 /* Reads digits and perhaps a unit up to any of `ends`; NULL when there is something else. */
@@ -72,6 +74,41 @@ static bool dtype(const char *tool, const char *name, const char *text, uint32_t
         }
     fprintf(stderr, "zero %s: --%s is \"%s\": f32, bf16 or f16 is wanted\n", tool, name, text);
     return false;
+}
+
+/* One of `words`, in its own letters. */
+static bool word(const char *tool, const struct tool_arg *a, const char *text)
+{
+    size_t len = strlen(text), n;
+    const char *at;
+
+    for (at = a->words; *at; at += n + (at[n] == '|')) {
+        n = strcspn(at, "|");
+        if (n == len && !strncmp(at, text, n)) {
+            *(const char **)a->to = text;
+            return true;
+        }
+    }
+    fprintf(stderr, "zero %s: --%s is \"%s\": ", tool, a->name, text);
+    for (at = a->words; *at; at += n + (at[n] == '|')) {
+        n = strcspn(at, "|");
+        fprintf(stderr, "%s%.*s", at == a->words ? "" : at[n] ? ", " : " or ", (int)n, at);
+    }
+    fputs(" is wanted\n", stderr);
+    return false;
+}
+
+static bool seconds(const char *tool, const struct tool_arg *a, const char *text)
+{
+    double x, least = (double)a->least * 1e-3, most = (double)a->most * 1e-3;
+
+    if (zero__real_parse(text, &x) || x < least || x > most) {
+        fprintf(stderr, "zero %s: --%s is \"%s\": seconds from %.10g to %.10g are wanted\n", tool,
+                a->name, text, least, most);
+        return false;
+    }
+    *(double *)a->to = x;
+    return true;
 }
 
 const char *tool_dtype_name(uint32_t dtype)
@@ -195,6 +232,10 @@ static bool take(const char *tool, const struct tool_arg *a, const char *text)
         return true;
     case TOOL_DTYPE:
         return dtype(tool, a->name, text, a->to);
+    case TOOL_WORD:
+        return word(tool, a, text);
+    case TOOL_SECONDS:
+        return seconds(tool, a, text);
     case TOOL_OWN:
         return a->read(tool, a, text);
     default:

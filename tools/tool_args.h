@@ -21,6 +21,8 @@ enum tool_kind {
     TOOL_COUNT,    /* uint64_t, perhaps with K, M, G or T of 1000 */
     TOOL_BYTES,    /* and of 1024 */
     TOOL_DTYPE,    /* uint32_t */
+    TOOL_WORD,     /* const char *, of argv: one of `words` */
+    TOOL_SECONDS,  /* double, with a fraction; least and most are thousandths */
     TOOL_OWN       /* what read() makes of it */
 };
 
@@ -29,6 +31,7 @@ struct tool_arg {
     enum tool_kind kind;
     void *to;
     uint64_t least, most;
+    const char *words; /* "auto|small|huge" */
     bool (*read)(const char *tool, const struct tool_arg *arg, const char *text);
     char letter; /* short for it, or 0 */
 };

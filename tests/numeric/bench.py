@@ -549,7 +549,8 @@ def step_losses(few):
 
 
 def step_refused(few):
-    refused("an unknown preset", '--preset is "huge"', "step", "--preset", "huge")
+    refused("an unknown preset", 'is "huge": micro, tiny, 124M, 350M, 774M or 1.5B is wanted$',
+            "step", "--preset", "huge")
     refused("an unknown stage", '--stage is "4"', "step", "--stage", "4")
     for word in ("--preset", "--js=x", "--ops", "--steps=1", "--val", "--stage"):
         refused("what would falsify the record", f"{word} behind -- would", "step", *few, "--",
@@ -616,11 +617,14 @@ def offload_cpu(few):
     refused("a store without room", "less than twice the 64 blocks", "offload", "--depth", "64",
             "--size", "64M")
     refused("too deep", "at most 1024 is possible", "offload", "--depth", "4K")
-    refused("pages of no kind", '--pages is "gigantic"', "offload", "--pages", "gigantic")
+    refused("pages of no kind", '--pages is "gigantic": auto, small or huge is wanted$',
+            "offload", "--pages", "gigantic")
     refused("an unknown operation", '--op is "append"', "offload", "--op", "append")
     refused("no number", '^zero bench offload: --reps is "no"', "offload", "--reps", "no")
     refused("an operation twice", "each once", "offload", "--op", "read,read")
-    refused("no time", '--seconds is "0"', "offload", "--seconds", "0")
+    refused("no time", '--seconds is "0": seconds from 0.01 to 3600 are wanted$', "offload",
+            "--seconds", "0")
+    refused("a time in words", '--seconds is "1s": seconds from', "offload", "--seconds", "1s")
     refused("what is no option", "OPTION=VALUE is wanted", "offload", "--beside", "depth")
     refused("more than memory", "lower --bytes or --depth", "offload", "--bytes", "1G", "--size",
             "4T", "--depth", "1K")

@@ -245,6 +245,7 @@ bad "no ranks" "1 to 4096" -n 0 -- true
 bad "negative ranks" "1 to 4096" -n -3 -- true
 bad "too many ranks" "1 to 4096" -n 4097 -- true
 bad "no number" "\"two\"" -n two -- true
+bad "no time" "--grace is \"soon\": seconds from 0 to 1000000 are wanted" -n 2 --grace soon -- true
 bad "-n missing" "-n N is missing" -- true
 bad "program missing" "PROG is missing" -n 2
 bad "unknown option" "--bindd" -n 2 --bindd -- true
