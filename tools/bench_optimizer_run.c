@@ -112,12 +112,14 @@ int optimizer_open(struct optimizer *x, const struct optimizer_options *o)
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
     struct zero__plugin *plugin;
 
-    *x = (struct optimizer){.o = o, .log = {.rank = -1, .level = ZERO_LOG_WARN}, .clip = 1};
+    *x = (struct optimizer){.o = o, .log = {.rank = -1}, .clip = 1};
     x->hyper = (struct zero_hyper){
         .lr = 1e-3f, .weight_decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f};
     int err = zero__options_load(NULL, 0, &x->options);
-    if (!err)
+    if (!err) {
+        zero__option_levels(x->options, &x->log);
         err = zero__loader_create(x->options, &x->log, builtins, 1, &x->loader);
+    }
     if (!err)
         err = zero__loader_load(x->loader, ZERO_IFACE_DEVICE, "host", &plugin);
     if (err)
