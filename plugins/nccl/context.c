@@ -125,28 +125,28 @@ static int device_find(struct zero_comm_ctx *ctx)
     return 0;
 }
 
-static int settings(struct zero_comm_ctx *ctx)
+int nccl_settings(const struct zero__voice *v, bool *registers, uint64_t *staging_bytes)
 {
     uint64_t bytes;
-    int err = zero__param_flag(&ctx->voice, "nccl_register", "1",
+    int err = zero__param_flag(v, "nccl_register", "1",
                                "Register the memory of the plan with NCCL where it can (2.19); "
                                "0: do not",
-                               &ctx->registers);
+                               registers);
 
     if (!err)
-        err = zero__param_number(&ctx->voice, "nccl_staging", "16777216", 65536, UINT64_C(1) << 40,
+        err = zero__param_number(v, "nccl_staging", "16777216", 65536, UINT64_C(1) << 40,
                                  "Bytes of each of the two buffers of a communicator through "
                                  "which sums of bf16 and fp16 go",
                                  &bytes);
     if (!err)
-        ctx->staging_bytes = bytes / 64 * 64;
+        *staging_bytes = bytes / 64 * 64;
     return err;
 }
 
 /* What this rank needs, without the others. */
 static int prepare(const struct zero_comm_open *params, struct zero_comm_ctx *ctx)
 {
-    int err = settings(ctx);
+    int err = nccl_settings(&ctx->voice, &ctx->registers, &ctx->staging_bytes);
 
     if (!err)
         err = cuda_load(params->host, &ctx->cuda);

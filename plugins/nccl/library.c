@@ -61,13 +61,18 @@ static int version_check(const struct zero__voice *v, const char *path, struct n
                      path, text);
 }
 
+const char *nccl_path(const struct zero_host *host)
+{
+    return host->param(host->ctx, NCCL_NAME, "nccl_library", "libnccl.so.2",
+                       "libnccl, by name or as a path");
+}
+
 int nccl_load(const struct zero_host *host, struct nccl_library *nccl)
 {
     static const char old[] = "it is older than NCCL 2.18, or another library; install a newer one "
                               "(libnccl2), or name one with ZERO_NCCL_LIBRARY";
     const struct zero__voice v = {host, NCCL_NAME};
-    const char *path = host->param(host->ctx, NCCL_NAME, "nccl_library", "libnccl.so.2",
-                                   "libnccl, by name or as a path");
+    const char *path = nccl_path(host);
     void *file = file_open(&v, path,
                            "install NCCL 2.18 or later (libnccl2), say where it is with "
                            "ZERO_NCCL_LIBRARY, or choose another transport with ZERO_COMM");

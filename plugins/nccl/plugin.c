@@ -13,10 +13,16 @@
 
 static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
+    const struct zero__voice v = {host, NCCL_NAME};
     struct cuda_library cuda;
     struct nccl_library nccl;
-    int err = cuda_load(host, &cuda);
+    uint64_t staging_bytes;
+    bool registers;
+    int err = nccl_settings(&v, &registers, &staging_bytes);
 
+    nccl_path(host); /* now: a listing has it also where there is no driver */
+    if (!err)
+        err = cuda_load(host, &cuda);
     if (!err)
         err = nccl_load(host, &nccl);
     if (err)

@@ -33,8 +33,11 @@ int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
     struct zero__voice v = {host, SHM_NAME};
     enum zero__isa isa;
+    bool wanted;
     int err = zero__isa_select(host, SHM_NAME, &isa);
 
+    if (!err)
+        err = zero__shm_device_wish(&v, &wanted);
     if (err)
         return err;
     if (access("/proc/self/fd", X_OK))

@@ -29,6 +29,10 @@ export ZERO_CUDA_LIBRARY=/nonexistent/libcuda.so.1
 ok 'zero info lists it' in_words 'comm     nccl     version'
 ok 'as not usable, for the driver' in_words 'nccl: /nonexistent/libcuda.so.1: cannot open'
 ok 'with the remedy' in_words 'install the driver, or choose another transport with ZERO_COMM'
+"$zero" info --options >out 2>&1
+for option in LIBRARY REGISTER STAGING; do
+    ok "ZERO_NCCL_$option is among the options" in_words " ZERO_NCCL_$option "
+done
 train ZERO_COMM=nccl
 ok 'training with it by name fails' [ "$status" != 0 ]
 ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1: cannot open'
