@@ -5,6 +5,7 @@
 #include "info.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -59,16 +60,26 @@ void info_wrapped(const char *text, int at, int indent)
     putchar('\n');
 }
 
-static void print_options(const struct zero__options *options)
+/* What options stand under: a group of the table, or a plugin, "comm fault". */
+static void head_of(const struct info_kinds *kinds, uint32_t index,
+                    const struct zero__option_row *row, char head[80])
+{
+    uint32_t i = index - ZERO__N_OPTIONS;
+    const char *kind = index >= ZERO__N_OPTIONS && i < kinds->n ? kinds->of[i] : "";
+
+    snprintf(head, 80, "%s%s%s", kind, *kind ? " " : "", row->group);
+}
+
+static void print_options(const struct zero__options *options, const struct info_kinds *kinds)
 {
     struct zero__option_row row;
-    char group[64] = "", name[80];
+    char last[80] = "", head[80], name[80];
 
     for (uint32_t i = 0; zero__options_row(options, i, &row) == 0; i++) {
-        if (strncmp(group, row.group, sizeof group - 1)) {
-            snprintf(group, sizeof group, "%s", row.group);
-            printf("%s%s\n", i ? "\n" : "", group);
-        }
+        head_of(kinds, i, &row, head);
+        if (strcmp(last, head))
+            printf("%s%s\n", i ? "\n" : "", head);
+        strcpy(last, head);
         printf("  %-26s %-12s (%s%s%s)\n", zero__option_variable(row.name, name, sizeof name),
                row.value[0] ? row.value : "\"\"", row.source,
                strcmp(row.value, row.default_value) ? "; default: " : "",
@@ -77,7 +88,7 @@ static void print_options(const struct zero__options *options)
                    : "");
         info_wrapped(row.help, 0, 6);
         if (row.allowed[0])
-            printf("      allowed: %s\n", row.allowed);
+            info_wrapped(row.allowed, printf("      allowed: "), 8);
     }
 }
 
@@ -85,6 +96,7 @@ static int show(bool machine, enum info_plugins plugins, bool all)
 {
     struct zero__options *options;
     struct zero__log log = {.rank = -1};
+    struct info_kinds kinds = {0};
     int status = 0;
 
     if (machine || plugins)
@@ -100,15 +112,16 @@ static int show(bool machine, enum info_plugins plugins, bool all)
     if (machine && plugins)
         putchar('\n');
     if (plugins || all)
-        status = info_plugins(options, &log, plugins);
+        status = info_plugins(options, &log, plugins, &kinds);
     if (all) {
         if (machine || plugins)
             putchar('\n');
-        print_options(options);
+        print_options(options, &kinds);
     }
     fflush(stdout);
     zero__options_finish(options, &log, true, NULL);
     zero__options_free(options);
+    free(kinds.of);
     return status;
 }
 

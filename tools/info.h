@@ -17,6 +17,12 @@ void info_machine(void);
 /* Prints text in lines as wide as the terminal; `at` columns of the first are printed already. */
 void info_wrapped(const char *text, int at, int indent);
 
+/* Of each option of a plugin, in the order of a listing, the kind of the plugin that asked. */
+struct info_kinds {
+    const char **of;
+    uint32_t n, room;
+};
+
 enum info_plugins {
     INFO_NONE, /* only asks every plugin, so that its own options become known */
     INFO_SHORT,
@@ -25,9 +31,9 @@ enum info_plugins {
 
 /*
  * Everything that the loader finds, and why one cannot be used. 0, or 1 after a line on standard
- * error.
+ * error. *kinds is freed by the caller, by its `of`.
  */
 int info_plugins(struct zero__options *options, const struct zero__log *log,
-                 enum info_plugins how);
+                 enum info_plugins how, struct info_kinds *kinds);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "device/host.h"
 #include "info.h"
 #include "plugin/loader.h"
@@ -161,17 +162,33 @@ static int show_short(void *arg, const struct zero__plugin_row *row)
     return 0;
 }
 
+struct scan {
+    const struct zero__options *options;
+    struct info_kinds *kinds;
+    int (*show)(void *arg, const struct zero__plugin_row *row); /* NULL: nothing is shown */
+};
+
+/* A plugin that was loaded and probed: the options that are new are those of its kind. */
 static int look(void *arg, const struct zero__plugin_row *row)
 {
-    (void)arg;
-    (void)row;
-    return 0;
+    struct scan *s = arg;
+    struct info_kinds *k = s->kinds;
+    struct zero__option_row option;
+
+    while (!zero__options_row(s->options, ZERO__N_OPTIONS + k->n, &option) &&
+           !zero__grow(&k->of, &k->room, k->n, sizeof *k->of))
+        k->of[k->n++] = row->kind_name;
+    return s->show ? s->show(NULL, row) : 0;
 }
 
 int info_plugins(struct zero__options *options, const struct zero__log *log,
-                 enum info_plugins how)
+                 enum info_plugins how, struct info_kinds *kinds)
 {
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
+    struct scan scan = {options, kinds,
+                        how == INFO_WHOLE   ? show
+                        : how == INFO_SHORT ? show_short
+                                            : NULL};
     struct zero__loader *loader;
 
     if (how == INFO_WHOLE)
@@ -184,11 +201,7 @@ int info_plugins(struct zero__options *options, const struct zero__log *log,
         fprintf(stderr, "zero info: %s\n", zero_last_error());
         return 1;
     }
-    zero__loader_scan(loader,
-                      how == INFO_WHOLE   ? show
-                      : how == INFO_SHORT ? show_short
-                                          : look,
-                      NULL);
+    zero__loader_scan(loader, look, &scan);
     const char *dir;
     for (uint32_t i = 0; how != INFO_NONE && (dir = zero__loader_dir(loader, i)); i++)
         printf("%s%s", i ? ":" : "  looked for in ", dir);

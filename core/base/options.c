@@ -395,6 +395,6 @@ int zero__options_row(const struct zero__options *o, uint32_t index, struct zero
                                      p->where,
                                      p->owner,
                                      p->help,
-                                     "text"};
+                                     ""};
     return 0;
 }

@@ -103,7 +103,7 @@ struct zero__option_row {
     const char *name, *value, *default_value;
     const char *source; /* "default", "environment", "file zero.conf:3", "program", "chosen" */
     const char *group, *help;
-    char allowed[128];
+    char allowed[128]; /* "" of a parameter: its plugin knows */
 };
 
 /* The index-th option, plugins' parameters last; -ENOENT beyond the end. */

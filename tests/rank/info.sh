@@ -88,7 +88,11 @@ sed -n 's/^ZERO__OPTION(\([A-Z0-9_]*\),.*/\1/p' \
 check "the table has options" [ "$(wc -l <names)" -ge 20 ]
 all_shown() { while read -r o; do grep -q "^  ZERO_$o " out || return 1; done <names; }
 check "every option is shown" all_shown
-check "one that a plugin has" has '^  ZERO_SHM_DEVICE +1 +\(default\)$'
+sed -n '/^comm shm$/,/^$/p' out >of_shm
+check "one that a plugin has, under its kind and name" \
+    has '^  ZERO_SHM_DEVICE +1 +\(default\)$' of_shm
+check "what is allowed there only the plugin knows" has_not 'allowed:' of_shm
+check "texts fit a terminal" has_not '^ {6}.{75}'
 ZERO_STAG=2 info --options
 check "a misspelt name is warned about" has 'ZERO_STAG=2 is not known.*ZERO_STAGE' err
 ZERO_STAGE=9 info --options
