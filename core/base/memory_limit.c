@@ -23,7 +23,8 @@ static int entry_parse(const char *entry, size_t len, struct zero__memory_limit 
         entry += 4, len -= 4;
     } else {
         snprintf(why, bytes,
-                 "\"%.*s\" is not device:BYTES or cpu:BYTES (what is free on a disk is its limit)",
+                 "\"%.*s\" is not device:BYTES or cpu:BYTES, for example device:1G (what is "
+                 "free on a disk is its limit)",
                  (int)(len > 40 ? 40 : len), entry);
         return -EINVAL;
     }

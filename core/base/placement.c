@@ -110,7 +110,7 @@ static int entry_parse(const char *text, size_t len, struct zero__placement *p, 
     if (what < 0 || !colon) {
         snprintf(why, bytes,
                  "\"%.*s\" is not one of parameters, gradients, optimizer and "
-                 "activations, a colon and a tier",
+                 "activations, a colon and a tier: write auto, or for example optimizer:nvme",
                  (int)(len > 40 ? 40 : len), text);
         return -EINVAL;
     }

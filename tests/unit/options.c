@@ -130,7 +130,8 @@ static void bad_values(void)
     has_str(zero__error_text(), "one of auto, micro, boundary", "lists the choices");
     is_int(load_with("ZERO_LOG", "loud"), -EINVAL, "bad levels");
     is_int(load_with("ZERO_MEMORY_LIMIT", "disk:1G"), -EINVAL, "a bad limit");
-    has_str(zero__error_text(), "\"disk:1G\" is not device:BYTES or cpu:BYTES", "is shown");
+    has_str(zero__error_text(),
+            "\"disk:1G\" is not device:BYTES or cpu:BYTES, for example device:1G", "is shown");
     is_int(load_with("ZERO_BETA1", "1"), -EINVAL, "an excluded end");
     has_str(zero__error_text(), "a number from 0 to less than 1", "is described");
     is_int(load_with("ZERO_LOSS_SCALE_INIT", "0.5"), -EINVAL,

@@ -74,7 +74,7 @@ static void refused(void)
     bad("optimizer:cpu,auto", "\"auto\" stands alone");
     bad("auto:cpu", "\"auto:cpu\" is not one of");
     bad("optimizer:cpu, parameters:cpu", "there is a space in");
-    bad("nvme", "parameters, gradients, optimizer");
+    bad("nvme", "write auto, or for example optimizer:nvme");
     bad("optimiser:nvme", "\"optimiser:nvme\" is not one of");
     bad("optimizer", "a colon and a tier");
     bad("optimizer:", "names no tier for optimizer");
