@@ -127,10 +127,13 @@ static int not_found(const struct zero__loader *loader, uint32_t kind, const cha
         snprintf(dirs + n, sizeof dirs - n, "%s%s", i ? ", " : "", loader->dirs[i]);
     }
     return zero__fail(-ENOENT,
-                      "no plugin zero-%s-%s.so in %s: %s%s%scheck the name (`zero info` lists what "
-                      "there is), or set ZERO_PLUGIN_PATH to its folder",
-                      zero__kind_name(kind), name, dirs, meant ? "did you mean " : "", near,
-                      meant ? "? Else " : "");
+                      "no plugin zero-%s-%s.so in %s: %s%s%s%scheck the name (`zero info` lists "
+                      "what there is), or set ZERO_PLUGIN_PATH to its folder",
+                      zero__kind_name(kind), name, dirs,
+                      kind == ZERO_IFACE_DEVICE ? "host is built in, and cuda is there where "
+                                                  "configure found nvcc; "
+                                                : "",
+                      meant ? "did you mean " : "", near, meant ? "? Else " : "");
 }
 
 static int open_by_name(struct zero__loader *loader, uint32_t kind, const char *name,

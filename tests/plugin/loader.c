@@ -140,6 +140,9 @@ static void test_names(void)
     ok(!strstr(zero_last_error(), "did you mean"), "no name is like it");
     is_int(load(folder, ZERO_IFACE_COMM, "goood"), -ENOENT, "one that is almost there, too,");
     has_str(zero_last_error(), "did you mean good?", "and then it says so");
+    is_int(load(folder, ZERO_IFACE_DEVICE, "gpu"), -ENOENT, "a device that nobody has");
+    has_str(zero_last_error(), ": host is built in, and cuda is there where configure found nvcc;",
+            "hears which there are");
     is_int(load(folder, ZERO_IFACE_COMM, "./zero-comm-good.so"), -EINVAL, "a relative path");
     has_str(zero_last_error(), "absolute path", "is refused with the remedy");
     is_int(load(folder, ZERO_IFACE_COMM, "tests/plugin/zero-comm-good.so"), -EINVAL, "another one");
