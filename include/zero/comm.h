@@ -87,6 +87,8 @@ enum zero_coll_flags {
  * One collective. The slices' lengths equal what count and the dtypes say, and are 0 on a side that
  * has no data (source of a broadcast's receivers, destination of its root, both of a barrier);
  * offsets are multiples of the element, nothing more. count 0 is legal, and a barrier's only one.
+ * Of a barrier the dtypes are not checked and may be 0, of a slice of length 0 neither memory nor
+ * offset is.
  *
  * ZERO_SUM computes, for each element, ((x0 + x1) + x2) + … in fp32 (fp64 and integers: in their
  * own type, integers wrap around), multiplies by scale once, and rounds once to dst_dtype as
@@ -98,12 +100,13 @@ enum zero_coll_flags {
  * that a kind is not declared comes first, and -EOVERFLOW before a length that is wrong:
  * - -ENOTSUP: unknown kinds, reductions and flags; known kinds, and in reductions known types,
  *   reductions and ACCUMULATE, that probe() does not declare.
- * - -EINVAL: what is out of place. Other lengths and offsets than these; unknown dtypes; unequal
- *   ones where nothing is reduced, or that are not both floating; a root that is no rank, or set
- *   outside of a broadcast; redop other than 0 where nothing is reduced, scale other than 1 where
- *   no floating sum is; ACCUMULATE without a floating sum to fp32 or with INPLACE; INPLACE with
- *   unequal types, or slices that lie otherwise, and without it slices that overlap; a slice
- *   without memory, or of memory that is not exchanged; reserved fields that are not 0.
+ * - -EINVAL: what is out of place. Other lengths and offsets than these; unknown dtypes (not of a
+ *   barrier); unequal ones where nothing is reduced, or that are not both floating; a root that is
+ *   no rank, or set outside of a broadcast; redop other than 0 where nothing is reduced, scale
+ *   other than 1 where no floating sum is; ACCUMULATE without a floating sum to fp32 or with
+ *   INPLACE; INPLACE with unequal types, or slices that lie otherwise, and without it slices that
+ *   overlap; a slice without memory, or of memory that is not exchanged; reserved fields that are
+ *   not 0.
  * - -ERANGE: a slice that ends outside its region, also by wrapping around.
  * - -EOVERFLOW: count times ranks times the element does not fit into 64 bits.
  */
