@@ -142,9 +142,14 @@ enum zero_comm_cap {
     ZERO_COMM_ORDERED = 1u << 1,
     ZERO_COMM_MAP = 1u << 2, /**< map() can lay peers' memory side by side */
     ZERO_COMM_ACCUMULATE = 1u << 3,
-    /** Compares (group, epoch, sequence, kind, …) across ranks before data moves. Without it
-     * libzero compares hashes of all that was posted, later: before an update and after an
-     * evaluation. */
+    /**
+     * Compares (group, epoch, sequence, kind, …) across ranks before data moves. Ranks that differ
+     * get -EPROTO and a sentence with "rank N" of both, as ranks of the context, and both values of
+     * what differs: zero_coll_name(), the count, zero_dtype_name(), and others with their names,
+     * "reduction", "flags", "root", "scale", "group", "epoch", "sequence". Numbers are decimal,
+     * flags may be hexadecimal, too. Without it libzero compares hashes of all that was posted,
+     * later: before an update and after an evaluation.
+     */
     ZERO_COMM_FINGERPRINT = 1u << 4,
     ZERO_COMM_NETWORK = 1u << 5, /**< reaches ranks on other hosts from here */
     /**
