@@ -108,9 +108,9 @@ static int board_gather(struct zero_comm_ctx *ctx, struct group *g, const struct
 
 /*
  * Says what the plugin can do *here*: a real one looks for its devices. Everything declared is
- * tested by `zero check comm`, everything else must be refused. This one reduces four of the seven
- * types, gives no memory of its own (alloc) and maps nothing. It fills in no more than the library
- * knows, which may be older than this plugin.
+ * tested by `zero check comm`, everything else must be refused: post() reads the same macros. This
+ * one reduces four of the seven types, gives no memory of its own (alloc) and maps nothing. It fills
+ * in no more than the library knows, which may be older than this plugin.
  */
 static int template_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
@@ -118,10 +118,10 @@ static int template_probe(const struct zero_host *host, struct zero_comm_caps *c
         return say(host, -ENODEV, "/proc is not mounted, so ranks cannot find each other's memory");
     struct zero_comm_caps full = {
         .size = caps->size,
-        .flags = ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT,
+        .flags = FLAGS,
         .kinds = KINDS,
-        .redops = 1u << ZERO_SUM | 1u << ZERO_MAX,
-        .dtypes = 1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32,
+        .redops = REDOPS,
+        .dtypes = DTYPES,
         .mem = ZERO_MEM_HOST,
         .max_ranks = RANKS_MOST,
         .max_inflight = SLOTS,

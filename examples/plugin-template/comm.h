@@ -38,10 +38,16 @@
 #ifndef NAME /* must be that of the file zero-comm-NAME.so; "template" */
 #error "the Makefile says what the plugins are called: -DNAME"
 #endif
-/* Declared by probe(), and all that post() takes: leave out what is not written yet. */
+/*
+ * Declared by probe(), and all that post() takes: leave out what is not written yet. REDOPS and
+ * DTYPES are of reductions; what is moved may have any type.
+ */
+#define FLAGS (ZERO_COMM_ORDERED | ZERO_COMM_ACCUMULATE | ZERO_COMM_FINGERPRINT)
 #define KINDS                                                                                      \
     (1u << ZERO_ALL_GATHER | 1u << ZERO_REDUCE_SCATTER | 1u << ZERO_ALL_REDUCE |                   \
      1u << ZERO_BROADCAST | 1u << ZERO_BARRIER)
+#define REDOPS (1u << ZERO_SUM | 1u << ZERO_MAX)
+#define DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16 | 1u << ZERO_F16 | 1u << ZERO_I32)
 #define RANKS_MOST 64
 #define SLOTS 16u          /* collectives posted and not completed, per communicator */
 #define STAGE (64u * 1024) /* bytes of a round; no buffer grows with the message */

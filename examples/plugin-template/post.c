@@ -13,6 +13,19 @@ static bool is_float(uint32_t dtype)
     return dtype == ZERO_F32 || dtype == ZERO_BF16 || dtype == ZERO_F16;
 }
 
+/* Of a legal reduction: is it among what probe() declares? */
+static int check_declared(const struct zero_host *host, const struct zero_coll *c)
+{
+    if (!(REDOPS & 1u << c->redop))
+        return say(host, -ENOTSUP, "reduction %u is not among what probe() declares", c->redop);
+    if (!(DTYPES & 1u << c->src_dtype) || !(DTYPES & 1u << c->dst_dtype))
+        return say(host, -ENOTSUP, "reducing %s to %s is not among what probe() declares",
+                   zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype));
+    if ((c->flags & ZERO_COLL_ACCUMULATE) && !(FLAGS & ZERO_COMM_ACCUMULATE))
+        return say(host, -ENOTSUP, "ACCUMULATE is not among what probe() declares");
+    return 0;
+}
+
 static int check_reduction(const struct zero_host *host, const struct zero_coll *c)
 {
     bool sum = c->redop == ZERO_SUM, floats = is_float(c->src_dtype) && is_float(c->dst_dtype);
@@ -32,11 +45,7 @@ static int check_reduction(const struct zero_host *host, const struct zero_coll 
     if ((c->flags & ZERO_COLL_INPLACE) && c->src_dtype != c->dst_dtype)
         return say(host, -EINVAL, "INPLACE needs equal types, not %s and %s",
                    zero_dtype_name(c->src_dtype), zero_dtype_name(c->dst_dtype));
-    /* Legal so far. What probe() does not declare is refused now. */
-    if (!floats && c->src_dtype != ZERO_I32)
-        return say(host, -ENOTSUP, "this plugin reduces fp32, bf16, fp16 and int32, not %s",
-                   zero_dtype_name(c->src_dtype));
-    return 0;
+    return check_declared(host, c);
 }
 
 static int check_movement(const struct zero_host *host, const struct zero_coll *c)

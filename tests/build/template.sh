@@ -51,6 +51,18 @@ for ranks in 1 2 4; do
     ok "zero check comm accepts the comm plugin, $ranks ranks" build check-comm RANKS=$ranks
 done
 ok 'zero check offload accepts the offload plugin' build check-offload
+# smaller NAME SED: what declares less, in the macros of comm.h and nowhere else, refuses the rest.
+smaller() {
+    cp -r "$here" "$tmp/$1" && sed -i "$2" "$tmp/$1/comm.h" && ! cmp -s comm.h "$tmp/$1/comm.h" &&
+        build -C "$tmp/$1" clean check-comm RANKS=2
+}
+ok 'a plugin of a barrier alone is accepted, as the guide begins with one' smaller barrier '
+    /^#define KINDS/,/ZERO_BARRIER)$/c\#define KINDS (1u << ZERO_BARRIER)
+    s/^#define FLAGS .*/#define FLAGS 0/'
+ok 'so is one of sums of two types, without ACCUMULATE' smaller sums '
+    s/^#define FLAGS .*/#define FLAGS 0/
+    s/^#define REDOPS .*/#define REDOPS (1u << ZERO_SUM)/
+    s/^#define DTYPES .*/#define DTYPES (1u << ZERO_F32 | 1u << ZERO_BF16)/'
 listing() {
     ZERO_PLUGIN_PATH=$here "$zero" info --plugins | tee list | grep -qE '^  comm +template +version 1' &&
         grep -qE '^  offload +template +version 1' list || { cat list; false; }
