@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
 
 #include "base/checked.h"
 #include "base/status.h"
@@ -54,23 +56,46 @@ static void slab_close(struct zero_runtime *rt, struct slab *s)
     *s = (struct slab){0};
 }
 
+/* text: a hash of its error's sentence. */
+struct verdict {
+    int32_t code, host;
+    uint64_t text;
+};
+
+/* A table that a rank before this one, of the same host, has, too, is said there. */
+static void shorten(const struct zero_runtime *rt, const struct verdict *all, char *text,
+                    size_t bytes)
+{
+    char *table = strchr(text, '\n');
+    int i = 0;
+
+    while (i < rt->rank && memcmp(&all[i], &all[rt->rank], sizeof *all) != 0)
+        i++;
+    if (table && i < rt->rank)
+        snprintf(table, bytes - (size_t)(table - text), " rank %d says who needs what", i);
+}
+
 /*
  * Every rank's verdict, before anybody allocates: one refusal is everybody's. A rank that refused
- * keeps its own table, also when it hears of another's first.
+ * keeps its own sentence, also when it hears of another's first.
  */
 static int verdict(struct zero_runtime *rt, int mine)
 {
-    int32_t code = mine, *all;
-    char own[ZERO_ERROR_BYTES];
+    struct verdict own = {.code = mine, .host = zero__job_host(rt->job)}, *all;
+    char text[ZERO_ERROR_BYTES];
     int err;
 
-    snprintf(own, sizeof own, "%s", zero__error_text());
-    all = zero__ranks_ask(rt, &code, sizeof code, &err);
+    snprintf(text, sizeof text, "%s", zero__error_text());
+    own.text = XXH3_64bits(text, strlen(text));
+    all = zero__ranks_ask(rt, &own, sizeof own, &err);
     for (int i = 0; i < rt->ranks && !err && !mine; i++)
-        if (all[i])
-            err = zero__fail(all[i], "rank %d has no memory for the plan: its message says why", i);
+        if (all[i].code)
+            err = zero__fail(all[i].code,
+                             "rank %d has no memory for the plan: its message says why", i);
+    if (mine && all)
+        shorten(rt, all, text, sizeof text);
     free(all);
-    return mine ? zero__fail(mine, "%s", own) : err;
+    return mine ? zero__fail(mine, "%s", text) : err;
 }
 
 static int exchange(struct zero_runtime *rt, void *mr)

@@ -23,9 +23,10 @@ FOR_EVER = MICRO[:-1] + [1000000]
 
 
 def sentences(text):
-    """What zero-gpt2 says, without who says it."""
+    """What zero-gpt2 says, without who says it and who says more."""
     said = re.findall(r"^(?:\[ *\d+\] )?zero-gpt2: (.*)", text, re.M)
-    return {re.sub(r"^rank \d+ failed in \w+: ", "", s) for s in said}
+    return {re.sub(r"^rank \d+ failed in \w+: | rank \d+ says who needs what$", "", s)
+            for s in said}
 
 
 def refused(what, words, options=(), env=None, ranks=2, status=1, seconds=20):
@@ -37,6 +38,7 @@ def refused(what, words, options=(), env=None, ranks=2, status=1, seconds=20):
     ok(job.status == status and len(said) == 1 and not left and job.seconds < seconds and
        all(re.search(w, job.err) for w in words), f"{what}: refused in one sentence",
        f"want {words}, left {left}, {job.seconds:.1f} s", job.story())
+    return job
 
 
 # ---- Options and files ---------------------------------------------------------------------------
@@ -310,8 +312,12 @@ TABLE = [r"the plan needs [0-9.]+ .iB on each of 2 ranks here", r"momentum +devi
 
 
 def memory():
-    refused("a limit that is too small", TABLE + [r"ZERO_MEMORY_LIMIT \(device\) has 1.0 MiB"],
-            env={"ZERO_MEMORY_LIMIT": "device:1M"})
+    words = r"ZERO_MEMORY_LIMIT \(device\) has 1.0 MiB"
+    job = refused("a limit that is too small", TABLE + [words],
+                  env={"ZERO_MEMORY_LIMIT": "device:1M"})
+    ok(job.err.count("what would make it fit: ") == 1 and
+       re.search(rf"^\[1\] .*{words} for each: rank 0 says who needs what$", job.err, re.M),
+       "and the table is printed once for the ranks of a host", job.story())
     refused("a limit that is none", ["ZERO_MEMORY_LIMIT=much", "device:BYTES"],
             env={"ZERO_MEMORY_LIMIT": "much"})
     refused("a model that is too large for the machine",

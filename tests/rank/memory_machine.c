@@ -210,7 +210,8 @@ static void groups(void)
     ok(in_group(), "two ranks with 100 MiB each are not killed");
     is_int(wish->outcome[0].err, -ENOMEM, "the first is refused");
     is_int(wish->outcome[1].err, -ENOMEM, "so is the second");
-    refused(1, "control group", "twice 100 MiB");
+    refused(0, "control group", "twice 100 MiB");
+    has_str(wish->outcome[1].error, "control group", "the second, too, says what is short");
 
     /* On the device less than 6 bytes a parameter, 10 on the disk, which is memory of the group. */
     wish_new(1, 0, 0);

@@ -181,7 +181,9 @@ int main(void)
         is_int(r->misaligned, 0, "rank %d: parameters and gradients are aligned", i);
         is_int(r->refused[0], -ENOMEM, "rank %d: an order that does not fit is refused", i);
         is_int(r->refused[1], -ENOMEM, "rank %d: and refused again", i);
-        has_str(r->error, "ZERO_MEMORY_LIMIT", "rank %d: with the table", i);
+        has_str(r->error, "ZERO_MEMORY_LIMIT", "rank %d: with what is short", i);
+        has_str(r->error, i ? "rank 0 says who needs what" : "\n  parameters ",
+                i ? "the other: who has the table" : "the first: with the table");
         is_int(r->restored, 0, "rank %d: the order before it still trains", i);
     }
     done();
