@@ -17,7 +17,7 @@ static int refuse(struct zero_runtime *rt, const struct zero__table *t,
                   const struct zero__lack *lack)
 {
     int first = !rt->slabs[SLAB_STATES].bytes; /* nothing is reserved that a trial would need */
-    char tried[700] = "", stage[64];
+    char tried[900] = "", stage[64];
 
     if (first && zero__remedies_find(rt, tried, sizeof tried))
         *tried = 0;

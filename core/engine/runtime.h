@@ -28,6 +28,7 @@
  *   fits.c           whether a plan fits, and the refusal where it does not
  *   room.c           what room a rank has in each tier, and what a recipe needs of it
  *   remedy.c         settings with which a plan would fit
+ *   trial.c          whether it would with such settings, and how they are written
  *   table.c          bytes of each class, for reports and refusals
  *   report.c         the report of memory by class, and memory outside the plan
  *   reach.c          bytes of the device for the host, which may need a copy of them

@@ -14,7 +14,7 @@
 #include "folder.h"
 #include "toy.h"
 
-#define MOST_OTHER 6
+#define MOST_OTHER 7
 #define PROGRAMS " (the program sets it)"
 
 static char path[4096];
@@ -172,6 +172,9 @@ int main(void)
             "ZERO_");
     refused(&(struct job){"2", "auto", "device:64K,cpu:64K", "64M", "128M", 1, NULL},
             "ZERO_MEMORY_LIMIT=device:");
+    /* Where nothing is enough: the least that was found. */
+    refused(&(struct job){"0", "", "device:64K", "64M", "128M", 2, NULL},
+            "; or ZERO_MEMORY_LIMIT=device:");
     /* What the program sets no variable changes. */
     refused(&(struct job){"0", "", "device:3600K", "64M", "128M", 2, "stage"},
             "; or stage=3" PROGRAMS "; or ZERO_MEMORY_LIMIT=");
