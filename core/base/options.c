@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "base/memory_limit.h"
@@ -327,19 +328,17 @@ static void unknown_print(const struct zero__options *o, const struct zero__sour
                           char *text, size_t bytes)
 {
     const char *near = nearest(o, s->name);
-    bool variable = s->source == ZERO__FROM_ENVIRONMENT;
-    int n = snprintf(text, bytes, "%s is not known: ", s->shown);
+    char name[128];
 
-    if (n < 0 || (size_t)n >= bytes)
-        return;
-    text += n, bytes -= (size_t)n;
-    if (!near) {
-        snprintf(text, bytes, "zero info --options lists all options");
-        return;
-    }
-    n = snprintf(text, bytes, "the nearest option is %s", variable ? "" : near);
-    if (variable && n >= 0 && (size_t)n < bytes)
-        zero__option_variable(near, text + n, bytes - (size_t)n);
+    if (near && s->source == ZERO__FROM_ENVIRONMENT)
+        near = zero__option_variable(near, name, sizeof name);
+    if (s->source == ZERO__FROM_PROGRAM && !strncasecmp(s->name, "ZERO_", 5))
+        snprintf(text, bytes,
+                 "%s is not known: write it in lower case and without ZERO_, like stage", s->shown);
+    else if (near)
+        snprintf(text, bytes, "%s is not known: the nearest option is %s", s->shown, near);
+    else
+        snprintf(text, bytes, "%s is not known: zero info --options lists all options", s->shown);
 }
 
 int zero__options_finish(struct zero__options *o, const struct zero__log *log, bool all_loaded,

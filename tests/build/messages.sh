@@ -12,7 +12,7 @@ for sentence in 'ZERO_ISA is %s, but this CPU goes up to %s: use auto' \
     'ZERO_NVME_PATH names %s twice' 'split: color %d is negative' \
     'the system does nothing of it and names no error, again and again; look at dmesg for what its disk says' \
     'the data file %s is empty: give a text to learn from' 'zero run: no memory' \
-    'the fractions of %s add up to %.6g, not to 1' 'the nearest option is %s' \
+    'the fractions of %s add up to %.6g, not to 1' '%s is not known: the nearest option is %s' \
     'has a value, but that option takes none' ', its machine hangs, or the network is cut'; do
     ok "in the list: $sentence" grep -qF "	$sentence" "$list"
 done

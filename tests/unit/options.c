@@ -144,7 +144,7 @@ static void bad_values(void)
 
 static void warnings(void)
 {
-    struct zero_setting typed = {"stagee", "1"};
+    struct zero_setting typed = {"stagee", "1"}, variable = {"ZERO_STAGE", "1"};
     struct zero__options *o;
 
     file_write("zero.conf", "bukcet_bytes = 1M\nshm_spin = 7\n", 0644);
@@ -188,6 +188,13 @@ static void warnings(void)
     is_int(zero__options_load(&typed, 1, &o), 0, "what the program passed");
     is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "must be known");
     has_str(zero__error_text(), "the nearest option is stage", "and the nearest is named");
+    zero__options_free(o);
+    is_int(zero__options_load(&variable, 1, &o), 0, "with the name of a variable");
+    is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "it is not known, either");
+    has_str(zero__error_text(),
+            "ZERO_STAGE=1, passed by the program, is not known: write it in lower case and without "
+            "ZERO_, like stage",
+            "and what to write is said");
     zero__options_free(o);
     for (const char *const *v = (const char *const[]){"STGAE", "comm", "ZZZZZZZZZZ", "TEST_X",
                                                       "JOB_SECRET", "SHM_SPINN", NULL};
