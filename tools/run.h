@@ -53,6 +53,7 @@ struct run_job {
     int64_t notice_ns;        /* when people are told that others have not ended */
     int64_t stopped_ns;       /* when those that are stopped are not waited for any longer */
     int64_t verdict_ns;       /* until then a later failure may be the cause of an earlier one */
+    bool one_ended; /* with status 0, before any failed */
     bool orphans;
     bool said; /* who failed, or why it could not be started */
 };

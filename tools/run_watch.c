@@ -133,6 +133,8 @@ static bool reap(struct run_job *job)
             job->alive--;
             if (status)
                 take_failure(job, r, pid, status);
+            else
+                job->one_ended |= job->failed < 0;
         }
     return pid < 0 && errno == ECHILD;
 }
@@ -152,7 +154,10 @@ static const char *line_start(void)
     return isatty(STDERR_FILENO) ? "\r\033[K" : "";
 }
 
-/* Who failed and how, once: at the end, or before it when others have not ended. */
+/*
+ * Who failed and how, once: at the end, or before it when others have not ended. Who ends first
+ * with a status need not be who failed first: the ranks say that themselves.
+ */
 static void say_failure(struct run_job *job, bool waiting)
 {
     char others[100] = "";
@@ -171,8 +176,10 @@ static void say_failure(struct run_job *job, bool waiting)
                 strsignal(WTERMSIG(s)),
                 WTERMSIG(s) == SIGKILL ? ", by a person or for lack of memory" : "", others);
     else
-        fprintf(stderr, "%szero run: rank %d (process %d) exited with status %d%s\n", line_start(),
-                job->failed, (int)job->failed_pid, WEXITSTATUS(s), others);
+        fprintf(stderr, "%szero run: rank %d (process %d) %s status %d%s\n", line_start(),
+                job->failed, (int)job->failed_pid,
+                job->options->n > 1 && !job->one_ended ? "ended first, with" : "exited with",
+                WEXITSTATUS(s), others);
 }
 
 /* Who is stopped ends by no deadline: once only such ranks are left, they have less time. */

@@ -147,8 +147,11 @@ check "the status is that of the rank that failed" is "$status" 3
 run -n 3 --grace 0 -- sh -c 'if [ $RANK = 1 ]; then exit 7; fi; exec sleep 50'
 check "the status of the rank that failed" is "$status" 7
 check "one line says which and how" \
-    grep -qE '^zero run: rank 1 \(process [0-9]+\) exited with status 7' err
+    grep -qE '^zero run: rank 1 \(process [0-9]+\) ended first, with status 7' err
 check "one line only" is "$(wc -l <err)" 1
+run -n 2 -- sh -c 'if [ $RANK = 1 ]; then sleep 1; exit 7; fi'
+check "not first where another had ended well" \
+    grep -qE '^zero run: rank 1 \(process [0-9]+\) exited with status 7$' err
 : >pids
 t=$(now_ms)
 run -n 3 --grace 0.2 -- sh -c "$say; if [ \$RANK = 2 ]; then kill -SEGV \$\$; fi; exec sleep 60"
