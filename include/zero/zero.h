@@ -44,6 +44,7 @@
  * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
  *   missing is an error on all others after ZERO_TIMEOUT seconds, one that is stopped after
  *   ZERO_HEARTBEAT seconds, never a hang.
+ * - No pointer that is passed in is NULL, unless the text says so; the `arg` of a function may be.
  * - Pointers and strings passed in are copied or used during the call only, except functions and
  *   their arguments: an initialiser's until zero_commit() has returned, an optimizer's and the
  *   log's until zero_destroy() has. Memory handed out belongs to the runtime and ends as the text
