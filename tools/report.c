@@ -120,8 +120,8 @@ static void print_ranks(const struct job *job)
     for (int rank = 0; rank < job->ranks; rank++) {
         const struct report_rank *r = report_of(job, rank);
         if (!r) {
-            printf("%-5d %-20s no report: it was killed, or is stuck outside of the library\n",
-                   rank, "?");
+            printf("%-5d %-20s no report: it was killed, ended without zero_destroy(), or is stuck "
+                   "outside of the library\n", rank, "?");
             continue;
         }
         for (unsigned i = 0; i < r->n_queues; i++) {

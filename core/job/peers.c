@@ -32,7 +32,9 @@ void zero__peer_gone(struct zero__job *job, int32_t rank)
     if (cut && cut != EPIPE && cut != ENOTCONN && cut != ECONNRESET)
         snprintf(cause, sizeof cause, "the network to its %s is cut (%s)", who, strerror(cut));
     else
-        snprintf(cause, sizeof cause, "its %s has ended without leaving the job", who);
+        snprintf(cause, sizeof cause, "its %s has ended without leaving the job%s", who,
+                 job->state == ZERO__JOB_OPEN ? ": it was killed, or did not call zero_destroy()"
+                                              : "");
     if (job->state == ZERO__JOB_JOINING) {
         zero__job_refuse(job, -ECONNRESET,
                          "job %s: rank %d: %s while the ranks were joining: look "

@@ -60,7 +60,7 @@ static bool same_record(int n, int but)
 static void killed(struct rank *r)
 {
     struct zero__job *job = open_scene(r, 20000);
-    char word[64];
+    char word[160];
 
     if (!job)
         return;
@@ -75,7 +75,8 @@ static void killed(struct rank *r)
     }
     exchange_until_error(r, job);
     r->value = now_ms() - atomic_load(&scene->killed_ms);
-    snprintf(word, sizeof word, "rank %d failed: its process %d has ended", scene->victim,
+    snprintf(word, sizeof word, "rank %d failed: its process %d has ended without leaving the "
+             "job: it was killed, or did not call zero_destroy()", scene->victim,
              (int)(r - r->rank + scene->victim)->pid);
     zero__job_report(job);
     want(r, strstr(zero_last_error(), word), "\"%s\"", zero_last_error());
