@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "engine/runtime.h"
+#include "machine/clock.h"
 
 int zero_rank(const struct zero_runtime *rt)
 {
@@ -52,7 +53,7 @@ int zero_abort(struct zero_runtime *rt, const char *reason)
     return 0;
 }
 
-int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
+int zero__sum(struct zero_runtime *rt, const char *call, double *values, uint32_t n)
 {
     double *all = rt->sum_parts;
     int err = zero__runtime_error(rt);
@@ -62,21 +63,30 @@ int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
     if (n > ZERO__SUM_MOST)
         return zero__fail(-EINVAL, "zero_sum() takes at most %u numbers, not %u", ZERO__SUM_MOST,
                           n);
+    rt->flight.control = call;
+    rt->flight.control_ns = zero__now_ns();
+    rt->flight.n_control++;
     err = zero__job_allgather(rt->job, values, n * (uint32_t)sizeof *all, all);
     if (err) /* the job's, of which this call may have heard first */
-        zero__runtime_fail(rt, -1, err, "", zero__error_text());
-    for (uint32_t i = 0; i < n && !err; i++) {
+        return zero__runtime_fail(rt, -1, err, "", zero__error_text());
+    rt->flight.control = NULL;
+    for (uint32_t i = 0; i < n; i++) {
         values[i] = all[i];
         for (int r = 1; r < rt->ranks; r++)
             values[i] += all[(size_t)r * n + i];
     }
-    return err;
+    return 0;
+}
+
+int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
+{
+    return zero__sum(rt, "zero_sum()", values, n);
 }
 
 int zero_barrier(struct zero_runtime *rt)
 {
     double none = 0;
-    return zero_sum(rt, &none, 1);
+    return zero__sum(rt, "zero_barrier()", &none, 1);
 }
 
 int zero_stream_create(struct zero_runtime *rt, void **stream)

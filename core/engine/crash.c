@@ -201,6 +201,25 @@ static void put_lanes(FILE *f, struct zero_runtime *rt, int64_t now_ns)
     }
 }
 
+/* What the application's thread waits for itself, by the control channel. */
+static void put_control(FILE *f, const struct flight *fl, int64_t now_ns)
+{
+    if (!fl->control)
+        return;
+    fprintf(f,
+            "{\"type\": \"queue\", \"queue\": \"control\", \"issued\": %" PRIu64
+            ", \"started\": %" PRIu64 ", \"done\": %" PRIu64 ", \"sequence\": %" PRIu64 "}\n",
+            fl->n_control, fl->n_control, fl->n_control - 1, fl->n_control);
+    fprintf(f,
+            "{\"type\": \"op\", \"state\": \"started\", \"queue\": \"control\", "
+            "\"number\": %" PRIu64,
+            fl->n_control);
+    put_text(f, "kind", fl->control);
+    put_text(f, "unit", "");
+    put_seconds(f, "started_s", fl->control_ns - now_ns);
+    fputs("}\n", f);
+}
+
 static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
                     const struct zero__job_error *e)
 {
@@ -229,6 +248,7 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     fputs("}\n", f);
     pthread_mutex_lock(&rt->lock);
     put_lanes(f, rt, now_ns);
+    put_control(f, fl, now_ns);
     for (uint64_t i = fl->end > ZERO__FLIGHT_KEPT ? fl->end - ZERO__FLIGHT_KEPT : 0; i < fl->end;
          i++)
         put_op(f, rt, &fl->ring[i % ZERO__FLIGHT_KEPT], "done", now_ns);

@@ -38,6 +38,11 @@ struct flight {
     struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
     uint64_t n_colls;          /* ever */
     atomic_uint_fast64_t now;  /* what the transport is at, see flight.c; 0: nothing */
+    /* The call in which the application's thread waits for all ranks in zero_sum(), or has failed
+     * there; since when; how many there were. NULL: it does not. */
+    const char *control;
+    int64_t control_ns;
+    uint64_t n_control;
 };
 int zero__flight_create(struct zero_runtime *rt);
 void zero__flight_free(struct zero_runtime *rt);
@@ -55,6 +60,11 @@ void zero__flight_say(void *rt, char *text, size_t room);
 struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
 /* A collective was posted: for reports, and for history.c; lock held. */
 void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct zero_coll *c);
+
+/* ---- calls.c */
+
+/* zero_sum() as a part of that call of the API, by which a report knows it while it waits. */
+int zero__sum(struct zero_runtime *rt, const char *call, double *values, uint32_t n);
 
 /* ---- doubt.c, by the progress thread; moved: an op may just have ended. */
 
