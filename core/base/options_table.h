@@ -13,12 +13,12 @@ ZERO__OPTION(STAGE, stage, INT, "3", "[0,3]", "Sharding",
              "3 parameters too")
 ZERO__OPTION(REDUCE_AT, reduce_at, CHOICE, "auto", "auto|micro|boundary", "Sharding",
              "When gradients are reduced: after every micro-batch, or once at the end of the step; "
-             "auto: boundary in stages 0 and 1, micro in stages 2 and 3. With several micro-batches "
-             "the two add in another order, which other bits may come of")
+             "auto: boundary in stages 0 and 1, micro in stages 2 and 3. With several "
+             "micro-batches the two add in another order, which other bits may come of")
 ZERO__OPTION(NUMERICS, numerics, CHOICE, "ordered", "ordered|relaxed", "Sharding",
              "Sums of gradients: ordered adds them in the order of the ranks, so that every "
-             "transport and stage gives the same bits (see reduce_at); relaxed lets ucx and ofi add round the "
-             "hosts, which sends less between them, and nccl in an order of its own")
+             "transport and stage gives the same bits (see reduce_at); relaxed lets ucx and ofi "
+             "add round the hosts, which sends less between them, and nccl in an order of its own")
 ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of a training step")
 ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
              "Gradients that are put together for one reduction; up to twice as much is on its "

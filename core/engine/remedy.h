@@ -10,9 +10,9 @@ struct zero_runtime;
 /*
  * Writes settings as "NAME=VALUE; or NAME=VALUE NAME=VALUE", each of which is enough by itself:
  * first what variables bring about, the cheapest first, then what takes a change of what the
- * program sets, and last larger limits; where nothing else is enough, the least that was found, too,
- * with the limits that hold it. Empty: nothing that was tried is. Not collective; before anything
- * is reserved.
+ * program sets, and last larger limits; where nothing else is enough, the least that was found,
+ * too, with the limits that hold it. Empty: nothing that was tried is. Not collective; before
+ * anything is reserved.
  */
 int zero__remedies_find(struct zero_runtime *rt, char *text, size_t bytes);
 
