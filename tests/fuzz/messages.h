@@ -494,7 +494,7 @@ struct fake_data {
     {                                                                                         \
         (sizeof(struct fake_head) + sizeof(struct p2p_notice)) / 2, {P2P_NOTICE, 0, turn, 0}, \
         {                                                                                     \
-            .next_id = 1, .host = 1, __VA_ARGS__                                              \
+            .next_id = 1, __VA_ARGS__                                                         \
         }                                                                                     \
     }
 

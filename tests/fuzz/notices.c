@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What another rank says of itself when ranks split a communicator or exchange memory: first over
- * the library's exchange, where a record of the input lies over what this rank says, then in words.
- * If it is taken for a communicator, collectives run on that. Bit 0 of the first byte: sums may be
- * added in any order; bit 1: the deadline has passed.
+ * What another rank says of itself when ranks open a context, split a communicator or exchange
+ * memory: first over the library's exchange, where a record of the input lies over what this rank
+ * says, then in words. If it is taken for a communicator, collectives run on that. Bit 0 of the
+ * first byte: sums may be added in any order; bit 1: the deadline has passed.
  */
 #include "fuzz.h"
 
 #include "messages.h"
+#include "plugins/common/p2p/place.h"
 
 #define MOST 4096
 
-/* The same as this rank, three times over the exchange; then in words, and collectives. */
+/* The same as this rank, four times over the exchange; then in words, and collectives. */
 struct conversation {
-    unsigned char how, same[3];
+    unsigned char how, same[4];
     struct fake_notice notices[2];
     struct fake_good good;
 } __attribute__((packed));
@@ -23,69 +24,91 @@ struct conversation {
     {                                                                             \
         how, {0}, {SPLIT(0, __VA_ARGS__), SPLIT(1, __VA_ARGS__)}, FAKE_GOOD(root) \
     }
-static const struct conversation agreed = CONVERSATION(0, 1, .max_message = MOST),
-                                 in_pieces = CONVERSATION(0, 1, .max_message = 512),
-                                 in_a_ring = CONVERSATION(1, 1, .relaxed = 1, .max_message = 512),
-                                 before = CONVERSATION(0, 0, .key = -1, .max_message = MOST),
-                                 alone = CONVERSATION(0, 1, .color = -1, .max_message = MOST),
-                                 at_once = CONVERSATION(2, 1, .max_message = MOST);
+static const struct conversation agreed = CONVERSATION(0, 1, .key = 0),
+                                 before = CONVERSATION(0, 0, .key = -1),
+                                 alone = CONVERSATION(0, 1, .color = -1),
+                                 at_once = CONVERSATION(2, 1, .key = 0);
+
+/* Not the same in the first of them: a rank that does not know its host, with short messages. */
+struct stranger {
+    unsigned char how, bytes;
+    struct p2p_place place;
+    unsigned char same[3];
+    struct fake_notice notices[2];
+    struct fake_good good;
+} __attribute__((packed));
+
+#define STRANGER(how, ...)                                                         \
+    {                                                                              \
+        how, sizeof(struct p2p_place) / 2, {.max_message = 512, __VA_ARGS__}, {0}, \
+            {SPLIT(0, .key = 0), SPLIT(1, .key = 0)}, FAKE_GOOD(1)                 \
+    }
+static const struct stranger in_pieces = STRANGER(0, .relaxed = 0),
+                             in_a_ring = STRANGER(1, .relaxed = 1);
 
 /* There is nobody to wait for. */
 static const struct {
-    unsigned char how, bytes;
+    unsigned char how, same, bytes;
     struct p2p_notice notice;
-} __attribute__((packed))
-nobody = {2,
-          sizeof(struct p2p_notice) / 2,
-          {.call = P2P_CALL_SPLIT, .color = -1, .next_id = 1, .host = 9, .max_message = 1000}};
+} __attribute__((packed)) nobody = {2,
+                                    0,
+                                    sizeof(struct p2p_notice) / 2,
+                                    {.call = P2P_CALL_SPLIT, .color = -1, .next_id = 1}};
 
-/* Not the same in the first of them: a rank of another host, which comes first. */
+/* A rank that comes first in the first split. */
 static const struct {
-    unsigned char how, bytes;
+    unsigned char how, same, bytes;
     struct p2p_notice notice;
-    unsigned char same[2];
+    unsigned char same_again[2];
     struct fake_notice notices[2];
     struct fake_good good;
-} __attribute__((packed)) another = {
-    0,
-    sizeof(struct p2p_notice) / 2,
-    {.call = P2P_CALL_SPLIT, .color = 0, .key = -7, .next_id = 5, .host = 9, .max_message = 1000},
-    {0},
-    {SPLIT(0, .max_message = 1000), SPLIT(1, .max_message = 1000)},
-    FAKE_GOOD(0)};
+} __attribute__((packed)) another = {0,
+                                     0,
+                                     sizeof(struct p2p_notice) / 2,
+                                     {.call = P2P_CALL_SPLIT, .key = -7, .next_id = 5},
+                                     {0},
+                                     {SPLIT(0, .key = 0), SPLIT(1, .key = 0)},
+                                     FAKE_GOOD(0)};
 
-/* In the exchange or in words: what no rank says. */
-struct exchange {
+/* In an open, in the exchange or in words: what no rank says. */
+struct opening {
     unsigned char how, bytes;
+    struct p2p_place place;
+} __attribute__((packed));
+struct exchange {
+    unsigned char how, same, bytes;
     struct p2p_notice notice;
 } __attribute__((packed));
 struct words {
-    unsigned char how, same[3];
+    unsigned char how, same[4];
     struct fake_notice notices[2];
 } __attribute__((packed));
 
-#define EXCHANGE(...)                                      \
-    {                                                      \
-        0, sizeof(struct p2p_notice) / 2,                  \
-        {                                                  \
-            .call = P2P_CALL_SPLIT, .host = 9, __VA_ARGS__ \
-        }                                                  \
+#define OPENING(...)                                     \
+    {                                                    \
+        0, sizeof(struct p2p_place) / 2, { __VA_ARGS__ } \
     }
-#define WORDS(...)                                               \
-    {                                                            \
-        0, {0},                                                  \
-        {                                                        \
-            FAKE_NOTICE(0, .max_message = MOST, __VA_ARGS__),    \
-                FAKE_NOTICE(1, .max_message = MOST, __VA_ARGS__) \
-        }                                                        \
+#define EXCHANGE(...)                           \
+    {                                           \
+        0, 0, sizeof(struct p2p_notice) / 2,    \
+        {                                       \
+            .call = P2P_CALL_SPLIT, __VA_ARGS__ \
+        }                                       \
     }
-static const struct exchange failed = EXCHANGE(.status = -EIO, .max_message = 1000),
-                             no_errno = EXCHANGE(.status = INT32_MIN, .max_message = 1000),
-                             nothing = EXCHANGE(.max_message = 0),
-                             color = EXCHANGE(.color = -2, .max_message = 1000),
-                             number = EXCHANGE(.next_id = P2P_IDS + 1, .max_message = 1000),
-                             last = EXCHANGE(.next_id = P2P_IDS, .max_message = 1000),
-                             relaxed = EXCHANGE(.relaxed = 1, .max_message = 1000);
+#define WORDS(...)                                                   \
+    {                                                                \
+        0, {0},                                                      \
+        {                                                            \
+            FAKE_NOTICE(0, __VA_ARGS__), FAKE_NOTICE(1, __VA_ARGS__) \
+        }                                                            \
+    }
+static const struct opening nothing = OPENING(.max_message = 0),
+                            relaxed = OPENING(.max_message = 1000, .relaxed = 1);
+static const struct exchange failed = EXCHANGE(.status = -EIO),
+                             no_errno = EXCHANGE(.status = INT32_MIN),
+                             color = EXCHANGE(.color = -2),
+                             number = EXCHANGE(.next_id = P2P_IDS + 1),
+                             last = EXCHANGE(.next_id = P2P_IDS);
 static const struct words call = WORDS(.call = P2P_CALL_EXCHANGE),
                           failed_later = WORDS(.call = P2P_CALL_SPLIT, .status = -5);
 
@@ -114,7 +137,7 @@ unsigned fuzz_reached;
 
 static void hears(struct fake *f, void *said, uint32_t bytes)
 {
-    if (bytes == sizeof(struct p2p_notice))
+    if (bytes == sizeof(struct p2p_place) || bytes == sizeof(struct p2p_notice))
         fake_record(f, said, bytes);
 }
 

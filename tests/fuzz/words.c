@@ -18,10 +18,10 @@ struct conversation {
     struct fake_word bye;
 } __attribute__((packed));
 
-#define CONVERSATION(how)                                       \
-    {                                                           \
-        how, FAKE_GOOD(1), FAKE_NOTICE(0, .max_message = MOST), \
-            FAKE_WORD(P2P_BYE, FAKE_GOOD_WORDS + 1, 0)          \
+#define CONVERSATION(how)                              \
+    {                                                  \
+        how, FAKE_GOOD(1), FAKE_NOTICE(0, .key = 0),   \
+            FAKE_WORD(P2P_BYE, FAKE_GOOD_WORDS + 1, 0) \
     }
 static const struct conversation good = CONVERSATION(0), late = CONVERSATION(1),
                                  full = CONVERSATION(2), slow = CONVERSATION(4),

@@ -32,16 +32,22 @@ static const struct zero__voice voice = {&host, "test"};
 static struct zero_comm_ctx ctx = {.voice = {&host, "test"}, .relaxed = true};
 static struct zero_comm comm = {.ctx = &ctx};
 
-/* The way of a rank; hosts[p]: what rank p calls its host. */
-static const struct p2p_way *way(int32_t rank, int32_t ranks, int32_t group, const uint64_t *hosts)
+/* The way of a rank; hosts[p]: a number that rank p and the others of its host have. */
+static const struct p2p_way *way(int32_t rank, int32_t ranks, int32_t group, int32_t *hosts)
 {
+    static int32_t world[MOST];
+
+    for (int32_t p = 0; p < ranks; p++)
+        world[p] = p;
+    comm.world = world;
     free(comm.way.grid);
     comm.way = (struct p2p_way){0};
     comm.rank = rank;
     comm.ranks = ranks;
     comm.piece = UINT64_MAX;
     ctx.group = group;
-    if (zero__p2p_way_make(&comm, hosts))
+    ctx.hosts = hosts;
+    if (zero__p2p_way_make(&comm))
         bail("no memory");
     return &comm.way;
 }
@@ -56,8 +62,8 @@ static bool grid_is(const struct p2p_way *w, const int32_t *wanted)
 
 static void test_grids(void)
 {
-    static const uint64_t one[4] = {7, 7, 7, 7}, mixed[6] = {9, 4, 9, 4, 9, 4},
-                          uneven[5] = {9, 4, 9, 4, 9}, apart[3] = {3, 2, 1};
+    static int32_t one[4] = {7, 7, 7, 7}, mixed[6] = {9, 4, 9, 4, 9, 4},
+                   uneven[5] = {9, 4, 9, 4, 9}, apart[3] = {3, 2, 1};
     const struct p2p_way *w = way(1, 4, 0, one);
 
     ok(w->hosts == 0 && !w->grid, "ranks of one host exchange directly");
@@ -73,7 +79,7 @@ static void test_grids(void)
     ok(w->hosts == 3 && w->locals == 1, "a rank on each host: a ring");
     w = way(2, 4, 2, one);
     ok(w->hosts == 2 && w->locals == 2 && w->host == 1 && w->local == 0, "groups by number");
-    w = way(2, 5, 2, (const uint64_t[]){1, 1, 1, 1, 1});
+    w = way(2, 5, 2, (int32_t[]){1, 1, 1, 1, 1});
     ok(w->hosts == 5, "groups that do not divide the ranks are a ring");
     w = way(0, 4, 4, one);
     ok(w->hosts == 0, "one group of all exchanges directly");
@@ -84,7 +90,7 @@ static void test_grids(void)
 /* Bounded whatever the number of ranks and the message: 4 MiB, or the least that pieces take. */
 static void test_buffers(void)
 {
-    static uint64_t hosts[MOST];
+    static int32_t hosts[MOST];
     unsigned bad = 0;
 
     for (int32_t ranks = 2; ranks <= MOST; ranks *= 2)

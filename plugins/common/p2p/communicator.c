@@ -104,26 +104,6 @@ static int buffers_make(struct zero_comm *comm)
     return t->ops->reg(t, comm->buffers, comm->buffer_bytes, &comm->handle);
 }
 
-/* Who goes with whom, and how long a message may be: the least of what the members can. */
-static int way_make(struct zero_comm *comm, const struct zero__member *members,
-                    const struct p2p_notice *all)
-{
-    uint64_t *hosts = calloc((size_t)comm->ranks, sizeof *hosts);
-    int err;
-
-    if (!hosts)
-        return zero__say(&comm->ctx->voice, -ENOMEM, "no memory for %d ranks", comm->ranks);
-    comm->piece = UINT64_MAX;
-    for (int32_t i = 0; i < comm->ranks; i++) {
-        const struct p2p_notice *n = &all[members[i].parent];
-        hosts[i] = n->host;
-        comm->piece = n->max_message < comm->piece ? n->max_message : comm->piece;
-    }
-    err = comm->ctx->relaxed ? zero__p2p_way_make(comm, hosts) : 0;
-    free(hosts);
-    return err;
-}
-
 /* The communicator of this rank's color. */
 static int comm_form(struct zero_comm_ctx *ctx, struct zero_comm *parent,
                      const struct p2p_notice *all, struct zero_comm **out)
@@ -146,8 +126,9 @@ static int comm_form(struct zero_comm_ctx *ctx, struct zero_comm *parent,
     comm->rank = rank;
     for (int32_t i = 0; i < n; i++)
         comm->world[i] = parent ? parent->world[members[i].parent] : members[i].parent;
-    err = way_make(comm, members, all);
     free(members);
+    comm->piece = ctx->most;
+    err = ctx->relaxed ? zero__p2p_way_make(comm) : 0;
     if (!err)
         err = buffers_make(comm);
     if (err) {

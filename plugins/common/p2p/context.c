@@ -10,8 +10,8 @@
 #include "../reduce.h"
 #include "../wake.h"
 #include "machine/clock.h"
-#include "machine/host.h"
 #include "internal.h"
+#include "place.h"
 
 int zero__p2p_caps(const struct zero__voice *voice, struct zero_comm_caps *caps)
 {
@@ -40,34 +40,6 @@ static int limit_check(const struct zero__voice *v, const struct zero__p2p *t)
         "the transport carries messages of at most %llu bytes%s, but ranks need %zu to "
         "agree on collectives: use another device, or another ZERO_COMM",
         (unsigned long long)t->max_message, t->way, sizeof(struct p2p_message));
-}
-
-/* Where a rank runs, as its peers want to know it. */
-struct place {
-    struct zero__host machine;
-    struct zero__cores cores;
-};
-
-/* What the ranks of this host may use together, and whether they are more than that. */
-static int places_find(struct zero_comm_ctx *ctx, struct place *all)
-{
-    struct place mine = {0};
-    struct zero__cores cores = {{0}};
-    uint32_t here = 0;
-
-    zero__host_here(&mine.machine);
-    zero__cores_here(&mine.cores);
-    int err = zero__oob_gather(&ctx->voice, ctx->oob, zero__deadline_ns(ctx->timeout_ns), "open",
-                               &mine, sizeof mine, all);
-    for (int32_t p = 0; !err && p < ctx->ranks; p++)
-        if (p == ctx->rank || (mine.machine.boot[0] &&
-                               zero__host_same_kernel(&all[p].machine, &mine.machine))) {
-            zero__cores_add(&cores, &all[p].cores);
-            here++;
-        }
-    zero__caches_find(&ctx->caches, &cores, NULL);
-    ctx->idle.shared = here > zero__cores_busy(&cores, NULL);
-    return err;
 }
 
 int zero__p2p_new(const struct zero__voice *voice, const struct zero_comm_open *params,
@@ -100,15 +72,37 @@ static void transport_close(struct zero__p2p *t)
     t->ops->close(t);
 }
 
+static void context_free(struct zero_comm_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    free(ctx->hosts);
+    free(ctx->notices);
+    free(ctx);
+}
+
+static struct zero_comm_ctx *context_new(size_t ranks)
+{
+    struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
+
+    if (!ctx)
+        return NULL;
+    ctx->hosts = calloc(ranks, sizeof *ctx->hosts);
+    ctx->notices = calloc(ranks, sizeof *ctx->notices);
+    if (ctx->hosts && ctx->notices)
+        return ctx;
+    context_free(ctx);
+    return NULL;
+}
+
 int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
                    struct zero_comm_ctx **out)
 {
     const struct zero__voice *voice = &t->voice;
-    struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
-    struct place *all = calloc((size_t)params->oob->ranks, sizeof *all);
-    struct p2p_notice *notices = calloc((size_t)params->oob->ranks, sizeof *notices);
-    int err = ctx && all && notices ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
-                                    : zero__say(voice, -ENOMEM, "no memory for a context");
+    struct zero_comm_ctx *ctx = context_new((size_t)params->oob->ranks);
+    struct p2p_place *all = calloc((size_t)params->oob->ranks, sizeof *all);
+    int err = ctx && all ? zero__isa_select(voice->host, voice->plugin, &ctx->isa)
+                         : zero__say(voice, -ENOMEM, "no memory for a context");
 
     if (!err)
         err = zero__p2p_numerics(voice, &ctx->relaxed, &ctx->group);
@@ -125,12 +119,10 @@ int zero__p2p_open(const struct zero_comm_open *params, struct zero__p2p *t,
     ctx->most =
         t->max_message && t->max_message < P2P_MESSAGE_MOST ? t->max_message : P2P_MESSAGE_MOST;
     ctx->rank = params->oob->rank;
-    ctx->host = zero__p2p_host(ctx->rank);
     ctx->ranks = params->oob->ranks;
     ctx->timeout_ns = params->timeout_ns;
     ctx->left = -1;
-    ctx->notices = notices;
-    err = places_find(ctx, all);
+    err = zero__p2p_places(ctx, all);
 
 end:
     free(all);
@@ -138,8 +130,7 @@ end:
         *out = ctx;
         return 0;
     }
-    free(notices);
-    free(ctx);
+    context_free(ctx);
     t->ops->stop(t, true);
     transport_close(t);
     return err;
@@ -186,8 +177,7 @@ int zero__p2p_close(struct zero_comm_ctx *ctx)
     while (ctx->mrs)
         zero__p2p_unreg(ctx, ctx->mrs);
     transport_close(t);
-    free(ctx->notices);
-    free(ctx);
+    context_free(ctx);
     return 0;
 }
 

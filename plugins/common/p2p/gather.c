@@ -27,14 +27,9 @@ static int32_t world_rank(const struct zero_comm *parent, int32_t p)
     return parent ? parent->world[p] : p;
 }
 
-static const char *numerics_name(const struct p2p_notice *n)
-{
-    return n->relaxed ? "relaxed" : "ordered";
-}
-
 /*
- * No rank of this version says such a thing. A key may be any number, and a host is only compared.
- * This rank's own notice is looked at, too, so that all come to the same verdict.
+ * No rank of this version says such a thing. A key may be any number. This rank's own notice is
+ * looked at, too, so that all come to the same verdict.
  */
 static int check(struct zero_comm_ctx *ctx, int32_t rank, const struct p2p_notice *n)
 {
@@ -44,9 +39,6 @@ static int check(struct zero_comm_ctx *ctx, int32_t rank, const struct p2p_notic
     if (n->status && n->status != zero__errno_heard(n->status, -EPROTO)) {
         what = "status";
         snprintf(value, sizeof value, "%" PRId32, n->status);
-    } else if (n->max_message < sizeof(struct p2p_message) || n->max_message > P2P_MESSAGE_MOST) {
-        what = "max_message";
-        snprintf(value, sizeof value, "%" PRIu64, n->max_message);
     } else if (n->next_id > P2P_IDS) {
         what = "next_id";
         snprintf(value, sizeof value, "%" PRIu32, n->next_id);
@@ -72,13 +64,6 @@ static int judge(struct zero_comm_ctx *ctx, const struct zero_comm *parent,
                              "make the same calls in the same order",
                              world_rank(parent, 0), world_rank(parent, p), call_name(all[0].call),
                              call_name(all[p].call));
-    for (int32_t p = 0; p < ranks; p++)
-        if (all[p].relaxed != all[0].relaxed || all[p].group != all[0].group)
-            return zero__say(&ctx->voice, -EPROTO,
-                             "ZERO_NUMERICS is %s and ZERO_RELAXED_GROUP %u on rank %d, but %s and "
-                             "%u on rank %d: give all ranks the same",
-                             numerics_name(&all[0]), all[0].group, world_rank(parent, 0),
-                             numerics_name(&all[p]), all[p].group, world_rank(parent, p));
     for (int32_t p = 0; p < ranks; p++)
         if (check(ctx, world_rank(parent, p), &all[p]))
             return -EPROTO;
@@ -152,21 +137,17 @@ int zero__p2p_gather(struct zero_comm_ctx *ctx, struct zero_comm *parent,
                      const struct p2p_notice *mine, struct p2p_notice *all)
 {
     int64_t until = zero__deadline_ns(ctx->timeout_ns);
-    struct p2p_notice n = *mine;
     int err = zero__p2p_usable(ctx);
 
     if (!err && parent && parent->err)
         err = zero__p2p_error(parent);
     if (err)
         return err;
-    n.relaxed = ctx->relaxed;
-    n.group = (uint32_t)ctx->group;
-    n.host = ctx->host;
-    n.max_message = ctx->most;
     if (parent)
-        err = among(parent, &n, all);
+        err = among(parent, mine, all);
     else
-        err = zero__oob_gather(&ctx->voice, ctx->oob, until, call_name(n.call), &n, sizeof n, all);
+        err = zero__oob_gather(&ctx->voice, ctx->oob, until, call_name(mine->call), mine,
+                               sizeof *mine, all);
     if (err)
         return err;
     return parent ? judge(ctx, parent, all, parent->rank, parent->ranks)

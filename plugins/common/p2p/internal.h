@@ -51,9 +51,6 @@ struct p2p_notice {
     uint32_t call; /* enum p2p_call */
     int32_t status, color, key;
     uint32_t next_id;
-    uint32_t relaxed, group; /* as its options say */
-    uint32_t reserved;
-    uint64_t host, max_message;
 };
 
 struct p2p_message {
@@ -186,7 +183,7 @@ struct zero_comm {
     uint32_t id;
     int32_t rank, ranks;
     int32_t *world; /* ranks of the context */
-    uint64_t piece; /* bytes of the longest message, alike on all its ranks */
+    uint64_t piece; /* bytes of the longest message */
     uint64_t posted, started, completed;
     uint64_t seen; /* n_ended of the transport when all was looked at last */
     bool stirred;  /* there may be something to do although no message has ended since */
@@ -234,9 +231,9 @@ struct zero_comm_ctx {
     struct zero__caches caches;
     bool relaxed;
     int32_t group; /* of relaxed sums: 0: the ranks of a host */
-    uint64_t host;
     int32_t rank, ranks;
-    uint64_t most; /* bytes of a message of this rank */
+    int32_t *hosts; /* of each rank: the first one of its machine */
+    uint64_t most;  /* bytes of the longest message: the least of what the ranks can */
     int64_t timeout_ns;
     uint32_t next_id;
     atomic_bool aborted, woken;
@@ -333,8 +330,7 @@ void zero__p2p_sum_range(const struct zero_coll *c, int32_t p, int32_t ranks, ui
 
 /* way.c: what the options say about sums; who goes with whom in a communicator that was formed. */
 int zero__p2p_numerics(const struct zero__voice *voice, bool *relaxed, int32_t *group);
-uint64_t zero__p2p_host(int32_t rank);
-int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts);
+int zero__p2p_way_make(struct zero_comm *comm);
 
 /* steps.c */
 int zero__p2p_steps_make(struct zero_comm *comm);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "../param.h"
-#include "machine/host.h"
 #include "internal.h"
 
 int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *group)
@@ -33,36 +32,26 @@ int zero__p2p_numerics(const struct zero__voice *v, bool *relaxed, int32_t *grou
     return 0;
 }
 
-/* A number that ranks of one machine have in common; a rank that knows nothing is alone. */
-uint64_t zero__p2p_host(int32_t rank)
+static int32_t host_of(const struct zero_comm *comm, int32_t p)
 {
-    struct zero__host machine;
-    const unsigned char *at = (const unsigned char *)&machine;
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-
-    zero__host_here(&machine);
-    if (!machine.boot[0] || !machine.network)
-        return (uint64_t)rank;
-    for (size_t i = 0; i < sizeof machine; i++)
-        h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-    return h;
+    return comm->ctx->hosts[comm->world[p]];
 }
 
 /* The ranks of each host, hosts in the order of their first ranks; *even: all have as many. */
-static int32_t by_host(const uint64_t *hosts, int32_t ranks, int32_t *grid, bool *even)
+static int32_t by_host(const struct zero_comm *comm, int32_t *grid, bool *even)
 {
     int32_t n = 0, n_hosts = 0, first = 0;
 
     *even = true;
-    for (int32_t p = 0; p < ranks; p++) {
+    for (int32_t p = 0; p < comm->ranks; p++) {
         bool seen = false;
         for (int32_t q = 0; q < p && !seen; q++)
-            seen = hosts[q] == hosts[p];
+            seen = host_of(comm, q) == host_of(comm, p);
         if (seen)
             continue;
         int32_t begin = n;
-        for (int32_t q = p; q < ranks; q++)
-            if (hosts[q] == hosts[p])
+        for (int32_t q = p; q < comm->ranks; q++)
+            if (host_of(comm, q) == host_of(comm, p))
                 grid[n++] = q;
         first = n_hosts++ ? first : n;
         *even &= n - begin == first;
@@ -70,7 +59,7 @@ static int32_t by_host(const uint64_t *hosts, int32_t ranks, int32_t *grid, bool
     return n_hosts;
 }
 
-int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts)
+int zero__p2p_way_make(struct zero_comm *comm)
 {
     int32_t group = comm->ctx->group, *grid, n_hosts;
     struct p2p_way *way = &comm->way;
@@ -79,7 +68,7 @@ int zero__p2p_way_make(struct zero_comm *comm, const uint64_t *hosts)
     grid = calloc((size_t)comm->ranks, sizeof *grid);
     if (!grid)
         return zero__say(&comm->ctx->voice, -ENOMEM, "no memory for %d ranks", comm->ranks);
-    n_hosts = by_host(hosts, comm->ranks, grid, &even);
+    n_hosts = by_host(comm, grid, &even);
     if (group > 0) {
         for (int32_t p = 0; p < comm->ranks; p++)
             grid[p] = p;
