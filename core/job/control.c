@@ -10,6 +10,7 @@
 
 #include "job/internal.h"
 #include "machine/clock.h"
+#include "machine/wait.h"
 
 /* Who a pollfd belongs to: a rank, a rank's process, a guest, or one of these. */
 enum {

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "job/link.h"
 #include "machine/clock.h"
+#include "machine/wait.h"
 
 #define BACKLOG 4096 /* the kernel takes less if it must */
 #define CONNECT_NS (3 * ZERO_SECOND)
@@ -141,18 +141,12 @@ static bool is_itself(int fd)
            !memcmp(&own.s, &peer.s, own.bytes);
 }
 
-static int wait_connected(int fd, int64_t deadline_ns)
+/* Of a connection whose attempt has ended; 0: there it is. */
+static int connect_error(int fd)
 {
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    int err = 0, n;
+    int err = 0;
     socklen_t len = sizeof err;
 
-    while ((n = poll(&p, 1, zero__poll_ms(deadline_ns))) < 0 && errno == EINTR)
-        ;
-    if (n < 0)
-        return -errno;
-    if (n == 0)
-        return -ETIMEDOUT;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) ? -errno : -err;
 }
 
@@ -165,9 +159,11 @@ int zero__tcp_connect(const struct zero__address *a, int64_t deadline_ns, int *f
         return e;
     tune(s);
     if (connect(s, (const struct sockaddr *)&a->s, a->bytes))
-        e = errno == EINPROGRESS || errno == EINTR
-                ? wait_connected(s, soon < deadline_ns ? soon : deadline_ns)
-                : -errno;
+        e = -errno;
+    if (e == -EINPROGRESS || e == -EINTR) {
+        e = zero__fd_wait(s, POLLOUT, soon < deadline_ns ? soon : deadline_ns);
+        e = e ? e : connect_error(s);
+    }
     if (!e && is_itself(s))
         e = -ECONNREFUSED;
     if (e)
@@ -201,7 +197,7 @@ int zero__tcp_begun(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
 
-    return poll(&p, 1, 0) > 0 ? wait_connected(fd, 0) : -EINPROGRESS;
+    return poll(&p, 1, 0) > 0 ? connect_error(fd) : -EINPROGRESS;
 }
 
 /* Errors of the connection that waited, not of the listening socket. */

@@ -8,7 +8,6 @@
 #include "job/link.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "machine/clock.h"
+#include "machine/wait.h"
 
 #define HEADER_BYTES ((uint32_t)sizeof(struct zero__wire_header))
 
@@ -133,29 +132,6 @@ int zero__link_flush(struct zero__link *link)
         link->sending = link->out_sent < whole;
     }
     return 0;
-}
-
-int zero__poll_ms(int64_t deadline_ns)
-{
-    int64_t left = deadline_ns == ZERO_NEVER ? ZERO_NEVER : deadline_ns - zero__now_ns();
-    if (left <= 0)
-        return 0;
-    return left / 1000000 >= INT_MAX ? INT_MAX : (int)((left + 999999) / 1000000);
-}
-
-int zero__fd_wait(int fd, short events, int64_t deadline_ns)
-{
-    struct pollfd p = {.fd = fd, .events = events};
-
-    for (;;) {
-        int n = poll(&p, 1, zero__poll_ms(deadline_ns));
-        if (n > 0)
-            return 0;
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (zero__now_ns() >= deadline_ns)
-            return -ETIMEDOUT;
-    }
 }
 
 int zero__link_send(struct zero__link *link, const struct zero__wire_header *h, const void *body,

@@ -56,9 +56,4 @@ int zero__link_send(struct zero__link *link, const struct zero__wire_header *h, 
  */
 int zero__link_receive(struct zero__link *link, void *body, uint32_t room, int64_t deadline_ns);
 
-/* Milliseconds for poll() until the deadline, rounded up; 0 when it has passed. */
-int zero__poll_ms(int64_t deadline_ns);
-/* Waits until there is one of the events of poll(): 0, -ETIMEDOUT, or another errno of poll(). */
-int zero__fd_wait(int fd, short events, int64_t deadline_ns);
-
 #endif

@@ -19,8 +19,8 @@
 #include <sodium.h>
 
 #include "base/status.h"
-#include "job/link.h"
 #include "machine/clock.h"
+#include "machine/wait.h"
 
 #define DIGITS (2 * ZERO__SECRET_BYTES)
 #define PATIENCE_NS (5 * ZERO_SECOND) /* for the writer of a pipe */
