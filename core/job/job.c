@@ -110,13 +110,6 @@ static int create(const struct zero__job_params *params, struct zero__job **out)
         free(job);
         return e;
     }
-    if (job->params.timeout_ns <= 0)
-        job->params.timeout_ns = 600 * ZERO_SECOND;
-    if (job->params.heartbeat_ns < 0)
-        job->params.heartbeat_ns = 0;
-    if (job->params.join_ns <= 0)
-        job->params.join_ns =
-            job->params.timeout_ns < 60 * ZERO_SECOND ? job->params.timeout_ns : 60 * ZERO_SECOND;
     job->oob = (struct zero_oob){sizeof job->oob, job,           params->rank, params->ranks,
                                  zero__oob_post,  zero__oob_test};
     pthread_mutex_init(&job->lock, NULL);

@@ -36,8 +36,8 @@ struct zero__job_params {
     char model[64];       /* runtimes of one job meet by the model's name */
     char version[32];     /* of the library; ranks must agree */
     uint64_t abi_hash;    /* likewise: protocol and interface versions */
-    int64_t timeout_ns;   /* deadline of an exchange; 0: 600 s */
-    int64_t join_ns;      /* how long open waits for the other ranks; 0: min(timeout, 60 s) */
+    int64_t timeout_ns;   /* deadline of an exchange */
+    int64_t join_ns;      /* how long open waits for the other ranks */
     int64_t heartbeat_ns; /* silence that is an error, 0: none is; that of rank 0 is everybody's */
     const struct zero__log *log; /* may be NULL */
     uint64_t number; /* set by open, see there */

@@ -26,6 +26,8 @@
 #include "job/wire.h"
 #include "machine/clock.h"
 
+#define AUTO_JOIN_NS (60 * ZERO_SECOND)
+
 /* An empty variable counts as not set: that is how a shell clears one for a single command. */
 static const char *variable(const char *name)
 {
@@ -132,9 +134,8 @@ static bool started_by_pmix(void)
 
 static int from_pmix(struct zero__job_params *p)
 {
-    int64_t most = p->timeout_ns < 60 * ZERO_SECOND ? p->timeout_ns : 60 * ZERO_SECOND;
     const char *job = variable("ZERO_JOB");
-    int e = zero__pmix_find(p, p->join_ns ? p->join_ns : most);
+    int e = zero__pmix_find(p, p->join_ns);
 
     return e || !job ? e : name_copy("ZERO_JOB", job, p->key, 129);
 }
@@ -203,7 +204,6 @@ static int read_options(const struct zero__options *o, struct zero__job_params *
 
     p->how = (int32_t)zero__option_int(o, ZERO__OPT_RENDEZVOUS);
     p->insecure = zero__option_int(o, ZERO__OPT_INSECURE) != 0;
-    p->join_ns = zero__option_ns(o, ZERO__OPT_JOIN_TIMEOUT);
     if ((e = read_address(o, p)))
         return e;
     return read_secret(o, &p->secret);
@@ -228,6 +228,9 @@ static int read_all(const struct zero_config *cfg, const struct zero__options *o
         return e;
     p->timeout_ns = zero__option_ns(o, ZERO__OPT_TIMEOUT);
     p->heartbeat_ns = zero__option_ns(o, ZERO__OPT_HEARTBEAT);
+    p->join_ns = zero__option_ns(o, ZERO__OPT_JOIN_TIMEOUT);
+    if (!p->join_ns) /* auto */
+        p->join_ns = p->timeout_ns < AUTO_JOIN_NS ? p->timeout_ns : AUTO_JOIN_NS;
     if (cfg && cfg->ranks)
         return from_config(cfg, p);
     return started_by_pmix() ? from_pmix(p) : from_environment(p);

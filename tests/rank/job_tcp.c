@@ -71,22 +71,6 @@ static void reopen(struct rank *r)
     }
 }
 
-/* Times that make no sense are those by default. */
-static void times(struct rank *r)
-{
-    static const int64_t odd[] = {0, -1, INT64_MIN};
-
-    for (int i = 0; i < 3; i++) {
-        struct zero__job_params p = tcp_params(r, r->arg, 0, 0);
-        p.join_ns = p.timeout_ns = p.heartbeat_ns = odd[i];
-        struct zero__job *job = open_it(r, &p);
-        if (!job)
-            return;
-        sleep_ms(20);
-        want(r, !zero__job_close(job, 1), "close: %s", text());
-    }
-}
-
 /* Opens, wants this error and these words, within the time. */
 static void fails(struct rank *r, struct zero__job_params *p, int err, int64_t most_ms,
                   const char *const *words)
@@ -430,7 +414,6 @@ int main(void)
         RUN(3, exchanges, "[::1]", "in brackets, %s", as);
         RUN(3, exchanges, "localhost", "by name, %s", as);
         RUN(3, reopen, "127.0.0.1", "10 jobs in a row at one port, %s", as);
-        RUN(2, times, "127.0.0.1", "times of 0 and less are those by default, %s", as);
         RUN(3, wrong_size, "127.0.0.1", "another WORLD_SIZE ends all, %s", as);
         RUN(3, missing, "127.0.0.1", "a missing rank is named, %s", as);
         RUN(2, missing_first, "127.0.0.1", "so is rank 0, %s", as);

@@ -17,7 +17,7 @@ static const char *const names[] = {
     "ZERO_PORT",     "ZERO_RENDEZVOUS",     "ZERO_SECRET_FILE",
     "PMIX_RANK",     "PMIX_NAMESPACE",      "ZERO_SECRET_FD",
     "ZERO_INSECURE", "ZERO_INTERFACE",      "ZERO_TIMEOUT",
-    "ZERO_HEARTBEAT"};
+    "ZERO_HEARTBEAT", "ZERO_JOIN_TIMEOUT"};
 #define SECOND INT64_C(1000000000)
 
 static int params_from(const struct zero_config *c, struct zero__job_params *p)
@@ -91,9 +91,13 @@ static void good(void)
     is_str(p.version, zero_version(), "the version is the library's");
     is_str(p.model, "model", "the model has a name");
     ok(p.abi_hash != 0, "the hash of the interfaces is set");
-    ok(p.timeout_ns == 600 * SECOND && p.heartbeat_ns == 3 * SECOND, "times by default");
+    ok(p.timeout_ns == 600 * SECOND && p.heartbeat_ns == 3 * SECOND && p.join_ns == 60 * SECOND,
+       "times by default");
     is_int(from("ZERO_TIMEOUT=2.5 ZERO_HEARTBEAT=0", &p), 0, "others");
     ok(p.timeout_ns == 5 * SECOND / 2 && p.heartbeat_ns == 0, "are taken");
+    is_int(p.join_ns, 5 * SECOND / 2, "nobody waits longer for ranks than for what they do");
+    is_int(from("ZERO_TIMEOUT=2.5 ZERO_JOIN_TIMEOUT=90", &p), 0, "unless it is asked for");
+    is_int(p.join_ns, 90 * SECOND, "then it is as long");
 }
 
 static void bad(void)
