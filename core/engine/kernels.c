@@ -114,14 +114,20 @@ static int accumulate(struct zero_runtime *rt, const struct zero__op *op, const 
     return 0;
 }
 
+static uint32_t grad_dtype(const struct zero_runtime *rt, uint32_t segment)
+{
+    return zero__gradient_of(&rt->model, &rt->recipe, &rt->states, segment).dtype;
+}
+
 static int sumsq(struct zero_runtime *rt, const struct zero__op *op, const struct slot *s)
 {
     const struct zero__access *x = &s->body->accesses[op->first_access];
 
     for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
-        const struct zero__segment *g = &rt->model.segments[x[i].segment];
-        struct zero_sumsq_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]), g->shard,
-                                       rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype, 0};
+        const uint32_t segment = x[i].segment;
+        struct zero_sumsq_args args = {at(rt, s, &x[i + 1]), at(rt, s, &x[i]),
+                                       rt->model.segments[segment].shard, grad_dtype(rt, segment),
+                                       0};
         int err = launch(rt, op->queue, ZERO_KERNEL_SUMSQ, &args, sizeof args);
         if (err)
             return err;
@@ -196,7 +202,7 @@ static int operands_find(struct zero_runtime *rt, const struct zero__op *op, con
         return 0;
     *o = (struct zero__operands){
         .segment = segment, .grad = at(rt, s, grad), .param = at(rt, s, param)};
-    o->grad_dtype = rt->recipe.accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
+    o->grad_dtype = grad_dtype(rt, segment);
     o->count = param->bytes / zero_dtype_bytes(g->dtype);
     o->first = op->first + (rt->states.homes[segment].state_whole ? 0 : g->shard * rt->recipe.rank);
     x = access_find(s->body, op, segment, ZERO__R_MASTER);

@@ -343,11 +343,13 @@ struct zero__gradient zero__gradient_of(const struct zero__model *m, const struc
 {
     const struct zero__segment *g = &m->segments[segment];
     const struct zero__home *h = &s->homes[segment];
-    uint64_t size = r->accum > 1 ? 4 : zero_dtype_bytes(g->dtype), shard = g->shard * size;
+    const uint32_t dtype = r->accum > 1 ? (uint32_t)ZERO_F32 : g->dtype;
+    uint64_t size = zero_dtype_bytes(dtype), shard = g->shard * size;
     uint64_t own_off = h->grad_whole ? shard * r->rank : 0;
 
     return (struct zero__gradient){.home = h->grad,
                                    .tier = zero__tier_of(s, h->grad),
+                                   .dtype = dtype,
                                    .size = size,
                                    .bytes = h->grad_whole ? g->padded * size : shard,
                                    .own_off = own_off,

@@ -83,6 +83,7 @@ struct zero__part zero__parameter_of(const struct zero__model *m, const struct z
  */
 struct zero__gradient {
     uint32_t home, tier; /* home: ZERO_NONE where an early update reads it and nothing stays */
+    uint32_t dtype;
     uint64_t size, bytes; /* of an element, of the home */
     uint64_t own_off, own_bytes;  /* in the home: the rank's part, */
     uint64_t used_off, used_bytes; /* and what the rank's update reads: that, or all */
