@@ -66,11 +66,9 @@ static int cpu_open(struct zero_runtime *rt)
 /* Addresses that nothing lies at, by which the race detector knows the disk's bytes. */
 static int addresses_take(const struct zero_runtime *rt, uint64_t bytes, void **base)
 {
-    void *at = rt->tracker ? mmap(NULL, bytes, PROT_NONE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                           : NULL;
+    void *at = rt->tracker ? zero__addresses_take(bytes) : NULL;
 
-    if (at == MAP_FAILED)
+    if (rt->tracker && !at)
         return zero__fail(-errno, "no addresses for %llu bytes on the disk: %s",
                           (unsigned long long)bytes, strerror(errno));
     *base = at;
