@@ -33,7 +33,7 @@ struct flight_coll {
 };
 _Static_assert(sizeof(struct flight_coll) == 56, "no padding");
 struct flight {
-    struct flight_op *ring;    /* NULL: before commit */
+    struct flight_op *ring;    /* NULL: before commit, as is colls */
     uint64_t end;              /* ops, ever */
     struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
     uint64_t n_colls;          /* ever */

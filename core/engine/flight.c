@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flight recorder: the last ops of this rank, and the last collectives that it posted, kept in
- * rings from the first step on.
+ * rings from commit on: an op is only issued where there is a program, which they come with.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,6 @@
 
 int zero__flight_create(struct zero_runtime *rt)
 {
-    if (rt->flight.ring)
-        return 0;
     rt->flight.colls = calloc(ZERO__FLIGHT_KEPT, sizeof *rt->flight.colls);
     if (rt->flight.colls)
         rt->flight.ring = calloc(ZERO__FLIGHT_KEPT, sizeof *rt->flight.ring);
@@ -44,9 +42,8 @@ struct flight_op zero__flight_op(const struct slot *s, uint32_t queue, uint64_t 
 void zero__flight_note(struct zero_runtime *rt, const struct slot *s, uint32_t queue,
                        uint64_t ordinal, int64_t end_ns)
 {
-    if (rt->flight.ring)
-        rt->flight.ring[rt->flight.end++ % ZERO__FLIGHT_KEPT] =
-            zero__flight_op(s, queue, ordinal, end_ns);
+    rt->flight.ring[rt->flight.end++ % ZERO__FLIGHT_KEPT] =
+        zero__flight_op(s, queue, ordinal, end_ns);
 }
 
 struct flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c)
@@ -68,8 +65,7 @@ void zero__flight_posted(struct zero_runtime *rt, uint32_t queue, const struct z
 {
     const struct flight_coll coll = zero__flight_coll(queue, c);
 
-    if (rt->flight.ring)
-        rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = coll;
+    rt->flight.colls[rt->flight.n_colls++ % ZERO__FLIGHT_KEPT] = coll;
     zero__history_note(rt, &coll);
 }
 

@@ -42,7 +42,7 @@ static int program_equip(struct zero_runtime *rt, int first)
         err = zero__lanes_size(rt);
     if (!err)
         err = zero__times_size(rt);
-    if (!err)
+    if (!err && first)
         err = zero__flight_create(rt);
     if (!err && first)
         err = zero__history_create(rt);
