@@ -37,7 +37,6 @@ static struct zero__speeds speeds_known(const struct zero_runtime *rt)
 
 /* ---- Before the first step ------------------------------------------------------------------- */
 
-/* Of an op of this kind, what its part of a sum of times goes by; *of: which sum. */
 enum sum { COMPUTING, UPDATING, COPYING, NO_SUM };
 
 static uint64_t bytes_of(const struct zero__body *b, const struct zero__op *op)
@@ -49,6 +48,7 @@ static uint64_t bytes_of(const struct zero__body *b, const struct zero__op *op)
     return bytes;
 }
 
+/* What an op's part of a sum of times goes by; *of: which sum. */
 static double weight_of(const struct zero__model *m, const struct zero__body *b, uint32_t body,
                         const struct zero__op *op, enum sum *of)
 {
