@@ -10,6 +10,16 @@
 #include "../../plugins/cuda/driver.h"
 #include "cuda_driver.h"
 
+/* Values of the driver's ABI that the plugin has no use for: results, and an attribute. */
+enum {
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_INVALID_CONTEXT = 201,
+    CUDA_OPERATING_SYSTEM = 304,
+    CUDA_NOT_FOUND = 500,
+    CUDA_HOST_MEMORY_ALREADY_REGISTERED = 712,
+    CUDA_UNIFIED_ADDRESSING = 41,
+};
+
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_DEVICES 16
 
