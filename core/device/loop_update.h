@@ -11,10 +11,10 @@
 
 #include "device/loop_convert.h"
 
-/* The types and the variant, constants of each instance of a loop. */
+/* The types and the variant, constants of each instance of the loop. */
 struct shape {
     uint32_t grad, out; /* out ZERO_F32: none */
-    bool coupled, momentum;
+    bool adam, coupled, momentum;
     bool stream; /* out goes past the caches */
 };
 
@@ -118,7 +118,7 @@ LOOP void rest_store(const struct rest *r, const struct zero__update *u, uint64_
         memcpy((uint16_t *)u->out + i, r->out, n * sizeof(uint16_t));
 }
 
-LOOP void adamw_loop(const struct zero__update *u, uint64_t i, uint64_t end, struct shape s)
+LOOP void update_loop(const struct zero__update *u, uint64_t i, uint64_t end, struct shape s)
 {
     const struct common c = common_of(u);
     float *p = u->p, *m = u->m, *v = u->v;
@@ -127,34 +127,20 @@ LOOP void adamw_loop(const struct zero__update *u, uint64_t i, uint64_t end, str
     struct rest r;
 
     for (; end - i >= WIDTH; i += WIDTH)
-        adamw_step(p, m, v, grad, out, i, &c, s);
+        if (s.adam)
+            adamw_step(p, m, v, grad, out, i, &c, s);
+        else
+            sgd_step(p, m, grad, out, i, &c, s);
     if (s.stream)
         stream_end();
     if (i == end)
         return;
     s.stream = false;
     rest_load(&r, u, i, end - i, s);
-    adamw_step(r.p, r.m, r.v, r.grad, r.out, 0, &c, s);
-    rest_store(&r, u, i, end - i, s);
-}
-
-LOOP void sgd_loop(const struct zero__update *u, uint64_t i, uint64_t end, struct shape s)
-{
-    const struct common c = common_of(u);
-    float *p = u->p, *m = u->m;
-    const void *grad = u->grad;
-    void *out = u->out;
-    struct rest r;
-
-    for (; end - i >= WIDTH; i += WIDTH)
-        sgd_step(p, m, grad, out, i, &c, s);
-    if (s.stream)
-        stream_end();
-    if (i == end)
-        return;
-    s.stream = false;
-    rest_load(&r, u, i, end - i, s);
-    sgd_step(r.p, r.m, r.grad, r.out, 0, &c, s);
+    if (s.adam)
+        adamw_step(r.p, r.m, r.v, r.grad, r.out, 0, &c, s);
+    else
+        sgd_step(r.p, r.m, r.grad, r.out, 0, &c, s);
     rest_store(&r, u, i, end - i, s);
 }
 
@@ -170,12 +156,13 @@ LOOP void sgd_loop(const struct zero__update *u, uint64_t i, uint64_t end, struc
     CASE(ZERO_F16, ZERO_F16)
 #define SHAPE(grad, out, coupled, momentum) \
     ((grad) << 6 | (out) << 2 | (uint32_t)(coupled) << 1 | (uint32_t)(momentum))
-#define INSTANCE(loop, grad, out, coupled, momentum)                                            \
-    case SHAPE(grad, out, coupled, momentum):                                                   \
-        if (stream && (out) != ZERO_F32)                                                        \
-            loop(u, first, first + count, (struct shape){grad, out, coupled, momentum, true});  \
-        else                                                                                    \
-            loop(u, first, first + count, (struct shape){grad, out, coupled, momentum, false}); \
+#define RUN(...) update_loop(u, first, first + count, (struct shape){__VA_ARGS__})
+#define INSTANCE(adam, grad, out, coupled, momentum)        \
+    case SHAPE(grad, out, coupled, momentum):               \
+        if (stream && (out) != ZERO_F32)                    \
+            RUN(grad, out, adam, coupled, momentum, true);  \
+        else                                                \
+            RUN(grad, out, adam, coupled, momentum, false); \
         break;
 
 /* Vectors of halves go past the caches only to where they are aligned. */
@@ -190,7 +177,7 @@ ISA static void adamw(const struct zero__update *u, uint64_t first, uint64_t cou
 
     switch (SHAPE(u->grad_dtype, u->out_dtype, u->coupled, true)) {
 #define CASE(grad, out) \
-    INSTANCE(adamw_loop, grad, out, false, true) INSTANCE(adamw_loop, grad, out, true, true)
+    INSTANCE(true, grad, out, false, true) INSTANCE(true, grad, out, true, true)
         SHAPES(CASE)
 #undef CASE
     }
@@ -201,10 +188,10 @@ ISA static void sgd(const struct zero__update *u, uint64_t first, uint64_t count
     const bool stream = streams(u, first);
 
     switch (SHAPE(u->grad_dtype, u->out_dtype, u->coupled, u->m != NULL)) {
-#define CASE(grad, out)                         \
-    INSTANCE(sgd_loop, grad, out, false, false) \
-    INSTANCE(sgd_loop, grad, out, false, true)  \
-    INSTANCE(sgd_loop, grad, out, true, false) INSTANCE(sgd_loop, grad, out, true, true)
+#define CASE(grad, out)                      \
+    INSTANCE(false, grad, out, false, false) \
+    INSTANCE(false, grad, out, false, true)  \
+    INSTANCE(false, grad, out, true, false) INSTANCE(false, grad, out, true, true)
         SHAPES(CASE)
 #undef CASE
     }
@@ -213,5 +200,6 @@ ISA static void sgd(const struct zero__update *u, uint64_t first, uint64_t count
 #undef SHAPES
 #undef SHAPE
 #undef INSTANCE
+#undef RUN
 
 #endif
