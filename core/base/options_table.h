@@ -77,7 +77,7 @@ ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
              "optimizer:nvme,parameters:cpu,activations:cpu, also in fractions, "
              "optimizer:cpu:0.6+nvme:0.4, or in as much of each as there is room for, "
              "optimizer:cpu+nvme; auto: everything, where it is fastest and has room; a tier is "
-             "the name of an offload plugin")
+             "an offload plugin, by name or absolute path")
 ZERO__OPTION(TILE_BYTES, tile_bytes, BYTES, "2M", "[32K,1G]", "Offload",
              "Bytes of each optimizer state that an update outside the device works on at a time")
 ZERO__OPTION(OFFLOAD_MEASURE, offload_measure, BOOL, "1", "", "Offload",

@@ -21,7 +21,7 @@ enum zero__placed {
 #define ZERO__PLACE_PARTS 1000u /* a whole */
 #define ZERO__MOST_PLACES 16u
 
-/* A part of something, and the tier that it goes to: "device", or the name of an offload plugin. */
+/* A part of something, and the tier that it goes to: "device", or a plugin by name or path. */
 struct zero__place {
     uint32_t what, parts; /* parts 0: as many as there is room for */
     char tier[48];

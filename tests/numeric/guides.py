@@ -37,6 +37,7 @@ def small(text):
                      (r"/scratch\b", "$PWD"), (r"\bnode1\b", "127.0.0.1"),
                      (r"\b29500\b", free_port()),
                      (r"\$PWD/zero-comm-pigeon\.so", f"{libs}/zero-comm-shm.so"),
+                     (r"ZERO_PLUGIN_PATH=\$PWD (.*):pigeon\b", r"\1:nvme"),
                      (r"/path/to/zero-offload-name\.so", f"{libs}/zero-offload-nvme.so"),
                      (r"^ *make && zero", "zero"),
                      (r"^ *(RANK=0 .*?)(#.*)?$", r"\1 & first=$!"),
