@@ -84,11 +84,11 @@ struct zero_store_open {
 
 /** One request; offset and lengths are multiples of offset_align. */
 struct zero_io {
-    uint32_t op, flags; /**< enum zero_io_op; 0 */
+    uint32_t op, flags; /**< enum zero_io_op; 0, else it is refused */
     uint64_t store_off;
     struct zero_slice buf;
     uint64_t user;
-    uint64_t reserved[2];
+    uint64_t reserved[2]; /**< 0, else it is refused */
 };
 
 /** The table. Entries marked (optional) may be NULL. */
@@ -114,13 +114,15 @@ struct zero_offload_ops {
      * Accepts the first k ≥ 0 of n requests and returns k; the rest is to be submitted again.
      * Each accepted request completes exactly once, whole or with an error: short transfers are
      * the plugin's to resume. The order of completions is free. 0: no room just now. A request that
-     * is wrong (op, flags, bytes, alignment, past the end, memory that is not registered) is an
-     * error if it is the first of the n, and else where k ends.
+     * is wrong (op, flags, reserved, bytes, alignment, past the end, memory that is not registered)
+     * is an error if it is the first of the n, and else where k ends. Any errno will do, with a
+     * sentence.
      */
     int (*submit)(struct zero_store *store, const struct zero_io *ios, uint32_t n);
     /**
-     * Up to `max` completions (≥ 0) or an error; waits at most timeout_ns for the first. One that
-     * failed is the last of them, and the call has said why.
+     * Up to `max` completions (≥ 0) or an error; waits at most timeout_ns for the first, and
+     * returns as soon as it is there. One that failed is the last of them, and the call has said
+     * why.
      */
     int (*poll)(struct zero_store *store, struct zero_cqe *cqes, uint32_t max, int64_t timeout_ns);
     /** Any thread: makes a waiting poll() return soon, or the next one return at once. */
