@@ -39,6 +39,16 @@ int zero__while(int err, const char *fmt, ...)
     return err;
 }
 
+void zero__unsay(void)
+{
+    sentence[0] = 0;
+}
+
+int zero__unsaid(int err, const char *who)
+{
+    return *sentence ? err : zero__fail(err, "%s did not say why", who);
+}
+
 const char *zero__error_text(void)
 {
     return sentence;

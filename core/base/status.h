@@ -16,6 +16,12 @@ int zero__fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* Puts "what: " in front of the recorded sentence and returns err. */
 int zero__while(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Forgets the recorded sentence: for a thread that calls plugins, which may say nothing. */
+void zero__unsay(void);
+
+/* Of an error without a sentence since then, records that `who` did not say why; returns err. */
+int zero__unsaid(int err, const char *who);
+
 /* The recorded sentence of this thread; never NULL. */
 const char *zero__error_text(void);
 

@@ -107,10 +107,16 @@ uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct
 int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err)
 {
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
+    bool said = *zero__error_text();
     char text[ZERO_ERROR_BYTES];
 
-    if (err != -EPROTO || !op)
+    if (err == -EAGAIN)
         return err;
+    zero__unsaid(err, rt->comm_name);
+    if (err != -EPROTO || !op)
+        return said || !op ? err
+                           : zero__while(err, "%s of %s", zero__op_name(op->kind),
+                                         zero__slot_subject(rt, s));
     snprintf(text, sizeof text, "%s", zero__error_text());
     if (op->kind != ZERO__NORM)
         return zero__fail(err, "%s of %s: %s (an epoch is the number of a segment); all ranks must "

@@ -133,7 +133,7 @@ uint64_t zero__wire_bytes(struct zero_runtime *rt);
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s);
 /* The collectives of an op, but for what numbers them; how many. */
 uint32_t zero__collectives(struct zero_runtime *rt, const struct slot *s, struct zero_coll *colls);
-/* A collective of the op failed, and the plugin said why; adds what it means. Returns err. */
+/* A collective of the op failed; adds to what the plugin said what it means. Returns err. */
 int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s, int err);
 int zero__execute_kernels(struct zero_runtime *rt, const struct zero__op *op, struct slot *s);
 /*

@@ -152,7 +152,7 @@ static int wire_count(struct zero_runtime *rt)
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         int err = rt->lanes[q].comm ? rt->comm_ops.wire_bytes(rt->lanes[q].comm, &bytes) : 0;
         if (err)
-            return err;
+            return zero__unsaid(err, rt->comm_name);
         all += rt->lanes[q].comm ? bytes : 0;
     }
     rt->wire_bytes = all;
@@ -290,7 +290,7 @@ static int turn(struct zero_runtime *rt, struct blame *blame)
     int n = rt->comm_ops.progress(rt->ctx, cqes, N_CQES, moved || started ? 0 : idle_ns(rt));
     if (n < 0) {
         blame->heard = true;
-        return n;
+        return zero__unsaid(n, rt->comm_name);
     }
     if (n > 0) {
         pthread_mutex_lock(&rt->lock);
@@ -323,6 +323,7 @@ static void *progress_main(void *arg)
     struct zero_runtime *rt = arg;
 
     atomic_store(&rt->progress_thread, (int)gettid());
+    zero__unsay();
     for (;;) {
         atomic_fetch_add_explicit(&rt->inside->n, 1, memory_order_relaxed); /* it is not stuck */
         pthread_mutex_lock(&rt->lock);
@@ -341,6 +342,8 @@ static void *progress_main(void *arg)
         }
         struct blame blame = {.culprit = rt->rank};
         int err = turn(rt, &blame);
+        if (err) /* a transport that says nothing is named where it was called */
+            zero__unsaid(err, rt->device_name);
         if (err == -EPROTO) { /* ranks differ: who is wrong, nobody knows */
             blame.culprit = -1;
             zero__crash_linger(rt);

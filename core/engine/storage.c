@@ -209,8 +209,8 @@ static int completion(struct zero_runtime *rt, const struct zero_cqe *c)
                           "zero check offload", name, number + 1, ios_count(rt, s),
                           zero__queue_name((uint32_t)q), zero__slot_subject(rt, s));
     if (c->res < 0)
-        return zero__while((int)c->res, "%s of %s", zero__queue_name((uint32_t)q),
-                           zero__slot_subject(rt, s));
+        return zero__while(zero__unsaid((int)c->res, name), "%s of %s",
+                           zero__queue_name((uint32_t)q), zero__slot_subject(rt, s));
     uint64_t bytes = io_of(rt, s, number).buf.len;
     if ((uint64_t)c->res != bytes)
         return zero__fail(-EPROTO, "%s ended request %u of %u of the %s of %s after %lld bytes of "
@@ -312,6 +312,7 @@ static void *storage_main(void *arg)
 {
     struct zero_runtime *rt = arg;
 
+    zero__unsay();
     for (;;) {
         pthread_mutex_lock(&rt->lock);
         while (!rt->storage_stop && rt->err) /* nothing more to do than to be joined */
@@ -321,8 +322,10 @@ static void *storage_main(void *arg)
         if (stop)
             return NULL;
         int err = turn(rt);
-        if (err)
+        if (err) {
+            zero__unsaid(err, rt->tiers[ZERO__T_DISK].name);
             zero__runtime_fail(rt, rt->rank, err, "", zero__error_text());
+        }
     }
 }
 

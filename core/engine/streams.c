@@ -104,6 +104,7 @@ int zero__streams_error(struct zero_runtime *rt)
         int err = l->comm ? rt->comm_ops.error(l->comm) : 0;
         if (!err)
             continue;
+        zero__unsaid(err, rt->comm_name);
         const struct slot *s = l->done < l->started ? zero__lane_slot(l, l->done + 1) : NULL;
         const struct zero__op *op = s && s->body ? &s->body->ops[s->op] : NULL;
         if (!op || err == -ECANCELED)

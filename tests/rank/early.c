@@ -126,6 +126,16 @@ static void gone_wrong(void)
     err = toy_train(&t, &r);
     ok(err == -EIO && strstr(r.error, "ZERO_FAULT_IO") && steps > 0,
        "a read fails behind step %d, in an update: %s", steps, r.error);
+
+    char plugins[8192];
+    snprintf(plugins, sizeof plugins, "%s/tests/plugin/.libs:%s", getenv("ZERO_TEST_BUILD"),
+             getenv("ZERO_PLUGIN_PATH"));
+    setenv("ZERO_PLUGIN_PATH", plugins, 1);
+    s[1].value = "optimizer:mute";
+    steps = 0;
+    err = toy_train(&t, &r);
+    ok(err == -EIO && strstr(r.error, " of layer") && strstr(r.error, "mute did not say why") &&
+       steps > 0, "so does one of which nothing is said: %s", r.error);
 }
 
 static void forecast_keep(struct zero_runtime *rt, int rank, void *arg)

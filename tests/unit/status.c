@@ -27,6 +27,11 @@ int main(void)
     is_str(zero_last_error(), "stage 7 is unknown again", "the old sentence may be an argument");
     is_int(zero__while(-EIO, "commit"), -EIO, "while passes the code on");
     is_str(zero_last_error(), "commit: stage 7 is unknown again", "and prefixes the sentence");
+    is_int(zero__unsaid(-EIO, "pigeon"), -EIO, "what has a sentence keeps it");
+    is_str(zero_last_error(), "commit: stage 7 is unknown again", "as it is");
+    zero__unsay();
+    is_int(zero__unsaid(-EIO, "pigeon"), -EIO, "what has none passes the code on, too");
+    is_str(zero_last_error(), "pigeon did not say why", "and tells who said nothing");
     pthread_create(&t, NULL, other_thread, text);
     pthread_join(t, NULL);
     is_str(text, "no error", "another thread has a sentence of its own");
