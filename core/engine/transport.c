@@ -103,22 +103,30 @@ static void name_of(const char *text, char name[NAME_BYTES])
 /* Ranks that were told different things would wait for each other in different plugins. */
 static int compare_wishes(struct zero_runtime *rt, const char *wish)
 {
-    char mine[NAME_BYTES], (*all)[NAME_BYTES];
+    struct {
+        char name[NAME_BYTES];
+        int32_t relaxed;
+    } mine = {.relaxed = is_relaxed(rt)}, *all;
     int err;
 
-    name_of(wish, mine);
-    all = zero__ranks_ask(rt, mine, sizeof mine, &err);
+    name_of(wish, mine.name);
+    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
     for (int r = 1; r < rt->ranks && !err; r++) {
-        zero__text_clean(all[r], NAME_BYTES);
-        zero__text_clean(all[0], NAME_BYTES);
-        if (strcmp(all[r], all[0]) == 0)
-            continue;
-        err =
-            zero__fail(-EPROTO,
-                       "the comm plugin is %s on rank %d and %s on rank 0: give all ranks the same "
-                       "ZERO_COMM, or none of them",
-                       *all[r] ? all[r] : "not given", r, *all[0] ? all[0] : "not given");
-        zero__job_fail(rt->job, -1, err, "", zero__error_text());
+        zero__text_clean(all[r].name, NAME_BYTES);
+        zero__text_clean(all[0].name, NAME_BYTES);
+        if (strcmp(all[r].name, all[0].name) != 0)
+            err = zero__fail(-EPROTO,
+                             "the comm plugin is %s on rank %d and %s on rank 0: give all ranks "
+                             "the same ZERO_COMM, or none of them",
+                             *all[r].name ? all[r].name : "not given", r,
+                             *all[0].name ? all[0].name : "not given");
+        else if (all[r].relaxed != all[0].relaxed)
+            err = zero__fail(-EPROTO,
+                             "ZERO_NUMERICS is %s on rank %d and not on rank 0: give all ranks "
+                             "the same",
+                             all[r].relaxed ? "relaxed" : "ordered", r);
+        if (err)
+            zero__job_fail(rt->job, -1, err, "", zero__error_text());
     }
     free(all);
     return err;

@@ -109,8 +109,8 @@ static int board_gather(struct zero_comm_ctx *ctx, struct group *g, const struct
 /*
  * Says what the plugin can do *here*: a real one looks for its devices. Everything declared is
  * tested by `zero check comm`, everything else must be refused: post() reads the same macros. This
- * one reduces four of the seven types, gives no memory of its own (alloc) and maps nothing. It fills
- * in no more than the library knows, which may be older than this plugin.
+ * one reduces four of the seven types, gives no memory of its own (alloc) and maps nothing. It
+ * fills in no more than the library knows, which may be older than this plugin.
  */
 static int template_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {

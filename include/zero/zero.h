@@ -213,8 +213,8 @@ enum zero_param_flags {
 #define ZERO_MAX_DIMS 8
 
 /**
- * A parameter, `n_dims` extents, row-major and contiguous; those behind them are 0, and with none it
- * is a single element.
+ * A parameter, `n_dims` extents, row-major and contiguous; those behind them are 0, and with none
+ * it is a single element.
  */
 struct zero_param_desc {
     size_t size;

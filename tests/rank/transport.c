@@ -18,6 +18,7 @@ struct scene {
     int hosts[RANKS];
     const char *comm[RANKS], *ucx[RANKS], *ofi[RANKS]; /* ucx, ofi: why it does not work there */
     const char *opens[RANKS], *lacks;                  /* opens: which of them fail later */
+    const char *numerics[RANKS];
     const char *chosen;  /* the runtime starts, with this plugin; or */
     const char *says[6]; /* no rank starts, and all say this; 0 after the last */
 };
@@ -66,6 +67,10 @@ static const struct scene scenes[] = {
      .hosts = {1, 2, 2},
      .comm = {NULL, "ofi", NULL},
      .says = {"ofi on rank 1 and not given on rank 0"}},
+    {.name = "one rank whose sums may be relaxed",
+     .hosts = {1, 2, 2},
+     .numerics = {NULL, NULL, "relaxed"},
+     .says = {"ZERO_NUMERICS is relaxed on rank 2 and not on rank 0: give all ranks the same"}},
     {.name = "a plugin without a collective",
      .comm = {"ofi", "ofi", "ofi"},
      .lacks = "scatter",
@@ -95,7 +100,7 @@ static void add(struct zero_config *c, struct zero_setting *s, const char *name,
 static void rank_main(struct rank *r)
 {
     const struct scene *s = r->arg;
-    struct zero_setting settings[6];
+    struct zero_setting settings[7];
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_runtime *rt = NULL;
 
@@ -106,6 +111,7 @@ static void rank_main(struct rank *r)
     c.settings = settings;
     add(&c, settings, "plugin_path", folders);
     add(&c, settings, "comm", s->comm[r->rank]);
+    add(&c, settings, "numerics", s->numerics[r->rank]);
     add(&c, settings, "fake_ucx", s->ucx[r->rank]);
     add(&c, settings, "fake_ofi", s->ofi[r->rank]);
     add(&c, settings, "fake_opens", s->opens[r->rank]);
