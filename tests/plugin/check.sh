@@ -33,6 +33,13 @@ hangs() {
         echo "$status" >status
     ) &
 }
+# wrong DEFECT RANKS CASE: the plugin wrong with that defect.
+wrong() {
+    ZERO_WRONG=$1 check -n "$2" --case "$3" wrong
+}
+# finds TITLE WORDS: the case has failed, and a complaint has the words, a pattern.
+complains() { { [ "$status" = 1 ] && grep -q '^not ok 1 - ' out && grep -q -e "^# rank .*$1" out; } || show; }
+finds() { ok "$1" complains "$2"; }
 # of FOLDER: out, err and status are those of that one.
 of() {
     cp "$1/out" "$1/err" . && status=$(cat "$1/status")
@@ -106,6 +113,14 @@ for case in 'large collectives' 'independent' 'an abort'; do
     ok "$case, one at a time" gives 0 out 'ok 1 - '
 done
 unset ZERO_SLOW_ROOM
+# What the plugin returned is said with its own reason, and nothing else with any.
+wrong halves 2 'data is moved'
+finds 'a wrong number of bytes is found' ': result [0-9]*, want [0-9]*$'
+wrong loses 2 'data is moved'
+finds 'a completion that does not come is found' ': no completion within 10 s, want [0-9]*$'
+ZERO_FAULT_COMM=shm ZERO_FAULT=error=EIO:rank=1:n=1 check -n 2 --case 'data is moved' fault
+finds 'what ends with an error has it by name, with the reason' \
+    '\(result\|post gives\) -\(EIO\|5\): fault: '
 check -n 2 --case 'data is moved' sums
 ok 'who only sums moves nothing' gives 0 out '# SKIP not among the plugin'
 

@@ -177,9 +177,10 @@ static void go_apart(struct check_comm *c, enum difference what, const struct ze
         return;
     snprintf(name, sizeof name, "rank %d", r->ranks - 1);
     int64_t res = check_run(c, comm, q);
-    want(r, res == -EPROTO, DIFFER "result %" PRId64 ", want -EPROTO", of, res);
+    want(r, res == -EPROTO, DIFFER "%s, want -EPROTO", of, r->ended);
     err = c->ops->error(comm);
-    want(r, err == -EPROTO, DIFFER "error gives %d afterwards, want -EPROTO", of, err);
+    want(r, err == -EPROTO, DIFFER "error gives %s afterwards, want -EPROTO", of,
+         check_value(r, err));
     want(r, strstr(check_error(), name), DIFFER "\"%s\" lacks \"%s\"", of, check_error(), name);
     want(r, !word || strstr(check_error(), word), DIFFER "\"%s\" lacks \"%s\"", of, check_error(),
          word);
@@ -190,8 +191,8 @@ static void go_apart(struct check_comm *c, enum difference what, const struct ze
              check_error(), value, i ? "the last rank" : "the others");
     }
     err = c->ops->post(comm, q, 1, NULL);
-    want(r, err == -EPROTO, DIFFER "a later post gives %d, want -EPROTO", of, err);
-    want(r, check_meet(c, c->world) == 0, DIFFER "another communicator: %s", of, check_error());
+    want(r, err == -EPROTO, DIFFER "a later post gives %s, want -EPROTO", of, check_value(r, err));
+    want(r, check_meet(c, c->world) == 0, DIFFER "another communicator: %s", of, r->ended);
     want(r, !c->ops->comm_close(comm), "comm_close: %s", check_error());
 }
 
@@ -220,8 +221,8 @@ void check_case_calls_apart(struct check_rank *r)
     if (check_open(r, &c, SLAB) &&
         want(r, !check_alloc(&c, 65536, &base, &mr), "alloc: %s", check_error())) {
         err = r->rank ? c.ops->split(c.ctx, NULL, 0, 0, &comm) : c.ops->exchange(c.ctx, mr);
-        want(r, err == -EPROTO, "%s, not called by all ranks, gives %d, want -EPROTO",
-             r->rank ? "split" : "exchange", err);
+        want(r, err == -EPROTO, "%s, not called by all ranks, gives %s, want -EPROTO",
+             r->rank ? "split" : "exchange", check_value(r, err));
         want(r, strstr(check_error(), "exchange") && strstr(check_error(), "split"),
              "both calls are not named: %s", check_error());
         check_free(&c, 65536, base, mr);

@@ -131,7 +131,7 @@ static void same_everywhere(struct check_comm *c, struct zero_comm *comm, const 
     if (!check_can(c->r, &q))
         return;
     value_store(ZERO_I64, c->memory, 0, x);
-    if (!want(c->r, check_run(c, comm, &q) >= 0, "all_gather: %s", check_error()))
+    if (!want(c->r, check_run(c, comm, &q) >= 0, "all_gather: %s", c->r->ended))
         return;
     for (int p = 0; p < s->ranks; p++)
         want(c->r, value_load(ZERO_I64, c->memory + 64, (uint64_t)p) == x,
@@ -161,8 +161,8 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
     for (int again = 0; again < 2; again++, before = after) {
         fill(c, &s);
         int64_t res = check_run(c, comm, &q);
-        if (!want(c->r, res == (int64_t)q.dst.len, "%s: result %" PRId64 ", want %" PRIu64 ": %s",
-                  check_coll(&q, seed, text), res, q.dst.len, check_error()))
+        if (!want(c->r, res == (int64_t)q.dst.len, "%s: %s, want %" PRIu64,
+                  check_coll(&q, seed, text), c->r->ended, q.dst.len))
             return;
         after = hash(c->memory + s.dst, q.dst.len);
         want(c->r, !again || after == before, "%s: other bits the second time", text);
@@ -201,6 +201,6 @@ void check_case_approximate(struct check_rank *r)
                     continue;
                 check_approximate(&c, c.world, r->rank, r->ranks, q, ++seed);
             }
-    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     check_close(&c);
 }

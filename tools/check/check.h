@@ -19,8 +19,10 @@
 
 #define CHECK_RANKS 64
 #define CHECK_TEXTS 4
+#define CHECK_VALUES 8
 #define CHECK_HUGE_TIMES 5 /* as long as others may a huge case take */
 #define CHECK_WAIT_NS (INT64_C(10) * 1000 * 1000 * 1000)
+#define CHECK_NOTHING INT64_MIN /* no result: what was waited for did not come */
 
 /* One rank, and what it complains about. */
 struct check_rank {
@@ -37,15 +39,39 @@ struct check_rank {
     bool gave_up; /* a wait was in vain: there are no others */
     int n_bad;
     char text[CHECK_TEXTS][400]; /* the first complaints */
+    char ended[360];             /* how the last collective or request ended: check_ended() */
+    char value[CHECK_VALUES][24]; /* of check_value(), the last ones */
+    unsigned n_values;
 };
 
-/* Notes a complaint unless `good`: what was found and what is due. Returns good. */
-bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
+/*
+ * Notes a complaint unless `good`, which it returns: what was found and what is due. What is printed
+ * is looked at behind `good`, as check_error() has to be.
+ */
+bool check_note(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
-#define want(r, good, ...) check_want((r), (good), __FILE__, __LINE__, __VA_ARGS__)
+#define check_want(r, good, ...)                \
+    __extension__({                             \
+        const bool is_good = (good);            \
+        check_note((r), is_good, __VA_ARGS__);  \
+    })
+#define want(r, good, ...) check_want(r, good, __FILE__, __LINE__, __VA_ARGS__)
 
 /* Starts a thread; a complaint and false where that cannot be: it is not to be joined. */
 bool check_thread(struct check_rank *r, pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+/* ---- said.c: what the plugin returned and said ----------------------------------------------- */
+
+/* Puts a mark in the place of this thread's sentence. */
+void check_mark(const struct zero_host *host);
+/* Has the plugin put a sentence in the place of the mark? */
+bool check_said(void);
+/* The sentence of the last error on this thread, or that there is none since the mark. */
+const char *check_error(void);
+/* A negative errno by its name, any other value as a number; good for CHECK_VALUES calls. */
+const char *check_value(struct check_rank *r, int64_t value);
+/* Sets r->ended to "HOW VALUE", and the sentence where it is an error. Returns value. */
+int64_t check_ended(struct check_rank *r, const char *how, int64_t value);
 
 #define CHECK_UNORDERED (UINT32_C(1) << 31)
 #define CHECK_TWO (UINT32_C(1) << 30)
@@ -99,17 +125,18 @@ uint32_t check_memory_kind(const struct check_rank *r);
 
 struct zero_slice check_slice(const struct check_comm *c, uint64_t off, uint64_t len);
 
-/* Waits for one completion: its result, or an error of progress(). */
+/*
+ * Each sets r->ended, for complaints. Waits for one completion: its result, an error of progress(),
+ * or CHECK_NOTHING.
+ */
 int64_t check_wait(struct check_comm *c, uint64_t *user);
-/* Posts one collective and waits for it. */
+/* Posts one collective and waits for it; CHECK_NOTHING also where another one completes. */
 int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll);
 /* 0 when all ranks of `comm`, which has those of the context, have called it. */
 int64_t check_meet(struct check_comm *c, struct zero_comm *comm);
 
 int64_t check_now_ms(void);
 void check_sleep_ms(int ms);
-/* The sentence of the last error on this thread. */
-const char *check_error(void);
 
 /*
  * An all_gather of count fp32 per rank, an all_reduce of count, a reduce_scatter of count to each

@@ -6,12 +6,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include <zero/zero.h>
-
 #include "check.h"
 #include "machine/thread.h"
 
-bool check_want(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
+bool check_note(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
 {
     const char *name = strrchr(file, '/');
     va_list ap;
@@ -100,6 +98,7 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
                                   .device_handle = r->device};
 
     *c = (struct check_comm){.r = r, .ops = r->ops, .bytes = bytes, .wait_ns = CHECK_WAIT_NS};
+    check_mark(r->host);
     return want(r, r->caps.max_inflight, "max_inflight is 0, 1 is the least") &&
            want(r, !c->ops->alloc || c->ops->free, "there is an alloc(), but no free()") &&
            want(r, !c->ops->open(&open, &c->ctx), "open: %s", check_error()) &&
@@ -111,6 +110,7 @@ bool check_open(struct check_rank *r, struct check_comm *c, uint64_t bytes)
 /* close() gives back what is still registered; memory of the plugin's goes with it. */
 void check_close(struct check_comm *c)
 {
+    check_mark(c->r->host);
     bool closed = !c->ctx || want(c->r, !c->ops->close(c->ctx), "close: %s", check_error());
 
     if (c->memory && closed && !c->ops->alloc) /* else what is under way may still write there */
@@ -130,27 +130,39 @@ int64_t check_wait(struct check_comm *c, uint64_t *user)
     while (!c->r->gave_up && check_now_ms() < until) {
         int n = c->ops->progress(c->ctx, &cqe, 1, 100000000);
         if (n < 0)
-            return n;
+            return check_ended(c->r, "progress gives", n);
         if (n == 1) {
             if (user)
                 *user = cqe.user;
-            return cqe.res;
+            return check_ended(c->r, "result", cqe.res);
         }
     }
+    if (c->r->gave_up)
+        snprintf(c->r->ended, sizeof c->r->ended, "not awaited: an earlier one did not complete");
+    else
+        snprintf(c->r->ended, sizeof c->r->ended, "no completion within %d s",
+                 (int)(c->wait_ns / 1000000000));
     c->r->gave_up = true;
-    return -ETIMEDOUT;
+    return CHECK_NOTHING;
 }
 
 int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zero_coll *coll)
 {
+    struct check_rank *r = c->r;
     uint64_t user;
-    int err = c->ops->post(comm, coll, 1, NULL);
     int64_t res;
+    int err;
 
+    check_mark(r->host);
+    err = c->ops->post(comm, coll, 1, NULL);
     if (err)
-        return err;
+        return check_ended(r, "post gives", err);
     res = check_wait(c, &user);
-    return res < 0 || user == coll->user ? res : -EBADMSG;
+    if (res < 0 || user == coll->user)
+        return res;
+    snprintf(r->ended, sizeof r->ended, "tag %" PRIu64 " came where %" PRIu64 " was due", user,
+             coll->user);
+    return CHECK_NOTHING;
 }
 
 int64_t check_meet(struct check_comm *c, struct zero_comm *comm)
@@ -174,11 +186,6 @@ void check_sleep_ms(int ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
-}
-
-const char *check_error(void)
-{
-    return zero_last_error();
 }
 
 struct zero_coll check_gather(const struct check_comm *c, uint64_t count)

@@ -70,8 +70,9 @@ static void lane_post(struct crowd *w, unsigned which)
     for (uint64_t i = 0; i < q.src.len / 4; i++)
         src[i] = value(which, l->rank, l->posted, i);
     memset(w->c.memory + q.dst.off, 0xff, q.dst.len);
+    check_mark(w->c.r->host);
     err = w->c.ops->post(l->comm, &q, 1, NULL);
-    want(w->c.r, !err, "post: %d %s", err, check_error());
+    want(w->c.r, !check_ended(w->c.r, "post gives", err), "%s", w->c.r->ended);
     l->posted++;
 }
 
@@ -99,9 +100,9 @@ static void lane_completed(struct crowd *w, const struct zero_cqe *cqe)
     want(r, k == l->completed, "communicator %u: completion %u came where %u was due", which, k,
          l->completed);
     l->completed++;
+    check_ended(r, "result", cqe->res);
     want(r, cqe->res == (int64_t)q.dst.len,
-         "communicator %u, collective %u: result %" PRId64 ", want %" PRIu64, which, k, cqe->res,
-         q.dst.len);
+         "communicator %u, collective %u: %s, want %" PRIu64, which, k, r->ended, q.dst.len);
     for (uint64_t i = 0; i < q.dst.len / 4 && !r->n_bad; i++) {
         float due = result(l, &q, which, i);
         want(r, dst[i] == due, "communicator %u, collective %u: element %" PRIu64 " is %g, want %g",
@@ -138,8 +139,9 @@ static void crowd_run(struct crowd *w)
         if (l->posted < ROUNDS && l->posted - l->completed < room)
             lane_post(w, which);
         int n = w->c.ops->progress(w->c.ctx, cqes, 4, z & 0x700 ? 0 : 1000000);
-        want(r, n >= 0 && check_now_ms() < until, "progress: %d %s, %u of %u ended", n,
-             n < 0 ? check_error() : "", (unsigned)(LANES * ROUNDS - rest), LANES * ROUNDS);
+        check_ended(r, "progress gives", n);
+        want(r, n >= 0 && check_now_ms() < until, "%u of %u have ended: %s",
+             (unsigned)(LANES * ROUNDS - rest), LANES * ROUNDS, r->ended);
         for (int i = 0; i < n; i++, rest--)
             lane_completed(w, &cqes[i]);
     }
@@ -155,7 +157,7 @@ void check_case_crowd(struct check_rank *r)
 
     if (check_open(r, &w.c, LANES * UNDER_WAY * 2 * w.most) && lanes_make(&w)) {
         crowd_run(&w);
-        want(r, check_meet(&w.c, w.c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&w.c, w.c.world) == 0, "meeting: %s", r->ended);
     }
     for (unsigned i = 1; i < LANES; i++)
         if (w.lanes[i].comm)

@@ -138,7 +138,7 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
     int64_t res;
 
     if (q.kind == ZERO_BARRIER) {
-        want(c->r, check_run(c, comm, &q) == 0, "barrier: %s", check_error());
+        want(c->r, check_run(c, comm, &q) == 0, "barrier: %s", c->r->ended);
         return;
     }
     if (l.src_bytes > half - 512 || l.dst_bytes > half - 512)
@@ -149,8 +149,8 @@ void check_exact(struct check_comm *c, struct zero_comm *comm, int rank, int ran
     q.user = seed ^ 0xabcdef;
     fill(c, &q, &l, seed, rank);
     res = check_run(c, comm, &q);
-    if (want(c->r, res == (int64_t)l.dst_bytes, "%s: result %" PRId64 ", want %" PRIu64 ": %s",
-             check_coll(&q, seed, text), res, l.dst_bytes, check_error()))
+    if (want(c->r, res == (int64_t)l.dst_bytes, "%s: %s, want %" PRIu64,
+             check_coll(&q, seed, text), c->r->ended, l.dst_bytes))
         compare(c, &q, &l, seed, rank, ranks);
 }
 
@@ -201,7 +201,7 @@ void check_case_movements(struct check_rank *r)
     if (check_open(r, &c, SLAB)) {
         for (unsigned i = 0; i < N_SIZES; i++)
             move_all(&c, sizes[i], &seed);
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }
@@ -256,7 +256,7 @@ void check_case_reductions(struct check_rank *r)
                         q.count = sizes[i];
                         check_exact(&c, c.world, r->rank, r->ranks, q, ++seed);
                     }
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }
@@ -280,7 +280,7 @@ void check_case_large(struct check_rank *r)
         q.kind = ZERO_ALL_REDUCE;
         if (check_can(r, &q))
             check_either(&c, c.world, r->rank, r->ranks, q, ++seed);
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }
@@ -290,8 +290,9 @@ static void refused(struct check_comm *c, const struct zero_coll *q, void *strea
 {
     int err = c->ops->post(c->world, q, 1, stream);
 
-    want(c->r, err == -ENOTSUP, "%s (kind %u%s%s) is not refused with -ENOTSUP: post gives %d",
-         zero_coll_name(q->kind), q->kind, *what ? ", " : "", what, err);
+    want(c->r, err == -ENOTSUP, "%s (kind %u%s%s) is not refused with -ENOTSUP: post gives %s",
+         zero_coll_name(q->kind), q->kind, *what ? ", " : "", what,
+         check_value(c->r, err));
 }
 
 /* Types, reductions and flags outside the masks, of a kind within. */
@@ -340,7 +341,7 @@ void check_case_undeclared(struct check_rank *r)
         want(r, !(r->caps.flags & ZERO_COMM_MAP) == !c.ops->map, "%s",
              c.ops->map ? "there is a map(), but ZERO_COMM_MAP is not declared"
                         : "ZERO_COMM_MAP is declared, but there is no map()");
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }

@@ -44,7 +44,7 @@ void check_case_wire_bytes(struct check_rank *r)
         }
         /* Before the ranks meet, which may move data. */
         want(r, !c.ops->wire_bytes(c.world, &after), "wire_bytes: %s", check_error());
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
         if (!(r->caps.flags & ZERO_COMM_ORDERED) && after > 0) /* may send otherwise, not nothing */
             expected = after;
         want(r, after == expected, "wire bytes %" PRIu64 ", want %" PRIu64, after, expected);
@@ -57,8 +57,7 @@ static void gather(struct check_comm *c, const struct zero_coll *q, const char *
 {
     int64_t res = check_run(c, c->world, q), due = (int64_t)q->dst.len;
 
-    want(c->r, res == due, "all_gather from %s: result %" PRId64 ", want %" PRId64 ": %s", from,
-         res, due, check_error());
+    want(c->r, res == due, "all_gather from %s: %s, want %" PRId64, from, c->r->ended, due);
 }
 
 /* A region may be a part of what alloc() gave; it ends, and others go on. */
@@ -74,10 +73,11 @@ static void use_part(struct check_comm *c, uint64_t round)
         return;
     q.src = (struct zero_slice){part, 0, 256};
     err = c->ops->post(c->world, &q, 1, NULL);
-    want(r, err == -EINVAL, "post before the exchange gives %d, want -EINVAL", err);
+    want(r, err == -EINVAL, "post before the exchange gives %s, want -EINVAL",
+         check_value(r, err));
     want(r, !c->ops->exchange(c->ctx, part), "exchange: %s", check_error());
     err = c->ops->exchange(c->ctx, part);
-    want(r, err == -EINVAL, "a second exchange gives %d, want -EINVAL", err);
+    want(r, err == -EINVAL, "a second exchange gives %s, want -EINVAL", check_value(r, err));
     for (uint64_t i = 0; i < 64; i++)
         ((float *)(void *)(c->memory + 4096))[i] = (float)(r->rank + 1) + (float)round;
     gather(c, &q, "a part of memory");
@@ -87,7 +87,7 @@ static void use_part(struct check_comm *c, uint64_t round)
         want(r, got == due, "all_gather from a part of memory: of rank %d comes %g, want %g", p,
              (double)got, (double)due);
     }
-    want(r, check_meet(c, c->world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(c, c->world) == 0, "meeting: %s", r->ended);
     want(r, !c->ops->unreg(c->ctx, part), "unreg: %s", check_error());
 }
 
@@ -111,7 +111,7 @@ void check_case_memory(struct check_rank *r)
             q = check_gather(&c, 100);
             q.src = (struct zero_slice){mr, 4, 400};
             gather(&c, &q, "a second slab");
-            want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+            want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
             check_free(&c, 1 << 20, base, mr);
         }
         q = check_gather(&c, 64);
@@ -143,11 +143,11 @@ void check_case_map(struct check_rank *r)
     }
     memset(c.memory + page, r->rank + 1, page);
     if (want(r, !c.ops->map(c.ctx, c.mr, page, page, &base), "map: %s", check_error())) {
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
         for (int p = 0; p < r->ranks; p++)
             for (uint64_t i = 0; i < page; i += 777)
                 mapped(r, base, (uint64_t)p * page + i, p);
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
         want(r, !c.ops->map(c.ctx, c.mr, page + page / 2, page, &again), "a second map: %s",
              check_error());
         for (int p = 0; p < r->ranks && !r->n_bad; p++)
@@ -155,6 +155,6 @@ void check_case_map(struct check_rank *r)
         mapped(r, base, 0, 0); /* it is still there */
     }
     err = c.ops->map(c.ctx, c.mr, 1, page, &base);
-    want(r, err == -EINVAL, "map at byte 1 gives %d, want -EINVAL", err);
+    want(r, err == -EINVAL, "map at byte 1 gives %s, want -EINVAL", check_value(r, err));
     check_close(&c);
 }

@@ -54,8 +54,9 @@ static void lane_post(struct check_comm *c, struct lane *l, unsigned which)
     q.dst = check_slice(c, at + 64, q.count * 8 * (uint64_t)l->ranks);
     for (uint64_t i = 0; i < q.count; i++)
         value_store(ZERO_I64, c->memory + at, i, mix(which, (uint64_t)l->rank, l->posted) + i);
+    check_mark(c->r->host);
     int err = c->ops->post(l->comm, &q, 1, NULL);
-    want(c->r, !err, "post: %d %s", err, check_error());
+    want(c->r, !check_ended(c->r, "post gives", err), "%s", c->r->ended);
     l->posted++;
 }
 
@@ -68,7 +69,8 @@ static void lane_completed(struct check_comm *c, struct lane *lanes, const struc
     want(r, k == l->completed, "communicator %u: completion %u came where %u was due", which, k,
          l->completed);
     l->completed++;
-    want(r, cqe->res >= 0, "communicator %u, collective %u: result %" PRId64, which, k, cqe->res);
+    want(r, check_ended(r, "result", cqe->res) >= 0, "communicator %u, collective %u: %s", which, k,
+         r->ended);
     for (uint64_t e = 0; e < (1 + k % 8) * (uint64_t)l->ranks; e++) {
         uint64_t got = value_load(ZERO_I64, c->memory + slot(which, k) + 64, e);
         uint64_t due = mix(which, e / (1 + k % 8), k) + e % (1 + k % 8);
@@ -105,12 +107,13 @@ void check_case_concurrent(struct check_rank *r)
         if (l->posted < ROUNDS && l->posted - l->completed < room)
             lane_post(&c, l, which);
         int n = c.ops->progress(c.ctx, cqes, 8, z & 0xf00 ? 0 : 1000000);
-        want(r, n >= 0 && check_now_ms() < until, "progress: %d %s, %u of %u ended", n,
-             n < 0 ? check_error() : "", (unsigned)(LANES * ROUNDS - rest), LANES * ROUNDS);
+        check_ended(r, "progress gives", n);
+        want(r, n >= 0 && check_now_ms() < until, "%u of %u have ended: %s",
+             (unsigned)(LANES * ROUNDS - rest), LANES * ROUNDS, r->ended);
         for (int i = 0; i < n; i++, rest--)
             lane_completed(&c, lanes, &cqes[i]);
     }
-    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     for (unsigned i = 1; i < LANES; i++)
         if (lanes[i].comm)
             want(r, !c.ops->comm_close(lanes[i].comm), "comm_close: %s", check_error());
@@ -150,7 +153,7 @@ void check_case_leave_out(struct check_rank *r)
                      check_error()))
                 check_exact(&c, inner, r->ranks - 1 - r->rank, r->ranks - 1, q, 6);
         }
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }
@@ -177,7 +180,7 @@ void check_case_many(struct check_rank *r)
             if (comms[(i + 3) % 8] && !r->n_bad)
                 check_exact(&c, comms[(i + 3) % 8], r->rank, r->ranks, q, 800 + i);
         }
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     }
     check_close(&c);
 }
@@ -203,18 +206,19 @@ void check_case_batches(struct check_rank *r)
             q[i].dst = check_meeting(&c, posted + (uint64_t)i).dst;
     }
     want(r, err == -EAGAIN && posted == most / batch * batch,
-         "max_inflight is %u: %u in batches of %u were taken, then came %d; %u and -EAGAIN are due",
-         most, posted, batch, err, most / batch * batch);
+         "max_inflight is %u: %u in batches of %u were taken, then came %s; %u and -EAGAIN are due",
+         most, posted, batch, check_value(r, err), most / batch * batch);
     for (uint32_t got = 0; got < posted; got += (uint32_t)n) {
         n = c.ops->progress(c.ctx, cqes, 5, CHECK_WAIT_NS);
-        if (!want(r, n > 0 && n <= 5, "progress of 5 gives %d, %u are to come", n, posted - got))
+        if (!want(r, n > 0 && n <= 5, "progress of 5 gives %s, %u are to come",
+                  check_value(r, n), posted - got))
             break;
         for (uint32_t i = 0; i < (uint32_t)n; i++)
             want(r, cqes[i].user == (got + i) % batch,
                  "tag %" PRIu64 " came where %u was due, at place %u of %u", cqes[i].user,
                  (got + i) % batch, got + i, posted);
     }
-    want(r, check_meet(&c, c.world) == 0, "after all have ended: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "after all have ended: %s", r->ended);
     check_close(&c);
 }
 
@@ -231,7 +235,7 @@ void check_case_batch_wakes(struct check_rank *r)
     }
     for (int i = 0; i < 2; i++)
         q[i] = check_meeting(&c, 1 + (uint64_t)i), q[i].user = (uint64_t)i;
-    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     if (r->rank) {
         check_sleep_ms(100);
         want(r, !c.ops->post(c.world, q, 2, NULL), "post of two: %s", check_error());
@@ -239,15 +243,15 @@ void check_case_batch_wakes(struct check_rank *r)
         struct zero_cqe cqe;
         want(r, !c.ops->post(c.world, q, 1, NULL), "post of the first: %s", check_error());
         int n = c.ops->progress(c.ctx, &cqe, 1, CHECK_WAIT_NS);
-        want(r, n == 1, "progress gives %d where the first of a batch should wake it", n);
+        want(r, n == 1, "progress gives %s where the first of a batch should wake it",
+             check_value(r, n));
         want(r, !c.ops->post(c.world, q + 1, 1, NULL), "post of the second: %s", check_error());
     }
     for (uint64_t i = r->rank == 0; i < 2; i++) {
         int64_t res = check_wait(&c, &user);
         want(r, res >= 0 && user == i,
-             "result %" PRId64 " of tag %" PRIu64 " came where tag %" PRIu64 " was due", res, user,
-             i);
+             "tag %" PRIu64 " came where tag %" PRIu64 " was due: %s", user, i, r->ended);
     }
-    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     check_close(&c);
 }

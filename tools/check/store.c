@@ -3,11 +3,10 @@
 #include "store.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <zero/zero.h>
 
 #include "values.h"
 
@@ -61,6 +60,7 @@ bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memo
     struct check_rank *r = &t->verdict;
 
     *s = (struct check_store){.t = t, .ops = t->ops, .bytes = memory_bytes};
+    check_mark(t->host);
     s->info.size = sizeof s->info;
     if (!want(r, !t->ops->open(&open, &s->store), "open of %" PRIu64 " bytes: %s", t->bytes,
               check_error()))
@@ -112,21 +112,41 @@ static int64_t ended_well(struct check_store *s, const struct zero_io *ios, uint
 
     if (!want(r, c->user < n && !ends[c->user]++, "tag %" PRIu64 " ends twice, or is of nobody",
               c->user))
-        return -EPROTO;
+        return CHECK_NOTHING;
     if (c->res < 0)
         return c->res;
     uint64_t bytes = ios[c->user].buf.len;
     if (ios[c->user].op != ZERO_IO_SYNC &&
         !want(r, (uint64_t)c->res == bytes,
               "a request of %" PRIu64 " bytes ends well after %" PRIi64, bytes, c->res))
-        return -EPROTO;
+        return CHECK_NOTHING;
     return 0;
+}
+
+/* Takes in what has ended; the first error, or `first` where there was one before. */
+static int64_t take(struct check_store *s, const struct zero_io *ios, uint32_t n,
+                    const struct zero_cqe *cqes, int got, uint32_t *ends, int64_t first)
+{
+    struct check_rank *r = &s->t->verdict;
+
+    for (int i = 0; i < got; i++) {
+        int64_t err = ended_well(s, ios, n, &cqes[i], ends);
+        if (first || !err)
+            continue;
+        first = err;
+        if (err == CHECK_NOTHING) /* there is a complaint about it */
+            snprintf(r->ended, sizeof r->ended, "a completion that is wrong");
+        else
+            check_ended(r, "result", err);
+    }
+    return first;
 }
 
 /* ends: zeros. */
 static int64_t run_all(struct check_store *s, const struct zero_io *ios, uint32_t n, uint32_t *ends)
 {
     int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000, first = 0;
+    struct check_rank *r = &s->t->verdict;
     uint32_t submitted = 0, ended = 0;
 
     while (ended < n && check_now_ms() < until) {
@@ -135,19 +155,20 @@ static int64_t run_all(struct check_store *s, const struct zero_io *ios, uint32_
         if (submitted < n) {
             got = s->ops->submit(s->store, ios + submitted, n - submitted);
             if (got < 0)
-                return got;
+                return check_ended(r, "submit gives", got);
             submitted += (uint32_t)got;
         }
         got = s->ops->poll(s->store, cqes, 8, submitted < n ? 1000000 : 100000000);
         if (got < 0)
-            return got;
-        for (int i = 0; i < got; i++) {
-            int64_t err = ended_well(s, ios, n, &cqes[i], ends);
-            first = first ? first : err;
-        }
+            return check_ended(r, "poll gives", got);
+        first = take(s, ios, n, cqes, got, ends, first);
         ended += (uint32_t)got;
     }
-    return ended < n ? -ETIMEDOUT : first;
+    if (ended == n || first)
+        return first;
+    snprintf(r->ended, sizeof r->ended, "%u of %u requests have not ended within %d s", n - ended,
+             n, (int)(CHECK_WAIT_NS / 1000000000));
+    return CHECK_NOTHING;
 }
 
 /* Into `ios`, unless it is NULL: what has more bytes than one may have in several; how many. */
@@ -180,10 +201,13 @@ int64_t check_store_run(struct check_store *s, const struct zero_io *wanted, uin
 {
     uint32_t all = cut(s, wanted, n, NULL), *ends = calloc(all + 1, sizeof *ends);
     struct zero_io *ios = calloc(all + 1, sizeof *ios);
-    int64_t err = -ENOMEM;
+    struct check_rank *r = &s->t->verdict;
+    int64_t err = CHECK_NOTHING;
 
+    snprintf(r->ended, sizeof r->ended, "no memory for %u requests", all);
     if (ios && ends) {
         cut(s, wanted, n, ios);
+        check_mark(s->t->host);
         err = run_all(s, ios, all, ends);
     }
     free(ios);

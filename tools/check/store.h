@@ -60,7 +60,8 @@ struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t
 int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /*
  * Submits all, with tags of its own and cut to what one request may have, and waits until all have
- * ended, each once and whole: the first error, or 0.
+ * ended, each once and whole: the first error, or 0; CHECK_NOTHING: one of the check's own. With an
+ * error verdict.ended says what it is.
  */
 int64_t check_store_run(struct check_store *s, const struct zero_io *ios, uint32_t n);
 /* The same with one. */

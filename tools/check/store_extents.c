@@ -70,7 +70,7 @@ static void write_some(struct extents *e, uint64_t round)
     }
     e->n_written = n;
     int64_t err = check_store_run(&e->s, ios, n);
-    want(&e->s.t->verdict, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
+    want(&e->s.t->verdict, !err, "round %" PRIu64 ": %s", round, e->s.t->verdict.ended);
 }
 
 /* A part of the memory may be smaller than what was written and what lies beside it. */
@@ -114,7 +114,7 @@ static void read_some(struct extents *e, uint64_t round)
     for (uint32_t i = 0; i < n; i++)
         memset(e->s.memory + ios[i].buf.off, 0, ios[i].buf.len);
     int64_t err = check_store_run(&e->s, ios, n);
-    want(r, !err, "round %" PRIu64 ": %" PRIi64 ", %s", round, err, check_error());
+    want(r, !err, "round %" PRIu64 ": %s", round, r->ended);
     for (uint32_t i = 0; i < n && !err; i++) {
         uint64_t first = ios[i].store_off / e->block;
         for (uint64_t b = 0; b < ios[i].buf.len / e->block; b++)
@@ -163,7 +163,7 @@ static void beside_turn(struct check_store *s, uint64_t turn, uint64_t part, uin
             check_store_fill(at, part, keys[i] = mix(r->seed, 3, turn * PARTS + i));
     }
     int64_t err = check_store_run(s, ios, n);
-    if (!want(r, !err, "turn %" PRIu64 ": %" PRIi64 ", %s", turn, err, check_error()))
+    if (!want(r, !err, "turn %" PRIu64 ": %s", turn, r->ended))
         return;
     for (uint32_t i = 0; i < n; i++)
         want(r, check_store_is(s->memory + i * part, part, keys[i]),

@@ -3,8 +3,6 @@
  */
 #include <string.h>
 
-#include <zero/zero.h>
-
 #include "store.h"
 
 enum { N = 16, TRIES = 1000 };
@@ -35,7 +33,7 @@ static void take(struct batch *b, const struct zero_cqe *c)
         return;
     }
     b->failed++;
-    want(r, !strstr(zero_last_error(), "nothing was said"), "a request fails and nothing is said");
+    want(r, check_said(), "a request fails and nothing is said");
 }
 
 static void run_all(struct batch *b)
@@ -49,13 +47,14 @@ static void run_all(struct batch *b)
     memset(b->ends, 0, sizeof b->ends);
     while (b->ended < N && check_now_ms() < until && !r->n_bad) {
         struct zero_cqe cqes[N];
+        check_mark(host);
         int k = submitted < N ? b->s.ops->submit(b->s.store, b->ios + submitted, N - submitted) : 0;
-        if (!want(r, k >= 0, "submit gives %d where requests fail: %s", k, check_error()))
+        if (!want(r, check_ended(r, "submit gives", k) >= 0, "where requests fail %s", r->ended))
             break;
         submitted += (uint32_t)k;
-        host->fail(host->ctx, "check", -EIO, "nothing was said");
+        check_mark(host);
         k = b->s.ops->poll(b->s.store, cqes, N, submitted < N ? 1000000 : 100000000);
-        want(r, k >= 0, "poll gives %d where requests fail: %s", k, check_error());
+        want(r, check_ended(r, "poll gives", k) >= 0, "where requests fail %s", r->ended);
         for (int i = 0; i < k; i++) {
             take(b, &cqes[i]);
             want(r, cqes[i].res >= 0 || i == k - 1,
@@ -72,7 +71,7 @@ static bool insist(struct batch *b, const struct zero_io *io)
         if (!check_store_run(&b->s, io, 1))
             return true;
     return want(&b->s.t->verdict, false, "after requests that failed none ends well: %s",
-                check_error());
+                b->s.t->verdict.ended);
 }
 
 void check_store_failures(struct check_tier *t)

@@ -19,14 +19,14 @@ void check_store_resize(struct check_tier *t)
     if (check_store_open(t, &s, 2 * t->bytes)) {
         uint64_t bytes = check_store_round(&s, t->bytes);
         check_store_fill(s.memory, bytes, r->seed);
-        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
         if (want(r, !s.ops->resize(s.store, 2 * bytes), "resize to twice: %s", check_error())) {
             check_store_fill(s.memory, bytes, r->seed + 1);
             want(r, !check_store_one(&s, ZERO_IO_WRITE, bytes, 0, bytes),
-                 "write past the old end: %s", check_error());
+                 "write past the old end: %s", r->ended);
         }
         memset(s.memory, 0, 2 * bytes);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, 2 * bytes), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, 2 * bytes), "read: %s", r->ended);
         want(r,
              check_store_is(s.memory, bytes, r->seed) &&
                  check_store_is(s.memory + bytes, bytes, r->seed + 1),
@@ -34,13 +34,13 @@ void check_store_resize(struct check_tier *t)
         uint64_t half = check_store_round(&s, bytes / 2 + 12345), rest = bytes - half;
         want(r, !s.ops->resize(s.store, half), "resize to half: %s", check_error());
         memset(s.memory, 0, half);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, half), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, half), "read: %s", r->ended);
         want(r, check_store_is(s.memory, half, r->seed), "shrinking changes what is left");
         want(r, check_store_one(&s, ZERO_IO_READ, bytes, 0, half) < 0,
              "what lies past the new end is read");
         want(r, !s.ops->resize(s.store, bytes), "resize to the whole: %s", check_error());
         memset(s.memory, 1, rest);
-        want(r, !check_store_one(&s, ZERO_IO_READ, half, 0, rest), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, half, 0, rest), "read: %s", r->ended);
         for (uint64_t i = 0; i < rest && !r->n_bad; i++)
             want(r, s.memory[i] == 0, "byte %llu behind what was left is not zero",
                  (unsigned long long)(half + i));
@@ -73,12 +73,12 @@ void check_store_regions(struct check_tier *t)
             int k = i * 7 % N; /* N and 7 have no common divisor: every one, in another order */
             struct zero_io io = {
                 .op = ZERO_IO_WRITE, .store_off = (uint64_t)k * part, .buf = {mrs[k], 0, part}};
-            want(r, !check_store_run(&s, &io, 1), "write from region %d: %s", k, check_error());
+            want(r, !check_store_run(&s, &io, 1), "write from region %d: %s", k, r->ended);
             want(r, !s.ops->unreg(s.store, mrs[k]), "unreg: %s", check_error());
         }
         memset(s.memory, 0, t->bytes);
         if (part)
-            want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part * N), "read: %s", check_error());
+            want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part * N), "read: %s", r->ended);
         else
             t->skipped = "100 regions do not fit into the store: more --bytes";
         for (int i = 0; i < N && part; i++)
@@ -104,7 +104,8 @@ static int idle_ms(struct check_store *s, int64_t timeout_ns)
     struct zero_cqe cqe;
     int n = s->ops->poll(s->store, &cqe, 1, timeout_ns);
 
-    want(&s->t->verdict, n == 0, "poll gives %d where nothing is under way, want 0", n);
+    want(&s->t->verdict, n == 0, "poll gives %s where nothing is under way, want 0",
+         check_value(&s->t->verdict, n));
     return (int)(check_now_ms() - start);
 }
 
@@ -190,7 +191,7 @@ void check_store_leaves_nothing(struct check_tier *t)
     for (int i = 0; i <= AGAIN; i++) { /* what libraries keep for good they keep after the first */
         if (check_store_open(t, &s, t->bytes))
             want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, check_store_round(&s, 5000)),
-                 "write: %s", check_error());
+                 "write: %s", r->ended);
         check_store_close(&s);
         if (i == 0)
             before = count_descriptors();

@@ -2,8 +2,6 @@
 /* What cannot be done is said, and nothing has happened. */
 #include <string.h>
 
-#include <zero/zero.h>
-
 #include "store.h"
 
 #define LITTLE (UINT64_C(64) << 30) /* that a plugin may be asked to take too much of */
@@ -60,11 +58,10 @@ static void refused(struct check_store *s, struct zero_io io, const char *what)
 {
     struct check_rank *r = &s->t->verdict;
 
-    s->t->host->fail(s->t->host->ctx, "check", -EIO, "nothing was said");
+    check_mark(s->t->host);
     int err = check_store_submit(s, &io, 1);
     want(r, err < 0, "%s: submit gives %d, want an error", what, err);
-    want(r, err >= 0 || !strstr(zero_last_error(), "nothing was said"), "%s: nothing is said",
-         what);
+    want(r, err >= 0 || check_said(), "%s: nothing is said", what);
 }
 
 void check_store_refusals(struct check_tier *t)
@@ -108,10 +105,12 @@ void check_store_refusals(struct check_tier *t)
         struct zero_io two[2] = {good, good};
         two[1].op = 77;
         int n = check_store_submit(&s, two, 2);
-        want(r, n == 1, "one good request and a wrong one: submit gives %d, want 1", n);
+        want(r, n == 1, "one good request and a wrong one: submit gives %s, want 1",
+             check_value(r, n));
         n = s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS);
         want(r, n == 1 && cqe.res == (int64_t)a,
-             "the good one of %" PRIu64 " bytes: poll gives %d, with %" PRIi64, a, n, cqe.res);
+             "the good one of %" PRIu64 " bytes: poll gives %s, with %s", a, check_value(r, n),
+             check_value(r, cqe.res));
     }
     check_store_close(&s);
 }
@@ -157,9 +156,9 @@ void check_store_no_room(struct check_tier *t)
     struct zero_store *store = NULL;
     struct check_store s;
 
-    t->host->fail(t->host->ctx, "check", -EIO, "nothing was said");
+    check_mark(t->host);
     if (want(r, t->ops->open(&open, &store) < 0, "a store of an exabyte is given")) {
-        want(r, !strstr(zero_last_error(), "nothing was said"), "open: nothing is said");
+        want(r, check_said(), "open: nothing is said");
         want(r, !store, "a store comes with the error");
     } else {
         t->ops->close(store);
@@ -173,11 +172,11 @@ void check_store_no_room(struct check_tier *t)
     if (check_store_open(t, &s, t->bytes)) {
         uint64_t bytes = check_store_round(&s, t->bytes / 2);
         check_store_fill(s.memory, bytes, r->seed);
-        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
         want(r, t->ops->resize(s.store, UINT64_C(1) << 60) < 0, "it grows to an exabyte");
         memset(s.memory, 0, bytes);
         want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read after that: %s",
-             check_error());
+             r->ended);
         want(r, check_store_is(s.memory, bytes, r->seed), "growing in vain loses what was stored");
     }
     check_store_close(&s);

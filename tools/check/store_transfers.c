@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zero/zero.h>
-
 #include "store.h"
 #include "values.h"
 
@@ -16,10 +14,10 @@ void check_store_fresh(struct check_tier *t)
     if (check_store_open(t, &s, 2 * t->bytes)) {
         uint64_t bytes = check_store_round(&s, t->bytes);
         memset(s.memory, 0x5a, 2 * bytes);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", r->ended);
         want(r, check_store_zero(s.memory, bytes), "a fresh store has other bytes than zeros");
         want(r, !s.ops->resize(s.store, 2 * bytes), "resize to twice: %s", check_error());
-        want(r, !check_store_one(&s, ZERO_IO_READ, bytes, bytes, bytes), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, bytes, bytes, bytes), "read: %s", r->ended);
         want(r, check_store_zero(s.memory + bytes, bytes),
              "a store grows by other bytes than zeros");
     }
@@ -30,28 +28,27 @@ void check_store_fresh(struct check_tier *t)
 static void too_large(struct check_store *s, uint64_t bytes)
 {
     struct zero_io io = check_store_io(s, ZERO_IO_WRITE, 0, 0, bytes);
-    const struct zero_host *host = s->t->host;
     struct check_rank *r = &s->t->verdict;
     struct zero_cqe cqe = {0};
 
-    host->fail(host->ctx, "check", -EIO, "nothing was said");
+    check_mark(s->t->host);
     check_store_fill(s->memory, bytes, r->seed + 1);
     int n = check_store_submit(s, &io, 1);
     if (n > 0) {
         n = s->ops->poll(s->store, &cqe, 1, CHECK_WAIT_NS);
         want(r, n == 1 && (cqe.res < 0 || cqe.res == (int64_t)bytes),
-             "%" PRIu64 " bytes, of which max_io is less, are taken: poll gives %d, with %" PRIi64,
-             bytes, n, cqe.res);
+             "%" PRIu64 " bytes, of which max_io is less, are taken: poll gives %s, with %s",
+             bytes, check_value(r, n), check_value(r, cqe.res));
         n = cqe.res < 0 ? -1 : 1;
     }
     want(r, n, "%" PRIu64 " bytes, of which max_io is less, are never taken and not refused",
          bytes);
-    want(r, n >= 0 || !strstr(zero_last_error(), "nothing was said"),
+    want(r, n >= 0 || check_said(),
          "%" PRIu64 " bytes, of which max_io is less: refused, and nothing is said", bytes);
     if (n < 0) /* the store goes on */
-        want(r, !check_store_one(s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
     memset(s->memory, 0, bytes);
-    want(r, !check_store_one(s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+    want(r, !check_store_one(s, ZERO_IO_READ, 0, 0, bytes), "read: %s", r->ended);
     want(r, check_store_is(s->memory, bytes, r->seed + 1), "other bytes come back");
 }
 
@@ -65,11 +62,11 @@ void check_store_large(struct check_tier *t)
         check_store_fill(s.memory, bytes, r->seed);
         want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes),
              "write of %" PRIu64 " bytes, max_io %" PRIu64 ": %s", bytes, s.info.max_io,
-             check_error());
+             r->ended);
         memset(s.memory, 0, bytes);
         want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes),
              "read of %" PRIu64 " bytes, max_io %" PRIu64 ": %s", bytes, s.info.max_io,
-             check_error());
+             r->ended);
         want(r, check_store_is(s.memory, bytes, r->seed), "other bytes come back");
         if (!r->n_bad && t->bytes - bytes >= s.info.offset_align)
             too_large(&s, bytes + s.info.offset_align);
@@ -90,8 +87,8 @@ void check_store_counts(struct check_tier *t)
         struct zero_io ios[3];
         for (uint32_t i = 0; i < 3; i++)
             ios[i] = check_store_io(&s, ZERO_IO_WRITE, i * part, i * part, part);
-        want(r, !check_store_run(&s, ios, 3), "write: %s", check_error());
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part), "read: %s", check_error());
+        want(r, !check_store_run(&s, ios, 3), "write: %s", r->ended);
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, part), "read: %s", r->ended);
         want(r, !s.ops->info(s.store, &now), "info: %s", check_error());
         if (!r->n_bad && !now.bytes_read && !now.bytes_written)
             t->skipped = "the plugin counts nothing";
@@ -125,16 +122,19 @@ void check_store_many(struct check_tier *t)
         uint32_t n = n_blocks < N ? (uint32_t)n_blocks : N;
         while (ended < n && check_now_ms() < until && !r->n_bad) {
             struct zero_cqe cqes[3];
+            check_mark(t->host);
             int got = s.ops->submit(s.store, ios + submitted, n - submitted);
-            if (!want(r, got >= 0 && got <= (int)(n - submitted), "submit gives %d: %s", got,
-                      check_error()))
+            check_ended(r, "submit gives", got);
+            if (!want(r, got >= 0 && got <= (int)(n - submitted), "%s, of %u requests", r->ended,
+                      n - submitted))
                 break;
             submitted += (uint32_t)got;
             got = s.ops->poll(s.store, cqes, 3, 100000000);
-            want(r, got >= 0 && got <= 3, "poll of 3 gives %d: %s", got, check_error());
+            check_ended(r, "poll of 3 gives", got);
+            want(r, got >= 0 && got <= 3, "%s", r->ended);
             for (int i = 0; i < got && i < 3; i++) {
-                want(r, cqes[i].res == (int64_t)block, "result %" PRIi64 ", want %" PRIu64,
-                     cqes[i].res, block);
+                want(r, cqes[i].res == (int64_t)block, "result %s, want %" PRIu64,
+                     check_value(r, cqes[i].res), block);
                 want(r, cqes[i].user < n && !seen[cqes[i].user],
                      "tag %" PRIu64 " ends twice, or is of nobody", cqes[i].user);
                 if (cqes[i].user < n)
@@ -156,10 +156,10 @@ void check_store_two(struct check_tier *t)
         uint64_t bytes = check_store_round(&a, t->bytes / 2);
         check_store_fill(a.memory, bytes, r->seed + 1);
         check_store_fill(b.memory, bytes, r->seed + 2);
-        want(r, !check_store_one(&a, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
-        want(r, !check_store_one(&b, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(&a, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
+        want(r, !check_store_one(&b, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
         memset(a.memory, 0, bytes);
-        want(r, !check_store_one(&a, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, !check_store_one(&a, ZERO_IO_READ, 0, 0, bytes), "read: %s", r->ended);
         want(r, check_store_is(a.memory, bytes, r->seed + 1), "the first has other bytes");
         struct zero_io io = check_store_io(&a, ZERO_IO_READ, 0, 0, bytes);
         want(r, check_store_submit(&b, &io, 1) < 0, "a region of another store is taken");
@@ -181,12 +181,12 @@ void check_store_sync(struct check_tier *t)
     if (check_store_open(t, &s, t->bytes)) {
         uint64_t bytes = check_store_round(&s, t->bytes / 4);
         struct zero_io io = {.op = ZERO_IO_SYNC, .user = 9};
-        want(r, !check_store_run(&s, &io, 1), "sync of nothing: %s", check_error());
+        want(r, !check_store_run(&s, &io, 1), "sync of nothing: %s", r->ended);
         check_store_fill(s.memory, bytes, r->seed);
-        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", check_error());
-        want(r, !check_store_run(&s, &io, 1), "sync: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, bytes), "write: %s", r->ended);
+        want(r, !check_store_run(&s, &io, 1), "sync: %s", r->ended);
         memset(s.memory, 0, bytes);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, bytes), "read: %s", r->ended);
         want(r, check_store_is(s.memory, bytes, r->seed), "other bytes come back");
     }
     check_store_close(&s);
@@ -205,10 +205,10 @@ void check_store_map(struct check_tier *t)
         uint64_t off = check_store_round(&s, t->bytes / 3), bytes = off < 70000 ? off : 70000;
         bytes = check_store_round(&s, bytes);
         check_store_fill(base, t->bytes, r->seed);
-        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, t->bytes), "read: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_READ, 0, 0, t->bytes), "read: %s", r->ended);
         want(r, check_store_is(s.memory, t->bytes, r->seed), "what was stored there is not read");
         check_store_fill(s.memory, bytes, r->seed + 1);
-        want(r, !check_store_one(&s, ZERO_IO_WRITE, off, 0, bytes), "write: %s", check_error());
+        want(r, !check_store_one(&s, ZERO_IO_WRITE, off, 0, bytes), "write: %s", r->ended);
         want(r, check_store_is((char *)base + off, bytes, r->seed + 1),
              "what was written is not there");
     }

@@ -63,8 +63,8 @@ static void idle(struct check_comm *c)
     struct zero_cqe cqe;
     int n = c->ops->progress(c->ctx, &cqe, 1, 1000000);
 
-    want(c->r, n == 0, "progress gives %d where all is in streams, want 0: %s", n,
-         n < 0 ? check_error() : "a completion");
+    want(c->r, n == 0, "progress gives %s where all is in streams, want 0: %s",
+         check_value(c->r, n), n < 0 ? check_error() : "a completion");
 }
 
 /* The same batch again until there is room. */
@@ -116,7 +116,7 @@ static bool drain(struct streams *s, void *stream)
         return false;
     while ((err = s->ops->event_query(s->dev, s->event)) == -EINPROGRESS && check_now_ms() < until)
         idle(c);
-    return want(c->r, !err, "the stream does not end: %d", err);
+    return want(c->r, !err, "the stream does not end: %s", check_value(c->r, err));
 }
 
 static void compare(struct streams *s)
@@ -192,7 +192,7 @@ static void run(struct check_rank *r, struct streams *s)
         compare(s);
     sum_in_two(r, s);
     want(r, s->c.ops->error(s->c.world) == 0, "error: %s", check_error());
-    want(r, check_meet(&s->c, s->c.world) == 0, "barrier without a stream: %s", check_error());
+    want(r, check_meet(&s->c, s->c.world) == 0, "meeting without a stream: %s", r->ended);
 }
 
 void check_case_streams(struct check_rank *r)

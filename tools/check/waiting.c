@@ -30,7 +30,8 @@ static int idle_ms(struct check_comm *c, int64_t timeout_ns)
     struct zero_cqe cqe;
     int n = c->ops->progress(c->ctx, &cqe, 1, timeout_ns);
 
-    want(c->r, n == 0, "progress gives %d where nothing was posted, want 0", n);
+    want(c->r, n == 0, "progress gives %s where nothing was posted, want 0",
+         check_value(c->r, n));
     return (int)(check_now_ms() - start);
 }
 
@@ -61,9 +62,8 @@ void check_case_wakes(struct check_rank *r)
 static bool wait_two(struct check_comm *c)
 {
     uint64_t user[2] = {0, 0};
-    bool good = check_wait(c, &user[0]) >= 0;
 
-    return good & (check_wait(c, &user[1]) >= 0) && user[0] + user[1] == 3;
+    return check_wait(c, &user[0]) >= 0 && check_wait(c, &user[1]) >= 0 && user[0] + user[1] == 3;
 }
 
 /*
@@ -87,25 +87,27 @@ void check_case_missing(struct check_rank *r)
     first = check_meeting(&c, 1), first.user = 1;
     second = check_meeting(&c, 2), second.user = 2;
     if (r->rank == r->ranks - 1) {
-        want(r, check_meet(&c, meeting) == 0, "meeting: %s", check_error());
-        want(r, check_meet(&c, c.world) == 0, "coming late: %s", check_error());
+        want(r, check_meet(&c, meeting) == 0, "meeting: %s", r->ended);
+        want(r, check_meet(&c, c.world) == 0, "coming late: %s", r->ended);
     } else {
         want(r, !c.ops->post(c.world, &first, 1, NULL), "post: %s", check_error());
         n = c.ops->progress(c.ctx, &cqe, 1, 200000000);
-        want(r, n == 0, "progress gives %d where a rank has not posted, want 0", n);
+        want(r, n == 0, "progress gives %s where a rank has not posted, want 0",
+             check_value(r, n));
         if (c.ops->missing) {
             n = c.ops->missing(c.world, who, CHECK_RANKS);
             want(r, n >= 1 && who[n - 1] == r->ranks - 1,
-                 "missing gives %d ranks, the last %d, where rank %d has not posted", n,
-                 n >= 1 ? who[n - 1] : -1, r->ranks - 1);
+                 "missing gives %s ranks, the last %d, where rank %d has not posted",
+                 check_value(r, n), n >= 1 ? who[n - 1] : -1, r->ranks - 1);
         }
         want(r, !c.ops->post(meeting, &second, 1, NULL), "post: %s", check_error());
         want(r, wait_two(&c), "not both are complete where the late rank has come: %s",
-             check_error());
+             r->ended);
         n = c.ops->missing ? c.ops->missing(c.world, who, CHECK_RANKS) : 0;
-        want(r, n == 0, "missing gives %d where all is complete, want 0", n);
+        want(r, n == 0, "missing gives %s where all is complete, want 0",
+             check_value(r, n));
     }
-    want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error());
+    want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended);
     check_close(&c);
 }
 
@@ -132,19 +134,21 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
         return;
     for (int got = 0; got < all; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
-        if (!want(r, n > 0, OWN "progress gives %d, %d completions are to come", n, all - got))
+        if (!want(r, n > 0, OWN "progress gives %s, %d completions are to come",
+                  check_value(r, n), all - got))
             break;
         for (int i = 0; i < n; i++)
-            want(r, cqes[i].res == -ECANCELED, OWN "result %" PRId64 ", want -ECANCELED",
-                 cqes[i].res);
+            want(r, cqes[i].res == -ECANCELED, OWN "result %s, want -ECANCELED",
+                 check_value(r, cqes[i].res));
     }
     n = c->ops->progress(c->ctx, cqes, 1, CHECK_WAIT_NS);
-    want(r, n == -ECANCELED, OWN "progress gives %d in the end, want -ECANCELED", n);
+    want(r, n == -ECANCELED, OWN "progress gives %s in the end, want -ECANCELED",
+         check_value(r, n));
     n = c->ops->post(c->world, &q, 1, NULL);
-    want(r, n == -ECANCELED, OWN "post gives %d, want -ECANCELED", n);
+    want(r, n == -ECANCELED, OWN "post gives %s, want -ECANCELED", check_value(r, n));
     pthread_join(thread, NULL);
     n = c->ops->abort(c->ctx);
-    want(r, n == 0, OWN "another one gives %d, want 0", n);
+    want(r, n == 0, OWN "another one gives %s, want 0", check_value(r, n));
 }
 
 static void aborted_by_another(struct check_comm *c)
@@ -165,20 +169,21 @@ static void aborted_by_another(struct check_comm *c)
         return;
     for (int got = 0; got < all; got += n) {
         n = c->ops->progress(c->ctx, cqes, 4, CHECK_WAIT_NS);
-        if (!want(r, n > 0, OTHER "progress gives %d, %d completions are to come", n, all - got))
+        if (!want(r, n > 0, OTHER "progress gives %s, %d completions are to come",
+                  check_value(r, n), all - got))
             break;
         for (int i = 0; i < n; i++)
-            want(r, cqes[i].res == -ECANCELED, OTHER "result %" PRId64 ", want -ECANCELED",
-                 cqes[i].res);
+            want(r, cqes[i].res == -ECANCELED, OTHER "result %s, want -ECANCELED",
+                 check_value(r, cqes[i].res));
     }
     n = c->ops->error(c->world);
-    want(r, n == -ECANCELED, OTHER "error gives %d, want -ECANCELED", n);
+    want(r, n == -ECANCELED, OTHER "error gives %s, want -ECANCELED", check_value(r, n));
     want(r, local || strstr(check_error(), "rank 0"), OTHER "\"%s\" does not name it",
          check_error());
     n = c->ops->post(c->world, &q, 1, NULL);
-    want(r, n == -ECANCELED, OTHER "post gives %d, want -ECANCELED", n);
+    want(r, n == -ECANCELED, OTHER "post gives %s, want -ECANCELED", check_value(r, n));
     n = c->ops->split(c->ctx, NULL, 0, 0, &comm);
-    want(r, n == -ECANCELED, OTHER "split gives %d, want -ECANCELED", n);
+    want(r, n == -ECANCELED, OTHER "split gives %s, want -ECANCELED", check_value(r, n));
     if (local)
         pthread_join(thread, NULL);
 }
@@ -191,7 +196,7 @@ void check_case_aborts(struct check_rank *r)
 
     if (check_open(r, &c, SLAB) &&
         want(r, !c.ops->split(c.ctx, NULL, 0, 0, &alone), "split: %s", check_error()) &&
-        want(r, check_meet(&c, c.world) == 0, "meeting: %s", check_error())) {
+        want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended)) {
         if (r->rank == 0)
             abort_self(&c, alone);
         else
@@ -244,7 +249,7 @@ static void abort_once(struct check_rank *r, uint64_t round)
             q = check_some(&c, 25000 / (uint64_t)r->ranks);
         /* The culprit may be through with it, and abort, while others still wait for its end. */
         int64_t met = check_meet(&c, c.world);
-        want(r, met == 0 || is_end(met, own), "meeting: %s", check_error());
+        want(r, met == 0 || is_end(met, own), "meeting: %s", r->ended);
         for (uint64_t i = 0; got < 200 && check_now_ms() < until; i++) {
             if (i == stop && (uint64_t)r->rank == culprit)
                 c.ops->abort(c.ctx);
@@ -252,10 +257,11 @@ static void abort_once(struct check_rank *r, uint64_t round)
                 c.ops->abort(c.ctx);
             if (q.dst.len)
                 q.dst.off = SLAB + i % 64 * 100000;
+            check_mark(r->host);
             int err = c.ops->post(c.world, &q, 1, NULL);
             posted += err == 0;
-            want(r, err == 0 || err == -EAGAIN || is_end(err, own), "post: %d %s", err,
-                 check_error());
+            check_ended(r, "post gives", err);
+            want(r, err == 0 || err == -EAGAIN || is_end(err, own), "%s", r->ended);
             int n = c.ops->progress(c.ctx, cqes, 64, got == posted ? 0 : 1000000);
             if (n < 0)
                 break;
@@ -264,8 +270,8 @@ static void abort_once(struct check_rank *r, uint64_t round)
                 break;
         }
         int end = c.ops->error(c.world);
-        want(r, is_end(end, own), "round %" PRIu64 ": after an abort error gives %d: %s", round,
-             end, check_error());
+        check_ended(r, "error gives", end);
+        want(r, is_end(end, own), "round %" PRIu64 ": after an abort %s", round, r->ended);
         if (round % 2) { /* the caller's memory may go first */
             want(r, !c.ops->comm_close(c.world), "comm_close: %s", check_error());
             check_free(&c, c.bytes, c.memory, c.mr);
