@@ -113,6 +113,11 @@ for case in 'large collectives' 'independent' 'an abort'; do
     ok "$case, one at a time" gives 0 out 'ok 1 - '
 done
 unset ZERO_SLOW_ROOM
+# The sentence is that of the completion, not of error().
+wrong mute 2 'post different things'
+finds 'a completion without a reason is found' 'the completion gives no reason'
+wrong mute 2 'an abort ends'
+finds 'so is one after an abort' 'a completion with an error comes without a reason'
 # What the plugin returned is said with its own reason, and nothing else with any.
 wrong halves 2 'data is moved'
 finds 'a wrong number of bytes is found' ': result [0-9]*, want [0-9]*$'

@@ -163,24 +163,16 @@ static bool different(const struct check_comm *c, enum difference what, struct z
 
 #define DIFFER "ranks differ in %s: "
 
-/* This rank posts q; the sentence must have what both sides did. */
-static void go_apart(struct check_comm *c, enum difference what, const struct zero_coll *q,
-                     const struct zero_coll *const sides[2])
+/* The sentence of the completion, or of error(), must have what both sides did. */
+static void judge(struct check_rank *r, const char *from, enum difference what,
+                  const struct zero_coll *const sides[2])
 {
-    struct check_rank *r = c->r;
     const char *word = word_of(what), *of = names[what];
-    struct zero_comm *comm;
     char name[32];
-    int err;
 
-    if (!want(r, !c->ops->split(c->ctx, NULL, 0, 0, &comm), "split: %s", check_error()))
+    if (!want(r, check_said(), DIFFER "%s gives no reason (zero_host.fail())", of, from))
         return;
     snprintf(name, sizeof name, "rank %d", r->ranks - 1);
-    int64_t res = check_run(c, comm, q);
-    want(r, res == -EPROTO, DIFFER "%s, want -EPROTO", of, r->ended);
-    err = c->ops->error(comm);
-    want(r, err == -EPROTO, DIFFER "error gives %s afterwards, want -EPROTO", of,
-         check_value(r, err));
     want(r, strstr(check_error(), name), DIFFER "\"%s\" lacks \"%s\"", of, check_error(), name);
     want(r, !word || strstr(check_error(), word), DIFFER "\"%s\" lacks \"%s\"", of, check_error(),
          word);
@@ -190,6 +182,27 @@ static void go_apart(struct check_comm *c, enum difference what, const struct ze
         want(r, has_value(check_error(), value), DIFFER "\"%s\" lacks the value \"%s\" of %s", of,
              check_error(), value, i ? "the last rank" : "the others");
     }
+}
+
+/* This rank posts q. The library takes the sentence of the completion: error() is not asked. */
+static void go_apart(struct check_comm *c, enum difference what, const struct zero_coll *q,
+                     const struct zero_coll *const sides[2])
+{
+    struct check_rank *r = c->r;
+    const char *of = names[what];
+    struct zero_comm *comm;
+    int err;
+
+    if (!want(r, !c->ops->split(c->ctx, NULL, 0, 0, &comm), "split: %s", check_error()))
+        return;
+    int64_t res = check_run(c, comm, q);
+    if (want(r, res == -EPROTO, DIFFER "%s, want -EPROTO", of, r->ended))
+        judge(r, "the completion", what, sides);
+    check_mark(r->host);
+    err = c->ops->error(comm);
+    if (want(r, err == -EPROTO, DIFFER "error gives %s afterwards, want -EPROTO", of,
+             check_value(r, err)))
+        judge(r, "error", what, sides);
     err = c->ops->post(comm, q, 1, NULL);
     want(r, err == -EPROTO, DIFFER "a later post gives %s, want -EPROTO", of, check_value(r, err));
     want(r, check_meet(c, c->world) == 0, DIFFER "another communicator: %s", of, r->ended);

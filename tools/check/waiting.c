@@ -111,6 +111,7 @@ void check_case_missing(struct check_rank *r)
     check_close(&c);
 }
 
+#define SILENT "a completion with an error comes without a reason (zero_host.fail())"
 #define OWN "after this rank's abort: "
 #define OTHER "after rank 0's abort: "
 
@@ -124,10 +125,12 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
     struct zero_coll q = check_some(c, 1000);
     struct check_rank *r = c->r;
     struct zero_cqe cqes[4];
+    const bool local = r->caps.flags & ZERO_COMM_LOCAL_ABORT; /* its abort is the whole reason */
     const int all = (int)(r->caps.max_inflight < 2 ? r->caps.max_inflight : 2);
     pthread_t thread;
     int n;
 
+    check_mark(r->host);
     for (int i = 0; i < all; i++)
         want(r, !c->ops->post(alone, &q, 1, NULL), "post: %s", check_error());
     if (!check_thread(r, &thread, call_thread, &later))
@@ -140,6 +143,7 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
         for (int i = 0; i < n; i++)
             want(r, cqes[i].res == -ECANCELED, OWN "result %s, want -ECANCELED",
                  check_value(r, cqes[i].res));
+        want(r, local || check_said(), OWN SILENT);
     }
     n = c->ops->progress(c->ctx, cqes, 1, CHECK_WAIT_NS);
     want(r, n == -ECANCELED, OWN "progress gives %s in the end, want -ECANCELED",
@@ -163,6 +167,7 @@ static void aborted_by_another(struct check_comm *c)
     struct zero_cqe cqes[4];
     int n;
 
+    check_mark(r->host);
     for (int i = 0; i < all; i++)
         want(r, !c->ops->post(c->world, &q, 1, NULL), "post: %s", check_error());
     if (local && !check_thread(r, &thread, call_thread, &later))
@@ -175,7 +180,9 @@ static void aborted_by_another(struct check_comm *c)
         for (int i = 0; i < n; i++)
             want(r, cqes[i].res == -ECANCELED, OTHER "result %s, want -ECANCELED",
                  check_value(r, cqes[i].res));
+        want(r, local || check_said(), OTHER SILENT);
     }
+    check_mark(r->host);
     n = c->ops->error(c->world);
     want(r, n == -ECANCELED, OTHER "error gives %s, want -ECANCELED", check_value(r, n));
     want(r, local || strstr(check_error(), "rank 0"), OTHER "\"%s\" does not name it",
