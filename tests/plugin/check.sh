@@ -118,6 +118,11 @@ wrong mute 2 'post different things'
 finds 'a completion without a reason is found' 'the completion gives no reason'
 wrong mute 2 'an abort ends'
 finds 'so is one after an abort' 'a completion with an error comes without a reason'
+# With LOCAL_ABORT a peer may seem to be gone before this rank aborts in turn.
+wrong gone 2 'an abort ends'
+ok 'a rank that finds the one gone that aborts' gives 0 out 'ok 1 - '
+wrong gone 3 'aborts in the middle'
+ok 'so it may in the middle of work' gives 0 out 'ok 1 - '
 # What the plugin returned is said with its own reason, and nothing else with any.
 wrong halves 2 'data is moved'
 finds 'a wrong number of bytes is found' ': result [0-9]*, want [0-9]*$'

@@ -5,7 +5,9 @@
  */
 #include <zero/comm.h>
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +15,53 @@
 static struct zero_comm_ops below, ops;
 static struct zero_host silent, loud; /* what is below gets the first, of the second */
 static bool in_progress;
+static atomic_bool aborted; /* the context that was opened last */
 static const char *how;
 
 static bool is(const char *defect)
 {
     return strcmp(how, defect) == 0;
+}
+
+/*
+ * gone: no defect. It declares LOCAL_ABORT, and what it hears of a peer's abort is that the peer is
+ * gone, as where a connection ends.
+ */
+static int wrong_probe(const struct zero_host *host, struct zero_comm_caps *caps)
+{
+    int err = below.probe(host, caps);
+
+    if (is("gone"))
+        caps->flags |= ZERO_COMM_LOCAL_ABORT;
+    return err;
+}
+
+static int heard(int64_t err)
+{
+    return is("gone") && err == -ECANCELED && !aborted ? -ECONNRESET : (int)err;
+}
+
+static int wrong_abort(struct zero_comm_ctx *ctx)
+{
+    aborted = true;
+    return below.abort(ctx);
+}
+
+static int wrong_error(struct zero_comm *comm)
+{
+    return heard(below.error(comm));
+}
+
+static int wrong_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
+                      void *stream)
+{
+    return heard(below.post(comm, colls, n, stream));
+}
+
+static int wrong_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color,
+                       int32_t key, struct zero_comm **comm)
+{
+    return heard(below.split(ctx, parent, color, key, comm));
 }
 
 /* mute: what it finds in progress() it does not say there. */
@@ -42,6 +86,7 @@ static int wrong_open(const struct zero_comm_open *params, struct zero_comm_ctx 
     silent = loud = *params->host;
     silent.fail = wrong_fail;
     inner.host = &silent;
+    aborted = false;
     return below.open(&inner, ctx);
 }
 
@@ -55,12 +100,14 @@ static int wrong_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
     n = below.progress(ctx, cqes, max, timeout_ns);
     in_progress = false;
     for (int i = 0; i < n; i++) {
+        if (cqes[i].res < 0)
+            cqes[i].res = heard(cqes[i].res);
         if (is("halves"))
             cqes[i].res /= 2;
         if (!is("loses") || cqes[i].res == 0)
             cqes[kept++] = cqes[i];
     }
-    return n < 0 ? n : kept;
+    return n < 0 ? heard(n) : kept;
 }
 
 ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host,
@@ -82,8 +129,13 @@ ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host,
     int err = host->stand_on(host->ctx, "wrong", ZERO_IFACE_COMM, "ZERO_WRONG", "shm", &below);
     ops = below;
     ops.size = sizeof ops;
+    ops.probe = wrong_probe;
     ops.open = wrong_open;
     ops.progress = wrong_progress;
+    ops.abort = wrong_abort;
+    ops.split = wrong_split;
+    ops.post = wrong_post;
+    ops.error = wrong_error;
     *plugin = &me;
     return err;
 }

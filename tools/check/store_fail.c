@@ -90,8 +90,8 @@ void check_store_failures(struct check_tier *t)
         check_store_fill(b.s.memory, part * N, r->seed);
         run_all(&b);
         if (!b.failed)
-            t->skipped = "no request fails: the plugin fault makes some fail (--help), but does not "
-                         "try the plugin's own sentences";
+            t->skipped = "no request fails: the plugin fault makes some (--help), but has its own "
+                         "sentences: those of yours are not tried";
         for (uint32_t i = 0; i < N && !r->n_bad; i++)
             if (b.res[i] < 0)
                 insist(&b, &b.ios[i]);
