@@ -75,10 +75,12 @@ static const char *lacks(const struct check_case *c, const struct check_rank *r)
     return NULL;
 }
 
+/* No case needs more than 3 ranks. */
 bool check_applies(const struct check_case *c, const struct check_rank *r, const char **why)
 {
     *why = c->huge && !r->huge         ? "it takes gigabytes of memory: --huge"
-           : r->ranks < c->least_ranks ? "more ranks are needed"
+           : r->ranks < c->least_ranks ? c->least_ranks > 2 ? "3 ranks are needed: -n 3"
+                                                            : "2 ranks are needed: -n 2"
                                        : lacks(c, r);
     return !*why;
 }
