@@ -117,6 +117,11 @@ for case in 'large collectives' 'independent' 'an abort'; do
     ok "$case, one at a time" gives 0 out 'ok 1 - '
 done
 unset ZERO_SLOW_ROOM
+# A reason may be short; there has to be one.
+wrong curt 2 'are wrong are refused'
+ok 'a short reason is one' gives 0 out 'ok 1 - '
+wrong hushed 2 'are wrong are refused'
+finds 'a refusal without a reason is found' 'unknown kind: no reason is given'
 # The sentence is that of the completion, not of error().
 wrong mute 2 'post different things'
 finds 'a completion without a reason is found' 'the completion gives no reason'

@@ -14,7 +14,7 @@
 
 static struct zero_comm_ops below, ops;
 static struct zero_host silent, loud; /* what is below gets the first, of the second */
-static bool in_progress;
+static bool in_open, in_progress;
 static atomic_bool aborted; /* the context that was opened last */
 static const char *how;
 
@@ -64,15 +64,17 @@ static int wrong_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int3
     return heard(below.split(ctx, parent, color, key, comm));
 }
 
-/* mute: what it finds in progress() it does not say there. */
+/* mute: what it finds in progress() it does not say there. hushed: nor anything after open(). */
 __attribute__((format(printf, 4, 5))) static int wrong_fail(void *ctx, const char *plugin, int err,
                                                             const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
 
-    if (is("mute") && in_progress)
+    if ((is("mute") && in_progress) || (is("hushed") && !in_open))
         return err;
+    if (is("curt")) /* no defect */
+        return loud.fail(ctx, plugin, err, "no");
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
@@ -87,7 +89,10 @@ static int wrong_open(const struct zero_comm_open *params, struct zero_comm_ctx 
     silent.fail = wrong_fail;
     inner.host = &silent;
     aborted = false;
-    return below.open(&inner, ctx);
+    in_open = true;
+    int err = below.open(&inner, ctx);
+    in_open = false;
+    return err;
 }
 
 /* loses: completions that are not 0 bytes. halves: tells half of their bytes. */

@@ -168,11 +168,16 @@ int64_t check_run(struct check_comm *c, struct zero_comm *comm, const struct zer
 int64_t check_meet(struct check_comm *c, struct zero_comm *comm)
 {
     struct zero_coll q = check_meeting(c, 0);
+    char how[sizeof c->r->ended];
     int64_t res;
 
     q.user = 77;
     res = check_run(c, comm, &q);
-    return res > 0 ? 0 : res; /* one that moves data ends with its bytes */
+    if (res >= 0)
+        return 0; /* one that moves data ends with its bytes */
+    snprintf(how, sizeof how, "%s", c->r->ended);
+    snprintf(c->r->ended, sizeof c->r->ended, "%.14s: %.300s", zero_coll_name(q.kind), how);
+    return res;
 }
 
 int64_t check_now_ms(void)

@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors and memory that must be refused, with a reason, and without harm to what follows. */
-#include <string.h>
-
 #include "check.h"
 
 #define SLAB (UINT64_C(1) << 20)
 
-/* A sentence that nobody but the plugin may put another one in place of. */
-static void mark(struct check_comm *c)
+/* An error has a sentence of its own; whether it is a good one people judge. */
+static void reasoned(struct check_comm *c, int err, const char *what)
 {
-    c->r->host->fail(c->r->host->ctx, c->r->plugin, -EINVAL, "the sentence before");
-}
-
-static void reasoned(struct check_comm *c, const char *what)
-{
-    want(c->r, strlen(check_error()) > 10 && !strstr(check_error(), "the sentence before"),
-         "%s: no reason is given (zero_host.fail())", what);
+    want(c->r, err >= 0 || check_said(), "%s: no reason is given (zero_host.fail())", what);
 }
 
 static void refuse(struct check_comm *c, struct zero_coll q, int err, const char *what)
 {
-    mark(c);
+    check_mark(c->r->host);
     int got = c->ops->post(c->world, &q, 1, NULL);
     want(c->r, got == err, "%s: post gives %s, want %s", what, check_value(c->r, got),
          check_value(c->r, err));
-    reasoned(c, what);
+    reasoned(c, got, what);
 }
 
 static void refuse_sums(struct check_comm *c)
@@ -91,16 +83,16 @@ void check_case_refusals(struct check_rank *r)
         refuse_fields(&c);
         refuse_sums(&c);
         refuse_slices(&c);
-        mark(&c);
+        check_mark(r->host);
         err = c.ops->exchange(c.ctx, c.mr);
         want(r, err == -EINVAL, "a second exchange gives %s, want -EINVAL", check_value(r, err));
-        reasoned(&c, "a second exchange");
+        reasoned(&c, err, "a second exchange");
         if (c.ops->alloc) {
-            mark(&c);
+            check_mark(r->host);
             err = c.ops->alloc(c.ctx, UINT64_C(1) << 60, ZERO_MEM_HOST, &base, &mr);
             want(r, err == -ENOMEM, "alloc of an exbibyte gives %s, want -ENOMEM",
                  check_value(r, err));
-            reasoned(&c, "alloc of an exbibyte");
+            reasoned(&c, err, "alloc of an exbibyte");
         }
         if (c.ops->alloc && !(r->caps.mem & ZERO_MEM_CUDA)) {
             err = c.ops->alloc(c.ctx, 4096, ZERO_MEM_CUDA, &base, &mr);
