@@ -122,6 +122,9 @@ wrong curt 2 'are wrong are refused'
 ok 'a short reason is one' gives 0 out 'ok 1 - '
 wrong hushed 2 'are wrong are refused'
 finds 'a refusal without a reason is found' 'unknown kind: no reason is given'
+wrong apart 2 'are wrong are refused'
+finds 'a batch of which some are posted is found' \
+    '\(nothing of it is posted\|tag 1 came where 0 was due\)'
 # The sentence is that of the completion, not of error().
 wrong mute 2 'post different things'
 finds 'a completion without a reason is found' 'the completion gives no reason'

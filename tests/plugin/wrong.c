@@ -52,9 +52,15 @@ static int wrong_error(struct zero_comm *comm)
     return heard(below.error(comm));
 }
 
+/* apart: the collectives of a batch are posted one by one, to the first that is wrong. */
 static int wrong_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n,
                       void *stream)
 {
+    for (uint32_t i = 0; i < n && is("apart"); i++) {
+        int err = below.post(comm, &colls[i], 1, stream);
+        if (err || i == n - 1)
+            return err;
+    }
     return heard(below.post(comm, colls, n, stream));
 }
 

@@ -71,6 +71,29 @@ static void refuse_slices(struct check_comm *c)
     q = good, q.src.mr = NULL, refuse(c, q, -EINVAL, "no memory");
 }
 
+/* One that is wrong keeps the good one before it from being posted. */
+static void refuse_batch(struct check_comm *c)
+{
+    struct zero_coll q[2] = {check_some(c, 64), check_some(c, 64)};
+    struct check_rank *r = c->r;
+    struct zero_cqe cqe;
+    int n;
+
+    if (r->caps.max_inflight < 2)
+        return;
+    q[0].user = 1;
+    q[1].user = 2;
+    q[1].src.len--;
+    n = c->ops->post(c->world, q, 2, NULL);
+    want(r, n == -EINVAL, "a batch of a good one and a short source: post gives %s, want -EINVAL",
+         check_value(r, n));
+    n = c->ops->progress(c->ctx, &cqe, 1, 100000000); /* where ranks are late the next one tells */
+    want(r, n == 0,
+         "a batch of a good one and a wrong one is refused: progress gives %s, want 0, nothing of "
+         "it is posted",
+         check_value(r, n));
+}
+
 void check_case_refusals(struct check_rank *r)
 {
     struct check_comm c;
@@ -83,6 +106,7 @@ void check_case_refusals(struct check_rank *r)
         refuse_fields(&c);
         refuse_sums(&c);
         refuse_slices(&c);
+        refuse_batch(&c);
         check_mark(r->host);
         err = c.ops->exchange(c.ctx, c.mr);
         want(r, err == -EINVAL, "a second exchange gives %s, want -EINVAL", check_value(r, err));
