@@ -118,6 +118,8 @@ check 'cpu' ZERO_CPU_LOCK=auto
 check 'cpu (not locked)' ZERO_CPU_LOCK=0
 finds 'mapped memory that begins beside a page is found' 'mapped bytes' \
     'map gives 0x[0-9a-f]*40: a multiple of 4096 is due' askew
+finds 'a poll that no completion wakes is found' 'waiting ends' \
+    'one request is under way: poll gives [01] after [0-9]* ms' wrong_store ZERO_WRONG_STORE=dull
 if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-offload-nvme.so" ]; then
     check 'nvme' ZERO_NVME_PATH="$full/a"
     check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error
