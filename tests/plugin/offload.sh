@@ -120,6 +120,15 @@ finds 'mapped memory that begins beside a page is found' 'mapped bytes' \
     'map gives 0x[0-9a-f]*40: a multiple of 4096 is due' askew
 finds 'a poll that no completion wakes is found' 'waiting ends' \
     'one request is under way: poll gives [01] after [0-9]* ms' wrong_store ZERO_WRONG_STORE=dull
+finds 'a store that ends nothing any more is found' 'more requests than' \
+    '100 of 2000 requests have ended, none within the last 10 s' wrong_store ZERO_WRONG_STORE=stuck
+n=$((n + 1))
+if env ZERO_WRONG_STORE=slow ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+    "$build/zero" check offload --case 'more requests than' wrong_store > "$folder/tap" 2>&1; then
+    echo "ok $n - a store may be slow"
+else
+    bad 'a store that is slow'
+fi
 if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-offload-nvme.so" ]; then
     check 'nvme' ZERO_NVME_PATH="$full/a"
     check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error
