@@ -130,6 +130,11 @@ wrong mute 2 'post different things'
 finds 'a completion without a reason is found' 'the completion gives no reason'
 wrong mute 2 'an abort ends'
 finds 'so is one after an abort' 'a completion with an error comes without a reason'
+# An abort ends blocking calls, too.
+wrong deaf 2 'an abort ends'
+finds 'a split that ignores an abort before it is found' ': split gives -[A-Z0-9]*, want -ECANCELED'
+wrong held 2 'an abort ends'
+finds 'so is one under way' 'the split under way gives -[A-Z0-9]*, want -ECANCELED'
 # With LOCAL_ABORT a peer may seem to be gone before this rank aborts in turn.
 wrong gone 2 'an abort ends'
 ok 'a rank that finds the one gone that aborts' gives 0 out 'ok 1 - '

@@ -64,10 +64,16 @@ static int wrong_post(struct zero_comm *comm, const struct zero_coll *colls, uin
     return heard(below.post(comm, colls, n, stream));
 }
 
+/* deaf: a split after this context's abort waits in vain; held: one that is under way does. */
 static int wrong_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color,
                        int32_t key, struct zero_comm **comm)
 {
-    return heard(below.split(ctx, parent, color, key, comm));
+    bool before = aborted;
+    int err = below.split(ctx, parent, color, key, comm);
+
+    if (err == -ECANCELED && aborted && is(before ? "deaf" : "held"))
+        return -ETIMEDOUT;
+    return heard(err);
 }
 
 /* mute: what it finds in progress() it does not say there. hushed: nor anything after open(). */

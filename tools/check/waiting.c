@@ -152,6 +152,7 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
     struct zero_cqe cqes[4];
     const bool local = r->caps.flags & ZERO_COMM_LOCAL_ABORT; /* its abort is the whole reason */
     const int all = (int)(r->caps.max_inflight < 2 ? r->caps.max_inflight : 2);
+    struct zero_comm *comm;
     pthread_t thread;
     int n;
 
@@ -175,9 +176,31 @@ static void abort_self(struct check_comm *c, struct zero_comm *alone)
          check_value(r, n));
     n = c->ops->post(c->world, &q, 1, NULL);
     want(r, n == -ECANCELED, OWN "post gives %s, want -ECANCELED", check_value(r, n));
+    n = c->ops->split(c->ctx, alone, 0, 0, &comm);
+    want(r, n == -ECANCELED, OWN "split gives %s, want -ECANCELED", check_value(r, n));
     pthread_join(thread, NULL);
     n = c->ops->abort(c->ctx);
     want(r, n == 0, OWN "another one gives %s, want 0", check_value(r, n));
+}
+
+/*
+ * The abort comes while this rank is in a split that no peer enters: of a communicator, since one
+ * of all ranks would leave an exchange of the library's under way.
+ */
+static void abort_in_split(struct check_comm *c, struct zero_comm *alone)
+{
+    struct call_later later = {c, 60, c->ops->abort};
+    struct check_rank *r = c->r;
+    struct zero_comm *comm;
+    pthread_t thread;
+    int n;
+
+    if (!check_thread(r, &thread, call_thread, &later))
+        return;
+    n = c->ops->split(c->ctx, alone, 0, 0, &comm);
+    want(r, n == -ECANCELED, OWN "the split under way gives %s, want -ECANCELED",
+         check_value(r, n));
+    pthread_join(thread, NULL);
 }
 
 /* With LOCAL_ABORT this rank may find that rank 0 has closed before it aborts in turn. */
@@ -221,7 +244,9 @@ static void aborted_by_another(struct check_comm *c)
     want(r, is_end(n, !local), OTHER "split gives %s, want -ECANCELED", check_value(r, n));
 }
 
-void check_case_aborts(struct check_rank *r)
+/* Rank 0 aborts, as fn does it. */
+static void abort_by(struct check_rank *r,
+                     void (*fn)(struct check_comm *c, struct zero_comm *alone))
 {
     int64_t start = check_now_ms();
     struct zero_comm *alone = NULL;
@@ -231,7 +256,7 @@ void check_case_aborts(struct check_rank *r)
         want(r, !c.ops->split(c.ctx, NULL, 0, 0, &alone), "split: %s", check_error()) &&
         want(r, check_meet(&c, c.world) == 0, "meeting: %s", r->ended)) {
         if (r->rank == 0)
-            abort_self(&c, alone);
+            fn(&c, alone);
         else
             aborted_by_another(&c);
         int ms = (int)(check_now_ms() - start);
@@ -239,6 +264,14 @@ void check_case_aborts(struct check_rank *r)
              WAKE_MS);
     }
     check_close(&c);
+}
+
+void check_case_aborts(struct check_rank *r)
+{
+    abort_by(r, abort_self);
+    /* What ends such a split of a library below, as those with LOCAL_ABORT have, is not tried. */
+    if (!(r->caps.flags & ZERO_COMM_LOCAL_ABORT))
+        abort_by(r, abort_in_split);
 }
 
 /* Work in flight is dropped; nobody touches memory that another rank has given back. */
