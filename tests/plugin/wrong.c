@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static struct zero_comm_ops below, ops;
 static struct zero_host silent, loud; /* what is below gets the first, of the second */
 static bool in_open, in_progress;
-static atomic_bool aborted; /* the context that was opened last */
+static atomic_bool woken, aborted; /* the context that was opened last */
 static const char *how;
 
 static bool is(const char *defect)
@@ -107,15 +108,34 @@ static int wrong_open(const struct zero_comm_open *params, struct zero_comm_ctx 
     return err;
 }
 
-/* loses: completions that are not 0 bytes. halves: tells half of their bytes. */
+static int wrong_wake(struct zero_comm_ctx *ctx)
+{
+    woken = true;
+    return below.wake(ctx);
+}
+
+/*
+ * loses: completions that are not 0 bytes. halves: tells half of their bytes. spins: computes while
+ * it waits.
+ */
 static int wrong_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint32_t max,
                           int64_t timeout_ns)
 {
+    struct timespec t;
+    int64_t until = 0;
     int n, kept = 0;
 
+    if (is("spins") && timeout_ns > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        until = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec + timeout_ns;
+        timeout_ns = 0;
+    }
     in_progress = true;
-    n = below.progress(ctx, cqes, max, timeout_ns);
-    in_progress = false;
+    do {
+        n = below.progress(ctx, cqes, max, timeout_ns);
+        clock_gettime(CLOCK_MONOTONIC, &t);
+    } while (n == 0 && !woken && (int64_t)t.tv_sec * 1000000000 + t.tv_nsec < until);
+    in_progress = woken = false;
     for (int i = 0; i < n; i++) {
         if (cqes[i].res < 0)
             cqes[i].res = heard(cqes[i].res);
@@ -149,6 +169,7 @@ ZERO_PLUGIN_EXPORT int zero_plugin_v1(const struct zero_host *host,
     ops.probe = wrong_probe;
     ops.open = wrong_open;
     ops.progress = wrong_progress;
+    ops.wake = wrong_wake;
     ops.abort = wrong_abort;
     ops.split = wrong_split;
     ops.post = wrong_post;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting, waking, who is missing, and aborting. */
 #include <string.h>
+#include <time.h>
 
 #include "check.h"
 #include "values.h"
 
 #define SLAB (UINT64_C(1) << 20)
 #define WAKE_MS 5000 /* for who is woken, or hears of an abort, to come back: half of a wait */
+
+#define IDLE_NS INT64_C(500000000)
 
 struct call_later {
     struct check_comm *c;
@@ -35,6 +38,26 @@ static int idle_ms(struct check_comm *c, int64_t timeout_ns)
     return (int)(check_now_ms() - start);
 }
 
+static int64_t thread_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Who waits sleeps; where nothing wakes it, it looks now and then, for less than half the time. */
+static void waits_asleep(struct check_comm *c)
+{
+    int64_t before = thread_ms();
+    int ms = idle_ms(c, IDLE_NS);
+    int worked = (int)(thread_ms() - before);
+
+    want(c->r, ms < 100 || worked < ms / 2,
+         "progress computes for %d of %d ms where there is nothing to do: who waits sleeps", worked,
+         ms);
+}
+
 void check_case_wakes(struct check_rank *r)
 {
     struct check_comm c;
@@ -46,6 +69,7 @@ void check_case_wakes(struct check_rank *r)
         ms = idle_ms(&c, 30000000);
         want(r, ms >= 25, "progress with a timeout of 30 ms came back after %d ms", ms);
         idle_ms(&c, 0);
+        waits_asleep(&c);
         want(r, !c.ops->wake(c.ctx), "wake: %s", check_error());
         ms = idle_ms(&c, CHECK_WAIT_NS);
         want(r, ms < WAKE_MS, "progress took %d ms after a wake() that came before it", ms);
