@@ -37,7 +37,7 @@ hangs() {
 wrong() {
     ZERO_WRONG=$1 check -n "$2" --case "$3" wrong
 }
-# finds TITLE WORDS: the case has failed, and a complaint has the words, a pattern.
+# finds TITLE PATTERN: the case has failed, and a complaint has the pattern.
 complains() { { [ "$status" = 1 ] && grep -q '^not ok 1 - ' out && grep -q -e "^# rank .*$1" out; } || show; }
 finds() { ok "$1" complains "$2"; }
 # of FOLDER: out, err and status are those of that one.
@@ -135,6 +135,10 @@ for _ in 1 2 3 4 5; do # a busy machine may not let it spin for half of the time
     [ $status = 0 ] || break
 done
 finds 'a progress that does not sleep is found' 'progress computes for [0-9]* of [0-9]* ms'
+for what in descriptors threads; do
+    wrong $what 2 'leave nothing'
+    finds "$what that each context leaves are found" ": [0-9]* $what .* after 5 contexts, [0-9]* after one"
+done
 # An abort ends blocking calls, too.
 wrong deaf 2 'an abort ends'
 finds 'a split that ignores an abort before it is found' ': split gives -[A-Z0-9]*, want -ECANCELED'

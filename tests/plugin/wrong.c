@@ -6,12 +6,14 @@
 #include <zero/comm.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct zero_comm_ops below, ops;
 static struct zero_host silent, loud; /* what is below gets the first, of the second */
@@ -94,10 +96,22 @@ __attribute__((format(printf, 4, 5))) static int wrong_fail(void *ctx, const cha
     return loud.fail(ctx, plugin, err, "%s", text);
 }
 
+static void *rest(void *arg)
+{
+    pause();
+    return arg;
+}
+
+/* descriptors, threads: each context leaves one. */
 static int wrong_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx)
 {
     struct zero_comm_open inner = *params;
+    pthread_t thread;
 
+    if (is("threads") && !pthread_create(&thread, NULL, rest, NULL))
+        pthread_detach(thread);
+    if (is("descriptors") && dup(2) < 0)
+        return params->host->fail(params->host->ctx, "wrong", -EMFILE, "no descriptor");
     silent = loud = *params->host;
     silent.fail = wrong_fail;
     inner.host = &silent;

@@ -5,9 +5,11 @@
  */
 #include <zero/offload.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct zero_offload_ops below, ops;
 static const char *how;
@@ -25,8 +27,19 @@ static void sleep_ms(int ms)
     nanosleep(&t, NULL);
 }
 
+static void *rest(void *arg)
+{
+    pause();
+    return arg;
+}
+
+/* threads: each store leaves one. */
 static int wrong_open(const struct zero_store_open *params, struct zero_store **store)
 {
+    pthread_t thread;
+
+    if (is("threads") && !pthread_create(&thread, NULL, rest, NULL))
+        pthread_detach(thread);
     under_way = ended = 0;
     return below.open(params, store);
 }

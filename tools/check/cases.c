@@ -33,6 +33,7 @@ const struct check_case check_comm_cases[] = {
     {"ranks that call different things hear so", 2, false, 0, 0, 0, check_case_calls_apart},
     {"an abort ends everything", 2, false, 0, 0, 0, check_case_aborts},
     {"aborts in the middle of work", 3, false, 0, 0, 0, check_case_abort_in_flight},
+    {"contexts leave nothing behind", 1, false, 0, 0, 0, check_case_left},
     {NULL, 0, false, 0, 0, 0, NULL},
 };
 

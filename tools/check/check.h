@@ -183,6 +183,14 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
 void check_either(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
                   struct zero_coll q, uint64_t seed);
 
+/*
+ * left.c: descriptors (and three more) and threads of this process; how many there are once so few
+ * as allowed are left, or after some seconds.
+ */
+int check_descriptors(void);
+int check_threads(void);
+int check_lingering(int (*count)(void), int allowed);
+
 /* ---- The cases ------------------------------------------------------------------------------- */
 
 void check_case_movements(struct check_rank *r);
@@ -208,5 +216,6 @@ void check_case_wakes(struct check_rank *r);
 void check_case_missing(struct check_rank *r);
 void check_case_aborts(struct check_rank *r);
 void check_case_abort_in_flight(struct check_rank *r);
+void check_case_left(struct check_rank *r);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stores over time: other sizes, more memory, waiting, the end. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,18 +181,6 @@ void check_store_close_busy(struct check_tier *t)
     check_store_close(&s);
 }
 
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
 /* Of this process, as the system counts it: resident, locked. */
 static uint64_t status_bytes(const char *what)
 {
@@ -207,7 +194,7 @@ void check_store_leaves_nothing(struct check_tier *t)
 {
     struct check_rank *r = &t->verdict;
     struct check_store s;
-    int before = 0, after;
+    int before = 0, after, threads = 0;
     uint64_t memory[2] = {0, 0}, locked[2] = {0, 0}; /* after the first, and at the end */
 
     for (int i = 0; i <= AGAIN; i++) { /* what libraries keep for good they keep after the first */
@@ -215,14 +202,19 @@ void check_store_leaves_nothing(struct check_tier *t)
             want(r, !check_store_one(&s, ZERO_IO_WRITE, 0, 0, check_store_round(&s, 5000)),
                  "write: %s", r->ended);
         check_store_close(&s);
-        if (i == 0)
-            before = count_descriptors();
+        if (i == 0) {
+            before = check_descriptors();
+            threads = check_threads();
+        }
         memory[i > 0] = status_bytes("VmRSS:");
         locked[i > 0] = status_bytes("VmLck:");
     }
-    after = count_descriptors();
+    after = check_descriptors();
     want(r, after <= before, "%d descriptors are open after %d stores, %d after one", after,
          1 + AGAIN, before);
+    after = check_lingering(check_threads, threads + AGAIN / 2); /* the system ends its own late */
+    want(r, after <= threads + AGAIN / 2, "%d threads run after %d stores, %d after one", after,
+         1 + AGAIN, threads);
     want(r, locked[1] <= locked[0], "%" PRIu64 " bytes are locked after %d stores, %" PRIu64
                                     " after one", locked[1], 1 + AGAIN, locked[0]);
     want(r, memory[1] < memory[0] + MUCH,
