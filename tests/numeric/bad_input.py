@@ -68,7 +68,7 @@ def options_and_files():
     refused("a plugin for one rank", ["self", "at most 1 rank,", "not 2", "ZERO_COMM"],
             env={"ZERO_COMM": "self"})
     refused("an unknown option", ["--colour", "--help"], ["--colour", "red"])
-    refused("weights that are not there", ["weights /no/such", "No such file"],
+    refused("weights that are not there", ["--weights-in: cannot open /no/such", "No such file"],
             ["--weights-in", "/no/such"])
 
 
