@@ -190,7 +190,7 @@ def on_terminal(ranks):
 def progress(ranks):
     where = f"{ranks or 'one'} rank{'s' * (ranks > 1)}"
     job, shown = on_terminal(ranks)
-    pattern = r"step \d+/300  loss \d\.\d{4}  \d+ tokens/s  \d+:\d\d left"
+    pattern = r"step \d+/300  loss \d\.\d{4}  \d+ tokens/s  \d+:\d\d min left"
     updates = re.findall(r"\r\x1b\[K" + pattern, shown)
     ok(job.status == 0 and len(updates) >= 2 and f"step 300/300" in updates[-1],
        f"on a terminal {where} update{'s' * (not ranks)} one line in place", repr(shown),

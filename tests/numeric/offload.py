@@ -348,7 +348,8 @@ def tight():
         limit["ZERO_MEMORY_LIMIT"] = f"device:{device}K,cpu:{cpu // 2}K"
         job = run({**limit, "ZERO_OFFLOAD": "optimizer:device+cpu"})
         told = [env for env in remedies(job) if "ZERO_MEMORY_LIMIT" in env]
-        ok(job.status not in (0, None) and len(told) == 1,
+        # Larger limits, and the least that other settings come to.
+        ok(job.status not in (0, None) and len(told) in (1, 2) and len(told[0]) == 1,
            "with half of the host's memory it does not", job.story())
         for env in told:
             more = re.search(r"cpu:(\d+)([KM])", env["ZERO_MEMORY_LIMIT"])
