@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -137,27 +139,21 @@ static void write_values(struct file *f)
     }
 }
 
-/* The file under its other name, empty. */
-static int create(struct file *f, const char *temporary)
-{
-    f->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return f->fd < 0 ? fail(f, -errno, "--weights-out: cannot create %s: %m; is the folder there, "
-                            "and may you write to it?", temporary) : 0;
-}
-
+/* Nothing is made or opened: what lies there, perhaps a pipe that somebody reads, stays as it is. */
 int gpt2_weights_try(const char *path, char *text, size_t bytes)
 {
-    struct file f = {.path = path, .fd = -1, .text = text, .bytes = bytes};
-    char *temporary = malloc(strlen(path) + 8);
+    struct file f = {.path = path, .text = text, .bytes = bytes};
+    char *copy = strdup(path);
+    struct stat st;
 
-    if (!temporary)
+    if (!copy)
         return fail(&f, -ENOMEM, "no memory to write %s", path);
-    sprintf(temporary, "%s.part", path);
-    if (!create(&f, temporary)) {
-        close(f.fd);
-        unlink(temporary);
-    }
-    free(temporary);
+    const char *folder = dirname(copy);
+    if (access(folder, W_OK | X_OK))
+        fail(&f, -errno, "--weights-out: cannot create %s in %s: %m", path, folder);
+    else if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        fail(&f, -EISDIR, "--weights-out: %s is a folder: name a file in it", path);
+    free(copy);
     return f.err;
 }
 
@@ -171,7 +167,10 @@ int gpt2_weights_save(struct gpt2_session *s, const char *path, char *text, size
         fail(&f, -ENOMEM, "no memory to write %s", path);
     else if (root) {
         sprintf(temporary, "%s.part", path);
-        if (!create(&f, temporary))
+        f.fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (f.fd < 0)
+            fail(&f, -errno, "cannot create %s: %m", temporary);
+        else
             write_header(&f);
     }
     if (!agree(&f))

@@ -15,7 +15,7 @@
  */
 int gpt2_weights_save(struct gpt2_session *s, const char *path, char *text, size_t bytes);
 
-/* Before training: can rank 0 create it? The same of rank 0 alone, by whom nothing stays there. */
+/* Before training, rank 0 alone: may a file be made there? Likewise. */
 int gpt2_weights_try(const char *path, char *text, size_t bytes);
 
 /* Every rank reads the file; shapes and names must be the model's. Collective, as above. */

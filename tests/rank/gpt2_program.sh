@@ -70,6 +70,7 @@ refused 'no weights' 'weights-in: cannot open /no' --weights-in /no/such/weights
 refused 'weights that are a text' 'no safetensors file' --weights-in "$text"
 refused 'a place for weights that is not there' 'cannot create /no/such' --weights-out /no/such/w
 ok 'which is found before the first step' is "$(grep -c step out)" 0
+refused 'a folder as the place for weights' 'is a folder: name a file in it' --weights-out "$tmp"
 ZERO_COMM=pigeon run
 ok 'an unknown plugin' refusal 'zero-comm-pigeon.so'
 if [ -w /dev/full ]; then
