@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled into the plugins fault, makes of them ones that never say why they let something fail. */
+/* Compiled into the plugins fault, makes ones that never say why they let something fail. */
 #define _GNU_SOURCE /* before any header of the system, as the files of the plugins want it */
 #include "plugins/common/voice.h"
 

@@ -45,8 +45,8 @@ struct check_rank {
 };
 
 /*
- * Notes a complaint unless `good`, which it returns: what was found and what is due. What is printed
- * is looked at behind `good`, as check_error() has to be.
+ * Notes a complaint unless `good`, which it returns: what was found and what is due. What is
+ * printed is looked at behind `good`, as check_error() has to be.
  */
 bool check_note(struct check_rank *r, bool good, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
