@@ -62,6 +62,8 @@ static uint32_t collect(struct zero_comm *comm, struct zero_cqe *cqes, uint32_t 
         if (res >= 0)
             comm->wire += zero__coll_wire(c, comm->rank, comm->ranks);
     }
+    if (n && end) /* another thread may have found the error, and this one has said nothing yet */
+        nccl_settle(comm);
     return n;
 }
 
