@@ -12,8 +12,11 @@ static void *file_open(const struct zero__voice *v, const char *path, const char
 {
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
-    if (!file)
-        zero__say(v, -ENODEV, "%s: %s", dlerror(), remedy); /* which names the file */
+    if (!file) {
+        const char *why = dlerror();
+        bool names = strstr(why, path); /* it may name a library that the file needs instead */
+        zero__say(v, -ENODEV, "%s%s%s: %s", names ? "" : path, names ? "" : ": ", why, remedy);
+    }
     return file;
 }
 
