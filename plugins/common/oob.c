@@ -16,7 +16,7 @@
 int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, int64_t until,
                      const char *doing, const void *mine, uint32_t bytes, void *all)
 {
-    const double limit_s = 1e-9 * (double)(until - zero__now_ns());
+    const int64_t began = zero__now_ns();
     struct timespec nap = {0, 50000};
     int err = oob->post(oob->ctx, mine, bytes);
 
@@ -26,9 +26,10 @@ int zero__oob_gather(const struct zero__voice *v, const struct zero_oob *oob, in
         if (err != -EINPROGRESS)
             return err;
         if (late)
-            return zero__say(v, -ETIMEDOUT, "%s: not all of %d ranks have answered within %.3g s "
-                             "(ZERO_TIMEOUT): look in their logs whether they have come this far",
-                             doing, (int)oob->ranks, limit_s);
+            return zero__say(v, -ETIMEDOUT, "%s: not all of %d ranks have answered after %.1f s, "
+                             "when the time for the call (ZERO_TIMEOUT) was over: look in their "
+                             "logs whether they have come this far",
+                             doing, (int)oob->ranks, 1e-9 * (double)(zero__now_ns() - began));
         err = 0;
         if (i < YIELDS)
             sched_yield();
