@@ -27,8 +27,8 @@ static bool is(const char *defect)
 }
 
 /*
- * gone: no defect. It declares LOCAL_ABORT, and what it hears of a peer's abort is that the peer is
- * gone, as where a connection ends.
+ * lost: no defect. What it hears of a peer's abort is that the peer is gone, as where a connection
+ * ends. gone: the same, and it declares LOCAL_ABORT.
  */
 static int wrong_probe(const struct zero_host *host, struct zero_comm_caps *caps)
 {
@@ -41,7 +41,9 @@ static int wrong_probe(const struct zero_host *host, struct zero_comm_caps *caps
 
 static int heard(int64_t err)
 {
-    return is("gone") && err == -ECANCELED && !aborted ? -ECONNRESET : (int)err;
+    bool gone = (is("gone") || is("lost")) && err == -ECANCELED && !aborted;
+
+    return gone ? -ECONNRESET : (int)err;
 }
 
 static int wrong_abort(struct zero_comm_ctx *ctx)
