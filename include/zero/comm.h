@@ -146,9 +146,9 @@ enum zero_comm_cap {
      * Compares (group, epoch, sequence, kind, …) across ranks before data moves. Ranks that differ
      * get -EPROTO and a sentence with "rank N" of both, as ranks of the context, and both values of
      * what differs: zero_coll_name(), the count, zero_dtype_name(), and others with their names,
-     * "reduction", "flags", "root", "scale", "group", "epoch", "sequence". Numbers are decimal,
-     * flags may be hexadecimal, too. Without it libzero compares hashes of all that was posted,
-     * later: before an update and after an evaluation.
+     * "reduction", "flags", "root", "scale", "group", "epoch", "sequence". Numbers are decimal, the
+     * scale as %g or %.9g writes it; flags may be hexadecimal, too. Without it libzero compares
+     * hashes of all that was posted, later: before an update and after an evaluation.
      */
     ZERO_COMM_FINGERPRINT = 1u << 4,
     ZERO_COMM_NETWORK = 1u << 5, /**< reaches ranks on other hosts from here */
