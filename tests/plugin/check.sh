@@ -128,6 +128,11 @@ finds 'a batch of which some are posted is found' \
 # The sentence is that of the completion, not of error().
 wrong mute 2 'post different things'
 finds 'a completion without a reason is found' 'the completion gives no reason'
+# It names both ranks, and what differs.
+wrong lone 2 'post different things'
+finds 'a sentence that names one of two ranks is found' 'lacks "rank 0"'
+wrong vague 2 'post different things'
+finds 'a sentence that does not say what differs is found' 'lacks "epoch"'
 wrong mute 2 'an abort ends'
 finds 'so is one after an abort' 'a completion with an error comes without a reason'
 for _ in 1 2 3 4 5; do # a busy machine may not let it spin for half of the time

@@ -81,7 +81,16 @@ static int wrong_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int3
     return heard(err);
 }
 
-/* mute: what it finds in progress() it does not say there. hushed: nor anything after open(). */
+static void blank(char *text, const char *word)
+{
+    for (char *at = text; (at = strstr(at, word));)
+        memset(at, '_', strlen(word));
+}
+
+/*
+ * mute: what it finds in progress() it does not say there. hushed: nor anything after open(). lone:
+ * no sentence names rank 0. vague: none has the word epoch.
+ */
 __attribute__((format(printf, 4, 5))) static int wrong_fail(void *ctx, const char *plugin, int err,
                                                             const char *fmt, ...)
 {
@@ -95,6 +104,10 @@ __attribute__((format(printf, 4, 5))) static int wrong_fail(void *ctx, const cha
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (is("lone"))
+        blank(text, "rank 0");
+    if (is("vague"))
+        blank(text, "epoch");
     return loud.fail(ctx, plugin, err, "%s", text);
 }
 

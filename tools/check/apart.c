@@ -28,7 +28,7 @@ static const char *const names[N_DIFFERENT] = {"kind",  "count", "type",  "reduc
 /* What the sentence calls that whose values alone say little; else NULL. */
 static const char *word_of(enum difference what)
 {
-    return what == REDOP || what == FLAGS || what == ROOT ? names[what] : NULL;
+    return what == KIND || what == COUNT || what == TYPE ? NULL : names[what];
 }
 
 /* The value that the sentence must have of what a rank posted. */
@@ -172,8 +172,12 @@ static void judge(struct check_rank *r, const char *from, enum difference what,
 
     if (!want(r, check_said(), DIFFER "%s gives no reason (zero_host.fail())", of, from))
         return;
-    snprintf(name, sizeof name, "rank %d", r->ranks - 1);
-    want(r, strstr(check_error(), name), DIFFER "\"%s\" lacks \"%s\"", of, check_error(), name);
+    /* Among more than two the last one may be compared with any other. */
+    for (int p = r->ranks == 2 ? 0 : r->ranks - 1; p < r->ranks; p++) {
+        snprintf(name, sizeof name, "rank %d", p);
+        want(r, strstr(check_error(), name), DIFFER "\"%s\" lacks \"%s\"", of, check_error(),
+             name);
+    }
     want(r, !word || strstr(check_error(), word), DIFFER "\"%s\" lacks \"%s\"", of, check_error(),
          word);
     for (int i = 0; i < 2; i++) {
