@@ -202,18 +202,14 @@ static void context_free(struct zero_comm_ctx *ctx)
     free(ctx);
 }
 
-int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+/* NULL: there is no memory for it. */
+static struct zero_comm_ctx *context_new(const struct zero_comm_open *params)
 {
-    const struct zero__voice v = {params->host, NCCL_NAME};
-    struct zero_comm_ctx *ctx;
-    int err = zero__oob_check(&v, params->oob, NCCL_RANKS);
+    struct zero_comm_ctx *ctx = calloc(1, sizeof *ctx);
 
-    if (err)
-        return err;
-    ctx = calloc(1, sizeof *ctx);
     if (!ctx)
-        return zero__say(&v, -ENOMEM, "no memory for a context");
-    ctx->voice = v;
+        return NULL;
+    ctx->voice = (struct zero__voice){params->host, NCCL_NAME};
     ctx->oob = params->oob;
     ctx->rank = params->oob->rank;
     ctx->ranks = params->oob->ranks;
@@ -223,16 +219,36 @@ int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
     zero__cond_init(&ctx->moved);
     ctx->meetings = calloc((size_t)ctx->ranks, sizeof *ctx->meetings);
     ctx->members = calloc((size_t)ctx->ranks, sizeof *ctx->members);
-    err = ctx->meetings && ctx->members
-              ? join(ctx, prepare(params, ctx))
-              : zero__say(&v, -ENOMEM, "no memory for what %d ranks say", ctx->ranks);
-    if (err) {
+    if (ctx->meetings && ctx->members)
+        return ctx;
+    context_free(ctx);
+    return NULL;
+}
+
+int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
+{
+    const struct zero__voice v = {params->host, NCCL_NAME};
+    struct zero_comm_ctx *ctx;
+    int err = zero__oob_check(&v, params->oob, NCCL_RANKS);
+
+    if (err)
+        return err;
+    ctx = context_new(params);
+    if (!ctx)
+        err = zero__say(&v, -ENOMEM, "no memory for a context of %d ranks", params->oob->ranks);
+    /* Who has no memory says so here: the others would wait for it in join(). */
+    err = zero__oob_agree(&v, params->oob, zero__deadline_ns(params->timeout_ns), "open", err);
+    if (!err)
+        err = join(ctx, prepare(params, ctx));
+    if (!err) {
+        *out = ctx;
+        return 0;
+    }
+    if (ctx) {
         nccl_ender_stop(ctx);
         context_free(ctx);
-        return err;
     }
-    *out = ctx;
-    return 0;
+    return err;
 }
 
 int nccl_close(struct zero_comm_ctx *ctx)
