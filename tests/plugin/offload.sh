@@ -131,6 +131,15 @@ if env ZERO_WRONG_STORE=slow ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
 else
     bad 'a store that is slow'
 fi
+for case in 'that are wrong' 'waiting ends'; do
+    n=$((n + 1))
+    if env ZERO_WRONG_STORE=early ZERO_PLUGIN_PATH="$build/tests/plugin/.libs" \
+        "$build/zero" check offload --case "$case" wrong_store > "$folder/tap" 2>&1; then
+        echo "ok $n - a poll may come back for nothing ($case)"
+    else
+        bad "a poll that comes back for nothing ($case)"
+    fi
+done
 if "$build/zero" check offload --list > /dev/null && [ -e "$build/.libs/zero-offload-nvme.so" ]; then
     check 'nvme' ZERO_NVME_PATH="$full/a"
     check 'nvme (three folders)' ZERO_NVME_PATH="$full/a:$full/b:$full/c" ZERO_LOG=error

@@ -104,6 +104,17 @@ int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_
     return k;
 }
 
+int check_store_poll_one(struct check_store *s, struct zero_cqe *cqe)
+{
+    int64_t until = check_now_ms() + CHECK_WAIT_NS / 1000000;
+    int n;
+
+    do
+        n = s->ops->poll(s->store, cqe, 1, CHECK_WAIT_NS);
+    while (n == 0 && check_now_ms() < until);
+    return n;
+}
+
 /* Of requests with the tags 0 to n-1: whole or with an error, each once; ends: how often so far. */
 static int64_t ended_well(struct check_store *s, const struct zero_io *ios, uint32_t n,
                           const struct zero_cqe *c, uint32_t *ends)

@@ -58,6 +58,8 @@ struct zero_io check_store_io(const struct check_store *s, uint32_t op, uint64_t
                               uint64_t memory_off, uint64_t bytes);
 /* Submits until some are accepted, or an error; 0: none for CHECK_WAIT_NS. Nothing is under way. */
 int check_store_submit(struct check_store *s, const struct zero_io *ios, uint32_t n);
+/* Waits for a completion: 1, 0: none for CHECK_WAIT_NS, or an error. poll() may give 0 before. */
+int check_store_poll_one(struct check_store *s, struct zero_cqe *cqe);
 /*
  * Submits all, with tags of its own and cut to what one request may have, and waits until all have
  * ended, each once and whole: the first error, or 0; CHECK_NOTHING: one of the check's own. With an

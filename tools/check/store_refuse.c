@@ -107,7 +107,7 @@ void check_store_refusals(struct check_tier *t)
         int n = check_store_submit(&s, two, 2);
         want(r, n == 1, "one good request and a wrong one: submit gives %s, want 1",
              check_value(r, n));
-        n = s.ops->poll(s.store, &cqe, 1, CHECK_WAIT_NS);
+        n = check_store_poll_one(&s, &cqe);
         want(r, n == 1 && cqe.res == (int64_t)a,
              "the good one of %" PRIu64 " bytes: poll gives %s, with %s", a, check_value(r, n),
              check_value(r, cqe.res));

@@ -35,7 +35,7 @@ static void too_large(struct check_store *s, uint64_t bytes)
     check_store_fill(s->memory, bytes, r->seed + 1);
     int n = check_store_submit(s, &io, 1);
     if (n > 0) {
-        n = s->ops->poll(s->store, &cqe, 1, CHECK_WAIT_NS);
+        n = check_store_poll_one(s, &cqe);
         want(r, n == 1 && (cqe.res < 0 || cqe.res == (int64_t)bytes),
              "%" PRIu64 " bytes, of which max_io is less, are taken: poll gives %s, with %s",
              bytes, check_value(r, n), check_value(r, cqe.res));
