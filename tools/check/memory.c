@@ -75,6 +75,7 @@ static void use_part(struct check_comm *c, uint64_t round)
     err = c->ops->post(c->world, &q, 1, NULL);
     want(r, err == -EINVAL, "post before the exchange gives %s, want -EINVAL",
          check_value(r, err));
+    check_mark(r->host);
     want(r, !c->ops->exchange(c->ctx, part), "exchange: %s", check_error());
     err = c->ops->exchange(c->ctx, part);
     want(r, err == -EINVAL, "a second exchange gives %s, want -EINVAL", check_value(r, err));

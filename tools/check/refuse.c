@@ -84,9 +84,11 @@ static void refuse_batch(struct check_comm *c)
     q[0].user = 1;
     q[1].user = 2;
     q[1].src.len--;
+    check_mark(r->host);
     n = c->ops->post(c->world, q, 2, NULL);
     want(r, n == -EINVAL, "a batch of a good one and a short source: post gives %s, want -EINVAL",
          check_value(r, n));
+    reasoned(c, n, "a batch of a good one and a short source");
     n = c->ops->progress(c->ctx, &cqe, 1, 100000000); /* where ranks are late the next one tells */
     want(r, n == 0,
          "a batch of a good one and a wrong one is refused: progress gives %s, want 0, nothing of "

@@ -80,6 +80,7 @@ bool check_store_open(struct check_tier *t, struct check_store *s, uint64_t memo
 
 void check_store_close(struct check_store *s)
 {
+    check_mark(s->t->host);
     bool closed = !s->store || want(&s->t->verdict, !s->ops->close(s->store), "close: %s",
                                     check_error());
 

@@ -340,6 +340,7 @@ static void abort_once(struct check_rank *r, uint64_t round)
         check_ended(r, "error gives", end);
         want(r, is_end(end, own), "round %" PRIu64 ": after an abort %s", round, r->ended);
         if (round % 2) { /* the caller's memory may go first */
+            check_mark(r->host);
             want(r, !c.ops->comm_close(c.world), "comm_close: %s", check_error());
             check_free(&c, c.bytes, c.memory, c.mr);
             c.memory = NULL;
