@@ -2,6 +2,7 @@
 #include "words.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../common/param.h"
@@ -76,12 +77,16 @@ int zero__fault_list(const struct zero__voice *v, const char *variable, const ch
     int n = 0;
 
     while (*at || at != text) {
-        const char *wrong = "it is too long";
         size_t len = strcspn(at, ",");
-        char copy[FAULT_TEXT];
+        char copy[FAULT_TEXT], limit[64];
+        const char *wrong = limit;
 
+        snprintf(limit, sizeof limit, "it has more than %d characters", FAULT_TEXT - 1);
         if (n == FAULT_MOST)
-            return zero__say(v, -EINVAL, "%s has more than %d faults", variable, FAULT_MOST);
+            return zero__say(v, -EINVAL,
+                             "%s has more than %d faults: leave some out, or try them in several "
+                             "runs",
+                             variable, FAULT_MOST);
         if (len < sizeof copy) {
             memcpy(copy, at, len);
             copy[len] = 0;

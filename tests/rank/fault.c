@@ -265,6 +265,34 @@ static void refusals(void)
     ok(r.bad == 0, "the plugin loads all the same");
 }
 
+/* Text of which there is too much: the limit is said. */
+static void limits(void)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip,skip",
+         "has more than 16 faults: leave some out"},
+        {"skip:rank=0000000000000000000000000000000000000000000000000000000000000000000000000000000"
+         "0000000001",
+         "it has more than 95 characters; ACTION[:KEY=VALUE]"},
+    };
+    struct rank r = {.ranks = 1};
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct zero_setting settings[] = {{"fault", bad[i].text}};
+        struct zero_comm_caps caps = {.size = sizeof caps};
+        struct comm_rank c = {0};
+        if (comm_load(&r, &c, "fault", settings, 1)) {
+            is_int(c.ops->probe(zero__loader_host(c.loader), &caps), -EINVAL,
+                   "too much is refused");
+            has_str(zero_last_error(), bad[i].says, "with the limit");
+        }
+        comm_end(&r, &c);
+    }
+    ok(r.bad == 0, "the plugin loads then, too");
+}
+
 /* A rank that there is not: only open() knows. */
 static void nobody(struct rank *r)
 {
@@ -282,6 +310,7 @@ int main(void)
 {
     comm_require("fault");
     refusals();
+    limits();
     run(2, AS_THREADS, "skip:rank=7", nobody);
     for (int n = 2; n <= 3; n++)
         for (enum ranks_how how = AS_THREADS; how <= AS_PROCESSES; how++) {
