@@ -122,6 +122,8 @@ finds 'a poll that no completion wakes is found' 'waiting ends' \
     'one request is under way: poll gives [01] after [0-9]* ms' wrong_store ZERO_WRONG_STORE=dull
 finds 'a thread that each store leaves is found' 'nothing stays' \
     '[0-9]* threads run after 17 stores, [0-9]* after one' wrong_store ZERO_WRONG_STORE=threads
+finds 'so many descriptors left that none can be counted are found' 'nothing stays' \
+    'how many descriptors are open after 17 stores cannot be counted' wrong_store ZERO_WRONG_STORE=full
 finds 'a store that ends nothing any more is found' 'more requests than' \
     '100 of 2000 requests have ended, none within the last 10 s' wrong_store ZERO_WRONG_STORE=stuck
 n=$((n + 1))

@@ -183,13 +183,15 @@ void check_approximate(struct check_comm *c, struct zero_comm *comm, int rank, i
 void check_either(struct check_comm *c, struct zero_comm *comm, int rank, int ranks,
                   struct zero_coll q, uint64_t seed);
 
-/*
- * left.c: descriptors (and three more) and threads of this process; how many there are once so few
- * as allowed are left, or after some seconds.
- */
+/* left.c: descriptors (and three more) and threads of this process; INT_MAX: cannot be counted. */
 int check_descriptors(void);
 int check_threads(void);
-int check_lingering(int (*count)(void), int allowed);
+/*
+ * Complains where of WHAT ("threads run") more than `more` came to those `before` and stay for some
+ * seconds, after n contexts or stores; also where they cannot be counted.
+ */
+void check_left(struct check_rank *r, int (*count)(void), const char *what, int before, int more,
+                int n, const char *of);
 
 /* ---- The cases ------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * keep some for good after the first, so what counts is that each further one leaves none.
  */
 #include <dirent.h>
+#include <limits.h>
 
 #include "check.h"
 #include "machine/line.h"
@@ -17,22 +18,24 @@ int check_descriptors(void)
     DIR *dir = opendir("/proc/self/fd");
     int n = 0;
 
-    while (dir && readdir(dir))
+    if (!dir)
+        return INT_MAX;
+    while (readdir(dir))
         n++;
-    if (dir)
-        closedir(dir);
+    closedir(dir);
     return n;
 }
 
 int check_threads(void)
 {
-    uint64_t n = 0;
+    uint64_t n = INT_MAX;
 
     zero__number_read("/proc/self/status", "Threads:", &n);
     return (int)n;
 }
 
-int check_lingering(int (*count)(void), int allowed)
+/* How many there are once so few as allowed are left, or after some seconds. */
+static int lingering(int (*count)(void), int allowed)
 {
     int64_t until = check_now_ms() + LINGER_MS;
     int n;
@@ -40,6 +43,19 @@ int check_lingering(int (*count)(void), int allowed)
     while ((n = count()) > allowed && check_now_ms() < until)
         check_sleep_ms(10);
     return n;
+}
+
+void check_left(struct check_rank *r, int (*count)(void), const char *what, int before, int more,
+                int n, const char *of)
+{
+    int now;
+
+    if (!want(r, before < INT_MAX, "how many %s cannot be counted: /proc cannot be read", what))
+        return;
+    now = lingering(count, before + more);
+    if (want(r, now < INT_MAX, "how many %s after %d %s cannot be counted, unlike after one: are "
+             "there descriptors left to read /proc with?", what, n, of))
+        want(r, now <= before + more, "%d %s after %d %s, %d after one", now, what, n, of, before);
 }
 
 /* All ranks are here; they may be threads of one process. No context is open. */
@@ -70,10 +86,13 @@ static void open_and_close(struct check_rank *r)
     check_close(&c);
 }
 
-/* Every rank counts while none has a context open, and leaves out no meeting. */
+/*
+ * Every rank counts while none has a context open. One that has not met the others in time goes,
+ * and they do not meet it either.
+ */
 void check_case_left(struct check_rank *r)
 {
-    int descriptors, threads, now;
+    int descriptors, threads;
 
     open_and_close(r);
     if (!meet(r))
@@ -87,11 +106,8 @@ void check_case_left(struct check_rank *r)
     }
     if (!meet(r))
         return;
-    now = check_lingering(check_descriptors, descriptors + AGAIN - 1);
-    want(r, now < descriptors + AGAIN, "%d descriptors are open after %d contexts, %d after one",
-         now, 1 + AGAIN, descriptors);
-    now = check_lingering(check_threads, threads + AGAIN - 1);
-    want(r, now < threads + AGAIN, "%d threads run after %d contexts, %d after one", now, 1 + AGAIN,
-         threads);
+    check_left(r, check_descriptors, "descriptors are open", descriptors, AGAIN - 1, 1 + AGAIN,
+               "contexts");
+    check_left(r, check_threads, "threads run", threads, AGAIN - 1, 1 + AGAIN, "contexts");
     meet(r);
 }

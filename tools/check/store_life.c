@@ -191,7 +191,7 @@ void check_store_leaves_nothing(struct check_tier *t)
 {
     struct check_rank *r = &t->verdict;
     struct check_store s;
-    int before = 0, after, threads = 0;
+    int descriptors = 0, threads = 0;
     uint64_t memory[2] = {0, 0}, locked[2] = {0, 0}; /* after the first, and at the end */
 
     for (int i = 0; i <= AGAIN; i++) { /* what libraries keep for good they keep after the first */
@@ -200,18 +200,14 @@ void check_store_leaves_nothing(struct check_tier *t)
                  "write: %s", r->ended);
         check_store_close(&s);
         if (i == 0) {
-            before = check_descriptors();
+            descriptors = check_descriptors();
             threads = check_threads();
         }
         memory[i > 0] = status_bytes("VmRSS:");
         locked[i > 0] = status_bytes("VmLck:");
     }
-    after = check_descriptors();
-    want(r, after <= before, "%d descriptors are open after %d stores, %d after one", after,
-         1 + AGAIN, before);
-    after = check_lingering(check_threads, threads + AGAIN / 2); /* the system ends its own late */
-    want(r, after <= threads + AGAIN / 2, "%d threads run after %d stores, %d after one", after,
-         1 + AGAIN, threads);
+    check_left(r, check_descriptors, "descriptors are open", descriptors, 0, 1 + AGAIN, "stores");
+    check_left(r, check_threads, "threads run", threads, AGAIN / 2, 1 + AGAIN, "stores");
     want(r, locked[1] <= locked[0], "%" PRIu64 " bytes are locked after %d stores, %" PRIu64
                                     " after one", locked[1], 1 + AGAIN, locked[0]);
     want(r, memory[1] < memory[0] + MUCH,
