@@ -128,19 +128,19 @@ static int device_find(struct zero_comm_ctx *ctx)
 int nccl_settings(const struct zero__voice *v, bool *registers, uint64_t *staging_bytes)
 {
     uint64_t bytes;
-    int err = zero__param_flag(v, "nccl_register", "1",
-                               "Register the memory of the plan with NCCL where it can (2.19); "
-                               "0: do not",
-                               registers);
-
-    if (!err)
-        err = zero__param_number(v, "nccl_staging", "16777216", 65536, UINT64_C(1) << 40,
+    int wrong = zero__param_flag(v, "nccl_register", "1",
+                                 "Register the memory of the plan with NCCL where it can (2.19); "
+                                 "0: do not",
+                                 registers);
+    int err = zero__param_number(v, "nccl_staging", "16777216", 65536, UINT64_C(1) << 40,
                                  "Bytes of each of the two buffers of a communicator through "
                                  "which sums of bf16 and fp16 go",
                                  &bytes);
-    if (!err)
-        *staging_bytes = bytes / 64 * 64;
-    return err;
+
+    if (err)
+        return err;
+    *staging_bytes = bytes / 64 * 64;
+    return wrong;
 }
 
 /* What this rank needs, without the others. */

@@ -110,11 +110,16 @@ int cuda_fail(const struct zero__voice *v, const struct cuda_library *cuda, int 
                      text, result);
 }
 
+const char *cuda_path(const struct zero_host *host)
+{
+    return host->param(host->ctx, NCCL_NAME, "cuda_library", "libcuda.so.1",
+                       "The NVIDIA driver's library, by name or as a path");
+}
+
 int cuda_load(const struct zero_host *host, struct cuda_library *cuda)
 {
     const struct zero__voice v = {host, NCCL_NAME};
-    const char *path = host->param(host->ctx, NCCL_NAME, "cuda_library", "libcuda.so.1",
-                                   "The NVIDIA driver's library, by name or as a path");
+    const char *path = cuda_path(host);
     void *file = file_open(&v, path,
                            "NCCL needs an NVIDIA GPU and its driver; install the driver, or choose "
                            "another transport with ZERO_COMM");

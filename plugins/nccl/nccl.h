@@ -152,8 +152,9 @@ struct zero_comm_ctx {
 
 /* ---- library.c */
 
-/* ZERO_NCCL_LIBRARY. */
+/* ZERO_NCCL_LIBRARY, ZERO_CUDA_LIBRARY. */
 const char *nccl_path(const struct zero_host *host);
+const char *cuda_path(const struct zero_host *host);
 int nccl_load(const struct zero_host *host, struct nccl_library *nccl);
 /* Loads the driver and sees that there is a GPU. */
 int cuda_load(const struct zero_host *host, struct cuda_library *cuda);
@@ -167,7 +168,7 @@ int cuda_fail(const struct zero__voice *voice, const struct cuda_library *cuda, 
 
 /* ---- context.c */
 
-/* What else the plugin's options say. */
+/* What else the plugin's options say; all are asked for, also where one is wrong. */
 int nccl_settings(const struct zero__voice *v, bool *registers, uint64_t *staging_bytes);
 int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **ctx);
 int nccl_close(struct zero_comm_ctx *ctx);

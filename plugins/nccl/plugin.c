@@ -20,7 +20,8 @@ static int probe(const struct zero_host *host, struct zero_comm_caps *caps)
     bool registers;
     int err = nccl_settings(&v, &registers, &staging_bytes);
 
-    nccl_path(host); /* now: a listing has it also where there is no driver */
+    nccl_path(host); /* now: a listing has them also where there is no driver */
+    cuda_path(host);
     if (!err)
         err = cuda_load(host, &cuda);
     if (!err)

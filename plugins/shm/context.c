@@ -34,12 +34,11 @@ int zero__shm_probe(const struct zero_host *host, struct zero_comm_caps *caps)
     struct zero__voice v = {host, SHM_NAME};
     enum zero__isa isa;
     bool wanted;
-    int err = zero__isa_select(host, SHM_NAME, &isa);
+    int wrong = zero__isa_select(host, SHM_NAME, &isa);
+    int err = zero__shm_device_wish(&v, &wanted); /* also then: a listing has it */
 
-    if (!err)
-        err = zero__shm_device_wish(&v, &wanted);
-    if (err)
-        return err;
+    if (err || wrong)
+        return err ? err : wrong;
     if (access("/proc/self/fd", X_OK))
         return zero__say(&v, -ENODEV,
                          "/proc is not mounted, so ranks cannot find each other's memory");

@@ -33,6 +33,10 @@ ok 'with the remedy' in_words 'install the driver, or choose another transport w
 for option in LIBRARY REGISTER STAGING; do
     ok "ZERO_NCCL_$option is among the options" in_words " ZERO_NCCL_$option "
 done
+ZERO_NCCL_REGISTER=yes "$zero" info --options >out 2>&1
+for option in NCCL_LIBRARY NCCL_STAGING CUDA_LIBRARY; do
+    ok "so is ZERO_$option where another one is wrong" in_words " ZERO_$option "
+done
 train ZERO_COMM=nccl
 ok 'training with it by name fails' [ "$status" != 0 ]
 ok 'with the reason' in_words 'nccl: /nonexistent/libcuda.so.1: cannot open'
