@@ -139,7 +139,7 @@ static void write_values(struct file *f)
     }
 }
 
-/* Nothing is made or opened: what lies there, perhaps a pipe that somebody reads, stays as it is. */
+/* Nothing is made or opened: what lies there, perhaps a pipe that is read, stays as it is. */
 int gpt2_weights_try(const char *path, char *text, size_t bytes)
 {
     struct file f = {.path = path, .text = text, .bytes = bytes};
