@@ -56,13 +56,13 @@ static void slab_close(struct zero_runtime *rt, struct slab *s)
     *s = (struct slab){0};
 }
 
-/* text: a hash of its error's sentence. */
+/* text: a hash of its error's table, whose title has values of the rank; 0: there is none. */
 struct verdict {
     int32_t code, host;
     uint64_t text;
 };
 
-/* A table that a rank before this one, of the same host, has, too, is said there. */
+/* A table that a rank before this one, of the same host, has, too, stands there alone. */
 static void shorten(const struct zero_runtime *rt, const struct verdict *all, char *text,
                     size_t bytes)
 {
@@ -83,10 +83,12 @@ static int verdict(struct zero_runtime *rt, int mine)
 {
     struct verdict own = {.code = mine, .host = zero__job_host(rt->job)}, *all;
     char text[ZERO_ERROR_BYTES];
+    const char *table;
     int err;
 
     snprintf(text, sizeof text, "%s", zero__error_text());
-    own.text = XXH3_64bits(text, strlen(text));
+    table = strchr(text, '\n');
+    own.text = table ? XXH3_64bits(table, strlen(table)) : 0;
     all = zero__ranks_ask(rt, &own, sizeof own, &err);
     for (int i = 0; i < rt->ranks && !err && !mine; i++)
         if (all[i].code)

@@ -348,9 +348,11 @@ ZERO_API int zero_activation_add(struct zero_runtime *rt, const struct zero_acti
 /**
  * Plans and reserves all memory, loads the initial values and compiles the step. Collective.
  * A plan that does not fit ZERO_MEMORY_LIMIT or the machine is refused (-ENOMEM) before anything
- * is touched; the error's text carries the table of who needs what. That ends the job, as any
- * other error does, but for two that change nothing (-EINVAL): a second zero_commit(), and a model
- * that has no parameters, or a unit without any, on all ranks: add them, and call it again.
+ * is touched; the error's text carries the table of who needs what. Where several ranks of a host
+ * have the same table, the first of them has it, and the others' text names that rank. A refusal
+ * ends the job, as any other error does, but for two that change nothing (-EINVAL): a second
+ * zero_commit(), and a model that has no parameters, or a unit without any, on all ranks: add them,
+ * and call it again.
  */
 ZERO_API int zero_commit(struct zero_runtime *rt);
 

@@ -143,11 +143,12 @@ static void *growth_main(void *arg)
     return NULL;
 }
 
-static void growth_run(struct growth all[2], uint64_t limit)
+/* `more`: by how much the limit of rank 1 is larger. */
+static void growth_run(struct growth all[2], uint64_t limit, uint64_t more)
 {
     for (int i = 0; i < 2; i++) {
         all[i] = (struct growth){.rank = i};
-        snprintf(all[i].limit, sizeof all[i].limit, "device:%" PRIu64, limit);
+        snprintf(all[i].limit, sizeof all[i].limit, "device:%" PRIu64, limit + (i ? more : 0));
     }
     in_threads(growth_main, all, 2);
 }
@@ -156,12 +157,12 @@ static void pages_keep_to_the_limit(void)
 {
     struct growth all[2];
 
-    growth_run(all, 512 << 20);
+    growth_run(all, 512 << 20, 0);
     is_str(all[0].error, "", "a larger order follows");
     uint64_t small = all[0].reserved[0], limit = small + 5 * PAGE;
     ok(all[0].reserved[1] > small, "it reserves more: %" PRIu64 " after %" PRIu64,
        all[0].reserved[1], small);
-    growth_run(all, limit); /* five pages beside the first one */
+    growth_run(all, limit, 0); /* five pages beside the first one */
     for (int i = 0; i < 2; i++) {
         is_str(all[i].error, "", "rank %d: and again under a limit", i);
         ok(all[i].pages && all[i].reserved[1] + all[i].pages * PAGE <= limit,
@@ -169,11 +170,24 @@ static void pages_keep_to_the_limit(void)
     }
 }
 
+/* What stands above it differs: each rank has its own limit. */
+static void one_table_for_a_host(void)
+{
+    struct growth all[2];
+
+    growth_run(all, 4096, 4096);
+    has_str(all[0].error, "has 4.0 KiB", "a limit that nothing fits");
+    has_str(all[0].error, "\n  parameters ", "the first rank: with the table");
+    has_str(all[1].error, "has 8.0 KiB", "another one");
+    has_str(all[1].error, "rank 0 says who needs what", "the same table is not repeated");
+}
+
 int main(void)
 {
     struct rank ranks[2] = {{.rank = 0}, {.rank = 1}};
 
     pages_keep_to_the_limit();
+    one_table_for_a_host();
     in_threads(rank_main, ranks, 2);
     for (int i = 0; i < 2; i++) {
         struct rank *r = &ranks[i];
