@@ -112,8 +112,6 @@ int zero__device_open(struct zero_runtime *rt)
 
     if (!err)
         err = zero__loader_load(rt->loader, ZERO_IFACE_DEVICE, name, &plugin);
-    if (err == -ENOENT && !strcmp(name, "cuda"))
-        return zero__while(err, "device cuda, which is built where configure finds nvcc");
     if (!err)
         err = zero__threads_choose(rt);
     if (err)
