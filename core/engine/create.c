@@ -104,7 +104,8 @@ static int comm_open(struct zero_runtime *rt)
     zero__job_on_lost(rt->job, zero__flight_say, rt);
     zero__doubt_begin(rt);
     for (int q = 0; !err && q < 2; q++)
-        err = zero__inside_call(rt, lane_split, &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER]);
+        err = zero__inside_call(rt, rt->comm_name, lane_split,
+                                &rt->lanes[q ? ZERO__Q_REDUCE : ZERO__Q_GATHER]);
     return err;
 }
 

@@ -100,36 +100,45 @@ static bool is_over(void *ask)
 
 struct call {
     struct zero_runtime *rt;
+    const char *who;
     int (*fn)(struct zero_runtime *rt, void *arg);
     void *arg;
     int returned;
 };
+
+/* On this thread, which may have a sentence of another call. */
+static int call_here(const struct call *c)
+{
+    zero__unsay();
+    int err = c->fn(c->rt, c->arg);
+    return err ? zero__unsaid(err, c->who) : 0;
+}
 
 static int call_run(void *arg)
 {
     struct call *c = arg;
 
     int before = zero__inside_begin(c->rt->inside, 0);
-    int err = c->fn(c->rt, c->arg);
+    int err = call_here(c);
     zero__inside_end(c->rt->inside, before);
     c->returned = 1;
     return err;
 }
 
-int zero__inside_call(struct zero_runtime *rt, int (*fn)(struct zero_runtime *rt, void *arg),
-                      void *arg)
+int zero__inside_call(struct zero_runtime *rt, const char *who,
+                      int (*fn)(struct zero_runtime *rt, void *arg), void *arg)
 {
-    struct call c = {rt, fn, arg, 0};
+    struct call c = {rt, who, fn, arg, 0};
     struct asked a = {.rt = rt};
 
     if (rt->ranks == 1)
-        return fn(rt, arg);
+        return call_here(&c);
     zero__inside_watch(&a.watch, rt->inside, false);
     int err = zero__call_unless(INT64_MAX, is_over, &a, call_run, &c, sizeof c);
     if (c.returned)
         return err;
     if (err != -ETIMEDOUT) /* no thread to be had */
-        return fn(rt, arg);
+        return call_here(&c);
     rt->left = 1;
     err = zero__job_report(rt->job);
     zero__log(&rt->log, ZERO_LOG_WARN, "engine",

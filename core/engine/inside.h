@@ -38,11 +38,12 @@ bool zero__inside_is_stuck(void *watch);
 struct zero_runtime;
 
 /*
- * fn(rt, arg) in a thread of its own: its result and sentence. When the job has failed and it does
- * not return: the job's error; then nobody may enter the transport again, and nothing that it may
- * use is freed (`left` of the runtime). arg has to live as long as the runtime.
+ * fn(rt, arg) in a thread of its own: its result and sentence, or that `who`, the plugin, said
+ * none. When the job has failed and it does not return: the job's error; then nobody may enter the
+ * transport again, and nothing that it may use is freed (`left` of the runtime). who and arg have
+ * to live as long as the runtime.
  */
-int zero__inside_call(struct zero_runtime *rt, int (*fn)(struct zero_runtime *rt, void *arg),
-                      void *arg);
+int zero__inside_call(struct zero_runtime *rt, const char *who,
+                      int (*fn)(struct zero_runtime *rt, void *arg), void *arg);
 
 #endif

@@ -210,6 +210,7 @@ static int measure_run(void *arg)
     double written = 0, read = 0, both = 0;
     uint64_t n = 0, half = 0, k = 0;
 
+    zero__unsay();
     memory_fill(w);
     int err = walk_run(w, &(struct mix){0, w->blocks, 0}, timeout_ns, &n, &written);
     if (!err) {
@@ -225,7 +226,7 @@ static int measure_run(void *arg)
     if (!err && !w->is_trial)
         err = store_clear(w, n, timeout_ns);
     memset(w->memory, 0, w->depth * w->block);
-    return err;
+    return err ? zero__unsaid(err, w->t.name) : 0;
 }
 
 int zero__disk_measure(struct zero_runtime *rt, const struct tier *t, const struct sample *x,

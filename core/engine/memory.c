@@ -111,7 +111,7 @@ static int slab_open(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
     int err = verdict(rt, slab_alloc(rt, s, bytes));
     if (err || is_relayed(rt))
         return err;
-    err = zero__inside_call(rt, exchange, s->mr);
+    err = zero__inside_call(rt, rt->comm_name, exchange, s->mr);
     if (rt->left)
         return err;
     /* Those that it has waited for would be waited for once more. */
@@ -146,7 +146,7 @@ static int relay_open(struct zero_runtime *rt)
 
     if (err)
         return err;
-    err = zero__inside_call(rt, exchange, zero__relay_mr(rt));
+    err = zero__inside_call(rt, rt->comm_name, exchange, zero__relay_mr(rt));
     return err == -ETIMEDOUT || rt->left ? err : verdict(rt, err);
 }
 
@@ -223,7 +223,7 @@ int zero__memory_grow(struct zero_runtime *rt)
     if (err || !(more || more_host))
         return err;
     if (more)
-        err = zero__inside_call(rt, device_grow, s);
+        err = zero__inside_call(rt, rt->comm_name, device_grow, s);
     if (!err && more && rt->pages)
         zero__pages_limit(rt->pages, pages_room(rt));
     if (!err && more_host)
@@ -247,9 +247,10 @@ static int segments_map(struct zero_runtime *rt, void *arg)
                                    rt->states.buffers[h->param].offset,
                                    s->shard * zero_dtype_bytes(s->dtype), &base);
         if (err)
-            return zero__while(err, "parameters are read where the other ranks have them, and "
-                                    "ZERO_MAP=0 copies them instead (a process has as many maps "
-                                    "as vm.max_map_count says, as much room as ulimit -v)");
+            return zero__while(zero__unsaid(err, rt->comm_name),
+                               "parameters are read where the other ranks have them, and "
+                               "ZERO_MAP=0 copies them instead (a process has as many maps as "
+                               "vm.max_map_count says, as much room as ulimit -v)");
         rt->mapped[i] = base;
     }
     return 0;
@@ -261,7 +262,7 @@ int zero__memory_map(struct zero_runtime *rt)
     int err = verdict(rt, rt->mapped ? 0
                                      : zero__fail(-ENOMEM, "no memory to map %u segments",
                                                   rt->model.n_segments));
-    return err ? err : zero__inside_call(rt, segments_map, NULL);
+    return err ? err : zero__inside_call(rt, rt->comm_name, segments_map, NULL);
 }
 
 /* Whoever allocated it, memory of a device of its own goes before that does. */

@@ -109,6 +109,7 @@ static int call_run(void *arg)
     struct call *c = arg;
     int err;
 
+    zero__unsay();
     enter(c->rt, c->name);
     if (c->what == PROBE)
         err = c->ops.probe(zero__loader_host(c->rt->loader), &c->info);
@@ -117,7 +118,7 @@ static int call_run(void *arg)
     else
         err = c->ops.resize(c->store, c->bytes);
     leave(c->rt);
-    return err;
+    return err ? zero__unsaid(err, c->name) : 0;
 }
 
 int zero__store_probe(struct zero_runtime *rt, const char *name,
@@ -136,8 +137,11 @@ int zero__store_make(struct zero_runtime *rt, struct tier *t, const struct zero_
     struct call c = {.rt = rt, .name = t->name, .ops = t->ops, .what = OPEN, .params = *params};
     int err;
 
-    if (t->info.flags & ZERO_STORE_MAPPED) /* filling and locking takes what it takes */
-        return t->ops.open(params, &t->store);
+    if (t->info.flags & ZERO_STORE_MAPPED) { /* filling and locking takes what it takes */
+        zero__unsay();
+        err = t->ops.open(params, &t->store);
+        return err ? zero__unsaid(err, t->name) : 0;
+    }
     err = zero__store_call(rt, call_run, &c, sizeof c);
     if (!err)
         t->store = c.store;

@@ -66,10 +66,10 @@ static int examine(struct zero_runtime *rt, const char *name, struct zero__plugi
 
     if (err)
         return err;
-    zero__fail(0, "%s: its probe did not say why", name);
+    zero__unsay();
     err = zero__plugin_comm(*plugin)->probe(zero__loader_host(rt->loader), &caps);
     if (err)
-        return zero__while(err, "comm plugin");
+        return zero__while(zero__unsaid(err, name), "comm plugin");
     if (caps.max_ranks && (uint32_t)rt->ranks > caps.max_ranks)
         return zero__fail(-EINVAL,
                           "comm plugin %s works for at most %u rank%s, not %d: choose another with "
@@ -227,11 +227,11 @@ static int try_network(struct zero_runtime *rt, const char *name, int *who, char
 
     if (err || *who >= 0)
         return err;
-    err = zero__inside_call(rt, context_open, plugin);
+    err = zero__inside_call(rt, name, context_open, plugin);
     if (err == -ETIMEDOUT || rt->left) /* they do not answer, and would not answer now */
         return err;
     err = ask_all(rt, err, who, why);
-    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, context_close, NULL) : err;
+    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, name, context_close, NULL) : err;
 }
 
 /* The first network that works on all ranks. */
@@ -268,7 +268,7 @@ static int open_named(struct zero_runtime *rt, const char *name)
     struct zero__plugin *plugin;
     int err = examine(rt, name, &plugin);
 
-    return err ? err : zero__inside_call(rt, context_open, plugin);
+    return err ? err : zero__inside_call(rt, name, context_open, plugin);
 }
 
 /* *name stays as it is where NCCL does not work on all ranks. */

@@ -84,10 +84,11 @@ int zero__object_open(struct zero__loader *loader, int fd, const char *path,
         err = find_entry(handle, path, &entry);
     if (err)
         return err;
-    zero__fail(0, "it did not say why");
+    zero__unsay();
     err = entry(&loader->host, &found);
     if (err)
-        return zero__while(err < 0 ? err : -EINVAL, "%s: the plugin refuses to start", path);
+        return zero__while(zero__unsaid(err < 0 ? err : -EINVAL, "it"),
+                           "%s: the plugin refuses to start", path);
     if (!found)
         return zero__fail(-EINVAL, "%s: " ENTRY " returned no plugin", path);
     *desc = found;

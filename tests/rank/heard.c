@@ -79,7 +79,8 @@ static void run(const char *comm, const char *how, bool leaves, const char *word
     pthread_t thread;
     int good = 0;
 
-    snprintf(fault, sizeof fault, "error=%s%s:n=20", how, strstr(how, "rank=") ? "" : ":rank=1");
+    snprintf(fault, sizeof fault, "error=%s%s%s", how, strstr(how, ":rank=") ? "" : ":rank=1",
+             strstr(how, ":n=") ? "" : ":n=20");
     atomic_store(&injected, 0);
     memset(said, 0, sizeof said);
     if (leaves && pthread_create(&thread, NULL, leave, NULL))
@@ -98,12 +99,25 @@ static void run(const char *comm, const char *how, bool leaves, const char *word
            leaves ? "is going" : "is not", words);
 }
 
+/* One rank opens its transport on the application's own thread. */
+static void run_alone(void)
+{
+    const struct zero_setting s[] = {
+        {"comm", "mute"}, {"fault_comm", "self"}, {"fault", "error=EIO:at=open"}};
+    struct toy t = {.ranks = 1, .layers = 3, .steps = 1, .dtype = ZERO_F32, .width = 500,
+                    .settings = s, .n_settings = 3, .seed = 1, .log = log_nothing};
+    struct toy_result r;
+
+    is_int(toy_train(&t, &r), -EIO, "mute: one rank cannot open it");
+    has_str(r.error, "mute did not say why", "and hears who did not say why");
+}
+
 int main(void)
 {
     static const char *const errors[] = {"EIO:at=done", "ETIMEDOUT:at=done", "EIO:at=progress",
                                          "EIO:at=post", "ECONNRESET:at=done"};
     static const char *const unsaid[] = {"EIO:at=done", "EPROTO:at=done", "EIO:at=progress",
-                                         "EIO:at=post"};
+                                         "EIO:at=post", "EIO:at=open:n=1", "EIO:at=split:n=1"};
     char path[8192];
 
     snprintf(path, sizeof path, "%s/tests/plugin/.libs:%s", getenv("ZERO_TEST_BUILD"),
@@ -117,5 +131,6 @@ int main(void)
     run("fault", "ETIMEDOUT:at=progress:rank=0", false, "fault: ");
     for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++)
         run("mute", unsaid[i], false, "mute did not say why");
+    run_alone();
     done();
 }
