@@ -110,8 +110,6 @@ int zero__collective_failed(const struct zero_runtime *rt, const struct slot *s,
     bool said = *zero__error_text();
     char text[ZERO_ERROR_BYTES];
 
-    if (err == -EAGAIN)
-        return err;
     zero__unsaid(err, rt->comm_name);
     if (err != -EPROTO || !op)
         return said || !op ? err
@@ -145,6 +143,8 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
     s->sequence = l->sequence + 1;
     s->deadline_ns = zero__deadline_ns(rt->timeout_ns);
     int err = rt->comm_ops.post(l->comm, colls, n, l->stream);
+    if (err == -EAGAIN) /* no room now */
+        return err;
     if (err) /* maybe the peers' were seen to differ before this rank posted its own */
         return zero__collective_failed(rt, s, err);
     for (uint32_t i = 0; i < n; i++)
