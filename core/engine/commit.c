@@ -271,7 +271,12 @@ static int model_check(struct zero_runtime *rt, int *refused)
         n += all[r];
     free(all);
     *refused = !err && n == rt->ranks;
-    return err ? err : lacks ? zero__model_complete(&rt->model) : 0;
+    if (err || !lacks)
+        return err;
+    err = zero__model_complete(&rt->model);
+    return *refused ? err
+                    : zero__while(err, "the model is incomplete on %d of %d ranks, which ends the "
+                                  "job", n, rt->ranks);
 }
 
 static double since(int64_t *ns)

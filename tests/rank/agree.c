@@ -13,7 +13,8 @@
 #define RANKS 3
 #define ODD 1 /* the rank that differs */
 
-enum different { OPTION, NAME, SHAPE, SEED, GROUP, OPTIMIZER, HOLLOW, RATE, NOTHING };
+/* LATE: all are told to add what is missing. */
+enum different { OPTION, NAME, SHAPE, SEED, GROUP, OPTIMIZER, HOLLOW, RATE, LATE, NOTHING };
 
 struct rank {
     int rank, err;
@@ -58,6 +59,8 @@ static int train(struct rank *r, struct zero_runtime *rt, int odd)
 
     if (!err)
         err = zero_group_add(rt, &g, &w.group);
+    if (!err && r->different == LATE) /* on all ranks: refused, and nothing has happened */
+        err = zero_commit(rt) == -EINVAL ? 0 : -EBADMSG;
     if (!err)
         err = zero_param_add(rt, id, &w, &id);
     if (!err && d == OPTIMIZER)
@@ -110,8 +113,8 @@ static void try(enum different d, const char *option, const char *value, const c
                                  .value = value};
     in_threads(rank_main, ranks, RANKS);
     for (int i = 0; i < RANKS; i++)
-        good &= d == NOTHING ? !ranks[i].err
-                             : ranks[i].err == want && strstr(ranks[i].error, words) != NULL;
+        good &= d >= LATE ? !ranks[i].err
+                          : ranks[i].err == want && strstr(ranks[i].error, words) != NULL;
     ok(good, "%s%s%s%s", d == NOTHING ? "equal ranks train" : words, option ? " (" : "",
        option ? value : "", option ? ")" : "");
     for (int i = 0; i < RANKS && !good; i++)
@@ -148,7 +151,9 @@ int main(void)
     try(SEED, NULL, NULL, "rank 1 registered other parameters than rank 0");
     try(GROUP, NULL, NULL, "rank 1 registered other parameter groups than rank 0");
     try(OPTIMIZER, NULL, NULL, "rank 1 has another optimizer than rank 0");
-    try(HOLLOW, NULL, NULL, "unit hollow has no parameters: add one or leave it out");
+    try(HOLLOW, NULL, NULL, "the model is incomplete on 1 of 3 ranks, which ends the job: unit "
+        "hollow has no parameters: add one or leave it out");
+    try(LATE, NULL, NULL, "ranks that all lack parameters may add them, and train");
     try(RATE, NULL, NULL, "zero_set_lr() must give all ranks the same");
     done();
 }
