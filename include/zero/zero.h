@@ -35,7 +35,8 @@
  *   what is left (see there for a use that is held on a stream).
  * - An error that ends the job may have the number of a refusal, and later calls then have it, too.
  *   Which it was zero_op_times() tells, once the model is committed: it returns the job's error, or
- *   0 as long as this rank knows of none.
+ *   0 as long as this rank knows of none. Then it also calls its function, which may do nothing,
+ *   for the ops that have ended; who draws a timeline keeps them, as no later call has them again.
  * - A structure's `size` is its sizeof; fields that are not set are 0. Names have 1 to 200 bytes.
  *   Units, parameters and groups are numbered in the order of adding, buffers and activations in
  *   one sequence: from 0, but groups from 1.
