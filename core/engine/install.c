@@ -38,13 +38,16 @@ static int program_equip(struct zero_runtime *rt, int first)
 
     if (!err && !first)
         err = zero__memory_grow(rt);
-    if (!err)
-        err = zero__lanes_size(rt);
+    if (err) /* of all ranks */
+        return err;
+    err = zero__lanes_size(rt);
     if (!err)
         err = zero__times_size(rt);
-    if (!err && first)
+    if (!first)
+        return zero__runtime_fail_alone(rt, err, "zero_begin");
+    if (!err)
         err = zero__flight_create(rt);
-    if (!err && first)
+    if (!err)
         err = zero__history_create(rt);
     return err;
 }
@@ -65,6 +68,9 @@ int zero__program_install(struct zero_runtime *rt)
             uint32_t threads = (uint32_t)zero__option_int(rt->options, ZERO__OPT_THREADS);
             err = zero__program_compile(&rt->model, &rt->recipe, &rt->states, ZERO__PLAN_NODES,
                                         threads, &p);
+            /* Other errors are those of the order: all ranks meet them. */
+            if (err == -ENOMEM && !first)
+                zero__runtime_fail_alone(rt, err, "zero_begin");
             if (err)
                 return err;
             zero__program_free(old);
@@ -97,7 +103,9 @@ int zero__orders_forget(struct zero_runtime *rt)
               "steps leave the declared order, and the order they take cannot be compiled, so they "
               "run without prefetching: %s", zero__error_text());
     for (uint32_t k = 0; k < 2; k++) {
-        if (rt->next_order[k] && zero__model_set_order(&rt->model, k, p->uses[k], p->n_uses[k]))
+        int err = rt->next_order[k]
+                      ? zero__model_set_order(&rt->model, k, p->uses[k], p->n_uses[k]) : 0;
+        if (zero__runtime_fail_alone(rt, err, "zero_begin"))
             return 0;
         rt->next_order[k] = 0;
     }
@@ -118,13 +126,14 @@ int zero_set_order(struct zero_runtime *rt, uint32_t kind, const struct zero_use
     /* Before the order is set: an evaluation that ends may have recorded one. */
     if (!err)
         err = zero__body_close(rt);
-    if (!err)
-        err = zero__model_set_order(&rt->model, kind, uses, n_uses);
-    if (!err && rt->phase != PHASE_SETUP) {
-        rt->next_order[kind] = 1;
-        rt->recorded_order[kind] = 0;
-    }
-    return err;
+    if (err)
+        return err;
+    err = zero__model_set_order(&rt->model, kind, uses, n_uses);
+    if (rt->phase == PHASE_SETUP || zero__runtime_fail_alone(rt, err, "zero_set_order"))
+        return err;
+    rt->next_order[kind] = 1;
+    rt->recorded_order[kind] = 0;
+    return 0;
 }
 
 int zero_program_dump(struct zero_runtime *rt, int fd)
