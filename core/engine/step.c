@@ -168,10 +168,8 @@ static int no_step(struct zero_runtime *rt, const char *call, uint32_t unit)
 
 static int use_check(struct zero_runtime *rt, const char *call, uint32_t unit, uint32_t pass)
 {
-    int err = zero__runtime_error(rt);
-
-    if (!err && rt->phase != PHASE_MICRO && rt->phase != PHASE_EVAL)
-        err = no_step(rt, call, unit);
+    const int is_open = rt->phase == PHASE_MICRO || rt->phase == PHASE_EVAL;
+    int err = is_open ? zero__runtime_error(rt) : no_step(rt, call, unit);
     uint32_t kind = rt->phase == PHASE_EVAL ? ZERO_EVAL : ZERO_TRAIN;
     return err ? err : zero__model_use_check(&rt->model, kind, unit, pass);
 }

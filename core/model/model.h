@@ -47,6 +47,7 @@ struct zero__segment {
 
 struct zero__unit {
     char *name;
+    uint32_t n_params;
     uint32_t first_segment, n_segments;
 };
 
@@ -114,6 +115,7 @@ int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t u
 /* Is it an order of such steps? Likewise. */
 int zero__model_order_check(const struct zero__model *m, uint32_t kind,
                             const struct zero_use *uses, uint32_t n);
+/* Of uses that are such an order. */
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n);
 /* Fills an order that the application did not set: forward, then backward in reverse. */

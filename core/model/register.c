@@ -44,6 +44,7 @@ int zero__model_add_unit(struct zero__model *m, const char *name, uint32_t *unit
     if (zero__grow(&m->units, &m->cap_units, m->n_units, sizeof *m->units))
         return zero__fail(-ENOMEM, "no memory for unit %s", name);
     struct zero__unit *u = &m->units[m->n_units];
+    *u = (struct zero__unit){0};
     err = name_copy(name, &u->name);
     if (err)
         return err;
@@ -163,6 +164,7 @@ int zero__model_add_param(struct zero__model *m, uint32_t unit, const struct zer
         return err;
     if (!(d->flags & ZERO_PARAM_FROZEN))
         m->train_dtype = d->dtype;
+    m->units[unit].n_params++;
     *param = m->n_params++;
     return 0;
 }
@@ -243,20 +245,12 @@ int zero__model_use_check(const struct zero__model *m, uint32_t kind, uint32_t u
     return 0;
 }
 
-static int has_params(const struct zero__model *m, uint32_t unit)
-{
-    for (uint32_t i = 0; i < m->n_params; i++)
-        if (m->params[i].unit == unit)
-            return 1;
-    return 0;
-}
-
 int zero__model_complete(const struct zero__model *m)
 {
     if (m->n_params == 0)
         return zero__fail(-EINVAL, "the model has no parameters: add units and parameters first");
     for (uint32_t u = 0; u < m->n_units; u++)
-        if (!has_params(m, u))
+        if (!m->units[u].n_params)
             return zero__fail(-EINVAL, "unit %s has no parameters: add one or leave it out",
                               m->units[u].name);
     return 0;
@@ -280,9 +274,6 @@ int zero__model_order_check(const struct zero__model *m, uint32_t kind,
 int zero__model_set_order(struct zero__model *m, uint32_t kind, const struct zero_use *uses,
                           uint32_t n)
 {
-    int err = zero__model_order_check(m, kind, uses, n);
-    if (err)
-        return err;
     struct zero_use *copy = malloc(n * sizeof *copy);
     if (!copy)
         return zero__fail(-ENOMEM, "no memory for an order of %u uses", n);
