@@ -84,6 +84,9 @@ int zero__runtime_phase(struct zero_runtime *rt, uint32_t phases, const char *wh
                           "zero_commit()", what);
     if (rt->phase == PHASE_IDLE)
         return zero__fail(-EINVAL, "%s: no step is open: call zero_begin() first", what);
+    if (rt->micro < rt->recipe.accum)
+        return zero__fail(-EINVAL, "%s: micro-batch %u of %u (ZERO_ACCUM) is open: finish the step "
+                          "and call zero_update() first", what, rt->micro, rt->recipe.accum);
     return zero__fail(-EINVAL, "%s: a training micro-step is open: end the step with zero_update() "
                       "first", what);
 }

@@ -2,7 +2,7 @@
 /*
  * Reading and writing parameters from outside: random ranges come back as they were written, on
  * every rank, in all stages and dtypes; writing what was read changes nothing; and the values are
- * those of the initialiser at first.
+ * those of the initialiser at first. Within a step they are refused.
  */
 #include "../tap.h"
 
@@ -10,6 +10,7 @@
 
 #include <zero/zero.h>
 
+#include <errno.h>
 #include <math.h>
 
 #define SEED 20240607u
@@ -189,6 +190,35 @@ out:
     free(buffer);
 }
 
+/* Values are those between two steps: who asks within one hears what of it is missing. */
+static void within_a_step(void)
+{
+    const struct zero_setting s[] = {{"comm", "self"}, {"accum", "2"}};
+    struct zero_param_desc w = {.size = sizeof w, .name = "w", .dtype = ZERO_F32, .n_dims = 1,
+                                .dims = {8}};
+    struct zero_config c = ZERO_CONFIG_INIT;
+    struct zero_runtime *rt = NULL;
+    uint64_t hash;
+    uint32_t id;
+
+    c.settings = s, c.n_settings = 2;
+    int err = zero_create(&c, &rt);
+    if (!err)
+        err = zero_unit_add(rt, "u", &id);
+    if (!err)
+        err = zero_param_add(rt, id, &w, &id);
+    if (!err)
+        err = zero_commit(rt);
+    if (!err)
+        err = zero_begin(rt, ZERO_TRAIN, 0);
+    if (!is_int(err, 0, "the first micro-batch of two"))
+        return;
+    is_int(zero_weights_hash(rt, &hash), -EINVAL, "nobody reads values there");
+    has_str(zero_last_error(), "micro-batch 1 of 2 (ZERO_ACCUM) is open: finish the step",
+            "and it says that zero_update() does not come next");
+    zero_destroy(rt);
+}
+
 int main(void)
 {
     static const uint32_t dtypes[] = {ZERO_F32, ZERO_BF16, ZERO_F16};
@@ -209,6 +239,7 @@ int main(void)
             hash = all[0].value;
         }
     }
+    within_a_step();
     diag("seed %u", SEED);
     done();
 }
