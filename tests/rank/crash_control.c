@@ -58,9 +58,10 @@ int main(void)
 {
     static char folder[4096], shown[8192], text[RANKS][1 << 20];
     const struct zero_setting s[] = {
-        {"stage", "3"}, {"map", "0"}, {"timeout", "2"}, {"crash_dir", folder}};
+        {"stage", "3"}, {"map", "0"}, {"timeout", "5"}, {"join_timeout", "60"},
+        {"crash_dir", folder}};
     struct toy t = {.ranks = RANKS, .layers = 3, .steps = 5, .dtype = ZERO_F32, .width = 500,
-                    .settings = s, .n_settings = 4, .seed = 11, .stepped = stepped,
+                    .settings = s, .n_settings = 5, .seed = 11, .stepped = stepped,
                     .log = log_nothing};
     struct toy_result r;
 

@@ -124,7 +124,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/tests/plugin/.libs:%s", getenv("ZERO_TEST_BUILD"),
              getenv("ZERO_PLUGIN_PATH"));
     setenv("ZERO_PLUGIN_PATH", path, 1);
-    alarm(60);
+    alarm(120);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         run("fault", errors[i], true, "rank 2 failed in abort: this one is going");
     run("fault", "EIO:at=done", false, "rank 1 failed");

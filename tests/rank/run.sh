@@ -149,7 +149,12 @@ check "the status of the rank that failed" is "$status" 7
 check "one line says which and how" \
     grep -qE '^zero run: rank 1 \(process [0-9]+\) ended first, with status 7' err
 check "one line only" is "$(wc -l <err)" 1
-run -n 2 -- sh -c 'if [ $RANK = 1 ]; then sleep 1; exit 7; fi'
+run -n 2 -- sh -c 'if [ $RANK = 0 ]; then echo $$ >first; exit 0; fi
+    for _ in $(seq 500); do # until the launcher knows that it has ended
+        [ -s first ] && ! kill -0 "$(cat first)" 2>/dev/null && break
+        sleep 0.02
+    done
+    exit 7'
 check "not first where another had ended well" \
     grep -qE '^zero run: rank 1 \(process [0-9]+\) exited with status 7$' err
 : >pids
