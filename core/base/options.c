@@ -327,12 +327,13 @@ static const char *nearest(const struct zero__options *o, const char *name)
 static void unknown_print(const struct zero__options *o, const struct zero__source_setting *s,
                           char *text, size_t bytes)
 {
-    const char *near = nearest(o, s->name);
+    const bool prefixed = s->source == ZERO__FROM_PROGRAM && !strncasecmp(s->name, "ZERO_", 5);
+    const char *bare = s->name + (prefixed ? 5 : 0), *near = nearest(o, bare);
     char name[128];
 
     if (near && s->source == ZERO__FROM_ENVIRONMENT)
         near = zero__option_variable(near, name, sizeof name);
-    if (s->source == ZERO__FROM_PROGRAM && !strncasecmp(s->name, "ZERO_", 5))
+    if (prefixed && near && !strcasecmp(near, bare))
         snprintf(text, bytes,
                  "%s is not known: write it in lower case and without ZERO_, like stage", s->shown);
     else if (near)

@@ -144,7 +144,7 @@ static void bad_values(void)
 
 static void warnings(void)
 {
-    struct zero_setting typed = {"stagee", "1"}, variable = {"ZERO_STAGE", "1"};
+    struct zero_setting typed = {"stagee", "1"};
     struct zero__options *o;
 
     file_write("zero.conf", "bukcet_bytes = 1M\nshm_spin = 7\n", 0644);
@@ -189,19 +189,37 @@ static void warnings(void)
     is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "must be known");
     has_str(zero__error_text(), "the nearest option is stage", "and the nearest is named");
     zero__options_free(o);
-    is_int(zero__options_load(&variable, 1, &o), 0, "with the name of a variable");
-    is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "it is not known, either");
-    has_str(zero__error_text(),
-            "ZERO_STAGE=1, passed by the program, is not known: write it in lower case and without "
-            "ZERO_, like stage",
-            "and what to write is said");
-    zero__options_free(o);
     for (const char *const *v = (const char *const[]){"STGAE", "comm", "ZZZZZZZZZZ", "TEST_X",
                                                       "JOB_SECRET", "SHM_SPINN", NULL};
          *v; v++) {
         char name[32];
         snprintf(name, sizeof name, "ZERO_%s", *v);
         unsetenv(name);
+    }
+}
+
+/* What a program passes has the name of a variable. */
+static void variables_passed(void)
+{
+    static const struct {
+        struct zero_setting setting;
+        const char *words, *what;
+    } all[] = {{{"ZERO_STAGE", "1"},
+                "ZERO_STAGE=1, passed by the program, is not known: write it in lower case and "
+                "without ZERO_, like stage", "what to write is said"},
+               {{"ZERO_STAGEE", "1"},
+                "ZERO_STAGEE=1, passed by the program, is not known: the nearest option is stage",
+                "or what is near"},
+               {{"ZERO_PIGEONS", "1"},
+                "ZERO_PIGEONS=1, passed by the program, is not known: zero info --options lists",
+                "or where all are"}};
+    struct zero__options *o;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        is_int(zero__options_load(&all[i].setting, 1, &o), 0, "passed: %s", all[i].setting.name);
+        is_int(zero__options_finish(o, &test_log, true, NULL), -EINVAL, "it is not known");
+        has_str(zero__error_text(), all[i].words, "%s", all[i].what);
+        zero__options_free(o);
     }
 }
 
@@ -344,6 +362,7 @@ int main(void)
     sources();
     bad_values();
     warnings();
+    variables_passed();
     distrust();
     numbers();
     limits();
