@@ -615,8 +615,9 @@ ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 struct zero_forecast {
     size_t size; /**< set by the caller; then the bytes that were filled in */
     double step_s;
-    double compute_s, compute_disk_s;       /**< of micro-batches: computing; bytes of the disk */
-    double update_s, update_disk_s;         /**< of the update, where part of it may run earlier */
+    /** Of the micro-batches: seconds of computing, and of moving the disk's bytes. */
+    double compute_s, compute_disk_s;
+    double update_s, update_disk_s; /**< likewise of the update, where part of it may run earlier */
     double disk_read_rate, disk_write_rate; /**< bytes a second of a rank, all at work; or 0 */
     double passes_s; /**< of step_s, the micro-batches; the rest is what the update then takes */
 };

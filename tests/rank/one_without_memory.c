@@ -3,7 +3,6 @@
  * A rank that gets no memory: in zero_weights_hash(), when the others wait for its values already,
  * in zero_set_order(), or in zero_begin() for the program of a new order. The job ends on all
  * ranks, at once and with one sentence. This program's malloc() stands in front of the C library's.
- *
  */
 #include "../tap.h"
 
