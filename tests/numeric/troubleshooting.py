@@ -50,8 +50,9 @@ def typed(title, commands):
     shutil.copy(TEXT, os.path.join(folder, "text"))
     script = "PATH=$1:$PATH\ncd \"$2\" || exit 1\n" + "\n".join(commands)
     job = Job(["sh", "-c", script, "sh", BUILD, folder], 0, env).end(60)
-    libs = os.path.join(BUILD, ".libs")  # is searched before where they would be installed
-    text = job.err.replace(f"{libs}, {PLUGINS}", PLUGINS).replace(libs, PLUGINS)
+    # Searched before where they would be installed, which any --prefix may be.
+    libs = re.escape(os.path.join(BUILD, ".libs"))
+    text = re.sub(libs + r"(, \S*/zero/plugins)?", PLUGINS, job.err)
     text = text.replace(folder, "/home/you/try")
     text = text.replace(BUILD, "/usr/local/bin")
     # By `zero run` the ranks' own programs are found beside it, under the names of the build.
