@@ -174,11 +174,3 @@ double gpt2_plain_update(struct gpt2_plain *p, const struct gpt2_adamw *a, float
     p->written = false;
     return norm;
 }
-
-float gpt2_plain_gradient(const struct gpt2_plain *p, uint32_t tensor, uint64_t element)
-{
-    const size_t byte = (p->first[tensor] + element) * element_bytes(p);
-    float x;
-    gpt2_to_float(p->shape.dtype, (const char *)p->gradients + byte, 1, &x);
-    return x;
-}

@@ -31,7 +31,4 @@ void gpt2_plain_destroy(struct gpt2_plain *p);
 /* One update with the gradients times `factor`; returns their norm, before clipping. */
 double gpt2_plain_update(struct gpt2_plain *p, const struct gpt2_adamw *a, float factor);
 
-/* Gradient of an element of a tensor. */
-float gpt2_plain_gradient(const struct gpt2_plain *p, uint32_t tensor, uint64_t element);
-
 #endif
