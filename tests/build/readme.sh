@@ -150,4 +150,25 @@ ok 'bytes of the sharding table follow from its formulas' awk -F'|' -v psi=124.4
         }
     }
     END { exit bad || n != 12 }' "$readme"
+# Beside the table, whose last column it draws: what is rounded adds up to a third of a MB.
+# shellcheck disable=SC2016 # a program of awk
+ok 'states of the picture are those of the last column' awk '
+    FNR == NR {
+        if (/^\| [0-3] \|/) { n = split($0, cell, "[|/]"); wanted[++rows] = cell[n - 1] + 0 }
+        next
+    }
+    { while (match($0, /<title>[a-z]+ [0-9.]+ MB/)) {
+        split(substr($0, RSTART + 7, RLENGTH - 7), part, " ")
+        if (part[1] == "parameters") stage++
+        if (part[1] ~ /^(parameters|gradients|master|momentum|variance)$/) sum[stage] += part[2]
+        $0 = substr($0, RSTART + RLENGTH)
+    } }
+    END {
+        for (i = 1; i <= 4; i++)
+            if (sum[i] - wanted[i] > 0.35 || wanted[i] - sum[i] > 0.35) {
+                print "stage " i - 1 ": " sum[i] ", not " wanted[i]
+                bad = 1
+            }
+        exit bad || rows != 4 || stage != 4
+    }' "$readme" "$ZERO_TEST_TOP/doc/memory.svg"
 done_testing

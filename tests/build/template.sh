@@ -100,4 +100,13 @@ same() {
     [ -n "$ours" ] && [ "$ours" = "$theirs" ]
 }
 ok 'GPT-2 trained through the comm plugin ends in the same bits as through shm' same
+same_states() {
+    theirs=$(hash_of shm)
+    export ZERO_PLUGIN_PATH="$here" ZERO_OFFLOAD=optimizer:template
+    ours=$(hash_of shm)
+    unset ZERO_PLUGIN_PATH ZERO_OFFLOAD
+    echo "template $ours, none $theirs"
+    [ -n "$ours" ] && [ "$ours" = "$theirs" ] && grep -q 'Outside the device: optimizer:template' out
+}
+ok 'with the states in the offload plugin, too' same_states
 done_testing
