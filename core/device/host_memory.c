@@ -58,7 +58,8 @@ int host_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, void **bas
     if (!bytes)
         return zero__fail(-EINVAL, "host device: an allocation of 0 bytes");
     if (zero__round_up(bytes, page_bytes(), &size) || !(p = map(size)))
-        return zero__fail(-ENOMEM, "host device: %llu bytes are more than the system grants",
+        return zero__fail(-ENOMEM, "host device: the system grants no %llu bytes: look at "
+                          "ulimit -v, vm.overcommit_memory and what other programs take",
                           (unsigned long long)bytes);
     if (size >= ZERO__HUGE_BYTES)
         madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work too */

@@ -143,8 +143,9 @@ void zero__guest_admit(struct zero__job *job, struct zero__guest *guest)
                   "with the same WORLD_SIZE",
                   p->key, h->rank, who, h->ranks, p->ranks);
     else if (h->rank < 0 || h->rank >= p->ranks)
-        turn_away(job, guest, -EPROTO, FOR_GOOD, "job %s: rank %d of %d is impossible", p->key,
-                  h->rank, p->ranks);
+        turn_away(job, guest, -EPROTO, FOR_GOOD,
+                  "job %s: %s came as rank %d of %d: ranks go from 0 to %d, so its RANK is wrong",
+                  p->key, who, h->rank, p->ranks, p->ranks - 1);
     else if (job->state != ZERO__JOB_JOINING || h->rank == 0 ||
              job->peers[h->rank].state != ZERO__PEER_ABSENT)
         taken(job, guest);

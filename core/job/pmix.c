@@ -331,7 +331,9 @@ static int ask(struct inquiry *s)
         (e = get_number(s, PMIX_LOCAL_SIZE, 1, p->ranks, &p->local_ranks)))
         return e;
     if (s->me.rank >= (pmix_rank_t)p->ranks)
-        return zero__fail(-EINVAL, "PMIx: this is rank %u of %d", (unsigned)s->me.rank, p->ranks);
+        return zero__fail(-EINVAL, "PMIx says that this is rank %u of %d, and ranks begin with 0: "
+                          "set RANK and WORLD_SIZE, or start with `zero run`",
+                          (unsigned)s->me.rank, p->ranks);
     p->local_known = true;
     snprintf(p->key, sizeof p->key, "%s", s->me.nspace);
     bool several = p->local_ranks < p->ranks && p->how != ZERO__RENDEZVOUS_UNIX;

@@ -75,7 +75,8 @@ static int dir_add(struct zero__loader *loader, const char *dir, size_t bytes)
         if (strlen(loader->dirs[i]) == bytes && strncmp(loader->dirs[i], dir, bytes) == 0)
             return 0;
     if (loader->n_dirs == ZERO__PLUGIN_DIRS)
-        return zero__fail(-E2BIG, "ZERO_PLUGIN_PATH has more than %d folders", ZERO__PLUGIN_DIRS);
+        return zero__fail(-E2BIG, "ZERO_PLUGIN_PATH has more than %d folders: leave some out",
+                          ZERO__PLUGIN_DIRS);
     copy = strndup(dir, bytes);
     if (!copy)
         return zero__fail(-ENOMEM, "no memory for the path of the plugins");

@@ -35,7 +35,8 @@ static int paths(const struct zero__voice *voice, struct nvme_settings *s)
                              "beginning with '/'",
                              at);
         if (s->n_paths == NVME_PATHS)
-            return zero__say(voice, -EINVAL, "ZERO_NVME_PATH names more than %d folders",
+            return zero__say(voice, -EINVAL,
+                             "ZERO_NVME_PATH names more than %d folders: leave some out",
                              NVME_PATHS);
         for (int i = 0; i < s->n_paths; i++)
             if (strcmp(s->path[i], at) == 0)

@@ -106,8 +106,8 @@ static int address_make(struct ucx *ucx, char **blob, size_t *blob_bytes)
     ucs_status_t status = ucp_worker_get_address(ucx->worker, &address, &bytes);
 
     if (status != UCS_OK)
-        return zero__say(&ucx->p2p.voice, zero__ucx_errno(status), "no UCX address: %s",
-                         ucs_status_string(status));
+        return zero__say(&ucx->p2p.voice, zero__ucx_errno(status), "no UCX address: %s; "
+                         "UCX_LOG_LEVEL=info says what it looked at", ucs_status_string(status));
     /* The length is rounded up, so that each hello in the row of blobs is aligned. */
     *blob_bytes = (sizeof(struct hello) + bytes + 7) / 8 * 8;
     *blob = calloc(1, *blob_bytes);
