@@ -164,7 +164,8 @@ static int wrong_progress(struct zero_comm_ctx *ctx, struct zero_cqe *cqes, uint
         n = below.progress(ctx, cqes, max, timeout_ns);
         clock_gettime(CLOCK_MONOTONIC, &t);
     } while (n == 0 && !woken && (int64_t)t.tv_sec * 1000000000 + t.tv_nsec < until);
-    in_progress = woken = false;
+    in_progress = false;
+    woken = false;
     for (int i = 0; i < n; i++) {
         if (cqes[i].res < 0)
             cqes[i].res = heard(cqes[i].res);
