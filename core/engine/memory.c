@@ -84,12 +84,17 @@ static int verdict(struct zero_runtime *rt, int mine)
     struct verdict own = {.code = mine, .host = zero__job_host(rt->job)}, *all;
     char text[ZERO_ERROR_BYTES];
     const char *table;
-    int err;
+    int err, later, refused = 0;
 
     snprintf(text, sizeof text, "%s", zero__error_text());
     table = strchr(text, '\n');
     own.text = table ? XXH3_64bits(table, strlen(table)) : 0;
     all = zero__ranks_ask(rt, &own, sizeof own, &err);
+    for (int i = 0; i < rt->ranks && all; i++)
+        refused |= all[i].code != 0;
+    /* Who ends the job could reach a rank before the verdicts do: all have them first. */
+    if (refused)
+        free(zero__ranks_ask(rt, &own, sizeof own, &later));
     for (int i = 0; i < rt->ranks && !err && !mine; i++)
         if (all[i].code)
             err = zero__fail(all[i].code,
