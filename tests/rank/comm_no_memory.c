@@ -5,6 +5,7 @@
  * front of the C library's for plugins too; one of rank 1's calls fails, then the next one, until
  * none does. (With a sanitizer they are left alone, and nothing fails.)
  */
+#include "../sanitized.h"
 #include "comm.h"
 
 #include <stdlib.h>
@@ -14,14 +15,6 @@
 #define MAX_CALLS 32
 
 static _Thread_local int fail_in; /* 1: the next call fails; 0: none */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 #ifndef SANITIZED
 #define VISIBLE __attribute__((visibility("default"))) /* to plugins */

@@ -8,6 +8,7 @@
  */
 #include "config.h"
 
+#include "../sanitized.h"
 #include "../tap.h"
 
 #include <dlfcn.h>
@@ -43,14 +44,6 @@ static void note(const char *what)
     }
     inside = 0;
 }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 #ifdef SANITIZED
 int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void *, size_t),

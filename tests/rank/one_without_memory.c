@@ -4,6 +4,7 @@
  * in zero_set_order(), or in zero_begin() for the program of a new order. The job ends on all
  * ranks, at once and with one sentence. This program's malloc() stands in front of the C library's.
  */
+#include "../sanitized.h"
 #include "../tap.h"
 
 #include <errno.h>
@@ -14,14 +15,6 @@
 #define RANKS 2
 #define LARGE (UINT64_C(256) << 10) /* the piece in which values come has no less */
 #define SOON_MS 10000               /* half the time after which ranks give up */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 static _Thread_local size_t refuses; /* the next piece of so many bytes or more; 0: none */
 
