@@ -31,7 +31,7 @@ refused() {
     ok "$1" refusal "$3"
 }
 strange() {
-    { [ "$status" = 1 ] && grep -q 'zero-comm-astray.so ended a collective that is not under way' out; } || show
+    { [ "$status" = 1 ] && grep -q 'zero-comm-wrong.so ended a collective that is not under way' out; } || show
 }
 refusal() { { [ "$status" = 2 ] && grep -qF -e "$1" err; } || show; }
 
@@ -107,8 +107,8 @@ refused 'a link into a bad folder' "$tmp/zero-comm-shm.so" 'chmod o-w'
 
 for wrapper in trace fault; do
     for how in twice foreign; do
-        ZERO_ASTRAY=$how ZERO_TRACE_COMM=$bad/zero-comm-astray.so \
-            ZERO_FAULT_COMM=$bad/zero-comm-astray.so check 1 $wrapper --case 'data is moved'
+        ZERO_WRONG=$how ZERO_TRACE_COMM=$bad/zero-comm-wrong.so \
+            ZERO_FAULT_COMM=$bad/zero-comm-wrong.so check 1 $wrapper --case 'data is moved'
         ok "$wrapper notices a collective that ends $how" strange
     done
 done
