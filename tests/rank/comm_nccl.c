@@ -107,20 +107,27 @@ static int scarce_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, v
     return bytes > 1 << 20 ? -ENOMEM : zero__host_device_ops.alloc(dev, bytes, mem, base);
 }
 
+static struct zero_comm_open opens(const struct check_rank *k, int64_t timeout_ns)
+{
+    return (struct zero_comm_open){.size = sizeof(struct zero_comm_open),
+                                   .host = k->host,
+                                   .oob = k->oob,
+                                   .device = -1,
+                                   .timeout_ns = timeout_ns,
+                                   .device_ops = k->device_ops,
+                                   .device_handle = k->device};
+}
+
 /* All memory of a communicator comes with it: where a rank has none, no rank has one. */
 static void no_memory(struct check_rank *k)
 {
-    const struct zero_comm_open open = {.size = sizeof open,
-                                        .host = k->host,
-                                        .oob = k->oob,
-                                        .device = -1,
-                                        .timeout_ns = WAIT_NS,
-                                        .device_ops = k->rank == 1 ? &scarce : k->device_ops,
-                                        .device_handle = k->device};
+    struct zero_comm_open open = opens(k, WAIT_NS);
     const char *says = k->rank == 1 ? "two buffers of 16777216 bytes" : "split failed on rank 1";
     struct zero_comm_ctx *ctx = NULL;
     struct zero_comm *comm = NULL;
 
+    if (k->rank == 1)
+        open.device_ops = &scarce;
     if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
         return;
     int err = k->ops->split(ctx, NULL, 0, 0, &comm);
@@ -133,13 +140,7 @@ static void no_memory(struct check_rank *k)
 /* Of a split's calls one fails on rank 1, at once or later: it says so, and neither rank hangs. */
 static void split_fails(struct check_rank *k)
 {
-    const struct zero_comm_open open = {.size = sizeof open,
-                                        .host = k->host,
-                                        .oob = k->oob,
-                                        .device = -1,
-                                        .timeout_ns = 3 * INT64_C(1000000000),
-                                        .device_ops = k->device_ops,
-                                        .device_handle = k->device};
+    const struct zero_comm_open open = opens(k, 3 * INT64_C(1000000000));
     struct zero_comm_ctx *ctx = NULL;
     struct zero_comm *world = NULL, *part = NULL;
 
@@ -183,13 +184,7 @@ static void each_split_fails(void)
  */
 static void split_outlived(struct check_rank *k)
 {
-    const struct zero_comm_open open = {.size = sizeof open,
-                                        .host = k->host,
-                                        .oob = k->oob,
-                                        .device = -1,
-                                        .timeout_ns = 2 * INT64_C(1000000000),
-                                        .device_ops = k->device_ops,
-                                        .device_handle = k->device};
+    const struct zero_comm_open open = opens(k, 2 * INT64_C(1000000000));
     struct zero_comm_ctx *ctx = NULL;
     struct zero_comm *world = NULL, *part = NULL;
 
