@@ -27,8 +27,7 @@ struct plain {
     struct gpt2_host host;
     uint64_t *first, n; /* elements of all tensors, each padded to 4,096 */
     char *values, *gradients, *regions[256];
-    float *m, *v;
-    uint16_t *low;
+    float *master, *m, *v; /* the master in full, as the library keeps it on a device */
     double *partial, *total;
     struct zero_scalars *scalars;
     bool written; /* the token embedding has its first gradient of this step */
@@ -95,18 +94,16 @@ static void initial_values(struct plain *p)
         struct gpt2_tensor t;
         gpt2_tensor(c, i, &t);
         float *x = malloc(t.elements * sizeof *x);
-        uint16_t *half = malloc(t.elements * sizeof *half), *low = malloc(t.elements * 2);
-        if (!x || !half || !low)
+        uint16_t *half = malloc(t.elements * sizeof *half);
+        if (!x || !half)
             fail("no memory for the initial values");
         gpt2_initial(&t, i, 1, 0, t.elements, x);
-        for (uint64_t k = 0; k < t.elements; k++) {
+        for (uint64_t k = 0; k < t.elements; k++)
             half[k] = zero_bf16_from_float(x[k]);
-            low[k] = zero_low_half(x[k]);
-        }
         gpu_copy(&gpu, p->values + 2 * p->first[i], half, 2 * t.elements);
-        gpu_copy(&gpu, p->low + p->first[i], low, 2 * t.elements);
+        gpu_copy(&gpu, p->master + p->first[i], x, t.elements * sizeof *x);
         gpu_wait(&gpu);
-        free(x), free(half), free(low);
+        free(x), free(half);
     }
 }
 
@@ -128,7 +125,7 @@ static void plain_open(struct plain *p, const struct gpt2_shape *s, const char *
     }
     p->values = zeroed(2 * p->n);
     p->gradients = zeroed(2 * p->n);
-    p->low = zeroed(2 * p->n);
+    p->master = zeroed(4 * p->n);
     p->m = zeroed(4 * p->n);
     p->v = zeroed(4 * p->n);
     p->partial = zeroed(p->n / ZERO_SUMSQ_BLOCK * sizeof *p->partial);
@@ -148,7 +145,7 @@ static void plain_close(struct plain *p)
     for (uint32_t r = 0; r < gpt2_n_regions(&p->shape.model); r++)
         if (p->regions[r])
             gpu_free(&gpu, p->regions[r]);
-    void *all[] = {p->values, p->gradients, p->low, p->m, p->v, p->partial, p->total, p->scalars};
+    void *all[] = {p->values, p->gradients, p->master, p->m, p->v, p->partial, p->total, p->scalars};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         gpu_free(&gpu, all[i]);
     free(p->first);
@@ -184,11 +181,11 @@ static void plain_update(struct plain *p)
         struct gpt2_tensor t;
         gpt2_tensor(c, i, &t);
         const uint64_t at = p->first[i];
-        u[updates.n++] = (struct zero_update_args){.m = p->m + at,
+        u[updates.n++] = (struct zero_update_args){.p = p->master + at,
+                                                   .m = p->m + at,
                                                    .v = p->v + at,
                                                    .grad = p->gradients + 2 * at,
                                                    .out = p->values + 2 * at,
-                                                   .low = p->low + at,
                                                    .count = t.elements,
                                                    .grad_dtype = ZERO_BF16,
                                                    .out_dtype = ZERO_BF16,
