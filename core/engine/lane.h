@@ -116,8 +116,11 @@ int zero__streams_ready(struct zero_runtime *rt, uint32_t q, const struct slot *
 int zero__streams_wait(struct zero_runtime *rt, uint32_t q, const struct slot *s);
 /* Ops at the heads of their lanes that have nothing to wait for: their time counts. Lock held. */
 void zero__streams_arm(struct zero_runtime *rt);
-/* The first failure of a communicator whose collectives are under way; lock held. */
-int zero__streams_error(struct zero_runtime *rt);
+/*
+ * Notes what streams have reached: of all lanes that are streams, whatever the transport, and of
+ * uses; lock held. Returns how much, or an error; *heard: it is the transport's.
+ */
+int zero__streams_look(struct zero_runtime *rt, bool *heard);
 
 /* ---- progress.c */
 

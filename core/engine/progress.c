@@ -81,42 +81,6 @@ static int lanes_start_all(struct zero_runtime *rt, struct blame *blame)
     return all;
 }
 
-/* Notes what the device has reached; lock held. */
-static int device_done(struct zero_runtime *rt, uint32_t q)
-{
-    struct lane *l = &rt->lanes[q];
-    int n = 0;
-
-    while (l->done < (q == ZERO__Q_COMPUTE ? l->issued : l->started)) {
-        struct slot *s = zero__lane_slot(l, l->done + 1);
-        if (q == ZERO__Q_COMPUTE && (!s->released || !s->on_stream))
-            break; /* still held; on the host, release itself counts it */
-        int err = l->ops->event_query(l->dev, s->event);
-        if (err == -EINPROGRESS)
-            break;
-        if (err)
-            return err;
-        int64_t now_ns = zero__now_ns();
-        if (rt->streamed && !s->armed && s->start_ns < l->ended_ns)
-            s->start_ns = l->ended_ns; /* it was behind the one before */
-        l->ended_ns = now_ns;
-        zero__lane_done(rt, q, now_ns);
-        n++;
-    }
-    return n;
-}
-
-static int streams_done(struct zero_runtime *rt)
-{
-    int n = zero__relay_turn(rt), all = n;
-
-    for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
-        n = rt->lanes[q].stream || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
-        all += n;
-    }
-    return n < 0 ? n : all;
-}
-
 /*
  * One completion of a collective. They come in the order of the posts of its communicator; lanes go
  * at their own pace. An op is done when all of its collectives are, and those of the ops before it.
@@ -257,12 +221,9 @@ static int turn(struct zero_runtime *rt, struct blame *blame)
     pthread_mutex_lock(&rt->lock);
     started = lanes_start_all(rt, blame);
     for (int again = started >= 0; again;) {
-        int n = streams_done(rt);
-        /* A stream goes on after a failure, too: it is known before anything follows. */
-        int broken = n < 0 ? n : zero__streams_error(rt);
-        if (broken) {
-            blame->heard = n >= 0;
-            started = broken;
+        int n = zero__streams_look(rt, &blame->heard);
+        if (n < 0) {
+            started = n;
             break;
         }
         moved += n;

@@ -9,11 +9,13 @@
  * each other for ever.
  *
  * A stream goes on when a collective has failed or was given up. So updates, which nothing undoes,
- * start only when the host has seen done what they wait for, and no failure.
+ * start only when the host has seen done what they wait for, and no failure; and what a stream has
+ * reached counts as done only where no failure is known behind it.
  */
 #include <errno.h>
 
 #include "base/status.h"
+#include "engine/relay.h"
 #include "engine/runtime.h"
 #include "machine/clock.h"
 
@@ -97,9 +99,10 @@ void zero__streams_arm(struct zero_runtime *rt)
     }
 }
 
-int zero__streams_error(struct zero_runtime *rt)
+/* The first failure of a communicator whose collectives are under way; lock held. */
+static int streams_error(struct zero_runtime *rt)
 {
-    for (uint32_t q = 0; q < ZERO__N_QUEUES && rt->streamed; q++) {
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
         struct lane *l = &rt->lanes[q];
         int err = l->comm ? rt->comm_ops.error(l->comm) : 0;
         if (!err)
@@ -115,4 +118,61 @@ int zero__streams_error(struct zero_runtime *rt)
                            zero__slot_subject(rt, s));
     }
     return 0;
+}
+
+/* Notes what the device has reached; lock held. */
+static int device_done(struct zero_runtime *rt, uint32_t q)
+{
+    struct lane *l = &rt->lanes[q];
+    int n = 0;
+
+    while (l->done < (q == ZERO__Q_COMPUTE ? l->issued : l->started)) {
+        struct slot *s = zero__lane_slot(l, l->done + 1);
+        if (q == ZERO__Q_COMPUTE && (!s->released || !s->on_stream))
+            break; /* still held; on the host, release itself counts it */
+        int err = l->ops->event_query(l->dev, s->event);
+        if (err == -EINPROGRESS)
+            break;
+        if (err)
+            return err;
+        int64_t now_ns = zero__now_ns();
+        if (rt->streamed && !s->armed && s->start_ns < l->ended_ns)
+            s->start_ns = l->ended_ns; /* it was behind the one before */
+        l->ended_ns = now_ns;
+        zero__lane_done(rt, q, now_ns);
+        n++;
+    }
+    return n;
+}
+
+static int streams_done(struct zero_runtime *rt)
+{
+    int n = zero__relay_turn(rt), all = n;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
+        n = rt->lanes[q].stream || q == ZERO__Q_COMPUTE ? device_done(rt, q) : 0;
+        all += n;
+    }
+    return n < 0 ? n : all;
+}
+
+/* The error is asked for after what streams have reached, and where there is one nothing counts. */
+int zero__streams_look(struct zero_runtime *rt, bool *heard)
+{
+    uint64_t before[ZERO__N_QUEUES], after[ZERO__N_QUEUES];
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        before[q] = rt->lanes[q].done;
+    int n = streams_done(rt);
+    if (!rt->streamed || n < 0)
+        return n;
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++) {
+        after[q] = rt->lanes[q].done;
+        rt->lanes[q].done = before[q];
+    }
+    int err = streams_error(rt);
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
+        rt->lanes[q].done = after[q];
+    *heard = err != 0;
+    return err ? err : n;
 }

@@ -10,7 +10,8 @@
  * Two things are stricter than comm.h. What is posted with streams is numbered over all
  * communicators, and the plugin below compares the numbers: ranks whose orders differ fail. And
  * fingerprints are not declared, so the library compares by itself. ZERO_STREAMED_BUSY=SEED has
- * room at random, on every rank at other times.
+ * room at random, on every rank at other times. ZERO_STREAMED_FAILS=N: rank 1 gives its N-th batch
+ * in a stream up, as when a connection is lost.
  */
 #include <zero/comm.h>
 #include <zero/device.h>
@@ -21,6 +22,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../plugins/common/below.h"
 #include "../../plugins/common/coll.h"
@@ -55,6 +57,7 @@ struct zero_comm_ctx {
     struct zero_device *dev;
     int32_t rank, ranks;
     uint64_t n_ordered, random; /* random 0: there is always room */
+    uint64_t fails, n_fed;      /* fails 0: none does */
     struct record records[RECORDS], *free;
     pthread_mutex_t lock; /* of the list, for abort() */
     struct zero_comm *comms;
@@ -104,6 +107,7 @@ static int streamed_open(const struct zero_comm_open *params, struct zero_comm_c
     ctx->ranks = params->oob ? params->oob->ranks : 1;
     ctx->random = strtoull(v.host->param(v.host->ctx, NAME, "streamed_busy", "0", "Seed"), NULL, 0);
     ctx->random *= (uint64_t)ctx->rank + 1;
+    ctx->fails = strtoull(v.host->param(v.host->ctx, NAME, "streamed_fails", "0", "Batch"), NULL, 0);
     err = below_load(params->host, &ctx->below);
     if (!err)
         err = ctx->below.open(params, &ctx->inner);
@@ -313,10 +317,14 @@ static void feed(struct zero_comm_ctx *ctx)
             int err = atomic_load(&b->there) ? pass(comm, b, b->colls, b->n) : -EAGAIN;
             if (err == -EAGAIN)
                 break;
-            if (err)
+            if (ctx->rank == 1 && ++ctx->n_fed == ctx->fails)
+                err = -EIO;
+            if (err) {
                 give_up(comm, err);
-            else
+                usleep(20000); /* streams are past it when the library hears of it */
+            } else {
                 comm->fed++;
+            }
         }
 }
 

@@ -148,6 +148,111 @@ static void failures(const char *stage)
     diag("%d %s", r.err, r.error);
 }
 
+/* ---- A collective that is given up ------------------------------------------------------------ */
+
+#define UNITS 4
+#define EVALUATIONS 3
+
+struct given_up {
+    pthread_t thread;
+    int rank, err, n_wrong; /* n_wrong: of values that an acquire gave */
+    const char *job;
+    char error[256];
+};
+
+/* The values of a unit are its number and one more, so that those of another one are seen. */
+static int unit_look(struct zero_runtime *rt, uint32_t unit, void *stream, int *n_wrong)
+{
+    TRY(zero_acquire(rt, unit, ZERO_FORWARD, stream));
+    const float *w = zero_param(rt, unit);
+    for (int i = 0; w && i < ELEMENTS; i++)
+        if (w[i] != (float)(unit + 1)) {
+            ++*n_wrong;
+            break;
+        }
+    return zero_release(rt, unit, ZERO_FORWARD, stream);
+}
+
+static int given_up_run(struct given_up *g, struct zero_runtime **rt)
+{
+    static const struct zero_setting s[] = {
+        {"comm", streamed}, {"timeout", "20"}, {"stage", "3"}, {"threads", "1"}, {"map", "0"}};
+    struct zero_config c = ZERO_CONFIG_INIT;
+    static float values[2][ELEMENTS];
+    char names[UNITS][8];
+    uint32_t unit, param;
+    void *stream;
+
+    c.settings = s;
+    c.n_settings = 5;
+    c.rank = g->rank;
+    c.ranks = c.local_ranks = 2;
+    c.job = g->job;
+    TRY(zero_create(&c, rt));
+    for (int u = 0; u < UNITS; u++) {
+        struct zero_param_desc d = {
+            .size = sizeof d, .name = names[u], .dtype = ZERO_F32, .n_dims = 1, .dims = {ELEMENTS}};
+        snprintf(names[u], sizeof names[u], "unit%d", u);
+        TRY(zero_unit_add(*rt, names[u], &unit));
+        TRY(zero_param_add(*rt, unit, &d, &param));
+    }
+    TRY(zero_commit(*rt));
+    TRY(zero_stream_create(*rt, &stream));
+    for (uint32_t p = 0; p < UNITS; p++) {
+        for (int i = 0; i < ELEMENTS; i++)
+            values[g->rank][i] = (float)(p + 1);
+        TRY(zero_param_write(*rt, p, 0, ELEMENTS, values[g->rank]));
+    }
+    for (int k = 0; k < EVALUATIONS; k++) {
+        TRY(zero_begin(*rt, ZERO_EVAL, 0));
+        for (unit = 0; unit < UNITS; unit++)
+            TRY(unit_look(*rt, unit, stream, &g->n_wrong));
+    }
+    return zero_begin(*rt, ZERO_EVAL, 0); /* the end of the last one */
+}
+
+static void *given_up_main(void *arg)
+{
+    struct given_up *g = arg;
+    struct zero_runtime *rt = NULL;
+
+    g->err = given_up_run(g, &rt);
+    snprintf(g->error, sizeof g->error, "%s", zero_last_error());
+    zero_destroy(rt);
+    return NULL;
+}
+
+/* A stream goes on behind a collective that was given up: nobody takes what is there for values. */
+static void given_up(void)
+{
+    int n_failed = 0, n_wrong = 0, n_odd = 0;
+    struct given_up g[2];
+    char job[64], fails[8];
+
+    for (int n = 1; n <= UNITS * EVALUATIONS; n++) {
+        snprintf(job, sizeof job, "streams-given-up-%d-%d", n, (int)getpid());
+        snprintf(fails, sizeof fails, "%d", n);
+        setenv("ZERO_STREAMED_PLUGIN", shm, 1);
+        setenv("ZERO_STREAMED_FAILS", fails, 1);
+        for (int i = 0; i < 2; i++) {
+            g[i] = (struct given_up){.rank = i, .job = job};
+            pthread_create(&g[i].thread, NULL, given_up_main, &g[i]);
+        }
+        for (int i = 0; i < 2; i++) {
+            pthread_join(g[i].thread, NULL);
+            n_wrong += g[i].n_wrong;
+        }
+        n_failed += g[1].err == -EIO;
+        n_odd += (g[0].err != 0) != (g[1].err != 0);
+    }
+    unsetenv("ZERO_STREAMED_PLUGIN");
+    unsetenv("ZERO_STREAMED_FAILS");
+    ok(n_failed > UNITS && !n_odd, "a rank whose collective is given up ends, and the other one");
+    ok(!n_wrong, "and no unit is held with what was never gathered");
+    diag("%d of %d failed, %d wrong, %d alone; last %s", n_failed, UNITS * EVALUATIONS, n_wrong,
+         n_odd, g[1].error);
+}
+
 /* ---- An end while a stream works ------------------------------------------------------------- */
 
 struct ends {
@@ -273,6 +378,7 @@ int main(void)
     long_job();
     failures("3");
     failures("1");
+    given_up();
     ends_at_work();
     done();
 }
