@@ -244,16 +244,18 @@ int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *st
     return 0;
 }
 
-/* The compute op is done now, or when the stream gets there. */
+/*
+ * The compute op is done now, or when the stream gets there. The event is recorded without the
+ * lock: a stream that is full makes that wait, and until `released` the event is nobody else's.
+ */
 static int compute_end(struct zero_runtime *rt, void *stream)
 {
     struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
-    int err = 0;
+    struct slot *s = zero__lane_slot(l, rt->use_ordinal);
+    int err = stream ? rt->dev_ops.event_record(rt->dev, s->event, stream) : 0;
 
     pthread_mutex_lock(&rt->lock);
-    struct slot *s = zero__lane_slot(l, rt->use_ordinal);
     if (stream) {
-        err = rt->dev_ops.event_record(rt->dev, s->event, stream);
         s->on_stream = 1;
     } else {
         /* Earlier uses may still run on a stream: ordinals are done in order. */
@@ -277,9 +279,7 @@ static void use_mark(struct zero_runtime *rt, void *stream)
 {
     struct lane *l = &rt->lanes[ZERO__Q_COMPUTE];
 
-    pthread_mutex_lock(&rt->lock);
     rt->dev_ops.event_record(rt->dev, zero__lane_slot(l, rt->use_ordinal)->event, stream);
-    pthread_mutex_unlock(&rt->lock);
 }
 
 int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream)

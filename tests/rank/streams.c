@@ -148,6 +148,56 @@ static void failures(const char *stage)
     diag("%d %s", r.err, r.error);
 }
 
+/* ---- A stream without room -------------------------------------------------------------------- */
+
+static int (*record)(struct zero_device *dev, void *event, void *stream);
+static struct zero_runtime *_Atomic looked_at;
+static atomic_int n_free, n_taken; /* was the lock to be had when a use's event was recorded? */
+
+/* What the progress thread records on its lanes is bounded, and it may hold the lock. */
+static int record_slowly(struct zero_device *dev, void *event, void *stream)
+{
+    struct zero_runtime *rt = atomic_load(&looked_at);
+    int taken = dev == rt->dev;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        taken &= rt->lanes[q].stream != stream;
+    if (!taken)
+        return record(dev, event, stream);
+    for (int i = 0; i < 1000 && taken; i++) {
+        taken = pthread_mutex_trylock(&rt->lock) != 0;
+        if (taken)
+            usleep(1000);
+    }
+    if (!taken)
+        pthread_mutex_unlock(&rt->lock);
+    atomic_fetch_add(taken ? &n_taken : &n_free, 1);
+    return record(dev, event, stream);
+}
+
+static void look_on(struct zero_runtime *rt, int rank, void *arg)
+{
+    (void)arg;
+    if (rank)
+        return;
+    atomic_store(&looked_at, rt);
+    record = rt->dev_ops.event_record;
+    rt->dev_ops.event_record = record_slowly;
+}
+
+/* Recording waits where a stream is full: meanwhile the step's collectives, and its end, go on. */
+static void no_room(void)
+{
+    struct config c = {"3", "1", "auto", 2, TOY_STREAM, ZERO_BF16, NULL, NULL};
+    struct toy with = {.steps = 2, .registered = look_on};
+    struct toy_result r;
+
+    run(&c, streamed, "20", &with, &r);
+    ok(!r.err && r.agree && atomic_load(&n_free) > 0 && !atomic_load(&n_taken),
+       "who releases a unit on a full stream waits alone");
+    diag("%d events of uses, %d of them with the lock held: %s", n_free + n_taken, n_taken, r.error);
+}
+
 /* ---- A collective that is given up ------------------------------------------------------------ */
 
 #define UNITS 4
@@ -376,6 +426,7 @@ int main(void)
         same(&more[i]);
     same(&crowded);
     long_job();
+    no_room();
     failures("3");
     failures("1");
     given_up();
