@@ -198,7 +198,8 @@ static int slab_grow(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
             return verdict(rt, err);
     }
     slab_close(rt, s);
-    return slab_open(rt, s, bytes);
+    err = verdict(rt, 0); /* as long as a rank has it mapped its bytes are not free */
+    return err ? err : slab_open(rt, s, bytes);
 }
 
 /* One thread at a time in the transport. */
