@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ZERO_NEED(VAR, pkg-config module, Debian package): stops configure with the package's name.
-# ZERO_WANT(VAR, module, package, what it is for): sets zero_have_VAR and adds a summary line.
+# ZERO_WANT(VAR, module, package, what it is for): sets zero_have_VAR and adds a summary line. Defines
+# HAVE_VAR, or ZERO_NO_VAR, the sentence in which `zero info` says why a plugin was not built.
 # ZERO_WANT_LIBRARY(VAR, name, function, libraries, Debian package, what it is for): the same for a
 # library that pkg-config does not know; sets VAR_LIBS.
 # ZERO_SUMMARY: prints what was found, what was not, and which package brings it.
@@ -15,6 +16,9 @@ PKG_CHECK_MODULES([$1], [$2],
      zero_summary="$zero_summary
   $2: found"],
     [zero_have_$1=no
+     AC_DEFINE([ZERO_NO_$1],
+        ["not built: $2 was not found: install it (apt-get install $3) and configure again"],
+        [What to say where $2 is not there.])
      zero_summary="$zero_summary
   $2: not found; without it: no $4 (apt-get install $3)"])
 ])

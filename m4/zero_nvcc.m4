@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ZERO_NVCC: looks for the CUDA compiler: NVCC, then --with-cuda=DIR, PATH, /usr/local/cuda. Sets
 # NVCC, NVCC_TARGETS (code for the devices that it knows of the list below, and PTX of the last of
-# them for later devices), zero_have_NVCC and the conditional HAVE_NVCC; adds a summary line.
+# them for later devices), zero_have_NVCC and the conditional HAVE_NVCC; adds a summary line. Defines
+# ZERO_NO_NVCC where there is none, as ZERO_WANT does.
 AC_DEFUN([ZERO_NVCC], [
 AC_ARG_WITH([cuda],
     [AS_HELP_STRING([--with-cuda=DIR], [use the CUDA toolkit in DIR; no: do without])],
@@ -33,14 +34,17 @@ AS_IF([test "x$with_cuda" = xno],
             [zero_have_NVCC=yes
              NVCC_TARGETS="$NVCC_TARGETS -gencode arch=compute_$zero_nvcc_last,code=compute_$zero_nvcc_last"
              AC_MSG_RESULT([up to sm_$zero_nvcc_last])],
-            [zero_nvcc_missing='compiles for none of sm_80, sm_90, sm_100 (see config.log)'
+            [zero_nvcc_missing='refused: it compiles for none of sm_80, sm_90, sm_100 (see config.log)'
              AC_MSG_RESULT([no])])])])
 AC_SUBST([NVCC_TARGETS])
 AM_CONDITIONAL([HAVE_NVCC], [test "$zero_have_NVCC" = yes])
 AS_IF([test "$zero_have_NVCC" = yes],
     [zero_summary="$zero_summary
   nvcc: $NVCC"],
-    [zero_summary="$zero_summary
+    [AC_DEFINE_UNQUOTED([ZERO_NO_NVCC],
+        ["not built: nvcc was $zero_nvcc_missing: configure again with the CUDA toolkit, 11.8 or later (--with-cuda=DIR says where it is)"],
+        [What to say where nvcc is not there.])
+     zero_summary="$zero_summary
   nvcc: $zero_nvcc_missing; without it: no device plugin cuda (the CUDA toolkit, at least 11.8, has it:
     https://developer.nvidia.com/cuda-downloads; --with-cuda=DIR says where it is)"])
 ])

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For each plugin what it says of itself, or what is wrong with it; or a paragraph: where it is,
- * what it is, what it can do.
+ * what it is, what it can do. Those of the project that are not there are named, too, and why.
  */
+#include "config.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -162,10 +164,39 @@ static int show_short(void *arg, const struct zero__plugin_row *row)
     return 0;
 }
 
+/*
+ * Plugins of the project that need more than the library does, and why configure left one out: NULL
+ * where it did not.
+ */
+#ifndef ZERO_NO_NVCC
+#define ZERO_NO_NVCC NULL
+#endif
+#ifndef ZERO_NO_OFI
+#define ZERO_NO_OFI NULL
+#endif
+#ifndef ZERO_NO_UCX
+#define ZERO_NO_UCX NULL
+#endif
+#ifndef ZERO_NO_URING
+#define ZERO_NO_URING NULL
+#endif
+static const struct {
+    uint32_t kind;
+    const char *kind_name, *name, *why;
+} wanted[] = {
+    {ZERO_IFACE_DEVICE, "device", "cuda", ZERO_NO_NVCC},
+    {ZERO_IFACE_COMM, "comm", "nccl", NULL},
+    {ZERO_IFACE_COMM, "comm", "ofi", ZERO_NO_OFI},
+    {ZERO_IFACE_COMM, "comm", "ucx", ZERO_NO_UCX},
+    {ZERO_IFACE_OFFLOAD, "offload", "nvme", ZERO_NO_URING},
+};
+#define N_WANTED (sizeof wanted / sizeof *wanted)
+
 struct scan {
     const struct zero__options *options;
     struct info_kinds *kinds;
     int (*show)(void *arg, const struct zero__plugin_row *row); /* NULL: nothing is shown */
+    bool there[N_WANTED];
 };
 
 /* A plugin that was loaded and probed: the options that are new are those of its kind. */
@@ -178,17 +209,39 @@ static int look(void *arg, const struct zero__plugin_row *row)
     while (!zero__options_row(s->options, ZERO__N_OPTIONS + k->n, &option) &&
            !zero__grow(&k->of, &k->room, k->n, sizeof *k->of))
         k->of[k->n++] = row->kind_name;
+    for (size_t i = 0; i < N_WANTED; i++)
+        if (row->kind == wanted[i].kind && strcmp(row->name, wanted[i].name) == 0)
+            s->there[i] = true;
     return s->show ? s->show(NULL, row) : 0;
+}
+
+/* Those of which no file was found. */
+static void show_missing(const struct scan *s)
+{
+    for (size_t i = 0; i < N_WANTED; i++) {
+        char text[128];
+        struct zero__plugin_row row = {.kind = wanted[i].kind,
+                                       .kind_name = wanted[i].kind_name,
+                                       .name = wanted[i].name,
+                                       .error = wanted[i].why ? wanted[i].why : text};
+
+        snprintf(text, sizeof text,
+                 "no file zero-%s-%s.so in the folders below: set ZERO_PLUGIN_PATH to its folder",
+                 row.kind_name, row.name);
+        if (s->show && !s->there[i])
+            s->show(NULL, &row);
+    }
 }
 
 int info_plugins(struct zero__options *options, const struct zero__log *log,
                  enum info_plugins how, struct info_kinds *kinds)
 {
     static const struct zero_plugin *const builtins[] = {&zero__host_device_plugin};
-    struct scan scan = {options, kinds,
-                        how == INFO_WHOLE   ? show
-                        : how == INFO_SHORT ? show_short
-                                            : NULL};
+    struct scan scan = {.options = options,
+                        .kinds = kinds,
+                        .show = how == INFO_WHOLE   ? show
+                                : how == INFO_SHORT ? show_short
+                                                    : NULL};
     struct zero__loader *loader;
 
     if (how == INFO_WHOLE)
@@ -202,6 +255,7 @@ int info_plugins(struct zero__options *options, const struct zero__log *log,
         return 1;
     }
     zero__loader_scan(loader, look, &scan);
+    show_missing(&scan);
     const char *dir;
     for (uint32_t i = 0; how != INFO_NONE && (dir = zero__loader_dir(loader, i)); i++)
         printf("%s%s", i ? ":" : "  looked for in ", dir);

@@ -38,7 +38,7 @@ trap 'exit 1' HUP INT TERM
 # ---- Is there a GPU?
 
 within 60 "$bin/zero" info --machine --plugins >"$tmp/info" 2>&1
-if ! grep -qE '^  device +cuda ' "$tmp/info"; then
+if ! grep -qE '^  device +cuda +version ' "$tmp/info"; then
     echo "skipped: there is no device plugin cuda in $plugins: it was built without nvcc"
     exit 77
 fi

@@ -71,4 +71,7 @@ ok 'no training passes' test "$(grep -c '^- GPT-2.* passed' "$tmp/out")" = 0
 export GPU_SECONDS=7
 ok 'where there is no time' run 0 "$tmp/kit/run.sh" small
 ok 'that is what it says' says '^- two ranks on one GPU, .*: not measured: there was no time left for it'
+rm "$tmp/kit/plugins/zero-device-cuda.so"
+ok 'without the plugin it is skipped, too' run 77 "$tmp/kit/run.sh" small
+ok 'with that reason' says '^skipped: there is no device plugin cuda in '
 done_testing

@@ -60,6 +60,26 @@ check "with the reason" has "$tmp/zero-comm-broken.so.*"
 check "where it looked" has "looked for in $top/.libs:$tmp:"
 check "nothing on standard error" [ ! -s err ]
 
+cp out whole
+info
+for plugin in device:cuda comm:nccl comm:ofi comm:ucx offload:nvme; do
+    kind=${plugin%:*} name=${plugin#*:}
+    if [ -e "$top/.libs/zero-$kind-$name.so" ]; then
+        check "$name was built" has_not "^  $kind +$name +cannot be loaded" whole
+    else
+        check "$name was not built" has "^  $kind +$name +cannot be loaded$" whole
+        check "why, and what to do" has '^ +not built: .* was .*: .*configure again' whole
+        check "also in short" has "^  $kind +$name +cannot be loaded: not built: "
+    fi
+done
+cp "$zero" alone # beside no plugin at all
+ZERO_PLUGIN_PATH='' ./alone info --plugins >out 2>err
+if [ ! -d "$(sed -n 's/^  looked for in //p' out)" ]; then # else libzero is installed there
+    check "a plugin whose file is not there" has '^  comm +nccl +cannot be loaded$'
+    check "and what to do" has \
+        '^ +no file zero-comm-nccl[.]so in the folders below: set ZERO_PLUGIN_PATH'
+fi
+
 if [ -e "$top/.libs/zero-offload-nvme.so" ] && [ -w /dev/shm ] &&
     [ "$(stat -f -c %T /dev/shm)" = tmpfs ]; then
     ZERO_NVME_PATH=/dev/shm info --plugins
