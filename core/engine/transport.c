@@ -286,6 +286,20 @@ static int open_nccl(struct zero_runtime *rt, const char **name)
     return 0;
 }
 
+/*
+ * Says so where numerics alone keep NCCL out, by what this rank knows without asking the plugin:
+ * NCCL itself may not be installed. Whether the plugin's file is there the loader tells.
+ */
+static void say_without_nccl(struct zero_runtime *rt)
+{
+    if (zero__device_is_host(rt) || rt->device_sharers > 1 ||
+        !zero__loader_may_ask(rt->loader, "nccl_library", false))
+        return;
+    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+              "not comm nccl: ZERO_NUMERICS is ordered, and NCCL, if it is installed, moves the "
+              "data between GPUs with ZERO_NUMERICS=relaxed alone");
+}
+
 /* Where the choice is left to the runtime. */
 static int open_any(struct zero_runtime *rt, const char **name)
 {
@@ -295,6 +309,8 @@ static int open_any(struct zero_runtime *rt, const char **name)
     *name = NULL;
     if (!alone && is_relaxed(rt))
         err = open_nccl(rt, name);
+    else if (!alone)
+        say_without_nccl(rt);
     if (!err && !*name && !alone && !zero__job_one_host(rt->job)) {
         err = open_network(rt, name);
     } else if (!err && !*name) {

@@ -23,6 +23,7 @@ says() {
         false
     }
 }
+lacks() { ! grep -qE -- "$1" "$tmp/out"; }
 
 info ''
 ok 'a GPU is found' says '^  device +cuda +version [0-9.]+, interface [0-9.]+$'
@@ -60,8 +61,11 @@ ok 'GPT-2 trains on a GPU' gpt2 0 cuda "$driver" --dtype bf16 --sample 3
 ok 'and says what computes' says '118528 parameters in bf16, 1 rank, .*cuBLAS 13\.0 on the GPU'
 ok 'with losses' says '^step 2/2  loss [0-9.]+'
 ranks=2
-ok 'on two' gpt2 0 cuda "$driver" --dtype bf16 --stage 3
+ZERO_LOG=info ok 'on two' gpt2 0 cuda "$driver" --dtype bf16 --stage 3
 ok 'with losses of both' says 'step 2/2  loss [0-9.]+'
+ok 'and says why not by NCCL' says 'not comm nccl: ZERO_NUMERICS is ordered, .*ZERO_NUMERICS=relaxed'
+ZERO_LOG=info ok 'on one that they share' gpt2 0 cuda:0 "$driver" --dtype bf16
+ok 'where NCCL is no choice' lacks 'comm nccl'
 ok 'without cuBLAS it is an error' gpt2 1 cuda "$driver" --cublas "$tmp/no"
 ok 'once, and it says what to do' says "zero-gpt2: .*--cublas $tmp/no cannot be loaded.*install cuBLAS"
 ok 'the table of memory is there for a GPU, too' gpt2 0 cuda "$driver" --memory-table

@@ -78,6 +78,7 @@ ok 'it is taken without a name where sums need no order' in_words 'comm nccl: ev
 ok 'and trains' [ "$status" = 0 ]
 train ZERO_LOG=info ZERO_NUMERICS=ordered
 ok 'not where they do' in_words 'comm shm: all ranks are on this host'
+ok 'of which nothing is said without GPUs' not_in_words 'comm nccl'
 train ZERO_LOG=info FAKE_NCCL_VERSION=21705
 ok 'nor where it does not work' in_words 'not comm nccl: '
 ok 'which harms nobody' [ "$status" = 0 ]
