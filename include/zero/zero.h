@@ -52,7 +52,9 @@
  *   says.
  * - Parameters, gradients, activations and regions are addresses on the device that ZERO_DEVICE
  *   names: with cuda those of a GPU, in its primary context, and a stream is the driver's, CUstream
- *   or cudaStream_t, of zero_stream_create() or the application's own. zero_option("device") is the
+ *   or cudaStream_t, of zero_stream_create() or the application's own. NULL is no stream here: who
+ *   launches on CUDA's default stream, which is also written 0, passes CU_STREAM_LEGACY, (void *)1,
+ *   or where each thread has its own CU_STREAM_PER_THREAD, (void *)2. zero_option("device") is the
  *   text that was given: "cuda" alone is the GPU of the rank's number on its host. The context of a
  *   stream of zero_stream_create() tells which that is (cuStreamGetCtx()). Values that are read,
  *   written or initialised, and memory of zero_alloc(), are the host's.
@@ -385,8 +387,9 @@ ZERO_API int zero_acquire(struct zero_runtime *rt, uint32_t unit, uint32_t pass,
 /**
  * The use that was acquired is over: its pointers are dead, its gradients are complete for this
  * use. `stream`: that of the acquire, or another one ordered behind all of the use's work; NULL:
- * all of that work has ended, also what was put on a stream. Uses do not nest: a use ends before
- * the next one is acquired (units that are needed together are one unit).
+ * all of that work has ended, also what was put on a stream; who put it on CUDA's default stream,
+ * and does not wait for it, passes CU_STREAM_LEGACY or CU_STREAM_PER_THREAD, see above. Uses do not
+ * nest: a use ends before the next one is acquired (units that are needed together are one unit).
  */
 ZERO_API int zero_release(struct zero_runtime *rt, uint32_t unit, uint32_t pass, void *stream);
 
@@ -660,8 +663,9 @@ ZERO_API int zero_stream_create(struct zero_runtime *rt, void **stream);
 ZERO_API int zero_stream_destroy(struct zero_runtime *rt, void *stream);
 /**
  * Runs fn(arg) when the stream gets there. fn must not wait for another stream, nor call what waits
- * (zero_stream_sync(), collective calls): the thread that it holds up may be the only one. On the
- * host it may enqueue work.
+ * (zero_stream_sync(), collective calls): the thread that it holds up may be the only one. For the
+ * same reason it is short: a driver may run the functions of all streams one after another, also
+ * those by which the runtime hears what is done. On the host it may enqueue work.
  */
 ZERO_API int zero_stream_call(struct zero_runtime *rt, void *stream, void (*fn)(void *), void *arg);
 /** Waits until the stream is empty, at most ZERO_TIMEOUT. */
