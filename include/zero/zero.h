@@ -375,6 +375,10 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
  * of the uses before, the host waits with stream NULL alone (and in a step that leaves the declared
  * order); otherwise what is put on `stream` later starts behind it.
  *
+ * No capture of a CUDA graph is under way on `stream` or by this thread, here as in zero_release():
+ * both wait and record events, which a capture refuses. What is captured stands between them.
+ * Captures of other threads, in any mode, are no concern of the runtime's.
+ *
  * Collective in the sense that all ranks acquire in the same order; an order that differs from the
  * declared one works, without prefetch, and becomes the order of the next step. Two things cannot
  * be made up for: one more BACKWARD use of a unit than was declared, when its gradient is reduced
