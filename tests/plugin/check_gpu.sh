@@ -61,7 +61,15 @@ ok 'an update on the host' says '^\| GPT-2 micro step, .* optimizer on the host,
 ok 'and one beside the passes' says '^\| GPT-2 micro step, .* optimizer on the host, beside .* \| [0-9.]+ ms'
 ok 'PyTorch' says 'not measured beside PyTorch, eager: the GPU is emulated'
 
-ok 'a kit of it' env ZERO_TEST_BUILD="$build" "$top/scripts/gpu-kit" "$tmp/kit"
+export KIT_MIB=1
+ok 'a kit that is too large is refused' run 1 "$top/scripts/gpu-kit" "$tmp/large"
+ok 'with the remedy' grep -q 'MiB, more than 1: configure the build with --without-blas' "$tmp/err"
+unset KIT_MIB
+# Without them the limit is as it is.
+[ -z "$(find "$tmp/large/lib" -name 'libopenblas*' -o -name 'libdnnl*')" ] || export KIT_MIB=1024
+rm -rf "$tmp/large"
+ok 'a kit of it' run 0 "$top/scripts/gpu-kit" "$tmp/kit"
+ok 'with its size' says 'gpu-kit: .*, [0-9]+ MiB; run.sh in it does the rest'
 unset ZERO_TEST_BUILD ZERO_TEST_TOP ZERO_PLUGIN_PATH
 ok 'does the same elsewhere' run 0 "$tmp/kit/run.sh" small
 ok 'with the same parts' test "$(grep -c ' passed' "$tmp/out")" -gt 10
