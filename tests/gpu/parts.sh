@@ -86,6 +86,13 @@ within() {
 tried() {
     grep -E '^(not )?ok' "$1" | grep -vcE '# SKIP'
 }
+# judge_cases WHAT STATUS LOG: of a log in TAP. Where no case was tried, nothing has passed.
+judge_cases() {
+    n_cases=$(tried "$3") good=$2
+    [ "$good" != 0 ] || [ "$n_cases" -gt 0 ] || good=1
+    judge "$1" "$good" "$n_cases cases"
+    [ "$good" = 0 ] || grep -vE '^ok' "$3" | head -n 20 >&2
+}
 
 # ---- GPT-2
 

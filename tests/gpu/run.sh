@@ -131,11 +131,7 @@ done
 # ---- Collectives of a transport of the host on its memory
 
 within 60 "$ranks/comm_gpu" >"$tmp/comm" 2>&1
-status=$?
-[ $status != 0 ] || [ "$(tried "$tmp/comm")" -gt 0 ] || status=1
-judge 'collectives by shm, ranks that share the GPU, bit for bit as on the host' $status \
-    "$(tried "$tmp/comm") cases"
-[ $status = 0 ] || grep -vE '^ok' "$tmp/comm" | head -n 20 >&2
+judge_cases 'collectives by shm, ranks that share the GPU, bit for bit as on the host' $? "$tmp/comm"
 
 # ---- GPT-2: one rank in every stage, then two on this GPU
 
@@ -181,9 +177,7 @@ done
 # NCCL refuses two ranks on one GPU unless it takes them for two hosts.
 if [ -n "$nccl" ]; then
     within 30 "$bin/zero" check comm nccl -n 1 >"$tmp/nccl" 2>&1
-    status=$?
-    judge 'zero check comm nccl, one rank' $status "$(tried "$tmp/nccl") cases"
-    [ $status = 0 ] || grep -vE '^ok' "$tmp/nccl" | head -n 20 >&2
+    judge_cases 'zero check comm nccl, one rank' $? "$tmp/nccl"
     ranks_of_hosts=1 gpt2_seconds=40
     export ZERO_COMM=nccl ZERO_NUMERICS=relaxed NCCL_SOCKET_IFNAME=lo
     # shellcheck disable=SC2086

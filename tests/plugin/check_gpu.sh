@@ -74,8 +74,13 @@ unset ZERO_TEST_BUILD ZERO_TEST_TOP ZERO_PLUGIN_PATH
 ok 'does the same elsewhere' run 0 "$tmp/kit/run.sh" small
 ok 'with the same parts' test "$(grep -c ' passed' "$tmp/out")" -gt 10
 rm "$tmp/kit/losses/micro"
+mv "$tmp/kit/bin/comm_gpu" "$tmp/comm_gpu"
+printf '#!/bin/sh\necho "1..0 # SKIP nothing to try"\n' >"$tmp/kit/bin/comm_gpu"
+chmod +x "$tmp/kit/bin/comm_gpu"
 ok 'without anything to compare with' run 1 "$tmp/kit/run.sh" small
 ok 'no training passes' test "$(grep -c '^- GPT-2.* passed' "$tmp/out")" = 0
+ok 'nor cases of which none was tried' says '^- collectives by shm, .*: \*\*failed\*\* \(0 cases\)'
+mv "$tmp/comm_gpu" "$tmp/kit/bin/comm_gpu"
 export GPU_SECONDS=7
 ok 'where there is no time' run 0 "$tmp/kit/run.sh" small
 ok 'that is what it says' says '^- two ranks on one GPU, .*: not measured: there was no time left for it'
