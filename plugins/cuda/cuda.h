@@ -19,10 +19,11 @@
  * - An error that makes the context useless is told by the entry that sees it, and again by every
  *   later one: its sentence names the entry and the last kernel that was launched.
  * - release() of the device's memory and close() wait for its own streams, and, where notify is
- *   given, for the events that were recorded in others, at most the timeout each; not for those of
- *   a stream before which CUDA_BELLS / 2 streams had come, the plugin's own among them. Where they
- *   do not end, the memory of release() stays until close(), and what close() finds stays as it is
- *   until the process ends.
+ *   given, for the events that were recorded in others, at most the timeout each. Where they do not
+ *   end, the memory of release() stays until close(), and what close() finds stays as it is until
+ *   the process ends.
+ * - A thread of the application that captures a graph does not disturb the entries of others; an
+ *   entry must not stand within a capture of its own thread.
  */
 #ifndef ZERO_PLUGINS_CUDA_H
 #define ZERO_PLUGINS_CUDA_H
@@ -89,6 +90,8 @@ struct zero_device {
 
     pthread_mutex_t notice; /* held by who calls notify */
     bool silent;            /* nobody is told any more */
+    atomic_int n_ringing;   /* notices that the driver has still to call, and of these */
+    atomic_int n_bare;      /* those of an application's streams without a bell */
 
     pthread_mutex_t lock; /* guards what follows */
     struct cuda_block *blocks;
@@ -185,11 +188,14 @@ int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_
                      const char *what);
 /*
  * The same for all of its streams, at most the device's timeout each, and for the events that were
- * recorded in an application's that has a bell: it may be gone itself, its bell is not.
+ * recorded in an application's: it may be gone itself, its notices are not.
  */
 int zero__cuda_streams_drain(struct zero_device *dev, const char *what);
 
 /* ---- event.c */
+
+/* The stream of a bell, if it has none yet; lock held. Returns the driver's result. */
+int zero__cuda_bell_make(struct zero_device *dev, struct cuda_bell *bell);
 
 int zero__cuda_event_create(struct zero_device *dev, void **event);
 int zero__cuda_event_destroy(struct zero_device *dev, void *event);

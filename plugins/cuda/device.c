@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#define NOTICES_MS 100
 #define LEAST_MAJOR 8 /* compute capability: bf16, and what the kernels are made for */
 
 /* What the driver says of a device without a context. */
@@ -235,9 +237,22 @@ static int equip(struct zero_device *dev, const struct facts *f)
     return err;
 }
 
+/*
+ * Of a context that is lost the driver calls no function any more (cuLaunchHostFunc()), but may be
+ * at one.
+ */
+static void notices_await(struct zero_device *dev)
+{
+    const struct timespec pause = {0, 1000000};
+
+    for (int ms = 0; ms < NOTICES_MS && atomic_load(&dev->n_ringing); ms++)
+        nanosleep(&pause, NULL);
+}
+
 static void device_free(struct zero_device *dev)
 {
     dev->driver.context_release(dev->device);
+    notices_await(dev);
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->notice);
     free(dev);

@@ -51,7 +51,10 @@ struct cuda_event *zero__cuda_event_of(const void *event)
     return ((const struct cuda_mark *)event)->event;
 }
 
-/* Called by the driver. What comes after close() has begun is for nobody. */
+/*
+ * Called by the driver. What comes after close() has begun is for nobody; the device is there until
+ * the last one has been counted.
+ */
 static void ring(void *arg)
 {
     struct zero_device *dev = arg;
@@ -60,6 +63,39 @@ static void ring(void *arg)
     if (!dev->silent)
         dev->notify(dev->notify_arg);
     pthread_mutex_unlock(&dev->notice);
+    atomic_fetch_sub(&dev->n_ringing, 1);
+}
+
+static void ring_bare(void *arg)
+{
+    struct zero_device *dev = arg;
+
+    atomic_fetch_sub(&dev->n_bare, 1);
+    ring(arg);
+}
+
+/* Counted before the driver may call it. */
+static int notice(struct zero_device *dev, struct cuda_stream *stream, bool bare)
+{
+    atomic_fetch_add(&dev->n_ringing, 1);
+    atomic_fetch_add(&dev->n_bare, bare);
+    int result = dev->driver.call(stream, bare ? ring_bare : ring, dev);
+    if (result) {
+        atomic_fetch_sub(&dev->n_bare, bare);
+        atomic_fetch_sub(&dev->n_ringing, 1);
+    }
+    return zero__cuda_check(dev, result, "enqueueing a notice");
+}
+
+int zero__cuda_bell_make(struct zero_device *dev, struct cuda_bell *bell)
+{
+    int result = bell->stream ? 0
+                              : dev->driver.stream_create_urgent(
+                                    &bell->stream, CUDA_STREAM_NON_BLOCKING, dev->urgent);
+
+    if (result)
+        bell->stream = NULL;
+    return result;
 }
 
 /*
@@ -79,11 +115,8 @@ static int bell_of(struct zero_device *dev, struct cuda_stream *stream, struct c
         i++;
     if (i == dev->n_bells && i < CUDA_BELLS / 2) /* the others are for the device's own streams */
         dev->bells[dev->n_bells++] = (struct cuda_bell){.of = stream};
-    if (i < dev->n_bells && !dev->bells[i].stream)
-        result = dev->driver.stream_create_urgent(&dev->bells[i].stream, CUDA_STREAM_NON_BLOCKING,
-                                                  dev->urgent);
-    if (result)
-        dev->bells[i].stream = NULL;
+    if (i < dev->n_bells)
+        result = zero__cuda_bell_make(dev, &dev->bells[i]);
     *bell = i < dev->n_bells ? dev->bells[i].stream : NULL;
     *own = i < dev->n_bells && dev->bells[i].own;
     pthread_mutex_unlock(&dev->lock);
@@ -95,8 +128,7 @@ static int ring_after(struct zero_device *dev, struct cuda_stream *bell, struct 
     int err = zero__cuda_check(dev, dev->driver.stream_wait(bell, event, 0),
                                "making a bell wait for an event");
 
-    return err ? err
-               : zero__cuda_check(dev, dev->driver.call(bell, ring, dev), "enqueueing a notice");
+    return err ? err : notice(dev, bell, false);
 }
 
 /*
@@ -124,7 +156,7 @@ static int record(struct zero_device *dev, struct cuda_mark *m, struct cuda_stre
     if (bell)
         return ring_after(dev, bell, m->event);
     /* Without a bell the stream calls itself, at some cost. */
-    return zero__cuda_check(dev, dev->driver.call(stream, ring, dev), "enqueueing a notice");
+    return notice(dev, stream, true);
 }
 
 int zero__cuda_event_record(struct zero_device *dev, void *event, void *stream)

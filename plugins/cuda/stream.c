@@ -3,12 +3,14 @@
 #include "cuda.h"
 
 #include <errno.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "machine/clock.h"
 
 #define PAUSE_MIN_NS 10000
-#define PAUSE_MAX_NS 40000 /* what a step may lose at its end, for some percent of a processor */
+#define PAUSE_MAX_NS 20000 /* what a step may lose at its end, for some percent of a processor */
+#define SLACK_NS 1         /* by itself a thread sleeps some 50 us longer */
 
 /* A bell that nobody uses, or room for one; lock held. */
 static struct cuda_bell *bell_free(struct zero_device *dev)
@@ -78,7 +80,7 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
 {
     struct cuda_bell *bell = NULL;
     struct cuda_stream *ringing = NULL;
-    int err = zero__cuda_enter_to_end(dev), result;
+    int err = zero__cuda_enter_to_end(dev), result = 0;
 
     if (err)
         return err;
@@ -87,6 +89,7 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
         if (dev->bells[i].own && dev->bells[i].of == stream)
             bell = &dev->bells[i];
     if (bell) {
+        result = zero__cuda_bell_make(dev, bell);
         bell->of = NULL;
         bell->own = false;
         ringing = bell->stream;
@@ -96,7 +99,8 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
     if (!bell) {
         err = zero__say(&dev->voice, -EINVAL, "%p is not a stream of this device", stream);
     } else {
-        result = ringing ? bell_follows(dev, ringing, stream) : 0;
+        if (ringing)
+            result = bell_follows(dev, ringing, stream);
         int last = dev->driver.stream_destroy(stream);
         err = zero__cuda_check(dev, result ? result : last, "destroying a stream");
     }
@@ -104,47 +108,79 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
     return err;
 }
 
+/* What may still be at memory: a driver's result, CUDA_NOT_READY as long as it is. */
+typedef int query_fn(struct zero_device *dev, const void *arg);
+
 /*
  * Memory goes when a stream has ended, so an answer that is neither yes nor no, and does not end
  * the context, is asked for once more.
  */
-int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_t timeout_ns,
-                     const char *what)
+static int drain(struct zero_device *dev, query_fn *query, const void *arg, int64_t timeout_ns,
+                 const char *what)
 {
     int64_t until = zero__deadline_ns(timeout_ns);
     struct timespec pause = {0, PAUSE_MIN_NS};
-    int result, doubts = 0;
+    int result, doubts = 0, slack = -1;
 
-    while ((result = dev->driver.stream_query(stream)) == CUDA_NOT_READY ||
+    while ((result = query(dev, arg)) == CUDA_NOT_READY ||
            (result && !zero__cuda_sticks(result) && !doubts++)) {
         if (zero__now_ns() >= until)
-            return zero__say(&dev->voice, -ETIMEDOUT,
-                             "%s: not done after %g s (ZERO_TIMEOUT): work on the GPU that takes "
-                             "longer needs a larger one",
-                             what, (double)timeout_ns / 1e9);
+            break;
+        if (slack < 0 && (slack = prctl(PR_GET_TIMERSLACK)) > SLACK_NS)
+            prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK_NS);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < PAUSE_MAX_NS)
             pause.tv_nsec *= 2; /* at most to PAUSE_MAX_NS: it is PAUSE_MIN_NS times a power of 2 */
     }
+    if (slack > SLACK_NS) /* the thread is the application's */
+        prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+    if (result == CUDA_NOT_READY)
+        return zero__say(&dev->voice, -ETIMEDOUT,
+                         "%s: not done after %g s (ZERO_TIMEOUT): work on the GPU that takes "
+                         "longer needs a larger one",
+                         what, (double)timeout_ns / 1e9);
     return zero__cuda_check(dev, result, "%s", what);
+}
+
+static int stream_query(struct zero_device *dev, const void *stream)
+{
+    return dev->driver.stream_query((struct cuda_stream *)(uintptr_t)stream);
+}
+
+/* Its stream, if that is the plugin's and still there, and what the bell itself waits for. */
+static int bell_query(struct zero_device *dev, const void *arg)
+{
+    const uint32_t i = *(const uint32_t *)arg;
+    int result = 0;
+
+    pthread_mutex_lock(&dev->lock); /* another thread may destroy the stream */
+    if (i < dev->n_bells && dev->bells[i].own)
+        result = dev->driver.stream_query(dev->bells[i].of);
+    if (i < dev->n_bells && dev->bells[i].stream && !result)
+        result = dev->driver.stream_query(dev->bells[i].stream);
+    pthread_mutex_unlock(&dev->lock);
+    return result;
+}
+
+static int bare_query(struct zero_device *dev, const void *arg)
+{
+    (void)arg;
+    return atomic_load(&dev->n_bare) > 0 ? CUDA_NOT_READY : CUDA_SUCCESS;
+}
+
+int zero__cuda_drain(struct zero_device *dev, struct cuda_stream *stream, int64_t timeout_ns,
+                     const char *what)
+{
+    return drain(dev, stream_query, stream, timeout_ns, what);
 }
 
 int zero__cuda_streams_drain(struct zero_device *dev, const char *what)
 {
     int err = zero__cuda_drain(dev, dev->own, dev->timeout_ns, what);
 
-    for (uint32_t i = 0; i < CUDA_BELLS && !err; i++) {
-        struct cuda_bell bell = {0};
-        pthread_mutex_lock(&dev->lock);
-        if (i < dev->n_bells)
-            bell = dev->bells[i];
-        pthread_mutex_unlock(&dev->lock);
-        if (bell.own)
-            err = zero__cuda_drain(dev, bell.of, dev->timeout_ns, what);
-        if (!err && bell.stream)
-            err = zero__cuda_drain(dev, bell.stream, dev->timeout_ns, what);
-    }
-    return err;
+    for (uint32_t i = 0; i < CUDA_BELLS && !err; i++)
+        err = drain(dev, bell_query, &i, dev->timeout_ns, what);
+    return err ? err : drain(dev, bare_query, NULL, dev->timeout_ns, what);
 }
 
 int zero__cuda_stream_sync(struct zero_device *dev, void *stream, int64_t timeout_ns)
