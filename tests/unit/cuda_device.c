@@ -3,125 +3,22 @@
  * The device plugin cuda, its file as it is installed, over a driver that the test brings: memory,
  * copies, events, growth, sharing, kernels, and what becomes of every error.
  */
-#include "../tap.h"
+#include "cuda_open.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 
-#include <zero/zero.h>
-
-#include "../../plugins/cuda/driver.h"
-#include "../fake/cuda_left.h"
 #include "../rank/try.h"
-#include "base/log.h"
-#include "base/options.h"
-#include "base/status.h"
-#include "plugin/loader.h"
 
-#define KIB UINT64_C(1024)
-#define SECOND INT64_C(1000000000)
 #define SILENCE "nothing was said"
-
-static struct zero__loader *loader;
-static const struct zero_device_ops *d;
-static atomic_int notices;
-
-static void notify(void *arg)
-{
-    (void)arg;
-    atomic_fetch_add(&notices, 1);
-}
-
-static int device_open(int index, struct zero_device **dev)
-{
-    struct zero_device_open p = {.size = sizeof p,
-                                 .host = zero__loader_host(loader),
-                                 .index = index,
-                                 .threads = 1,
-                                 .timeout_ns = 10 * SECOND,
-                                 .notify = notify};
-
-    return d->open(&p, dev);
-}
-
-static struct zero_device *opened(void)
-{
-    struct zero_device *dev = NULL;
-
-    if (device_open(0, &dev)) {
-        diag("%s", zero_last_error());
-        bail("the device cannot be opened");
-    }
-    return dev;
-}
-
-static void *memory_of(struct zero_device *dev, uint64_t bytes)
-{
-    void *p = NULL;
-
-    if (d->alloc(dev, bytes, ZERO_MEM_CUDA, &p)) {
-        diag("%s", zero_last_error());
-        bail("no memory of the device");
-    }
-    return p;
-}
-
-static void *stream_of(struct zero_device *dev)
-{
-    void *s = NULL;
-
-    if (d->stream_create(dev, "test", &s)) {
-        diag("%s", zero_last_error());
-        bail("no stream");
-    }
-    return s;
-}
-
-static void *event_of(struct zero_device *dev)
-{
-    void *e = NULL;
-
-    if (d->event_create(dev, &e))
-        bail("no event");
-    return e;
-}
-
-/* Bytes that lie there are those of `value`. */
-static bool all_are(const unsigned char *p, uint64_t n, unsigned char value)
-{
-    while (n && *p == value)
-        p++, n--;
-    return n == 0;
-}
-
-/* The same of memory of the device. */
-static bool device_has(struct zero_device *dev, const void *p, uint64_t n, unsigned char value)
-{
-    unsigned char *host = malloc(n);
-    void *stream = stream_of(dev);
-    bool good = !d->copy(dev, host, p, n, stream) && !d->stream_sync(dev, stream, 10 * SECOND) &&
-                all_are(host, n, value);
-
-    d->stream_destroy(dev, stream);
-    free(host);
-    return good;
-}
-
-static void closed(struct zero_device *dev, const char *what)
-{
-    int err = d->close(dev);
-
-    ok(err == 0 && nothing_left(), "%s: nothing is left", what);
-}
 
 /* ---- What it is ------------------------------------------------------------------------------ */
 
 static void describes(void)
 {
     struct zero_device_info info = {.size = sizeof info};
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
 
     is_int(d->probe(zero__loader_host(loader), &info), 0, "the probe finds it");
     has_str(info.note, "Emulated GPU 0", "and names it");
@@ -185,7 +82,7 @@ static void bad_machines(void)
 
 static void copies(void)
 {
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     const uint64_t n = 100 * KIB;
     unsigned char *a = memory_of(dev, n), *b = memory_of(dev, n);
     void *pinned = NULL, *s = stream_of(dev);
@@ -229,7 +126,7 @@ static void copies(void)
 
 static void grows(void)
 {
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     const uint64_t n = 100 * KIB;
     unsigned char *p = memory_of(dev, n);
     void *s = stream_of(dev), *host = malloc(n);
@@ -269,7 +166,7 @@ static void without_virtual_memory(void)
 
     s.has_virtual = 0;
     fake_cuda_set(&s);
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     void *p = memory_of(dev, 100 * KIB);
     fake_cuda_live(&l);
     ok(l.plain == 1 && l.ranges == 0,
@@ -283,7 +180,7 @@ static void without_virtual_memory(void)
 
 static void too_little(void)
 {
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     void *p = NULL;
 
     ok(d->alloc(dev, 257 * KIB * KIB, ZERO_MEM_CUDA, &p) == -ENOMEM && !p,
@@ -315,7 +212,7 @@ static void events_order(int seed)
     set.delay_us = 200;
     set.seed = seed;
     fake_cuda_set(&set);
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     for (int i = 0; i < STREAMS; i++) {
         s[i] = stream_of(dev);
         e[i] = event_of(dev);
@@ -352,7 +249,7 @@ static void events_order(int seed)
 
 static void waits(void)
 {
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     void *s = stream_of(dev), *e = event_of(dev);
     _Atomic int ran = 0;
     int before = atomic_load(&notices);
@@ -381,7 +278,7 @@ static void waits(void)
 static void kernels(void)
 {
     enum { N = 1000, RUNS = 300 };
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     float *x = memory_of(dev, N * 4), host[N];
     uint16_t *h = memory_of(dev, N * 2), got[N];
     uint64_t first[RUNS], count[RUNS];
@@ -418,7 +315,7 @@ static void kernels(void)
 
 static void shares_by_descriptor(void)
 {
-    struct zero_device *a = opened(), *b = opened();
+    struct zero_device *a = opened(0), *b = opened(0);
     unsigned char *p = memory_of(a, 10 * KIB), text[16] = "seen by both";
     struct zero_device_share share = {.size = sizeof share};
     void *q = NULL, *s = stream_of(a);
@@ -475,7 +372,7 @@ static void shares_by_handle(void)
 
     set.has_virtual = 0;
     fake_cuda_set(&set);
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     unsigned char *p = memory_of(dev, 4096);
     void *s = stream_of(dev), *q = NULL;
     char text[16] = "from the parent";
@@ -617,7 +514,7 @@ static const char harmless[] = "cuDevicePrimaryCtxRelease_v2 cuModuleUnload cuSt
 
 static void breaks(void)
 {
-    struct zero_device *dev = opened();
+    struct zero_device *dev = opened(0);
     float *x = memory_of(dev, 4096);
     void *s = stream_of(dev), *e = event_of(dev), *p = NULL;
     struct zero_cast_args cast = {x, x, 64, ZERO_F32, ZERO_F32};
@@ -646,19 +543,7 @@ static void breaks(void)
 
 int main(int argc, char **argv)
 {
-    struct zero__log log = {0};
-    struct zero__options *options;
-    struct zero__plugin *plugin;
-    char why[256];
-
-    zero__log_levels(&log, "error", why, sizeof why);
-    if (zero__options_load(NULL, 0, &options) ||
-        zero__loader_create(options, &log, NULL, 0, &loader) ||
-        zero__loader_load(loader, ZERO_IFACE_DEVICE, "cuda", &plugin)) {
-        diag("%s", zero_last_error());
-        bail("the plugin cannot be loaded");
-    }
-    d = zero__plugin_device(plugin);
+    plugin_open();
     if (argc == 3)
         return attach(argv[1], argv[2]);
     describes();
@@ -677,7 +562,6 @@ int main(int argc, char **argv)
     each_fails(CUDA_OUT_OF_MEMORY, "", harmless);
     each_fails(CUDA_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", harmless);
     breaks();
-    zero__loader_free(loader);
-    zero__options_free(options);
+    plugin_close();
     done();
 }
