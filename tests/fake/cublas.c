@@ -142,12 +142,12 @@ static uint64_t extent(const struct matrix *x, int rows, int columns)
 }
 
 /* When the stream gets there. */
-static void multiply(void *arg)
+static void multiply(void *arg, int gpu)
 {
     struct product *p = arg;
-    const void *a = fake_cuda_reach_all(p->a.at, extent(&p->a, p->m, p->k));
-    const void *b = fake_cuda_reach_all(p->b.at, extent(&p->b, p->k, p->n));
-    void *c = fake_cuda_reach_all(p->c.at, extent(&p->c, p->m, p->n));
+    const void *a = fake_cuda_reach_all(gpu, p->a.at, extent(&p->a, p->m, p->k));
+    const void *b = fake_cuda_reach_all(gpu, p->b.at, extent(&p->b, p->k, p->n));
+    void *c = fake_cuda_reach_all(gpu, p->c.at, extent(&p->c, p->m, p->n));
 
     for (int j = 0; a && b && c && j < p->n; j++)
         for (int i = 0; i < p->m; i++) {
@@ -199,7 +199,7 @@ int cublasGemmEx(struct handle *handle, int ta, int tb, int m, int n, int k, con
     if (!copy)
         return EXECUTION_FAILED;
     *copy = p;
-    if (cuLaunchHostFunc(handle->stream, multiply, copy)) {
+    if (fake_cuda_enqueue(handle->stream, multiply, copy)) {
         free(copy);
         return EXECUTION_FAILED;
     }

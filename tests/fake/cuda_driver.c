@@ -100,9 +100,8 @@ FAKE_API void fake_cuda_set(const struct fake_cuda_settings *settings)
     fake.live = (struct fake_cuda_live){0}; /* what a lost context has left */
     memset(fake.used, 0, sizeof fake.used);
     for (int i = 0; i < FAKE_DEVICES; i++)
-        fake.contexts[i].retained = 0;
-    fake.broken = 0;
-    fake.fail_at = fake.break_at = 0;
+        fake.contexts[i].retained = fake.contexts[i].broken = 0;
+    fake.fail_at = fake.break_left = 0;
     fake.failed = NULL;
     pthread_mutex_unlock(&fake.lock);
 }
@@ -126,8 +125,14 @@ FAKE_API const char *fake_cuda_failed(void)
 
 FAKE_API void fake_cuda_break(uint64_t n, int result)
 {
+    fake_cuda_break_gpu(-1, n, result);
+}
+
+FAKE_API void fake_cuda_break_gpu(int gpu, uint64_t n, int result)
+{
     pthread_mutex_lock(&fake.lock);
-    fake.break_at = n ? fake.begun + n : 0;
+    fake.break_left = n;
+    fake.break_gpu = gpu;
     fake.break_result = result;
     pthread_mutex_unlock(&fake.lock);
 }
@@ -178,6 +183,7 @@ _Thread_local bool fake_in_function;
 
 int fake_call(const char *symbol)
 {
+    struct cuda_context *context = fake_current();
     int result = 0;
 
     pthread_mutex_lock(&fake.lock);
@@ -187,13 +193,13 @@ int fake_call(const char *symbol)
         called[i] += !strcmp(symbols[i], symbol);
     if (fake_in_function) {
         result = CUDA_NOT_PERMITTED;
-    } else if (fake.broken) {
-        result = fake.broken;
+    } else if (context && context->broken) {
+        result = context->broken;
     } else if (fake.fail_at && fake.work.calls == fake.fail_at) {
         fake.failed = symbol;
         result = fake.fail_result;
-        if (result == CUDA_ILLEGAL_ADDRESS || result == CUDA_LAUNCH_FAILED)
-            fake.broken = result;
+        if (context && (result == CUDA_ILLEGAL_ADDRESS || result == CUDA_LAUNCH_FAILED))
+            context->broken = result;
     } else if (!fake.started && strcmp(symbol, "cuInit") != 0) {
         result = CUDA_NOT_INITIALIZED;
     }
@@ -213,17 +219,18 @@ int fake_call_in_context(const char *symbol)
     return result || fake_current() ? result : CUDA_INVALID_CONTEXT;
 }
 
-bool fake_work_begins(void)
+bool fake_work_begins(struct cuda_context *context)
 {
-    fake.begun++;
-    if (fake.break_at && fake.begun == fake.break_at)
-        fake.broken = fake.break_result;
-    return fake.broken != 0;
+    bool counts = fake.break_left && (fake.break_gpu < 0 || fake.break_gpu == context->device);
+
+    if (counts && !--fake.break_left)
+        context->broken = fake.break_result;
+    return context->broken != 0;
 }
 
-void fake_work_ends(void)
+void fake_work_ends(const struct cuda_context *context)
 {
-    while (fake.broken && fake.at_work)
+    while (context && context->broken && context->at_work)
         pthread_cond_wait(&fake.moved, &fake.lock);
 }
 
@@ -378,11 +385,14 @@ int cuDevicePrimaryCtxRetain(struct cuda_context **context, int device)
     if (device < 0 || device >= fake.settings.devices)
         return CUDA_INVALID_DEVICE;
     pthread_mutex_lock(&fake.lock);
-    fake.contexts[device].retained++;
-    fake.live.contexts++;
+    int result = fake.contexts[device].broken; /* a new one is not to be had in this process */
+    if (!result) {
+        fake.contexts[device].retained++;
+        fake.live.contexts++;
+        *context = &fake.contexts[device];
+    }
     pthread_mutex_unlock(&fake.lock);
-    *context = &fake.contexts[device];
-    return 0;
+    return result;
 }
 
 /* Goes on also when the context is broken. */
@@ -391,7 +401,7 @@ int cuDevicePrimaryCtxRelease_v2(int device)
     int result = fake_call("cuDevicePrimaryCtxRelease_v2");
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(&fake.contexts[device]);
     if (fake.contexts[device].retained) {
         fake.contexts[device].retained--;
         fake.live.contexts--;

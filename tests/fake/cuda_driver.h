@@ -60,8 +60,12 @@ struct fake_cuda_settings fake_cuda_defaults(void);
 void fake_cuda_fail(uint64_t n, int result);
 /* Name of the call that was failed so, or NULL. */
 const char *fake_cuda_failed(void);
-/* The n-th piece of work that a stream begins from now on ends the context with result. */
+/*
+ * The n-th piece of work that a stream begins from now on ends its context with result; that of
+ * other GPUs stays as it is. The other one counts the work of one GPU. 0: none does.
+ */
 void fake_cuda_break(uint64_t n, int result);
+void fake_cuda_break_gpu(int gpu, uint64_t n, int result);
 /* Work that streams have begun is held, and no more is begun, until it is released. */
 void fake_cuda_hold(int held);
 
@@ -71,10 +75,17 @@ void fake_cuda_work(struct fake_cuda_work *work);
 /* Where the bytes at an address of a device are kept; other addresses as they are. */
 void *fake_cuda_reach(const void *address);
 /*
- * The same of n bytes, for a library that works on them; where they are not all there the context
- * is lost, and it is NULL.
+ * The same of n bytes, for a library that works on them on that GPU; where they are not all there
+ * its context is lost, and it is NULL.
  */
-void *fake_cuda_reach_all(const void *address, uint64_t n);
+void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n);
+
+/*
+ * What a library does on a stream in its turn, as if it were a kernel; gpu: that of the stream.
+ * Returns as the driver does.
+ */
+struct cuda_stream;
+int fake_cuda_enqueue(struct cuda_stream *stream, void (*work)(void *arg, int gpu), void *arg);
 
 /* Calls so far of that symbol. */
 uint64_t fake_cuda_called(const char *symbol);

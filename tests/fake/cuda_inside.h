@@ -23,10 +23,12 @@ enum {
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_DEVICES 16
 
-/* The context of a GPU; its number is the device. */
+/* The context of a GPU; its number is the device. That one is lost does not touch the others. */
 struct cuda_context {
     int device;
     uint32_t retained;
+    int broken;       /* what every call returns where it is current, but those that end things */
+    uint64_t at_work; /* streams of it that use memory without the lock */
 };
 
 struct fake {
@@ -38,12 +40,12 @@ struct fake {
     uint64_t used[FAKE_DEVICES];
     struct fake_cuda_live live;
     struct fake_cuda_work work;
-    uint64_t fail_at, break_at, begun; /* counted in work.calls, begun */
+    uint64_t fail_at;    /* counted in work.calls */
+    uint64_t break_left; /* pieces of work up to the one that ends the context; 0: none does */
+    int break_gpu;       /* whose they are; negative: of any */
     int fail_result, break_result;
     const char *failed;
-    int broken; /* what every call returns, but those that end things */
     int held;
-    uint64_t at_work; /* streams that use memory without the lock */
     uint64_t closing; /* streams that are destroyed and not yet idle */
 };
 extern struct fake fake;
@@ -58,11 +60,11 @@ int fake_call_in_context(const char *symbol);
 /* The calling thread's, or NULL. */
 struct cuda_context *fake_current(void);
 
-/* Begins a piece of work of a stream: true if it must not be done. Lock held. */
-bool fake_work_begins(void);
+/* Begins a piece of work of a stream of that context: true if it must not be done. Lock held. */
+bool fake_work_begins(struct cuda_context *context);
 
-/* Lock held. A lost context ends what its streams are at before memory goes. */
-void fake_work_ends(void);
+/* Lock held. A lost context (NULL: none) ends what its streams are at before memory goes. */
+void fake_work_ends(const struct cuda_context *context);
 
 /*
  * The place of n bytes: where those of a device are kept; NULL where nothing is mapped. Of host

@@ -113,7 +113,7 @@ FAKE_API void *fake_cuda_reach(const void *address)
     return place;
 }
 
-FAKE_API void *fake_cuda_reach_all(const void *address, uint64_t n)
+FAKE_API void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n)
 {
     bool pageable = false;
 
@@ -121,7 +121,7 @@ FAKE_API void *fake_cuda_reach_all(const void *address, uint64_t n)
     void *place = fake_place((uintptr_t)address, n, &pageable);
     if (!place || pageable) { /* the device does not see memory that is not pinned */
         fake.work.illegal++;
-        fake.broken = CUDA_ILLEGAL_ADDRESS;
+        fake.contexts[gpu].broken = CUDA_ILLEGAL_ADDRESS;
         place = NULL;
     }
     pthread_mutex_unlock(&fake.lock);
@@ -304,7 +304,7 @@ int cuMemFree_v2(cuda_address base)
     int result = fake_call_in_context("cuMemFree_v2");
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(fake_current());
     int found = plain_end(base);
     pthread_mutex_unlock(&fake.lock);
     return result ? result : found;
@@ -361,7 +361,7 @@ int cuMemFreeHost(void *base)
     int result = fake_call_in_context("cuMemFreeHost");
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(fake_current());
     int found = host_end(base, true);
     pthread_mutex_unlock(&fake.lock);
     return result ? result : found;
@@ -382,7 +382,7 @@ int cuMemHostUnregister(void *base)
     int result = fake_call_in_context("cuMemHostUnregister");
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(fake_current());
     int found = host_end(base, false);
     pthread_mutex_unlock(&fake.lock);
     return result ? result : found;
@@ -504,7 +504,7 @@ int cuMemUnmap(cuda_address base, size_t bytes)
     struct range *r;
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(fake_current());
     struct map *m = map_find(base, bytes, &r);
     if (m) {
         map_end(r, m);
@@ -592,7 +592,7 @@ int cuIpcCloseMemHandle(cuda_address base)
     int result = fake_call_in_context("cuIpcCloseMemHandle");
 
     pthread_mutex_lock(&fake.lock);
-    fake_work_ends();
+    fake_work_ends(fake_current());
     int found = plain_end(base);
     pthread_mutex_unlock(&fake.lock);
     return result ? result : found;

@@ -16,9 +16,10 @@
 
 #define MOST_PARAMS 4096 /* as CUDA has it */
 
-enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_CALL, OP_RECORD, OP_WAIT };
+enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_WORK, OP_CALL, OP_RECORD, OP_WAIT };
 
 struct cuda_event {
+    struct cuda_context *context;
     uint64_t recorded, reached;
     struct timespec when; /* it was reached last */
     bool timed;
@@ -34,6 +35,7 @@ struct op {
     struct cuda_event *event;
     uint64_t number;
     void (*fn)(void *arg);
+    void (*work)(void *arg, int gpu);
     void *arg;
     uint32_t kernel, grid[3], block[3], shared_bytes;
     uint64_t params_bytes;
@@ -59,8 +61,15 @@ static void delay(struct cuda_stream *s)
         nanosleep(&t, NULL);
 }
 
+/* Lock held. The stream has done what is not allowed: its context is lost. */
+static void astray(struct cuda_stream *s, int result)
+{
+    fake.work.illegal++;
+    s->context->broken = result;
+}
+
 /* Lock held; given back while bytes move. */
-static void move_bytes(const struct op *op)
+static void move_bytes(struct cuda_stream *s, const struct op *op)
 {
     bool pageable = false;
     void *dst = fake_place(op->dst, op->bytes, &pageable);
@@ -68,18 +77,17 @@ static void move_bytes(const struct op *op)
 
     fake.work.pageable += op->kind == OP_COPY && pageable;
     if (!dst || !src) {
-        fake.work.illegal++;
-        fake.broken = CUDA_ILLEGAL_ADDRESS;
+        astray(s, CUDA_ILLEGAL_ADDRESS);
         return;
     }
-    fake.at_work++;
+    s->context->at_work++;
     pthread_mutex_unlock(&fake.lock);
     if (op->kind == OP_SET)
         memset(dst, op->value, op->bytes);
     else
         memcpy(dst, src, op->bytes);
     pthread_mutex_lock(&fake.lock);
-    fake.at_work--;
+    s->context->at_work--;
     fake.work.copies += op->kind == OP_COPY;
     fake.work.copied_bytes += op->kind == OP_COPY ? op->bytes : 0;
     if (op->kind == OP_COPY && ((uintptr_t)dst == op->dst || (uintptr_t)src == op->src))
@@ -87,12 +95,12 @@ static void move_bytes(const struct op *op)
 }
 
 /* Parameters name addresses of the device: those become the places of what lies there. */
-static void kernel_run(struct op *op)
+static void kernel_run(struct cuda_stream *s, struct op *op)
 {
     char error[256] = "";
     uint64_t word;
 
-    fake.at_work++;
+    s->context->at_work++;
     pthread_mutex_unlock(&fake.lock);
     for (uint64_t i = 0; i + sizeof word <= op->params_bytes; i += sizeof word) {
         memcpy(&word, op->params + i, sizeof word);
@@ -102,13 +110,28 @@ static void kernel_run(struct op *op)
     int err = fake_cuda_run(op->kernel, op->grid, op->block, op->shared_bytes, op->params, error,
                             sizeof error);
     pthread_mutex_lock(&fake.lock);
-    fake.at_work--;
+    s->context->at_work--;
     fake.work.launches++;
     if (!err)
         return;
     fprintf(stderr, "fake CUDA: %s\n", error);
-    fake.work.illegal++;
-    fake.broken = CUDA_LAUNCH_FAILED;
+    astray(s, CUDA_LAUNCH_FAILED);
+}
+
+/* What a library computes, or a function of the host; lock held, and given back meanwhile. */
+static void call_run(struct cuda_stream *s, const struct op *op)
+{
+    s->context->at_work++;
+    pthread_mutex_unlock(&fake.lock);
+    fake_in_function = true;
+    if (op->kind == OP_WORK)
+        op->work(op->arg, s->context->device);
+    else
+        op->fn(op->arg);
+    fake_in_function = false;
+    pthread_mutex_lock(&fake.lock);
+    s->context->at_work--;
+    *(op->kind == OP_WORK ? &fake.work.launches : &fake.work.functions) += 1;
 }
 
 static void event_drop(struct cuda_event *e)
@@ -118,27 +141,21 @@ static void event_drop(struct cuda_event *e)
 }
 
 /* Lock held. */
-static void op_run(struct op *op)
+static void op_run(struct cuda_stream *s, struct op *op)
 {
-    if (fake_work_begins())
+    if (fake_work_begins(s->context))
         return;
     switch (op->kind) {
     case OP_COPY:
     case OP_SET:
-        move_bytes(op);
+        move_bytes(s, op);
         break;
     case OP_KERNEL:
-        kernel_run(op);
+        kernel_run(s, op);
         break;
+    case OP_WORK:
     case OP_CALL:
-        fake.at_work++;
-        pthread_mutex_unlock(&fake.lock);
-        fake_in_function = true;
-        op->fn(op->arg);
-        fake_in_function = false;
-        pthread_mutex_lock(&fake.lock);
-        fake.at_work--;
-        fake.work.functions++;
+        call_run(s, op);
         break;
     case OP_RECORD:
         fake.work.recorded++;
@@ -151,9 +168,13 @@ static void op_run(struct op *op)
     }
 }
 
-static bool can_begin(const struct op *op)
+/* An event of a context that is lost is never reached, and holds nobody up. */
+static bool can_begin(const struct cuda_stream *s, const struct op *op)
 {
-    return fake.broken || (!fake.held && (op->kind != OP_WAIT || op->event->reached >= op->number));
+    if (s->context->broken)
+        return true;
+    return !fake.held &&
+           (op->kind != OP_WAIT || op->event->reached >= op->number || op->event->context->broken);
 }
 
 static void *stream_main(void *arg)
@@ -165,17 +186,17 @@ static void *stream_main(void *arg)
         struct op *op = s->first;
         if (!op && s->closing)
             break;
-        if (!op || !can_begin(op)) {
+        if (!op || !can_begin(s, op)) {
             pthread_cond_wait(&fake.moved, &fake.lock);
             continue;
         }
         s->busy = true;
-        if (fake.settings.delay_us && !fake.broken) {
+        if (fake.settings.delay_us && !s->context->broken) {
             pthread_mutex_unlock(&fake.lock);
             delay(s);
             pthread_mutex_lock(&fake.lock);
         }
-        op_run(op);
+        op_run(s, op);
         s->first = op->next;
         if (!s->first)
             s->last = &s->first;
@@ -289,7 +310,7 @@ int cuStreamQuery(struct cuda_stream *stream)
 {
     CALL_IN_CONTEXT(cuStreamQuery);
     pthread_mutex_lock(&fake.lock);
-    int result = fake.broken ? fake.broken : stream->first ? CUDA_NOT_READY : 0;
+    int lost = stream->context->broken, result = lost ? lost : stream->first ? CUDA_NOT_READY : 0;
     pthread_mutex_unlock(&fake.lock);
     return result;
 }
@@ -318,6 +339,13 @@ int cuLaunchHostFunc(struct cuda_stream *stream, void (*fn)(void *arg), void *ar
 {
     CALL_IN_CONTEXT(cuLaunchHostFunc);
     return push(stream, &(struct op){.kind = OP_CALL, .fn = fn, .arg = arg});
+}
+
+FAKE_API int fake_cuda_enqueue(struct cuda_stream *stream, void (*work)(void *arg, int gpu),
+                               void *arg)
+{
+    CALL_IN_CONTEXT(cuLaunchKernel);
+    return push(stream, &(struct op){.kind = OP_WORK, .work = work, .arg = arg});
 }
 
 int cuLaunchKernel(struct cuda_function *function, unsigned grid_x, unsigned grid_y,
@@ -353,6 +381,7 @@ int cuEventCreate(struct cuda_event **event, unsigned flags)
     if (flags & ~(unsigned)CUDA_EVENT_DISABLE_TIMING)
         return CUDA_INVALID_VALUE;
     *event = calloc(1, sizeof **event);
+    (*event)->context = fake_current();
     (*event)->timed = !flags;
     pthread_mutex_lock(&fake.lock);
     fake.live.events++;
@@ -382,7 +411,8 @@ int cuEventQuery(struct cuda_event *event)
 {
     CALL_IN_CONTEXT(cuEventQuery);
     pthread_mutex_lock(&fake.lock);
-    int result = fake.broken ? fake.broken : event->reached < event->recorded ? CUDA_NOT_READY : 0;
+    int lost = event->context->broken;
+    int result = lost ? lost : event->reached < event->recorded ? CUDA_NOT_READY : 0;
     pthread_mutex_unlock(&fake.lock);
     return result;
 }

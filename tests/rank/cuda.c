@@ -427,22 +427,51 @@ static void on_disk(void)
     rmdir(path);
 }
 
-/* In the middle of training; the n-th piece of work that a stream begins from the commit on. */
+/* Where work goes astray: the n-th piece of a GPU from the commit on. */
+struct lost {
+    int gpu, at;
+};
+
 static void breaks_at_commit(struct zero_runtime *rt, int rank, void *arg)
 {
+    const struct lost *l = arg;
+
     zero_barrier(rt);
     if (rank == 0)
-        fake_cuda_break(*(const int *)arg, CUDA_ILLEGAL_ADDRESS);
+        fake_cuda_break_gpu(l->gpu, (uint64_t)l->at, CUDA_ILLEGAL_ADDRESS);
     zero_barrier(rt);
 }
 
-static void context_lost(int at)
+/* Names the call that has seen it, the error, and the last kernel. */
+static bool names_all(const char *text)
+{
+    static const char *const calls[] = {"launching zero_", "copying ", "recording an event: ",
+                                        "asking for an event: ", "making a stream wait ",
+                                        "making a bell wait ", "a bell for a stream: ",
+                                        "enqueueing a ", "waiting for a stream: "};
+    static const char kernel[] = "(the last kernel of this library was zero_";
+    const char *call = text ? strstr(text, "cuda: ") : NULL;
+    bool good = false;
+
+    for (size_t i = 0; call && i < sizeof calls / sizeof *calls; i++)
+        good |= strncmp(call + strlen("cuda: "), calls[i], strlen(calls[i])) == 0;
+    return good && strstr(call, ": CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was "
+                                "encountered): the device's context is lost") &&
+           strstr(call, kernel);
+}
+
+/*
+ * The GPU of one rank goes astray, that of the other is well: both end, with the sentence of the
+ * one, and the other says whose it is.
+ */
+static void context_lost(int gpu, int at)
 {
     struct zero_setting s[] = {{"device", "cuda"},
                                {"stage", "3"},
                                {"timeout", "20"},
                                {"dynamic_bytes", "0"},
                                {"threads", "1"}};
+    struct lost lost = {gpu, at};
     struct toy t = {.ranks = 2,
                     .layers = 4,
                     .steps = 4,
@@ -455,16 +484,21 @@ static void context_lost(int at)
                     .failed = failed,
                     .log = log_nothing,
                     .reach = reach,
-                    .arg = &at};
+                    .arg = &lost};
     struct toy_result r;
+    char whose[32];
 
     memset(errors, 0, sizeof errors);
     fake_cuda_set(NULL);
     int err = toy_train(&t, &r);
-    ok(err && strstr(errors[0], "CUDA_ERROR_ILLEGAL_ADDRESS") &&
-           strstr(errors[1], "CUDA_ERROR_ILLEGAL_ADDRESS"),
-       "a context that is lost at piece %d of the work ends all ranks, by its name", at);
-    is_str(strstr(errors[1], "rank "), strstr(errors[0], "rank "), "and all say the same");
+    snprintf(whose, sizeof whose, "rank %d failed", gpu);
+    const char *own = strstr(errors[gpu], "cuda: "), *other = strstr(errors[!gpu], whose);
+    ok(err && names_all(own),
+       "a context that is lost at piece %d of the work of GPU %d ends its rank: %s", at, gpu,
+       errors[gpu]);
+    ok(names_all(other), "and the rank whose GPU is well, which names it: %s", errors[!gpu]);
+    other = other ? strstr(other, "cuda: ") : NULL;
+    is_str(other, own ? own : "", "in the same words");
     fake_cuda_set(NULL);
 }
 
@@ -573,8 +607,8 @@ int main(void)
             "there is no GPU 2", "ZERO_DEVICE=cuda:0");
     mixed_devices();
     no_room();
-    for (int at = 1; at < 400; at = at * 3 + 5)
-        context_lost(at);
+    for (int at = 1, i = 0; at < 100; at = at * 3 + 5, i++)
+        context_lost(i % 2, at);
     calls_fail();
     done();
 }
