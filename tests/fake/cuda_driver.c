@@ -98,7 +98,7 @@ FAKE_API void fake_cuda_set(const struct fake_cuda_settings *settings)
         fake.settings = *settings;
     fake.started = false;
     fake.live = (struct fake_cuda_live){0}; /* what a lost context has left */
-    memset(fake.used, 0, sizeof fake.used);
+    fake_chunks_forget();
     for (int i = 0; i < FAKE_DEVICES; i++)
         fake.contexts[i].retained = fake.contexts[i].broken = 0;
     fake.fail_at = fake.break_left = 0;
@@ -151,6 +151,7 @@ FAKE_API void fake_cuda_live(struct fake_cuda_live *live)
     pthread_mutex_lock(&fake.lock);
     while (fake.closing)
         pthread_cond_wait(&fake.moved, &fake.lock);
+    fake_chunks_end();
     *live = fake.live;
     live->pushed = pushed.n;
     for (int i = 0; i < FAKE_DEVICES; i++)

@@ -66,6 +66,11 @@ bool fake_work_begins(struct cuda_context *context);
 /* Lock held. A lost context (NULL: none) ends what its streams are at before memory goes. */
 void fake_work_ends(const struct cuda_context *context);
 
+/* Physical memory that others had, and have no more, goes. Lock held. */
+void fake_chunks_end(void);
+/* What there is counts no more: it is from before the last fake_cuda_set(). Lock held. */
+void fake_chunks_forget(void);
+
 /*
  * The place of n bytes: where those of a device are kept; NULL where nothing is mapped. Of host
  * memory itself; *pageable: nobody has pinned it. Lock held.

@@ -3,6 +3,10 @@
  * Memory of the fake driver. Physical memory is a file without a name. A range of addresses that
  * the plugin sees stays without access for ever; beside it lies a range of the same length, its
  * place, where the files are mapped.
+ *
+ * As on a machine, physical memory goes when whoever has made it has released and unmapped it, and
+ * all others who have it by a descriptor or a handle have, too, in whatever process. What they have
+ * is the file opened once more, with a lock that lasts as long as it is open or mapped anywhere.
  */
 #include "config.h"
 
@@ -33,6 +37,7 @@ struct chunk {
     uint64_t bytes;
     uint32_t maps;
     bool released;
+    bool counts; /* as used: what comes from elsewhere is counted there */
 };
 
 struct map {
@@ -130,31 +135,31 @@ FAKE_API void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n)
 
 /* ---- Physical memory, lock held -------------------------------------------------------------- */
 
-static int chunk_new(uint64_t bytes, int device, int fd, struct chunk **out)
+/* The file once more, for others; -1: that does not work. */
+static int fd_for_others(const char *path)
 {
-    struct chunk *c;
-    bool counts = fd < 0; /* what comes from elsewhere is counted there */
+    struct flock lock = {.l_type = F_RDLCK};
+    int fd = open(path, O_RDWR | O_CLOEXEC);
 
-    if (counts && fake.used[device] + bytes > (uint64_t)fake.settings.memory_mib << 20)
-        return CUDA_OUT_OF_MEMORY;
-    if (counts)
-        fd = memfd_create("fake-cuda", MFD_CLOEXEC);
-    if (fd < 0 || (counts && ftruncate(fd, (off_t)bytes)))
-        return CUDA_OPERATING_SYSTEM;
-    c = calloc(1, sizeof *c);
-    *c = (struct chunk){.next = chunks, .fd = fd, .device = counts ? device : -1, .bytes = bytes};
-    chunks = c;
-    if (counts)
-        fake.used[device] += bytes;
-    *out = c;
-    return 0;
+    if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool others_have(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK};
+
+    return !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
 static void chunk_end(struct chunk *c)
 {
-    if (!c->released || c->maps)
+    if (!c->released || c->maps || (c->counts && others_have(c->fd)))
         return;
-    if (c->device >= 0)
+    if (c->counts)
         fake.used[c->device] -= c->bytes;
     struct chunk **at = &chunks;
     while (*at != c)
@@ -162,6 +167,44 @@ static void chunk_end(struct chunk *c)
     *at = c->next;
     close(c->fd);
     free(c);
+}
+
+void fake_chunks_end(void)
+{
+    for (struct chunk *c = chunks, *next; c; c = next) {
+        next = c->next;
+        chunk_end(c);
+    }
+}
+
+void fake_chunks_forget(void)
+{
+    for (struct chunk *c = chunks; c; c = c->next)
+        c->counts = false;
+    memset(fake.used, 0, sizeof fake.used);
+    fake_chunks_end();
+}
+
+static int chunk_new(uint64_t bytes, int device, int fd, struct chunk **out)
+{
+    struct chunk *c;
+    bool counts = fd < 0;
+
+    fake_chunks_end();
+    if (counts && fake.used[device] + bytes > (uint64_t)fake.settings.memory_mib << 20)
+        return CUDA_OUT_OF_MEMORY;
+    if (counts)
+        fd = memfd_create("fake-cuda", MFD_CLOEXEC);
+    if (fd < 0 || (counts && ftruncate(fd, (off_t)bytes)))
+        return CUDA_OPERATING_SYSTEM;
+    c = calloc(1, sizeof *c);
+    *c = (struct chunk){
+        .next = chunks, .fd = fd, .device = device, .bytes = bytes, .counts = counts};
+    chunks = c;
+    if (counts)
+        fake.used[device] += bytes;
+    *out = c;
+    return 0;
 }
 
 /* ---- Ranges, lock held ----------------------------------------------------------------------- */
@@ -245,6 +288,7 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     CALL_IN_CONTEXT(cuMemGetInfo_v2);
     pthread_mutex_lock(&fake.lock);
+    fake_chunks_end();
     *total = (size_t)fake.settings.memory_mib << 20;
     *free_bytes = *total - fake.used[fake_current()->device];
     pthread_mutex_unlock(&fake.lock);
@@ -530,11 +574,13 @@ int cuMemSetAccess(cuda_address base, size_t bytes, const struct cuda_access *ac
 int cuMemExportToShareableHandle(void *out, cuda_handle handle, int how, unsigned long long zero)
 {
     struct chunk *c = (struct chunk *)(uintptr_t)handle;
+    char path[64];
 
     CALL(cuMemExportToShareableHandle);
     if (how != CUDA_SHARE_DESCRIPTOR || zero)
         return CUDA_INVALID_VALUE;
-    int fd = fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", c->fd);
+    int fd = fd_for_others(path);
     memcpy(out, &fd, sizeof fd);
     return fd < 0 ? CUDA_OPERATING_SYSTEM : 0;
 }
@@ -578,7 +624,7 @@ int cuIpcOpenMemHandle_v2(cuda_address *base, struct cuda_ipc ipc, unsigned flag
     CALL_IN_CONTEXT(cuIpcOpenMemHandle_v2);
     if (flags != CUDA_IPC_PEER_ACCESS || atoi(ipc.bytes + strlen("/proc/")) == (int)getpid())
         return CUDA_INVALID_CONTEXT; /* the process that made it has an address already */
-    int fd = open(ipc.bytes, O_RDWR | O_CLOEXEC);
+    int fd = fd_for_others(ipc.bytes);
     if (fd < 0 || fstat(fd, &st))
         return CUDA_INVALID_VALUE;
     pthread_mutex_lock(&fake.lock);

@@ -6,6 +6,8 @@
 #include "cuda_open.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 /* A kernel; the error of the call, or of what it has enqueued. */
 static int cast(struct zero_device *dev, float *to, const float *from, void *stream)
@@ -44,10 +46,78 @@ static void lost_alone(void)
     fake_cuda_set(NULL);
 }
 
+/* ---- Physical memory ------------------------------------------------------------------------- */
+
+#define CHUNK (64 * KIB) /* the least there is */
+
+static uint64_t bytes_used(void)
+{
+    struct fake_cuda_live live;
+
+    fake_cuda_live(&live);
+    return live.bytes;
+}
+
+static int shared(struct zero_device *dev, void *base, struct zero_device_share *share)
+{
+    *share = (struct zero_device_share){.size = sizeof *share};
+    return d->share(dev, base, share);
+}
+
+/* What another device has attached stays, and counts, when it is released where it was made. */
+static void attached_stays(void)
+{
+    struct zero_device *a = opened(0), *b = opened(1);
+    struct zero_device_info info = {.size = sizeof info};
+    struct zero_device_share share;
+    void *p = memory_of(a, 10 * KIB), *q = NULL;
+
+    int err = shared(a, p, &share);
+    err = err ? err : d->attach(b, &share, &q);
+    is_int(err, 0, "memory is attached by another device");
+    close(share.fd);
+    is_int(d->release(a, p, 10 * KIB, ZERO_MEM_CUDA), 0, "and released where it was made");
+    is_int(bytes_used(), CHUNK, "it is still there");
+    d->info(a, &info);
+    is_int(info.free_bytes, 256 * KIB * KIB - CHUNK, "it is not free");
+    ok(device_has(b, q, 10 * KIB, 0), "it can be read");
+    is_int(d->detach(b, q), 0, "it is detached");
+    is_int(bytes_used(), 0, "and gone");
+    d->close(b);
+    closed(a, "memory that was attached");
+}
+
+/* The same of a descriptor that another process has. */
+static void elsewhere_stays(void)
+{
+    struct zero_device *dev = opened(0);
+    struct zero_device_share share;
+    void *p = memory_of(dev, 10 * KIB);
+
+    is_int(shared(dev, p, &share), 0, "memory is shared");
+    pid_t pid = fork();
+    if (pid < 0)
+        bail("cannot fork");
+    if (pid == 0) {
+        alarm(60);
+        for (;;)
+            pause();
+    }
+    close(share.fd);
+    is_int(d->release(dev, p, 10 * KIB, ZERO_MEM_CUDA), 0, "and released");
+    is_int(bytes_used(), CHUNK, "it is there as long as another process has its descriptor");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    is_int(bytes_used(), 0, "and goes with that");
+    closed(dev, "memory that another process had");
+}
+
 int main(void)
 {
     plugin_open();
     lost_alone();
+    attached_stays();
+    elsewhere_stays();
     plugin_close();
     done();
 }
