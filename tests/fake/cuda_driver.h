@@ -5,7 +5,8 @@
  *
  * What the device has is no memory for the host: its addresses are reserved and cannot be touched,
  * and what lies there is kept at another place, which only the driver knows. So whoever takes
- * memory of the device for his own crashes.
+ * memory of the device for his own crashes. Nor may a GPU touch what is another's, unless it was
+ * given access; but it may copy what cuMemAlloc() gave another one.
  *
  * There is one driver in a process, with the settings of the last fake_cuda_set(), or at first
  * those of the variable FAKE_CUDA, which names them as NAME=NUMBER, separated by commas.
@@ -45,7 +46,7 @@ struct fake_cuda_work {
     uint64_t launches, copies, copied_bytes, recorded, functions;
     uint64_t pageable; /* copies from or to host memory that is not pinned */
     uint64_t host_bytes; /* copied from or to host memory */
-    uint64_t illegal;  /* work at addresses where nothing is, and what the grid found */
+    uint64_t illegal;  /* work where nothing is that its GPU may touch, and what the grid found */
 };
 
 /* Nothing of the driver is in use. NULL: the defaults. */
@@ -75,8 +76,8 @@ void fake_cuda_work(struct fake_cuda_work *work);
 /* Where the bytes at an address of a device are kept; other addresses as they are. */
 void *fake_cuda_reach(const void *address);
 /*
- * The same of n bytes, for a library that works on them on that GPU; where they are not all there
- * its context is lost, and it is NULL.
+ * The same of n bytes, for a library that works on them on that GPU: where it may not touch all of
+ * them its context is lost, and it is NULL.
  */
 void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n);
 

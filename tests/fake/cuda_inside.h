@@ -72,10 +72,17 @@ void fake_chunks_end(void);
 void fake_chunks_forget(void);
 
 /*
- * The place of n bytes: where those of a device are kept; NULL where nothing is mapped. Of host
- * memory itself; *pageable: nobody has pinned it. Lock held.
+ * The place of n bytes for work of a GPU: where those of a device are kept; NULL where nothing is
+ * mapped, or what that GPU may not touch, or copy. Of host memory itself; *pageable: nobody has
+ * pinned it. Lock held.
  */
-void *fake_place(uint64_t address, uint64_t n, bool *pageable);
+void *fake_place(uint64_t address, uint64_t n, int gpu, bool copies, bool *pageable);
+
+/*
+ * A word that a kernel is given becomes the place of what lies there, if it is an address of a
+ * device. False: memory that the GPU may not touch. Lock held.
+ */
+bool fake_param_place(uint64_t *word, int gpu);
 
 #define CALL(symbol)                          \
     do {                                      \

@@ -44,7 +44,7 @@ struct map {
     struct map *next;
     struct chunk *chunk;
     uint64_t off, bytes; /* in its range */
-    bool access;
+    uint32_t gpus;       /* that may touch it, a bit each */
 };
 
 struct range {
@@ -52,7 +52,7 @@ struct range {
     uint64_t base, bytes;
     unsigned char *place;
     struct map *maps;
-    bool plain; /* of cuMemAlloc or of another process */
+    bool plain; /* of cuMemAlloc or of another process: any GPU may copy it, one may touch it */
 };
 
 struct host {
@@ -89,7 +89,7 @@ static bool is_pinned(uint64_t address, uint64_t n)
     return false;
 }
 
-void *fake_place(uint64_t address, uint64_t n, bool *pageable)
+void *fake_place(uint64_t address, uint64_t n, int gpu, bool copies, bool *pageable)
 {
     struct range *r = range_of(address);
     uint64_t covered = 0, off = r ? address - r->base : 0;
@@ -101,10 +101,24 @@ void *fake_place(uint64_t address, uint64_t n, bool *pageable)
     for (struct map *m = r->maps; m; m = m->next) {
         uint64_t first = off > m->off ? off : m->off;
         uint64_t last = off + n < m->off + m->bytes ? off + n : m->off + m->bytes;
-        if (m->access && last > first)
+        if ((m->gpus >> gpu & 1 || (copies && r->plain)) && last > first)
             covered += last - first;
     }
     return covered == n ? r->place + off : NULL;
+}
+
+bool fake_param_place(uint64_t *word, int gpu)
+{
+    struct range *r = range_of(*word);
+    uint64_t off = r ? *word - r->base : 0;
+
+    if (!r)
+        return true;
+    for (struct map *m = r->maps; m; m = m->next)
+        if (off - m->off < m->bytes && !(m->gpus >> gpu & 1))
+            return false;
+    *word = (uintptr_t)(r->place + off);
+    return true;
 }
 
 FAKE_API void *fake_cuda_reach(const void *address)
@@ -123,7 +137,7 @@ FAKE_API void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n)
     bool pageable = false;
 
     pthread_mutex_lock(&fake.lock);
-    void *place = fake_place((uintptr_t)address, n, &pageable);
+    void *place = fake_place((uintptr_t)address, n, gpu, false, &pageable);
     if (!place || pageable) { /* the device does not see memory that is not pinned */
         fake.work.illegal++;
         fake.contexts[gpu].broken = CUDA_ILLEGAL_ADDRESS;
@@ -295,7 +309,7 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     return 0;
 }
 
-/* Lock held. fd: of another process, or -1. */
+/* Lock held. fd: of another process, or -1. The GPU of the context alone may touch it. */
 static int plain_new(uint64_t bytes, int fd, cuda_address *base)
 {
     struct chunk *c = NULL;
@@ -315,7 +329,7 @@ static int plain_new(uint64_t bytes, int fd, cuda_address *base)
             chunk_end(c);
         return result;
     }
-    r->maps->access = true;
+    r->maps->gpus = 1u << fake_current()->device;
     r->plain = true;
     fake.live.plain++;
     *base = r->base;
@@ -488,6 +502,8 @@ int cuMemCreate(cuda_handle *handle, size_t bytes, const struct cuda_properties 
     if (!bytes || bytes % GRANULARITY || zero || p->type != CUDA_ALLOCATION_PINNED ||
         p->location.type != CUDA_LOCATION_DEVICE)
         return CUDA_INVALID_VALUE;
+    if (p->location.id < 0 || p->location.id >= fake.settings.devices)
+        return CUDA_INVALID_DEVICE;
     if (p->share && !fake.settings.shares)
         return CUDA_NOT_SUPPORTED;
     pthread_mutex_lock(&fake.lock);
@@ -560,13 +576,25 @@ int cuMemUnmap(cuda_address base, size_t bytes)
 
 int cuMemSetAccess(cuda_address base, size_t bytes, const struct cuda_access *access, size_t n)
 {
+    uint32_t granted = 0, named = 0;
     struct range *r;
 
     CALL(cuMemSetAccess);
+    for (size_t i = 0; i < n; i++) {
+        int gpu = access[i].location.id;
+        if (access[i].location.type != CUDA_LOCATION_DEVICE)
+            return CUDA_INVALID_VALUE;
+        if (gpu < 0 || gpu >= fake.settings.devices)
+            return CUDA_INVALID_DEVICE;
+        if (access[i].flags != CUDA_ACCESS_READ_WRITE && access[i].flags)
+            return CUDA_NOT_SUPPORTED;
+        named |= 1u << gpu;
+        granted |= access[i].flags ? 1u << gpu : 0;
+    }
     pthread_mutex_lock(&fake.lock);
-    struct map *m = map_find(base, bytes, &r);
+    struct map *m = n ? map_find(base, bytes, &r) : NULL;
     if (m)
-        m->access = n == 1 && access->flags == CUDA_ACCESS_READ_WRITE;
+        m->gpus = (m->gpus & ~named) | granted;
     pthread_mutex_unlock(&fake.lock);
     return m ? 0 : CUDA_INVALID_VALUE;
 }

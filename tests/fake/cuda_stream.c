@@ -71,11 +71,12 @@ static void astray(struct cuda_stream *s, int result)
 /* Lock held; given back while bytes move. */
 static void move_bytes(struct cuda_stream *s, const struct op *op)
 {
-    bool pageable = false;
-    void *dst = fake_place(op->dst, op->bytes, &pageable);
-    void *src = op->kind == OP_COPY ? fake_place(op->src, op->bytes, &pageable) : dst;
+    const int gpu = s->context->device;
+    bool copies = op->kind == OP_COPY, pageable = false;
+    void *dst = fake_place(op->dst, op->bytes, gpu, copies, &pageable);
+    void *src = copies ? fake_place(op->src, op->bytes, gpu, copies, &pageable) : dst;
 
-    fake.work.pageable += op->kind == OP_COPY && pageable;
+    fake.work.pageable += copies && pageable;
     if (!dst || !src) {
         astray(s, CUDA_ILLEGAL_ADDRESS);
         return;
@@ -88,25 +89,28 @@ static void move_bytes(struct cuda_stream *s, const struct op *op)
         memcpy(dst, src, op->bytes);
     pthread_mutex_lock(&fake.lock);
     s->context->at_work--;
-    fake.work.copies += op->kind == OP_COPY;
-    fake.work.copied_bytes += op->kind == OP_COPY ? op->bytes : 0;
-    if (op->kind == OP_COPY && ((uintptr_t)dst == op->dst || (uintptr_t)src == op->src))
+    fake.work.copies += copies;
+    fake.work.copied_bytes += copies ? op->bytes : 0;
+    if (copies && ((uintptr_t)dst == op->dst || (uintptr_t)src == op->src))
         fake.work.host_bytes += op->bytes; /* what a device has is kept elsewhere */
 }
 
-/* Parameters name addresses of the device: those become the places of what lies there. */
+/* Lock held; given back meanwhile. Addresses of devices are parameters, and lie nowhere else. */
 static void kernel_run(struct cuda_stream *s, struct op *op)
 {
     char error[256] = "";
     uint64_t word;
 
-    s->context->at_work++;
-    pthread_mutex_unlock(&fake.lock);
     for (uint64_t i = 0; i + sizeof word <= op->params_bytes; i += sizeof word) {
         memcpy(&word, op->params + i, sizeof word);
-        word = (uintptr_t)fake_cuda_reach((void *)(uintptr_t)word);
+        if (!fake_param_place(&word, s->context->device)) {
+            astray(s, CUDA_ILLEGAL_ADDRESS);
+            return;
+        }
         memcpy(op->params + i, &word, sizeof word);
     }
+    s->context->at_work++;
+    pthread_mutex_unlock(&fake.lock);
     int err = fake_cuda_run(op->kernel, op->grid, op->block, op->shared_bytes, op->params, error,
                             sizeof error);
     pthread_mutex_lock(&fake.lock);

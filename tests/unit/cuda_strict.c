@@ -9,6 +9,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+/* The driver's, for what the plugin never does. */
+#define DECLARE(member, symbol, parameters) int symbol parameters;
+ZERO__CUDA_CALLS(DECLARE)
+#undef DECLARE
+
 /* A kernel; the error of the call, or of what it has enqueued. */
 static int cast(struct zero_device *dev, float *to, const float *from, void *stream)
 {
@@ -112,12 +117,101 @@ static void elsewhere_stays(void)
     closed(dev, "memory that another process had");
 }
 
+/* ---- Memory of another GPU ------------------------------------------------------------------- */
+
+/* Ways to touch `there` from a device and its stream; `here` is its own memory. */
+static int by_kernel(struct zero_device *dev, float *here, float *there, void *stream)
+{
+    return cast(dev, here, there, stream);
+}
+
+static int by_copy(struct zero_device *dev, float *here, float *there, void *stream)
+{
+    int err = d->copy(dev, here, there, 256, stream);
+
+    return err ? err : d->stream_sync(dev, stream, 10 * SECOND);
+}
+
+static int by_set(struct zero_device *dev, float *here, float *there, void *stream)
+{
+    struct cuda_context *context;
+
+    (void)here;
+    if (cuDevicePrimaryCtxRetain(&context, 1) || cuCtxPushCurrent_v2(context))
+        bail("no context");
+    int result = cuMemsetD8Async((uintptr_t)there, 0, 256, stream);
+    cuCtxPopCurrent_v2(&context);
+    cuDevicePrimaryCtxRelease_v2(1);
+    return result ? -EINVAL : d->stream_sync(dev, stream, 10 * SECOND);
+}
+
+static int by_library(struct zero_device *dev, float *here, float *there, void *stream)
+{
+    (void)here;
+    fake_cuda_reach_all(1, there, 256);
+    return d->stream_sync(dev, stream, 10 * SECOND);
+}
+
+static const struct way {
+    const char *what;
+    int (*go)(struct zero_device *dev, float *here, float *there, void *stream);
+    bool plainly; /* goes with memory of cuMemAlloc() */
+} ways[] = {{"a kernel", by_kernel, false},
+            {"a copy", by_copy, true},
+            {"setting bytes", by_set, false},
+            {"a library", by_library, false}};
+
+enum access { PLAIN, NONE, GIVEN };
+
+/* GPU 1 touches memory of GPU 0. */
+static void touches(const struct way *way, enum access access)
+{
+    static const char *const names[] = {"plain", "without access to it", "with access to it"};
+    const struct cuda_access to_other = {{CUDA_LOCATION_DEVICE, 1}, CUDA_ACCESS_READ_WRITE};
+    bool good = access == PLAIN ? way->plainly : access == GIVEN;
+    struct fake_cuda_settings set = fake_cuda_defaults();
+    struct fake_cuda_work before, after;
+
+    set.has_virtual = access != PLAIN;
+    fake_cuda_set(&set);
+    struct zero_device *a = opened(0), *b = opened(1);
+    float *x = memory_of(a, 4096), *y = memory_of(b, 4096);
+    void *s = stream_of(a), *t = stream_of(b);
+    if (access == GIVEN && cuMemSetAccess((uintptr_t)x, CHUNK, &to_other, 1))
+        bail("no access");
+    fake_cuda_work(&before);
+    is_int(way->go(b, y, x, t), good ? 0 : -EIO, "%s on memory of another GPU, %s: %s", way->what,
+           names[access], good ? "goes" : "ends the context");
+    fake_cuda_work(&after);
+    is_int(after.illegal - before.illegal, !good, "and counts");
+    is_int(cast(a, x + 512, x, s), 0, "whose memory it is stays well");
+    d->close(b);
+    closed(a, "memory of another GPU");
+    fake_cuda_set(NULL);
+}
+
+static void access_refused(void)
+{
+    struct cuda_access access = {{CUDA_LOCATION_DEVICE + 1, 1}, CUDA_ACCESS_READ_WRITE};
+    struct zero_device *dev = opened(0);
+    cuda_address x = (uintptr_t)memory_of(dev, 4096);
+
+    is_int(cuMemSetAccess(x, CHUNK, &access, 1), CUDA_INVALID_VALUE, "access is given to GPUs");
+    access.location = (struct cuda_location){CUDA_LOCATION_DEVICE, 2};
+    is_int(cuMemSetAccess(x, CHUNK, &access, 1), CUDA_INVALID_DEVICE, "that there are");
+    closed(dev, "access that was refused");
+}
+
 int main(void)
 {
     plugin_open();
     lost_alone();
     attached_stays();
     elsewhere_stays();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (int access = PLAIN; access <= GIVEN; access++)
+            touches(&ways[i], (enum access)access);
+    access_refused();
     plugin_close();
     done();
 }
