@@ -90,6 +90,8 @@ FAKE_API void fake_cuda_set(const struct fake_cuda_settings *settings)
 {
     pthread_mutex_lock(&fake.lock);
     fake.held = 0;
+    for (int i = 0; i < FAKE_DEVICES; i++)
+        fake_defaults_end(&fake.contexts[i]);
     while (fake.closing) /* what a lost context has dropped stays dropped */
         pthread_cond_wait(&fake.moved, &fake.lock);
     fake.set = false;
@@ -404,8 +406,9 @@ int cuDevicePrimaryCtxRelease_v2(int device)
     pthread_mutex_lock(&fake.lock);
     fake_work_ends(&fake.contexts[device]);
     if (fake.contexts[device].retained) {
-        fake.contexts[device].retained--;
         fake.live.contexts--;
+        if (!--fake.contexts[device].retained)
+            fake_defaults_end(&fake.contexts[device]);
     } else {
         result = CUDA_INVALID_CONTEXT;
     }

@@ -22,6 +22,7 @@ enum {
 
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_DEVICES 16
+#define FAKE_DEFAULTS 2 /* streams whose handles are 1 and 2 */
 
 /* The context of a GPU; its number is the device. That one is lost does not touch the others. */
 struct cuda_context {
@@ -29,6 +30,7 @@ struct cuda_context {
     uint32_t retained;
     int broken;       /* what every call returns where it is current, but those that end things */
     uint64_t at_work; /* streams of it that use memory without the lock */
+    struct cuda_stream *defaults[FAKE_DEFAULTS]; /* NULL: not used yet */
 };
 
 struct fake {
@@ -65,6 +67,9 @@ bool fake_work_begins(struct cuda_context *context);
 
 /* Lock held. A lost context (NULL: none) ends what its streams are at before memory goes. */
 void fake_work_ends(const struct cuda_context *context);
+
+/* The default streams of a context that nobody has any more. Lock held. */
+void fake_defaults_end(struct cuda_context *context);
 
 /* Physical memory that others had, and have no more, goes. Lock held. */
 void fake_chunks_end(void);

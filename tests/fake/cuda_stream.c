@@ -2,6 +2,9 @@
 /*
  * Streams of the fake driver: each a thread that does what is enqueued, in order. Events are two
  * counters, of the last record that was enqueued and of the last one that was reached.
+ *
+ * The default streams, by the handles 1 and 2, are streams like others, one of each kind in a
+ * context. NULL is none, though on a machine it stands for the first: the plugin must not pass it.
  */
 #include "config.h"
 
@@ -219,13 +222,68 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-/* Takes a copy of op. */
-static int push(struct cuda_stream *s, const struct op *op)
+/* Lock held. */
+static struct cuda_stream *stream_start(struct cuda_context *context)
 {
+    struct cuda_stream *s = calloc(1, sizeof *s);
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    s->last = &s->first;
+    s->context = context;
+    s->random = (uint64_t)fake.settings.seed * 1000 + fake.live.streams;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    int err = pthread_create(&thread, &attr, stream_main, s);
+    pthread_attr_destroy(&attr);
+    if (err)
+        free(s);
+    return err ? NULL : s;
+}
+
+/* Lock held. It ends when it has done what is enqueued. */
+static void stream_end(struct cuda_stream *s)
+{
+    fake.closing++;
+    s->closing = true;
+    pthread_cond_broadcast(&fake.moved);
+}
+
+static bool is_default(const struct cuda_stream *handle)
+{
+    return (uintptr_t)handle - 1 < FAKE_DEFAULTS;
+}
+
+/* The stream of a handle; a default one is the current context's. NULL: there is none. */
+static struct cuda_stream *stream_of(struct cuda_stream *handle)
+{
+    if (!is_default(handle))
+        return handle;
+    pthread_mutex_lock(&fake.lock);
+    struct cuda_stream **at = &fake_current()->defaults[(uintptr_t)handle - 1];
+    struct cuda_stream *s = *at ? *at : stream_start(fake_current());
+    *at = s;
+    pthread_mutex_unlock(&fake.lock);
+    return s;
+}
+
+void fake_defaults_end(struct cuda_context *context)
+{
+    for (int i = 0; i < FAKE_DEFAULTS; i++) {
+        if (context->defaults[i])
+            stream_end(context->defaults[i]);
+        context->defaults[i] = NULL;
+    }
+}
+
+/* Takes a copy of op. */
+static int push(struct cuda_stream *handle, const struct op *op)
+{
+    struct cuda_stream *s = stream_of(handle);
     struct op *copy;
 
     if (!s)
-        return CUDA_INVALID_HANDLE; /* nothing here uses the default stream */
+        return CUDA_INVALID_HANDLE;
     copy = malloc(sizeof *copy);
     *copy = *op;
     copy->next = NULL;
@@ -256,23 +314,14 @@ int cuCtxGetStreamPriorityRange(int *least, int *greatest)
 static int stream_create(struct cuda_stream **stream, unsigned flags)
 {
     struct cuda_stream *s;
-    pthread_attr_t attr;
-    pthread_t thread;
 
     if (flags != CUDA_STREAM_NON_BLOCKING)
         return CUDA_INVALID_VALUE;
-    s = calloc(1, sizeof *s);
-    s->last = &s->first;
-    s->context = fake_current();
     pthread_mutex_lock(&fake.lock);
-    s->random = (uint64_t)fake.settings.seed * 1000 + fake.live.streams;
-    fake.live.streams++;
+    s = stream_start(fake_current());
+    fake.live.streams += s != NULL;
     pthread_mutex_unlock(&fake.lock);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int err = pthread_create(&thread, &attr, stream_main, s);
-    pthread_attr_destroy(&attr);
-    if (err)
+    if (!s)
         return CUDA_OPERATING_SYSTEM;
     *stream = s;
     return 0;
@@ -294,11 +343,11 @@ int cuStreamDestroy_v2(struct cuda_stream *stream)
 {
     int result = fake_call_in_context("cuStreamDestroy_v2");
 
+    if (!stream || is_default(stream))
+        return CUDA_INVALID_HANDLE;
     pthread_mutex_lock(&fake.lock);
     fake.live.streams--;
-    fake.closing++;
-    stream->closing = true;
-    pthread_cond_broadcast(&fake.moved);
+    stream_end(stream);
     pthread_mutex_unlock(&fake.lock);
     return result;
 }
@@ -306,15 +355,24 @@ int cuStreamDestroy_v2(struct cuda_stream *stream)
 int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context)
 {
     CALL(cuStreamGetCtx);
-    *context = stream->context;
+    if (!stream)
+        return CUDA_INVALID_HANDLE;
+    if (is_default(stream) && !fake_current())
+        return CUDA_INVALID_CONTEXT;
+    *context = is_default(stream) ? fake_current() : stream->context;
     return 0;
 }
 
 int cuStreamQuery(struct cuda_stream *stream)
 {
+    struct cuda_stream *s;
+
     CALL_IN_CONTEXT(cuStreamQuery);
+    s = stream_of(stream);
+    if (!s)
+        return CUDA_INVALID_HANDLE;
     pthread_mutex_lock(&fake.lock);
-    int lost = stream->context->broken, result = lost ? lost : stream->first ? CUDA_NOT_READY : 0;
+    int lost = s->context->broken, result = lost ? lost : s->first ? CUDA_NOT_READY : 0;
     pthread_mutex_unlock(&fake.lock);
     return result;
 }

@@ -51,6 +51,60 @@ static void lost_alone(void)
     fake_cuda_set(NULL);
 }
 
+/* ---- Default streams ------------------------------------------------------------------------- */
+
+struct gate {
+    atomic_int come, open;
+};
+
+/* A function of the host that stays until it is let go, ten seconds at most. */
+static void waits_at(void *arg)
+{
+    struct gate *g = arg;
+
+    atomic_store(&g->come, 1);
+    for (int i = 0; i < 10000 && !atomic_load(&g->open); i++)
+        usleep(1000);
+}
+
+/* Whether the thing happens within ten seconds. */
+static bool comes(atomic_int *thing)
+{
+    for (int i = 0; i < 10000 && !atomic_load(thing); i++)
+        usleep(1000);
+    return atomic_load(thing);
+}
+
+/* The handles 1 and 2: a stream each in each context; NULL is none. */
+static void default_streams(void)
+{
+    void *const legacy = (void *)1, *const thread = (void *)2;
+    struct zero_device *a = opened(0), *b = opened(1);
+    float *x = memory_of(a, 4096), *y = memory_of(b, 4096);
+    void *e = event_of(a);
+    struct gate gate = {0};
+
+    is_int(cast(a, x + 512, x, legacy), 0, "the default stream takes a kernel");
+    is_int(cast(a, x + 512, x, thread), 0, "that of each thread, too");
+    is_int(d->call(a, waits_at, &gate, legacy), 0, "a function waits in the one");
+    int err = d->event_record(a, e, legacy);
+    ok(!err && comes(&gate.come), "with an event behind it");
+    is_int(d->event_query(a, e), -EINPROGRESS, "which is not reached");
+    is_int(cast(a, x + 512, x, thread), 0, "the other is another stream");
+    is_int(cast(b, y + 512, y, legacy), 0, "and so is that of another GPU");
+    is_int(d->stream_sync(a, legacy, SECOND / 50), -ETIMEDOUT, "it is waited for");
+    atomic_store(&gate.open, 1);
+    is_int(d->stream_sync(a, legacy, 10 * SECOND), 0, "until it is done");
+    is_int(d->event_query(a, e), 0, "the event is reached");
+    ok(d->copy(a, x + 1, x, 4, NULL) == -EINVAL && d->event_record(a, e, NULL) == -EINVAL &&
+           d->stream_sync(a, NULL, SECOND) == -EINVAL,
+       "no stream is not the default stream");
+    ok(cuStreamDestroy_v2(legacy) != 0, "nobody destroys it");
+    d->event_destroy(a, e);
+    d->close(b);
+    closed(a, "default streams");
+}
+
 /* ---- Physical memory ------------------------------------------------------------------------- */
 
 #define CHUNK (64 * KIB) /* the least there is */
@@ -206,6 +260,7 @@ int main(void)
 {
     plugin_open();
     lost_alone();
+    default_streams();
     attached_stays();
     elsewhere_stays();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
