@@ -21,6 +21,10 @@ static __thread struct {
     uint32_t n;
 } pushed;
 
+/* CU_STREAM_CAPTURE_MODE_…, of this thread. */
+enum { GLOBAL, THREAD_LOCAL, RELAXED };
+static __thread int mode;
+
 /* Calls by symbol. */
 static const char *const symbols[] = {
 #define NAME(member, symbol, parameters) #symbol,
@@ -104,6 +108,7 @@ FAKE_API void fake_cuda_set(const struct fake_cuda_settings *settings)
     for (int i = 0; i < FAKE_DEVICES; i++)
         fake.contexts[i].retained = fake.contexts[i].broken = 0;
     fake.fail_at = fake.break_left = 0;
+    fake.captures = 0;
     fake.failed = NULL;
     pthread_mutex_unlock(&fake.lock);
 }
@@ -147,6 +152,13 @@ FAKE_API void fake_cuda_hold(int held)
     pthread_mutex_unlock(&fake.lock);
 }
 
+FAKE_API void fake_cuda_capture(int on)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.captures = on;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 /* Destroyed streams end what is enqueued first, so their ends are waited for. */
 FAKE_API void fake_cuda_live(struct fake_cuda_live *live)
 {
@@ -156,6 +168,7 @@ FAKE_API void fake_cuda_live(struct fake_cuda_live *live)
     fake_chunks_end();
     *live = fake.live;
     live->pushed = pushed.n;
+    live->mode = (uint64_t)mode;
     for (int i = 0; i < FAKE_DEVICES; i++)
         live->bytes += fake.used[i];
     pthread_mutex_unlock(&fake.lock);
@@ -184,6 +197,26 @@ FAKE_API uint64_t fake_cuda_called(const char *symbol)
 
 _Thread_local bool fake_in_function;
 
+/*
+ * What is "potentially unsafe" while another thread captures in global mode. No list is documented:
+ * memory is the example there, and queries are known from machines.
+ */
+static bool is_unsafe(const char *symbol)
+{
+    static const char *const unsafe[] = {
+        "cuMemAlloc_v2",       "cuMemFree_v2",         "cuMemHostAlloc",
+        "cuMemFreeHost",       "cuMemHostRegister_v2", "cuMemHostUnregister",
+        "cuMemCreate",         "cuMemRelease",         "cuMemMap",
+        "cuMemUnmap",          "cuMemSetAccess",       "cuIpcOpenMemHandle_v2",
+        "cuIpcCloseMemHandle", "cuModuleLoadData",     "cuModuleUnload",
+        "cuEventQuery",        "cuStreamQuery"};
+
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
+        if (!strcmp(unsafe[i], symbol))
+            return true;
+    return false;
+}
+
 int fake_call(const char *symbol)
 {
     struct cuda_context *context = fake_current();
@@ -205,6 +238,8 @@ int fake_call(const char *symbol)
             context->broken = result;
     } else if (!fake.started && strcmp(symbol, "cuInit") != 0) {
         result = CUDA_NOT_INITIALIZED;
+    } else if (fake.captures && mode == GLOBAL && is_unsafe(symbol)) {
+        result = FAKE_CAPTURE_UNSUPPORTED;
     }
     pthread_mutex_unlock(&fake.lock);
     return result;
@@ -262,6 +297,8 @@ static const struct {
     {CUDA_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CUDA_SYSTEM_DRIVER_MISMATCH, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
      "system has unsupported display driver / cuda driver combination"},
+    {FAKE_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
     {CUDA_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
@@ -432,6 +469,19 @@ int cuCtxPopCurrent_v2(struct cuda_context **context)
     if (!pushed.n)
         return CUDA_INVALID_CONTEXT;
     *context = pushed.context[--pushed.n];
+    return 0;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *exchanged)
+{
+    int before = mode;
+
+    if (fake_in_function)
+        return CUDA_NOT_PERMITTED;
+    if (*exchanged < GLOBAL || *exchanged > RELAXED)
+        return CUDA_INVALID_VALUE;
+    mode = *exchanged;
+    *exchanged = before;
     return 0;
 }
 

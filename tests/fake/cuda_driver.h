@@ -37,6 +37,7 @@ struct fake_cuda_live {
     uint64_t ranges, chunks, maps; /* of addresses, of physical memory; mapped */
     uint64_t plain, pinned, registered;
     uint64_t pushed; /* contexts that the calling thread has not popped */
+    uint64_t mode;   /* of the calling thread where others capture; it begins with 0 */
     uint64_t bytes;  /* of the GPUs */
 };
 
@@ -44,9 +45,9 @@ struct fake_cuda_live {
 struct fake_cuda_work {
     uint64_t calls; /* of the interface, but for those about errors */
     uint64_t launches, copies, copied_bytes, recorded, functions;
-    uint64_t pageable; /* copies from or to host memory that is not pinned */
+    uint64_t pageable;   /* copies from or to host memory that is not pinned */
     uint64_t host_bytes; /* copied from or to host memory */
-    uint64_t illegal;  /* work where nothing is that its GPU may touch, and what the grid found */
+    uint64_t illegal;    /* work where nothing is that its GPU may touch, and what the grid found */
 };
 
 /* Nothing of the driver is in use. NULL: the defaults. */
@@ -56,7 +57,8 @@ struct fake_cuda_settings fake_cuda_defaults(void);
 
 /*
  * The n-th call from now on (1: the next one) returns result and does nothing, unless it ends
- * something: that it does all the same. 0: none does. Pushing and popping contexts does not count.
+ * something: that it does all the same. 0: none does. Pushing and popping contexts does not count,
+ * nor does exchanging the mode of a thread.
  */
 void fake_cuda_fail(uint64_t n, int result);
 /* Name of the call that was failed so, or NULL. */
@@ -69,6 +71,13 @@ void fake_cuda_break(uint64_t n, int result);
 void fake_cuda_break_gpu(int gpu, uint64_t n, int result);
 /* Work that streams have begun is held, and no more is begun, until it is released. */
 void fake_cuda_hold(int held);
+
+/*
+ * Some thread captures a stream in global mode, or does not any more. Meanwhile calls that make or
+ * end memory or code, or ask how far a stream or an event is, fail in every thread that has not
+ * left that mode by cuThreadExchangeStreamCaptureMode(). (On a machine they end the capture, too.)
+ */
+void fake_cuda_capture(int on);
 
 void fake_cuda_live(struct fake_cuda_live *live);
 void fake_cuda_work(struct fake_cuda_work *work);

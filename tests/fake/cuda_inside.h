@@ -12,6 +12,7 @@
 
 /* Values of the driver's ABI that the plugin has no use for: results, and an attribute. */
 enum {
+    FAKE_CAPTURE_UNSUPPORTED = 900,
     CUDA_NOT_INITIALIZED = 3,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_OPERATING_SYSTEM = 304,
@@ -48,6 +49,7 @@ struct fake {
     int fail_result, break_result;
     const char *failed;
     int held;
+    int captures;     /* in the mode of all threads */
     uint64_t closing; /* streams that are destroyed and not yet idle */
 };
 extern struct fake fake;
@@ -108,6 +110,7 @@ ZERO__CUDA_CALLS(DECLARE)
 #undef DECLARE
 /* And what programs beside the plugin call. */
 FAKE_API int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context);
+FAKE_API int cuThreadExchangeStreamCaptureMode(int *mode);
 FAKE_API int cuEventElapsedTime(float *ms, struct cuda_event *from, struct cuda_event *to);
 
 #endif

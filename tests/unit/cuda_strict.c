@@ -13,6 +13,7 @@
 #define DECLARE(member, symbol, parameters) int symbol parameters;
 ZERO__CUDA_CALLS(DECLARE)
 #undef DECLARE
+int cuThreadExchangeStreamCaptureMode(int *mode);
 
 /* A kernel; the error of the call, or of what it has enqueued. */
 static int cast(struct zero_device *dev, float *to, const float *from, void *stream)
@@ -256,6 +257,59 @@ static void access_refused(void)
     closed(dev, "access that was refused");
 }
 
+/* ---- Captures -------------------------------------------------------------------------------- */
+
+enum { RELAXED = 2, CAPTURE_UNSUPPORTED = 900 };
+
+/* What an application's thread may do while another one captures. */
+static void refused_in_capture(void *stream)
+{
+    struct cuda_context *context;
+    cuda_address base = 0;
+    int mode = RELAXED;
+
+    if (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxPushCurrent_v2(context))
+        bail("no context");
+    is_int(cuStreamQuery(stream), CAPTURE_UNSUPPORTED, "nobody asks a stream during a capture");
+    is_int(cuMemAlloc_v2(&base, 4096), CAPTURE_UNSUPPORTED, "nor takes memory");
+    ok(!cuThreadExchangeStreamCaptureMode(&mode) && mode == 0, "but who has said that he knows");
+    is_int(cuStreamQuery(stream), 0, "may ask");
+    ok(!cuMemAlloc_v2(&base, 4096) && !cuMemFree_v2(base), "and take memory");
+    ok(!cuThreadExchangeStreamCaptureMode(&mode) && mode == RELAXED, "and goes back");
+    mode = 3;
+    is_int(cuThreadExchangeStreamCaptureMode(&mode), CUDA_INVALID_VALUE, "there are three modes");
+    cuCtxPopCurrent_v2(&context);
+    cuDevicePrimaryCtxRelease_v2(0);
+}
+
+/* The plugin does what it has to; the application's capture is none of its business. */
+static void captures(void)
+{
+    struct zero_device *dev = opened(0), *other = NULL;
+    float *x = memory_of(dev, 4096);
+    void *s = stream_of(dev), *e = event_of(dev), *p = NULL, *pinned = NULL;
+    int err = cast(dev, x + 512, x, s);
+
+    err = err ? err : d->event_record(dev, e, s);
+    is_int(err ? err : d->stream_sync(dev, s, 10 * SECOND), 0, "before the capture");
+    fake_cuda_capture(1);
+    refused_in_capture(s);
+    is_int(d->event_query(dev, e), 0, "the plugin asks for an event during a capture");
+    is_int(d->stream_sync(dev, s, 10 * SECOND), 0, "and waits for a stream");
+    is_int(d->alloc(dev, 4096, ZERO_MEM_CUDA, &p), 0, "and takes memory");
+    is_int(d->alloc(dev, 4096, ZERO_MEM_PINNED, &pinned), 0, "pinned, too");
+    if (pinned)
+        is_int(d->release(dev, pinned, 4096, ZERO_MEM_PINNED), 0, "and gives it back");
+    if (p)
+        is_int(d->release(dev, p, 4096, ZERO_MEM_CUDA), 0, "that of the GPU, too");
+    is_int(device_open(1, &other), 0, "another device is opened");
+    if (other)
+        is_int(d->close(other), 0, "and closed");
+    is_int(d->event_destroy(dev, e), 0, "an event goes");
+    closed(dev, "what was used during a capture");
+    fake_cuda_set(NULL);
+}
+
 int main(void)
 {
     plugin_open();
@@ -267,6 +321,7 @@ int main(void)
         for (int access = PLAIN; access <= GIVEN; access++)
             touches(&ways[i], (enum access)access);
     access_refused();
+    captures();
     plugin_close();
     done();
 }
