@@ -64,7 +64,8 @@ static void settings_from_environment(void)
                  {"shares", &s->shares},
                  {"memory_mib", &s->memory_mib},
                  {"delay_us", &s->delay_us},
-                 {"seed", &s->seed}};
+                 {"seed", &s->seed},
+                 {"one_caller", &s->one_caller}};
     const char *at = getenv("FAKE_CUDA");
 
     while (at && *at) {

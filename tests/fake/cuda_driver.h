@@ -28,6 +28,7 @@ struct fake_cuda_settings {
     int first_bus;  /* that the first GPU is on; the others are 16 apart */
     int delay_us;   /* work starts late by up to so much, at random */
     int seed;
+    int one_caller; /* functions of the host run one after another, in one thread of the process */
 };
 
 /* What is there now. */

@@ -70,6 +70,9 @@ bool fake_work_begins(struct cuda_context *context);
 /* Lock held. A lost context (NULL: none) ends what its streams are at before memory goes. */
 void fake_work_ends(const struct cuda_context *context);
 
+/* A function of the host, for a stream that has come to it. Lock held, and given back meanwhile. */
+void fake_function_run(void (*fn)(void *arg), void *arg);
+
 /* The default streams of a context that nobody has any more. Lock held. */
 void fake_defaults_end(struct cuda_context *context);
 

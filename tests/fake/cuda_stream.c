@@ -129,16 +129,16 @@ static void kernel_run(struct cuda_stream *s, struct op *op)
 static void call_run(struct cuda_stream *s, const struct op *op)
 {
     s->context->at_work++;
-    pthread_mutex_unlock(&fake.lock);
-    fake_in_function = true;
-    if (op->kind == OP_WORK)
+    if (op->kind == OP_CALL) {
+        fake_function_run(op->fn, op->arg);
+        fake.work.functions++;
+    } else {
+        pthread_mutex_unlock(&fake.lock);
         op->work(op->arg, s->context->device);
-    else
-        op->fn(op->arg);
-    fake_in_function = false;
-    pthread_mutex_lock(&fake.lock);
+        pthread_mutex_lock(&fake.lock);
+        fake.work.launches++;
+    }
     s->context->at_work--;
-    *(op->kind == OP_WORK ? &fake.work.launches : &fake.work.functions) += 1;
 }
 
 static void event_drop(struct cuda_event *e)

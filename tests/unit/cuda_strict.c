@@ -6,6 +6,7 @@
 #include "cuda_open.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -56,6 +57,7 @@ static void lost_alone(void)
 
 struct gate {
     atomic_int come, open;
+    pthread_t thread; /* that has come */
 };
 
 /* A function of the host that stays until it is let go, ten seconds at most. */
@@ -63,6 +65,7 @@ static void waits_at(void *arg)
 {
     struct gate *g = arg;
 
+    g->thread = pthread_self();
     atomic_store(&g->come, 1);
     for (int i = 0; i < 10000 && !atomic_load(&g->open); i++)
         usleep(1000);
@@ -310,6 +313,35 @@ static void captures(void)
     fake_cuda_set(NULL);
 }
 
+/* ---- Functions of the host ------------------------------------------------------------------- */
+
+/* Of two streams: at the same time, or one after the other where the driver has one thread. */
+static void functions(bool one_caller)
+{
+    struct gate first = {0}, second = {.open = 1};
+
+    setenv("FAKE_CUDA", one_caller ? "one_caller=1" : "one_caller=0", 1);
+    fake_cuda_set(NULL);
+    struct zero_device *dev = opened(0);
+    void *s = stream_of(dev), *t = stream_of(dev);
+    int err = d->call(dev, waits_at, &first, s);
+    ok(!err && comes(&first.come), "a function is called, and stays");
+    is_int(d->call(dev, waits_at, &second, t), 0, "another one follows in another stream");
+    if (one_caller)
+        ok(d->stream_sync(dev, t, SECOND / 20) == -ETIMEDOUT && !atomic_load(&second.come),
+           "which waits for it");
+    else
+        is_int(d->stream_sync(dev, t, 10 * SECOND), 0, "which does not wait for it");
+    atomic_store(&first.open, 1);
+    is_int(d->stream_sync(dev, s, 10 * SECOND), 0, "it ends");
+    ok(!d->stream_sync(dev, t, 10 * SECOND) && atomic_load(&second.come), "both have been called");
+    is_int(pthread_equal(first.thread, second.thread) != 0, one_caller, "by %s",
+           one_caller ? "one thread" : "two threads");
+    closed(dev, "functions");
+    unsetenv("FAKE_CUDA");
+    fake_cuda_set(NULL);
+}
+
 int main(void)
 {
     plugin_open();
@@ -322,6 +354,8 @@ int main(void)
             touches(&ways[i], (enum access)access);
     access_refused();
     captures();
+    functions(false);
+    functions(true);
     plugin_close();
     done();
 }
