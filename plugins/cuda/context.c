@@ -14,9 +14,22 @@ static int broken(struct zero_device *dev)
     return err ? zero__say(&dev->voice, err, "%s", dev->why) : 0;
 }
 
+/* What the thread did when it entered; entries do not nest. */
+static _Thread_local int capture_mode;
+
+/*
+ * While another thread of the process captures a graph in the global mode, the driver refuses to
+ * ask for events, or for memory, to all threads but those in the relaxed mode.
+ */
 int zero__cuda_enter_to_end(struct zero_device *dev)
 {
-    return zero__cuda_check(dev, dev->driver.context_push(dev->context), "entering the context");
+    int err =
+        zero__cuda_check(dev, dev->driver.context_push(dev->context), "entering the context");
+
+    capture_mode = CUDA_CAPTURE_RELAXED;
+    if (!err)
+        dev->driver.capture_mode(&capture_mode);
+    return err;
 }
 
 int zero__cuda_enter(struct zero_device *dev)
@@ -30,6 +43,7 @@ void zero__cuda_leave(struct zero_device *dev)
 {
     struct cuda_context *mine;
 
+    dev->driver.capture_mode(&capture_mode);
     dev->driver.context_pop(&mine);
 }
 

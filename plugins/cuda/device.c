@@ -306,26 +306,26 @@ int zero__cuda_open(const struct zero_device_open *params, struct zero_device **
 
 int zero__cuda_close(struct zero_device *dev)
 {
-    int err, result;
+    int err, entered;
 
     if (!dev)
         return 0;
     pthread_mutex_lock(&dev->notice);
     dev->silent = true;
     pthread_mutex_unlock(&dev->notice);
-    result = dev->driver.context_push(dev->context);
-    err = zero__cuda_check(dev, result, "closing the device");
+    err = zero__cuda_enter_to_end(dev);
+    entered = !err;
     if (!err)
         err = zero__cuda_streams_drain(dev, "closing the device");
     if (err && !atomic_load(&dev->is_broken)) { /* in a context that is lost nothing runs */
         zero__tell(&dev->voice, ZERO_LOG_WARN,
                    "what GPU %d has to do does not end: its memory stays until the process ends",
                    dev->index);
-        if (!result)
+        if (entered)
             zero__cuda_leave(dev);
         return err;
     }
-    if (!result) {
+    if (entered) {
         unequip(dev);
         zero__cuda_leave(dev);
     }

@@ -73,6 +73,7 @@ enum cuda_attribute {
 
 enum {
     CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_CAPTURE_RELAXED = 2,
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_PORTABLE = 1, /* cuMemHostAlloc and cuMemHostRegister alike */
     CUDA_HOST_DEVICE_MAP = 2,
@@ -159,6 +160,7 @@ struct cuda_ipc {
     X(ipc_get, cuIpcGetMemHandle, (struct cuda_ipc *ipc, cuda_address base))                       \
     X(ipc_open, cuIpcOpenMemHandle_v2, (cuda_address *base, struct cuda_ipc ipc, unsigned flags))  \
     X(ipc_close, cuIpcCloseMemHandle, (cuda_address base))                                         \
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                                \
     X(stream_create, cuStreamCreate, (struct cuda_stream **stream, unsigned flags))                \
     X(stream_create_urgent, cuStreamCreateWithPriority,                                            \
       (struct cuda_stream **stream, unsigned flags, int priority))                                 \

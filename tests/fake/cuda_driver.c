@@ -164,6 +164,7 @@ FAKE_API void fake_cuda_capture(int on)
 FAKE_API void fake_cuda_live(struct fake_cuda_live *live)
 {
     pthread_mutex_lock(&fake.lock);
+    fake_chunks_end();
     while (fake.closing)
         pthread_cond_wait(&fake.moved, &fake.lock);
     fake_chunks_end();

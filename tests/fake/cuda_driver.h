@@ -80,6 +80,7 @@ void fake_cuda_hold(int held);
  */
 void fake_cuda_capture(int on);
 
+/* What only others had, and have given back, is gone by then. */
 void fake_cuda_live(struct fake_cuda_live *live);
 void fake_cuda_work(struct fake_cuda_work *work);
 

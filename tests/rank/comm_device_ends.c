@@ -259,6 +259,7 @@ static void strangers(struct rank *r)
 {
     struct on_device *o = calloc(1, sizeof *o);
     struct zero_coll q;
+    struct fake_cuda_live live;
     struct zero_mr *mr;
     void *base;
     int status, before;
@@ -280,6 +281,8 @@ static void strangers(struct rank *r)
              "exchange: %s", zero_last_error());
         want(r, !o->c.ops->free(o->c.ctx, mr), "free");
     }
+    want(r, comm_barrier(&o->c, o->c.world) == 0, "barrier: %s", zero_last_error());
+    fake_cuda_live(&live); /* and what the others had until now goes */
     want(r, n_open() == before, "%d descriptors are open, %d were", n_open(), before);
     q = sum_of(o, r->ranks);
     want(r, comm_run(&o->c, o->c.world, &q) >= 0, "and all goes on: %s", zero_last_error());

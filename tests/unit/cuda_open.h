@@ -23,6 +23,7 @@ static struct zero__options *options;
 static struct zero__loader *loader;
 static const struct zero_device_ops *d;
 static atomic_int notices;
+static int64_t patience = 10 * SECOND; /* of a device that is opened */
 
 /* The plugin, its file as it is installed. */
 static void plugin_open(void)
@@ -59,7 +60,7 @@ static int device_open(int index, struct zero_device **dev)
                                  .host = zero__loader_host(loader),
                                  .index = index,
                                  .threads = 1,
-                                 .timeout_ns = 10 * SECOND,
+                                 .timeout_ns = patience,
                                  .notify = notify};
 
     return d->open(&p, dev);
@@ -98,7 +99,7 @@ static void *stream_of(struct zero_device *dev)
     return s;
 }
 
-static void *event_of(struct zero_device *dev)
+__attribute__((unused)) static void *event_of(struct zero_device *dev)
 {
     void *e = NULL;
 
@@ -116,7 +117,8 @@ static bool all_are(const unsigned char *p, uint64_t n, unsigned char value)
 }
 
 /* The same of memory of the device. */
-static bool device_has(struct zero_device *dev, const void *p, uint64_t n, unsigned char value)
+__attribute__((unused)) static bool device_has(struct zero_device *dev, const void *p, uint64_t n,
+                                               unsigned char value)
 {
     unsigned char *host = malloc(n);
     void *stream = stream_of(dev);
