@@ -145,7 +145,8 @@ static void plain_close(struct plain *p)
     for (uint32_t r = 0; r < gpt2_n_regions(&p->shape.model); r++)
         if (p->regions[r])
             gpu_free(&gpu, p->regions[r]);
-    void *all[] = {p->values, p->gradients, p->master, p->m, p->v, p->partial, p->total, p->scalars};
+    void *all[] = {p->values, p->gradients, p->master, p->m,
+                   p->v,      p->partial,   p->total,  p->scalars};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         gpu_free(&gpu, all[i]);
     free(p->first);

@@ -107,7 +107,8 @@ static int streamed_open(const struct zero_comm_open *params, struct zero_comm_c
     ctx->ranks = params->oob ? params->oob->ranks : 1;
     ctx->random = strtoull(v.host->param(v.host->ctx, NAME, "streamed_busy", "0", "Seed"), NULL, 0);
     ctx->random *= (uint64_t)ctx->rank + 1;
-    ctx->fails = strtoull(v.host->param(v.host->ctx, NAME, "streamed_fails", "0", "Batch"), NULL, 0);
+    ctx->fails =
+        strtoull(v.host->param(v.host->ctx, NAME, "streamed_fails", "0", "Batch"), NULL, 0);
     err = below_load(params->host, &ctx->below);
     if (!err)
         err = ctx->below.open(params, &ctx->inner);

@@ -148,7 +148,7 @@ static void failures(const char *stage)
     diag("%d %s", r.err, r.error);
 }
 
-/* ---- A stream without room -------------------------------------------------------------------- */
+/* ---- A stream without room ------------------------------------------------------------------- */
 
 static int (*record)(struct zero_device *dev, void *event, void *stream);
 static struct zero_runtime *_Atomic looked_at;
@@ -195,10 +195,11 @@ static void no_room(void)
     run(&c, streamed, "20", &with, &r);
     ok(!r.err && r.agree && atomic_load(&n_free) > 0 && !atomic_load(&n_taken),
        "who releases a unit on a full stream waits alone");
-    diag("%d events of uses, %d of them with the lock held: %s", n_free + n_taken, n_taken, r.error);
+    diag("%d events of uses, %d of them with the lock held: %s", n_free + n_taken, n_taken,
+         r.error);
 }
 
-/* ---- A collective that is given up ------------------------------------------------------------ */
+/* ---- A collective that is given up ----------------------------------------------------------- */
 
 #define UNITS 4
 #define EVALUATIONS 3
