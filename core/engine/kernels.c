@@ -161,7 +161,8 @@ static int scalars(struct zero_runtime *rt, const struct zero__op *op, const str
         .min_scale = 1.0f, /* as what ZERO_LOSS_SCALE_INIT may be */
         .max_scale = 16777216.0f};
 
-    return launch(rt, ZERO__Q_CPU, ZERO_KERNEL_SCALARS, &args, sizeof args);
+    int err = launch(rt, ZERO__Q_CPU, ZERO_KERNEL_SCALARS, &args, sizeof args);
+    return err ? err : zero__reach_follow(rt, args.scalars, rt->lanes[ZERO__Q_CPU].stream);
 }
 
 /* Between tiers: both are memory. */

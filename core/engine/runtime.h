@@ -165,7 +165,7 @@ struct zero_runtime {
     uint32_t device_sharers; /* ranks that have the same device, as far as is known */
     uint32_t memory_nodes;   /* on which ranks may run, a bit each; of all hosts in one */
     struct {
-        void *stream, *pinned;
+        void *stream, *pinned, *scalars; /* scalars: in pinned, of the last step */
     } reach; /* see reach.c; a device whose memory is the host's has none */
     struct zero_device *host; /* which updates what lies there; NULL: the device does */
     struct zero__relay *relay; /* NULL: the transport takes the device's memory */

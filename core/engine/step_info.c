@@ -25,12 +25,10 @@ static int norm_of(struct zero_runtime *rt, const struct zero_scalars *s, double
 int zero__step_info(struct zero_runtime *rt, int64_t began, struct zero_step_info *info)
 {
     const struct work *w = &rt->work;
-    struct zero_scalars s;
+    const struct zero_scalars s = zero__reach_scalars(rt);
     double norm;
-    int err = zero__device_read(rt, &s, zero__home_address(rt, rt->states.scalars, 0), sizeof s);
+    int err = norm_of(rt, &s, &norm);
 
-    if (!err)
-        err = norm_of(rt, &s, &norm);
     if (err)
         return err;
     *info = (struct zero_step_info){.grad_norm = norm,

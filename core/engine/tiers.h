@@ -145,6 +145,10 @@ int zero__storage_move(struct zero_runtime *rt, uint64_t off, uint64_t bytes, vo
 /* Of the application's thread: bytes of the device that nothing else works on. They block. */
 int zero__reach_open(struct zero_runtime *rt);
 void zero__reach_close(struct zero_runtime *rt);
+/* Behind what a stream computes of a step's scalars: what zero__reach_scalars() gives then. */
+int zero__reach_follow(struct zero_runtime *rt, const struct zero_scalars *scalars, void *stream);
+/* When that stream is done. */
+struct zero_scalars zero__reach_scalars(const struct zero_runtime *rt);
 int zero__device_read(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
 int zero__device_write(struct zero_runtime *rt, void *to, const void *from, uint64_t bytes);
 /* The same from anywhere to anywhere; fast only where the device can reach both. */
