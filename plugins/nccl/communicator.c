@@ -104,6 +104,7 @@ static struct zero_comm *comm_new(struct zero_comm_ctx *ctx)
     }
     comm->ctx = ctx;
     comm->end = end;
+    end->ctx = ctx;
     comm->ring = ring;
     comm->doing = "split";
     pthread_mutex_lock(&ctx->lock);

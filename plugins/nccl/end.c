@@ -2,9 +2,12 @@
 /*
  * How NCCL's communicators end: those that failed, and all after an abort, by ncclCommAbort(),
  * which lets go of the streams; others are finalized, which may wait for what peers still read, and
- * destroyed. A thread does both, since both may take their time; it takes the handle away from
+ * destroyed. A thread sees to it, since that may take its time; it takes the handle away from
  * whoever calls with it. An error is noted before, because a stream goes on as soon as NCCL lets go
  * of it.
+ *
+ * The call that frees a handle has a thread of its own: it waits for all that runs on the device,
+ * so for kernels of another communicator, too, which may run until that one is aborted.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,18 +56,50 @@ static void end_remove(struct zero_comm_ctx *ctx, struct nccl_end *end)
     free(end);
 }
 
-/* The handle is the thread's alone: nobody waits for the lock meanwhile. */
-static void end_call(struct zero_comm_ctx *ctx, struct nccl_end *end)
+/* The handle is the caller's alone, and no lock is held. */
+static void end_free(struct nccl_end *end)
 {
-    bool broken = end->broken;
-    int r;
+    struct zero_comm_ctx *ctx = end->ctx;
+    int r = end->broken ? ctx->nccl.CommAbort(end->nccl) : ctx->nccl.CommDestroy(end->nccl);
 
-    pthread_mutex_unlock(&ctx->lock);
-    r = broken ? ctx->nccl.CommAbort(end->nccl) : ctx->nccl.CommDestroy(end->nccl);
     if (r != NCCL_OK && r != NCCL_IN_PROGRESS)
         zero__tell(&ctx->voice, ZERO_LOG_WARN, "a communicator of NCCL's does not end well: %s",
                    ctx->nccl.GetErrorString(r));
     pthread_mutex_lock(&ctx->lock);
+    end->returned = true;
+    pthread_cond_signal(&ctx->work);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static void *end_main(void *arg)
+{
+    struct nccl_end *end = arg;
+    struct zero_comm_ctx *ctx = end->ctx;
+    int pushed = ctx->cuda.CtxPushCurrent(ctx->context); /* without, it is NCCL's own affair */
+    cuda_context old;
+
+    end_free(end);
+    if (pushed == CUDA_OK)
+        ctx->cuda.CtxPopCurrent(&old);
+    return NULL;
+}
+
+/* Without a thread to be had it is done here, and others wait. */
+static void end_call(struct zero_comm_ctx *ctx, struct nccl_end *end)
+{
+    end->called = true;
+    end->threaded = !zero__thread_create(&end->thread, NULL, end_main, end);
+    if (end->threaded)
+        return;
+    pthread_mutex_unlock(&ctx->lock);
+    end_free(end);
+    pthread_mutex_lock(&ctx->lock);
+}
+
+static void end_finish(struct zero_comm_ctx *ctx, struct nccl_end *end)
+{
+    if (end->threaded)
+        pthread_join(end->thread, NULL); /* it has let go of the lock, and does no more */
     end->over = true;
     if (end->orphan)
         end_remove(ctx, end);
@@ -91,8 +126,7 @@ static bool is_final(struct zero_comm_ctx *ctx, struct nccl_end *end)
     return true;
 }
 
-/* One step for one handle: 1 something was done, 0 nothing is left, -1 some are still finalizing.
- */
+/* A step for one handle: 1 something was done, 0 none is left, -1 NCCL is at work for some. */
 static int ender_step(struct zero_comm_ctx *ctx)
 {
     bool all = atomic_load(&ctx->aborted) != 0;
@@ -104,12 +138,18 @@ static int ender_step(struct zero_comm_ctx *ctx)
     for (struct nccl_end *end = ctx->ends; end; end = end->next) {
         if (end->over)
             continue;
+        if (end->returned) {
+            end_finish(ctx, end);
+            return 1;
+        }
+        left = -1;
+        if (end->called)
+            continue;
         end->broken = end->broken || all;
         if (end->broken || is_final(ctx, end)) {
             end_call(ctx, end);
             return 1;
         }
-        left = -1;
     }
     return left;
 }

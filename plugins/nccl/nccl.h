@@ -13,7 +13,7 @@
  * Sums of bf16 and fp16 are made in fp32: NCCL would round after each addition. Pieces of them are
  * widened into a buffer of fixed size, added, and narrowed (sums.c).
  *
- * Communicators of NCCL's end in a thread of the context's (end.c): that may take its time, frees
+ * Communicators of NCCL's end in threads of the context's (end.c): that may take its time, frees
  * the handle, and must not meet another call on it. `lock` guards the handles: whoever calls NCCL
  * with one holds it, and has seen that it is still there.
  */
@@ -60,9 +60,13 @@ struct zero_mr {
 /* A handle that ends; from the beginning there is one for each communicator. */
 struct nccl_end {
     struct nccl_end *next;
+    struct zero_comm_ctx *ctx;
     nccl_comm nccl;
     bool broken, finalizing, over; /* broken: aborted instead */
     bool orphan;                   /* nobody looks at it any more */
+    bool called, returned;         /* the call that frees the handle, in a thread of its own: */
+    pthread_t thread;
+    bool threaded;
     int64_t until;
 };
 
@@ -142,7 +146,7 @@ struct zero_comm_ctx {
     struct zero__bell bell;
     _Atomic uint32_t woken, aborted;
     pthread_mutex_t lock;
-    pthread_cond_t work, moved; /* for the thread that ends communicators; it has ended one */
+    pthread_cond_t work, moved; /* for the thread that sees to ends; it has seen one end */
     pthread_t ender;
     bool ender_runs, closing, ender_left;
     struct nccl_end *ends;

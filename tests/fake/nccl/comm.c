@@ -14,6 +14,59 @@
 
 #include "inside.h"
 
+/* ---- Devices --------------------------------------------------------------------------------- */
+
+#define LONGEST_MS 15000 /* NCCL would wait for ever */
+
+static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
+static nccl_comm alive;
+
+static void alive_add(nccl_comm c)
+{
+    pthread_mutex_lock(&alive_lock);
+    c->alive = alive;
+    alive = c;
+    pthread_mutex_unlock(&alive_lock);
+}
+
+static void alive_remove(nccl_comm c)
+{
+    pthread_mutex_lock(&alive_lock);
+    for (nccl_comm *at = &alive; *at; at = &(*at)->alive)
+        if (*at == c) {
+            *at = c->alive;
+            break;
+        }
+    pthread_mutex_unlock(&alive_lock);
+}
+
+/* Does a kernel of another communicator run on its device? */
+static bool device_works(nccl_comm c)
+{
+    bool works = false;
+
+    pthread_mutex_lock(&alive_lock);
+    for (nccl_comm o = alive; o && !works; o = o->alive) {
+        if (o == c || o->device != c->device || atomic_load(&o->ending))
+            continue;
+        pthread_mutex_lock(&o->lock);
+        works = o->run != o->launched;
+        pthread_mutex_unlock(&o->lock);
+    }
+    pthread_mutex_unlock(&alive_lock);
+    return works;
+}
+
+static void device_await(nccl_comm c)
+{
+    int ms = 0;
+
+    for (; device_works(c) && ms < LONGEST_MS; ms++)
+        fake_nap(1000);
+    if (ms == LONGEST_MS)
+        fake_misuse("the end of a communicator waits for the kernels of another");
+}
+
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
 static uint64_t host_of(void)
@@ -160,6 +213,7 @@ nccl_comm fake_comm_make(struct CUctx_st *device, const char *name, int rank, in
     atomic_store(&c->state, NCCL_IN_PROGRESS);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->moved, NULL);
+    alive_add(c);
     c->kernel_runs = !pthread_create(&c->kernel, NULL, fake_kernel_main, c);
     c->launcher_runs = !pthread_create(&c->launcher, NULL, launcher_main, c);
     if (!c->kernel_runs || !c->launcher_runs)
@@ -323,6 +377,8 @@ void fake_comm_end(nccl_comm c)
         *c->split.out = NULL;
     if (c->kernel_runs)
         pthread_join(c->kernel, NULL);
+    device_await(c);
+    alive_remove(c);
     if (c->seg) {
         atomic_store(&c->seg->gone, 1);
         if (!atomic_load(&c->seg->joined))

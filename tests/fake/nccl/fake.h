@@ -8,7 +8,8 @@
  * own (FAKE_NCCL_SLOW=SEED: at random, late), calls meanwhile are bad usage, a kernel whose
  * peers have gone runs until it is aborted, sums are added from the last rank to the first. An
  * abort takes FAKE_NCCL_ABORT_MS, and until then a split that failed may write where its part was
- * wanted. Bad usage that NCCL would not notice is noted, too.
+ * wanted. It gives memory of the device back, which waits for all that runs there, as a destruction
+ * does. Bad usage that NCCL would not notice is noted, too.
  */
 #ifndef ZERO_TESTS_FAKE_NCCL_H
 #define ZERO_TESTS_FAKE_NCCL_H
@@ -111,7 +112,7 @@ int fake_comm_launch(nccl_comm comm, const struct fake_op *ops, unsigned n, bool
 bool fake_comm_idle(nccl_comm comm);
 /* In progress until all has run. */
 void fake_comm_finalize(nccl_comm comm);
-/* Ends it; what has not run by then never does. */
+/* Ends it; what has not run by then never does. Waits for kernels of others on its device. */
 void fake_comm_end(nccl_comm comm);
 /* A factor's number, and back; -1 none is free. */
 int fake_factor_make(nccl_comm comm, double x);

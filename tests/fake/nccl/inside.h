@@ -10,7 +10,7 @@
 #define NAME_BYTES 96
 
 struct ncclComm {
-    nccl_comm next; /* of the dead */
+    nccl_comm next, alive; /* of the dead; of those that are not */
     atomic_bool dead;
     struct CUctx_st *device;
     char name[NAME_BYTES];
