@@ -120,6 +120,8 @@ static int comm_equip(struct zero_comm *comm)
     struct zero_comm_ctx *ctx = comm->ctx;
     int err = ctx->ops->alloc(ctx->dev, TOKEN_BYTES, NCCL_MEMORY, &comm->token);
 
+    for (int i = 0; i < 2 && !err; i++)
+        err = ctx->ops->event_create(ctx->dev, &comm->marks[i]);
     if (!err)
         err = nccl_staging_make(comm);
     if (!err)
@@ -305,6 +307,9 @@ static void comm_free(struct zero_comm *comm)
     for (uint32_t i = 0; i < NCCL_INFLIGHT; i++)
         if (comm->ring[i].event)
             ops->event_destroy(dev, comm->ring[i].event);
+    for (int i = 0; i < 2; i++)
+        if (comm->marks[i])
+            ops->event_destroy(dev, comm->marks[i]);
     if (comm->staged)
         ops->event_destroy(dev, comm->staged);
     if (comm->staging)

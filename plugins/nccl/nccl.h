@@ -38,6 +38,7 @@
 #define NCCL_TEXT 512
 #define NCCL_WORDS 128u /* of a rank to all others, at once */
 #define NCCL_FACTORS 4u /* operations with a factor that a communicator keeps */
+#define NCCL_LAUNCHES 128u /* between two marks of a communicator's, see nccl_room() */
 #ifndef NCCL_MEMORY
 #define NCCL_MEMORY ZERO_MEM_CUDA /* what NCCL works on; a test has another library */
 #endif
@@ -81,7 +82,8 @@ struct nccl_work {
     bool active;
     uint32_t n, at;   /* collectives; of them are on it */
     uint64_t through; /* elements of the next one that are, where it goes in pieces */
-    bool added;       /* the piece behind them is added, and not yet narrowed */
+    uint64_t widened; /* blocks of the piece behind them that are */
+    bool added;       /* that piece is added, and not yet narrowed */
     void *stream;
     const struct zero_coll *colls; /* during a call; the same ones in the next */
 };
@@ -108,6 +110,9 @@ struct zero_comm {
 
     char *staging;            /* two buffers, of which any sum may be in need */
     void *staged, *staged_in; /* event behind the last use of them, the stream of it */
+
+    void *marks[2]; /* events, the older one first where n_marks is even */
+    uint32_t n_marks, launched; /* launched: since the newer one */
 
     void *stream; /* own one, for collectives without; NULL: there were none yet */
     struct nccl_entry *ring;
@@ -235,6 +240,12 @@ bool nccl_comm_end(struct zero_comm *comm);
 int nccl_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
 /* Puts what waits for the own stream on it, as far as that goes. */
 int nccl_begin(struct zero_comm *comm);
+/*
+ * Within enter: -EAGAIN while the older mark is not reached and as much as between two marks has
+ * been launched since the newer one. A stream that is full would hold whoever posts, with the lock,
+ * and no abort could come: streams hold about a thousand launches.
+ */
+int nccl_room(struct zero_comm *comm);
 /* The buffers of sums. They come with the communicator: a post that found none would fail alone. */
 int nccl_staging_make(struct zero_comm *comm);
 /* Within enter: does the sum go through the buffers: in pieces, in fp32? */

@@ -59,6 +59,7 @@ static int call(struct zero_comm *comm, const struct zero_coll *c, void *stream)
     uint64_t bytes = c->count * zero_dtype_bytes(c->src_dtype);
     char *at;
 
+    comm->launched++;
     if (c->kind == ZERO_BARRIER)
         return ctx->nccl.AllReduce(comm->token, comm->token, 1, NCCL_I32, NCCL_SUM, comm->nccl,
                                    stream);
@@ -105,6 +106,28 @@ static int give_up(struct zero_comm *comm, int err)
     return nccl_comm_fail(comm, err, text);
 }
 
+int nccl_room(struct zero_comm *comm)
+{
+    if (comm->launched < NCCL_LAUNCHES)
+        return 0;
+    int err = comm->ctx->ops->event_query(comm->ctx->dev, comm->marks[comm->n_marks % 2]);
+    return err == -EINPROGRESS ? -EAGAIN : err;
+}
+
+/* Where as much has been launched: the older mark becomes the newer one. */
+static int room_take(struct zero_comm *comm)
+{
+    int err = nccl_room(comm);
+
+    if (err || comm->launched < NCCL_LAUNCHES)
+        return err;
+    err = comm->ctx->ops->event_record(comm->ctx->dev, comm->marks[comm->n_marks % 2],
+                                       comm->work.stream);
+    comm->n_marks += !err;
+    comm->launched = err ? comm->launched : 0;
+    return err;
+}
+
 /* Puts what is not there yet of a batch on its stream: 0 when all is, -EAGAIN, or an error. */
 static int advance(struct zero_comm *comm)
 {
@@ -113,6 +136,9 @@ static int advance(struct zero_comm *comm)
 
     while (!err && w->at < w->n) {
         const struct zero_coll *c = &w->colls[w->at];
+        err = room_take(comm);
+        if (err)
+            break;
         if (nccl_sum_is_staged(c)) {
             err = nccl_sum_step(comm, c);
             w->at += err == 1;

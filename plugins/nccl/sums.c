@@ -13,6 +13,8 @@
 
 #include "nccl.h"
 
+#define WIDENED 32u /* blocks at once: a step launches few kernels, see nccl_room() */
+
 bool nccl_sum_is_staged(const struct zero_coll *c)
 {
     return zero__coll_reduces(c->kind) && c->count &&
@@ -80,6 +82,7 @@ int nccl_sum(struct zero_comm *comm, const struct zero_coll *c, int type, const 
         const char *from = src + done * size;
         char *to = dst + done * size;
         k = sound(comm, c->scale, n - done, size);
+        comm->launched++;
         r = c->kind == ZERO_ALL_REDUCE
                 ? ctx->nccl.AllReduce(from, to, k, type, op, comm->nccl, stream)
                 : ctx->nccl.ReduceScatter(from, to, k, type, op, comm->nccl, stream);
@@ -149,6 +152,8 @@ int nccl_staging_make(struct zero_comm *comm)
 static int launch(struct zero_comm *comm, uint32_t kernel, const void *args, uint64_t bytes)
 {
     const struct zero_launch l = {kernel, 0, args, bytes};
+
+    comm->launched++;
     return comm->ctx->ops->launch(comm->ctx->dev, &l, comm->work.stream);
 }
 
@@ -159,15 +164,20 @@ static int cast(struct zero_comm *comm, void *dst, uint32_t dst_dtype, const voi
     return launch(comm, ZERO_KERNEL_CAST, &args, sizeof args);
 }
 
+/* One more part of the piece: 1 when all blocks of it are in the buffer. */
 static int widen(struct zero_comm *comm, const struct zero_coll *c, uint64_t first, uint64_t n)
 {
-    uint32_t size = zero_dtype_bytes(c->src_dtype);
+    const uint32_t size = zero_dtype_bytes(c->src_dtype);
+    const bool whole = n == c->count; /* blocks lie side by side, there and here */
+    const uint64_t all = whole ? 1 : blocks(comm, c), most = comm->work.widened + WIDENED;
+    uint64_t *b = &comm->work.widened;
     int err = 0;
 
-    for (uint64_t b = 0; b < blocks(comm, c) && !err; b++)
-        err = cast(comm, comm->staging + b * n * 4, ZERO_F32,
-                   nccl_at(&c->src) + (b * c->count + first) * size, c->src_dtype, n);
-    return err;
+    for (; *b < all && *b < most && !err; ++*b)
+        err = cast(comm, comm->staging + *b * n * 4, ZERO_F32,
+                   nccl_at(&c->src) + (*b * c->count + first) * size, c->src_dtype,
+                   whole ? n * blocks(comm, c) : n);
+    return err ? err : *b == all;
 }
 
 static int add(struct zero_comm *comm, const struct zero_coll *c, uint64_t first, uint64_t n)
@@ -215,12 +225,17 @@ int nccl_sum_step(struct zero_comm *comm, const struct zero_coll *c)
     int err;
 
     if (!w->added) {
-        err = w->through ? 0 : buffers_take(comm);
-        if (!err && is_widened(comm, c))
+        err = w->through || w->widened ? 0 : buffers_take(comm);
+        if (!err && is_widened(comm, c)) {
             err = widen(comm, c, w->through, n);
+            if (err != 1) /* not all of it, or an error */
+                return err;
+            err = 0;
+        }
         if (!err)
             err = add(comm, c, w->through, n);
         w->added = !err;
+        w->widened = 0;
         return err;
     }
     err = narrow(comm, c, w->through, n);
@@ -232,6 +247,7 @@ int nccl_sum_step(struct zero_comm *comm, const struct zero_coll *c)
         return 0;
     w->through = 0;
     comm->staged_in = w->stream;
+    comm->launched++;
     err = ctx->ops->event_record(ctx->dev, comm->staged, w->stream);
     return err ? err : 1;
 }

@@ -198,6 +198,95 @@ static void split_outlived(struct check_rank *k)
     check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
+/* The device of rank 0 has streams that hold MOST operations: who puts more there waits. */
+#define MOST 1000
+
+static struct zero_device_ops narrow;
+static atomic_int on_streams, held, kernels;
+
+static void leaves(void *arg)
+{
+    (void)arg;
+    atomic_fetch_sub(&on_streams, 1);
+}
+
+static int enters(struct zero_device *dev, void *stream)
+{
+    for (int ms = 0; atomic_load(&on_streams) >= MOST; ms++) {
+        atomic_store(&held, 1);
+        if (ms == 3000)
+            return -ETIMEDOUT;
+        check_sleep_ms(1);
+    }
+    atomic_fetch_add(&on_streams, 1);
+    return zero__host_device_ops.call(dev, leaves, NULL, stream);
+}
+
+static int narrow_launch(struct zero_device *dev, const struct zero_launch *l, void *stream)
+{
+    int err = zero__host_device_ops.launch(dev, l, stream);
+
+    atomic_fetch_add(&kernels, 1);
+    return err ? err : enters(dev, stream);
+}
+
+static int narrow_record(struct zero_device *dev, void *event, void *stream)
+{
+    int err = zero__host_device_ops.event_record(dev, event, stream);
+    return err ? err : enters(dev, stream);
+}
+
+/* NCCL's own. */
+static int narrow_wait(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value)
+{
+    int err = zero__host_device_ops.wait_value(dev, stream, addr, value);
+    return err ? err : enters(dev, stream);
+}
+
+/* Rank 1 comes late: meanwhile rank 0 is told to try again, before its stream is full. */
+static void stream_fills(struct check_rank *k)
+{
+    const int posts = 1500;
+    struct check_comm c = {0};
+    struct zero_cqe cqe;
+    void *stream = NULL;
+    int64_t longest = 0;
+    int err, again = 0;
+
+    if (k->rank == 0)
+        k->device_ops = &narrow;
+    if (check_open(k, &c, 1 << 16) &&
+        check_want(k, !k->device_ops->stream_create(k->device, "fills", &stream), __FILE__,
+                   __LINE__, "stream: %s", check_error())) {
+        struct zero_coll q = check_scatter(&c, 64);
+        q.src_dtype = q.dst_dtype = ZERO_BF16;
+        q.src.len = 2 * 64 * 2;
+        q.dst.len = 64 * 2;
+        check_sleep_ms(k->rank == 0 ? 0 : 1000);
+        for (int i = 0; i < posts && !k->n_bad; i++) {
+            int64_t began = check_now_ms(), took;
+            while ((err = c.ops->post(c.world, &q, 1, stream)) == -EAGAIN) {
+                took = check_now_ms() - began;
+                longest = took > longest ? took : longest;
+                again += c.ops->progress(c.ctx, &cqe, 1, WAIT_NS) == 0;
+                began = check_now_ms();
+            }
+            check_want(k, !err, __FILE__, __LINE__, "post %d: %s", i, check_error());
+        }
+        check_want(k, k->rank || (again && !atomic_load(&held) && longest < 1000), __FILE__,
+                   __LINE__, "%d times again, posts of %d ms, held %d", again, (int)longest,
+                   atomic_load(&held));
+        check_want(k, !k->device_ops->stream_sync(k->device, stream, WAIT_NS), __FILE__, __LINE__,
+                   "stream: %s", check_error());
+        check_want(k, k->rank || atomic_load(&kernels) == 2 * posts, __FILE__, __LINE__,
+                   "%d kernels for %d sums", atomic_load(&kernels), posts);
+        check_want(k, !c.ops->comm_close(c.world), __FILE__, __LINE__, "comm_close: %s",
+                   check_error());
+        k->device_ops->stream_destroy(k->device, stream);
+    }
+    check_close(&c);
+}
+
 static void nothing_left(void)
 {
     struct rank r = {0};
@@ -214,6 +303,7 @@ int main(void)
     static const struct check_case full = {.name = "a device that is full", .run = no_memory};
     static const struct check_case outlived = {.name = "a split that NCCL ends late",
                                                .run = split_outlived};
+    static const struct check_case fills = {.name = "a stream that fills", .run = stream_fills};
     const bool brief = is_short();
 
     fake_nccl_choose("libnccl");
@@ -226,6 +316,11 @@ int main(void)
     scarce = zero__host_device_ops;
     scarce.alloc = scarce_alloc;
     run(&full, 2, AS_THREADS);
+    narrow = zero__host_device_ops;
+    narrow.launch = narrow_launch;
+    narrow.event_record = narrow_record;
+    narrow.wait_value = narrow_wait;
+    run(&fills, 2, AS_THREADS);
     each_split_fails();
     setenv("FAKE_NCCL_ABORT_MS", "3000", 1);
     run(&outlived, 2, AS_THREADS);
