@@ -43,6 +43,9 @@ int nccl_settle(struct zero_comm *comm)
         return zero__say(&ctx->voice, -ECANCELED, "the collectives of this rank were aborted");
     r = ctx->nccl.CommGetAsyncError(comm->nccl, &state);
     r = r == NCCL_OK ? state : r;
+    /* Asking does not end the call before 2.26.2: the next one does, and the thread must live. */
+    if (r == NCCL_OK && comm->launching)
+        r = ctx->nccl.CommCount(comm->nccl, &comm->ranks);
     if (r == NCCL_OK) {
         comm->launching = false;
         return 0;
@@ -60,6 +63,19 @@ int nccl_settle(struct zero_comm *comm)
     return -EAGAIN;
 }
 
+bool nccl_turn(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    bool free = true;
+
+    if (ctx->nccl.version >= NCCL_2_27)
+        return true;
+    for (struct zero_comm *other = ctx->comms; other; other = other->next)
+        if (other != comm && other->nccl && other->launching && nccl_settle(other) == -EAGAIN)
+            free = false;
+    return free;
+}
+
 int nccl_wait(struct zero_comm *comm)
 {
     const struct timespec nap = {0, NAP_NS};
@@ -73,6 +89,13 @@ int nccl_wait(struct zero_comm *comm)
             return err;
         nanosleep(&nap, NULL);
     }
+}
+
+void nccl_wait_all(struct zero_comm_ctx *ctx)
+{
+    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
+        if (comm->launching)
+            nccl_wait(comm);
 }
 
 static struct nccl_config config(void)
@@ -240,9 +263,7 @@ static int part_finish(struct zero_comm *comm)
     err = nccl_settle(comm);
     if (!err) {
         r = ctx->nccl.CommUserRank(comm->nccl, &comm->rank);
-        if (r == NCCL_OK)
-            r = ctx->nccl.CommCount(comm->nccl, &comm->ranks);
-        err = nccl_called(comm, r, "split: the size of a part");
+        err = nccl_called(comm, r, "split: ncclCommUserRank");
     }
     nccl_leave(ctx);
     comm->doing = "communication";
@@ -292,6 +313,8 @@ int nccl_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t colo
     *ctx->said = 0;
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the collectives of this rank were aborted");
+    if (ctx->nccl.version < NCCL_2_27) /* see nccl_turn() */
+        nccl_wait_all(ctx);
     return parent ? part_split(parent, color, key, out) : world_split(ctx, color, key, out);
 }
 

@@ -38,13 +38,14 @@ int nccl_comm_fail(struct zero_comm *comm, int err, const char *why)
 static void end_begin(struct zero_comm *comm, bool broken)
 {
     struct zero_comm_ctx *ctx = comm->ctx;
-    struct nccl_end *end = comm->end;
+    struct nccl_end *end = comm->end, **at;
 
     end->nccl = comm->nccl;
     end->broken = broken;
     end->until = zero__deadline_ns(ctx->timeout_ns);
-    end->next = ctx->ends;
-    ctx->ends = end;
+    for (at = &ctx->ends; *at; at = &(*at)->next)
+        ;
+    *at = end; /* all ranks finalize in the same order */
     comm->nccl = NULL;
     pthread_cond_signal(&ctx->work);
 }
@@ -107,11 +108,24 @@ static void end_finish(struct zero_comm_ctx *ctx, struct nccl_end *end)
     zero__bell_ring(&ctx->bell);
 }
 
-/* May it be destroyed now? Finalizing goes on by itself. */
+/* Before 2.27 two that are finalized at once by a thread spoil each other. */
+static bool is_another_finalizing(const struct zero_comm_ctx *ctx, const struct nccl_end *end)
+{
+    for (const struct nccl_end *e = ctx->ends; e; e = e->next)
+        if (e != end && e->finalizing && !e->over)
+            return true;
+    return false;
+}
+
+/* May it be destroyed now, or aborted? Finalizing goes on by itself. */
 static bool is_final(struct zero_comm_ctx *ctx, struct nccl_end *end)
 {
     int r = NCCL_OK, state = NCCL_OK;
 
+    if (!end->finalizing && is_another_finalizing(ctx, end)) {
+        end->broken = zero__now_ns() >= end->until;
+        return end->broken;
+    }
     if (!end->finalizing) {
         r = ctx->nccl.CommFinalize(end->nccl);
         end->finalizing = true;

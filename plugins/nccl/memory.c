@@ -105,19 +105,11 @@ static void mr_deregister(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     }
 }
 
-/* NCCL takes no call about memory while it is at work for one before. */
-static void all_wait(struct zero_comm_ctx *ctx)
-{
-    for (struct zero_comm *comm = ctx->comms; comm; comm = comm->next)
-        if (comm->launching)
-            nccl_wait(comm);
-}
-
 static int mr_register_all(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     int err;
 
-    all_wait(ctx);
+    nccl_wait_all(ctx); /* NCCL takes no call about memory while it is at work for another */
     err = nccl_enter(ctx);
     if (err)
         return err;
@@ -147,7 +139,7 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
     if (mr->handles)
-        all_wait(ctx);
+        nccl_wait_all(ctx);
     if (mr->handles && !nccl_enter(ctx)) {
         mr_deregister(ctx, mr);
         nccl_leave(ctx);

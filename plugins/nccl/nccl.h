@@ -217,8 +217,14 @@ int nccl_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
  * or the error that it ends with.
  */
 int nccl_settle(struct zero_comm *comm);
-/* Waits until NCCL's thread is through with the last call. */
+/*
+ * Within enter. Before 2.27 a call that goes on is its thread's, and one with another communicator
+ * meanwhile spoils what it works on: does none go on?
+ */
+bool nccl_turn(struct zero_comm *comm);
+/* Waits until NCCL's thread is through with the last call; of all communicators. */
 int nccl_wait(struct zero_comm *comm);
+void nccl_wait_all(struct zero_comm_ctx *ctx);
 /* Within enter: the result of a call, which may go on in NCCL's thread; `doing` is a literal. */
 int nccl_called(struct zero_comm *comm, int result, const char *doing);
 

@@ -136,7 +136,7 @@ static int advance(struct zero_comm *comm)
 
     while (!err && w->at < w->n) {
         const struct zero_coll *c = &w->colls[w->at];
-        err = room_take(comm);
+        err = nccl_turn(comm) ? room_take(comm) : -EAGAIN;
         if (err)
             break;
         if (nccl_sum_is_staged(c)) {

@@ -72,15 +72,15 @@ static void look_at(struct zero_comm *comm, struct look *look)
     const struct nccl_work *w = &comm->work;
     bool failed = atomic_load(&comm->err) != 0;
     int err = failed || !comm->nccl ? 0 : nccl_settle(comm);
-    bool full = !err && !failed && comm->nccl && nccl_room(comm) == -EAGAIN;
+    bool held = !err && !failed && comm->nccl && (!nccl_turn(comm) || nccl_room(comm) == -EAGAIN);
 
     /* Whose batch it is posts it again, whoever saw first that NCCL is through: error() may. */
-    err = full ? -EAGAIN : err;
+    err = held ? -EAGAIN : err;
     look->stirred |= !err && !failed && comm->nccl && w->active && w->stream != comm->stream;
     if (!err && comm->nccl && !failed)
         nccl_begin(comm);
     look->stirred |= !failed && atomic_load(&comm->err);
-    look->waits |= full || (comm->nccl && comm->launching) || comm->completed != comm->posted;
+    look->waits |= held || (comm->nccl && comm->launching) || comm->completed != comm->posted;
 }
 
 /* One pass: completions, and what else there is. */

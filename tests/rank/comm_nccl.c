@@ -163,15 +163,20 @@ static void split_fails(struct check_rank *k)
 
 static void each_split_fails(void)
 {
-    static const char *const calls[] = {"CommSplit", "CommUserRank", "CommCount"};
+    /* CommCount ends what goes on: first the world's beginning, then the parent's split. */
+    static const struct {
+        const char *name;
+        unsigned k;
+    } calls[] = {{"CommSplit", 1}, {"CommUserRank", 1}, {"CommCount", 2}, {"CommCount", 3}};
     static struct check_case test = {.run = split_fails};
 
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (int later = 0; later < (i ? 1 : 2); later++) {
             char name[64];
-            snprintf(name, sizeof name, "%s fails%s", calls[i], later ? ", later" : "");
+            snprintf(name, sizeof name, "%s %u fails%s", calls[i].name, calls[i].k,
+                     later ? ", later" : "");
             test.name = name;
-            fake_nccl()->fail(1, calls[i], 1, 2, later); /* ncclSystemError */
+            fake_nccl()->fail(1, calls[i].name, calls[i].k, 2, later); /* ncclSystemError */
             run(&test, 2, AS_THREADS);
             ok(fake_nccl()->has_failed(), "%s: it did", name);
             fake_nccl()->fail(1, "", 0, 0, false);
@@ -321,6 +326,9 @@ int main(void)
     narrow.event_record = narrow_record;
     narrow.wait_value = narrow_wait;
     run(&fills, 2, AS_THREADS);
+    setenv("FAKE_NCCL_VERSION", "21805", 1); /* a call that goes on is its thread's */
+    run_all(2, AS_THREADS, "13");
+    unsetenv("FAKE_NCCL_VERSION");
     each_split_fails();
     setenv("FAKE_NCCL_ABORT_MS", "3000", 1);
     run(&outlived, 2, AS_THREADS);

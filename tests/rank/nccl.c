@@ -246,6 +246,9 @@ int main(void)
     setenv("ZERO_NCCL_REGISTER", "0", 1);
     same(&more[0], "3");
     unsetenv("ZERO_NCCL_REGISTER");
+    setenv("FAKE_NCCL_VERSION", "22203", 1); /* a call that goes on is its thread's */
+    same(&more[0], "4");
+    unsetenv("FAKE_NCCL_VERSION");
     delays();
     fail_each("3");
     context_lost(1);

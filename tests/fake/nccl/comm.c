@@ -367,6 +367,7 @@ bool fake_comm_is_dead(nccl_comm c)
 
 void fake_comm_end(nccl_comm c)
 {
+    fake_job_end(c, false);
     pthread_mutex_lock(&c->lock);
     atomic_store(&c->ending, 1);
     pthread_cond_broadcast(&c->moved);

@@ -121,6 +121,13 @@ bool fake_factor(nccl_comm comm, int op, double *x);
 void fake_comm_hold(nccl_comm comm, int n); /* registrations */
 int fake_comm_held(nccl_comm comm);
 
+/* ---- job.c */
+
+/* A call of this thread with c that goes on; one that does not; it is over, and seen to be so. */
+void fake_job_begin(const char *name, nccl_comm c);
+void fake_job_check(const char *name, nccl_comm c);
+void fake_job_end(nccl_comm c, bool asks);
+
 /* ---- reduce.c */
 
 size_t fake_type_bytes(int type); /* 0: not one that it adds */

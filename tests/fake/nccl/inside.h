@@ -12,6 +12,7 @@
 struct ncclComm {
     nccl_comm next, alive; /* of the dead; of those that are not */
     atomic_bool dead;
+    struct fake_thread *job; /* of which a call goes on */
     struct CUctx_st *device;
     char name[NAME_BYTES];
     int rank, ranks;

@@ -24,8 +24,8 @@ static int say(int result, const char *text)
     return result;
 }
 
-/* What every call with a communicator must see: it lives, is idle, on this thread's device. */
-static int enter(const char *name, nccl_comm comm, bool *later)
+/* What every call with a communicator must see: it lives, is idle. */
+static int ready(const char *name, nccl_comm comm, bool *later)
 {
     int r;
 
@@ -34,16 +34,24 @@ static int enter(const char *name, nccl_comm comm, bool *later)
         fake_misuse("%s with a communicator that has ended", name);
         return NCCL_BAD_ARGUMENT;
     }
-    if (fake_current() != fake_comm_context(comm)) {
-        fake_misuse("%s while another device is current", name);
-        return NCCL_CUDA_ERROR;
-    }
     if (fake_comm_state(comm) == NCCL_IN_PROGRESS) {
         fake_misuse("%s while another call is in progress", name);
         return NCCL_BAD_USAGE;
     }
+    fake_job_end(comm, false);
     r = fake_call(name, comm, later);
     return r && !*later ? say(r, "the test wants it so") : r;
+}
+
+/* The same, on this thread's device. */
+static int enter(const char *name, nccl_comm comm, bool *later)
+{
+    if (comm && !fake_comm_is_dead(comm) && fake_current() != fake_comm_context(comm)) {
+        *later = false;
+        fake_misuse("%s while another device is current", name);
+        return NCCL_CUDA_ERROR;
+    }
+    return ready(name, comm, later);
 }
 
 int fake_nccl_version(void)
@@ -117,6 +125,8 @@ FAKE_EXPORT int ncclCommInitRankConfig(nccl_comm *comm, int ranks, nccl_id id, i
     if (later) /* it never meets the others */
         snprintf(id.bytes, sizeof id.bytes, "/zero-fake-none-%d", (int)getpid());
     *comm = fake_comm_make(fake_current(), id.bytes, rank, ranks);
+    if (*comm)
+        fake_job_begin("CommInitRankConfig", *comm);
     if (*comm && later)
         fake_comm_set(*comm, r);
     return *comm ? NCCL_IN_PROGRESS : NCCL_SYSTEM_ERROR;
@@ -133,6 +143,7 @@ FAKE_EXPORT int ncclCommSplit(nccl_comm parent, int color, int key, nccl_comm *c
         return r;
     if (color < NCCL_NO_COLOR || !is_good(config))
         return NCCL_BAD_ARGUMENT;
+    fake_job_begin("CommSplit", parent);
     if (!later)
         fake_comm_split(parent, color, key, comm);
     else
@@ -145,6 +156,8 @@ FAKE_EXPORT int ncclCommFinalize(nccl_comm comm)
     bool later;
     int r = enter("CommFinalize", comm, &later);
 
+    if (!r || later)
+        fake_job_begin("CommFinalize", comm);
     if (later)
         fake_comm_set(comm, r);
     else if (!r)
@@ -197,13 +210,15 @@ FAKE_EXPORT int ncclCommGetAsyncError(nccl_comm comm, int *result)
     if (later)
         fake_comm_set(comm, r);
     *result = fake_comm_state(comm);
+    if (*result != NCCL_IN_PROGRESS)
+        fake_job_end(comm, true);
     return later ? NCCL_OK : r;
 }
 
 FAKE_EXPORT int ncclCommUserRank(nccl_comm comm, int *rank)
 {
     bool later;
-    int r = enter("CommUserRank", comm, &later);
+    int r = ready("CommUserRank", comm, &later);
 
     *rank = r ? -1 : fake_comm_rank(comm);
     return r;
@@ -212,7 +227,7 @@ FAKE_EXPORT int ncclCommUserRank(nccl_comm comm, int *rank)
 FAKE_EXPORT int ncclCommCount(nccl_comm comm, int *ranks)
 {
     bool later;
-    int r = enter("CommCount", comm, &later);
+    int r = ready("CommCount", comm, &later);
 
     *ranks = r ? -1 : fake_comm_ranks(comm);
     return r;
@@ -274,10 +289,15 @@ FAKE_EXPORT int ncclCommDeregister(nccl_comm comm, void *handle)
 
 static int flush(int result)
 {
+    nccl_comm comm = group.ops[0].comm;
     int r = result;
 
-    if (r == NCCL_OK && group.n)
-        r = fake_comm_launch(group.ops[0].comm, group.ops, group.n, group.late);
+    if (r == NCCL_OK && group.n) {
+        fake_job_check("a group", comm);
+        r = fake_comm_launch(comm, group.ops, group.n, group.late);
+        if (r == NCCL_IN_PROGRESS)
+            fake_job_begin("a group", comm);
+    }
     group.n = 0;
     group.late = false;
     return r;
