@@ -25,7 +25,7 @@ int nccl_called(struct zero_comm *comm, int result, const char *doing)
         return 0;
     if (result == NCCL_IN_PROGRESS) {
         comm->launching = true;
-        comm->until = zero__deadline_ns(comm->ctx->timeout_ns);
+        comm->until = nccl_until(comm->ctx);
         return 0;
     }
     int err = nccl_describe(comm->ctx, comm->nccl, result, doing, text);
@@ -294,7 +294,7 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
     pthread_mutex_lock(&ctx->lock);
     comm->nccl = comm->part;
     comm->launching = comm->nccl != NULL;
-    comm->until = zero__deadline_ns(ctx->timeout_ns);
+    comm->until = nccl_until(ctx);
     pthread_mutex_unlock(&ctx->lock);
     if (!err && color >= 0)
         err = part_finish(comm);
@@ -310,12 +310,17 @@ static int part_split(struct zero_comm *parent, int32_t color, int32_t key, stru
 int nccl_split(struct zero_comm_ctx *ctx, struct zero_comm *parent, int32_t color, int32_t key,
                struct zero_comm **out)
 {
+    int err;
+
     *ctx->said = 0;
     if (atomic_load(&ctx->aborted))
         return zero__say(&ctx->voice, -ECANCELED, "the collectives of this rank were aborted");
+    ctx->until = nccl_until(ctx);
     if (ctx->nccl.version < NCCL_2_27) /* see nccl_turn() */
         nccl_wait_all(ctx);
-    return parent ? part_split(parent, color, key, out) : world_split(ctx, color, key, out);
+    err = parent ? part_split(parent, color, key, out) : world_split(ctx, color, key, out);
+    ctx->until = 0;
+    return err;
 }
 
 /* ---- Ends and questions ---------------------------------------------------------------------- */

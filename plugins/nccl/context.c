@@ -68,8 +68,8 @@ int nccl_meet(struct zero_comm_ctx *ctx, const char *call, int err, const void *
         snprintf(m.why, sizeof m.why, "%.299s", ctx->said);
     if (bytes)
         memcpy(m.words, mine, bytes);
-    failed = zero__oob_gather(&ctx->voice, ctx->oob, zero__deadline_ns(ctx->timeout_ns), call, &m,
-                              sizeof m, ctx->meetings);
+    failed = zero__oob_gather(&ctx->voice, ctx->oob, nccl_until(ctx), call, &m, sizeof m,
+                              ctx->meetings);
     if (!failed)
         failed = meeting_judge(ctx, call, err);
     return err ? err : failed;
@@ -228,6 +228,7 @@ static struct zero_comm_ctx *context_new(const struct zero_comm_open *params)
 int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
 {
     const struct zero__voice v = {params->host, NCCL_NAME};
+    const int64_t until = zero__deadline_ns(params->timeout_ns);
     struct zero_comm_ctx *ctx;
     int err = zero__oob_check(&v, params->oob, NCCL_RANKS);
 
@@ -237,9 +238,12 @@ int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
     if (!ctx)
         err = zero__say(&v, -ENOMEM, "no memory for a context of %d ranks", params->oob->ranks);
     /* Who has no memory says so here: the others would wait for it in join(). */
-    err = zero__oob_agree(&v, params->oob, zero__deadline_ns(params->timeout_ns), "open", err);
-    if (!err)
+    err = zero__oob_agree(&v, params->oob, until, "open", err);
+    if (!err) {
+        ctx->until = until;
         err = join(ctx, prepare(params, ctx));
+        ctx->until = 0;
+    }
     if (!err) {
         *out = ctx;
         return 0;

@@ -20,6 +20,7 @@
 
 #define LOOK_NS 100000000 /* for an abort whose signal went unheard */
 #define POLL_NS 1000000
+#define GRACE_NS 1000000000 /* for an abort when the time of its entry is over, else memory stays */
 
 int nccl_comm_fail(struct zero_comm *comm, int err, const char *why)
 {
@@ -212,6 +213,14 @@ static bool wait_until(struct zero_comm_ctx *ctx, const bool *over, int64_t unti
     return *over;
 }
 
+/* So long the end of a communicator is waited for. */
+static int64_t patience(const struct zero_comm_ctx *ctx)
+{
+    int64_t least = ctx->until ? zero__deadline_ns(GRACE_NS) : 0, until = nccl_until(ctx);
+
+    return until > least ? until : least;
+}
+
 bool nccl_ender_stop(struct zero_comm_ctx *ctx)
 {
     bool left;
@@ -241,7 +250,7 @@ bool nccl_end_wait(struct zero_comm *comm)
         return true;
     pthread_mutex_lock(&ctx->lock);
     pthread_cond_signal(&ctx->work);
-    over = wait_until(ctx, &comm->end->over, zero__deadline_ns(ctx->timeout_ns));
+    over = wait_until(ctx, &comm->end->over, patience(ctx));
     pthread_mutex_unlock(&ctx->lock);
     return over;
 }
@@ -261,7 +270,7 @@ bool nccl_comm_end(struct zero_comm *comm)
     if (!end->nccl) /* never made */
         end->over = true;
     if (end->broken) /* its streams may still run */
-        good = wait_until(ctx, &end->over, zero__deadline_ns(ctx->timeout_ns));
+        good = wait_until(ctx, &end->over, patience(ctx));
     if (end->over)
         end_remove(ctx, end);
     else

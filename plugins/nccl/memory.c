@@ -121,18 +121,27 @@ static int mr_register_all(struct zero_comm_ctx *ctx, struct zero_mr *mr)
     return err;
 }
 
-int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+static int meet_and_register(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    int err;
+    int err = nccl_meet(ctx, "exchange", 0, NULL, 0);
 
-    *ctx->said = 0;
-    err = nccl_meet(ctx, "exchange", 0, NULL, 0);
     if (err)
         return err;
     if (mr->exchanged) /* on all ranks: they make the same calls */
         return zero__say(&ctx->voice, -EINVAL, "exchange: this registration was exchanged before");
     err = nccl_meet(ctx, "exchange", mr_register_all(ctx, mr), NULL, 0);
     mr->exchanged = !err;
+    return err;
+}
+
+int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
+{
+    int err;
+
+    *ctx->said = 0;
+    ctx->until = nccl_until(ctx);
+    err = meet_and_register(ctx, mr);
+    ctx->until = 0;
     return err;
 }
 

@@ -140,7 +140,7 @@ struct zero_comm_ctx {
     int32_t rank, ranks;
     struct nccl_meeting *meetings; /* of each rank; during a call, like the next: */
     struct zero__member *members;  /* in a split */
-    int64_t timeout_ns;
+    int64_t timeout_ns, until; /* until: of the entry that blocks; 0: of none */
     const struct zero_device_ops *ops;
     struct zero_device *dev;
     int device;
@@ -158,6 +158,12 @@ struct zero_comm_ctx {
     struct zero_comm *comms;
     char said[NCCL_TEXT]; /* what this rank tells the others of an error of the call */
 };
+
+/* What begins now has time until then. */
+static inline int64_t nccl_until(const struct zero_comm_ctx *ctx)
+{
+    return ctx->until ? ctx->until : zero__deadline_ns(ctx->timeout_ns);
+}
 
 /* ---- library.c */
 

@@ -7,6 +7,7 @@
 #include "cases.h"
 #include "device/host.h"
 #include "nccl.h"
+#include "nccl_narrow.h"
 
 static const struct check_case *current;
 static enum ranks_how way;
@@ -203,49 +204,55 @@ static void split_outlived(struct check_rank *k)
     check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
-/* The device of rank 0 has streams that hold MOST operations: who puts more there waits. */
-#define MOST 1000
+/* Rank 1 says everything late from then on. */
+static const struct zero_oob *prompt;
+static atomic_int dawdles;
 
-static struct zero_device_ops narrow;
-static atomic_int on_streams, held, kernels;
-
-static void leaves(void *arg)
+static int late_post(void *ctx, const void *src, uint32_t len)
 {
-    (void)arg;
-    atomic_fetch_sub(&on_streams, 1);
+    if (atomic_load(&dawdles))
+        check_sleep_ms(1400);
+    return prompt->post(ctx, src, len);
 }
 
-static int enters(struct zero_device *dev, void *stream)
+/* Each of the ranks' meetings is in time, and all together are not. */
+static void entry_late(struct check_rank *k, bool exchange)
 {
-    for (int ms = 0; atomic_load(&on_streams) >= MOST; ms++) {
-        atomic_store(&held, 1);
-        if (ms == 3000)
-            return -ETIMEDOUT;
-        check_sleep_ms(1);
+    struct zero_comm_open open = opens(k, 2 * INT64_C(1000000000));
+    struct zero_oob late = *k->oob;
+    struct zero_comm_ctx *ctx = NULL;
+    struct zero_comm *world = NULL;
+    struct zero_mr *mr = NULL;
+    static char memory[2][4096];
+
+    late.post = late_post;
+    if (k->rank == 1) {
+        prompt = k->oob;
+        open.oob = &late;
+        atomic_store(&dawdles, 0);
     }
-    atomic_fetch_add(&on_streams, 1);
-    return zero__host_device_ops.call(dev, leaves, NULL, stream);
+    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
+        return;
+    check_want(k, !k->ops->reg(ctx, memory[k->rank], 4096, ZERO_MEM_HOST, &mr), __FILE__, __LINE__,
+               "reg: %s", check_error());
+    if (k->rank == 1)
+        atomic_store(&dawdles, 1);
+    int64_t began = check_now_ms();
+    int err = exchange ? k->ops->exchange(ctx, mr) : k->ops->split(ctx, NULL, 0, 0, &world);
+    int64_t took = check_now_ms() - began;
+    check_want(k, k->rank == 1 || (err == -ETIMEDOUT && took < 2700), __FILE__, __LINE__,
+               "%d after %d ms", err, (int)took);
+    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
-static int narrow_launch(struct zero_device *dev, const struct zero_launch *l, void *stream)
+static void split_late(struct check_rank *k)
 {
-    int err = zero__host_device_ops.launch(dev, l, stream);
-
-    atomic_fetch_add(&kernels, 1);
-    return err ? err : enters(dev, stream);
+    entry_late(k, false);
 }
 
-static int narrow_record(struct zero_device *dev, void *event, void *stream)
+static void exchange_late(struct check_rank *k)
 {
-    int err = zero__host_device_ops.event_record(dev, event, stream);
-    return err ? err : enters(dev, stream);
-}
-
-/* NCCL's own. */
-static int narrow_wait(struct zero_device *dev, void *stream, uint64_t *addr, uint64_t value)
-{
-    int err = zero__host_device_ops.wait_value(dev, stream, addr, value);
-    return err ? err : enters(dev, stream);
+    entry_late(k, true);
 }
 
 /* Rank 1 comes late: meanwhile rank 0 is told to try again, before its stream is full. */
@@ -309,6 +316,10 @@ int main(void)
     static const struct check_case outlived = {.name = "a split that NCCL ends late",
                                                .run = split_outlived};
     static const struct check_case fills = {.name = "a stream that fills", .run = stream_fills};
+    static const struct check_case late[] = {
+        {.name = "a split whose meetings are late", .run = split_late},
+        {.name = "an exchange whose meetings are late", .run = exchange_late},
+    };
     const bool brief = is_short();
 
     fake_nccl_choose("libnccl");
@@ -321,15 +332,14 @@ int main(void)
     scarce = zero__host_device_ops;
     scarce.alloc = scarce_alloc;
     run(&full, 2, AS_THREADS);
-    narrow = zero__host_device_ops;
-    narrow.launch = narrow_launch;
-    narrow.event_record = narrow_record;
-    narrow.wait_value = narrow_wait;
+    narrow_make();
     run(&fills, 2, AS_THREADS);
     setenv("FAKE_NCCL_VERSION", "21805", 1); /* a call that goes on is its thread's */
     run_all(2, AS_THREADS, "13");
     unsetenv("FAKE_NCCL_VERSION");
     each_split_fails();
+    run(&late[0], 2, AS_THREADS);
+    run(&late[1], 2, AS_THREADS);
     setenv("FAKE_NCCL_ABORT_MS", "3000", 1);
     run(&outlived, 2, AS_THREADS);
     unsetenv("FAKE_NCCL_ABORT_MS");
