@@ -48,13 +48,16 @@ typedef struct {
     char bytes[128];
 } nccl_id;
 
-/* As it is in 2.18; later versions read no further than `size`. */
+/*
+ * As it is in 2.18, whose end is padding: later versions read as far as `size`, and so `traffic`,
+ * which has its place there from 2.26 on.
+ */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
     int blocking, cluster, least_blocks, most_blocks;
     const char *network;
-    int shares;
+    int shares, traffic;
 };
 
 /* ---- The driver */

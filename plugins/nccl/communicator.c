@@ -108,7 +108,8 @@ static struct nccl_config config(void)
                                 .least_blocks = NCCL_UNSET,
                                 .most_blocks = NCCL_UNSET,
                                 .network = NULL,
-                                .shares = NCCL_UNSET};
+                                .shares = NCCL_UNSET,
+                                .traffic = NCCL_UNSET};
 }
 
 /* Without a handle of NCCL's; known to the thread that ends them. */

@@ -53,6 +53,11 @@ static void config(void)
     PLACE(most_blocks, maxCTAs);
     PLACE(network, netName);
     PLACE(shares, splitShare);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 0)
+    PLACE(traffic, trafficClass);
+#endif
+    ok(sizeof(struct nccl_config) == 48 && offsetof(struct nccl_config, traffic) == 44,
+       "config is that of 2.18, without padding");
 }
 
 /* As many arguments, each of them of the same size: enumerations are ints in C. */

@@ -105,7 +105,7 @@ FAKE_EXPORT int ncclGetUniqueId(nccl_id *id)
 static bool is_good(const struct nccl_config *how)
 {
     return how && how->size == sizeof *how && how->magic == NCCL_MAGIC &&
-           how->version == NCCL_2_18 && how->blocking == 0;
+           how->version == NCCL_2_18 && how->blocking == 0 && how->traffic == NCCL_UNSET;
 }
 
 FAKE_EXPORT int ncclCommInitRankConfig(nccl_comm *comm, int ranks, nccl_id id, int rank,
