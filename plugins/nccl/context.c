@@ -143,11 +143,24 @@ int nccl_settings(const struct zero__voice *v, bool *registers, uint64_t *stagin
     return wrong;
 }
 
+/* Every call would wait for the peers, with the lock that an abort needs. */
+static int blocking_refuse(const struct zero__voice *v)
+{
+    const char *blocks = getenv("NCCL_COMM_BLOCKING");
+
+    if (!blocks || strtoll(blocks, NULL, 0) != 1)
+        return 0;
+    return zero__say(v, -EINVAL, "NCCL_COMM_BLOCKING is %.20s in the environment, with which calls "
+                     "of NCCL wait for other ranks and nothing can end them: unset it", blocks);
+}
+
 /* What this rank needs, without the others. */
 static int prepare(const struct zero_comm_open *params, struct zero_comm_ctx *ctx)
 {
     int err = nccl_settings(&ctx->voice, &ctx->registers, &ctx->staging_bytes);
 
+    if (!err)
+        err = blocking_refuse(&ctx->voice);
     if (!err)
         err = cuda_load(params->host, &ctx->cuda);
     if (!err)

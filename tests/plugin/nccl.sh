@@ -7,7 +7,7 @@ zero=$ZERO_TEST_BUILD/zero
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 99
-unset ZERO_COMM ZERO_LOG ZERO_CONFIG ZERO_NCCL_LIBRARY ZERO_CUDA_LIBRARY
+unset ZERO_COMM ZERO_LOG ZERO_CONFIG ZERO_NCCL_LIBRARY ZERO_CUDA_LIBRARY NCCL_COMM_BLOCKING
 export ZERO_NUMERICS=relaxed
 
 # in_words WORDS: one line of out has the words.
@@ -99,6 +99,10 @@ ZERO_COMM=nccl timeout -k 5 60 "$zero" run -n 2 -- sh -c '
     ZERO_NCCL_STAGING=$((65536 << RANK)) exec "$@"' sh "$ZERO_TEST_BUILD/zero-gpt2" --preset micro \
     --steps 1 --data "$ZERO_TEST_TOP/LICENSE" >out 2>&1 </dev/null
 ok 'ranks with other pieces' in_words 'ZERO_NCCL_STAGING is 131072 on rank 1 and 65536 on rank 0: give all'
+train ZERO_COMM=nccl NCCL_COMM_BLOCKING=1
+ok 'calls that wait' in_words 'NCCL_COMM_BLOCKING is 1 in the environment, with which calls of NCCL wait'
+train ZERO_COMM=nccl NCCL_COMM_BLOCKING=0
+ok 'calls that do not' [ "$status" = 0 ]
 train ZERO_COMM=nccl ZERO_NCCL_STAGING=many
 ok 'no number' in_words 'ZERO_NCCL_STAGING is "many"'
 train ZERO_COMM=nccl ZERO_NCCL_REGISTER=yes
