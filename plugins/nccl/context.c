@@ -261,10 +261,8 @@ int nccl_open(const struct zero_comm_open *params, struct zero_comm_ctx **out)
         *out = ctx;
         return 0;
     }
-    if (ctx) {
-        nccl_ender_stop(ctx);
+    if (ctx && nccl_ender_stop(ctx)) /* else a thread still has it */
         context_free(ctx);
-    }
     return err;
 }
 
