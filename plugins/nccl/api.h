@@ -41,6 +41,7 @@ enum nccl_type {
 #define NCCL_UNSET INT_MIN
 #define NCCL_WHOLE_ALONE 22907 /* from here on one rank's sum with a factor is complete */
 #define NCCL_2_27 22700 /* before, a thread has one call that goes on, whatever it is about */
+#define NCCL_ABORTS 22703 /* before, ends while NCCL begins or connects may hang or crash in it */
 #define NCCL_2_18 21800 /* the oldest version that is taken; it has all of the first list */
 
 typedef struct ncclComm *nccl_comm;

@@ -198,9 +198,18 @@ static int compare(struct zero_comm_ctx *ctx)
 static int join(struct zero_comm_ctx *ctx, int err)
 {
     struct likeness mine = {ctx->staging_bytes, ctx->nccl.version};
+    char text[40];
 
     err = nccl_meet(ctx, "open", err, &mine, sizeof mine);
-    return err ? err : compare(ctx);
+    if (!err)
+        err = compare(ctx);
+    if (err || ctx->rank || ctx->nccl.version >= NCCL_ABORTS)
+        return err;
+    nccl_version_print(ctx->nccl.version, text);
+    zero__tell(&ctx->voice, ZERO_LOG_WARN,
+               "NCCL %s trains, but when a rank ends early, the others may hang until they are "
+               "killed: install 2.27.3 or later (libnccl2)", text);
+    return 0;
 }
 
 static void context_free(struct zero_comm_ctx *ctx)

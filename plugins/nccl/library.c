@@ -37,8 +37,7 @@ static void symbol_want(void *file, const char *name, void *to)
     memcpy(to, &symbol, sizeof symbol);
 }
 
-/* "2.18.3"; up to 2.8 there was one digit less for the minor version. */
-static void version_print(int version, char text[40])
+void nccl_version_print(int version, char text[40])
 {
     int old = version < 10000;
 
@@ -56,9 +55,9 @@ static int version_check(const struct zero__voice *v, const char *path, struct n
                          r);
     if (nccl->version >= NCCL_2_18)
         return 0;
-    version_print(nccl->version, text);
+    nccl_version_print(nccl->version, text);
     return zero__say(v, -ENOTSUP,
-                     "%s is NCCL %s, and 2.18 is the oldest that works: install a newer one "
+                     "%s is NCCL %s, and 2.18 is the oldest that is taken: install a newer one "
                      "(libnccl2), name one with ZERO_NCCL_LIBRARY, or choose another transport "
                      "with ZERO_COMM",
                      path, text);

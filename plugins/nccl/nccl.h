@@ -171,6 +171,8 @@ static inline int64_t nccl_until(const struct zero_comm_ctx *ctx)
 const char *nccl_path(const struct zero_host *host);
 const char *cuda_path(const struct zero_host *host);
 int nccl_load(const struct zero_host *host, struct nccl_library *nccl);
+/* "2.18.3"; up to 2.8 there was one digit less for the minor version. */
+void nccl_version_print(int version, char text[40]);
 /* Loads the driver and sees that there is a GPU. */
 int cuda_load(const struct zero_host *host, struct cuda_library *cuda);
 /* "WHAT: unhandled system error: …", with the remedy where one is known; returns the errno. */

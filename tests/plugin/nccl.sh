@@ -59,7 +59,7 @@ ok 'no NCCL' in_words '/nonexistent/libnccl.so.2: cannot open'
 ok 'what to do' in_words 'install NCCL 2.18 or later (libnccl2), say where it is with ZERO_NCCL_LIB'
 export ZERO_NCCL_LIBRARY="$fakes/libnccl.so"
 FAKE_NCCL_VERSION=21705 "$zero" info --plugins >out 2>&1
-ok 'an NCCL that is too old' in_words 'is NCCL 2.17.5, and 2.18 is the oldest that works: install a n'
+ok 'an NCCL that is too old' in_words 'is NCCL 2.17.5, and 2.18 is the oldest that is taken: install '
 FAKE_CUDA_DEVICES=0 "$zero" info --plugins >out 2>&1
 ok 'a driver without a GPU' in_words 'the driver finds no GPU (does CUDA_VISIBLE_DEVICES hide it?)'
 "$zero" info --plugins >out 2>&1
@@ -73,6 +73,13 @@ ok 'sums in the order of ranks' in_words 'nccl does not offer sums in the order 
 export ZERO_PLUGIN_PATH="$fakes"
 train ZERO_COMM=nccl
 ok 'it trains' [ "$status" = 0 ]
+ok 'and is not warned of' not_in_words 'the others may hang'
+train ZERO_COMM=nccl FAKE_NCCL_VERSION=22602
+ok 'so does an older one' [ "$status" = 0 ]
+once() { [ "$(grep -cF -e "$1" out)" = 1 ]; }
+ok 'of which one rank warns' once 'nccl: NCCL 2.26.2 trains, but when a rank ends early, the others may hang'
+train ZERO_COMM=nccl FAKE_NCCL_VERSION=22703
+ok '2.27.3 is not' not_in_words 'the others may hang'
 train ZERO_LOG=info
 ok 'it is taken without a name where sums need no order' in_words 'comm nccl: every rank has a GPU, and sums'
 ok 'and trains' [ "$status" = 0 ]
