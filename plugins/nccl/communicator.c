@@ -25,7 +25,9 @@ int nccl_called(struct zero_comm *comm, int result, const char *doing)
         return 0;
     if (result == NCCL_IN_PROGRESS) {
         comm->launching = true;
-        comm->until = nccl_until(comm->ctx);
+        comm->until = comm->ctx->until;
+        if (!comm->until) /* the library's own deadline is before it, and names the operation */
+            comm->until = zero__deadline_ns(2 * comm->ctx->timeout_ns);
         return 0;
     }
     int err = nccl_describe(comm->ctx, comm->nccl, result, doing, text);
@@ -52,12 +54,12 @@ int nccl_settle(struct zero_comm *comm)
     }
     if (r != NCCL_IN_PROGRESS)
         return nccl_called(comm, r, comm->doing);
-    if (comm->launching && zero__now_ns() >= comm->until) {
+    if (comm->launching && zero__now_ns() >= (ctx->until ? ctx->until : comm->until)) {
         char text[NCCL_TEXT];
         snprintf(text, sizeof text,
-                 "%s: NCCL is not ready after %g s (ZERO_TIMEOUT); a peer may be missing, "
+                 "%s: NCCL is not ready after %s%g s (ZERO_TIMEOUT); a peer may be missing, "
                  "NCCL_DEBUG=INFO says more",
-                 comm->doing, (double)ctx->timeout_ns * 1e-9);
+                 comm->doing, ctx->until ? "" : "twice ", (double)ctx->timeout_ns * 1e-9);
         return nccl_comm_fail(comm, -ETIMEDOUT, text);
     }
     return -EAGAIN;

@@ -204,6 +204,38 @@ static void split_outlived(struct check_rank *k)
     check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
+/*
+ * A launch that does not end, as where NCCL connects in it and a peer does not come: it is given up
+ * after whoever posted it, who can name it, would have.
+ */
+static void launch_stays(struct check_rank *k)
+{
+    const struct zero_comm_open open = opens(k, 500000000);
+    struct zero_comm_ctx *ctx = NULL;
+    struct zero_comm *world = NULL;
+    struct zero_coll q = {.kind = ZERO_BARRIER, .scale = 1};
+    void *stream = NULL;
+
+    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
+        return;
+    int err = k->ops->split(ctx, NULL, 0, 0, &world);
+    if (!err)
+        err = k->device_ops->stream_create(k->device, "stays", &stream);
+    if (!err) {
+        err = k->ops->post(world, &q, 1, stream);
+        check_want(k, err == -EAGAIN, __FILE__, __LINE__, "post: %d: %s", err, check_error());
+        check_sleep_ms(700);
+        err = k->ops->error(world);
+        check_want(k, !err, __FILE__, __LINE__, "too early: %s", check_error());
+        check_sleep_ms(600);
+        err = k->ops->error(world);
+        k->device_ops->stream_destroy(k->device, stream);
+    }
+    check_want(k, err == -ETIMEDOUT && strstr(check_error(), "after twice 0.5 s (ZERO_TIMEOUT)"),
+               __FILE__, __LINE__, "%d: %s", err, check_error());
+    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
+}
+
 /* Rank 1 says everything late from then on. */
 static const struct zero_oob *prompt;
 static atomic_int dawdles;
@@ -320,6 +352,8 @@ int main(void)
         {.name = "a split whose meetings are late", .run = split_late},
         {.name = "an exchange whose meetings are late", .run = exchange_late},
     };
+    static const struct check_case stays = {.name = "a launch that does not end",
+                                            .run = launch_stays};
     const bool brief = is_short();
 
     fake_nccl_choose("libnccl");
@@ -338,6 +372,9 @@ int main(void)
     run_all(2, AS_THREADS, "13");
     unsetenv("FAKE_NCCL_VERSION");
     each_split_fails();
+    fake_nccl()->fail(0, "GroupEnd", 1, NCCL_IN_PROGRESS, true);
+    run(&stays, 1, AS_THREADS);
+    fake_nccl()->fail(0, "", 0, 0, false);
     run(&late[0], 2, AS_THREADS);
     run(&late[1], 2, AS_THREADS);
     setenv("FAKE_NCCL_ABORT_MS", "3000", 1);

@@ -101,6 +101,7 @@ static void delays(void)
 {
     struct config c = {"3", "1", 2, 0, ZERO_F32, NULL, NULL};
     struct toy late = {.layers = 5, .steps = 4, .stepped = linger},
+               plain = {.layers = 5, .steps = 4},
                ends = {.layers = 5, .steps = 4, .stepped = end_it};
     struct toy_result r;
 
@@ -108,6 +109,15 @@ static void delays(void)
     ok(r.err == -ETIMEDOUT && strstr(r.error, "0.7 s (ZERO_TIMEOUT)"),
        "a rank that does not come is noticed");
     diag("%d %s", r.err, r.error);
+    left("after that");
+    /* As where NCCL connects in it, and a peer does not come: it stays in progress. */
+    fake_nccl()->fail(1, "GroupEnd", 3, NCCL_IN_PROGRESS, true);
+    run(&c, plugin, "1", &plain, &r);
+    ok(fake_nccl()->has_failed() && r.err == -ETIMEDOUT && strstr(r.error, "gather of layer") &&
+           strstr(r.error, "1 s (ZERO_TIMEOUT)"),
+       "a launch that does not end is told as its operation");
+    diag("%d %s", r.err, r.error);
+    fake_nccl()->fail(1, "", 0, 0, false);
     left("after that");
     run(&c, plugin, "20", &ends, &r);
     ok(r.err == -ECANCELED && strstr(r.error, "the test ends it"),
