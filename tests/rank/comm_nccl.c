@@ -7,6 +7,7 @@
 #include "cases.h"
 #include "device/host.h"
 #include "nccl.h"
+#include "nccl_late.h"
 #include "nccl_narrow.h"
 
 static const struct check_case *current;
@@ -108,17 +109,6 @@ static int scarce_alloc(struct zero_device *dev, uint64_t bytes, uint32_t mem, v
     return bytes > 1 << 20 ? -ENOMEM : zero__host_device_ops.alloc(dev, bytes, mem, base);
 }
 
-static struct zero_comm_open opens(const struct check_rank *k, int64_t timeout_ns)
-{
-    return (struct zero_comm_open){.size = sizeof(struct zero_comm_open),
-                                   .host = k->host,
-                                   .oob = k->oob,
-                                   .device = -1,
-                                   .timeout_ns = timeout_ns,
-                                   .device_ops = k->device_ops,
-                                   .device_handle = k->device};
-}
-
 /* All memory of a communicator comes with it: where a rank has none, no rank has one. */
 static void no_memory(struct check_rank *k)
 {
@@ -204,87 +194,18 @@ static void split_outlived(struct check_rank *k)
     check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
 }
 
-/*
- * A launch that does not end, as where NCCL connects in it and a peer does not come: it is given up
- * after whoever posted it, who can name it, would have.
- */
-static void launch_stays(struct check_rank *k)
+/* The sum that is a barrier fails, at once or later: so does the communicator, and says so. */
+static void barrier_fails(struct check_rank *k)
 {
-    const struct zero_comm_open open = opens(k, 500000000);
-    struct zero_comm_ctx *ctx = NULL;
-    struct zero_comm *world = NULL;
+    struct check_comm c = {0};
     struct zero_coll q = {.kind = ZERO_BARRIER, .scale = 1};
-    void *stream = NULL;
 
-    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
-        return;
-    int err = k->ops->split(ctx, NULL, 0, 0, &world);
-    if (!err)
-        err = k->device_ops->stream_create(k->device, "stays", &stream);
-    if (!err) {
-        err = k->ops->post(world, &q, 1, stream);
-        check_want(k, err == -EAGAIN, __FILE__, __LINE__, "post: %d: %s", err, check_error());
-        check_sleep_ms(700);
-        err = k->ops->error(world);
-        check_want(k, !err, __FILE__, __LINE__, "too early: %s", check_error());
-        check_sleep_ms(600);
-        err = k->ops->error(world);
-        k->device_ops->stream_destroy(k->device, stream);
+    if (check_open(k, &c, 1 << 16)) {
+        int64_t err = check_run(&c, c.world, &q);
+        check_want(k, err == -EIO && strstr(check_error(), "barrier: unhandled system error"),
+                   __FILE__, __LINE__, "barrier: %d: %s", (int)err, check_error());
     }
-    check_want(k, err == -ETIMEDOUT && strstr(check_error(), "after twice 0.5 s (ZERO_TIMEOUT)"),
-               __FILE__, __LINE__, "%d: %s", err, check_error());
-    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
-}
-
-/* Rank 1 says everything late from then on. */
-static const struct zero_oob *prompt;
-static atomic_int dawdles;
-
-static int late_post(void *ctx, const void *src, uint32_t len)
-{
-    if (atomic_load(&dawdles))
-        check_sleep_ms(1400);
-    return prompt->post(ctx, src, len);
-}
-
-/* Each of the ranks' meetings is in time, and all together are not. */
-static void entry_late(struct check_rank *k, bool exchange)
-{
-    struct zero_comm_open open = opens(k, 2 * INT64_C(1000000000));
-    struct zero_oob late = *k->oob;
-    struct zero_comm_ctx *ctx = NULL;
-    struct zero_comm *world = NULL;
-    struct zero_mr *mr = NULL;
-    static char memory[2][4096];
-
-    late.post = late_post;
-    if (k->rank == 1) {
-        prompt = k->oob;
-        open.oob = &late;
-        atomic_store(&dawdles, 0);
-    }
-    if (!check_want(k, !k->ops->open(&open, &ctx), __FILE__, __LINE__, "open: %s", check_error()))
-        return;
-    check_want(k, !k->ops->reg(ctx, memory[k->rank], 4096, ZERO_MEM_HOST, &mr), __FILE__, __LINE__,
-               "reg: %s", check_error());
-    if (k->rank == 1)
-        atomic_store(&dawdles, 1);
-    int64_t began = check_now_ms();
-    int err = exchange ? k->ops->exchange(ctx, mr) : k->ops->split(ctx, NULL, 0, 0, &world);
-    int64_t took = check_now_ms() - began;
-    check_want(k, k->rank == 1 || (err == -ETIMEDOUT && took < 2700), __FILE__, __LINE__,
-               "%d after %d ms", err, (int)took);
-    check_want(k, !k->ops->close(ctx), __FILE__, __LINE__, "close: %s", check_error());
-}
-
-static void split_late(struct check_rank *k)
-{
-    entry_late(k, false);
-}
-
-static void exchange_late(struct check_rank *k)
-{
-    entry_late(k, true);
+    check_close(&c);
 }
 
 /* Rank 1 comes late: meanwhile rank 0 is told to try again, before its stream is full. */
@@ -354,6 +275,8 @@ int main(void)
     };
     static const struct check_case stays = {.name = "a launch that does not end",
                                             .run = launch_stays};
+    static const struct check_case barrier = {.name = "a barrier that fails",
+                                              .run = barrier_fails};
     const bool brief = is_short();
 
     fake_nccl_choose("libnccl");
@@ -372,6 +295,10 @@ int main(void)
     run_all(2, AS_THREADS, "13");
     unsetenv("FAKE_NCCL_VERSION");
     each_split_fails();
+    for (int later = 0; later < 2; later++) {
+        fake_nccl()->fail(0, "AllReduce", 1, NCCL_SYSTEM_ERROR, later);
+        run(&barrier, 1, AS_THREADS);
+    }
     fake_nccl()->fail(0, "GroupEnd", 1, NCCL_IN_PROGRESS, true);
     run(&stays, 1, AS_THREADS);
     fake_nccl()->fail(0, "", 0, 0, false);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "nccl.h"
+#include "nccl_calls.h"
 #include "toy.h"
 #undef want
 
@@ -126,79 +127,148 @@ static void delays(void)
     left("after that");
 }
 
-/* A call that fails, and whether training can do without its success. */
-struct call {
-    const char *name, *says;
-    bool harmless, driver;
-    int rank; /* where */
+static const struct config failing[] = {
+    {"3", "1", 2, 0, ZERO_BF16, NULL, NULL},
+    {"1", "1", 2, 0, ZERO_BF16, NULL, NULL},
 };
 
-static const struct call calls[] = {
-    {"GetVersion", "version", false, false, 1},
-    {"GetUniqueId", "ncclGetUniqueId", false, false, 0},
-    {"CommInitRankConfig", "ncclCommInitRankConfig", false, false, 1},
-    {"CommRegister", "ZERO_NCCL_REGISTER=0", false, false, 1},
-    {"CommDeregister", "", true, false, 1},
-    {"CommGetAsyncError", "nccl", false, false, 1},
-    {"RedOpCreatePreMulSum", "reduce", false, false, 1},
-    {"RedOpDestroy", "", true, false, 1},
-    {"AllGather", "all_gather", false, false, 1},
-    {"ReduceScatter", "reduce_scatter", false, false, 1},
-    {"AllReduce", "all_reduce", true, false, 1}, /* not in every program */
-    {"Broadcast", "broadcast", true, false, 1},
-    {"GroupStart", "nccl", false, false, 1},
-    {"GroupEnd", "nccl", false, false, 1},
-    {"CommFinalize", "", true, false, 1},
-    {"CommDestroy", "", true, false, 1},
-    {"cuInit", "no GPU can be used", false, true, 1},
-    {"cuDeviceGetCount", "no GPU can be used", false, true, 1},
-    {"cuStreamGetCtx", "none of CUDA's", false, true, 1},
-    {"CommAbort", "", true, false, 1},
-    {"cuCtxPushCurrent", "CUDA", true, true, 1},
-    {"cuCtxPopCurrent", "", true, true, 1},
-    {"cuDevicePrimaryCtxRelease", "", true, true, 1},
-    {"cuCtxGetDevice", "primary context", false, true, 1},
-    {"cuDevicePrimaryCtxRetain", "primary context", false, true, 1},
-};
-
-/* What a rank says of the failure is in `r`; a peer may be faster with what it makes of it. */
-static void fail_once(const struct call *call, unsigned k, bool later, const char *stage)
-{
-    struct config c = {stage, "1", 2, 0, ZERO_BF16, NULL, NULL};
-    struct toy with = {.layers = 3, .steps = 2, .log = NULL};
-    int result = call->driver ? 999 : NCCL_SYSTEM_ERROR;
+/* A failure of a run, and what became of it: each in a process, for they wait more than they do. */
+struct attempt {
+    const struct call *call;
+    const struct config *config;
+    unsigned k;
+    bool later, failed;
+    pid_t pid;
+    int status, left, misused;
+    int64_t ms;
     struct toy_result r;
-    char what[100];
+    char misuse[200];
+};
 
-    fake_nccl()->fail(call->rank, call->name, k, result, later);
-    run(&c, plugin, "10", &with, &r);
-    bool failed = fake_nccl()->has_failed();
+#define MOST_ATTEMPTS 600
+#define AT_ONCE 8
+#define MANY 100 /* calls that ask, again and again: another run may have fewer */
+
+static struct attempt *attempts;
+static int n_attempts;
+
+static void attempt(struct attempt *a)
+{
+    struct toy with = {.layers = 3, .steps = 2};
+    const struct call *call = a->call;
+    int64_t began = now_ms();
+
+    fake_nccl()->fail(call->rank, call->name, a->k,
+                      strncmp(call->name, "cu", 2) == 0 ? 999 : NCCL_SYSTEM_ERROR, a->later);
+    run(a->config, plugin, "10", &with, &a->r);
+    a->ms = now_ms() - began;
+    a->failed = fake_nccl()->has_failed();
+    a->left = fake_nccl()->live();
+    a->misused = fake_nccl()->misused(a->misuse, sizeof a->misuse);
     fake_nccl()->fail(1, "", 0, 0, false);
-    snprintf(what, sizeof what, "call %u of %s%s", k, call->name, later ? ", later" : "");
-    left(what);
-    if (!failed) {
-        if (k == 1 && !call->harmless)
-            ok(false, "%s: it is never called", what);
-        return;
-    }
-    ok(call->harmless || (r.err && r.err != -ETIMEDOUT &&
-                          (strstr(r.error, call->says) || strstr(r.error, "open failed on rank"))),
-       "%s: %s", what, r.err ? "an error that says so" : "no harm");
-    if (r.err)
-        diag("%d %s", r.err, r.error);
 }
 
-static void fail_each(const char *stage)
+static void attempt_start(struct attempt *a)
 {
-    static const unsigned numbers[] = {1, 2, 3, 7, 30};
+    if (!RANKS_PROCESSES) {
+        attempt(a);
+        return;
+    }
+    fflush(stdout);
+    pid_t pid = fork(); /* the child writes into *a, too */
+    if (pid < 0)
+        bail("cannot fork");
+    if (pid == 0) {
+        alarm(60);
+        attempt(a);
+        _exit(0);
+    }
+    a->pid = pid;
+}
 
+static void attempt_judge(struct attempt *a)
+{
+    const struct call *call = a->call;
+    bool says, good;
+
+    if (a->pid)
+        waitpid(a->pid, &a->status, 0);
+    /* A peer may be faster with what it makes of the error, which has the sentence, too. */
+    says = a->r.err && a->r.err != -ETIMEDOUT &&
+           (strstr(a->r.error, call->says) ||
+            strstr(a->r.error, "failed on rank 1, which says why"));
+    good = call->harm == NONE ? !a->r.err : says;
+    if (call->harm == EITHER && a->k > 1)
+        good = says || !a->r.err;
+    good = good && !a->status && a->failed && a->ms < 8000 && !a->left && !a->misused;
+    ok(good, "stage %s, call %u of %s%s: %s", a->config->stage, a->k, call->name,
+       a->later ? ", later" : "", a->r.err ? "an error that says so" : "no harm");
+    if (!good)
+        diag("status %d, failed %d, %d ms, %d are left, bad usage %d %s; %d %s", a->status,
+             a->failed, (int)a->ms, a->left, a->misused, a->misuse, a->r.err, a->r.error);
+}
+
+static void attempts_add(const struct call *call, const struct config *c, unsigned n)
+{
+    n = n < MANY ? n : MANY;
+    for (int later = 0; later <= call->lingers; later++)
+        for (unsigned k = 1; k <= n && n_attempts < MOST_ATTEMPTS; k += n == MANY ? k : 1)
+            if (later ? k == 1 || k == n / 2 : RANKS_PROCESSES || k == 1)
+                attempts[n_attempts++] =
+                    (struct attempt){.call = call, .config = c, .k = k, .later = later};
+}
+
+/* Every call of a good run, and those that it does not make. */
+static void attempts_plan(const struct config *c)
+{
+    struct toy with = {.layers = 3, .steps = 2};
+    struct toy_result r;
+
+    fake_nccl()->fail(1, "", 0, 0, false);
+    run(c, plugin, "10", &with, &r);
+    ok(!r.err, "stage %s: a good run", c->stage);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const struct call *call = &calls[i];
+        unsigned n = fake_nccl()->calls(call->rank, call->name);
+        if (!n != (call->harm == UNMET))
+            ok(false, "stage %s: a good run makes %u calls of %s", c->stage, n, call->name);
+        /* In another stage what moves data is enough. */
+        if (c == failing || strcmp(call->says, "all_gather") == 0 || strstr(call->says, "reduce"))
+            attempts_add(call, c, call->harm == UNMET ? 0 : n);
+    }
+}
+
+static void fail_each(void)
+{
+    ok(calls_are_listed(), "all calls of the plugin are listed");
     setenv("ZERO_NCCL_STAGING", "65536", 1); /* it takes its time to come, and is not the point */
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        for (int later = 0; later < 2; later++)
-            for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
-                if (!calls[i].driver || !later)
-                    fail_once(&calls[i], numbers[k], later, stage);
+    attempts = shared_memory(MOST_ATTEMPTS * sizeof *attempts);
+    for (size_t i = 0; i < sizeof failing / sizeof *failing; i++)
+        attempts_plan(&failing[i]);
+    for (int i = 0; i < n_attempts + AT_ONCE; i++) {
+        if (i < n_attempts)
+            attempt_start(&attempts[i]);
+        if (i >= AT_ONCE)
+            attempt_judge(&attempts[i - AT_ONCE]);
+    }
     unsetenv("ZERO_NCCL_STAGING");
+}
+
+/* An abort that NCCL reports a failure of is one all the same. */
+static void abort_fails(void)
+{
+    struct config c = {"3", "1", 2, 0, ZERO_F32, NULL, NULL};
+    struct toy ends = {.layers = 5, .steps = 4, .stepped = end_it};
+    struct toy_result r;
+
+    for (unsigned k = 1; k <= 2; k++) {
+        fake_nccl()->fail(1, "CommAbort", k, NCCL_SYSTEM_ERROR, false);
+        run(&c, plugin, "20", &ends, &r);
+        ok(fake_nccl()->has_failed() && r.err == -ECANCELED && strstr(r.error, "the test ends it"),
+           "call %u of CommAbort: no harm", k);
+        fake_nccl()->fail(1, "", 0, 0, false);
+        left("after that");
+    }
 }
 
 /* After a step: no thread gets the device's context any more. */
@@ -260,7 +330,8 @@ int main(void)
     same(&more[0], "4");
     unsetenv("FAKE_NCCL_VERSION");
     delays();
-    fail_each("3");
+    fail_each();
+    abort_fails();
     context_lost(1);
     context_lost(4);
     context_lost(30);

@@ -10,6 +10,7 @@
 
 #define MOST_PUSHED 8
 #define MOST_CONTEXTS 4096
+#define MOST_NAMES 64
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUctx_st *contexts[MOST_CONTEXTS];
@@ -25,6 +26,10 @@ static struct {
     bool later, lasts;
     atomic_bool done;
 } failure;
+static struct {
+    char name[32];
+    unsigned any, n[FAKE_RANKS]; /* any: on a rank that is not known, so on each */
+} counted[MOST_NAMES];
 
 /* ---- For tests ------------------------------------------------------------------------------- */
 
@@ -78,6 +83,7 @@ static void fail_any(int rank, const char *name, unsigned k, int result, bool la
     failure.result = result;
     failure.later = later;
     failure.lasts = lasts;
+    memset(counted, 0, sizeof counted);
     atomic_store(&failure.done, false);
     pthread_mutex_unlock(&lock);
 }
@@ -97,6 +103,25 @@ static bool has_failed(void)
     return atomic_load(&failure.done);
 }
 
+/* Where calls of that name are counted; the lock is held. */
+static int place(const char *name)
+{
+    int i = 0;
+
+    while (i < MOST_NAMES - 1 && *counted[i].name && strcmp(counted[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static unsigned calls(int rank, const char *name)
+{
+    pthread_mutex_lock(&lock);
+    int i = place(name);
+    unsigned n = counted[i].any + counted[i].n[rank];
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 static int live(void)
 {
     return atomic_load(&n_live);
@@ -110,15 +135,19 @@ static int misused(char *text, size_t bytes)
     return atomic_exchange(&n_misused, 0);
 }
 
-FAKE_EXPORT const struct fake_api fake_nccl_api = {use, fail, fail_from, has_failed, live, misused};
+FAKE_EXPORT const struct fake_api fake_nccl_api = {use,   fail, fail_from, has_failed,
+                                                  calls, live, misused};
 
-int fake_call(const char *name, nccl_comm comm, bool *later)
+/* Of a device's rank, or of any: NULL. */
+static int call_of(const char *name, const struct CUctx_st *c, bool *later)
 {
-    const struct CUctx_st *c = comm ? fake_comm_context(comm) : n_pushed ? fake_current() : opening;
     int result = 0;
 
     *later = false;
     pthread_mutex_lock(&lock);
+    int i = place(name);
+    snprintf(counted[i].name, sizeof counted[i].name, "%s", name);
+    ++*(c ? &counted[i].n[c->rank] : &counted[i].any);
     if (failure.k && (!c || c->rank == failure.rank) && strcmp(name, failure.name) == 0 &&
         (++failure.seen == failure.k || (failure.lasts && failure.seen > failure.k))) {
         result = failure.result;
@@ -127,6 +156,12 @@ int fake_call(const char *name, nccl_comm comm, bool *later)
     }
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+int fake_call(const char *name, nccl_comm comm, bool *later)
+{
+    return call_of(name, comm ? fake_comm_context(comm) : n_pushed ? fake_current() : opening,
+                   later);
 }
 
 /* ---- The driver ------------------------------------------------------------------------------ */
@@ -171,7 +206,8 @@ FAKE_EXPORT int cuStreamGetCtx(cuda_stream stream, cuda_context *context)
 
 FAKE_EXPORT int cuCtxPushCurrent_v2(cuda_context context)
 {
-    int r = driver("cuCtxPushCurrent");
+    bool later;
+    int r = call_of("cuCtxPushCurrent", context, &later);
 
     if (r != CUDA_OK)
         return r;
@@ -189,8 +225,9 @@ FAKE_EXPORT int cuCtxPopCurrent_v2(cuda_context *context)
         fake_misuse("a context is popped that nobody pushed");
         return 1;
     }
+    int r = driver("cuCtxPopCurrent");
     *context = pushed[--n_pushed];
-    return CUDA_OK;
+    return r;
 }
 
 FAKE_EXPORT int cuCtxGetDevice(int *device)
@@ -216,5 +253,5 @@ FAKE_EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
 {
     atomic_fetch_sub(&contexts[device]->retained, 1);
     fake_count(-1);
-    return CUDA_OK;
+    return driver("cuDevicePrimaryCtxRelease");
 }

@@ -51,6 +51,8 @@ struct fake_api {
     void (*fail_from)(int rank, const char *name, unsigned k, int result);
     /* Has it failed? */
     bool (*has_failed)(void);
+    /* Calls of that name on that rank since the last fail(). */
+    unsigned (*calls)(int rank, const char *name);
     /* Communicators, registrations, operations, contexts that are still there. */
     int (*live)(void);
     /* Bad usage since the last question, and the last one. */
