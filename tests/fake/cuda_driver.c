@@ -274,6 +274,17 @@ void fake_work_ends(const struct cuda_context *context)
         pthread_cond_wait(&fake.moved, &fake.lock);
 }
 
+/* For libraries beside the plugin. */
+FAKE_API int cuCtxGetDevice(int *device)
+{
+    const struct cuda_context *c = fake_current();
+
+    if (!c)
+        return CUDA_INVALID_CONTEXT;
+    *device = c->device;
+    return 0;
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static const struct {

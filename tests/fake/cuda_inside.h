@@ -112,6 +112,7 @@ bool fake_param_place(uint64_t *word, int gpu);
 ZERO__CUDA_CALLS(DECLARE)
 #undef DECLARE
 /* And what programs beside the plugin call. */
+FAKE_API int cuCtxGetDevice(int *device);
 FAKE_API int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context);
 FAKE_API int cuThreadExchangeStreamCaptureMode(int *mode);
 FAKE_API int cuEventElapsedTime(float *ms, struct cuda_event *from, struct cuda_event *to);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libnccl and the few calls of a CUDA driver, in one library, for machines without a GPU: what is
- * put on a stream of a device with ordinary memory runs there in order, by a thread for each
+ * A libnccl and the few calls of a CUDA driver, in one library, for machines without a GPU (or over
+ * the whole driver of tests/fake, with the plugin cuda: over_cuda.c): what is put on a stream of a
+ * device with ordinary memory runs there in order, by a thread for each
  * communicator as if it were a kernel, between ranks that are threads or processes.
  *
  * It is as hard to please as NCCL: a communicator begins, splits and may launch in a thread of its
@@ -74,12 +75,18 @@ int cuCtxGetDevice(int *device);
 int cuDevicePrimaryCtxRetain(cuda_context *context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
 
-/* ---- driver.c */
+/* ---- driver.c, or over_cuda.c: contexts, and what runs in streams of theirs */
 
 struct CUctx_st *fake_current(void); /* NULL: none */
+struct CUctx_st *fake_here(void); /* whose a call without a communicator is; NULL: nobody knows */
+void fake_use(const struct zero_device_ops *ops, struct zero_device *dev, int rank);
+
+/* ---- noted.c */
+
 void fake_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The result that this call shall have: 0, or an error; *later: not at once. comm may be NULL. */
 int fake_call(const char *name, nccl_comm comm, bool *later);
+int fake_call_of(const char *name, const struct CUctx_st *c, bool *later); /* c NULL: any */
 void fake_count(int n); /* of what is live */
 
 /* ---- comm.c */
@@ -95,6 +102,7 @@ struct fake_op {
     int type, root;
     double factor;
     cuda_stream stream;
+    uint64_t number;  /* of the communicator's, from 1 */
     atomic_int there; /* the stream is */
 };
 

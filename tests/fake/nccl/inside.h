@@ -43,6 +43,12 @@ struct ncclComm {
 void fake_nap(unsigned us);
 /* All ranks come here; false: this rank has given up, or while communicators are made, another. */
 bool fake_meet(nccl_comm c, bool making);
+/* The stream of an op, a struct fake_op, is there. */
+void fake_arrive(void *op);
+/* Puts it on its stream, which goes on when so many of the communicator's have run. Of contexts. */
+int fake_put(nccl_comm c, struct fake_op *op);
+/* Where the host finds bytes of the device; NULL: they are not there. Of contexts. */
+void *fake_reach(nccl_comm c, const void *p, size_t bytes);
 /* The thread that is its kernels. */
 void *fake_kernel_main(void *comm);
 

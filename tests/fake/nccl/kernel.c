@@ -77,11 +77,27 @@ static size_t reached(const struct fake_op *op)
     return most < op->count ? most : op->count;
 }
 
-static bool op_run(nccl_comm c, const struct fake_op *op)
+/* Its memory, as the host finds it. */
+static bool reach(nccl_comm c, struct fake_op *op)
+{
+    const size_t bytes = op->count * fake_type_bytes(op->type), all = bytes * (size_t)c->ranks;
+    const bool reads = op->kind != FAKE_BROADCAST || c->rank == op->root;
+    const bool writes = op->kind != FAKE_BROADCAST || c->rank != op->root;
+
+    if (reads && bytes)
+        op->src = fake_reach(c, op->src, op->kind == FAKE_SCATTER ? all : bytes);
+    if (writes && bytes)
+        op->dst = fake_reach(c, op->dst, op->kind == FAKE_GATHER ? all : bytes);
+    return (!reads || !bytes || op->src) && (!writes || !bytes || op->dst);
+}
+
+static bool op_run(nccl_comm c, struct fake_op *op)
 {
     const bool alone = c->ranks == 1 && op->factor != 1 && fake_nccl_version() < NCCL_WHOLE_ALONE;
     size_t all = (alone ? reached(op) : op->count) * fake_type_bytes(op->type), n;
 
+    if (!reach(c, op))
+        return false;
     for (size_t off = 0; off < all; off += n) {
         n = all - off < FAKE_CHUNK ? all - off : FAKE_CHUNK;
         bool good = true;
@@ -127,6 +143,7 @@ void *fake_kernel_main(void *arg)
     }
     /* Whoever waits goes on, though nothing was done. */
     __atomic_store_n(&c->done, UINT64_MAX, __ATOMIC_RELEASE);
+    pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->lock);
     return NULL;
 }

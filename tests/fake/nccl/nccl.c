@@ -359,35 +359,36 @@ FAKE_EXPORT int ncclGroupEnd(void)
     return flush(group.result);
 }
 
+static struct fake_op of(nccl_comm comm, enum fake_kind kind, const void *src, void *dst,
+                         size_t count, int type, int root, cuda_stream stream)
+{
+    return (struct fake_op){.comm = comm, .kind = kind, .src = src, .dst = dst, .count = count,
+                            .type = type, .root = root, .factor = 1, .stream = stream};
+}
+
 FAKE_EXPORT int ncclAllGather(const void *src, void *dst, size_t count, int type, nccl_comm comm,
                               cuda_stream stream)
 {
-    return collective("AllGather",
-                      (struct fake_op){comm, FAKE_GATHER, src, dst, count, type, 0, 1, stream, 0},
+    return collective("AllGather", of(comm, FAKE_GATHER, src, dst, count, type, 0, stream),
                       NCCL_SUM);
 }
 
 FAKE_EXPORT int ncclReduceScatter(const void *src, void *dst, size_t count, int type, int op,
                                   nccl_comm comm, cuda_stream stream)
 {
-    return collective("ReduceScatter",
-                      (struct fake_op){comm, FAKE_SCATTER, src, dst, count, type, 0, 1, stream, 0},
+    return collective("ReduceScatter", of(comm, FAKE_SCATTER, src, dst, count, type, 0, stream),
                       op);
 }
 
 FAKE_EXPORT int ncclAllReduce(const void *src, void *dst, size_t count, int type, int op,
                               nccl_comm comm, cuda_stream stream)
 {
-    return collective("AllReduce",
-                      (struct fake_op){comm, FAKE_REDUCE, src, dst, count, type, 0, 1, stream, 0},
-                      op);
+    return collective("AllReduce", of(comm, FAKE_REDUCE, src, dst, count, type, 0, stream), op);
 }
 
 FAKE_EXPORT int ncclBroadcast(const void *src, void *dst, size_t count, int type, int root,
                               nccl_comm comm, cuda_stream stream)
 {
-    return collective(
-        "Broadcast",
-        (struct fake_op){comm, FAKE_BROADCAST, src, dst, count, type, root, 1, stream, 0},
-        NCCL_SUM);
+    return collective("Broadcast", of(comm, FAKE_BROADCAST, src, dst, count, type, root, stream),
+                      NCCL_SUM);
 }
