@@ -14,6 +14,11 @@
 #include "nccl.h"
 
 #define NAP_NS 200000
+/*
+ * For a launch, beyond the deadline: where another operation waits, too, its owner has named that
+ * by then; where none does, nobody but this can say why.
+ */
+#define LATE_NS INT64_C(2000000000)
 #define TOKEN_BYTES 4096
 
 int nccl_called(struct zero_comm *comm, int result, const char *doing)
@@ -26,8 +31,8 @@ int nccl_called(struct zero_comm *comm, int result, const char *doing)
     if (result == NCCL_IN_PROGRESS) {
         comm->launching = true;
         comm->until = comm->ctx->until;
-        if (!comm->until) /* the library's own deadline is before it, and names the operation */
-            comm->until = zero__deadline_ns(2 * comm->ctx->timeout_ns);
+        if (!comm->until)
+            comm->until = zero__deadline_ns(comm->ctx->timeout_ns + LATE_NS);
         return 0;
     }
     int err = nccl_describe(comm->ctx, comm->nccl, result, doing, text);
@@ -57,25 +62,12 @@ int nccl_settle(struct zero_comm *comm)
     if (comm->launching && zero__now_ns() >= (ctx->until ? ctx->until : comm->until)) {
         char text[NCCL_TEXT];
         snprintf(text, sizeof text,
-                 "%s: NCCL is not ready after %s%g s (ZERO_TIMEOUT); a peer may be missing, "
+                 "%s: NCCL is not ready after %g s (ZERO_TIMEOUT); a peer may be missing, "
                  "NCCL_DEBUG=INFO says more",
-                 comm->doing, ctx->until ? "" : "twice ", (double)ctx->timeout_ns * 1e-9);
+                 comm->doing, (double)ctx->timeout_ns * 1e-9);
         return nccl_comm_fail(comm, -ETIMEDOUT, text);
     }
     return -EAGAIN;
-}
-
-bool nccl_turn(struct zero_comm *comm)
-{
-    struct zero_comm_ctx *ctx = comm->ctx;
-    bool free = true;
-
-    if (ctx->nccl.version >= NCCL_2_27)
-        return true;
-    for (struct zero_comm *other = ctx->comms; other; other = other->next)
-        if (other != comm && other->nccl && other->launching && nccl_settle(other) == -EAGAIN)
-            free = false;
-    return free;
 }
 
 int nccl_wait(struct zero_comm *comm)
@@ -364,6 +356,7 @@ int nccl_comm_close(struct zero_comm *comm)
         pthread_mutex_lock(&ctx->lock);
         nccl_comm_fail(comm, err, "the device's context cannot be made current");
     }
+    const int64_t began = zero__now_ns();
     nccl_deregister_all(comm); /* of one that has failed: forgets what was registered */
     nccl_redops_end(comm);
     if (err)
@@ -372,9 +365,9 @@ int nccl_comm_close(struct zero_comm *comm)
         nccl_leave(ctx);
     if (!nccl_comm_end(comm)) /* what works for it still uses all this */
         return zero__say(&ctx->voice, -ETIMEDOUT,
-                         "NCCL does not abort a communicator within %g s; what it holds is left to "
-                         "the end of the process",
-                         (double)ctx->timeout_ns * 1e-9);
+                         "NCCL does not abort a communicator within %.3g s; what it holds is left "
+                         "to the end of the process",
+                         (double)(zero__now_ns() - began) * 1e-9);
     comm_free(comm);
     return err;
 }

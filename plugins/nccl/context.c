@@ -176,6 +176,7 @@ static int prepare(const struct zero_comm_open *params, struct zero_comm_ctx *ct
 static int compare(struct zero_comm_ctx *ctx)
 {
     struct likeness first, other;
+    char theirs[40], ours[40];
 
     nccl_heard(ctx, 0, &first, sizeof first);
     for (int32_t p = 1; p < ctx->ranks; p++) {
@@ -186,11 +187,14 @@ static int compare(struct zero_comm_ctx *ctx)
                              "ranks the same",
                              (unsigned long long)other.staging_bytes, p,
                              (unsigned long long)first.staging_bytes);
-        if (other.version != first.version)
+        if (other.version != first.version) {
+            nccl_version_print((int)other.version, theirs);
+            nccl_version_print((int)first.version, ours);
             return zero__say(&ctx->voice, -EPROTO,
-                             "NCCL's version is %lld on rank %d and %lld on rank 0: install the "
-                             "same on all hosts",
-                             (long long)other.version, p, (long long)first.version);
+                             "NCCL is %s on rank %d and %s on rank 0: install the same on all "
+                             "hosts (libnccl2), or name one with ZERO_NCCL_LIBRARY",
+                             theirs, p, ours);
+        }
     }
     return 0;
 }

@@ -100,8 +100,11 @@ static void end_call(struct zero_comm_ctx *ctx, struct nccl_end *end)
 
 static void end_finish(struct zero_comm_ctx *ctx, struct nccl_end *end)
 {
-    if (end->threaded)
-        pthread_join(end->thread, NULL); /* it has let go of the lock, and does no more */
+    if (end->threaded) { /* it does no more, but a driver may have something to clear up in it */
+        pthread_mutex_unlock(&ctx->lock);
+        pthread_join(end->thread, NULL);
+        pthread_mutex_lock(&ctx->lock);
+    }
     end->over = true;
     if (end->orphan)
         end_remove(ctx, end);
@@ -153,10 +156,6 @@ static int ender_step(struct zero_comm_ctx *ctx)
     for (struct nccl_end *end = ctx->ends; end; end = end->next) {
         if (end->over)
             continue;
-        if (end->returned) {
-            end_finish(ctx, end);
-            return 1;
-        }
         left = -1;
         if (end->called)
             continue;
@@ -166,6 +165,12 @@ static int ender_step(struct zero_comm_ctx *ctx)
             return 1;
         }
     }
+    /* When all is called that may be. */
+    for (struct nccl_end *end = ctx->ends; end; end = end->next)
+        if (end->returned && !end->over) {
+            end_finish(ctx, end);
+            return 1;
+        }
     return left;
 }
 

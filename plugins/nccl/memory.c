@@ -147,8 +147,11 @@ int nccl_exchange(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 
 int nccl_unreg(struct zero_comm_ctx *ctx, struct zero_mr *mr)
 {
-    if (mr->handles)
+    if (mr->handles) {
+        ctx->until = nccl_until(ctx);
         nccl_wait_all(ctx);
+        ctx->until = 0;
+    }
     if (mr->handles && !nccl_enter(ctx)) {
         mr_deregister(ctx, mr);
         nccl_leave(ctx);

@@ -225,11 +225,6 @@ int nccl_wire_bytes(struct zero_comm *comm, uint64_t *bytes);
  * or the error that it ends with.
  */
 int nccl_settle(struct zero_comm *comm);
-/*
- * Within enter. Before 2.27 a call that goes on is its thread's, and one with another communicator
- * meanwhile spoils what it works on: does none go on?
- */
-bool nccl_turn(struct zero_comm *comm);
 /* Waits until NCCL's thread is through with the last call; of all communicators. */
 int nccl_wait(struct zero_comm *comm);
 void nccl_wait_all(struct zero_comm_ctx *ctx);
@@ -254,6 +249,11 @@ bool nccl_comm_end(struct zero_comm *comm);
 int nccl_post(struct zero_comm *comm, const struct zero_coll *colls, uint32_t n, void *stream);
 /* Puts what waits for the own stream on it, as far as that goes. */
 int nccl_begin(struct zero_comm *comm);
+/*
+ * Within enter. Before 2.27 a call that goes on is its thread's, and one with another communicator
+ * meanwhile spoils what it works on: does none go on?
+ */
+bool nccl_turn(struct zero_comm *comm);
 /*
  * Within enter: -EAGAIN while the older mark is not reached and as much as between two marks has
  * been launched since the newer one. A stream that is full would hold whoever posts, with the lock,

@@ -106,6 +106,19 @@ static int give_up(struct zero_comm *comm, int err)
     return nccl_comm_fail(comm, err, text);
 }
 
+bool nccl_turn(struct zero_comm *comm)
+{
+    struct zero_comm_ctx *ctx = comm->ctx;
+    bool free = true;
+
+    if (ctx->nccl.version >= NCCL_2_27)
+        return true;
+    for (struct zero_comm *other = ctx->comms; other; other = other->next)
+        if (other != comm && other->launching && !other->end->over)
+            free = false;
+    return free;
+}
+
 int nccl_room(struct zero_comm *comm)
 {
     if (comm->launched < NCCL_LAUNCHES)

@@ -72,7 +72,8 @@ static void look_at(struct zero_comm *comm, struct look *look)
     const struct nccl_work *w = &comm->work;
     bool failed = atomic_load(&comm->err) != 0;
     int err = failed || !comm->nccl ? 0 : nccl_settle(comm);
-    bool held = !err && !failed && comm->nccl && (!nccl_turn(comm) || nccl_room(comm) == -EAGAIN);
+    bool held = !err && !failed && comm->nccl && (w->active || comm->begun != comm->posted) &&
+                (!nccl_turn(comm) || nccl_room(comm) == -EAGAIN);
 
     /* Whose batch it is posts it again, whoever saw first that NCCL is through: error() may. */
     err = held ? -EAGAIN : err;

@@ -211,9 +211,10 @@ static void attempt_judge(struct attempt *a)
 static void attempts_add(const struct call *call, const struct config *c, unsigned n)
 {
     n = n < MANY ? n : MANY;
+    const unsigned midst = n == MANY ? 32 : n / 2; /* 32 is tried, see below */
     for (int later = 0; later <= call->lingers; later++)
         for (unsigned k = 1; k <= n && n_attempts < MOST_ATTEMPTS; k += n == MANY ? k : 1)
-            if (later ? k == 1 || k == n / 2 : RANKS_PROCESSES || k == 1)
+            if (later ? k == 1 || k == midst : RANKS_PROCESSES || k == 1)
                 attempts[n_attempts++] =
                     (struct attempt){.call = call, .config = c, .k = k, .later = later};
 }

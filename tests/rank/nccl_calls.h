@@ -34,17 +34,17 @@ static const struct call calls[] = {
     {"CommFinalize", "", NONE, true, 1},
     {"CommDestroy", "", NONE, false, 1},
     {"CommAbort", "", UNMET, false, 1}, /* see abort_fails() */
-    {"CommGetAsyncError", "nccl", EITHER, true, 1},
+    {"CommGetAsyncError", "system error", EITHER, true, 1},
     {"CommUserRank", "", UNMET, false, 1}, /* see comm_nccl.c */
-    {"CommCount", "nccl", ENDS, false, 1},
+    {"CommCount", "system error", ENDS, false, 1},
     {"RedOpCreatePreMulSum", "reduce", ENDS, false, 1},
     {"RedOpDestroy", "", NONE, false, 1},
     {"AllGather", "all_gather", ENDS, true, 1},
     {"ReduceScatter", "reduce_scatter", ENDS, true, 1},
     {"AllReduce", "", UNMET, true, 1},  /* see comm_nccl.c */
     {"Broadcast", "broadcast", ENDS, true, 1},
-    {"GroupStart", "nccl", ENDS, false, 1},
-    {"GroupEnd", "nccl", ENDS, true, 1},
+    {"GroupStart", "system error", ENDS, false, 1},
+    {"GroupEnd", "system error", ENDS, true, 1},
     {"CommRegister", "ZERO_NCCL_REGISTER=0", ENDS, false, 1},
     {"CommDeregister", "", NONE, false, 1},
     {"cuInit", "no GPU can be used", ENDS, false, 1},

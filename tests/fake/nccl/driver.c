@@ -144,7 +144,9 @@ FAKE_EXPORT int cuDevicePrimaryCtxRetain(cuda_context *context, int device)
 
 FAKE_EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
 {
-    atomic_fetch_sub(&contexts[device]->retained, 1);
+    int r = driver("cuDevicePrimaryCtxRelease");
+
+    atomic_fetch_sub(&contexts[device]->retained, 1); /* another rank's from here on */
     fake_count(-1);
-    return driver("cuDevicePrimaryCtxRelease");
+    return r;
 }
