@@ -101,8 +101,9 @@ ZERO__OPTION(HEARTBEAT, heartbeat, REAL, "3", "0=0 [0.1,1e9]", "Ranks and device
              "counts; 0: none is")
 ZERO__OPTION(DEVICE, device, TEXT, "host", "", "Ranks and devices",
              "Device that trains: host, or a device plugin by name or absolute path, cuda for "
-             "example; a number may follow, as in cuda:0, which all ranks of a host then share, "
-             "else a rank takes that of its place on its host")
+             "example; a number may follow, as in cuda:0, which all ranks of a host then share, or "
+             "have each of its own where each sees one alone; else a rank takes that of its place "
+             "on its host")
 ZERO__OPTION(THREADS, threads, INT, "0", "[0,1024]", "Ranks and devices",
              "Threads of a rank for CPU work; 0: the cores that it may use and has the time of, "
              "divided by the ranks that may use them too")

@@ -156,10 +156,11 @@ static int transport(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 int zero__execute(struct zero_runtime *rt, uint32_t queue, struct slot *s)
 {
     const struct lane *l = &rt->lanes[queue];
-    int err = rt->streamed ? zero__streams_wait(rt, queue, s) : 0;
+    int err = rt->streamed && !s->follows ? zero__streams_wait(rt, queue, s) : 0;
 
     if (err)
         return err;
+    s->follows = 1; /* and not once more where the transport has no room now */
     s->start_ns = zero__now_ns();
     s->armed = !rt->streamed;
     zero__track_start(rt, queue, s, rt->lanes[queue].started + 1);

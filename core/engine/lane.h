@@ -35,6 +35,7 @@ struct slot {
     void *event; /* of lanes that are streams, and COMPUTE on a stream */
     int on_stream;
     uint32_t mark; /* tests: see zero__track_mark() */
+    int follows;   /* its stream waits already for what is before it */
     int armed;     /* of a stream: its waits are over, start_ns and deadline_ns count */
 };
 

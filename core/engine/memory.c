@@ -198,7 +198,8 @@ static int slab_grow(struct zero_runtime *rt, struct slab *s, uint64_t bytes)
             return verdict(rt, err);
     }
     slab_close(rt, s);
-    err = verdict(rt, 0); /* as long as a rank has it mapped its bytes are not free */
+    /* As long as a rank has it mapped its bytes are not free; what is relayed nobody maps. */
+    err = is_relayed(rt) ? 0 : verdict(rt, 0);
     return err ? err : slab_open(rt, s, bytes);
 }
 

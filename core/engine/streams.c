@@ -159,7 +159,7 @@ static int streams_done(struct zero_runtime *rt)
 /* The error is asked for after what streams have reached, and where there is one nothing counts. */
 int zero__streams_look(struct zero_runtime *rt, bool *heard)
 {
-    uint64_t before[ZERO__N_QUEUES], after[ZERO__N_QUEUES];
+    uint64_t before[ZERO__N_QUEUES], after[ZERO__N_QUEUES], noted = rt->flight.end;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
         before[q] = rt->lanes[q].done;
@@ -174,5 +174,7 @@ int zero__streams_look(struct zero_runtime *rt, bool *heard)
     for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
         rt->lanes[q].done = after[q];
     *heard = err != 0;
+    if (err)
+        rt->flight.end = noted;
     return err ? err : n;
 }

@@ -38,6 +38,10 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
     static const uint32_t kinds[] = {ZERO_ALL_GATHER, ZERO_REDUCE_SCATTER, ZERO_BROADCAST,
                                      ZERO_BARRIER};
 
+    if (!(caps->mem & (mem | ZERO_MEM_HOST))) /* to and from the host's memory there is the relay */
+        return mem == ZERO_MEM_HOST
+                   ? "memory of the host (ZERO_DEVICE is one; cuda gives each rank a GPU)"
+                   : "memory of ZERO_DEVICE";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!(caps->kinds & 1u << kinds[i]))
             return zero_coll_name(kinds[i]);
@@ -45,11 +49,7 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
         return "sums in the order of the ranks (ORDERED; ZERO_NUMERICS=relaxed does without)";
     if (!(caps->redops & 1u << ZERO_SUM) || !(caps->dtypes & 1u << ZERO_F32))
         return "sums of fp32";
-    if (!caps->max_inflight)
-        return "room for a collective (max_inflight)";
-    if (caps->mem & (mem | ZERO_MEM_HOST)) /* to and from the host's memory there is the relay */
-        return NULL;
-    return mem == ZERO_MEM_HOST ? "host memory (that of ZERO_DEVICE)" : "memory of ZERO_DEVICE";
+    return caps->max_inflight ? NULL : "room for a collective (max_inflight)";
 }
 
 static bool is_relaxed(const struct zero_runtime *rt)
