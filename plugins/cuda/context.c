@@ -14,8 +14,12 @@ static int broken(struct zero_device *dev)
     return err ? zero__say(&dev->voice, err, "%s", dev->why) : 0;
 }
 
-/* What the thread did when it entered; entries do not nest. */
-static _Thread_local int capture_mode;
+/*
+ * The thread's mode of capture before it entered, or NOT_CHANGED; entries do not nest. It lies
+ * where threads have it from their beginning: the plugin is loaded late.
+ */
+static _Thread_local int capture_mode __attribute__((tls_model("initial-exec")));
+#define NOT_CHANGED (-1)
 
 /*
  * While another thread of the process captures a graph in the global mode, the driver refuses to
@@ -27,8 +31,8 @@ int zero__cuda_enter_to_end(struct zero_device *dev)
         zero__cuda_check(dev, dev->driver.context_push(dev->context), "entering the context");
 
     capture_mode = CUDA_CAPTURE_RELAXED;
-    if (!err)
-        dev->driver.capture_mode(&capture_mode);
+    if (!err && dev->driver.capture_mode(&capture_mode))
+        capture_mode = NOT_CHANGED;
     return err;
 }
 
@@ -43,7 +47,8 @@ void zero__cuda_leave(struct zero_device *dev)
 {
     struct cuda_context *mine;
 
-    dev->driver.capture_mode(&capture_mode);
+    if (capture_mode != NOT_CHANGED)
+        dev->driver.capture_mode(&capture_mode);
     dev->driver.context_pop(&mine);
 }
 
@@ -81,5 +86,9 @@ int zero__cuda_check(struct zero_device *dev, int result, const char *fmt, ...)
         breaks(dev, err, what, text);
         return broken(dev);
     }
-    return zero__say(&dev->voice, err, "%s: %s", what, text);
+    return zero__say(&dev->voice, err, "%s: %s%s", what, text,
+                     zero__cuda_is_capture(result)
+                         ? ": a CUDA graph is captured on that stream or by this thread: end the "
+                           "capture before zero_acquire() and zero_release()"
+                         : "");
 }

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#define NOTICES_MS 100
+#include "machine/clock.h"
+
+#define LOST_NS INT64_C(100000000)
 #define LEAST_MAJOR 8 /* compute capability: bf16, and what the kernels are made for */
 
 /* What the driver says of a device without a context. */
@@ -238,21 +240,25 @@ static int equip(struct zero_device *dev, const struct facts *f)
 }
 
 /*
- * Of a context that is lost the driver calls no function any more (cuLaunchHostFunc()), but may be
- * at one.
+ * What was enqueued has been called, or the last function returns just now. Of a context that is
+ * lost the driver calls none any more (cuLaunchHostFunc()), but may be at one.
  */
-static void notices_await(struct zero_device *dev)
+static bool notices_await(struct zero_device *dev)
 {
+    const bool is_lost = atomic_load(&dev->is_broken);
+    const int64_t until = zero__deadline_ns(is_lost ? LOST_NS : dev->timeout_ns);
     const struct timespec pause = {0, 1000000};
 
-    for (int ms = 0; ms < NOTICES_MS && atomic_load(&dev->n_ringing); ms++)
+    while (atomic_load(&dev->n_ringing) && zero__now_ns() < until)
         nanosleep(&pause, NULL);
+    return is_lost || !atomic_load(&dev->n_ringing);
 }
 
 static void device_free(struct zero_device *dev)
 {
     dev->driver.context_release(dev->device);
-    notices_await(dev);
+    if (!notices_await(dev)) /* a function of the host does not get on: it stays */
+        return;
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->notice);
     free(dev);

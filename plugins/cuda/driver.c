@@ -45,8 +45,13 @@ int zero__cuda_errno(int result)
     case CUDA_NOT_READY:
         return -EINPROGRESS;
     default:
-        return -EIO;
+        return zero__cuda_is_capture(result) ? -EINVAL : -EIO;
     }
+}
+
+bool zero__cuda_is_capture(int result)
+{
+    return result >= CUDA_CAPTURE_UNSUPPORTED && result <= CUDA_CAPTURE_WRONG_THREAD;
 }
 
 int zero__cuda_sticks(int result)

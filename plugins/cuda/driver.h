@@ -8,6 +8,7 @@
 #ifndef ZERO_PLUGINS_CUDA_DRIVER_H
 #define ZERO_PLUGINS_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,8 @@ enum cuda_result {
     CUDA_SYSTEM_NOT_READY = 802,
     CUDA_SYSTEM_DRIVER_MISMATCH = 803,
     CUDA_COMPAT_NOT_SUPPORTED = 804,
+    CUDA_CAPTURE_UNSUPPORTED = 900, /* from here to the next one all are of captures */
+    CUDA_CAPTURE_WRONG_THREAD = 908,
     CUDA_UNKNOWN = 999,
 };
 
@@ -203,6 +206,9 @@ int zero__cuda_driver_open(const struct zero__voice *voice, struct cuda_driver *
 
 /* The errno that a result is told as. */
 int zero__cuda_errno(int result);
+
+/* Is a graph captured where a call cannot be part of one? */
+bool zero__cuda_is_capture(int result);
 
 /* Does every later call in this process's context fail, too? */
 int zero__cuda_sticks(int result);

@@ -55,23 +55,24 @@ struct cuda_event *zero__cuda_event_of(const void *event)
  * Called by the driver. What comes after close() has begun is for nobody; the device is there until
  * the last one has been counted.
  */
-static void ring(void *arg)
+static void ring_of(struct zero_device *dev, bool bare)
 {
-    struct zero_device *dev = arg;
-
     pthread_mutex_lock(&dev->notice);
     if (!dev->silent)
         dev->notify(dev->notify_arg);
     pthread_mutex_unlock(&dev->notice);
-    atomic_fetch_sub(&dev->n_ringing, 1);
+    atomic_fetch_sub(&dev->n_bare, bare);
+    atomic_fetch_sub(&dev->n_ringing, 1); /* and it may be gone */
 }
 
-static void ring_bare(void *arg)
+static void ring(void *dev)
 {
-    struct zero_device *dev = arg;
+    ring_of(dev, false);
+}
 
-    atomic_fetch_sub(&dev->n_bare, 1);
-    ring(arg);
+static void ring_bare(void *dev)
+{
+    ring_of(dev, true);
 }
 
 /* Counted before the driver may call it. */

@@ -118,8 +118,8 @@ static int no_room(struct zero_device *dev, int result, uint64_t bytes)
     return zero__say(
         &dev->voice, -ENOMEM,
         "no memory for %llu bytes on GPU %d (%s): %zu of %zu are free (nvidia-smi shows "
-        "who has the rest); use fewer ranks on this GPU, or train with a higher "
-        "ZERO_STAGE",
+        "who has the rest); use fewer ranks on this GPU, a higher ZERO_STAGE, "
+        "or less of it (ZERO_OFFLOAD)",
         (unsigned long long)bytes, dev->index, dev->name, left, total);
 }
 

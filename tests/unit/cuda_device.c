@@ -537,6 +537,7 @@ static void breaks(void)
     is_int(d->alloc(dev, 1, ZERO_MEM_CUDA, &p), -EIO, "everything later fails");
     is_str(zero_last_error(), first, "with the same sentence");
     is_int(d->copy(dev, x, x, 1, s), -EIO, "whatever it is");
+    d->event_destroy(dev, e);
     is_int(d->close(dev), 0, "the device closes all the same");
     fake_cuda_set(NULL);
 }

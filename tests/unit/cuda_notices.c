@@ -68,7 +68,7 @@ static void many_streams(void)
 /* No event was ever recorded on it. */
 static void destroyed_at_work(void)
 {
-    patience = SECOND / 20;
+    patience = SECOND;
     struct zero_device *dev = opened(0);
     patience = 10 * SECOND;
     void *memory = memory_of(dev, 4096), *stream = stream_of(dev), *pinned = NULL;

@@ -262,7 +262,7 @@ static void access_refused(void)
 
 /* ---- Captures -------------------------------------------------------------------------------- */
 
-enum { RELAXED = 2, CAPTURE_UNSUPPORTED = 900 };
+enum { RELAXED = 2, CAPTURE_UNSUPPORTED = 900, CAPTURED_EVENT = 907 };
 
 /* What an application's thread may do while another one captures. */
 static void refused_in_capture(void *stream)
@@ -308,6 +308,10 @@ static void captures(void)
     is_int(device_open(1, &other), 0, "another device is opened");
     if (other)
         is_int(d->close(other), 0, "and closed");
+    fake_cuda_fail(1, CAPTURED_EVENT);
+    is_int(d->event_query(dev, e), -EINVAL, "one that was recorded in the capture is a mistake");
+    has_str(zero_last_error(), "end the capture before zero_acquire()", "with the remedy");
+    fake_cuda_fail(0, 0);
     is_int(d->event_destroy(dev, e), 0, "an event goes");
     closed(dev, "what was used during a capture");
     fake_cuda_set(NULL);
