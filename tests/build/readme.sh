@@ -126,7 +126,7 @@ says() { # WORDS of README.md
 ok '124M beside eager PyTorch' says \
     "\`zero-gpt2\` 124M makes $(ratio 'GPT-2 124M, tokens/s' eager 2) times the tokens"
 ok '124M beside compiled PyTorch' says \
-    "on two days, 1.02 and $(ratio 'GPT-2 124M, tokens/s' compiled 2) times those of compiled"
+    "in the same run, $(ratio 'GPT-2 124M, tokens/s' compiled 2) times those of compiled"
 runtime='without the runtime'
 ok 'what the runtime adds' says \
     "adds $(ratio 'GPT-2 124M step' "$runtime") % to a step of 124M and $(

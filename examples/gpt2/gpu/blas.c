@@ -94,7 +94,7 @@ static int library_use(struct gpt2_blas *b, void *library)
 
 int gpt2_blas_open(struct gpt2_blas *b, struct gpt2_cuda *cuda, const char *path)
 {
-    char tried[160] = "";
+    char tried[160] = "", broken[256] = ""; /* broken: why one that is there cannot be loaded */
     void *library;
     int err = 0;
 
@@ -115,14 +115,19 @@ int gpt2_blas_open(struct gpt2_blas *b, struct gpt2_cuda *cuda, const char *path
                 cuda->error[0] = '\0'; /* of those that were passed over */
                 return 0;
             }
+        } else {
+            const char *why = dlerror(); /* of the file itself: it is not there */
+            if (why && !*broken && strncmp(why, names[i], strlen(names[i])) != 0)
+                snprintf(broken, sizeof broken, "%s", why);
         }
         snprintf(tried + n, sizeof tried - n, "%s%s", n ? ", " : "", names[i]);
     }
     return err ? err
                : gpt2_cuda_fail(cuda, -ENOENT,
-                                "no cuBLAS, which computes the matrix products on the GPU: there "
-                                "is no %s: %s",
-                                tried, remedy);
+                                "no cuBLAS, which computes the matrix products on the GPU: %s%s%s: "
+                                "%s",
+                                *broken ? "" : "there is no ", *broken ? broken : tried,
+                                *broken ? " (a library that it needs)" : "", remedy);
 }
 
 void gpt2_blas_close(struct gpt2_blas *b)

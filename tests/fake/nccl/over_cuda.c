@@ -12,6 +12,13 @@
 #define GPUS 16
 
 static struct CUctx_st gpus[GPUS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void number_them(void)
+{
+    for (int i = 0; i < GPUS; i++)
+        gpus[i].rank = gpus[i].number = i;
+}
 
 void fake_use(const struct zero_device_ops *ops, struct zero_device *dev, int rank)
 {
@@ -24,7 +31,7 @@ struct CUctx_st *fake_current(void)
 
     if (cuCtxGetDevice(&device) || device < 0 || device >= GPUS)
         return NULL;
-    gpus[device].rank = gpus[device].number = device;
+    pthread_once(&once, number_them);
     return &gpus[device];
 }
 
