@@ -48,6 +48,12 @@ int coll_start(struct coll_options *o, int argc, char **argv)
         fprintf(stderr, "zero bench %s: %s\n", o->bench, zero__error_text());
         return 2;
     }
+    if (!(caps.mem & ZERO_MEM_HOST)) {
+        fprintf(stderr, "zero bench %s: comm plugin %s moves no memory of the host, which is what "
+                "this measures: choose another with --comm (zero check comm %s tries it)\n",
+                o->bench, o->comm, o->comm);
+        return 2;
+    }
     for (unsigned i = 0; i < o->n_ops; i++) {
         bool map = o->ops[i] == COLL_MAP;
         unsigned kind = o->ops[i] == COLL_PING_PONG  ? ZERO_BROADCAST

@@ -67,6 +67,9 @@ ok 'all is there' in_words 'NCCL 2.28.9, 2 GPUs'
 train ZERO_COMM=nccl
 ok 'a device of another kind' in_words 'nccl does not offer memory of the host (ZERO_DEVICE is one; cuda gives each rank a GPU)'
 
+"$zero" bench coll --comm nccl -n 2 >out 2>&1
+ok 'what it cannot measure is said' in_words 'comm plugin nccl moves no memory of the host, which'
+
 # The same on ordinary memory.
 export ZERO_PLUGIN_PATH="$fakes"
 train ZERO_COMM=nccl
