@@ -427,7 +427,7 @@ static void on_disk(void)
     rmdir(path);
 }
 
-#define FIRST_KERNELS 8 /* pieces of a step before which the library has launched none */
+#define FIRST_KERNELS 40 /* pieces of a step before which the library may have launched none */
 
 /* Where work goes astray: the n-th piece of a GPU from the commit on. */
 struct lost {
