@@ -376,11 +376,13 @@ ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
  * order); otherwise what is put on `stream` later starts behind it.
  *
  * No capture of a CUDA graph is under way on `stream` or by this thread, here as in zero_release(),
- * which record events and wait for them: -EINVAL at the latest where the runtime looks at one. What
- * is captured stands between them. Captures of other threads, in any mode, do not disturb the
- * runtime's own calls; what NCCL makes of them is in its documentation. A graph can be replayed in
- * the same use of each micro-step of its kind (one of several, the last, an evaluation), where all
- * addresses and zero_grad()'s beta are the same, until the order of uses changes.
+ * which record events and wait for them: that ends the job (-EINVAL). What is captured stands
+ * between them. Captures of other threads, in any mode, do not disturb the runtime's own calls, but
+ * for those on CU_STREAM_LEGACY, which CUDA refuses beside a capture; what NCCL makes of them is in
+ * its documentation. Addresses and zero_grad()'s beta are the same in the same use of each
+ * micro-step of its kind (one of several, the last, an evaluation), so that a graph of it can be
+ * replayed, until an order of uses changes, of whatever kind of step; zero_loss_scale() is no part
+ * of that.
  *
  * Collective in the sense that all ranks acquire in the same order; an order that differs from the
  * declared one works, without prefetch, and becomes the order of the next step. Two things cannot

@@ -88,7 +88,8 @@ int zero__cuda_check(struct zero_device *dev, int result, const char *fmt, ...)
     }
     return zero__say(&dev->voice, err, "%s: %s%s", what, text,
                      zero__cuda_is_capture(result)
-                         ? ": a CUDA graph is captured on that stream or by this thread: end the "
-                           "capture before zero_acquire() and zero_release()"
+                         ? ": a CUDA graph is captured, on that stream, by this thread, or beside "
+                           "CU_STREAM_LEGACY: end the capture before zero_acquire() and "
+                           "zero_release()"
                          : "");
 }

@@ -257,8 +257,6 @@ static bool notices_await(struct zero_device *dev)
 static void device_free(struct zero_device *dev)
 {
     dev->driver.context_release(dev->device);
-    if (!notices_await(dev)) /* a function of the host does not get on: it stays */
-        return;
     pthread_mutex_destroy(&dev->lock);
     pthread_mutex_destroy(&dev->notice);
     free(dev);
@@ -323,6 +321,9 @@ int zero__cuda_close(struct zero_device *dev)
     entered = !err;
     if (!err)
         err = zero__cuda_streams_drain(dev, "closing the device");
+    if (!notices_await(dev) && !err)
+        err = zero__say(&dev->voice, -ETIMEDOUT, "closing the device: a function of the host does "
+                        "not end");
     if (err && !atomic_load(&dev->is_broken)) { /* in a context that is lost nothing runs */
         zero__tell(&dev->voice, ZERO_LOG_WARN,
                    "what GPU %d has to do does not end: its memory stays until the process ends",

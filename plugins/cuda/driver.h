@@ -164,6 +164,7 @@ struct cuda_ipc {
     X(ipc_open, cuIpcOpenMemHandle_v2, (cuda_address *base, struct cuda_ipc ipc, unsigned flags))  \
     X(ipc_close, cuIpcCloseMemHandle, (cuda_address base))                                         \
     X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                                \
+    X(is_capturing, cuStreamIsCapturing, (struct cuda_stream *stream, int *status))                \
     X(stream_create, cuStreamCreate, (struct cuda_stream **stream, unsigned flags))                \
     X(stream_create_urgent, cuStreamCreateWithPriority,                                            \
       (struct cuda_stream **stream, unsigned flags, int priority))                                 \

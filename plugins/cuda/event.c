@@ -132,6 +132,16 @@ static int ring_after(struct zero_device *dev, struct cuda_stream *bell, struct 
     return err ? err : notice(dev, bell, false);
 }
 
+/* What is recorded in a capture is part of the graph: nobody could ask for it, or be told. */
+static int capture_refuse(struct zero_device *dev, struct cuda_stream *stream)
+{
+    int status = 0, result = dev->driver.is_capturing(stream, &status);
+
+    if (!result && status)
+        result = CUDA_CAPTURE_UNSUPPORTED;
+    return zero__cuda_check(dev, result, "recording an event");
+}
+
 /*
  * The context is current. The bell of an application's stream waits at once, since it stands for
  * the stream, which may be gone, where memory is to be freed; see zero__cuda_streams_drain().
@@ -140,9 +150,11 @@ static int record(struct zero_device *dev, struct cuda_mark *m, struct cuda_stre
 {
     struct cuda_stream *bell = NULL;
     bool own;
-    int err =
-        zero__cuda_check(dev, dev->driver.event_record(m->event, stream), "recording an event");
+    int err = capture_refuse(dev, stream);
 
+    if (!err)
+        err = zero__cuda_check(dev, dev->driver.event_record(m->event, stream),
+                               "recording an event");
     m->bell = NULL;
     if (err || !dev->notify)
         return err;

@@ -79,6 +79,7 @@ static int bell_follows(struct zero_device *dev, struct cuda_stream *bell,
 int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
 {
     struct cuda_bell *bell = NULL;
+    struct cuda_stream *ringing = NULL;
     int err = zero__cuda_enter_to_end(dev), result = 0;
 
     if (err)
@@ -87,18 +88,21 @@ int zero__cuda_stream_destroy(struct zero_device *dev, void *stream)
     for (uint32_t i = 0; i < dev->n_bells && stream && !bell; i++)
         if (dev->bells[i].own && dev->bells[i].of == stream)
             bell = &dev->bells[i];
-    if (bell) { /* who gives memory back sees the one or the other */
+    if (bell) {
         result = zero__cuda_bell_make(dev, bell);
-        if (!result)
-            result = bell_follows(dev, bell->stream, stream);
-        bell->of = NULL;
-        bell->own = false;
+        ringing = bell->stream;
     }
     pthread_mutex_unlock(&dev->lock);
     /* The driver ends what is still enqueued before it frees it. */
     if (!bell) {
         err = zero__say(&dev->voice, -EINVAL, "%p is not a stream of this device", stream);
     } else {
+        if (ringing) /* who gives memory back sees the stream until its bell waits for it */
+            result = bell_follows(dev, ringing, stream);
+        pthread_mutex_lock(&dev->lock);
+        bell->of = NULL;
+        bell->own = false;
+        pthread_mutex_unlock(&dev->lock);
         int last = dev->driver.stream_destroy(stream);
         err = zero__cuda_check(dev, result ? result : last, "destroying a stream");
     }

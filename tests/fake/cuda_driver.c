@@ -160,6 +160,13 @@ FAKE_API void fake_cuda_capture(int on)
     pthread_mutex_unlock(&fake.lock);
 }
 
+FAKE_API void fake_cuda_capture_stream(struct cuda_stream *stream)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.captured = stream;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 /* Destroyed streams end what is enqueued first, so their ends are waited for. */
 FAKE_API void fake_cuda_live(struct fake_cuda_live *live)
 {

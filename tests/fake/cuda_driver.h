@@ -79,6 +79,9 @@ void fake_cuda_hold(int held);
  * left that mode by cuThreadExchangeStreamCaptureMode(). (On a machine they end the capture, too.)
  */
 void fake_cuda_capture(int on);
+/* This stream is captured; NULL: none is. */
+struct cuda_stream;
+void fake_cuda_capture_stream(struct cuda_stream *stream);
 
 /* What only others had, and have given back, is gone by then. */
 void fake_cuda_live(struct fake_cuda_live *live);
@@ -96,7 +99,6 @@ void *fake_cuda_reach_all(int gpu, const void *address, uint64_t n);
  * What a library does on a stream in its turn, as if it were a kernel; gpu: that of the stream.
  * Returns as the driver does.
  */
-struct cuda_stream;
 int fake_cuda_enqueue(struct cuda_stream *stream, void (*work)(void *arg, int gpu), void *arg);
 
 /* Calls so far of that symbol. */

@@ -50,6 +50,7 @@ struct fake {
     const char *failed;
     int held;
     int captures;     /* in the mode of all threads */
+    const struct cuda_stream *captured; /* NULL: none is */
     uint64_t closing; /* streams that are destroyed and not yet idle */
 };
 extern struct fake fake;

@@ -352,6 +352,17 @@ int cuStreamDestroy_v2(struct cuda_stream *stream)
     return result;
 }
 
+int cuStreamIsCapturing(struct cuda_stream *stream, int *status)
+{
+    CALL_IN_CONTEXT(cuStreamIsCapturing);
+    if (!stream)
+        return CUDA_INVALID_HANDLE;
+    pthread_mutex_lock(&fake.lock);
+    *status = stream == fake.captured;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
 int cuStreamGetCtx(struct cuda_stream *stream, struct cuda_context **context)
 {
     CALL(cuStreamGetCtx);

@@ -312,6 +312,12 @@ static void captures(void)
     is_int(d->event_query(dev, e), -EINVAL, "one that was recorded in the capture is a mistake");
     has_str(zero_last_error(), "end the capture before zero_acquire()", "with the remedy");
     fake_cuda_fail(0, 0);
+    fake_cuda_capture_stream(s);
+    is_int(d->event_record(dev, e, s), -EINVAL, "no event is recorded in a capture");
+    has_str(zero_last_error(), "end the capture before zero_acquire()", "with the same remedy");
+    fake_cuda_capture_stream(NULL);
+    is_int(d->event_record(dev, e, s), 0, "afterwards it is");
+    is_int(d->stream_sync(dev, s, 10 * SECOND), 0, "and is reached");
     is_int(d->event_destroy(dev, e), 0, "an event goes");
     closed(dev, "what was used during a capture");
     fake_cuda_set(NULL);
