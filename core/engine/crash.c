@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/call_within.h"
+#include "base/checked.h"
 #include "base/status.h"
 #include "engine/runtime.h"
 #include "machine/clock.h"
@@ -249,8 +250,8 @@ static void put_all(FILE *f, struct zero_runtime *rt, uint64_t number,
     pthread_mutex_lock(&rt->lock);
     put_lanes(f, rt, now_ns);
     put_control(f, fl, now_ns);
-    for (uint64_t i = fl->end > ZERO__FLIGHT_KEPT ? fl->end - ZERO__FLIGHT_KEPT : 0; i < fl->end;
-         i++)
+    const uint64_t kept = ZERO__FLIGHT_KEPT - zero__least(fl->lost, ZERO__FLIGHT_KEPT);
+    for (uint64_t i = fl->end > kept ? fl->end - kept : 0; i < fl->end; i++)
         put_op(f, rt, &fl->ring[i % ZERO__FLIGHT_KEPT], "done", now_ns);
     for (uint64_t i = fl->n_colls > ZERO__FLIGHT_KEPT ? fl->n_colls - ZERO__FLIGHT_KEPT : 0;
          i < fl->n_colls; i++)

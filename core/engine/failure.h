@@ -34,7 +34,7 @@ struct flight_coll {
 _Static_assert(sizeof(struct flight_coll) == 56, "no padding");
 struct flight {
     struct flight_op *ring;    /* NULL: before commit, as is colls */
-    uint64_t end;              /* ops, ever */
+    uint64_t end, lost; /* ops, ever; what stood in the ring before others that do not count */
     struct flight_coll *colls; /* a ring, too: what was posted, of all queues */
     uint64_t n_colls;          /* ever */
     atomic_uint_fast64_t now;  /* what the transport is at, see flight.c; 0: nothing */

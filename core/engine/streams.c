@@ -174,7 +174,9 @@ int zero__streams_look(struct zero_runtime *rt, bool *heard)
     for (uint32_t q = 0; q < ZERO__N_QUEUES && !err; q++)
         rt->lanes[q].done = after[q];
     *heard = err != 0;
-    if (err)
+    if (err) { /* those that stood where they were noted are gone */
+        rt->flight.lost = rt->flight.end - noted;
         rt->flight.end = noted;
+    }
     return err ? err : n;
 }
