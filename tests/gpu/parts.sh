@@ -191,7 +191,7 @@ events() {
     fi
     while IFS='|' read -r _ what measured beside ratio wanted _; do
         # shellcheck disable=SC2086 # without the blanks around
-        row "$(echo $what)" "$(echo $measured)" "$(echo $beside)" "$(echo $ratio)" "≥ $(echo $wanted)"
+        row "$(echo $what)" "$(echo $measured)" "$(echo $beside)" "$(echo $ratio)" "$(echo $wanted)"
     done <"$tmp/times"
 }
 # overhead PRESET BATCH SEQ
