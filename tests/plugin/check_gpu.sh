@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `make check-gpu` on a GPU that is emulated: all of it runs, and its report has every part; without
-# a GPU it is skipped with the reason; and a kit of it does the same.
+# `make check-gpu` on a GPU that is emulated: all that such a one can, and its report has every part;
+# without a GPU it is skipped with the reason; a kit of it does the same; and the full size with
+# programs that only pretend, so that every line of the scripts has run before a GPU is there.
 top=${ZERO_TEST_TOP:?}
 build=${ZERO_TEST_BUILD:?}
 # shellcheck source=../tap.sh
@@ -11,10 +12,12 @@ tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 fake=$build/tests/fake/.libs
 
-# run STATUS SCRIPT [SIZE]
+# run STATUS SCRIPT ARGUMENT...
 run() {
-    "$2" ${3:+"$3"} >"$tmp/out" 2>"$tmp/err"
-    [ $? = "$1" ]
+    wanted=$1
+    shift
+    "$@" >"$tmp/out" 2>"$tmp/err"
+    [ $? = "$wanted" ]
 }
 says() {
     grep -qE -e "$1" "$tmp/out" || {
@@ -22,6 +25,61 @@ says() {
         false
     }
 }
+# in_order PATTERN...: lines of stderr, each behind the one before
+in_order() {
+    at=0
+    for pattern; do
+        line=$(grep -n -m 1 -e "$pattern" "$tmp/err" | cut -d : -f 1)
+        if [ "${line:-0}" -le "$at" ]; then
+            echo "$pattern: line ${line:-none}, and what comes before is line $at"
+            return 1
+        fi
+        at=$line
+    done
+}
+
+# ---- The full size, by programs that pretend
+
+full=$tmp/full
+mkdir -p "$full/bin" "$full/plugins" "$full/path" "$full/losses"
+for name in run parts checks figures; do
+    cp "$top/tests/gpu/$name.sh" "$full/"
+done
+cp "$top"/tests/gpu/losses/* "$full/losses/"
+for name in zero zero-gpt2 kernels times overhead fault comm_gpu; do
+    ln -s "$top/tests/gpu/pretend.sh" "$full/bin/$name"
+done
+for name in compute-sanitizer python3 ldconfig nvidia-smi; do
+    ln -s "$top/tests/gpu/pretend.sh" "$full/path/$name"
+done
+# pretended STATUS [WRONG [ARGUMENT...]]
+pretended() {
+    status=$1 wrong=${2-}
+    shift
+    [ $# = 0 ] || shift
+    run "$status" env PATH="$full/path:$PATH" PRETEND="$wrong" "$full/run.sh" "$@"
+}
+ok 'the full size passes' pretended 0
+ok 'what was missed at the end before comes first' in_order 'every kernel' 'collectives by shm' \
+    'check comm nccl, one rank' 'by NCCL: passed' 'fused AdamW' '1.5B step, .* tokens/s' 'eager: 9' \
+    '124M step.* behind' '1.5B step.* behind' '1.5B, stage 1.*cpu:0.25' '1.5B, stage 2.*cpu:0.25' \
+    '1.5B, stage 3.*optimizer:cpu:' '1.5B, stage 0.*cpu:0.25' '1.5B, stage 3, one rank: ' \
+    '1.5B, stage 0, one rank: ' '124M step, .* tokens/s' 'GPT-2 124M, tokens/s.* eager: 9' \
+    '124M, stage 0' 'one GPU, stage 3, by shm' 'GPU that is not there' 'two ranks by NCCL: both' \
+    'memcheck' 'synccheck' 'compiled: 9' ' auto: passed' ' 0 failed'
+ok 'in two tables' sh -c 'grep -c "^|---" "$1" | grep -qx 2 && ! grep -A 999 "^### F" "$1" | grep "^- "' \
+    sh "$tmp/out"
+ok 'every row has five columns' sh -c '! grep -A 999 "^### F" "$1" | grep "^|" | grep -vE "^(\|[^|]*){6}$"' \
+    sh "$tmp/out"
+ok 'what auto has chosen is told' says '^- of that: Outside the device: auto'
+ok 'losses that leap fail' pretended 1 leap
+ok 'by themselves' says '^- GPT-2 1\.5B, losses with the runtime and without: \*\*failed\*\* \(up to 2.0e-02 apart'
+ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \|'
+ok 'PyTorch that fails is not ours' pretended 0 torch
+ok 'and is told in one column' says 'not measured beside PyTorch, eager: a thing / that PyTorch says \|'
+
+# ---- The small size, on a GPU that is emulated
+
 echo 'this is no library' >"$tmp/libcuda.so.1"
 export LD_LIBRARY_PATH="$tmp"
 ok 'without a GPU it is skipped' run 77 "$top/tests/gpu/run.sh"
@@ -57,6 +115,7 @@ done
 ok 'a stray kernel is left out' says '^- a kernel that goes astray: not measured: the GPU is emulated'
 ok 'the update beside a copy' says '^\| fused AdamW, bf16, 28 bytes an element .*GB/s .* ≥ 0\.90'
 ok 'of which nothing is wanted with lower halves' says '^\| the same, .* lower half, 26 bytes .*[0-9] \|  \|$'
+ok 'losses with the runtime and without' says '^- GPT-2 micro, losses with .*: passed \(up to [0-9.e+-]+ apart'
 ok 'a step without the runtime' says '^\| GPT-2 micro step.*without the runtime'
 ok 'an update on the host' says '^\| GPT-2 micro step, .* optimizer on the host, behind .* \| [0-9.]+ ms'
 ok 'and one beside the passes' says '^\| GPT-2 micro step, .* optimizer on the host, beside .* \| [0-9.]+ ms'
@@ -79,7 +138,7 @@ mv "$tmp/kit/bin/comm_gpu" "$tmp/comm_gpu"
 printf '#!/bin/sh\necho "1..0 # SKIP nothing to try"\n' >"$tmp/kit/bin/comm_gpu"
 chmod +x "$tmp/kit/bin/comm_gpu"
 ok 'without anything to compare with' run 1 "$tmp/kit/run.sh" small
-ok 'no training passes' test "$(grep -c '^- GPT-2.* passed' "$tmp/out")" = 0
+ok 'no training passes' test "$(grep -c '^- GPT-2.* passed (losses within' "$tmp/out")" = 0
 ok 'nor cases of which none was tried' says '^- collectives by shm, .*: \*\*failed\*\* \(0 cases\)'
 mv "$tmp/comm_gpu" "$tmp/kit/bin/comm_gpu"
 export GPU_SECONDS=7
