@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What needs a GPU, in under eight minutes: every kernel against the host, also under
-# compute-sanitizer; GPT-2 in all stages against losses of the processor; two ranks on one GPU; NCCL;
-# and figures, each as a ratio to what limits it.
+# compute-sanitizer; GPT-2 in all stages against losses of the processor; two ranks on one GPU, and on
+# two where there are; NCCL; and figures, each as a ratio to what limits it.
 #
 #     make check-gpu                       in a build folder
 #     tests/gpu/run.sh [-o FILE] [SIZE]    FILE: where the report goes, too
@@ -10,7 +10,8 @@
 # SIZE small: micro instead of 124M, for a GPU that is emulated. The report is a part of
 # bench/RESULTS-gpu.md. Status: 0, 1 where something failed, 77 without a GPU, with the reason. A figure
 # that misses what is wanted says so, and does not fail. What the machine lacks, and what GPU_SECONDS
-# (460) are not enough for, is left out and named. GPU_CUBLAS names a cuBLAS.
+# (460) are not enough for, is left out and named. GPU_CUBLAS and
+# GPU_NCCL name libraries.
 set -u
 file=''
 [ "${1-}" = -o ] && file=$2 && shift 2
@@ -70,14 +71,16 @@ cublas=$(ldconfig -p 2>/dev/null | grep -o '/.*libcublas\.so\.1[123]$' | head -n
 cublas=${GPU_CUBLAS:-$cublas} # as somebody wants it
 nccl=$(ldconfig -p 2>/dev/null | grep -o '/.*libnccl\.so\.2$' | head -n 1)
 [ -n "$nccl" ] || nccl=$(in_packages 'libnccl.so.2')
+nccl=${GPU_NCCL:-$nccl}
+gpus=$(sed -n 's/^ *\([0-9][0-9]*\) GPUs\{0,1\}, the first: .*/\1/p' "$tmp/info" | head -n 1)
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 no_sanitizer='compute-sanitizer is not here' no_nccl='libnccl.so.2 is not here' no_torch=''
 if [ "$size" = small ]; then
     rounds=1 preset=micro batch=2 seq=32 steps=3 mib=4 loops=2 limit=device:34048K,cpu:26500K
-    sanitizer='' nccl=''
+    sanitizer='' nccl=${GPU_NCCL-} looks=FAKE_NCCL_DUPLICATE=1 # which the emulated NCCL does only then
     no_sanitizer='the GPU is emulated' no_nccl='the GPU is emulated' no_torch='the GPU is emulated'
 else
-    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10 limit=device:1900M,cpu:300M
+    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10 limit=device:1900M,cpu:300M looks=''
 fi
 [ -z "$nccl" ] || export ZERO_NCCL_LIBRARY="$nccl"
 commit=$(cat "$here/commit" 2>/dev/null ||
@@ -116,6 +119,7 @@ export ZERO_NVME_PATH="$tmp" ZERO_OFFLOAD_MEASURE=0
 kernels
 collectives
 by_nccl
+two_gpus
 events "$mib"
 if [ "$size" = full ]; then
     overhead 1.5B 1 1024

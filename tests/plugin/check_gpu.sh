@@ -61,7 +61,7 @@ pretended() {
 }
 ok 'the full size passes' pretended 0
 ok 'what was missed at the end before comes first' in_order 'every kernel' 'collectives by shm' \
-    'check comm nccl, one rank' 'by NCCL: passed' 'fused AdamW' '1.5B step, .* tokens/s' 'eager: 9' \
+    'check comm nccl, one rank' 'by NCCL: passed' 'on two GPUs: left out: one GPU' 'fused AdamW' '1.5B step, .* tokens/s' 'eager: 9' \
     '124M step.* behind' '1.5B step.* behind' '1.5B, stage 1.*cpu:0.25' '1.5B, stage 2.*cpu:0.25' \
     '1.5B, stage 3.*optimizer:cpu:' '1.5B, stage 0.*cpu:0.25' '1.5B, stage 3, one rank: ' \
     '1.5B, stage 0, one rank: ' '124M step, .* tokens/s' 'GPT-2 124M, tokens/s.* eager: 9' \
@@ -72,6 +72,14 @@ ok 'in two tables' sh -c 'grep -c "^|---" "$1" | grep -qx 2 && ! grep -A 999 "^#
 ok 'every row has five columns' sh -c '! grep -A 999 "^### F" "$1" | grep "^|" | grep -vE "^(\|[^|]*){6}$"' \
     sh "$tmp/out"
 ok 'what auto has chosen is told' says '^- of that: Outside the device: auto'
+export PRETEND_GPUS=8
+ok 'where there are more GPUs' pretended 0 copies-apart
+unset PRETEND_GPUS
+ok 'two ranks have one each' in_order 'by NCCL: passed' 'two GPUs, stage 3, by shm: passed' \
+    'check comm nccl, two ranks: passed' 'two GPUs, stage 3, by NCCL: passed' 'fused AdamW'
+ok 'which may not reach each other' says '^- two .* on two GPUs, .* by shm: passed .*; shm: collectives go th'
+ok 'as ranks on one can' pretended 1 copies
+ok 'or else that fails' says '^- two ranks on one GPU, .* by shm: \*\*failed\*\* .*; shm: collectives go through'
 ok 'losses that leap fail' pretended 1 leap
 ok 'by themselves' says '^- GPT-2 1\.5B, losses with the runtime and without: \*\*failed\*\* \(up to 2.0e-02 apart'
 ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \|'
@@ -86,7 +94,13 @@ ok 'without a GPU it is skipped' run 77 "$top/tests/gpu/run.sh"
 ok 'with the reason' says '^skipped: cuda: no NVIDIA driver: '
 
 export LD_LIBRARY_PATH="$fake" GPU_CUBLAS="$fake/libcublas.so.13"
+export GPU_NCCL="$fake/../nccl/.libs/libnccl_cuda.so" FAKE_CUDA=memory_mib=1024
 ok 'on an emulated GPU all of it passes' run 0 "$top/tests/gpu/run.sh" small
+unset GPU_NCCL
+export FAKE_CUDA=devices=1
+ok 'by NCCL' test "$(grep -cE '^- (zero check comm nccl|two ranks on (one|two) GPUs?, .* by NCCL).*: passed' \
+    "$tmp/out")" = 4
+ok 'on two GPUs' says '^- two ranks on two GPUs, stage 3, by shm: passed'
 ok 'named in the report' says '^## Emulated GPU 0'
 ok 'with the driver' says '^\| driver \| driver for CUDA 13\.0'
 ok 'the kernels' says '^- every kernel against the host: passed \(([0-9]+) of \1 cases\)'
@@ -109,7 +123,8 @@ ok 'the losses that it is compared with are the processor'\''s' sh -c 'paste "$1
     { d = \$1 - \$2 } NF != 2 || d > 2e-3 || d < -2e-3 { bad = 1 } END { exit bad || NR != 3 }"' sh \
     "$tmp/host.losses" "$top/tests/gpu/losses/micro"
 ok 'what was left out is named' says '^- memcheck of the kernels: not measured: '
-for what in 'a GPU that is not there' 'a model that the GPU has no memory for' 'a driver that is none'; do
+for what in 'a GPU that is not there' 'a model that the GPU has no memory for' 'a driver that is none' \
+    'an NCCL that is none' 'two ranks on one GPU by NCCL'; do
     ok "$what" says "^- $what is refused: passed \("
 done
 ok 'a stray kernel is left out' says '^- a kernel that goes astray: not measured: the GPU is emulated'
@@ -132,6 +147,8 @@ ok 'a kit of it' run 0 "$top/scripts/gpu-kit" "$tmp/kit"
 ok 'with its size' says 'gpu-kit: .*, [0-9]+ MiB; run.sh in it does the rest'
 unset ZERO_TEST_BUILD ZERO_TEST_TOP ZERO_PLUGIN_PATH
 ok 'does the same elsewhere' run 0 "$tmp/kit/run.sh" small
+ok 'on one GPU' says '^- two ranks on two GPUs: not measured: one GPU here$'
+ok 'without NCCL' says '^- zero check comm nccl: not measured: the GPU is emulated$'
 ok 'with the same parts' test "$(grep -c ' passed' "$tmp/out")" -gt 10
 rm "$tmp/kit/losses/micro"
 mv "$tmp/kit/bin/comm_gpu" "$tmp/comm_gpu"
