@@ -126,6 +126,14 @@ in_a_part() {
     placed=$(grep -m 1 'Outside the device' "$tmp/out")
     [ -z "$placed" ] || report checks "- of that: $placed; $(grep -m 1 'after the forecast' "$tmp/out")"
 }
+# trained_by_nccl WHAT: two ranks. Two waits in a row, a start and a collective, end before the check.
+trained_by_nccl() {
+    export ZERO_COMM=nccl ZERO_NUMERICS=relaxed NCCL_SOCKET_IFNAME=lo ZERO_TIMEOUT=20
+    gpt2_seconds=60
+    trained "$1" "$losses/$preset" 2 '' $shape2 --stage 3
+    unset ZERO_COMM ZERO_NUMERICS NCCL_SOCKET_IFNAME gpt2_seconds
+    export ZERO_TIMEOUT=30
+}
 # NCCL refuses two ranks on one GPU unless it takes them for two hosts.
 by_nccl() {
     if [ -z "$nccl" ]; then
@@ -133,12 +141,11 @@ by_nccl() {
         not_measured 'two ranks on one GPU, stage 3, by NCCL' "$no_nccl"
         return
     fi
-    within 60 "$tmp/nccl" "$bin/zero" check comm nccl -n 1
+    within 60 "$tmp/nccl" env ZERO_TIMEOUT=20 "$bin/zero" check comm nccl -n 1
     judge_cases 'zero check comm nccl, one rank' $?
-    ranks_of_hosts=1 gpt2_seconds=60
-    export ZERO_COMM=nccl ZERO_NUMERICS=relaxed NCCL_SOCKET_IFNAME=lo
-    trained 'two ranks on one GPU, stage 3, by NCCL' "$losses/$preset" 2 '' $shape2 --stage 3
-    unset ZERO_COMM ZERO_NUMERICS NCCL_SOCKET_IFNAME ranks_of_hosts gpt2_seconds
+    ranks_of_hosts=1
+    trained_by_nccl 'two ranks on one GPU, stage 3, by NCCL'
+    unset ranks_of_hosts
 }
 # A GPU for each of two ranks.
 two_gpus() {
@@ -149,13 +156,10 @@ two_gpus() {
     export ZERO_DEVICE=cuda
     trained 'two ranks on two GPUs, stage 3, by shm' "$losses/$preset" 2 '' $shape2 --stage 3
     if [ -n "$nccl" ]; then
-        export NCCL_SOCKET_IFNAME=lo
-        within 100 "$tmp/nccl" "$bin/zero" check comm nccl -n 2
+        within 100 "$tmp/nccl" env ZERO_TIMEOUT=20 NCCL_SOCKET_IFNAME=lo \
+            "$bin/zero" check comm nccl -n 2
         judge_cases 'zero check comm nccl, two ranks' $?
-        export ZERO_COMM=nccl ZERO_NUMERICS=relaxed
-        gpt2_seconds=60
-        trained 'two ranks on two GPUs, stage 3, by NCCL' "$losses/$preset" 2 '' $shape2 --stage 3
-        unset ZERO_COMM ZERO_NUMERICS NCCL_SOCKET_IFNAME gpt2_seconds
+        trained_by_nccl 'two ranks on two GPUs, stage 3, by NCCL'
     else
         not_measured 'two ranks on two GPUs, stage 3, by NCCL' "$no_nccl"
     fi
@@ -208,10 +212,11 @@ bad_input() {
     if [ -n "$nccl" ]; then
         refused 'an NCCL that is none' 'it is older than NCCL 2.18, or another library' \
             env ZERO_COMM=nccl ZERO_NUMERICS=relaxed ZERO_NCCL_LIBRARY="$plugins/zero-comm-shm.so" \
-            "$bin/zero" run -n 2 -- "$bin/zero-gpt2" --data "$text" $one
+            ZERO_TIMEOUT=20 "$bin/zero" run -n 2 -- "$bin/zero-gpt2" --data "$text" $one
         refused 'two ranks on one GPU by NCCL' 'Duplicate GPU' \
             env $looks ZERO_COMM=nccl ZERO_NUMERICS=relaxed NCCL_SOCKET_IFNAME=lo \
-            "$bin/zero" run -n 2 -- "$bin/zero-gpt2" --data "$text" $one ${cublas:+--cublas "$cublas"}
+            ZERO_TIMEOUT=20 "$bin/zero" run -n 2 -- "$bin/zero-gpt2" --data "$text" $one \
+            ${cublas:+--cublas "$cublas"}
     fi
     if [ "$size" = small ]; then
         not_measured 'a kernel that goes astray' 'the GPU is emulated'

@@ -51,6 +51,11 @@ gpt2() {
     echo "Weights $(echo "$preset ${WORLD_SIZE:-1}" | od -An -tx1 | tr -d ' \n' | cut -c 1-16)"
 }
 train() {
+    if [ "$ZERO_TIMEOUT" -ge 60 ]; then
+        refuse 'a check would be stopped before'
+    elif [ "${ZERO_COMM-}" = nccl ] && [ "$ZERO_TIMEOUT" -gt 20 ]; then
+        refuse 'a start and a wait by NCCL would be stopped before'
+    fi
     [ "${ZERO_DEVICE-}" != cuda:63 ] || refuse 'device cuda:63: cuda: there is no GPU 63'
     [ ! -e "${LD_LIBRARY_PATH%%:*}/libcuda.so.1" ] || refuse 'cuda: no NVIDIA driver: '
     case $* in
