@@ -16,6 +16,10 @@ refuse() {
     exit 1
 }
 info() {
+    if wrong broken; then
+        echo 'zero: error while loading shared libraries'
+        exit 127
+    fi
     gpus=${PRETEND_GPUS:-1}
     [ "$gpus" = 1 ] && s='' || s=s
     printf 'zero 0.1.0\n\nmachine\n  processor  none\n\nplugins\n'

@@ -45,6 +45,11 @@ trap 'exit 1' HUP INT TERM
 # ---- Is there a GPU?
 
 within 60 "$tmp/info" "$bin/zero" info --machine --plugins
+status=$?
+if [ $status != 0 ]; then
+    say "zero info: $(why $status "$(tail -n 1 "$tmp/info")")"
+    exit 1
+fi
 if ! grep -qE '^  device +cuda +version ' "$tmp/info"; then
     echo "skipped: there is no device plugin cuda in $plugins: it was built without nvcc"
     exit 77

@@ -80,6 +80,8 @@ ok 'two ranks have one each' in_order 'by NCCL: passed' 'two GPUs, stage 3, by s
 ok 'which may not reach each other' says '^- two .* on two GPUs, .* by shm: passed .*; shm: collectives go th'
 ok 'as ranks on one can' pretended 1 copies
 ok 'or else that fails' says '^- two ranks on one GPU, .* by shm: \*\*failed\*\* .*; shm: collectives go through'
+ok 'a kit that is broken fails' pretended 1 broken
+ok 'with the reason' grep -qx 'check-gpu: zero info: zero: error while loading shared libraries' "$tmp/err"
 ok 'losses that leap fail' pretended 1 leap
 ok 'by themselves' says '^- GPT-2 1\.5B, losses with the runtime and without: \*\*failed\*\* \(up to 2.0e-02 apart'
 ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \|'
