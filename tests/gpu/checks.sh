@@ -61,7 +61,8 @@ apart() {
         END { if (bad || !NR) print "inf"; else printf "%.1e\n", most }'
 }
 # trained WHAT REFERENCE RANKS OFFLOAD ARGUMENT...: losses within 1e-2 of the file REFERENCE, which
-# are the processor's, in bf16, by the same command without ZERO_DEVICE.
+# are the processor's, in bf16, by the same command without ZERO_DEVICE; and weights with the same
+# bits as all others have of as many ranks, whatever the stage and wherever states lie.
 trained() {
     what=$1${4:+, $4} reference=$2 n_ranks=$3
     [ -z "$4" ] || export ZERO_OFFLOAD="$4"
@@ -77,8 +78,18 @@ trained() {
     far=$(apart "$tmp/losses" "$reference")
     awk -v far="$far" 'BEGIN { exit !(far != "inf" && far <= 1e-2) }'
     status=$?
+    weights=$(sed -n 's/.*Weights \([0-9a-f][0-9a-f]*\)$/\1/p' "$tmp/out" | tail -n 1)
     detail="losses within $far of the processor's, $(sed 1q "$tmp/losses") to $(
-        tail -n 1 "$tmp/losses"); $(grep -o 'Weights [0-9a-f]*' "$tmp/out" | tail -n 1)"
+        tail -n 1 "$tmp/losses"); Weights ${weights:-not told}"
+    first=$tmp/weights.$(basename "$reference").$n_ranks # the bits that all others must have
+    if [ -z "$weights" ]; then
+        status=1
+    elif [ "${ZERO_COMM-}" != nccl ]; then # which adds up in an order of its own
+        [ $status != 0 ] || [ -e "$first" ] || printf '%s\n' "$weights" >"$first"
+        if [ -e "$first" ] && [ "$weights" != "$(cat "$first")" ]; then
+            status=1 detail="$detail, not $(cat "$first") as before"
+        fi
+    fi
     copied=$(grep -m 1 'go through memory of the host' "$tmp/out" | cut -c 1-160)
     if [ -n "$copied" ]; then # a transport of GPUs that does without them
         detail="$detail; $copied"

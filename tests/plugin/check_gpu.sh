@@ -82,6 +82,10 @@ ok 'as ranks on one can' pretended 1 copies
 ok 'or else that fails' says '^- two ranks on one GPU, .* by shm: \*\*failed\*\* .*; shm: collectives go through'
 ok 'a kit that is broken fails' pretended 1 broken
 ok 'with the reason' grep -qx 'check-gpu: zero info: zero: error while loading shared libraries' "$tmp/err"
+ok 'other bits fail' pretended 1 bits
+ok 'where they are' test "$(grep -c '^- .*failed' "$tmp/out")" = 1
+ok 'beside those of all others' says \
+    '^- .* --recompute, one rank: \*\*failed\*\* .*; Weights [0-9a-f]+, not [0-9a-f]+ as before\)$'
 ok 'losses that leap fail' pretended 1 leap
 ok 'by themselves' says '^- GPT-2 1\.5B, losses with the runtime and without: \*\*failed\*\* \(up to 2.0e-02 apart'
 ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \|'
