@@ -95,6 +95,9 @@ trained() {
         detail="$detail; $copied"
         [ "$ZERO_DEVICE" = cuda ] || status=1 # two GPUs may not reach each other
     fi
+    if [ $status != 0 ] || [ "$reference" = "$losses/1.5B" ]; then
+        keep losses "$what" "$tmp/losses"
+    fi
     result "$what" $status "$detail"
 }
 # One rank in every stage, then two on this GPU, that share the same sequences.

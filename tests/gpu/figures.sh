@@ -23,6 +23,7 @@ events() {
 overhead() {
     within 100 "$tmp/overhead" "$tests/overhead" "$1" "$2" "$3" "$loops" "$cublas"
     rows "GPT-2 $1 step" $?
+    keep overhead "GPT-2 $1" "$tmp/overhead"
     gap=$(sed -n 's/^losses apart //p' "$tmp/overhead")
     case $gap in
     '') return ;;

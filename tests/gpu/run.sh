@@ -7,6 +7,9 @@
 #     make check-gpu                       in a build folder
 #     tests/gpu/run.sh [-o FILE] [SIZE]    FILE: where the report goes, too
 #
+# Beside FILE lies what explains a miss: FILE.failed, what the programs said; FILE.losses, those of
+# 1.5B and of what failed; FILE.overhead, what steps with the runtime and without were.
+#
 # SIZE small: micro instead of 124M, for a GPU that is emulated. The report is a part of
 # bench/RESULTS-gpu.md. Status: 0, 1 where something failed, 77 without a GPU, with the reason. A figure
 # that misses what is wanted says so, and does not fail. What the machine lacks, and what GPU_SECONDS
@@ -41,6 +44,8 @@ trap 'exit 1' HUP INT TERM
 . "$here/checks.sh"
 # shellcheck source=figures.sh
 . "$here/figures.sh"
+
+[ -z "$file" ] || rm -f "$file.failed" "$file.losses" "$file.overhead"
 
 # ---- Is there a GPU?
 

@@ -82,10 +82,18 @@ ok 'as ranks on one can' pretended 1 copies
 ok 'or else that fails' says '^- two ranks on one GPU, .* by shm: \*\*failed\*\* .*; shm: collectives go through'
 ok 'a kit that is broken fails' pretended 1 broken
 ok 'with the reason' grep -qx 'check-gpu: zero info: zero: error while loading shared libraries' "$tmp/err"
-ok 'other bits fail' pretended 1 bits
+ok 'other bits fail' pretended 1 bits -o "$tmp/report"
 ok 'where they are' test "$(grep -c '^- .*failed' "$tmp/out")" = 1
 ok 'beside those of all others' says \
     '^- .* --recompute, one rank: \*\*failed\*\* .*; Weights [0-9a-f]+, not [0-9a-f]+ as before\)$'
+ok 'the report is a file, too' cmp "$tmp/report" "$tmp/out"
+ok 'beside it, what failed has said' test "$(sed -n 1p "$tmp/report.failed")" = \
+    '== GPT-2 124M, stage 2, --recompute, one rank'
+ok 'the losses of 1.5B, and its own' test "$(wc -l <"$tmp/report.losses")" = $((9 * 51))
+ok 'what steps took' test "$(grep -c '^losses apart' "$tmp/report.overhead")" = 2
+ok 'and no more' test "$(find "$tmp" -name 'report.*' | wc -l)" = 3
+ok 'none of it is left' pretended 0 '' -o "$tmp/report"
+ok 'from the run before' test "$(find "$tmp" -name "report.*" | wc -l)" = 2
 ok 'losses that leap fail' pretended 1 leap
 ok 'by themselves' says '^- GPT-2 1\.5B, losses with the runtime and without: \*\*failed\*\* \(up to 2.0e-02 apart'
 ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \|'
