@@ -13,9 +13,9 @@
 # SIZE small: micro instead of 124M, for a GPU that is emulated. The report is a part of
 # bench/RESULTS-gpu.md. Status: 0, 1 where something failed, 77 without a GPU, with the reason. A figure
 # that misses what is wanted says so, and does not fail. What the machine lacks, and what GPU_SECONDS
-# (460) are not enough for, is left out and named. GPU_CUBLAS and
-# GPU_NCCL name libraries.
+# (460) are not enough for, is left out and named. GPU_CUBLAS and GPU_NCCL name libraries.
 set -u
+PATH=$PATH:/usr/sbin:/sbin # ldconfig
 file=''
 [ "${1-}" = -o ] && file=$2 && shift 2
 size=${1:-full}

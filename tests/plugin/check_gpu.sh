@@ -100,6 +100,29 @@ ok 'and the rows stay' says '^\| GPT-2 1\.5B step, 1 x 1024 tokens, 9 tokens/s \
 ok 'PyTorch that fails is not ours' pretended 0 torch
 ok 'and is told in one column' says 'not measured beside PyTorch, eager: a thing / that PyTorch says \|'
 
+# Each as run.sh uses it, with a second of its own.
+mkdir "$tmp/late"
+# shellcheck disable=SC2016 # of the other shell
+ok 'what takes longer than it may' run 0 env PATH="$full/path:$PATH" PRETEND=slow sh -c '
+    set -u
+    tmp=$1 here=$2 file="" path_before="" no_torch="" python=.
+    . "$here/parts.sh"
+    . "$here/figures.sh"
+    within 1 "$tmp/hangs" sleep 9
+    judge "a hang" $?
+    report figures "| GPT-2 micro step, 2 x 32 tokens, 9 tokens/s | 9 ms | none | 1 | |"
+    beside_torch micro 2 1 eager
+    row "a step" "1 ms" "nothing: 0 ms" inf ""
+    end=$(date +%s)
+    within 1 "$tmp/over" true
+    judge "a check" $?
+    cat "$tmp/checks" "$tmp/figures"
+    [ $failed = 2 ]' sh "$tmp/late" "$full"
+ok 'fails' says '^- a hang: \*\*failed\*\* \(no end within 1 s\)$'
+ok 'but not for PyTorch' says '^\| GPT-2 micro, .* not measured beside PyTorch, eager: no end within 1 s \|'
+ok 'nor for want of time' says '^- a check: not measured: there was no time left for it$'
+ok 'a ratio that is no number fails' says '^\| a step \| failed: no ratio of 1 ms to nothing: 0 ms \| \| \| \|$'
+
 # ---- The small size, on a GPU that is emulated
 
 echo 'this is no library' >"$tmp/libcuda.so.1"
