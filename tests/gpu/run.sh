@@ -91,7 +91,8 @@ if [ "$size" = small ]; then
     sanitizer='' nccl=${GPU_NCCL-} looks=FAKE_NCCL_DUPLICATE=1 # which the emulated NCCL does only then
     no_sanitizer='the GPU is emulated' no_nccl='the GPU is emulated' no_torch='the GPU is emulated'
 else
-    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10 limit=device:1900M,cpu:300M looks=''
+    # 200 MiB of the states are left for the disk: 10 GB each way.
+    rounds=12 preset=124M batch=4 seq=256 steps=50 mib=1024 loops=10 limit=device:2200M,cpu:300M looks=''
 fi
 [ -z "$nccl" ] || export ZERO_NCCL_LIBRARY="$nccl"
 commit=$(cat "$here/commit" 2>/dev/null ||

@@ -107,7 +107,11 @@ ok 'what takes longer than it may' run 0 env PATH="$full/path:$PATH" PRETEND=slo
     set -u
     tmp=$1 here=$2 file="" path_before="" no_torch="" python=.
     . "$here/parts.sh"
+    . "$here/checks.sh"
     . "$here/figures.sh"
+    gpt2() { within 1 "$tmp/out" sleep 9; }
+    disk_decides=1
+    trained "to the disk" none 1 auto
     within 1 "$tmp/hangs" sleep 9
     judge "a hang" $?
     report figures "| GPT-2 micro step, 2 x 32 tokens, 9 tokens/s | 9 ms | none | 1 | |"
@@ -119,7 +123,8 @@ ok 'what takes longer than it may' run 0 env PATH="$full/path:$PATH" PRETEND=slo
     cat "$tmp/checks" "$tmp/figures"
     [ $failed = 2 ]' sh "$tmp/late" "$full"
 ok 'fails' says '^- a hang: \*\*failed\*\* \(no end within 1 s\)$'
-ok 'but not for PyTorch' says '^\| GPT-2 micro, .* not measured beside PyTorch, eager: no end within 1 s \|'
+ok 'but not for a disk' says '^- to the disk, auto: not measured: no end within 1 s$'
+ok 'nor for PyTorch' says '^\| GPT-2 micro, .* not measured beside PyTorch, eager: no end within 1 s \|'
 ok 'nor for want of time' says '^- a check: not measured: there was no time left for it$'
 ok 'a ratio that is no number fails' says '^\| a step \| failed: no ratio of 1 ms to nothing: 0 ms \| \| \| \|$'
 
