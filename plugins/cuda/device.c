@@ -321,7 +321,7 @@ int zero__cuda_close(struct zero_device *dev)
     entered = !err;
     if (!err)
         err = zero__cuda_streams_drain(dev, "closing the device");
-    if (!notices_await(dev) && !err)
+    if ((!err || atomic_load(&dev->is_broken)) && !notices_await(dev))
         err = zero__say(&dev->voice, -ETIMEDOUT, "closing the device: a function of the host does "
                         "not end");
     if (err && !atomic_load(&dev->is_broken)) { /* in a context that is lost nothing runs */
