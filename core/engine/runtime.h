@@ -57,7 +57,7 @@
  *   progress.c       the progress thread: starts ops, moves the transport on
  *   execute.c        starts one op: collectives
  *   kernels.c        starts one op: launches
- *   streams.c        transports that take streams
+ *   streams.c        what streams have reached; transports that take them
  *   relay.c          collectives through memory of the host
  *   relay_memory.c   memory, streams and events of the relay (relay_types.h)
  *   storage.c        the storage thread: fetches and writebacks

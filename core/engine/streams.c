@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transports that take streams. Every lane that is a stream of the device then runs ahead of the
- * host: an op is put on its stream as soon as whatever it waits for is done or on a stream itself,
- * and waits there for the events of the latter.
+ * What streams have reached, of whatever transport; and transports that take streams. There every
+ * lane that is a stream of the device runs ahead of the host: an op is put on its stream as soon as
+ * whatever it waits for is done or on a stream itself, and waits there for the latter's events.
  *
  * Collectives are posted in the order of their places, over both lanes: streams of several
  * communicators share the device, and ranks that filled them in different orders could wait for
