@@ -1,97 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small calls of the public API that belong to no phase: who a rank is, sums, streams, abort. */
+/* Public calls that belong to no phase: ranks, options, sums, streams, reports of times. */
 #include <errno.h>
 
 #include "base/status.h"
 #include "engine/runtime.h"
-#include "machine/clock.h"
 
 int zero_rank(const struct zero_runtime *rt)
 {
-    return rt->rank;
+    return rt->site.rank;
 }
 
 int zero_ranks(const struct zero_runtime *rt)
 {
-    return rt->ranks;
+    return rt->site.ranks;
 }
 
 const char *zero_option(const struct zero_runtime *rt, const char *name)
 {
-    return zero__option_find(rt->options, name);
+    return zero__option_find(rt->site.options, name);
 }
 
 const char *zero_option_source(const struct zero_runtime *rt, const char *name)
 {
-    return zero__option_source(rt->options, name);
+    return zero__option_source(rt->site.options, name);
 }
 
 float zero_loss_scale(const struct zero_runtime *rt)
 {
-    return rt->last_info.loss_scale;
+    return zero__step_loss_scale(rt->step);
 }
 
 int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr)
 {
-    if (group >= rt->model.n_groups)
+    if (group >= rt->site.model.n_groups)
         return zero__fail(-EINVAL, "group %u is not registered (%u are)", group,
-                          rt->model.n_groups);
+                          rt->site.model.n_groups);
     if (!(lr >= 0 && lr <= 1e6f))
         return zero__fail(-EINVAL, "group %s: learning rate %g must lie in [0, 1e6]",
-                          rt->model.groups[group].name, (double)lr);
-    if (zero__step_updates(rt))
+                          rt->site.model.groups[group].name, (double)lr);
+    if (zero__step_updates(rt->step))
         return zero__fail(-EBUSY,
                           "the update of this step runs beside its last micro-batch "
                           "(ZERO_UPDATE_AT=backward): call zero_set_lr() before that begins");
-    rt->model.groups[group].hyper.lr = lr;
+    rt->site.model.groups[group].hyper.lr = lr;
     return 0;
 }
 
 int zero_abort(struct zero_runtime *rt, const char *reason)
 {
-    zero__runtime_fail(rt, rt->rank, -ECANCELED, "abort", reason && *reason ? reason : "no reason");
-    return 0;
-}
-
-int zero__sum(struct zero_runtime *rt, const char *call, double *values, uint32_t n)
-{
-    double *all = rt->sum_parts;
-    int err = zero__runtime_error(rt);
-
-    if (err)
-        return err;
-    if (n > ZERO__SUM_MOST)
-        return zero__fail(-EINVAL, "zero_sum() takes at most %u numbers, not %u", ZERO__SUM_MOST,
-                          n);
-    rt->flight.control = call;
-    rt->flight.control_ns = zero__now_ns();
-    rt->flight.n_control++;
-    err = zero__job_allgather(rt->job, values, n * (uint32_t)sizeof *all, all);
-    if (err) /* the job's, of which this call may have heard first */
-        return zero__runtime_fail(rt, -1, err, "", zero__error_text());
-    rt->flight.control = NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        values[i] = all[i];
-        for (int r = 1; r < rt->ranks; r++)
-            values[i] += all[(size_t)r * n + i];
-    }
+    zero__run_fail(rt->run, rt->site.rank, -ECANCELED, "abort",
+                   reason && *reason ? reason : "no reason");
     return 0;
 }
 
 int zero_sum(struct zero_runtime *rt, double *values, uint32_t n)
 {
-    return zero__sum(rt, "zero_sum()", values, n);
+    return zero__sum(rt->run, "zero_sum()", values, n);
 }
 
 int zero_barrier(struct zero_runtime *rt)
 {
     double none = 0;
-    return zero__sum(rt, "zero_barrier()", &none, 1);
+    return zero__sum(rt->run, "zero_barrier()", &none, 1);
 }
 
 int zero_stream_create(struct zero_runtime *rt, void **stream)
 {
-    return rt->dev_ops.stream_create(rt->dev, "application", stream);
+    return rt->site.dev_ops.stream_create(rt->site.dev, "application", stream);
 }
 
 static int stream_check(const void *stream, const char *what)
@@ -102,17 +77,39 @@ static int stream_check(const void *stream, const char *what)
 int zero_stream_destroy(struct zero_runtime *rt, void *stream)
 {
     int err = stream_check(stream, "zero_stream_destroy()");
-    return err ? err : rt->dev_ops.stream_destroy(rt->dev, stream);
+    return err ? err : rt->site.dev_ops.stream_destroy(rt->site.dev, stream);
 }
 
 int zero_stream_call(struct zero_runtime *rt, void *stream, void (*fn)(void *), void *arg)
 {
     int err = stream_check(stream, "zero_stream_call()");
-    return err ? err : rt->dev_ops.call(rt->dev, fn, arg, stream);
+    return err ? err : rt->site.dev_ops.call(rt->site.dev, fn, arg, stream);
 }
 
 int zero_stream_sync(struct zero_runtime *rt, void *stream)
 {
     int err = stream_check(stream, "zero_stream_sync()");
-    return err ? err : rt->dev_ops.stream_sync(rt->dev, stream, rt->timeout_ns);
+    return err ? err : rt->site.dev_ops.stream_sync(rt->site.dev, stream, rt->site.timeout_ns);
+}
+
+const char *zero_placement(const struct zero_runtime *rt)
+{
+    return zero__placement(rt->placer);
+}
+
+int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast)
+{
+    int err = zero__step_phase(rt->step, ~(uint32_t)ZERO__IN(SETUP), "zero_forecast()");
+    return err ? err : zero__forecast(rt->placer, forecast);
+}
+
+int zero_op_times(struct zero_runtime *rt, void (*fn)(void *, const struct zero_op_time *),
+                  void *arg)
+{
+    int err = zero__step_phase(rt->step, ~(uint32_t)ZERO__IN(SETUP), "zero_op_times()");
+    struct zero_op_time op;
+
+    while (!err && zero__times_take(rt->run, &op))
+        fn(arg, &op);
+    return err;
 }

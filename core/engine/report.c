@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of memory by class, and memory outside the plan. */
+/* The report of memory by class. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "engine/relay.h"
 #include "engine/runtime.h"
-#include "engine/table.h"
 
 /* The formula stands in the row of the tier that has most of the class. */
 static int is_main_tier(const struct zero_runtime *rt, uint32_t tier, uint32_t c)
 {
     uint64_t bytes[ZERO__N_TIERS] = {0};
 
-    for (uint32_t i = 0; i < rt->states.n_buffers; i++)
-        if (rt->states.buffers[i].memory_class == c)
-            bytes[rt->states.buffers[i].tier] += rt->states.buffers[i].bytes;
+    for (uint32_t i = 0; i < rt->site.states.n_buffers; i++)
+        if (rt->site.states.buffers[i].memory_class == c)
+            bytes[rt->site.states.buffers[i].tier] += rt->site.states.buffers[i].bytes;
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++)
         if (bytes[t] > bytes[tier] || (bytes[t] == bytes[tier] && t < tier))
             return 0;
@@ -26,22 +24,24 @@ static int is_main_tier(const struct zero_runtime *rt, uint32_t tier, uint32_t c
 static void row_add(const struct zero_runtime *rt, const struct zero__table_tier *t, uint32_t tier,
                     uint32_t c, struct zero_memory_report *out)
 {
-    uint64_t formula = is_main_tier(rt, tier, c)
-                           ? zero__formula_bytes(&rt->model, &rt->recipe, &rt->states, c)
-                           : 0;
+    uint64_t formula =
+        is_main_tier(rt, tier, c)
+            ? zero__formula_bytes(&rt->site.model, &rt->site.recipe, &rt->site.states, c)
+            : 0;
     int state = c <= ZERO_CLASS_VARIANCE;
 
     if (!t->planned[c] && !t->share[c] && !formula)
         return;
-    out->rows[out->n_rows++] = (struct zero_memory_row){
-        .memory_class = c,
-        .class_name = zero__class_name(c),
-        .tier = rt->tiers[tier].name,
-        .formula = formula,
-        .planned = t->planned[c],
-        .reserved = t->share[c],
-        .peak = state || tier != ZERO__T_DEVICE || c == ZERO_CLASS_OTHER ? t->planned[c]
-                                                                        : rt->peak.most[c]};
+    out->rows[out->n_rows++] =
+        (struct zero_memory_row){.memory_class = c,
+                                 .class_name = zero__class_name(c),
+                                 .tier = rt->site.tiers[tier].name,
+                                 .formula = formula,
+                                 .planned = t->planned[c],
+                                 .reserved = t->share[c],
+                                 .peak = state || tier != ZERO__T_DEVICE || c == ZERO_CLASS_OTHER
+                                             ? t->planned[c]
+                                             : zero__step_peak(rt->step, c)};
     out->planned += t->share[c];
 }
 
@@ -49,17 +49,17 @@ static void row_add(const struct zero_runtime *rt, const struct zero__table_tier
 static void beside_add(const struct zero_runtime *rt, const char *name, uint64_t bytes,
                        struct zero_memory_report *out)
 {
-    const char *tier = rt->tiers[ZERO__T_CPU].name; /* NULL: nothing else lies there */
+    const char *tier = rt->site.tiers[ZERO__T_CPU].name; /* NULL: nothing else lies there */
 
     if (!bytes)
         return;
-    out->rows[out->n_rows++] = (struct zero_memory_row){.memory_class = ZERO_CLASS_OTHER,
-                                                        .class_name = name,
-                                                        .tier = tier ? tier
-                                                                     : zero__tier_name(ZERO__T_CPU),
-                                                        .planned = bytes,
-                                                        .reserved = bytes,
-                                                        .peak = bytes};
+    out->rows[out->n_rows++] =
+        (struct zero_memory_row){.memory_class = ZERO_CLASS_OTHER,
+                                 .class_name = name,
+                                 .tier = tier ? tier : zero__tier_name(ZERO__T_CPU),
+                                 .planned = bytes,
+                                 .reserved = bytes,
+                                 .peak = bytes};
     out->planned += bytes;
     out->reserved += bytes;
     out->peak += bytes;
@@ -68,15 +68,15 @@ static void beside_add(const struct zero_runtime *rt, const char *name, uint64_t
 int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report)
 {
     struct zero_memory_report out = {.size = zero__least(report->size, sizeof out)};
-    struct zero__pages_stats pages = {0};
+    struct zero__storage_totals disk;
     struct zero__table t;
 
-    if (rt->phase == PHASE_SETUP || !rt->programs[0]) /* what has failed may have no plan */
+    if (zero__step_is_setup(rt->step) ||
+        !rt->site.programs[0]) /* what has failed may have no plan */
         return zero__fail(-EINVAL, "zero_memory_report() works after zero_commit()");
     if (!report->size)
         return zero__fail(-EINVAL, "zero_memory_report.size is 0: set it to sizeof *report");
-    zero__table_fill(&rt->states, rt->programs[0], zero__checksum_bytes(rt), zero__relay_bytes(rt),
-                     &t);
+    zero__table_now(rt->placer, &t);
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
         for (uint32_t c = 0; c < ZERO_N_CLASSES; c++)
             row_add(rt, &t.tiers[tier], tier, c, &out);
@@ -86,49 +86,22 @@ int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *repor
         beside_add(rt, "relay", t.relay, &out);
     }
     for (uint32_t i = 0; i < ZERO__N_SLABS; i++)
-        out.reserved += rt->slabs[i].bytes;
+        out.reserved += rt->site.slabs[i].bytes;
     for (uint32_t tier = 0; tier < ZERO__N_TIERS; tier++) {
         out.lower_bound += t.tiers[tier].lower_bound;
-        out.peak += rt->states.bytes[tier];
-        out.peak += tier == ZERO__T_DEVICE ? rt->peak.all : rt->programs[0]->transient_bytes[tier];
+        out.peak += rt->site.states.bytes[tier];
+        out.peak += tier == ZERO__T_DEVICE ? zero__step_peak_all(rt->step)
+                                           : rt->site.programs[0]->transient_bytes[tier];
     }
-    for (uint32_t i = 0; i < rt->model.n_segments; i++) {
-        const struct zero__segment *s = &rt->model.segments[i];
-        if (rt->mapped && rt->mapped[i])
+    for (uint32_t i = 0; i < rt->site.model.n_segments; i++) {
+        const struct zero__segment *s = &rt->site.model.segments[i];
+        if (rt->site.mapped && rt->site.mapped[i])
             out.mapped += (s->padded - s->shard) * zero_dtype_bytes(s->dtype);
     }
-    if (rt->pages)
-        zero__pages_stats(rt->pages, &pages);
-    out.unplanned = pages.live_bytes;
-    out.unplanned_peak = pages.reserved_bytes;
-    pthread_mutex_lock(&rt->lock);
-    out.disk_read = rt->disk_read;
-    out.disk_written = rt->disk_written;
-    out.disk_direct = (rt->disk_flags & ZERO_STORE_DIRECT) != 0;
-    pthread_mutex_unlock(&rt->lock);
+    zero__storage_totals(rt->run, &disk);
+    out.disk_read = disk.read;
+    out.disk_written = disk.written;
+    out.disk_direct = (disk.flags & ZERO_STORE_DIRECT) != 0;
     memcpy(report, &out, out.size);
     return 0;
-}
-
-int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p)
-{
-    int err = zero__runtime_phase(rt, ~(uint32_t)IN(PHASE_SETUP), "zero_alloc()");
-
-    if (err)
-        return err;
-    if (!zero__device_is_host(rt))
-        return zero__fail(-ENOTSUP, "zero_alloc() gives memory of the host, and device %s has its "
-                          "own: allocate there with the device's library", rt->device_name);
-    if (!rt->pages)
-        return zero__fail(-ENOMEM, "there is no memory outside the plan: ZERO_DYNAMIC_BYTES, or "
-                          "what ZERO_MEMORY_LIMIT leaves, is less than a page of 2 MiB");
-    return zero__pages_alloc(rt->pages, bytes, p);
-}
-
-int zero_free(struct zero_runtime *rt, void *p)
-{
-    if (!p)
-        return 0;
-    return rt->pages ? zero__pages_free(rt->pages, p)
-                     : zero__fail(-EINVAL, "nothing was allocated with zero_alloc()");
 }

@@ -30,7 +30,7 @@ struct seat {
 
 static struct seat seat_here(struct zero_runtime *rt)
 {
-    struct seat s = {.host = zero__job_host(rt->job)};
+    struct seat s = {.host = zero__job_host(rt->site.job)};
     char group[ZERO__GROUP_FOLDER];
     uint64_t time = zero__cores_time(NULL, group);
 
@@ -66,14 +66,14 @@ int zero__threads_choose(struct zero_runtime *rt)
 {
     struct seat mine = seat_here(rt);
     int err; /* also those are asked that were told a number */
-    struct seat *all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
+    struct seat *all = zero__ranks_ask(&rt->site, &mine, sizeof mine, &err);
     char text[16];
 
-    for (int r = 0; r < rt->ranks && !err; r++)
-        rt->memory_nodes |= all[r].nodes;
-    if (!err && zero__option_int(rt->options, ZERO__OPT_THREADS) <= 0) {
-        snprintf(text, sizeof text, "%u", share(all, rt->ranks, &mine));
-        err = zero__options_choose(rt->options, ZERO__OPT_THREADS, text);
+    for (int r = 0; r < rt->site.ranks && !err; r++)
+        rt->site.memory_nodes |= all[r].nodes;
+    if (!err && zero__option_int(rt->site.options, ZERO__OPT_THREADS) <= 0) {
+        snprintf(text, sizeof text, "%u", share(all, rt->site.ranks, &mine));
+        err = zero__options_choose(rt->site.options, ZERO__OPT_THREADS, text);
     }
     free(all);
     return err;

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "engine/inside.h"
 #include "engine/runtime.h"
 #include "machine/text.h"
+#include "run/inside.h"
 
 #define NAME_BYTES 64
 #define WHY_BYTES 256
@@ -54,7 +54,7 @@ static const char *lacks(const struct zero_comm_caps *caps, bool relaxed, uint32
 
 static bool is_relaxed(const struct zero_runtime *rt)
 {
-    return zero__option_int(rt->options, ZERO__OPT_NUMERICS) == ZERO__NUMERICS_RELAXED;
+    return zero__option_int(rt->site.options, ZERO__OPT_NUMERICS) == ZERO__NUMERICS_RELAXED;
 }
 
 /* Loads the plugin and asks it whether it would do for this job. */
@@ -62,25 +62,25 @@ static int examine(struct zero_runtime *rt, const char *name, struct zero__plugi
 {
     bool relaxed = is_relaxed(rt);
     struct zero_comm_caps caps = {.size = sizeof caps};
-    int err = zero__loader_load(rt->loader, ZERO_IFACE_COMM, name, plugin);
+    int err = zero__loader_load(rt->site.loader, ZERO_IFACE_COMM, name, plugin);
 
     if (err)
         return err;
     zero__unsay();
-    err = zero__plugin_comm(*plugin)->probe(zero__loader_host(rt->loader), &caps);
+    err = zero__plugin_comm(*plugin)->probe(zero__loader_host(rt->site.loader), &caps);
     if (err)
         return zero__while(zero__unsaid(err, name), "comm plugin");
-    if (caps.max_ranks && (uint32_t)rt->ranks > caps.max_ranks)
+    if (caps.max_ranks && (uint32_t)rt->site.ranks > caps.max_ranks)
         return zero__fail(-EINVAL,
                           "comm plugin %s works for at most %u rank%s, not %d: choose another with "
                           "ZERO_COMM, or start fewer ranks",
-                          name, caps.max_ranks, caps.max_ranks == 1 ? "" : "s", rt->ranks);
-    if (lacks(&caps, relaxed, rt->device_mem))
+                          name, caps.max_ranks, caps.max_ranks == 1 ? "" : "s", rt->site.ranks);
+    if (lacks(&caps, relaxed, rt->site.device_mem))
         return zero__fail(-ENOTSUP,
                           "comm plugin %s does not offer %s, which training needs: choose another "
                           "with ZERO_COMM",
-                          name, lacks(&caps, relaxed, rt->device_mem));
-    rt->caps = caps;
+                          name, lacks(&caps, relaxed, rt->site.device_mem));
+    rt->site.caps = caps;
     return 0;
 }
 
@@ -110,8 +110,8 @@ static int compare_wishes(struct zero_runtime *rt, const char *wish)
     int err;
 
     name_of(wish, mine.name);
-    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
-    for (int r = 1; r < rt->ranks && !err; r++) {
+    all = zero__ranks_ask(&rt->site, &mine, sizeof mine, &err);
+    for (int r = 1; r < rt->site.ranks && !err; r++) {
         zero__text_clean(all[r].name, NAME_BYTES);
         zero__text_clean(all[0].name, NAME_BYTES);
         if (strcmp(all[r].name, all[0].name) != 0)
@@ -126,7 +126,7 @@ static int compare_wishes(struct zero_runtime *rt, const char *wish)
                              "the same",
                              all[r].relaxed ? "relaxed" : "ordered", r);
         if (err)
-            zero__job_fail(rt->job, -1, err, "", zero__error_text());
+            zero__job_fail(rt->site.job, -1, err, "", zero__error_text());
     }
     free(all);
     return err;
@@ -139,17 +139,17 @@ static int compare_times(struct zero_runtime *rt)
         const char *name, *then;
     } what[] = {{"ZERO_TIMEOUT", "each goes by its own"},
                 {"ZERO_HEARTBEAT", "that of rank 0 counts"}};
-    double mine[] = {zero__option_real(rt->options, ZERO__OPT_TIMEOUT),
-                     zero__option_real(rt->options, ZERO__OPT_HEARTBEAT)};
+    double mine[] = {zero__option_real(rt->site.options, ZERO__OPT_TIMEOUT),
+                     zero__option_real(rt->site.options, ZERO__OPT_HEARTBEAT)};
     int err;
-    double(*all)[2] = zero__ranks_ask(rt, mine, sizeof mine, &err);
+    double(*all)[2] = zero__ranks_ask(&rt->site, mine, sizeof mine, &err);
 
-    for (int i = 0; i < 2 && !err && rt->rank == 0; i++) {
+    for (int i = 0; i < 2 && !err && rt->site.rank == 0; i++) {
         int r = 1;
-        while (r < rt->ranks && all[r][i] == all[0][i])
+        while (r < rt->site.ranks && all[r][i] == all[0][i])
             r++;
-        if (r < rt->ranks)
-            zero__log(&rt->log, ZERO_LOG_WARN, "engine",
+        if (r < rt->site.ranks)
+            zero__log(&rt->site.log, ZERO_LOG_WARN, "engine",
                       "%s is %g s on rank 0 and %g s on rank %d: %s; give all ranks the same",
                       what[i].name, all[0][i], all[r][i], r, what[i].then);
     }
@@ -165,8 +165,8 @@ static int ask_all(struct zero_runtime *rt, int err, int *who, char why[WHY_BYTE
     if (err)
         snprintf(mine.why, sizeof mine.why, "%s", zero__error_text());
     *who = -1;
-    all = zero__ranks_ask(rt, &mine, sizeof mine, &err);
-    for (int r = 0; r < rt->ranks && !err && *who < 0; r++)
+    all = zero__ranks_ask(&rt->site, &mine, sizeof mine, &err);
+    for (int r = 0; r < rt->site.ranks && !err && *who < 0; r++)
         if (all[r].err) {
             *who = r;
             zero__text_clean(all[r].why, WHY_BYTES);
@@ -181,38 +181,42 @@ static int examine_network(struct zero_runtime *rt, const char *name, struct zer
 {
     int err = examine(rt, name, plugin);
 
-    if (!err && strcmp(name, nccl) == 0 && rt->device_sharers > 1 && !zero__device_is_host(rt))
-        return zero__fail(-EBUSY, "%u ranks share this rank's GPU", rt->device_sharers);
-    if (err || rt->caps.flags & ZERO_COMM_NETWORK)
+    if (!err && strcmp(name, nccl) == 0 && rt->site.device_sharers > 1 &&
+        !zero__device_is_host(&rt->site))
+        return zero__fail(-EBUSY, "%u ranks share this rank's GPU", rt->site.device_sharers);
+    if (err || rt->site.caps.flags & ZERO_COMM_NETWORK)
         return err;
     return zero__fail(-ENODEV, "comm plugin %s finds no network that reaches other hosts: %.127s",
-                      name, rt->caps.note);
+                      name, rt->site.caps.note);
 }
 
-static int context_open(struct zero_runtime *rt, void *arg)
+static int context_open(void *owner, void *arg)
 {
+    struct zero_runtime *rt = owner;
     struct zero__plugin *plugin = arg;
     const struct zero_comm_open params = {.size = sizeof params,
-                                          .host = zero__loader_host(rt->loader),
-                                          .oob = zero__job_oob(rt->job),
+                                          .host = zero__loader_host(rt->site.loader),
+                                          .oob = zero__job_oob(rt->site.job),
                                           .device = -1,
-                                          .timeout_ns = rt->timeout_ns,
-                                          .interface = zero__job_interface(rt->job),
-                                          .device_ops = &rt->dev_ops,
-                                          .device_handle = rt->dev};
+                                          .timeout_ns = rt->site.timeout_ns,
+                                          .interface = zero__job_interface(rt->site.job),
+                                          .device_ops = &rt->site.dev_ops,
+                                          .device_handle = rt->site.dev};
 
-    rt->comm_ops = *zero__plugin_comm(plugin);
-    int err = rt->comm_ops.open(&params, &rt->ctx);
-    if (!err && rt->comm_ops.memory) /* of the device, too: the probe knew of none */
-        err = rt->comm_ops.memory(rt->ctx, &rt->caps.mem);
+    rt->site.comm_ops = *zero__plugin_comm(plugin);
+    int err = rt->site.comm_ops.open(&params, &rt->site.ctx);
+    if (!err && rt->site.comm_ops.memory) /* of the device, too: the probe knew of none */
+        err = rt->site.comm_ops.memory(rt->site.ctx, &rt->site.caps.mem);
     return err;
 }
 
-static int context_close(struct zero_runtime *rt, void *arg)
+static int context_close(void *owner, void *arg)
 {
+    struct zero_runtime *rt = owner;
+
     (void)arg;
-    rt->comm_ops.close(rt->ctx);
-    rt->ctx = NULL;
+    rt->site.comm_ops.close(rt->site.ctx);
+    rt->site.ctx = NULL;
     return 0;
 }
 
@@ -227,11 +231,14 @@ static int try_network(struct zero_runtime *rt, const char *name, int *who, char
 
     if (err || *who >= 0)
         return err;
-    err = zero__inside_call(rt, name, context_open, plugin);
-    if (err == -ETIMEDOUT || rt->left) /* they do not answer, and would not answer now */
+    err = zero__inside_call(rt->run, name, context_open, rt, plugin);
+    if (err == -ETIMEDOUT ||
+        zero__runner_is_left(rt->run)) /* they do not answer, and would not answer now */
         return err;
     err = ask_all(rt, err, who, why);
-    return !err && *who >= 0 && rt->ctx ? zero__inside_call(rt, name, context_close, NULL) : err;
+    return !err && *who >= 0 && rt->site.ctx
+               ? zero__inside_call(rt->run, name, context_close, rt, NULL)
+               : err;
 }
 
 /* The first network that works on all ranks. */
@@ -245,7 +252,7 @@ static int open_network(struct zero_runtime *rt, const char **name)
         if (err)
             return err;
         if (who < 0) {
-            zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+            zero__log(&rt->site.log, ZERO_LOG_INFO, "engine",
                       "comm %s: the ranks are on several hosts%s", networks[i], refused);
             *name = networks[i];
             return 0;
@@ -260,7 +267,7 @@ static int open_network(struct zero_runtime *rt, const char **name)
                    "all%s. Install UCX or libfabric on every host and build libzero with it "
                    "(`zero info` shows what works), or name another plugin in ZERO_COMM",
                    refused);
-    return zero__job_fail(rt->job, -1, err, "", zero__error_text());
+    return zero__job_fail(rt->site.job, -1, err, "", zero__error_text());
 }
 
 static int open_named(struct zero_runtime *rt, const char *name)
@@ -268,7 +275,7 @@ static int open_named(struct zero_runtime *rt, const char *name)
     struct zero__plugin *plugin;
     int err = examine(rt, name, &plugin);
 
-    return err ? err : zero__inside_call(rt, name, context_open, plugin);
+    return err ? err : zero__inside_call(rt->run, name, context_open, rt, plugin);
 }
 
 /* *name stays as it is where NCCL does not work on all ranks. */
@@ -281,7 +288,7 @@ static int open_nccl(struct zero_runtime *rt, const char **name)
         return err;
     if (who < 0)
         *name = nccl;
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine", "%scomm nccl: %s", who < 0 ? "" : "not ",
+    zero__log(&rt->site.log, ZERO_LOG_INFO, "engine", "%scomm nccl: %s", who < 0 ? "" : "not ",
               who < 0 ? "every rank has a GPU, and sums need no order" : why);
     return 0;
 }
@@ -292,10 +299,10 @@ static int open_nccl(struct zero_runtime *rt, const char **name)
  */
 static void say_without_nccl(struct zero_runtime *rt)
 {
-    if (zero__device_is_host(rt) || rt->device_sharers > 1 ||
-        !zero__loader_may_ask(rt->loader, "nccl_library", false))
+    if (zero__device_is_host(&rt->site) || rt->site.device_sharers > 1 ||
+        !zero__loader_may_ask(rt->site.loader, "nccl_library", false))
         return;
-    zero__log(&rt->log, ZERO_LOG_INFO, "engine",
+    zero__log(&rt->site.log, ZERO_LOG_INFO, "engine",
               "not comm nccl: ZERO_NUMERICS is ordered, and NCCL, if it is installed, moves the "
               "data between GPUs with ZERO_NUMERICS=relaxed alone");
 }
@@ -303,7 +310,7 @@ static void say_without_nccl(struct zero_runtime *rt)
 /* Where the choice is left to the runtime. */
 static int open_any(struct zero_runtime *rt, const char **name)
 {
-    bool alone = rt->ranks == 1;
+    bool alone = rt->site.ranks == 1;
     int err = 0;
 
     *name = NULL;
@@ -311,38 +318,27 @@ static int open_any(struct zero_runtime *rt, const char **name)
         err = open_nccl(rt, name);
     else if (!alone)
         say_without_nccl(rt);
-    if (!err && !*name && !alone && !zero__job_one_host(rt->job)) {
+    if (!err && !*name && !alone && !zero__job_one_host(rt->site.job)) {
         err = open_network(rt, name);
     } else if (!err && !*name) {
         *name = alone ? "self" : "shm";
-        zero__log(&rt->log, ZERO_LOG_INFO, "engine", "comm %s: %s", *name,
+        zero__log(&rt->site.log, ZERO_LOG_INFO, "engine", "comm %s: %s", *name,
                   alone ? "there is one rank" : "all ranks are on this host");
         err = open_named(rt, *name);
     }
-    return err ? err : zero__options_choose(rt->options, ZERO__OPT_COMM, *name);
-}
-
-int zero__transport_missing(struct zero_runtime *rt, struct zero_comm *comm, int32_t *whom,
-                            uint32_t max)
-{
-    int n = rt->comm_ops.missing ? rt->comm_ops.missing(comm, whom, max) : 0, good = 0;
-
-    for (int i = 0; i < n && i < (int)max; i++)
-        if (whom[i] >= 0 && whom[i] < rt->ranks)
-            whom[good++] = whom[i];
-    return good;
+    return err ? err : zero__options_choose(rt->site.options, ZERO__OPT_COMM, *name);
 }
 
 int zero__transport_open(struct zero_runtime *rt)
 {
-    const char *name = zero__option_text(rt->options, ZERO__OPT_COMM);
-    int err = rt->ranks > 1 ? compare_wishes(rt, name) : 0;
+    const char *name = zero__option_text(rt->site.options, ZERO__OPT_COMM);
+    int err = rt->site.ranks > 1 ? compare_wishes(rt, name) : 0;
 
-    if (!err && rt->ranks > 1)
+    if (!err && rt->site.ranks > 1)
         err = compare_times(rt);
     if (!err)
         err = *name ? open_named(rt, name) : open_any(rt, &name);
     if (!err)
-        rt->comm_name = name;
+        rt->site.comm_name = name;
     return err;
 }

@@ -8,8 +8,8 @@
 #include <xxhash.h>
 
 #include "base/checked.h"
+#include "base/elements.h"
 #include "base/status.h"
-#include "engine/elements.h"
 #include "engine/runtime.h"
 
 /* The elements of a home: [first, first + count) of the segment lie at its start. */
@@ -19,9 +19,9 @@ struct window {
 
 static struct window window_of(const struct zero_runtime *rt, uint32_t segment, int whole)
 {
-    const struct zero__segment *s = &rt->model.segments[segment];
+    const struct zero__segment *s = &rt->site.model.segments[segment];
     return whole ? (struct window){0, s->padded}
-                 : (struct window){s->shard * rt->recipe.rank, s->shard};
+                 : (struct window){s->shard * rt->site.recipe.rank, s->shard};
 }
 
 static void clip(struct window *w, uint64_t first, uint64_t end)
@@ -41,20 +41,20 @@ static uint32_t master_code(const struct zero__home *h)
 static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
                       const float *values)
 {
-    const struct zero__home *h = &rt->states.homes[segment];
-    uint32_t dtype = rt->model.segments[segment].dtype;
+    const struct zero__home *h = &rt->site.states.homes[segment];
+    uint32_t dtype = rt->site.model.segments[segment].dtype;
     struct window home = window_of(rt, segment, (int)h->param_whole), w = home;
 
     clip(&w, first, first + count);
     int err = 0;
     if (w.count)
-        err = zero__elements_store(rt, h->param, dtype, w.first - home.first, w.count,
+        err = zero__elements_store(rt->run, h->param, dtype, w.first - home.first, w.count,
                                    values + (w.first - first));
     if (err || h->master == ZERO_NONE)
         return err;
     w = home = window_of(rt, segment, (int)h->state_whole);
     clip(&w, first, first + count);
-    return w.count ? zero__elements_store(rt, h->master, master_code(h), w.first - home.first,
+    return w.count ? zero__elements_store(rt->run, h->master, master_code(h), w.first - home.first,
                                           w.count, values + (w.first - first))
                    : 0;
 }
@@ -63,16 +63,16 @@ static int values_put(struct zero_runtime *rt, uint32_t segment, uint64_t first,
 static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first, uint64_t count,
                       float *values)
 {
-    const struct zero__home *h = &rt->states.homes[segment];
+    const struct zero__home *h = &rt->site.states.homes[segment];
     struct window param = window_of(rt, segment, (int)h->param_whole);
     struct window master = window_of(rt, segment, (int)h->state_whole);
     int err = 0;
 
     if (h->master == ZERO_NONE || h->master_bytes == 2)
-        err = zero__elements_load(rt, h->param, rt->model.segments[segment].dtype,
+        err = zero__elements_load(rt->run, h->param, rt->site.model.segments[segment].dtype,
                                   first - param.first, count, values);
     if (!err && h->master != ZERO_NONE)
-        err = zero__elements_load(rt, h->master, master_code(h), first - master.first, count,
+        err = zero__elements_load(rt->run, h->master, master_code(h), first - master.first, count,
                                   values);
     return err;
 }
@@ -80,17 +80,18 @@ static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first,
 /* Copies this rank's part of a whole home to the others. */
 static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, uint32_t dtype)
 {
-    uint64_t off = rt->states.buffers[id].offset;
-    uint64_t shard = rt->model.segments[segment].shard * zero_dtype_bytes(dtype);
-    struct zero_coll c = {.kind = ZERO_ALL_GATHER,
-                          .flags = ZERO_COLL_INPLACE,
-                          .src_dtype = dtype,
-                          .dst_dtype = dtype,
-                          .scale = 1,
-                          .count = rt->model.segments[segment].shard,
-                          .src = zero__slice(rt, SLAB_STATES, off + shard * rt->recipe.rank, shard),
-                          .dst = zero__slice(rt, SLAB_STATES, off, shard * (uint64_t)rt->ranks)};
-    return zero__lane_run(rt, ZERO__Q_GATHER, &(struct slot){.own.coll = c});
+    uint64_t off = rt->site.states.buffers[id].offset;
+    uint64_t shard = rt->site.model.segments[segment].shard * zero_dtype_bytes(dtype);
+    struct zero_coll c = {
+        .kind = ZERO_ALL_GATHER,
+        .flags = ZERO_COLL_INPLACE,
+        .src_dtype = dtype,
+        .dst_dtype = dtype,
+        .scale = 1,
+        .count = rt->site.model.segments[segment].shard,
+        .src = zero__slice(&rt->site, ZERO__SLAB_STATES, off + shard * rt->site.recipe.rank, shard),
+        .dst = zero__slice(&rt->site, ZERO__SLAB_STATES, off, shard * (uint64_t)rt->site.ranks)};
+    return zero__coll_run(rt->run, ZERO__Q_GATHER, &c);
 }
 
 /* Waits until all ranks are here, if some parameter is mapped. */
@@ -98,39 +99,39 @@ static int everyone(struct zero_runtime *rt)
 {
     struct zero_coll c = {.kind = ZERO_BARRIER, .scale = 1};
 
-    for (uint32_t i = 0; i < rt->model.n_segments; i++)
-        if (rt->mapped[i])
-            return zero__lane_run(rt, ZERO__Q_GATHER, &(struct slot){.own.coll = c});
+    for (uint32_t i = 0; i < rt->site.model.n_segments; i++)
+        if (rt->site.mapped[i])
+            return zero__coll_run(rt->run, ZERO__Q_GATHER, &c);
     return 0;
 }
 
 /* A whole master copy whose parts the ranks gather from each other. */
 static int shares_master(const struct zero_runtime *rt, uint32_t segment)
 {
-    const struct zero__home *h = &rt->states.homes[segment];
+    const struct zero__home *h = &rt->site.states.homes[segment];
 
     return h->master == ZERO_NONE || !h->state_whole ||
-           rt->states.buffers[h->master].tier == ZERO__T_DEVICE;
+           rt->site.states.buffers[h->master].tier == ZERO__T_DEVICE;
 }
 
 /* The same of parameters. */
 static int shares_param(const struct zero_runtime *rt, uint32_t segment)
 {
-    const struct zero__home *h = &rt->states.homes[segment];
+    const struct zero__home *h = &rt->site.states.homes[segment];
 
-    return !h->param_whole || rt->states.buffers[h->param].tier == ZERO__T_DEVICE;
+    return !h->param_whole || rt->site.states.buffers[h->param].tier == ZERO__T_DEVICE;
 }
 
 static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
 {
     /* What other ranks would have to copy to a tier beside the device, this one makes as well. */
     struct window w = window_of(rt, p->segment,
-                                rt->ranks == 1 || !shares_master(rt, p->segment) ||
+                                rt->site.ranks == 1 || !shares_master(rt, p->segment) ||
                                     !shares_param(rt, p->segment));
 
     clip(&w, p->offset, p->offset + p->count);
-    for (uint64_t at = w.first; at < w.first + w.count; at += zero__elements_piece(rt)) {
-        uint64_t n = zero__least(w.first + w.count - at, zero__elements_piece(rt));
+    for (uint64_t at = w.first; at < w.first + w.count; at += zero__elements_piece(rt->run)) {
+        uint64_t n = zero__least(w.first + w.count - at, zero__elements_piece(rt->run));
         int err = zero__init_values(p, at - p->offset, n, piece);
         if (!err)
             err = values_put(rt, p->segment, at, n, piece);
@@ -143,64 +144,49 @@ static int param_init(struct zero_runtime *rt, const struct zero__param *p, floa
 /* Each rank makes its own part; whole copies then come from the owners. */
 int zero__values_init(struct zero_runtime *rt)
 {
-    float *piece = malloc(rt->states.staging_bytes);
+    float *piece = malloc(rt->site.states.staging_bytes);
     int err = piece ? 0 : zero__fail(-ENOMEM, "no memory to initialise parameters");
 
-    for (uint32_t i = 0; i < rt->model.n_params && !err; i++)
-        err = param_init(rt, &rt->model.params[i], piece);
+    for (uint32_t i = 0; i < rt->site.model.n_params && !err; i++)
+        err = param_init(rt, &rt->site.model.params[i], piece);
     free(piece);
-    for (uint32_t i = 0; i < rt->model.n_segments && !err && rt->ranks > 1; i++) {
-        const struct zero__home *h = &rt->states.homes[i];
+    for (uint32_t i = 0; i < rt->site.model.n_segments && !err && rt->site.ranks > 1; i++) {
+        const struct zero__home *h = &rt->site.states.homes[i];
         if (h->param_whole && shares_param(rt, i))
-            err = home_share(rt, i, h->param, rt->model.segments[i].dtype);
+            err = home_share(rt, i, h->param, rt->site.model.segments[i].dtype);
         if (!err && h->master != ZERO_NONE && h->state_whole && shares_master(rt, i))
             err = home_share(rt, i, h->master, ZERO_F32);
     }
     return err ? err : everyone(rt); /* peers read mapped shards without a gather */
 }
 
-/*
- * Of the last step every rank has done everything, also what goes on behind an update: a rank whose
- * own is done would read what another one has failed at. Between two steps it is asked once.
- */
-static int settle(struct zero_runtime *rt, const char *call)
-{
-    double none = 0;
-    int err = zero__lanes_drain(rt, 0, NULL);
-
-    if (!err && rt->ranks > 1 && !rt->settled)
-        err = zero__sum(rt, call, &none, 1);
-    rt->settled = !err;
-    return err;
-}
-
 /* What is refused leaves an evaluation open; otherwise it ends here, and all ranks meet. */
 static int values_begin(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
                         const char *what)
 {
-    int err = zero__runtime_phase(rt, IN(PHASE_IDLE) | IN(PHASE_EVAL), what);
+    int err = zero__step_phase(rt->step, ZERO__IN(IDLE) | ZERO__IN(EVAL), what);
 
     if (err)
         return err;
-    if (param >= rt->model.n_params)
+    if (param >= rt->site.model.n_params)
         return zero__fail(-EINVAL, "parameter %u is not registered (%u are)", param,
-                          rt->model.n_params);
-    const struct zero__param *p = &rt->model.params[param];
+                          rt->site.model.n_params);
+    const struct zero__param *p = &rt->site.model.params[param];
     if (first > p->count || count > p->count - first)
         return zero__fail(-ERANGE,
                           "parameter %s has %llu elements, numbered from 0: %llu from %llu on go "
                           "beyond them",
                           p->name, (unsigned long long)p->count, (unsigned long long)count,
                           (unsigned long long)first);
-    err = zero__body_close(rt);
-    return err ? err : settle(rt, what);
+    err = zero__step_close(rt->step);
+    return err ? err : zero__step_settle(rt->step, what);
 }
 
 /* One piece of one shard, from its owner to all; the staging buffer is where it travels. */
 static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner, uint64_t first,
                       uint64_t count, float *values)
 {
-    const struct zero__buffer *f = &rt->states.buffers[rt->states.staging];
+    const struct zero__buffer *f = &rt->site.states.buffers[rt->site.states.staging];
     uint64_t bytes = count * sizeof(float);
     struct zero_coll c = {.kind = ZERO_BROADCAST,
                           .src_dtype = ZERO_F32,
@@ -208,23 +194,24 @@ static int piece_read(struct zero_runtime *rt, uint32_t segment, uint32_t owner,
                           .scale = 1,
                           .root = (int32_t)owner,
                           .count = count};
-    void *staging = zero__home_address(rt, rt->states.staging, 0);
+    void *staging = zero__home_address(&rt->site, rt->site.states.staging, 0);
 
-    *(owner == rt->recipe.rank ? &c.src : &c.dst) = zero__slice(rt, SLAB_STATES, f->offset, bytes);
-    int mine = owner == rt->recipe.rank;
+    *(owner == rt->site.recipe.rank ? &c.src : &c.dst) =
+        zero__slice(&rt->site, ZERO__SLAB_STATES, f->offset, bytes);
+    int mine = owner == rt->site.recipe.rank;
     int err = mine ? values_get(rt, segment, first, count, values) : 0;
     if (!err && mine)
-        err = zero__device_write(rt, staging, values, bytes);
+        err = zero__device_write(rt->run, staging, values, bytes);
     if (!err)
-        err = zero__lane_run(rt, ZERO__Q_REDUCE, &(struct slot){.own.coll = c});
-    return err || mine ? err : zero__device_read(rt, values, staging, bytes);
+        err = zero__coll_run(rt->run, ZERO__Q_REDUCE, &c);
+    return err || mine ? err : zero__device_read(rt->run, values, staging, bytes);
 }
 
 static int values_read(struct zero_runtime *rt, const struct zero__param *p, uint64_t first,
                        uint64_t count, float *values)
 {
-    const struct zero__segment *s = &rt->model.segments[p->segment];
-    const struct zero__home *h = &rt->states.homes[p->segment];
+    const struct zero__segment *s = &rt->site.model.segments[p->segment];
+    const struct zero__home *h = &rt->site.states.homes[p->segment];
     int local = h->master != ZERO_NONE ? (int)h->state_whole : (int)h->param_whole;
     uint64_t at = p->offset + first, end = at + count;
 
@@ -234,7 +221,7 @@ static int values_read(struct zero_runtime *rt, const struct zero__param *p, uin
         uint32_t owner = (uint32_t)(at / s->shard);
         uint64_t n = (owner + 1) * s->shard - at;
         n = n < end - at ? n : end - at;
-        n = zero__least(n, zero__elements_piece(rt));
+        n = zero__least(n, zero__elements_piece(rt->run));
         int err = piece_read(rt, p->segment, owner, at, n, values);
         if (err)
             return err;
@@ -251,8 +238,8 @@ int zero_param_read(struct zero_runtime *rt, uint32_t param, uint64_t first, uin
 
     if (err || !count)
         return err;
-    err = values_read(rt, &rt->model.params[param], first, count, values);
-    return zero__runtime_fail_alone(rt, err, "zero_param_read");
+    err = values_read(rt, &rt->site.model.params[param], first, count, values);
+    return zero__run_fail_alone(rt->run, err, "zero_param_read");
 }
 
 int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, uint64_t count,
@@ -262,29 +249,29 @@ int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t first, ui
 
     if (err)
         return err;
-    const struct zero__param *p = &rt->model.params[param];
+    const struct zero__param *p = &rt->site.model.params[param];
     err = everyone(rt); /* is done with reading the old values */
     if (err)
         return err;
     err = values_put(rt, p->segment, p->offset + first, count, values);
     if (!err)
         err = everyone(rt);
-    return zero__runtime_fail_alone(rt, err, "zero_param_write");
+    return zero__run_fail_alone(rt->run, err, "zero_param_write");
 }
 
 /* The ranks have met: whatever one of them lacks, the others wait for what it has. */
 static int values_hash(struct zero_runtime *rt, uint64_t *hash)
 {
-    float *piece = malloc(rt->states.staging_bytes);
+    float *piece = malloc(rt->site.states.staging_bytes);
     XXH3_state_t *h = XXH3_createState();
     int err = piece && h ? 0 : zero__fail(-ENOMEM, "no memory to hash parameters");
 
     if (!err)
         XXH3_64bits_reset(h);
-    for (uint32_t i = 0; i < rt->model.n_params && !err; i++) {
-        const struct zero__param *p = &rt->model.params[i];
-        for (uint64_t at = 0; at < p->count && !err; at += zero__elements_piece(rt)) {
-            uint64_t n = zero__least(p->count - at, zero__elements_piece(rt));
+    for (uint32_t i = 0; i < rt->site.model.n_params && !err; i++) {
+        const struct zero__param *p = &rt->site.model.params[i];
+        for (uint64_t at = 0; at < p->count && !err; at += zero__elements_piece(rt->run)) {
+            uint64_t n = zero__least(p->count - at, zero__elements_piece(rt->run));
             err = values_read(rt, p, at, n, piece);
             if (!err)
                 XXH3_64bits_update(h, piece, n * sizeof *piece);
@@ -302,5 +289,5 @@ int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash)
 {
     int err = values_begin(rt, 0, 0, 0, "zero_weights_hash()");
 
-    return err ? err : zero__runtime_fail_alone(rt, values_hash(rt, hash), "zero_weights_hash");
+    return err ? err : zero__run_fail_alone(rt->run, values_hash(rt, hash), "zero_weights_hash");
 }

@@ -131,6 +131,10 @@ struct zero__layout_params {
 /* Builds segments and gaps from the registered parameters. */
 int zero__layout_build(struct zero__model *m, const struct zero__layout_params *p);
 
+/* Hashes of registered parameters and units, and of groups with their hyperparameters. */
+uint64_t zero__parameters_hash(const struct zero__model *m);
+uint64_t zero__groups_hash(const struct zero__model *m);
+
 /* Fills `values` with elements first … first + count - 1 of the parameter's initial value. */
 int zero__init_values(const struct zero__param *p, uint64_t first, uint64_t count, float *values);
 

@@ -128,7 +128,7 @@ static void spoil(struct zero_runtime *rt, int rank, void *arg)
 {
     (void)arg;
     if (rank == 1)
-        rt->dev_ops.copy = no_copy; /* which this model asks for in a save alone */
+        rt->site.dev_ops.copy = no_copy; /* which this model asks for in a save alone */
 }
 
 /* Of the first error of each rank, and of what the next call of rank 1 says. */

@@ -47,7 +47,7 @@ static void committed(struct zero_runtime *rt, int rank, void *arg)
     (void)arg;
     fake_cuda_work(&work);
     seats[rank].before = work.host_bytes;
-    seats[rank].sharers = rt->device_sharers;
+    seats[rank].sharers = rt->site.device_sharers;
 }
 
 /* The last time that it is called counts; afterwards the values are read, through the host. */

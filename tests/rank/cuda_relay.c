@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 #include "../fake/cuda_driver.h"
-#include "engine/relay_types.h"
 #include "engine/runtime.h"
+#include "run/relay_types.h"
 #include "toy.h"
 
 static int (*copy)(struct zero_device *dev, void *dst, const void *src, uint64_t bytes,
@@ -27,8 +27,8 @@ static int copy_seen(struct zero_device *dev, void *dst, const void *src, uint64
 {
     const struct zero_runtime *rt = atomic_load(&looked_at);
 
-    for (int k = 0; dev == rt->dev && rt->relay && k < RELAY_LANES; k++) {
-        const struct relay_lane *l = &rt->relay->lanes[k];
+    for (int k = 0; dev == rt->site.dev && rt->run->relay && k < RELAY_LANES; k++) {
+        const struct relay_lane *l = &rt->run->relay->lanes[k];
         if (stream != l->out)
             continue;
         n_back[k] += l->begun - l->ended > 1 || l->coll < l->n_colls;
@@ -42,9 +42,9 @@ static int post_seen(struct zero_comm *comm, const struct zero_coll *colls, uint
 {
     const struct zero_runtime *rt = atomic_load(&looked_at);
 
-    for (int k = 0; rt->relay && k < RELAY_LANES; k++) {
-        const struct relay_lane *l = &rt->relay->lanes[k];
-        if (comm != rt->lanes[k ? ZERO__Q_REDUCE : ZERO__Q_GATHER].comm || !l->s)
+    for (int k = 0; rt->run->relay && k < RELAY_LANES; k++) {
+        const struct relay_lane *l = &rt->run->relay->lanes[k];
+        if (comm != rt->run->lanes[k ? ZERO__Q_REDUCE : ZERO__Q_GATHER].comm || !l->s)
             continue;
         n_posted[k] += l->begun - l->ended > 1 || l->coll < l->n_colls;
         n_posted_alone[k] += l->begun - l->ended == 1 && l->coll < l->n_colls;
@@ -58,10 +58,10 @@ static void look_on(struct zero_runtime *rt, int rank, void *arg)
     if (rank)
         return;
     atomic_store(&looked_at, rt);
-    copy = rt->dev_ops.copy;
-    post = rt->comm_ops.post;
-    rt->dev_ops.copy = copy_seen;
-    rt->comm_ops.post = post_seen;
+    copy = rt->site.dev_ops.copy;
+    post = rt->site.comm_ops.post;
+    rt->site.dev_ops.copy = copy_seen;
+    rt->site.comm_ops.post = post_seen;
 }
 
 static void *reach(const void *p)

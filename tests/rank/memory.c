@@ -123,7 +123,7 @@ static void sums_check(struct check *c, struct zero_runtime *rt,
     for (uint32_t i = 0; i < r->n_rows; i++)
         reserved += r->rows[i].reserved;
     for (int i = 0; i < ZERO__N_SLABS; i++)
-        slabs += rt->slabs[i].bytes;
+        slabs += rt->site.slabs[i].bytes;
     blame(c, "sum of the rows", reserved, r->reserved);
     blame(c, "slabs", slabs, r->reserved);
     blame(c, "planned", r->planned, r->reserved);

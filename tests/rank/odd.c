@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/runtime.h"
+#include "run/runner.h"
 #include "toy.h"
 
 #define LATE_US 200000 /* the others have posted theirs by then */
@@ -27,10 +28,10 @@ static bool is_idle(struct zero_runtime *rt)
 {
     bool idle = true;
 
-    pthread_mutex_lock(&rt->lock);
+    pthread_mutex_lock(&rt->run->lock);
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        idle &= rt->lanes[q].done == rt->lanes[q].issued;
-    pthread_mutex_unlock(&rt->lock);
+        idle &= rt->run->lanes[q].done == rt->run->lanes[q].issued;
+    pthread_mutex_unlock(&rt->run->lock);
     return idle;
 }
 
@@ -48,22 +49,22 @@ static bool find(struct zero__body *b, struct zero__op *found[2])
 /* All gathers of a segment: the next may be posted before the first is found to differ. */
 static void smaller(struct zero_runtime *rt, struct zero__body *b, uint32_t segment)
 {
-    uint64_t bytes = zero_dtype_bytes(rt->model.segments[segment].dtype);
+    uint64_t bytes = zero_dtype_bytes(rt->site.model.segments[segment].dtype);
 
-    rt->model.segments[segment].shard--;
+    rt->site.model.segments[segment].shard--;
     for (uint32_t i = 0; i < b->n_ops; i++) {
         struct zero__access *x = &b->accesses[b->ops[i].first_access];
         for (uint32_t k = 0; b->ops[i].kind == ZERO__GATHER && k < b->ops[i].n_accesses; k += 2)
             if (x[k].segment == segment) {
                 x[k].bytes -= bytes;
-                x[k + 1].bytes -= bytes * (uint64_t)rt->ranks;
+                x[k + 1].bytes -= bytes * (uint64_t)rt->site.ranks;
             }
     }
 }
 
 static bool spoil(struct zero_runtime *rt, enum difference what)
 {
-    struct zero__body *b = &rt->programs[0]->bodies[ZERO__LAST];
+    struct zero__body *b = &rt->site.programs[0]->bodies[ZERO__LAST];
     struct zero__op *ops[2], old;
 
     if (!find(b, ops))
@@ -73,7 +74,7 @@ static bool spoil(struct zero_runtime *rt, enum difference what)
     if (what == SIZE) {
         smaller(rt, b, x->segment);
     } else if (what == DTYPE) {
-        rt->model.segments[x->segment].dtype = ZERO_F16;
+        rt->site.model.segments[x->segment].dtype = ZERO_F16;
     } else if (what == SKIP) {
         ops[0]->n_accesses = 0;
     } else {

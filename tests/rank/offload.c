@@ -44,11 +44,11 @@ static void copies_note(struct zero_runtime *rt, int rank, void *arg)
     struct zero_device_info info = {.size = sizeof info};
 
     (void)arg;
-    if (rank || rt->dev_ops.info(rt->dev, &info))
+    if (rank || rt->site.dev_ops.info(rt->site.dev, &info))
         return;
     copied = info.copied;
-    copying = copies_of(&rt->programs[0]->bodies[ZERO__LAST]) +
-              copies_of(&rt->programs[0]->bodies[ZERO__UPDATE_BODY]);
+    copying = copies_of(&rt->site.programs[0]->bodies[ZERO__LAST]) +
+              copies_of(&rt->site.programs[0]->bodies[ZERO__UPDATE_BODY]);
 }
 
 static int run(const struct what *w, const char *offload, const char *engine, struct toy_result *r)

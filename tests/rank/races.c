@@ -96,7 +96,7 @@ static int is_for_place(const struct zero__body *b, uint32_t w)
 static void waits_find(const struct zero_runtime *rt, struct found *f)
 {
     for (uint32_t i = 0; i < ZERO__N_BODIES; i++) {
-        const struct zero__body *b = &rt->programs[0]->bodies[i];
+        const struct zero__body *b = &rt->site.programs[0]->bodies[i];
         for (uint32_t w = 0; w < b->n_waits && f->n_waits < MOST_WAITS; w++) {
             int needed =
                 i == ZERO__EVALUATION ? f->evaluates : !(b->waits[w].behind && f->evaluates);
@@ -114,7 +114,7 @@ static void finished(struct zero_runtime *rt, int rank, void *arg)
     struct found *f = arg;
 
     if (getenv("ZERO_TEST_RACES"))
-        f->races[rank] = zero__host_races(rt->dev, f->text[rank], sizeof f->text[rank]);
+        f->races[rank] = zero__host_races(rt->site.dev, f->text[rank], sizeof f->text[rank]);
     if (rank == 0)
         waits_find(rt, f);
 }

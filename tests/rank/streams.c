@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/runtime.h"
+#include "run/runner.h"
 #include "toy.h"
 #include "try.h"
 
@@ -88,12 +89,12 @@ static atomic_int n_far_on; /* ranks */
 static void far_on(struct zero_runtime *rt, int rank, void *arg)
 {
     (void)rank, (void)arg;
-    pthread_mutex_lock(&rt->lock);
-    if (rt->n_begun == rt->n_placed) {
-        rt->n_placed = rt->n_begun = UINT32_MAX - 40;
+    pthread_mutex_lock(&rt->run->lock);
+    if (rt->run->n_begun == rt->run->n_placed) {
+        rt->run->n_placed = rt->run->n_begun = UINT32_MAX - 40;
         atomic_fetch_add(&n_far_on, 1);
     }
-    pthread_mutex_unlock(&rt->lock);
+    pthread_mutex_unlock(&rt->run->lock);
 }
 
 static void long_job(void)
@@ -158,19 +159,19 @@ static atomic_int n_free, n_taken; /* was the lock to be had when a use's event 
 static int record_slowly(struct zero_device *dev, void *event, void *stream)
 {
     struct zero_runtime *rt = atomic_load(&looked_at);
-    int taken = dev == rt->dev;
+    int taken = dev == rt->site.dev;
 
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        taken &= rt->lanes[q].stream != stream;
+        taken &= rt->run->lanes[q].stream != stream;
     if (!taken)
         return record(dev, event, stream);
     for (int i = 0; i < 1000 && taken; i++) {
-        taken = pthread_mutex_trylock(&rt->lock) != 0;
+        taken = pthread_mutex_trylock(&rt->run->lock) != 0;
         if (taken)
             usleep(1000);
     }
     if (!taken)
-        pthread_mutex_unlock(&rt->lock);
+        pthread_mutex_unlock(&rt->run->lock);
     atomic_fetch_add(taken ? &n_taken : &n_free, 1);
     return record(dev, event, stream);
 }
@@ -181,8 +182,8 @@ static void look_on(struct zero_runtime *rt, int rank, void *arg)
     if (rank)
         return;
     atomic_store(&looked_at, rt);
-    record = rt->dev_ops.event_record;
-    rt->dev_ops.event_record = record_slowly;
+    record = rt->site.dev_ops.event_record;
+    rt->site.dev_ops.event_record = record_slowly;
 }
 
 /* Recording waits where a stream is full: meanwhile the step's collectives, and its end, go on. */

@@ -20,6 +20,7 @@
 #include "toy.h"
 
 #include "engine/runtime.h"
+#include "run/runner.h"
 
 #define RANKS 3
 #define VICTIM 1
@@ -88,15 +89,15 @@ static void die_or_spin(void)
         raise(SIGKILL);
     }
     if (when == HOLDING && atomic_load(&board->spin)) { /* as one who gets nothing of the machine */
-        pthread_mutex_lock(&runtime->lock);
+        pthread_mutex_lock(&runtime->run->lock);
         sleep_ms(HOLD_MS);
-        pthread_mutex_unlock(&runtime->lock);
+        pthread_mutex_unlock(&runtime->run->lock);
     }
     while (when < HEARING && atomic_load_explicit(&board->spin, memory_order_relaxed)) {
         if (when == SLEEPING)
             sleep_ms(10);
         if (atomic_load_explicit(&over, memory_order_relaxed) && runtime) { /* its last word */
-            zero__log(&runtime->log, ZERO_LOG_WARN, "stuck", "it speaks again");
+            zero__log(&runtime->site.log, ZERO_LOG_WARN, "stuck", "it speaks again");
             for (;;)
                 pause();
         }

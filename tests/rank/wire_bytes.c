@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "engine/runtime.h"
+#include "run/runner.h"
 #include "ranks.h"
 #include "toy.h"
 
@@ -32,7 +33,7 @@ static uint64_t counted(struct zero_runtime *rt)
     if (zero_param_read(rt, 0, 0, 0, NULL)) /* nothing to read: all that was issued is done */
         return 0;
     for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (rt->lanes[q].comm && !rt->comm_ops.wire_bytes(rt->lanes[q].comm, &bytes))
+        if (rt->run->lanes[q].comm && !rt->site.comm_ops.wire_bytes(rt->run->lanes[q].comm, &bytes))
             all += bytes;
     return all;
 }
@@ -42,10 +43,10 @@ static uint64_t init_bytes(const struct zero_runtime *rt)
 {
     uint64_t all = 0;
 
-    for (uint32_t i = 0; i < rt->model.n_segments && rt->ranks > 1; i++) {
-        const struct zero__segment *s = &rt->model.segments[i];
-        const struct zero__home *h = &rt->states.homes[i];
-        uint64_t sent = s->shard * (uint64_t)(rt->ranks - 1);
+    for (uint32_t i = 0; i < rt->site.model.n_segments && rt->site.ranks > 1; i++) {
+        const struct zero__segment *s = &rt->site.model.segments[i];
+        const struct zero__home *h = &rt->site.states.homes[i];
+        uint64_t sent = s->shard * (uint64_t)(rt->site.ranks - 1);
         if (h->param_whole)
             all += sent * zero_dtype_bytes(s->dtype);
         if (h->master != ZERO_NONE && h->state_whole)
@@ -56,11 +57,11 @@ static uint64_t init_bytes(const struct zero_runtime *rt)
 
 static uint64_t step_bytes(const struct zero_runtime *rt)
 {
-    const struct zero__body *b = rt->programs[0]->bodies;
+    const struct zero__body *b = rt->site.programs[0]->bodies;
     uint64_t all = 0;
 
     for (uint32_t body = 0; body < ZERO__N_BODIES; body++) {
-        uint64_t ops = 0, times = body == ZERO__MICRO ? rt->recipe.accum - 1 : 1;
+        uint64_t ops = 0, times = body == ZERO__MICRO ? rt->site.recipe.accum - 1 : 1;
         for (uint32_t i = 0; i < b[body].n_ops; i++)
             ops += b[body].ops[i].wire_bytes;
         all += body == ZERO__EVALUATION ? 0 : ops * times;
@@ -79,7 +80,7 @@ static void complain(struct seen *x, int rank, const char *what, uint64_t got, u
 /* Elements sent by one rank: gradients and parameters, (ranks - 1) / ranks of the model each. */
 static void closed_form(struct zero_runtime *rt, int rank, struct seen *x)
 {
-    const struct zero__recipe *r = &rt->recipe;
+    const struct zero__recipe *r = &rt->site.recipe;
     uint64_t part = x->elements / r->ranks * (r->ranks - 1), A = r->accum, want;
     uint64_t norm = 8 * (uint64_t)(r->ranks - 1);
 
@@ -113,7 +114,7 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
                     void *arg)
 {
     struct seen *x = arg;
-    uint64_t between = x->evaluates ? rt->programs[0]->bodies[ZERO__EVALUATION].wire_bytes : 0;
+    uint64_t between = x->evaluates ? rt->site.programs[0]->bodies[ZERO__EVALUATION].wire_bytes : 0;
 
     complain(x, rank, "a step", info->wire_bytes, x->rank[rank].step);
     if (step != STEPS - 1)
@@ -127,18 +128,18 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
 static void finished(struct zero_runtime *rt, int rank, void *arg)
 {
     struct seen *x = arg;
-    uint64_t sent = x->evaluates ? rt->programs[0]->bodies[ZERO__EVALUATION].wire_bytes : 0;
+    uint64_t sent = x->evaluates ? rt->site.programs[0]->bodies[ZERO__EVALUATION].wire_bytes : 0;
 
-    for (uint32_t i = 0; i < rt->model.n_params; i++) {
-        const struct zero__param *p = &rt->model.params[i];
-        const struct zero__segment *s = &rt->model.segments[p->segment];
-        const struct zero__home *h = &rt->states.homes[p->segment];
+    for (uint32_t i = 0; i < rt->site.model.n_params; i++) {
+        const struct zero__param *p = &rt->site.model.params[i];
+        const struct zero__segment *s = &rt->site.model.segments[p->segment];
+        const struct zero__home *h = &rt->site.states.homes[p->segment];
         uint64_t first = s->shard * (uint64_t)rank, end = first + s->shard;
         if (h->master != ZERO_NONE ? h->state_whole : h->param_whole)
             continue;
         first = first > p->offset ? first : p->offset;
         end = end < p->offset + p->count ? end : p->offset + p->count;
-        sent += first < end ? (end - first) * 4 * (uint64_t)(rt->ranks - 1) : 0;
+        sent += first < end ? (end - first) * 4 * (uint64_t)(rt->site.ranks - 1) : 0;
     }
     complain(x, rank, "the hash", counted(rt) - x->rank[rank].end, sent);
 }

@@ -5,7 +5,7 @@
  * whether a call of a disk's plugin has lasted too long, which is counted while somebody looks.
  */
 #define _GNU_SOURCE
-#include "engine/inside.h"
+#include "run/inside.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "../tap.h"
 
 #include "base/status.h"
-#include "engine/runtime.h"
+#include "run/runner.h"
 #include "machine/clock.h"
 
 #define MOST_MS 800 /* that it may compute */
@@ -50,20 +50,20 @@ static bool spins(struct zero__inside *in, bool out)
 }
 
 /* Looks so often, so many ms apart: is the call said to last too long? */
-static bool looks(struct zero_runtime *rt, struct zero__store_watch *w, int n, int ms)
+static bool looks(struct zero__runner *run, struct zero__store_watch *w, int n, int ms)
 {
     int err = 0;
 
     for (int i = 0; i < n && !err; i++) {
         usleep((useconds_t)ms * 1000);
-        err = zero__store_stuck(rt, w);
+        err = zero__store_stuck(run, w);
     }
     return err != 0;
 }
 
 /* A store whose poll() looks at itself. */
 struct zero_store {
-    struct zero_runtime *rt;
+    struct zero__runner *run;
     struct zero__store_watch w;
     int n, ms;
     bool is_stuck;
@@ -72,36 +72,37 @@ struct zero_store {
 static int poll_and_look(struct zero_store *s, struct zero_cqe *cqes, uint32_t max, int64_t wait_ns)
 {
     (void)cqes, (void)max, (void)wait_ns;
-    s->is_stuck = looks(s->rt, &s->w, s->n, s->ms);
+    s->is_stuck = looks(s->run, &s->w, s->n, s->ms);
     return 0;
 }
 
 /* Is a call that looks so often said to last too long? */
 static bool call_looks(struct zero_store *s, int n, int ms)
 {
-    const struct tier t = {.name = "tape", .ops = {.poll = poll_and_look}, .store = s};
+    const struct zero__tier_store t = {.name = "tape", .ops = {.poll = poll_and_look}, .store = s};
 
     s->n = n;
     s->ms = ms;
-    zero__store_poll(s->rt, &t, NULL, 0, 0);
+    zero__store_poll(s->run, &t, NULL, 0, 0);
     return s->is_stuck;
 }
 
 static void store(void)
 {
-    struct zero_runtime *rt = calloc(1, sizeof *rt);
-    struct zero_store s = {.rt = rt};
+    struct zero__runner *run = calloc(1, sizeof *run);
+    const struct zero__site site = {.timeout_ns = ZERO_SECOND / 10};
+    struct zero_store s = {.run = run};
 
-    if (!ok(rt, "memory"))
+    if (!ok(run, "memory"))
         return;
-    rt->timeout_ns = ZERO_SECOND / 10;
-    ok(!looks(rt, &s.w, 30, 40), "nobody is in a call");
+    run->site = &site;
+    ok(!looks(run, &s.w, 30, 40), "nobody is in a call");
     ok(!call_looks(&s, 2, 900), "a call is old, since nobody has looked");
     ok(call_looks(&s, 60, 40) && strstr(zero_last_error(), "tape has not come back"),
        "a call that lasts longer than ZERO_TIMEOUT and what it may wait by itself");
-    ok(!looks(rt, &s.w, 30, 40), "it has come back");
+    ok(!looks(run, &s.w, 30, 40), "it has come back");
     ok(!call_looks(&s, 4, 40) && !call_looks(&s, 4, 40), "two calls, each of which is short");
-    free(rt);
+    free(run);
 }
 
 int main(void)

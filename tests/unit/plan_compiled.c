@@ -20,19 +20,19 @@ static double ratio; /* plan / bound of the last program, of its transient buffe
 static int commit_compile(struct zero_runtime *rt)
 {
     struct zero__layout_params layout = {
-        recipe.ranks, zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_BYTES),
-        zero__option_bytes(rt->options, ZERO__OPT_PERSISTENT_CAP_BYTES)};
+        recipe.ranks, zero__option_bytes(rt->site.options, ZERO__OPT_PERSISTENT_BYTES),
+        zero__option_bytes(rt->site.options, ZERO__OPT_PERSISTENT_CAP_BYTES)};
     struct zero__program *p = NULL;
     uint64_t bound = 0;
 
-    recipe.bucket_bytes = zero__option_bytes(rt->options, ZERO__OPT_BUCKET_BYTES);
-    recipe.prefetch_bytes = zero__option_bytes(rt->options, ZERO__OPT_PREFETCH_BYTES);
-    recipe.retain_bytes = zero__option_int(rt->options, ZERO__OPT_RETAIN_BYTES);
-    int err = zero__layout_build(&rt->model, &layout);
+    recipe.bucket_bytes = zero__option_bytes(rt->site.options, ZERO__OPT_BUCKET_BYTES);
+    recipe.prefetch_bytes = zero__option_bytes(rt->site.options, ZERO__OPT_PREFETCH_BYTES);
+    recipe.retain_bytes = zero__option_int(rt->site.options, ZERO__OPT_RETAIN_BYTES);
+    int err = zero__layout_build(&rt->site.model, &layout);
     if (!err)
-        err = zero__states_build(&rt->model, &recipe, &rt->states);
+        err = zero__states_build(&rt->site.model, &recipe, &rt->site.states);
     if (!err)
-        err = zero__program_compile(&rt->model, &recipe, &rt->states, ZERO__PLAN_NODES, 1, &p);
+        err = zero__program_compile(&rt->site.model, &recipe, &rt->site.states, ZERO__PLAN_NODES, 1, &p);
     if (err)
         return err;
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++)

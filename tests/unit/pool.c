@@ -3,7 +3,8 @@
  * Where a step out of order finds room in the host's memory: around the activations that lie there,
  * wherever the plan has put them; and what of the device's it gives back.
  */
-#include "engine/runtime.h"
+#include "run/runner.h"
+#include "step/state.h"
 
 #include "../tap.h"
 
@@ -15,10 +16,12 @@
 enum { ROOM = 8, KEPT = 2, MOST = 3 }; /* ROOM: pages */
 
 static struct zero__buffer planned[KEPT];
-static struct activation kept[KEPT];
+static struct zero__activation kept[KEPT];
 static uint32_t away[KEPT];
 static const struct zero__body body = {.buffers = planned, .n_buffers = KEPT, .away = away};
-static struct zero_runtime rt;
+static struct zero__site site;
+static struct zero__runner run;
+static struct zero__step step = {.site = &site, .run = &run};
 
 /* Activation i lies at those pages, and was saved or not. */
 static void keep(int i, uint64_t first, uint64_t pages, int saved)
@@ -43,7 +46,7 @@ static int place(uint32_t n, const uint64_t *pages, uint64_t *at)
                                            .transient = 1,
                                            .tier = ZERO__T_CPU,
                                            .bytes = pages[i] * PAGE};
-    int err = zero__pool_place(&rt, &b, NULL);
+    int err = zero__pool_place(&step, &b, NULL);
     for (uint32_t i = 0; i < n && !err; i++)
         at[i] = buffers[i].offset / PAGE;
     return err;
@@ -68,25 +71,25 @@ static void lacks(uint64_t pages, const char *what)
 /* What has no bytes may begin where something else does. */
 static void empty_keeps_nothing(void)
 {
-    int err = zero__pool_keep(&rt, PAGE, 0);
+    int err = zero__pool_keep(&step, PAGE, 0);
 
     if (!err)
-        err = zero__pool_keep(&rt, PAGE, PAGE);
-    ok(!err && !zero__pool_is_free(&rt, PAGE, PAGE), "a page is taken, behind nothing");
-    zero__pool_drop(&rt, PAGE);
-    ok(zero__pool_is_free(&rt, PAGE, PAGE), "and is free again");
-    zero__pool_free(&rt);
+        err = zero__pool_keep(&step, PAGE, PAGE);
+    ok(!err && !zero__pool_is_free(&step, PAGE, PAGE), "a page is taken, behind nothing");
+    zero__pool_drop(&step, PAGE);
+    ok(zero__pool_is_free(&step, PAGE, PAGE), "and is free again");
+    zero__pool_free(&step);
 }
 
 int main(void)
 {
     uint64_t at[MOST];
 
-    rt.body = &body;
-    rt.activations = kept;
-    rt.model.n_buffers = KEPT;
-    rt.slabs[zero__slab(ZERO__T_CPU, 1)].bytes = ROOM * PAGE;
-    rt.phase = PHASE_MICRO;
+    step.now.body = &body;
+    step.activations = kept;
+    site.model.n_buffers = KEPT;
+    site.slabs[zero__slab(ZERO__T_CPU, 1)].bytes = ROOM * PAGE;
+    step.phase = ZERO__PHASE_MICRO;
 
     keep(0, 5, 3, 1);
     away[1] = ZERO_NONE;
@@ -108,9 +111,9 @@ int main(void)
     planned[1].tier = ZERO__T_DISK;
     lies(ROOM, 0, "a disk's takes nothing here");
     keep(1, 1, 2, 1);
-    rt.phase = PHASE_EVAL;
+    step.phase = ZERO__PHASE_EVAL;
     lacks(6, "an evaluation keeps what was saved in it");
-    rt.phase = PHASE_IDLE;
+    step.phase = ZERO__PHASE_IDLE;
     lies(ROOM, 0, "between steps nothing is kept");
     empty_keeps_nothing();
     done();

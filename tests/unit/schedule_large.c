@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
-#include "engine/table.h"
+#include "place/place.h"
 #include "schedule/program.h"
 
 enum { UNITS = 8, TILE = 4096, TILES_A_UNIT = 16000 };
