@@ -69,8 +69,6 @@ ZERO__OPTION(LOSS_SCALE_WINDOW, loss_scale_window, INT, "1000", "[1,1000000000]"
 
 ZERO__OPTION(MEMORY_LIMIT, memory_limit, LIMIT, "", "", "Memory",
              "Most bytes that a rank may reserve, as device:BYTES,cpu:BYTES")
-ZERO__OPTION(DYNAMIC_BYTES, dynamic_bytes, BYTES, "256M", "[0,]", "Memory",
-             "Most bytes of zero_alloc(), outside the plan")
 
 ZERO__OPTION(OFFLOAD, offload, PLACEMENT, "", "", "Offload",
              "What lies outside the device, and where: "

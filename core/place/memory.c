@@ -154,9 +154,7 @@ int zero__memory_reserve(struct zero__placer *placer)
         err = relay_open(placer);
     if (!err)
         err = verdict(placer, zero__tiers_open(placer));
-    if (!err)
-        err = zero__speeds_find(placer);
-    return err;
+    return err ? err : zero__speeds_find(placer);
 }
 
 static uint64_t missing(const struct zero__placer *placer, uint32_t tier)

@@ -20,9 +20,6 @@ static int device_room(struct zero__placer *placer, uint64_t limit, struct zero_
     int err = room->is_host ? 0 : placer->site->dev_ops.info(placer->site->dev, &info);
 
     room->device = UINT64_MAX;
-    if (limit != ZERO__NO_LIMIT)
-        room->spare = zero__least(
-            zero__option_bytes(placer->site->options, ZERO__OPT_DYNAMIC_BYTES), limit / 32);
     if (!err && !room->is_host)
         room->device = zero__device_share(info.free_bytes, placer->site->device_sharers);
     room->tier[ZERO__T_DEVICE] = zero__least(limit, room->device);
@@ -75,8 +72,6 @@ int zero__room_find(struct zero__placer *placer, struct zero__room *room)
         room->disk_is_host |= all[i].disk_is_host;
         if (room->spread != all[i].spread || room->options != all[i].options)
             room->spread = ZERO__APART;
-        if (all[i].spare > room->spare)
-            room->spare = all[i].spare;
         if (all[i].bytes_per_mib > room->bytes_per_mib)
             room->bytes_per_mib = all[i].bytes_per_mib;
         if (all[i].relay > room->relay)
@@ -214,9 +209,7 @@ int zero__room_takes(const struct zero__room *room, const struct zero__need *nee
         if (most.tier[t])
             most.tier[t] += (room->slack + most.tier[t] / 128) / 4 * room->kept;
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
-        uint64_t spare = t == ZERO__T_DEVICE ? room->spare / 4 * room->kept : 0;
-        int fits = spare <= room->tier[t] && most.tier[t] <= room->tier[t] - spare;
-        if (!fits && !(before && need->tier[t] <= before->tier[t]))
+        if (most.tier[t] > room->tier[t] && !(before && need->tier[t] <= before->tier[t]))
             return 0;
     }
     return of_machine(room, &most) <= room->machine ||

@@ -17,9 +17,8 @@ struct zero__room {
     uint64_t tier[ZERO__N_TIERS];
     uint64_t machine;       /* for the host's memory, and the device's where that is the same */
     uint64_t device;        /* for a device's own memory, whatever its limit */
-    uint64_t spare;         /* of the device, which is better left to zero_alloc() */
     uint64_t slack;         /* of a tier: by so much a rank's need may differ from another's */
-    uint64_t kept;          /* quarters of spare and slack that zero__room_takes() leaves free */
+    uint64_t kept;          /* quarters of slack that zero__room_takes() leaves free */
     uint64_t tiers;         /* that can be used, a bit each */
     uint64_t bytes_per_mib; /* of the host's memory, that the disk takes for itself */
     uint64_t relay;         /* of it, that collectives of the device's memory go through */

@@ -43,7 +43,6 @@ static int is_enough_as(const struct search *s, const struct zero__recipe *r, co
     struct zero__need need;
 
     room.bytes_per_mib = t->value[CHECKSUM];
-    room.spare = 0;
     int err = zero__need_measure(s->placer, r, &room, NULL, &need);
     *enough = !err && zero__room_takes(&room, &need, NULL);
     return err;
@@ -130,7 +129,6 @@ static int limits_less(const struct search *s, const struct zero__recipe *r, con
         return err;
     room.tier[ZERO__T_DEVICE] = room.device;
     room.tier[ZERO__T_CPU] = UINT64_MAX;
-    room.spare = 0;
     if (!zero__room_takes(&room, &need, NULL))
         return 0;
     for (uint32_t k = ZERO__T_DEVICE; k <= ZERO__T_CPU; k++) {

@@ -113,8 +113,6 @@ static void say_memory(struct gpt2_log *log, const struct zero_memory_report *m)
     say_tiers(log, m);
     gpt2_log_say(log, "  %-14s %-8s %12.3f %12.3f %12.3f", "all", "", mib(m->planned),
                  mib(m->reserved), mib(m->peak));
-    gpt2_log_say(log, "  %-14s %-8s %12s %12.3f %12.3f", "unplanned", "", "", mib(m->unplanned),
-                 mib(m->unplanned_peak));
     if (storage)
         gpt2_log_say(log, "  (cpu includes the buffers through which %s is read and written)",
                      storage);

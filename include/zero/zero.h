@@ -57,7 +57,7 @@
  *   or where each thread has its own CU_STREAM_PER_THREAD, (void *)2. zero_option("device") is the
  *   text that was given: "cuda" alone is the GPU of the rank's number on its host. The context of a
  *   stream of zero_stream_create() tells which that is (cuStreamGetCtx()). Values that are read,
- *   written or initialised, and memory of zero_alloc(), are the host's.
+ *   written or initialised are the host's.
  *
  * Background: S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
  * Parameter Models", SC 2020, sections 5 (P_os, P_os+g, P_os+g+p) and 6 (ZeRO-R).
@@ -551,18 +551,6 @@ ZERO_API int zero_sum(struct zero_runtime *rt, double *values, uint32_t n);
 /** Returns when every rank has called it. Collective. */
 ZERO_API int zero_barrier(struct zero_runtime *rt);
 
-/* ---- Memory outside the plan ----------------------------------------------------------------- */
-
-/**
- * Memory for what the application could not declare, from a paged region of its own (reported as
- * unplanned, at most ZERO_DYNAMIC_BYTES): -ENOMEM beyond. Aligned to 64 bytes; the contents are
- * undefined. At any time after commit. It is memory of the host: -ENOTSUP on a device that has its
- * own.
- */
-ZERO_API int zero_alloc(struct zero_runtime *rt, uint64_t bytes, void **p);
-/** What zero_alloc() gave, once; NULL is fine. */
-ZERO_API int zero_free(struct zero_runtime *rt, void *p);
-
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 /** Bytes of one class in one tier, on this rank. */
@@ -589,7 +577,6 @@ struct zero_memory_report {
     uint64_t planned;                       /**< what the plan comes to: rows share bytes */
     uint64_t reserved, peak;                /**< of all classes */
     uint64_t lower_bound;                   /**< most bytes live at once in the plan */
-    uint64_t unplanned, unplanned_peak;     /**< of the paged region */
     uint64_t mapped; /**< parameters of other ranks that are seen in their memory, not copied */
     /**
      * Bytes that the tier on disks has read and written so far, by its own count: initial values,
@@ -605,8 +592,8 @@ struct zero_memory_report {
  * Who uses how much memory on this rank. After commit. It has what the plan reserves, and what a
  * disk and a relay take beside it. In no row, and in no limit, are a buffer of 256 KiB to 4 MiB in
  * which values of parameters come and go, and a second one while first values are made or weights
- * are hashed; the program and its records; and what transport, plugins and libraries take for
- * themselves.
+ * are hashed; the program and its records; what transport, plugins and libraries take for
+ * themselves; and memory that the application allocates without declaring it by zero_buffer_add().
  */
 ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_report *report);
 

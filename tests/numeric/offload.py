@@ -211,12 +211,11 @@ def small_files():
             r"most: raise that \(ulimit -f\), or name more folders", job.err)
            and "promises a way" not in job.err,
            f"files of at most {most} bytes: refused, with the remedy", job.story())
-    for what, env, ranks in (("paged memory of", {"ZERO_DYNAMIC_BYTES": "2M"}, 1),
-                             ("bytes of shared memory", {}, 2)):
-        job = run(env, ranks=ranks, preexec_fn=limit)
-        ok(job.status not in (0, None) and re.search(
-            what + r".* file, and this process may make files of 262144 bytes at most: raise that "
-            r"\(ulimit -f\)", job.err), f"{what} more than a file may have: refused", job.story())
+    job = run({}, ranks=2, preexec_fn=limit)
+    ok(job.status not in (0, None) and re.search(
+        r"bytes of shared memory.* file, and this process may make files of 262144 bytes at most: "
+        r"raise that \(ulimit -f\)", job.err),
+       "more bytes of shared memory than a file may have: refused", job.story())
 
 
 def folders():
@@ -310,8 +309,7 @@ def coarse():
 def device_limit(plain):
     """What does not fit the device alone trains with states elsewhere."""
     reserved = float(re.search(r"^  all +\S+ +(\S+)", plain.out, re.M).group(1))
-    limit = {"ZERO_MEMORY_LIMIT": f"device:{int((reserved - 0.5) * 1024)}K",
-             "ZERO_DYNAMIC_BYTES": "0"}
+    limit = {"ZERO_MEMORY_LIMIT": f"device:{int((reserved - 0.5) * 1024)}K"}
     alone = run(limit, ranks=1)
     told = remedies(alone)
     ok(alone.status not in (0, None) and any("ZERO_OFFLOAD" in env for env in told),

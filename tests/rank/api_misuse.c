@@ -349,16 +349,6 @@ CALL(sum_many, zero_sum(rt, numbers, 65))
 CALL(sum_call, zero_sum(rt, numbers, 1))
 CALL(barrier_call, zero_barrier(rt))
 
-static void *place;
-CALL(alloc_call, zero_alloc(rt, 100, &place))
-CALL(alloc_huge, zero_alloc(rt, UINT64_C(1) << 40, &place))
-CALL(free_strange, zero_free(rt, floats))
-static int free_twice(struct fixture *x)
-{
-    TRY(zero_alloc(x->rt, 100, &place));
-    TRY(zero_free(x->rt, place));
-    return zero_free(x->rt, place);
-}
 static int report_with(struct fixture *x, size_t size)
 {
     struct zero_memory_report report = {.size = size};
@@ -543,12 +533,6 @@ static const struct misuse table[] = {
     {"zero_sum()", sum_call, ABORTED, ECANCELED, "went home", 1, 0, 0},
     {"zero_barrier()", barrier_call, ABORTED, ECANCELED, "went home", 1, 0, 0},
 
-    {"zero_alloc()", alloc_call, SETUP, EINVAL, "zero_alloc()", 0, 0, 0},
-    {"zero_alloc() of a TiB", alloc_huge, IDLE, ENOMEM, "1099511627776", 0, 0, 0},
-    {"zero_alloc() with none planned", alloc_call, HELD, ENOMEM, "ZERO_DYNAMIC_BYTES", 0,
-     "dynamic_bytes", "0"},
-    {"zero_free() of what is not its", free_strange, IDLE, EINVAL, "cannot free", 0, 0, 0},
-    {"zero_free() twice", free_twice, MICRO, EINVAL, "cannot free", 0, 0, 0},
     {"zero_memory_report()", report_call, SETUP, EINVAL, "zero_memory_report()", 0, 0, 0},
     {"zero_memory_report() without size", report_size, IDLE, EINVAL, "size is 0", 0, 0, 0},
     {"zero_forecast()", forecast_call, SETUP, EINVAL, "zero_forecast()", 0, 0, 0},

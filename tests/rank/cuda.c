@@ -88,9 +88,9 @@ static void failed(int rank, int err, const char *error, void *arg)
 static int train(const struct run *run, const char *device, struct seen *seen,
                  struct toy_result *result)
 {
-    struct zero_setting s[MOST] = {
-        {"device", device}, {"stage", run->stage}, {"accum", run->accum},  {"clip", "0.5"},
-        {"lr", "0.01"},     {"timeout", "20"},     {"dynamic_bytes", "0"}, {"threads", "1"}};
+    struct zero_setting s[MOST] = {{"device", device}, {"stage", run->stage}, {"accum", run->accum},
+                                   {"clip", "0.5"},    {"lr", "0.01"},        {"timeout", "20"},
+                                   {"threads", "1"}};
     struct toy t = {.ranks = run->ranks,
                     .layers = 4,
                     .steps = seen->steps,
@@ -98,7 +98,7 @@ static int train(const struct run *run, const char *device, struct seen *seen,
                     .flags = run->flags,
                     .width = 1500,
                     .settings = s,
-                    .n_settings = 8,
+                    .n_settings = 7,
                     .seed = 11,
                     .committed = committed,
                     .stepped = stepped,
@@ -215,10 +215,8 @@ struct mixed {
 static void *mixed_main(void *arg)
 {
     struct mixed *m = arg;
-    struct zero_setting s[] = {{"device", m->rank ? "cuda" : "host"},
-                               {"timeout", "20"},
-                               {"dynamic_bytes", "0"},
-                               {"threads", "1"}};
+    struct zero_setting s[] = {
+        {"device", m->rank ? "cuda" : "host"}, {"timeout", "20"}, {"threads", "1"}};
     struct toy t = {.ranks = 2,
                     .layers = 2,
                     .steps = 1,
@@ -273,9 +271,11 @@ static void look(void *arg, int level, const char *line)
 /* The memory of the tier cpu is next to the GPU of its rank, on a machine of two nodes. */
 static void next_to_device(void)
 {
-    struct zero_setting s[] = {{"device", "cuda"}, {"offload", "optimizer:cpu"},
-                               {"timeout", "20"},  {"dynamic_bytes", "0"},
-                               {"threads", "1"},   {"log", "info"}};
+    struct zero_setting s[] = {{"device", "cuda"},
+                               {"offload", "optimizer:cpu"},
+                               {"timeout", "20"},
+                               {"threads", "1"},
+                               {"log", "info"}};
     struct lines l = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct toy t = {.ranks = 2,
                     .layers = 2,
@@ -283,7 +283,7 @@ static void next_to_device(void)
                     .dtype = ZERO_F32,
                     .width = 100,
                     .settings = s,
-                    .n_settings = 6,
+                    .n_settings = 5,
                     .log = look,
                     .reach = reach,
                     .arg = &l};
@@ -469,11 +469,8 @@ static bool names_all(const char *text, bool launched)
  */
 static void context_lost(int gpu, int at)
 {
-    struct zero_setting s[] = {{"device", "cuda"},
-                               {"stage", "3"},
-                               {"timeout", "20"},
-                               {"dynamic_bytes", "0"},
-                               {"threads", "1"}};
+    struct zero_setting s[] = {
+        {"device", "cuda"}, {"stage", "3"}, {"timeout", "20"}, {"threads", "1"}};
     struct lost lost = {gpu, at};
     struct toy t = {.ranks = 2,
                     .layers = 4,
@@ -481,7 +478,7 @@ static void context_lost(int gpu, int at)
                     .dtype = ZERO_BF16,
                     .width = 1500,
                     .settings = s,
-                    .n_settings = 5,
+                    .n_settings = 4,
                     .seed = 3,
                     .committed = breaks_at_commit,
                     .failed = failed,

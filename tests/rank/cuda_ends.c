@@ -32,8 +32,7 @@ static atomic_int ended;
 
 static int started(struct zero_runtime **rt, uint32_t *unit, uint32_t *param)
 {
-    struct zero_setting s[] = {
-        {"device", "cuda:0"}, {"timeout", "20"}, {"dynamic_bytes", "0"}, {"threads", "1"}};
+    struct zero_setting s[] = {{"device", "cuda:0"}, {"timeout", "20"}, {"threads", "1"}};
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_param_desc d = {.size = sizeof d,
                                 .name = "w",
@@ -43,7 +42,7 @@ static int started(struct zero_runtime **rt, uint32_t *unit, uint32_t *param)
                                 .init = {.kind = ZERO_INIT_NORMAL, .b = 1}};
 
     c.settings = s;
-    c.n_settings = 4;
+    c.n_settings = 3;
     c.ranks = c.local_ranks = 1;
     c.job = "cuda-ends";
     c.log = log_nothing;

@@ -45,7 +45,6 @@ static int train(const struct run *run, bool gpus, struct toy_result *r)
                                      {"accum", run->accum},
                                      {"clip", run->update_at ? "0" : "0.5"},
                                      {"timeout", "20"},
-                                     {"dynamic_bytes", "0"},
                                      {"threads", "1"},
                                      {"update_at", run->update_at ? run->update_at : "end"},
                                      {"offload", run->offload},
@@ -59,7 +58,7 @@ static int train(const struct run *run, bool gpus, struct toy_result *r)
                     .flags = run->flags,
                     .width = run->offload ? 20000 : 1500,
                     .settings = s,
-                    .n_settings = run->offload ? 14 : 10,
+                    .n_settings = run->offload ? 13 : 9,
                     .seed = 7,
                     .reach = gpus ? reach : NULL};
 

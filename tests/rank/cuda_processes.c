@@ -70,9 +70,9 @@ static void stepped(struct zero_runtime *rt, int rank, int step, const struct ze
 /* own: what is GPU 0 is another one for each rank. */
 static void train(const struct run *run, const char *device, const char *job, bool own)
 {
-    const struct zero_setting s[] = {
-        {"device", device}, {"stage", run->stage},  {"accum", run->accum}, {"clip", "0.5"},
-        {"timeout", "60"},  {"dynamic_bytes", "0"}, {"threads", "1"}};
+    const struct zero_setting s[] = {{"device", device},    {"stage", run->stage},
+                                     {"accum", run->accum}, {"clip", "0.5"},
+                                     {"timeout", "60"},     {"threads", "1"}};
     struct toy t = {.ranks = run->ranks,
                     .layers = 4,
                     .steps = 3,

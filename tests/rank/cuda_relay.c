@@ -71,9 +71,9 @@ static void *reach(const void *p)
 
 int main(void)
 {
-    static const struct zero_setting s[] = {
-        {"device", "cuda"}, {"stage", "3"},      {"shm_device", "0"}, {"relay_bytes", "8K"},
-        {"timeout", "20"},  {"dynamic_bytes", "0"}, {"threads", "1"}};
+    static const struct zero_setting s[] = {{"device", "cuda"},  {"stage", "3"},
+                                            {"shm_device", "0"}, {"relay_bytes", "8K"},
+                                            {"timeout", "20"},   {"threads", "1"}};
     struct toy t = {.ranks = 2,
                     .layers = 4,
                     .steps = 3,

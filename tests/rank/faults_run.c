@@ -86,7 +86,6 @@ static void rank_main(int rank, const struct faults_case *c, const struct faults
         {"stage", c->stage},
         {"timeout", timeout},
         {"threads", "1"},
-        {"dynamic_bytes", "0"},
         {"join_timeout", join},
         {"heartbeat", times->heartbeat},
     };
@@ -97,7 +96,7 @@ static void rank_main(int rank, const struct faults_case *c, const struct faults
                     .width = 3000,
                     .table = c->large ? TABLE : 0,
                     .settings = settings,
-                    .n_settings = times->heartbeat ? 7 : 6,
+                    .n_settings = times->heartbeat ? 6 : 5,
                     .seed = 1,
                     .stepped = stepped,
                     .finished = finished,

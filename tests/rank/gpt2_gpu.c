@@ -147,15 +147,17 @@ static void *rank_main(void *arg)
 {
     struct rank *r = arg;
     const struct run *run = r->job->run;
-    struct zero_setting settings[10] = {
-        {"device", r->job->device}, {"timeout", "30"}, {"threads", "1"},
-        {"dynamic_bytes", "0"},     {"lr", "0.002"},   {"clip", "1"}};
+    struct zero_setting settings[9] = {{"device", r->job->device},
+                                       {"timeout", "30"},
+                                       {"threads", "1"},
+                                       {"lr", "0.002"},
+                                       {"clip", "1"}};
     struct zero_config base = ZERO_CONFIG_INIT;
     const struct gpt2_options o = options_of(run);
     struct gpt2_session s = {0};
 
     base.settings = settings;
-    base.n_settings = 6;
+    base.n_settings = 5;
     for (int i = 0; i < 4 && run->more[i][0]; i++)
         settings[base.n_settings++] = (struct zero_setting){run->more[i][0], run->more[i][1]};
     base.rank = r->rank;

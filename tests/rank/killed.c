@@ -109,8 +109,11 @@ static void *reach(const void *p)
 
 static void rank_main(int rank, int ranks, const char *job, const char *stage, const char *timeout)
 {
-    struct zero_setting s[] = {{"stage", stage}, {"timeout", timeout},   {"comm", "shm"},
-                               {"threads", "1"}, {"dynamic_bytes", "0"}, {"device", DEVICE}};
+    struct zero_setting s[] = {{"stage", stage},
+                               {"timeout", timeout},
+                               {"comm", "shm"},
+                               {"threads", "1"},
+                               {"device", DEVICE}};
     struct toy t = {.ranks = ranks,
                     .layers = 6,
                     .steps = 1000000,
@@ -118,7 +121,7 @@ static void rank_main(int rank, int ranks, const char *job, const char *stage, c
                     .width = 3000,
                     .flags = TOY_EVAL,
                     .settings = s,
-                    .n_settings = 6,
+                    .n_settings = 5,
                     .seed = 1,
                     .reach = reach,
                     .registered = registered,

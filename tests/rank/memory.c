@@ -129,7 +129,6 @@ static void sums_check(struct check *c, struct zero_runtime *rt,
     blame(c, "planned", r->planned, r->reserved);
     blame(c, "most live at once", r->peak, r->reserved);
     blame(c, "lower bound", r->lower_bound, r->reserved);
-    blame(c, "unplanned", r->unplanned + r->unplanned_peak, 0);
 }
 
 static void budgets_check(struct check *c, const struct zero_memory_report *r)
@@ -322,39 +321,6 @@ static void limits(void)
     has_str(r.error, "make it fit: ZERO_", "by settings");
 }
 
-/* What was not planned stays within the limit too. */
-static void unplanned_make(struct zero_runtime *rt, int rank, void *arg)
-{
-    struct zero_memory_report *out = arg, report = {.size = sizeof report};
-    void *p = NULL, *q = NULL;
-    int small = zero_alloc(rt, 3 << 20, &p), large = zero_alloc(rt, 3 << 20, &q);
-
-    if (rank || zero_memory_report(rt, &report))
-        return;
-    *out = report;
-    out->reserved0 = (uint32_t)(small == 0) << 1 | (uint32_t)(large == -ENOMEM);
-}
-
-static void unplanned(void)
-{
-    struct zero_memory_report report = {0};
-    char limit[64];
-    struct toy_result r;
-    struct zero_setting s[] = {{"memory_limit", limit}, {"timeout", "20"}};
-    struct toy t = {.ranks = 1, .layers = 2, .steps = 1, .dtype = ZERO_F32, .width = 1000,
-                    .settings = s, .n_settings = 2, .seed = 1};
-
-    snprintf(limit, sizeof limit, "device:64M");
-    toy_train(&t, &r);
-    snprintf(limit, sizeof limit, "device:%" PRIu64, r.memory.reserved + (5 << 20));
-    t.finished = unplanned_make;
-    t.arg = &report;
-    is_int(toy_train(&t, &r), 0, "5 MiB are left for what is not planned: %s", r.error);
-    is_int(report.reserved0, 3, "3 MiB are granted, 3 more are not");
-    is_int(report.unplanned, 3 << 20, "and reported as unplanned");
-    is_int(report.unplanned_peak, 4 << 20, "in pages of 2 MiB");
-}
-
 /* What has failed before it had a plan has no memory to report. */
 static void without_plan(void)
 {
@@ -378,7 +344,6 @@ int main(void)
     budgets();
     many_pieces();
     limits();
-    unplanned();
     without_plan();
     done();
 }

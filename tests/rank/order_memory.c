@@ -2,8 +2,8 @@
 /*
  * Memory and orders that change. A step out of order aligns what it hands out as a planned one
  * does, whatever size the declared regions have. An order whose program does not fit the limit is
- * refused as often as it is tried, and the order before it still trains. Memory outside the plan
- * keeps to what a larger order leaves.
+ * refused as often as it is tried, and the order before it still trains. A reservation that grows
+ * for a larger order keeps to the limit to the byte.
  */
 #include "../threads.h"
 
@@ -15,7 +15,6 @@
 #include "try.h"
 
 #define UNITS 3
-#define PAGE (UINT64_C(2) << 20) /* of memory outside the plan */
 #define ELEMENTS 65536u /* of a unit; of the last one four times as many */
 
 struct rank {
@@ -101,17 +100,16 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
-/* What order after order reserves, and the pages that are granted at the end. */
+/* Bytes that a rank has reserved after a step in each of two orders; 0: that step did not run. */
 struct growth {
     int rank;
     char limit[64], error[1024];
-    uint64_t reserved[2], pages;
+    uint64_t reserved[2];
 };
 
 static int growth_steps(struct growth *l, struct zero_runtime *rt)
 {
     struct rank r = {0};
-    void *page;
 
     TRY(model(rt));
     for (int i = 0; i < 2; i++) {
@@ -123,8 +121,6 @@ static int growth_steps(struct growth *l, struct zero_runtime *rt)
         TRY(zero_memory_report(rt, &report));
         l->reserved[i] = report.reserved;
     }
-    while (l->pages < 64 && !zero_alloc(rt, PAGE, &page))
-        l->pages++;
     return 0;
 }
 
@@ -134,7 +130,7 @@ static void *growth_main(void *arg)
     const struct zero_setting settings[] = {{"stage", "3"}, {"timeout", "20"}, {"map", "0"},
                                             {"prefetch_bytes", "0"}, {"memory_limit", l->limit}};
     struct zero_config config = {.size = sizeof config, .settings = settings, .n_settings = 5,
-                                 .rank = l->rank, .ranks = 2, .job = "order_pages"};
+                                 .rank = l->rank, .ranks = 2, .job = "order_growth"};
     struct zero_runtime *rt = NULL;
 
     if (zero_create(&config, &rt) || growth_steps(l, rt))
@@ -153,20 +149,25 @@ static void growth_run(struct growth all[2], uint64_t limit, uint64_t more)
     in_threads(growth_main, all, 2);
 }
 
-static void pages_keep_to_the_limit(void)
+static void growth_keeps_to_the_limit(void)
 {
     struct growth all[2];
 
     growth_run(all, 512 << 20, 0);
     is_str(all[0].error, "", "a larger order follows");
-    uint64_t small = all[0].reserved[0], limit = small + 5 * PAGE;
-    ok(all[0].reserved[1] > small, "it reserves more: %" PRIu64 " after %" PRIu64,
-       all[0].reserved[1], small);
-    growth_run(all, limit, 0); /* five pages beside the first one */
+    const uint64_t small = all[0].reserved[0], large = all[0].reserved[1];
+    ok(large > small, "it reserves more: %" PRIu64 " after %" PRIu64, large, small);
+    growth_run(all, large, 0);
     for (int i = 0; i < 2; i++) {
-        is_str(all[i].error, "", "rank %d: and again under a limit", i);
-        ok(all[i].pages && all[i].reserved[1] + all[i].pages * PAGE <= limit,
-           "rank %d: %" PRIu64 " pages outside the plan keep to it", i, all[i].pages);
+        is_str(all[i].error, "", "rank %d: a limit of just what it reserves is enough", i);
+        ok(all[i].reserved[1] == large, "rank %d: and is reserved: %" PRIu64, i,
+           all[i].reserved[1]);
+    }
+    growth_run(all, large - 1, 0);
+    for (int i = 0; i < 2; i++) {
+        ok(all[i].reserved[0] == small && !all[i].reserved[1],
+           "rank %d: a byte less is enough for the first order, and not for the larger one", i);
+        has_str(all[i].error, "ZERO_MEMORY_LIMIT", "rank %d: the error names the limit", i);
     }
 }
 
@@ -186,7 +187,7 @@ int main(void)
 {
     struct rank ranks[2] = {{.rank = 0}, {.rank = 1}};
 
-    pages_keep_to_the_limit();
+    growth_keeps_to_the_limit();
     one_table_for_a_host();
     in_threads(rank_main, ranks, 2);
     for (int i = 0; i < 2; i++) {

@@ -140,7 +140,6 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                                {"persistent_cap_bytes", c->whole},
                                {"timeout", "20"},
                                {"threads", "1"},
-                               {"dynamic_bytes", "0"},
                                {"update_at", c->flags & BACKWARD ? "backward" : "end"},
                                {"offload", c->offload},
                                {"tile_bytes", "64K"},
@@ -150,9 +149,9 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
     struct toy t = {.ranks = RANKS, .layers = c->layers, .steps = c->steps, .dtype = ZERO_BF16,
                     .flags = c->flags & ~(BACKWARD | BY_HOST), .width = c->width ? c->width : 700,
                     .settings = s,
-                    .n_settings = !c->offload                   ? 11
-                                  : strstr(c->offload, "nvme") ? 16
-                                                                : 13,
+                    .n_settings = !c->offload                   ? 10
+                                  : strstr(c->offload, "nvme") ? 15
+                                                                : 12,
                     .seed = 4,
                     .finished = finished, .arg = f};
 

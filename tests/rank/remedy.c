@@ -64,14 +64,14 @@ static int run(const struct job *j, const struct zero_setting *other, uint32_t n
         {"stage", j->stage},         {"offload", j->offload},         {"memory_limit", j->limit},
         {"bucket_bytes", j->bucket}, {"prefetch_bytes", j->prefetch}, {"tile_bytes", "256K"},
         {"nvme_checksum", NULL}};
-    struct zero_setting s[8 + MOST_OTHER] = {{"timeout", "20"}, {"dynamic_bytes", "0"}};
+    struct zero_setting s[8 + MOST_OTHER] = {{"timeout", "20"}};
     struct toy t = {.ranks = j->ranks,
                     .layers = 6,
                     .steps = 2,
                     .dtype = ZERO_BF16,
                     .width = 20000,
                     .settings = s,
-                    .n_settings = 2,
+                    .n_settings = 1,
                     .failed = failed,
                     .arg = said,
                     .seed = 7};

@@ -656,7 +656,7 @@ int main(void)
          (uint64_t[]){4300 * KIB, 3500 * KIB}, (uint64_t[]){3800 * KIB, 2000 * KIB},
          "optimizer:device:0.");
     /* Not a unit more has room, and nothing else is said. */
-    good("3", "1", "optimizer:device+cpu", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
+    good("3", "1", "optimizer:device+cpu", "device:3968K", (uint64_t[]){3968 * KIB, UINT64_MAX},
          (uint64_t[]){3400 * KIB, 0}, "optimizer:cpu");
     good("2", "1", "auto", "device:4M", (uint64_t[]){4096 * KIB, UINT64_MAX},
          (uint64_t[]){3600 * KIB, 0}, "optimizer:");

@@ -330,7 +330,7 @@ static void read_long(void *arg)
 static int ends_run(struct ends *e, struct zero_runtime **rt)
 {
     struct zero_setting s[] = {
-        {"comm", mem}, {"timeout", "20"}, {"dynamic_bytes", "0"}, {"threads", "1"}};
+        {"comm", mem}, {"timeout", "20"}, {"threads", "1"}};
     struct zero_config c = ZERO_CONFIG_INIT;
     struct zero_param_desc d = {
         .size = sizeof d, .name = "w", .dtype = ZERO_F32, .n_dims = 1, .dims = {ELEMENTS}};
@@ -338,7 +338,7 @@ static int ends_run(struct ends *e, struct zero_runtime **rt)
     uint32_t unit, param;
 
     c.settings = s;
-    c.n_settings = 4;
+    c.n_settings = 3;
     c.rank = e->rank;
     c.ranks = c.local_ranks = 2;
     c.job = e->job;

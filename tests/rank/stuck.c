@@ -230,11 +230,11 @@ static void meet_again(struct rank *r)
 static void train(struct rank *r)
 {
     const struct zero_setting s[] = {
-        {"comm", "ucx"}, {"stage", "3"}, {"threads", "1"}, {"dynamic_bytes", "0"},
+        {"comm", "ucx"}, {"stage", "3"}, {"threads", "1"},
         {"timeout", when == SLEEPING ? TIMEOUT : "600"}};
     const bool ends = when == ENDING || when == SLEEPING;
     struct toy t = {.ranks = RANKS, .layers = 2, .steps = ends ? 4 : INT_MAX,
-                    .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 5, .seed = 1,
+                    .dtype = ZERO_BF16, .width = 3000, .settings = s, .n_settings = 4, .seed = 1,
                     .registered = registered, .stepped = stepped, .finished = finished,
                     .failed = failed, .log = heard};
     struct toy_result result;
