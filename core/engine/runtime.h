@@ -9,8 +9,8 @@
  *   place/place.h  tiers, reserved memory, refusals, forecasts
  *
  * Files of the engine:
- *   create.c       options, ranks, plugins; the end of it all
- *   end.c          dismantling, with a limit in time
+ *   create.c       options, ranks, plugins
+ *   end.c          the end of a runtime, with a limit in time
  *   register.c     registration of units, groups, parameters, buffers
  *   commit.c       layout, program, memory, initial values
  *   recipe.c       what commit makes of the options
@@ -21,7 +21,8 @@
  *   transport.c    which communication plugin moves the data
  *   values.c       values of parameters from outside: initialised, read, written, hashed
  *   report.c       the report of memory by class
- *   calls.c        public calls that only pass their arguments on to a room
+ *   steps.c        the public calls of a step
+ *   calls.c        public calls that belong to no phase
  */
 #ifndef ZERO_ENGINE_RUNTIME_H
 #define ZERO_ENGINE_RUNTIME_H

@@ -20,13 +20,6 @@ enum {
     WHO_PROCESS = 1 << 20
 };
 
-void zero__job_wake(struct zero__job *job)
-{
-    uint64_t one = 1;
-    if (job->wake_fd >= 0 && write(job->wake_fd, &one, sizeof one) < 0)
-        return; /* the counter is full: it wakes all the same */
-}
-
 static void add(struct zero__job *job, nfds_t *n, int fd, short events, int32_t who)
 {
     if (fd < 0 || !events)

@@ -27,9 +27,11 @@
  *   guests.c         those who knock at rank 0
  *   auth.c           proofs of the challenge that opens a TCP connection
  *   admit.c          a guest that said HELLO: let in, or refused
+ *   refuse.c         no rank may join any more
  *
  * The control channel:
  *   control.c        the control thread
+ *   wake.c           wakes it
  *   link.c           one connection: frames in and out
  *   wire.h           messages
  *   peers.c          the ranks that are here: their messages, and their end
@@ -238,6 +240,8 @@ static inline enum zero__error_state zero__error_state(struct zero__job *job)
 
 /* control.c: the thread. */
 void *zero__job_control(void *job);
+
+/* wake.c: wakes the control thread, from any thread. */
 void zero__job_wake(struct zero__job *job);
 
 /* beat.c: signs of life. Once per turn of the control thread, after it has read what came. */
@@ -296,7 +300,8 @@ void zero__guest_free(struct zero__job *job, struct zero__guest *guest);
 
 /* admit.c: a guest has said HELLO. */
 void zero__guest_admit(struct zero__job *job, struct zero__guest *guest);
-/* Nobody may join any more; all who wait are told why. */
+
+/* refuse.c: no rank may join any more; all ranks that have come are told why. */
 void zero__job_refuse(struct zero__job *job, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

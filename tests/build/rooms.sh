@@ -1,12 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Who may include whom. A room of the core includes only itself and the rooms before it, plugins
-# only the public headers, what they share and their own folder, examples only the public headers
-# and their own folder; the core includes no header of a back end.
+# Who may include whom. A room of the core includes only itself and the rooms before it, and of these
+# only the headers that are their doors; plugins include only the public headers, what they share
+# and their own folder, examples only the public headers and their own folder; the core includes no
+# header of a back end.
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 
-rooms='machine launch base memory plugin device job model schedule engine'
+rooms='machine launch base memory plugin device job model schedule site run step place engine'
+# Headers by which other rooms and tools enter; all of machine, launch and base.
+doors='memory/plan memory/limits plugin/loader device/host job/job model/model schedule/program
+    schedule/passes schedule/simulate site/site run/run run/inside step/step place/place'
 
 # All includes of a folder as FILE:LINE KIND NAME, KIND being " or <.
 includes() {
@@ -27,6 +31,15 @@ none 'no room of the core includes a later one' "$(includes core | awk -v rooms=
         split($3, target, "/")
         if (!order[target[1]]) print $1 ": \"" $3 "\" does not start with the name of a room"
         else if (order[target[1]] > own) print $1 ": " path[2] " includes " $3
+    }')"
+
+none 'rooms of the core and tools enter another room by its doors' "$(includes core tools |
+    awk -v doors="$(echo "$doors" | tr -s ' \n' ' ')" '
+    BEGIN { n = split(doors, door, " "); for (i = 1; i <= n; i++) open[door[i] ".h"] = 1 }
+    $2 == "<" || $3 !~ /^[a-z]+\/[^\/]+$/ || $3 ~ /^(machine|launch|base|zero)\// { next }
+    {
+        split($1, path, "/"); split($3, target, "/")
+        if (path[1] == "core" && path[2] != target[1] && !open[$3]) print $1 ": " $3
     }')"
 
 # The one exception is a launcher, not a back end.

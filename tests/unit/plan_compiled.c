@@ -32,7 +32,8 @@ static int commit_compile(struct zero_runtime *rt)
     if (!err)
         err = zero__states_build(&rt->site.model, &recipe, &rt->site.states);
     if (!err)
-        err = zero__program_compile(&rt->site.model, &recipe, &rt->site.states, ZERO__PLAN_NODES, 1, &p);
+        err = zero__program_compile(&rt->site.model, &recipe, &rt->site.states, ZERO__PLAN_NODES, 1,
+                                    &p);
     if (err)
         return err;
     for (uint32_t b = 0; b < ZERO__N_BODIES; b++)
