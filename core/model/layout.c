@@ -55,15 +55,28 @@ static uint32_t segment_of(struct zero__model *m, uint32_t unit, const struct ze
     return m->n_segments++;
 }
 
-static int params_place(struct zero__model *m, const uint8_t *persistent)
+/* Lists the parameters unit by unit, in order of registration. */
+static void params_by_unit(const struct zero__model *m, uint32_t *first, uint32_t *list)
+{
+    uint32_t at = 0;
+
+    for (uint32_t u = 0; u < m->n_units; u++) {
+        first[u] = at;
+        at += m->units[u].n_params;
+    }
+    for (uint32_t i = 0; i < m->n_params; i++)
+        list[first[m->params[i].unit]++] = i;
+}
+
+/* `list`: parameters unit by unit. */
+static int params_place(struct zero__model *m, const uint8_t *persistent, const uint32_t *list)
 {
     for (uint32_t u = 0; u < m->n_units; u++) {
         m->units[u].first_segment = m->n_segments;
         m->units[u].n_segments = 0;
-        for (uint32_t i = 0; i < m->n_params; i++) {
+        for (uint32_t k = 0; k < m->units[u].n_params; k++) {
+            uint32_t i = *list++;
             struct zero__param *x = &m->params[i];
-            if (x->unit != u)
-                continue;
             x->segment = segment_of(m, u, x, persistent[i]);
             struct zero__segment *s = &m->segments[x->segment];
             if (zero__round_up(s->used, ZERO_ALIGN_ELEMENTS, &x->offset) ||
@@ -116,6 +129,22 @@ static int gaps_find(struct zero__model *m, struct zero__segment *s)
     return 0;
 }
 
+/* Lists the parameters segment by segment, in order of registration. */
+static void params_by_segment(struct zero__model *m)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < m->n_segments; i++) {
+        m->segments[i].first_param = at;
+        at += m->segments[i].n_params;
+        m->segments[i].n_params = 0;
+    }
+    for (uint32_t i = 0; i < m->n_params; i++) {
+        struct zero__segment *s = &m->segments[m->params[i].segment];
+        m->by_segment[s->first_param + s->n_params++] = i;
+    }
+}
+
 static uint64_t spare_bytes(const struct zero__model *m)
 {
     double bytes = 0;
@@ -129,24 +158,24 @@ int zero__layout_build(struct zero__model *m, const struct zero__layout_params *
 {
     int err = -ENOMEM;
     uint8_t *persistent = calloc(m->n_params + 1, 1);
-    uint32_t at = 0;
+    uint32_t *first = calloc(m->n_units + 1, sizeof *first);
+    uint64_t spare;
 
     m->n_segments = 0;
     m->segments = calloc(m->n_params + 1, sizeof *m->segments);
     m->by_segment = calloc(m->n_params + 1, sizeof *m->by_segment);
-    if (!persistent || !m->segments || !m->by_segment)
+    if (!persistent || !first || !m->segments || !m->by_segment)
         goto out;
     persistence_choose(m, p, persistent);
-    err = params_place(m, persistent);
+    params_by_unit(m, first, m->by_segment); /* which segments are built from */
+    err = params_place(m, persistent, m->by_segment);
     if (err)
         goto out;
+    params_by_segment(m);
+    spare = spare_bytes(m);
     for (uint32_t i = 0; i < m->n_segments; i++) {
         struct zero__segment *s = &m->segments[i];
-        s->first_param = at;
-        for (uint32_t j = 0; j < m->n_params; j++)
-            if (m->params[j].segment == i)
-                m->by_segment[at++] = j;
-        err = segment_pad(s, p->ranks, spare_bytes(m));
+        err = segment_pad(s, p->ranks, spare);
         if (err)
             goto out;
         err = gaps_find(m, s);
@@ -155,10 +184,27 @@ int zero__layout_build(struct zero__model *m, const struct zero__layout_params *
     }
 out:
     free(persistent);
+    free(first);
     return err == -ENOMEM      ? zero__fail(err, "no memory for the layout of %u parameters",
                                             m->n_params)
            : err == -EOVERFLOW ? zero__fail(err, "the model has too many elements")
                                : err;
+}
+
+/* The last of the segment's parameters that starts at or before the element; 0: none does. */
+static uint32_t param_at(const struct zero__model *m, const struct zero__segment *s,
+                         uint64_t element)
+{
+    uint32_t low = 0, high = s->n_params;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (m->params[m->by_segment[s->first_param + middle]].offset <= element)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 uint32_t zero__segment_runs(const struct zero__model *m, uint32_t segment, uint64_t first,
@@ -168,7 +214,7 @@ uint32_t zero__segment_runs(const struct zero__model *m, uint32_t segment, uint6
     uint64_t at = first, end = first + count;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < s->n_params && at < end; i++) {
+    for (uint32_t i = param_at(m, s, first); i < s->n_params && at < end; i++) {
         const struct zero__param *x = &m->params[m->by_segment[s->first_param + i]];
         /* A run ends where the next parameter starts: its gap belongs to it. */
         uint64_t stop = i + 1 < s->n_params

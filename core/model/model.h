@@ -13,7 +13,12 @@
 #include <zero/device.h>
 #include <zero/zero.h>
 
+#include "base/names.h"
+
 #define ZERO_NONE UINT32_MAX
+
+/* A model has at most so many units, parameters, groups and buffers each, so that ids fit. */
+#define ZERO_MOST_IDS INT32_MAX
 
 /* Starts of parameters in a segment, in elements. */
 #define ZERO_ALIGN_ELEMENTS 64u
@@ -78,6 +83,7 @@ struct zero__model {
     uint32_t *by_segment; /* parameter ids, segment by segment, in order of registration */
     uint32_t n_units, n_params, n_groups, n_buffers, n_segments;
     uint32_t cap_units, cap_params, cap_groups, cap_buffers;
+    struct zero__names unit_names, param_names, activation_names;
     struct zero__order orders[2]; /* by enum zero_step_kind */
     uint32_t train_dtype;         /* of all trainable parameters, 0: none yet */
 };

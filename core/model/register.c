@@ -24,6 +24,15 @@ static int name_check(const char *what, const char *name)
     return 0;
 }
 
+/* Of n units, parameters, groups or buffers: another one still gets an id. */
+static int count_check(const char *what, const char *name, uint32_t n)
+{
+    if (n < ZERO_MOST_IDS)
+        return 0;
+    return zero__fail(-EOVERFLOW, "%s %s: the model has %u of them, and no more are possible: "
+                      "register fewer and larger ones", what, name, n);
+}
+
 static int name_copy(const char *name, char **copy)
 {
     char *s = strdup(name);
@@ -33,19 +42,37 @@ static int name_copy(const char *name, char **copy)
     return 0;
 }
 
+/* Copies a name that `names` does not have, and adds the copy there as `id`. */
+static int name_add(struct zero__names *names, const char *name, uint32_t id, char **copy)
+{
+    char *s = NULL;
+    int err = name_copy(name, &s);
+
+    if (err)
+        return err;
+    if (zero__names_add(names, s, id)) {
+        free(s);
+        return zero__fail(-ENOMEM, "no memory for the name %s", name);
+    }
+    *copy = s;
+    return 0;
+}
+
 int zero__model_add_unit(struct zero__model *m, const char *name, uint32_t *unit)
 {
     int err = name_check("unit", name);
     if (err)
         return err;
-    for (uint32_t i = 0; i < m->n_units; i++)
-        if (strcmp(m->units[i].name, name) == 0)
-            return zero__fail(-EEXIST, "unit %s is there already: unit names are unique", name);
+    if (zero__names_find(&m->unit_names, name) != ZERO_NONE)
+        return zero__fail(-EEXIST, "unit %s is there already: unit names are unique", name);
+    err = count_check("unit", name, m->n_units);
+    if (err)
+        return err;
     if (zero__grow(&m->units, &m->cap_units, m->n_units, sizeof *m->units))
         return zero__fail(-ENOMEM, "no memory for unit %s", name);
     struct zero__unit *u = &m->units[m->n_units];
     *u = (struct zero__unit){0};
-    err = name_copy(name, &u->name);
+    err = name_add(&m->unit_names, name, m->n_units, &u->name);
     if (err)
         return err;
     *unit = m->n_units++;
@@ -71,6 +98,8 @@ static int hyper_check(const char *name, const struct zero_hyper *h)
 int zero__model_add_group(struct zero__model *m, const struct zero_group_desc *d, uint32_t *group)
 {
     int err = name_check("group", d->name);
+    if (!err)
+        err = count_check("group", d->name, m->n_groups);
     if (err)
         return err;
     struct zero_hyper h = {.lr = d->lr,
@@ -95,7 +124,7 @@ int zero__model_add_group(struct zero__model *m, const struct zero_group_desc *d
     return 0;
 }
 
-static int param_check(const struct zero__model *m, uint32_t unit, const struct zero_param_desc *d,
+static int param_check(struct zero__model *m, uint32_t unit, const struct zero_param_desc *d,
                        uint64_t *count)
 {
     int err = name_check("parameter", d->name);
@@ -133,11 +162,10 @@ static int param_check(const struct zero__model *m, uint32_t unit, const struct 
             return zero__fail(-EOVERFLOW, "parameter %s: more than 2^48 elements", d->name);
     if (n == 0)
         return zero__fail(-EINVAL, "parameter %s has no elements", d->name);
-    for (uint32_t i = 0; i < m->n_params; i++)
-        if (strcmp(m->params[i].name, d->name) == 0)
-            return zero__fail(-EEXIST, "parameter %s is there already: names are unique", d->name);
+    if (zero__names_find(&m->param_names, d->name) != ZERO_NONE)
+        return zero__fail(-EEXIST, "parameter %s is there already: names are unique", d->name);
     *count = n;
-    return 0;
+    return count_check("parameter", d->name, m->n_params);
 }
 
 int zero__model_add_param(struct zero__model *m, uint32_t unit, const struct zero_param_desc *d,
@@ -159,7 +187,7 @@ int zero__model_add_param(struct zero__model *m, uint32_t unit, const struct zer
                               .count = count,
                               .init = d->init};
     memcpy(p->dims, d->dims, sizeof p->dims);
-    err = name_copy(d->name, &p->name);
+    err = name_add(&m->param_names, d->name, m->n_params, &p->name);
     if (err)
         return err;
     if (!(d->flags & ZERO_PARAM_FROZEN))
@@ -184,6 +212,9 @@ int zero__model_add_buffer(struct zero__model *m, const struct zero_buffer_desc 
                           d->name, d->from_unit, d->to_unit, m->n_units, d->from_pass, d->to_pass);
     if (d->bytes > (UINT64_C(1) << 48))
         return zero__fail(-EOVERFLOW, "buffer %s: more than 2^48 bytes", d->name);
+    err = count_check("buffer", d->name, m->n_buffers);
+    if (err)
+        return err;
     if (zero__grow(&m->buffers, &m->cap_buffers, m->n_buffers, sizeof *m->buffers))
         return zero__fail(-ENOMEM, "no memory for buffer %s", d->name);
     struct zero__declared *x = &m->buffers[m->n_buffers];
@@ -220,12 +251,15 @@ int zero__model_add_activation(struct zero__model *m, const struct zero_activati
     if (d->from_unit >= m->n_units || d->to_unit >= m->n_units)
         return zero__fail(-EINVAL, "activation %s: units %u, %u are not registered (%u are)",
                           d->name, d->from_unit, d->to_unit, m->n_units);
-    for (uint32_t i = 0; i < m->n_buffers; i++)
-        if (m->buffers[i].activation && strcmp(m->buffers[i].name, d->name) == 0)
-            return zero__fail(-EEXIST, "activation %s is there already: names are unique", d->name);
+    if (zero__names_find(&m->activation_names, d->name) != ZERO_NONE)
+        return zero__fail(-EEXIST, "activation %s is there already: names are unique", d->name);
     err = zero__model_add_buffer(m, &b, &id);
     if (err)
         return err;
+    if (zero__names_add(&m->activation_names, m->buffers[id].name, id)) {
+        free(m->buffers[--m->n_buffers].name);
+        return zero__fail(-ENOMEM, "no memory for the name %s", d->name);
+    }
     m->buffers[id].activation = 1;
     *activation = id;
     return 0;
@@ -314,6 +348,9 @@ void zero__model_free(struct zero__model *m)
         free(m->segments[i].gaps.first);
         free(m->segments[i].gaps.count);
     }
+    zero__names_free(&m->unit_names);
+    zero__names_free(&m->param_names);
+    zero__names_free(&m->activation_names);
     free(m->units);
     free(m->params);
     free(m->groups);

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/grow.h"
@@ -38,9 +39,10 @@ static int emit_start(struct emit *e)
     if (!e->keep || !e->gathered || !e->bucket || !e->sums || !e->left || !e->retire ||
         !e->b->declared || !e->b->away)
         return zero__fail(-ENOMEM, "no memory for a step program of %u uses", n);
-    for (uint32_t i = 0; i < n; i++)
-        if (e->uses[i].pass == ZERO_BACKWARD)
-            e->left[e->uses[i].unit]++;
+    int err = zero__order_begin(e);
+    if (err)
+        return err;
+    memcpy(e->left, e->contributions, n_units * sizeof *e->left);
     uint64_t largest = 0;
     for (uint32_t u = 0; u < n_units; u++)
         if (zero__unit_grad_bytes(e, u) > largest)
@@ -48,7 +50,7 @@ static int emit_start(struct emit *e)
     if (zero__mul(2, e->r->bucket_bytes, &e->bucket_limit) ||
         zero__add(e->bucket_limit, largest, &e->bucket_limit))
         e->bucket_limit = UINT64_MAX;
-    int err = zero__declared_lives(e);
+    err = zero__declared_lives(e);
     if (!err)
         err = zero__saves_begin(e);
     return err ? err : zero__early_begin(e);
@@ -62,7 +64,8 @@ static void emit_end(struct emit *e)
     free(e->sums);
     free(e->left);
     free(e->retire);
-    free(e->lives);
+    zero__order_end(e);
+    zero__declared_end(e);
     zero__early_end(e);
     zero__saves_end(e);
 }
@@ -88,44 +91,43 @@ uint64_t zero__unit_gathered_bytes(const struct emit *e, uint32_t unit)
     return bytes;
 }
 
-static uint32_t next_use(const struct emit *e, uint32_t i)
-{
-    for (uint32_t j = i + 1; j < e->n_uses; j++)
-        if (e->uses[j].unit == e->uses[i].unit)
-            return j;
-    return ZERO_NONE;
-}
-
-/* Shortest gaps first: they keep the fewest byte-uses alive for a gather saved. */
-static void retention_choose(struct emit *e)
+/*
+ * Shortest gaps first: they keep the fewest byte-uses alive for a gather saved. Between neighbours
+ * nothing else is gathered, so keeping a unit there costs nothing.
+ */
+static int retention_choose(struct emit *e)
 {
     uint64_t budget = e->r->retain_bytes < 0 ? 0 : (uint64_t)e->r->retain_bytes;
+    struct zero__lists by_gap;
+    uint32_t *gaps;
 
     if (e->r->retain_bytes < 0)
-        return;
-    for (uint32_t gap = 1; gap < e->n_uses; gap++) {
-        if (gap > 1 && budget == 0)
-            break;
-        for (uint32_t i = 0; i + gap < e->n_uses; i++) {
-            uint64_t bytes = zero__unit_gathered_bytes(e, e->uses[i].unit);
-            if (bytes == 0 || next_use(e, i) != i + gap)
+        return 0;
+    gaps = zero__all_ones(e->n_uses, sizeof *gaps);
+    for (uint32_t i = 0; gaps && i < e->n_uses; i++)
+        if (e->next[i] != ZERO_NONE)
+            gaps[i] = e->next[i] - i;
+    int err = gaps ? zero__lists_make(&by_gap, e->n_uses, gaps, NULL, e->n_uses) : -ENOMEM;
+    free(gaps);
+    if (err)
+        return zero__fail(err, "no memory for a step program of %u uses", e->n_uses);
+    for (uint32_t gap = 1; gap < e->n_uses; gap++)
+        for (const uint32_t *i = zero__list_begin(&by_gap, gap); i < zero__list_end(&by_gap, gap);
+             i++) {
+            uint64_t bytes = zero__unit_gathered_bytes(e, e->uses[*i].unit);
+            if (bytes == 0 || (gap > 1 && bytes > budget))
                 continue;
-            if (gap > 1 && bytes > budget)
-                continue;
-            e->keep[i] = 1;
-            if (gap > 1)
-                budget -= bytes;
+            e->keep[*i] = 1;
+            budget -= gap > 1 ? bytes : 0;
         }
-    }
+    zero__lists_free(&by_gap);
+    return 0;
 }
 
 /* Does use i find its unit gathered already? Then with which buffers. */
 static int is_kept(const struct emit *e, uint32_t i)
 {
-    for (uint32_t j = i; j-- > 0;)
-        if (e->uses[j].unit == e->uses[i].unit)
-            return e->keep[j];
-    return 0;
+    return e->before[i] != ZERO_NONE && e->keep[e->before[i]];
 }
 
 /* The shards of what was brought to the device: from its own buffer, or from the home. */
@@ -227,7 +229,7 @@ static void compute(struct emit *e, uint32_t use)
                           .pass = (uint8_t)x->pass};
 
     if (backward) {
-        int first = e->left[x->unit] == zero__contributions(e, x->unit);
+        int first = e->left[x->unit] == e->contributions[x->unit];
         op.flags |= first ? ZERO__OP_FIRST : 0;
         op.flags |= e->left[x->unit] == 1 ? ZERO__OP_LAST : 0;
         if (first)
@@ -242,7 +244,7 @@ static void compute(struct emit *e, uint32_t use)
 /* What ends with use i: its gathered buffers unless kept, declared buffers. */
 static void release(struct emit *e, uint32_t use)
 {
-    uint32_t unit = e->uses[use].unit, marked = e->b->n_ops, next = next_use(e, use);
+    uint32_t unit = e->uses[use].unit, marked = e->b->n_ops, next = e->next[use];
     uint32_t id = e->gathered[use];
 
     if (id != ZERO_NONE && e->keep[use])
@@ -255,7 +257,6 @@ static void release(struct emit *e, uint32_t use)
 
 static void emit_uses(struct emit *e)
 {
-    retention_choose(e);
     for (uint32_t i = 0; i < e->n_uses; i++) {
         if (i < e->next_gather && !is_kept(e, i)) /* it was gathered ahead, and now is used */
             e->ahead -= zero__unit_gathered_bytes(e, e->uses[i].unit);
@@ -281,6 +282,8 @@ int zero__emit_train(const struct zero__model *m, const struct zero__recipe *r,
     struct emit e = {.m = m, .r = r, .s = s, .b = b, .uses = uses, .n_uses = n_uses, .last = last};
     int err = emit_start(&e);
 
+    if (!err)
+        err = retention_choose(&e);
     if (!err)
         emit_uses(&e);
     emit_end(&e);

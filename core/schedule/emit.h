@@ -3,6 +3,7 @@
 #ifndef ZERO_SCHEDULE_EMIT_H
 #define ZERO_SCHEDULE_EMIT_H
 
+#include "schedule/lists.h"
 #include "schedule/moves.h"
 #include "schedule/passes.h"
 #include "schedule/program.h"
@@ -30,6 +31,8 @@ struct emit {
     uint32_t n_uses;
     int last; /* the micro-batch before the update */
 
+    uint32_t *next, *before;  /* by use: the next use of its unit, and the one before */
+    uint32_t *contributions;  /* by unit: how many uses add to its gradient */
     uint8_t *keep;      /* by use: stays gathered until the unit's next use */
     uint32_t *gathered; /* by use: its first gathered buffer */
     uint32_t next_gather;
@@ -48,10 +51,13 @@ struct emit {
     uint64_t bucket_live, bucket_limit;
 
     struct emit_life *lives; /* by declared buffer */
+    struct zero__lists ends; /* by use: 2 * i of declared buffer i's first, 2 * i + 1 of its last */
 
-    uint32_t *returns, n_returns;    /* activations that come back, as they are consumed */
+    struct zero__lists returns; /* by use: activations that it consumes and that were away */
+    struct zero__lists leaves;  /* by use: activations that it produces and that leave */
+    uint32_t n_returns;
     uint32_t *stage;                 /* by declared buffer: it comes back from a disk by way of */
-    uint32_t next_fetch, next_return; /* in returns */
+    uint32_t next_fetch, next_return; /* in returns.items */
     uint64_t move_limit, staged, returned; /* bytes: at most under way; so far ahead of their use */
     struct emit_leaving leaving, leaving_host;
 };
@@ -69,15 +75,9 @@ uint64_t zero__unit_grad_bytes(const struct emit *e, uint32_t unit);
 /* Appends the gather of a use's unit, with its buffers. */
 void zero__gather(struct emit *e, uint32_t use);
 
-/* How many uses add to the unit's gradient. */
-static inline uint32_t zero__contributions(const struct emit *e, uint32_t unit)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < e->n_uses; i++)
-        n += e->uses[i].unit == unit && e->uses[i].pass == ZERO_BACKWARD;
-    return n;
-}
+/* Neighbours of uses; see emit_order.c. */
+int zero__order_begin(struct emit *e);
+void zero__order_end(struct emit *e);
 
 /* Gradients of a unit: room for the first contribution; reduction after the last. */
 void zero__grad_open(struct emit *e, uint32_t unit);
@@ -102,6 +102,7 @@ void zero__early_end(struct emit *e);
 int zero__declared_lives(struct emit *e);
 void zero__declared_access(struct emit *e, uint32_t use);
 void zero__declared_free(struct emit *e, uint32_t use, uint32_t *marked);
+void zero__declared_end(struct emit *e);
 /* What lives to the step's end does so behind all ops. */
 void zero__declared_finish(struct emit *e);
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/status.h"
 #include "schedule/emit.h"
 
@@ -45,30 +46,40 @@ static int could_leave(const struct emit *e, uint32_t i)
            e->lives[i].last > e->lives[i].first + least;
 }
 
-static int is_produced_later(const struct emit *e, uint32_t i, uint32_t than)
-{
-    return e->lives[i].first != e->lives[than].first ? e->lives[i].first > e->lives[than].first
-                                                     : i > than;
-}
-
-/* The last produced part of all that could leave stays on the device, the next goes to the host. */
-static uint32_t tier_of(const struct emit *e, uint32_t i)
+/* `middle`: where in what could leave the activation's middle lies, as a part of 1. */
+static uint32_t tier_at(const struct emit *e, double middle)
 {
     const uint16_t *parts = e->r->placed[ZERO__P_ACTIVATIONS];
-    double all = 0, middle = (double)bytes_of(e, i) / 2, end = 0;
+    double end = 0;
 
-    for (uint32_t k = 0; k < e->m->n_buffers; k++) {
-        if (!could_leave(e, k))
-            continue;
-        all += (double)bytes_of(e, k);
-        middle += is_produced_later(e, k, i) ? (double)bytes_of(e, k) : 0;
-    }
     for (uint32_t t = 0; t < ZERO__N_TIERS; t++) {
         end += parts[t];
-        if (middle / all * ZERO__PLACE_PARTS < end)
+        if (middle * ZERO__PLACE_PARTS < end)
             return t;
     }
     return ZERO__T_DEVICE; /* nothing is said of activations */
+}
+
+/*
+ * The tier of each activation that could leave; of all others the device. The last produced part of
+ * all that could leave stays on the device, the next goes to the host.
+ */
+static void tiers_find(const struct emit *e, uint8_t *tiers)
+{
+    double all = 0, later = 0;
+
+    for (uint32_t i = 0; i < e->m->n_buffers; i++) {
+        tiers[i] = ZERO__T_DEVICE;
+        all += could_leave(e, i) ? (double)bytes_of(e, i) : 0;
+    }
+    for (uint32_t use = e->n_uses; use-- > 0;)
+        for (uint32_t k = e->ends.first[use + 1]; k-- > e->ends.first[use];) {
+            uint32_t i = e->ends.items[k] / 2;
+            if (e->lives[i].first != use || !could_leave(e, i))
+                continue;
+            tiers[i] = (uint8_t)tier_at(e, (later + (double)bytes_of(e, i) / 2) / all);
+            later += (double)bytes_of(e, i);
+        }
 }
 
 static uint32_t buffer(struct emit *e, uint32_t i, uint32_t tier)
@@ -79,42 +90,63 @@ static uint32_t buffer(struct emit *e, uint32_t i, uint32_t tier)
     return id;
 }
 
-/* In the order in which they are consumed; of one use, as they were declared. */
-static void returns_add(struct emit *e, uint32_t i)
+/*
+ * In the order in which they are consumed; of one use, as they were declared. `tiers`: of all
+ * declared buffers.
+ */
+static int lists_make(struct emit *e, const uint8_t *tiers)
 {
-    uint32_t k = e->n_returns++;
+    uint32_t n = e->m->n_buffers, *first = zero__all_ones(n, sizeof *first);
+    uint32_t *last = zero__all_ones(n, sizeof *last);
+    int err = first && last ? 0 : -ENOMEM;
 
-    for (; k > 0 && e->lives[e->returns[k - 1]].last > e->lives[i].last; k--)
-        e->returns[k] = e->returns[k - 1];
-    e->returns[k] = i;
+    for (uint32_t i = 0; i < n && !err; i++) {
+        if (tiers[i] == ZERO__T_DEVICE)
+            continue;
+        first[i] = e->lives[i].first;
+        last[i] = e->lives[i].last;
+        e->n_returns++;
+    }
+    if (!err)
+        err = zero__lists_make(&e->returns, e->n_uses, last, NULL, n);
+    if (!err)
+        err = zero__lists_make(&e->leaves, e->n_uses, first, e->returns.items, e->n_returns);
+    free(first);
+    free(last);
+    return err;
 }
 
 int zero__saves_begin(struct emit *e)
 {
-    uint32_t n = e->m->n_buffers + 1, tier;
+    size_t n = (size_t)e->m->n_buffers + 1;
+    uint8_t *tiers = malloc(n);
 
-    e->returns = malloc(n * sizeof *e->returns);
     e->stage = malloc(n * sizeof *e->stage);
     e->leaving.list = malloc(n * sizeof *e->leaving.list);
     e->leaving_host.list = malloc(n * sizeof *e->leaving_host.list);
-    if (!e->returns || !e->stage || !e->leaving.list || !e->leaving_host.list)
+    if (tiers)
+        tiers_find(e, tiers);
+    if (!tiers || !e->stage || !e->leaving.list || !e->leaving_host.list || lists_make(e, tiers)) {
+        free(tiers);
         return zero__fail(-ENOMEM, "no memory for %u activations", e->m->n_buffers);
+    }
     if (e->r->prefetch_bytes)
         e->move_limit = e->r->prefetch_bytes;
     for (uint32_t i = 0; i < e->m->n_buffers; i++) {
-        if (!could_leave(e, i) || (tier = tier_of(e, i)) == ZERO__T_DEVICE)
+        if (tiers[i] == ZERO__T_DEVICE)
             continue;
-        returns_add(e, i);
         if (e->r->prefetch_bytes && bytes_of(e, i) > e->move_limit)
             e->move_limit = bytes_of(e, i);
-        e->b->away[i] = buffer(e, i, tier);
+        e->b->away[i] = buffer(e, i, tiers[i]);
     }
+    free(tiers);
     return e->b->err;
 }
 
 void zero__saves_end(struct emit *e)
 {
-    free(e->returns);
+    zero__lists_free(&e->returns);
+    zero__lists_free(&e->leaves);
     free(e->stage);
     free(e->leaving.list);
     free(e->leaving_host.list);
@@ -167,9 +199,9 @@ static void save(struct emit *e, uint32_t i, uint32_t use)
 
 void zero__saves_leave(struct emit *e, uint32_t use)
 {
-    for (uint32_t k = 0; k < e->n_returns; k++)
-        if (e->lives[e->returns[k]].first == use)
-            save(e, e->returns[k], use);
+    for (const uint32_t *i = zero__list_begin(&e->leaves, use); i < zero__list_end(&e->leaves, use);
+         i++)
+        save(e, *i, use);
     uint32_t marked = e->b->n_ops;
     leaving_end(e, &e->leaving, use, &marked);
     leaving_end(e, &e->leaving_host, use, &marked);
@@ -182,7 +214,7 @@ void zero__saves_finish(struct emit *e)
     leaving_end(e, &e->leaving, e->n_uses + AGE, &marked);
     leaving_end(e, &e->leaving_host, e->n_uses + AGE, &marked);
     for (uint32_t k = 0; k < e->n_returns; k++) { /* what is away is there all the time */
-        struct zero__buffer *x = zero__body_at(e->b, e->b->away[e->returns[k]]);
+        struct zero__buffer *x = zero__body_at(e->b, e->b->away[e->returns.items[k]]);
         x->first = 0;
         x->last = e->b->n_ops;
     }
@@ -229,17 +261,17 @@ void zero__saves_return(struct emit *e, uint32_t use)
 {
     uint32_t before;
 
-    for (uint32_t k = 0; k < e->next_return; k++)
-        if (e->lives[e->returns[k]].last == use) /* it came ahead, and now is used */
-            e->returned -= bytes_of(e, e->returns[k]);
+    for (uint32_t k = e->returns.first[use]; k < e->returns.first[use + 1]; k++)
+        if (k < e->next_return) /* it came ahead, and now is used */
+            e->returned -= bytes_of(e, e->returns.items[k]);
     do {
         before = e->next_fetch + e->next_return;
         while (e->next_fetch < e->n_returns &&
-               is_wanted(e, e->returns[e->next_fetch], use, FAR, e->staged))
-            fetch(e, e->returns[e->next_fetch++]);
+               is_wanted(e, e->returns.items[e->next_fetch], use, FAR, e->staged))
+            fetch(e, e->returns.items[e->next_fetch++]);
         while (e->next_return < e->next_fetch &&
-               is_wanted(e, e->returns[e->next_return], use, NEAR, e->returned)) {
-            uint32_t i = e->returns[e->next_return++];
+               is_wanted(e, e->returns.items[e->next_return], use, NEAR, e->returned)) {
+            uint32_t i = e->returns.items[e->next_return++];
             e->returned += e->lives[i].last > use ? bytes_of(e, i) : 0;
             restore(e, i);
         }

@@ -27,16 +27,10 @@ int zero__unit_is_early(const struct zero__model *m, const struct zero__states *
 /* The unit's next use behind i, and a backward one if there is any. */
 static uint32_t later_use(const struct emit *e, uint32_t i)
 {
-    uint32_t any = ZERO_NONE;
-
-    for (uint32_t j = i + 1; j < e->n_uses; j++) {
-        if (e->uses[j].unit != e->uses[i].unit)
-            continue;
+    for (uint32_t j = e->next[i]; j != ZERO_NONE; j = e->next[j])
         if (e->uses[j].pass == ZERO_BACKWARD)
             return j;
-        any = any == ZERO_NONE ? j : any;
-    }
-    return any;
+    return e->next[i];
 }
 
 /*
@@ -61,7 +55,7 @@ static int order_find(const struct emit *e, uint32_t *units, uint32_t *n)
         units[(*n)++] = x->unit;
     }
     for (uint32_t u = 0; u < e->m->n_units; u++)
-        if (!zero__contributions(e, u) && zero__unit_is_early(e->m, e->s, u))
+        if (!e->contributions[u] && zero__unit_is_early(e->m, e->s, u))
             units[(*n)++] = u;
     return 0;
 }
@@ -107,7 +101,7 @@ int zero__early_begin(struct emit *e)
 void zero__early_rest(struct emit *e)
 {
     for (uint32_t u = 0; u < e->m->n_units && e->tiles; u++)
-        if (!zero__contributions(e, u) && zero__unit_is_early(e->m, e->s, u))
+        if (!e->contributions[u] && zero__unit_is_early(e->m, e->s, u))
             zero__grad_zero(e, u);
 }
 
