@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 #include "base/checked.h"
@@ -77,7 +78,7 @@ static int values_get(struct zero_runtime *rt, uint32_t segment, uint64_t first,
     return err;
 }
 
-/* Copies this rank's part of a whole home to the others. */
+/* Begins to copy this rank's part of a whole home to the others. */
 static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, uint32_t dtype)
 {
     uint64_t off = rt->site.states.buffers[id].offset;
@@ -91,7 +92,7 @@ static int home_share(struct zero_runtime *rt, uint32_t segment, uint32_t id, ui
         .count = rt->site.model.segments[segment].shard,
         .src = zero__slice(&rt->site, ZERO__SLAB_STATES, off + shard * rt->site.recipe.rank, shard),
         .dst = zero__slice(&rt->site, ZERO__SLAB_STATES, off, shard * (uint64_t)rt->site.ranks)};
-    return zero__coll_run(rt->run, ZERO__Q_GATHER, &c);
+    return zero__coll_add(rt->run, ZERO__Q_GATHER, &c);
 }
 
 /* Waits until all ranks are here, if some parameter is mapped. */
@@ -99,6 +100,8 @@ static int everyone(struct zero_runtime *rt)
 {
     struct zero_coll c = {.kind = ZERO_BARRIER, .scale = 1};
 
+    if (rt->site.recipe.stage < 3 || !rt->site.recipe.map_bytes)
+        return 0;
     for (uint32_t i = 0; i < rt->site.model.n_segments; i++)
         if (rt->site.mapped[i])
             return zero__coll_run(rt->run, ZERO__Q_GATHER, &c);
@@ -122,19 +125,46 @@ static int shares_param(const struct zero_runtime *rt, uint32_t segment)
     return !h->param_whole || rt->site.states.buffers[h->param].tier == ZERO__T_DEVICE;
 }
 
-static int param_init(struct zero_runtime *rt, const struct zero__param *p, float *piece)
+/*
+ * Fills `piece` with the initial values of elements first … first + count - 1 of a segment; gaps
+ * between parameters are zero. *next: number, within the segment, of the first parameter that may
+ * have elements there; it advances for the piece that follows.
+ */
+static int piece_init(const struct zero__model *m, const struct zero__segment *s, uint64_t first,
+                      uint64_t count, uint32_t *next, float *piece)
 {
-    /* What other ranks would have to copy to a tier beside the device, this one makes as well. */
-    struct window w = window_of(rt, p->segment,
-                                rt->site.ranks == 1 || !shares_master(rt, p->segment) ||
-                                    !shares_param(rt, p->segment));
+    memset(piece, 0, count * sizeof *piece);
+    for (; *next < s->n_params; ++*next) {
+        const struct zero__param *p = &m->params[m->by_segment[s->first_param + *next]];
+        struct window w = {first, count};
+        clip(&w, p->offset, p->offset + p->count);
+        int err = w.count ? zero__init_values(p, w.first - p->offset, w.count,
+                                              piece + (w.first - first))
+                          : 0;
+        if (err)
+            return err;
+        if (p->offset + p->count > first + count)
+            break;
+    }
+    return 0;
+}
 
-    clip(&w, p->offset, p->offset + p->count);
-    for (uint64_t at = w.first; at < w.first + w.count; at += zero__elements_piece(rt->run)) {
-        uint64_t n = zero__least(w.first + w.count - at, zero__elements_piece(rt->run));
-        int err = zero__init_values(p, at - p->offset, n, piece);
+/* Whole pieces are stored: on a disk a piece costs no more than one small parameter. */
+static int segment_init(struct zero_runtime *rt, uint32_t segment, float *piece)
+{
+    const struct zero__segment *s = &rt->site.model.segments[segment];
+    const uint64_t most = zero__elements_piece(rt->run);
+    /* A tier beside the device takes no copies from other ranks: this rank makes all of it. */
+    struct window w = window_of(rt, segment, rt->site.ranks == 1 || !shares_master(rt, segment) ||
+                                                 !shares_param(rt, segment));
+    uint32_t next = 0;
+
+    clip(&w, 0, s->used);
+    for (uint64_t at = w.first; at < w.first + w.count; at += most) {
+        uint64_t n = zero__least(w.first + w.count - at, most);
+        int err = piece_init(&rt->site.model, s, at, n, &next, piece);
         if (!err)
-            err = values_put(rt, p->segment, at, n, piece);
+            err = values_put(rt, segment, at, n, piece);
         if (err)
             return err;
     }
@@ -147,8 +177,8 @@ int zero__values_init(struct zero_runtime *rt)
     float *piece = malloc(rt->site.states.staging_bytes);
     int err = piece ? 0 : zero__fail(-ENOMEM, "no memory to initialise parameters");
 
-    for (uint32_t i = 0; i < rt->site.model.n_params && !err; i++)
-        err = param_init(rt, &rt->site.model.params[i], piece);
+    for (uint32_t i = 0; i < rt->site.model.n_segments && !err; i++)
+        err = segment_init(rt, i, piece);
     free(piece);
     for (uint32_t i = 0; i < rt->site.model.n_segments && !err && rt->site.ranks > 1; i++) {
         const struct zero__home *h = &rt->site.states.homes[i];
@@ -157,6 +187,8 @@ int zero__values_init(struct zero_runtime *rt)
         if (!err && h->master != ZERO_NONE && h->state_whole && shares_master(rt, i))
             err = home_share(rt, i, h->master, ZERO_F32);
     }
+    if (!err)
+        err = zero__colls_await(rt->run, ZERO__Q_GATHER);
     return err ? err : everyone(rt); /* peers read mapped shards without a gather */
 }
 

@@ -127,6 +127,10 @@ void zero__use_mark(struct zero__runner *run, void *stream);
 
 /* ---- own.c: requests of the runtime itself, which no body lists */
 
+/* Appends a collective to one of the transport's lanes; waits while the lane is full. */
+int zero__coll_add(struct zero__runner *run, uint32_t queue, const struct zero_coll *c);
+/* Waits until everything issued in the lane is done. */
+int zero__colls_await(struct zero__runner *run, uint32_t queue);
 /* A collective on one of the transport's lanes; waits for it. */
 int zero__coll_run(struct zero__runner *run, uint32_t queue, const struct zero_coll *c);
 
