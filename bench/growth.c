@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a model of many small units costs the runtime: a rank of a job, which bench/growth.py
- * starts. It registers UNITS units that share PARAMETERS parameters of ELEMENTS elements, commits,
- * and runs STEPS training steps that compute nothing. Rank 0 prints one line of JSON:
+ * starts. It registers UNITS units that share PARAMETERS parameters of ELEMENTS elements, and
+ * declares an activation for each of the first ACTIVATIONS units (0). It commits, and runs STEPS
+ * training steps that compute nothing. Rank 0 prints one line of JSON:
  *
- *     growth UNITS PARAMETERS ELEMENTS STEPS
+ *     growth UNITS PARAMETERS ELEMENTS STEPS [ACTIVATIONS]
  *
  *     add_s     seconds to register all units and parameters
  *     commit_s  seconds of zero_commit()
@@ -29,7 +30,7 @@ struct figures {
 };
 
 struct model {
-    uint32_t units, params, elements, steps;
+    uint32_t units, params, elements, steps, activations;
 };
 
 static double now_s(void)
@@ -85,6 +86,27 @@ static int model_add(struct zero_runtime *rt, const struct model *m)
     return err;
 }
 
+/* What each unit's backward use reads of its forward use; not saved, so that nothing is copied. */
+static int activations_add(struct zero_runtime *rt, const struct model *m)
+{
+    char name[64];
+    int err = 0;
+
+    for (uint32_t u = 0; u < m->activations && !err; u++) {
+        struct zero_activation_desc d = {.size = sizeof d,
+                                         .name = name,
+                                         .bytes = 4096,
+                                         .from_unit = u,
+                                         .from_pass = ZERO_FORWARD,
+                                         .to_unit = u,
+                                         .to_pass = ZERO_BACKWARD};
+        uint32_t id;
+        snprintf(name, sizeof name, "model.layers.%u.input", u);
+        err = zero_activation_add(rt, &d, &id);
+    }
+    return err;
+}
+
 static int uses(struct zero_runtime *rt, uint32_t units)
 {
     int err = 0;
@@ -120,6 +142,8 @@ static int measure(struct zero_runtime *rt, const struct model *m, size_t before
     double began = now_s(), added;
     int err = model_add(rt, m);
 
+    if (!err)
+        err = activations_add(rt, m);
     added = now_s();
     if (!err)
         err = zero_commit(rt);
@@ -146,10 +170,12 @@ int main(int argc, char **argv)
     struct zero_runtime *rt = NULL;
     size_t before = malloc_bytes();
 
-    if (argc == 5)
-        m = (struct model){number(argv[1]), number(argv[2]), number(argv[3]), number(argv[4])};
-    if (!m.units || m.params < m.units || !m.elements || !m.steps || m.steps > MOST_STEPS) {
-        fprintf(stderr, "usage: growth UNITS PARAMETERS ELEMENTS STEPS (at most %d)\n", MOST_STEPS);
+    if (argc == 5 || argc == 6)
+        m = (struct model){number(argv[1]), number(argv[2]), number(argv[3]), number(argv[4]),
+                           argc == 6 ? number(argv[5]) : 0};
+    if (!m.units || m.activations > m.units || m.params < m.units || !m.elements || !m.steps || m.steps > MOST_STEPS) {
+        fprintf(stderr, "usage: growth UNITS PARAMETERS ELEMENTS STEPS (at most %d) "
+                        "[ACTIVATIONS]\n", MOST_STEPS);
         return 2;
     }
     int err = zero_create(NULL, &rt);

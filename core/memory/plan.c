@@ -43,6 +43,7 @@ static void result_write(const struct zero__plan_problem *p, const struct zero__
 struct part {
     uint32_t first, last; /* slots */
     uint32_t n;           /* buffers */
+    uint32_t at;          /* of the first of them in a list of buffers by part */
 };
 
 static int part_compare(const void *pa, const void *pb)
@@ -60,7 +61,7 @@ static uint32_t parts_find(const struct zero__plan_problem *p, struct part *part
 
     /* parts[s]: first the end of the longest life, and the number, of the buffers from slot s on */
     for (uint32_t s = 0; s < p->n_slots; s++)
-        parts[s] = (struct part){s, s + 1, 0};
+        parts[s] = (struct part){s, s + 1, 0, 0};
     for (uint32_t i = 0; i < p->n; i++) {
         struct part *x = &parts[p->first[i]];
         x->n++;
@@ -78,6 +79,24 @@ static uint32_t parts_find(const struct zero__plan_problem *p, struct part *part
     }
     qsort(parts, n_parts, sizeof *parts, part_compare);
     return n_parts;
+}
+
+/* Lists the buffers by part, in the problem's order. part_of has room for all slots. */
+static void parts_list(const struct zero__plan_problem *p, struct part *parts, uint32_t n_parts,
+                       uint32_t *part_of, uint32_t *id)
+{
+    uint32_t at = 0;
+
+    for (uint32_t k = 0; k < n_parts; k++) {
+        for (uint32_t s = parts[k].first; s < parts[k].last; s++)
+            part_of[s] = k;
+        parts[k].at = at;
+        at += parts[k].n;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        id[parts[part_of[p->first[i]]].at++] = i;
+    for (uint32_t k = 0; k < n_parts; k++)
+        parts[k].at -= parts[k].n;
 }
 
 static int whole_solve(const struct zero__plan_problem *p, uint64_t target, uint64_t limit,
@@ -104,21 +123,17 @@ static int whole_solve(const struct zero__plan_problem *p, uint64_t target, uint
     return err;
 }
 
-/* Plans the buffers of one part as a task of its own; buffers and id have room for its n. */
-static int part_solve(const struct zero__plan_problem *p, const struct part *part, uint64_t target,
-                      uint64_t limit, uint32_t n_threads, struct zero__plan_buffer *buffers,
-                      uint32_t *id, struct zero__plan_best *best, uint64_t *nodes)
+/* Plans the n buffers id of one part as a task of its own; buffers has room for them. */
+static int part_solve(const struct zero__plan_problem *p, const uint32_t *id, uint32_t n,
+                      uint64_t target, uint64_t limit, uint32_t n_threads,
+                      struct zero__plan_buffer *buffers, struct zero__plan_best *best,
+                      uint64_t *nodes)
 {
     struct zero__plan_best inner = {NULL, UINT64_MAX, NULL};
     struct zero__plan_problem q;
-    uint32_t n = 0;
 
-    for (uint32_t i = 0; i < p->n; i++) {
-        if (p->first[i] < part->first || p->first[i] >= part->last)
-            continue;
-        id[n] = i;
-        buffers[n++] = (struct zero__plan_buffer){p->size[i], p->first[i], p->last[i], 0};
-    }
+    for (uint32_t k = 0; k < n; k++)
+        buffers[k] = (struct zero__plan_buffer){p->size[id[k]], p->first[id[k]], p->last[id[k]], 0};
     int err = zero__plan_problem_create(buffers, n, 1, &q);
     if (err)
         return err;
@@ -144,10 +159,11 @@ static int parts_solve(const struct zero__plan_problem *p, uint64_t target,
     struct zero__plan_buffer *buffers = malloc(((size_t)p->n + 1) * sizeof *buffers);
     struct part *parts = malloc(((size_t)p->n_slots + 1) * sizeof *parts);
     uint32_t *id = malloc(((size_t)p->n + 1) * sizeof *id), left = p->n;
+    uint32_t *part_of = malloc(((size_t)p->n_slots + 1) * sizeof *part_of);
     uint64_t budget = params->node_budget;
     int err = 0;
 
-    if (!buffers || !parts || !id) {
+    if (!buffers || !parts || !id || !part_of) {
         err = zero__plan_no_memory(p->n);
         goto out;
     }
@@ -156,17 +172,20 @@ static int parts_solve(const struct zero__plan_problem *p, uint64_t target,
         err = whole_solve(p, target, budget, params->n_threads, best, nodes);
         goto out;
     }
+    parts_list(p, parts, n_parts, part_of, id);
     best->height = 0;
     best->method = NULL;
     for (uint32_t k = 0; k < n_parts && !err; k++) {
         uint64_t spent = 0;
         uint64_t share = (uint64_t)((double)budget * ((double)parts[k].n / (double)left));
-        err = part_solve(p, &parts[k], target, share, params->n_threads, buffers, id, best, &spent);
+        err = part_solve(p, id + parts[k].at, parts[k].n, target, share, params->n_threads, buffers,
+                         best, &spent);
         left -= parts[k].n;
         budget -= spent < budget ? spent : budget;
         *nodes += spent;
     }
 out:
+    free(part_of);
     free(id);
     free(parts);
     free(buffers);

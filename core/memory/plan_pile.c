@@ -25,17 +25,17 @@ struct zero__plan_pile_block {
 
 int zero__plan_pile_create(const struct zero__plan_problem *p, struct zero__plan_pile *out)
 {
-    size_t n = (size_t)p->n + 1, n_slots = (size_t)p->n_slots + 1;
+    size_t n = (size_t)p->n + 1, n_levels = zero__plan_levels_room(p->n_slots);
     size_t n_blocks = n / (FEW / 2) + 2; /* two side by side hold more than FEW */
     struct zero__plan_pile g = {.p = p};
 
-    g.block = malloc(n * sizeof *g.offset + n_slots * sizeof *g.floor +
+    g.block = malloc(n * sizeof *g.offset + n_levels * sizeof *g.offset +
                      n_blocks * (sizeof *g.span + sizeof *g.blocks));
     if (!g.block)
         return zero__plan_no_memory(p->n);
     g.offset = g.block;
-    g.floor = g.offset + n;
-    g.span = (struct zero__plan_pile_span *)(g.floor + n_slots);
+    zero__plan_levels_make(&g.floor, p->n_slots, g.offset + n);
+    g.span = (struct zero__plan_pile_span *)(g.offset + n + n_levels);
     g.blocks = (struct zero__plan_pile_block *)(g.span + n_blocks);
     zero__plan_pile_reset(&g);
     *out = g;
@@ -49,7 +49,7 @@ void zero__plan_pile_destroy(struct zero__plan_pile *g)
 
 void zero__plan_pile_reset(struct zero__plan_pile *g)
 {
-    memset(g->floor, 0, (size_t)g->p->n_slots * sizeof *g->floor);
+    zero__plan_levels_reset(&g->floor);
     g->span[0] = (struct zero__plan_pile_span){.first = UINT32_MAX};
     g->n_spans = 1;
 }
@@ -119,8 +119,7 @@ uint64_t zero__plan_pile_find(struct zero__plan_pile *g, uint32_t i, enum zero__
     struct sweep w = {.size = p->size[i], .fit = fit, .best = {0, UINT64_MAX}};
     uint32_t first = p->first[i], last = p->last[i], n_swept = 0;
 
-    for (uint32_t s = first; s < last; s++)
-        w.top = g->floor[s] > w.top ? g->floor[s] : w.top;
+    w.top = zero__plan_levels_most(&g->floor, first, last);
     for (uint32_t k = 0; k < g->n_spans; k++) {
         const struct zero__plan_pile_span *s = &g->span[k];
         if (s->end <= w.top || s->first >= last || s->last <= first)
@@ -222,9 +221,7 @@ void zero__plan_pile_place(struct zero__plan_pile *g, uint32_t i, uint64_t offse
     }
     g->offset[i] = offset;
     block_insert(g, &g->span[k], i);
-    for (uint32_t s = p->first[i]; s < p->last[i]; s++)
-        if (g->floor[s] == offset)
-            g->floor[s] = offset + p->size[i];
+    zero__plan_levels_raise(&g->floor, p->first[i], p->last[i], offset, offset + p->size[i]);
 }
 
 /* Makes one of the k-th block and the next if they hold few. */
@@ -269,8 +266,7 @@ void zero__plan_pile_remove(struct zero__plan_pile *g, uint32_t i)
     memmove(b->first + at, b->first + at + 1, (s->n - at) * sizeof *b->first);
     memmove(b->last + at, b->last + at + 1, (s->n - at) * sizeof *b->last);
     memmove(b->buffer + at, b->buffer + at + 1, (s->n - at) * sizeof *b->buffer);
-    for (uint32_t x = p->first[i]; x < p->last[i]; x++)
-        g->floor[x] = g->floor[x] < offset ? g->floor[x] : offset;
+    zero__plan_levels_cut(&g->floor, p->first[i], p->last[i], offset);
     blocks_join(g, k);
     if (k > 0)
         blocks_join(g, k - 1);

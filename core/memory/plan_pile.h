@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "memory/plan_levels.h"
 #include "memory/plan_problem.h"
 #include "memory/plan_rank.h"
 
@@ -28,7 +29,7 @@ struct zero__plan_pile_span {
 struct zero__plan_pile {
     const struct zero__plan_problem *p;
     uint64_t *offset;                  /* by buffer */
-    uint64_t *floor;                   /* by slot: filled from 0 up to here */
+    struct zero__plan_levels floor;    /* by slot: filled from 0 up to here */
     struct zero__plan_pile_span *span; /* the blocks, by offset */
     struct zero__plan_pile_block *blocks;
     uint32_t n_spans;

@@ -104,7 +104,8 @@ int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t 
         return err;
     size_t room = (size_t)n_used + 1; /* never empty */
     struct event *events = malloc(2 * room * sizeof *events);
-    p.block = malloc(room * (2 * sizeof *p.size + 3 * sizeof *p.id));
+    p.block = malloc((room + zero__plan_levels_room(n_used)) * sizeof *p.size +
+                     3 * room * sizeof *p.id);
     if (!events || !p.block) {
         free(events);
         free(p.block);
@@ -112,7 +113,7 @@ int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t 
     }
     p.size = p.block;
     p.load = p.size + room;
-    p.id = (uint32_t *)(p.load + room);
+    p.id = (uint32_t *)(p.load + zero__plan_levels_room(n_used));
     p.first = p.id + room;
     p.last = p.first + room;
     for (uint32_t i = 0; i < n; i++) {
@@ -126,6 +127,7 @@ int zero__plan_problem_create(const struct zero__plan_buffer *buffers, uint32_t 
     }
     qsort(events, 2 * (size_t)p.n, sizeof *events, event_compare);
     slots_assign(&p, events);
+    zero__plan_levels_take(&p.loads, p.n_slots, p.load);
     free(events);
     *out = p;
     return 0;

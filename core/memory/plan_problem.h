@@ -9,6 +9,7 @@
 #define ZERO_MEMORY_PLAN_PROBLEM_H
 
 #include "memory/plan.h"
+#include "memory/plan_levels.h"
 
 struct zero__plan_problem {
     uint32_t n, n_slots;
@@ -17,6 +18,7 @@ struct zero__plan_problem {
     uint32_t *last;
     uint64_t *size; /* n */
     uint64_t *load; /* n_slots: sum of the sizes alive */
+    struct zero__plan_levels loads; /* the same, for ranges of slots */
     uint64_t bound; /* the largest load */
     void *block;    /* owns all arrays */
 };

@@ -5,11 +5,7 @@
 
 static double most_load(const struct zero__plan_problem *p, uint32_t i)
 {
-    uint64_t most = 0;
-    for (uint32_t s = p->first[i]; s < p->last[i]; s++)
-        if (p->load[s] > most)
-            most = p->load[s];
-    return (double)most;
+    return (double)zero__plan_levels_most(&p->loads, p->first[i], p->last[i]);
 }
 
 double zero__plan_rank(const struct zero__plan_problem *p, enum zero__plan_rule rule, uint32_t i)

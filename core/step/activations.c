@@ -35,10 +35,16 @@ void zero__activations_use(struct zero__step *step, const struct zero__op *op)
     }
 }
 
-void zero__activations_end(struct zero__step *step)
+void zero__activations_end(struct zero__step *step, const struct zero__op *op)
 {
-    for (uint32_t i = 0; i < step->site->model.n_buffers; i++)
-        step->activations[i].now = NULL;
+    for (uint32_t a = op->first_access; a < op->first_access + op->n_accesses; a++) {
+        const struct zero__access *x = &step->now.body->accesses[a];
+        if (x->role != ZERO__R_PRODUCED && x->role != ZERO__R_CONSUMED)
+            continue;
+        const struct zero__buffer *f =
+            zero__buffer_of(&step->site->states, step->now.body, x->buffer);
+        step->activations[f->declared].now = NULL;
+    }
 }
 
 /* ---- Out of order ---------------------------------------------------------------------------- */

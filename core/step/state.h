@@ -79,7 +79,7 @@ int zero__step_info(struct zero__step *step, int64_t began, struct zero_step_inf
 void zero__activations_open(struct zero__step *step);
 /* A use of the program begins, whose op is given; it ends. */
 void zero__activations_use(struct zero__step *step, const struct zero__op *op);
-void zero__activations_end(struct zero__step *step);
+void zero__activations_end(struct zero__step *step, const struct zero__op *op);
 /* Its planned place on the device holds an activation that was saved. */
 int zero__activations_keeps(const struct zero__step *step, uint32_t declared);
 /* A use out of order begins; it ends. */

@@ -227,7 +227,7 @@ int zero__step_release(struct zero__step *step, uint32_t unit, uint32_t pass, vo
         return err;
     }
     const struct zero__op *op = &step->now.body->ops[step->pc - 1];
-    zero__activations_end(step);
+    zero__activations_end(step, op);
     err = zero__use_end(step->run, stream);
     if (!err)
         err = zero__step_advance(step);
