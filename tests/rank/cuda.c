@@ -223,7 +223,7 @@ static void *mixed_main(void *arg)
                     .dtype = ZERO_F32,
                     .width = 100,
                     .settings = s,
-                    .n_settings = 4,
+                    .n_settings = sizeof s / sizeof *s,
                     .log = log_nothing,
                     .reach = reach};
 
