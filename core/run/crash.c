@@ -169,7 +169,8 @@ static void put_next(FILE *f, struct zero__runner *run, uint32_t queue)
     struct zero_coll colls[ZERO__MAX_COLLS];
     uint64_t sequence = l->sequence;
 
-    for (uint64_t i = l->started + 1; l->comm && !run->relay && i <= l->issued; i++) {
+    for (uint64_t i = l->started + 1; l->kind->collective && !l->kind->in_pieces && i <= l->issued;
+         i++) {
         const struct zero__slot *s = zero__lane_slot(l, i);
         if (!s->body)
             return;

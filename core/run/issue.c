@@ -73,7 +73,7 @@ int zero__lane_issue(struct zero__runner *run, const struct zero__issuing *now, 
                              .body_kind = now->kind,
                              .epoch = now->epoch,
                              .event = event};
-    s->place = l->comm ? ++run->n_placed : 0;
+    s->place = l->kind->collective ? ++run->n_placed : 0;
     waits_of(run, now, op, s->waits);
     s->mark = zero__track_mark(run);
     if (op->kind == ZERO__REDUCE || op->kind == ZERO__ACCUMULATE || op->flags & ZERO__OP_SUMS) {
@@ -82,8 +82,8 @@ int zero__lane_issue(struct zero__runner *run, const struct zero__issuing *now, 
                         (op->kind != ZERO__REDUCE || !run->site->recipe.boundary);
     }
     l->issued++;
-    if (zero__queue_is_disk(op->queue))
-        atomic_store(&run->storage_waits, 1); /* it is woken with the progress thread */
+    if (l->kind->server != ZERO__NO_SERVER)
+        atomic_store(&run->servers[l->kind->server].waits, 1);
     return 0;
 }
 
@@ -101,7 +101,7 @@ int zero__ops_issue(struct zero__runner *run, const struct zero__issuing *now, u
             break;
     }
     pthread_mutex_unlock(&run->lock);
-    zero__progress_wake(run);
+    zero__servers_wake(run);
     return err;
 }
 
@@ -110,7 +110,7 @@ int zero__op_run(struct zero__runner *run, const struct zero__issuing *now, uint
     pthread_mutex_lock(&run->lock);
     int err = zero__lane_issue(run, now, op);
     pthread_mutex_unlock(&run->lock);
-    zero__progress_wake(run);
+    zero__servers_wake(run);
     return err ? err : zero__lanes_drain(run, 0, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops of streams: launches of the device's kernels, or of the host's on what lies there. */
+/* Lanes of kernels: launches on a stream of the device, or of the host for tiles that lie there. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -122,23 +122,6 @@ static int scalars(struct zero__runner *run, const struct zero__op *op, const st
 
     int err = launch(run, ZERO__Q_CPU, ZERO_KERNEL_SCALARS, &args, sizeof args);
     return err ? err : zero__reach_follow(run, args.scalars, run->lanes[ZERO__Q_CPU].stream);
-}
-
-/* Between tiers: both are memory. */
-static int tiers_copy(struct zero__runner *run, const struct zero__op *op,
-                      const struct zero__slot *s)
-{
-    const struct zero__access *x = &s->body->accesses[op->first_access];
-
-    if (op->flags & ZERO__OP_SUMS && !s->accumulate)
-        return 0;
-    for (uint32_t i = 0; i + 1 < op->n_accesses; i += 2) {
-        int err = run->site->dev_ops.copy(run->site->dev, at(run, s, &x[i + 1]), at(run, s, &x[i]),
-                                          x[i].bytes, run->lanes[op->queue].stream);
-        if (err)
-            return err;
-    }
-    return 0;
 }
 
 /* The op's access to a segment in a role, or NULL. */
@@ -269,7 +252,7 @@ static int update(struct zero__runner *run, const struct zero__op *op, const str
     return err ? err : updates_launch(run, &u);
 }
 
-int zero__execute_kernels(struct zero__runner *run, const struct zero__op *op, struct zero__slot *s)
+static int execute(struct zero__runner *run, const struct zero__op *op, const struct zero__slot *s)
 {
     switch (op->kind) {
     case ZERO__FILL:
@@ -282,10 +265,6 @@ int zero__execute_kernels(struct zero__runner *run, const struct zero__op *op, s
         return total(run, op, s);
     case ZERO__SCALARS:
         return scalars(run, op, s);
-    case ZERO__COPY:
-    case ZERO__SAVE:
-    case ZERO__RESTORE:
-        return tiers_copy(run, op, s);
     case ZERO__UPDATE:
         return update(run, op, s);
     default:
@@ -295,3 +274,16 @@ int zero__execute_kernels(struct zero__runner *run, const struct zero__op *op, s
                           zero__op_name(op->kind));
     }
 }
+
+static int kernels_start(struct zero__runner *run, uint32_t queue, struct zero__slot *s)
+{
+    const struct zero__lane *l = &run->lanes[queue];
+    int err = l->started - l->done < ZERO__LAUNCHED_MOST ? zero__op_begin(run, queue, s) : -EAGAIN;
+
+    if (!err)
+        err = execute(run, &s->body->ops[s->op], s);
+    return err ? err : l->ops->event_record(l->dev, s->event, l->stream);
+}
+
+const struct zero__lane_kind zero__kind_kernels = {
+    .server = ZERO__PROGRESS, .by_event = 1, .start = kernels_start, .poll = zero__stream_poll};

@@ -8,7 +8,7 @@
 #include "machine/clock.h"
 #include "run/runner.h"
 
-struct zero__slot *zero__lane_slot(struct zero__lane *l, uint64_t ordinal)
+struct zero__slot *zero__lane_slot(const struct zero__lane *l, uint64_t ordinal)
 {
     return &l->slots[ordinal & (l->capacity - 1)];
 }
@@ -44,7 +44,7 @@ static int lane_size(struct zero__runner *run, uint32_t q, uint32_t want)
     if (!wide.slots)
         return zero__fail(-ENOMEM, "no memory for a queue of %u ops", n);
     wide.capacity = n;
-    for (uint32_t i = 0; i < n && !err && (l->stream || q == ZERO__Q_COMPUTE); i++)
+    for (uint32_t i = 0; i < n && !err && l->kind->by_event && l->dev; i++)
         err = l->ops->event_create(l->dev, &wide.slots[i].event);
     if (err) {
         zero__lane_slots_free(&wide);
@@ -71,9 +71,9 @@ int zero__lanes_size(struct zero__runner *run)
     return zero__track_size(run);
 }
 
-const struct zero__slot *zero__lane_head(struct zero__lane *l)
+const struct zero__slot *zero__lane_head(const struct zero__lane *l)
 {
-    if (!l->comm || l->done == l->started)
+    if (!l->kind->collective || l->done == l->started)
         return NULL;
     const struct zero__slot *s = zero__lane_slot(l, l->done + 1);
     return s->armed ? s : NULL;
@@ -103,4 +103,54 @@ int zero__lanes_reached(const struct zero__runner *run, const uint64_t *ordinals
         if (run->lanes[q].done < ordinals[q])
             return 0;
     return 1;
+}
+
+static int is_ready(const struct zero__runner *run, uint32_t queue, const struct zero__slot *s)
+{
+    (void)queue;
+    return zero__lanes_reached(run, s->waits);
+}
+
+static int follow(struct zero__runner *run, uint32_t queue, const struct zero__slot *s)
+{
+    (void)run, (void)queue, (void)s;
+    return 0;
+}
+
+static int look(struct zero__runner *run, bool *heard)
+{
+    (void)heard;
+    return zero__lanes_poll(run);
+}
+
+static void arm(struct zero__runner *run)
+{
+    (void)run; /* an op starts when all that it waits for is done */
+}
+
+const struct zero__ordering zero__by_host = {
+    .is_ready = is_ready, .follow = follow, .look = look, .arm = arm};
+
+int zero__lanes_poll(struct zero__runner *run)
+{
+    int n = 0, all = 0;
+
+    for (uint32_t q = 0; q < ZERO__N_QUEUES && n >= 0; q++) {
+        n = run->lanes[q].kind->poll ? run->lanes[q].kind->poll(run, q) : 0;
+        all += n;
+    }
+    return n < 0 ? n : all;
+}
+
+int zero__op_begin(struct zero__runner *run, uint32_t queue, struct zero__slot *s)
+{
+    int err = s->follows ? 0 : run->order->follow(run, queue, s);
+
+    if (err)
+        return err;
+    s->follows = 1; /* and not once more where there is no room now */
+    s->start_ns = zero__now_ns();
+    s->armed = !run->order->cascades;
+    zero__track_start(run, queue, s, run->lanes[queue].started + 1);
+    return 0;
 }

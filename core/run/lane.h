@@ -7,6 +7,7 @@
 #ifndef ZERO_RUN_LANE_H
 #define ZERO_RUN_LANE_H
 
+#include "run/kind.h"
 #include "run/run.h"
 
 /* An op in a lane, from issue to done. */
@@ -40,6 +41,7 @@ struct zero__slot {
 #define ZERO__MOST_IOS 16u /* requests of one op in flight: pieces of a tag, see zero__user() */
 
 struct zero__lane {
+    const struct zero__lane_kind *kind;
     const struct zero_device_ops *ops; /* of the device of its stream and events */
     struct zero_device *dev;
     struct zero__slot *slots;
@@ -76,9 +78,9 @@ static inline uint64_t zero__user_ordinal(uint64_t user)
 int zero__lanes_size(struct zero__runner *run);
 void zero__lane_slots_free(struct zero__lane *l);
 /* The slot of an ordinal. */
-struct zero__slot *zero__lane_slot(struct zero__lane *l, uint64_t ordinal);
+struct zero__slot *zero__lane_slot(const struct zero__lane *l, uint64_t ordinal);
 /* Of a transport's lane: the op that waits for nothing but other ranks, or NULL. */
-const struct zero__slot *zero__lane_head(struct zero__lane *l);
+const struct zero__slot *zero__lane_head(const struct zero__lane *l);
 /* The ordinals are done, one of every lane. */
 int zero__lanes_reached(const struct zero__runner *run, const uint64_t *ordinals);
 /* Notes that the first op in flight of a lane has ended. */
@@ -103,25 +105,15 @@ int zero__lanes_wait(struct zero__runner *run, const uint64_t *ordinals, uint64_
 /* Runs a request on one of the disk's lanes and waits for it. */
 int zero__io_run(struct zero__runner *run, uint32_t queue, const struct zero_io *io);
 
-/* ---- streams.c: ops that are put on streams before what they wait for is done; lock held */
+/* ---- streams.c */
 
-/* Where the transport takes streams: all that the op waits for is done, or ordered in streams. */
-int zero__streams_ready(struct zero__runner *run, uint32_t q, const struct zero__slot *s);
-/* Lets the lane's stream wait for what is not done yet. */
-int zero__streams_wait(struct zero__runner *run, uint32_t q, const struct zero__slot *s);
-/* Starts the deadlines of ops that head their lanes and have nothing more to wait for. */
-void zero__streams_arm(struct zero__runner *run);
-/*
- * Notes what streams have reached: of all lanes that are streams, whatever the transport, and of
- * uses. Returns how many ops, or an error; *heard: the error is the transport's.
- */
-int zero__streams_look(struct zero__runner *run, bool *heard);
+/* Polls a lane that is a stream of the device: notes what the stream has reached. */
+int zero__stream_poll(struct zero__runner *run, uint32_t queue);
+/* Notes the end of the lane's first op under way if its event is reached: 1, 0 or an error. */
+int zero__event_poll(struct zero__runner *run, uint32_t queue);
 
-/* ---- execute.c, kernels.c: start one op. -EAGAIN: no room now. */
+/* ---- kernels.c */
 
-int zero__execute(struct zero__runner *run, uint32_t queue, struct zero__slot *s);
-int zero__execute_kernels(struct zero__runner *run, const struct zero__op *op,
-                          struct zero__slot *s);
 /* Launches a fill with zeros of what counts as `n` floats from `p` on, of a segment's gradient. */
 int zero__zeros_launch(struct zero__runner *run, uint32_t segment, void *p, uint64_t n);
 
@@ -142,7 +134,6 @@ int zero__reach_follow(struct zero__runner *run, const struct zero_scalars *scal
 
 /* Adds what the body that begins moves to and from the disk. */
 void zero__storage_count(struct zero__runner *run, const struct zero__issuing *now);
-void zero__storage_wake(struct zero__runner *run);
 /* Bytes of a home on the disk, for the application's thread while no step runs. */
 int zero__storage_read(struct zero__runner *run, uint32_t home, uint64_t off, uint64_t bytes,
                        void *to);

@@ -23,7 +23,7 @@ int zero__lanes_open(struct zero__runner *run)
         struct zero__lane *l = &run->lanes[q];
         l->ops = q == ZERO__Q_HOST ? &zero__host_device_ops : &run->site->dev_ops;
         l->dev = device_of(run, q);
-        if (zero__queue_is_stream(q) && l->dev)
+        if (l->kind->server == ZERO__PROGRESS && l->kind->by_event && l->dev)
             err = l->ops->stream_create(l->dev, zero__queue_name(q), &l->stream);
     }
     return err;

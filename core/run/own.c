@@ -20,15 +20,10 @@ static int own_add(struct zero__runner *run, uint32_t queue, const struct zero__
     void *event = s->event;
     *s = *own;
     s->event = event;
-    s->place = l->comm ? ++run->n_placed : 0;
+    s->place = l->kind->collective ? ++run->n_placed : 0;
     l->issued++;
     pthread_mutex_unlock(&run->lock);
-    if (zero__queue_is_disk(queue)) {
-        const struct zero__tier_store *disk = &run->site->tiers[ZERO__T_DISK];
-        disk->ops.wake(disk->store);
-    } else {
-        zero__progress_wake(run);
-    }
+    zero__server_wake(run, l->kind->server);
     return 0;
 }
 

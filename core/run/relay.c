@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "base/checked.h"
+#include "base/status.h"
 #include "machine/clock.h"
 #include "run/relay_types.h"
 
@@ -241,61 +242,78 @@ static int lane_turn(struct zero__runner *run, uint32_t queue, int *moved)
 
 /* ---- For the lanes --------------------------------------------------------------------------- */
 
-int zero__relay_start(struct zero__runner *run, uint32_t queue, struct zero__slot *s,
-                      const struct zero_coll *colls, uint32_t n)
+static int relay_start(struct zero__runner *run, uint32_t queue, struct zero__slot *s)
 {
     struct relay_lane *l = lane_of(run, queue);
 
     if (l->s)
         return -EAGAIN;
+    int err = zero__op_begin(run, queue, s);
+    if (err)
+        return err;
+    l->n_colls = zero__collectives(run, s, l->colls);
     l->s = s;
     l->ordinal = run->lanes[queue].started + 1;
-    l->n_colls = n;
     l->coll = 0;
     l->first = l->source_bytes = 0;
     s->pending = 0;
-    s->n_colls = n;
+    s->n_colls = l->n_colls;
     s->sequence = run->lanes[queue].sequence + 1;
     s->deadline_ns = zero__deadline_ns(run->site->timeout_ns);
-    for (uint32_t i = 0; i < n; i++) {
-        l->colls[i] = colls[i];
-        s->pending += pieces_of(run, &colls[i]);
-        l->source_bytes += colls[i].src.len;
+    for (uint32_t i = 0; i < l->n_colls; i++) {
+        s->pending += pieces_of(run, &l->colls[i]);
+        l->source_bytes += l->colls[i].src.len;
     }
     return 0;
 }
 
-int zero__relay_turn(struct zero__runner *run)
+static int relay_poll(struct zero__runner *run, uint32_t queue)
 {
-    static const uint32_t queues[RELAY_LANES] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
-    int all = 0;
+    int moved = 0;
+    int err = run->relay && lane_of(run, queue)->s ? lane_turn(run, queue, &moved) : 0;
 
-    for (uint32_t i = 0; i < RELAY_LANES && run->relay; i++) {
-        int moved = 0;
-        int err = run->relay->lanes[i].s ? lane_turn(run, queues[i], &moved) : 0;
-        if (err)
-            return err;
-        if (moved)
-            zero__lane_settle(run, queues[i]);
-        all += moved;
-    }
-    return all;
+    if (err)
+        return err;
+    if (moved)
+        zero__lane_settle(run, queue);
+    return moved;
 }
 
-int zero__relay_came(struct zero__runner *run, uint32_t queue, uint32_t piece)
+/* The transport has completed a piece. */
+static int relay_complete(struct zero__runner *run, uint32_t queue, const struct zero_cqe *c)
 {
     struct relay_lane *l = lane_of(run, queue);
+    const uint32_t piece = zero__user_piece(c->user);
     struct piece *p = piece < RELAY_PIECES ? &l->pieces[piece] : NULL;
 
-    if (!l->s || !p || p->state != POSTED)
-        return -EPROTO;
+    if (c->res < 0 && l->s)
+        return zero__collective_failed(run, l->s, (int)c->res);
+    if (!l->s || zero__user_ordinal(c->user) != l->ordinal)
+        return zero__progress_kind.stray(run, c);
+    if (!p || p->state != POSTED)
+        return zero__fail(-EPROTO,
+                          "%s reported a completion twice, tag %llu: try it with zero "
+                          "check comm %s",
+                          run->site->comm_name, (unsigned long long)c->user, run->site->comm_name);
     p->state = CAME;
-    const struct zero_coll *c = &l->colls[p->coll];
-    l->source_bytes -= c->src.len ? parts_in(run, c) * p->n * zero_dtype_bytes(c->src_dtype) : 0;
+    const struct zero_coll *x = &l->colls[p->coll];
+    l->source_bytes -= x->src.len ? parts_in(run, x) * p->n * zero_dtype_bytes(x->src_dtype) : 0;
     return 0;
 }
 
-uint64_t zero__relay_left(const struct zero__runner *run)
+static uint64_t relay_unsent(const struct zero__runner *run, const struct zero__slot *s)
 {
-    return run->relay->lanes[0].s ? run->relay->lanes[0].source_bytes : 0;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < RELAY_LANES; i++)
+        bytes += run->relay->lanes[i].s == s ? run->relay->lanes[i].source_bytes : 0;
+    return bytes;
 }
+
+const struct zero__lane_kind zero__kind_relay = {.server = ZERO__PROGRESS,
+                                                 .collective = 1,
+                                                 .in_pieces = 1,
+                                                 .start = relay_start,
+                                                 .poll = relay_poll,
+                                                 .complete = relay_complete,
+                                                 .unsent = relay_unsent};

@@ -74,6 +74,7 @@ int zero__relay_open(struct zero__runner *run)
     err = memory_open(run, r);
     for (uint32_t i = 0; i < RELAY_LANES && !err; i++)
         err = lane_open(run, &r->lanes[i], i * RELAY_PIECES * r->room);
+    run->lanes[ZERO__Q_GATHER].kind = run->lanes[ZERO__Q_REDUCE].kind = &zero__kind_relay;
     return err;
 }
 

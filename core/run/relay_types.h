@@ -3,7 +3,6 @@
 #ifndef ZERO_RUN_RELAY_TYPES_H
 #define ZERO_RUN_RELAY_TYPES_H
 
-#include "run/relay.h"
 #include "run/runner.h"
 
 #define RELAY_LANES 2

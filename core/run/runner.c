@@ -8,6 +8,15 @@
 #include "base/status.h"
 #include "machine/thread.h"
 
+static const struct zero__lane_kind *const kinds[ZERO__N_QUEUES] = {
+    [ZERO__Q_COMPUTE] = &zero__kind_application, [ZERO__Q_GATHER] = &zero__kind_transport,
+    [ZERO__Q_REDUCE] = &zero__kind_transport,    [ZERO__Q_CPU] = &zero__kind_kernels,
+    [ZERO__Q_FETCH] = &zero__kind_store,         [ZERO__Q_WRITEBACK] = &zero__kind_store,
+    [ZERO__Q_LOAD] = &zero__kind_copies,         [ZERO__Q_STORE] = &zero__kind_copies,
+    [ZERO__Q_UPDATE] = &zero__kind_kernels,      [ZERO__Q_HOST] = &zero__kind_kernels,
+    [ZERO__Q_RETURN] = &zero__kind_copies,
+};
+
 int zero__runner_create(const struct zero__site *site, struct zero__runner **out)
 {
     struct zero__runner *run = calloc(1, sizeof *run);
@@ -19,6 +28,13 @@ int zero__runner_create(const struct zero__site *site, struct zero__runner **out
         return zero__fail(-ENOMEM, "no memory for a runtime");
     }
     run->site = site;
+    run->order = &zero__by_host;
+    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
+        run->lanes[q].kind = kinds[q];
+    run->servers[ZERO__PROGRESS] =
+        (struct zero__server){.run = run, .kind = &zero__progress_kind, .id = ZERO__PROGRESS};
+    run->servers[ZERO__STORAGE] =
+        (struct zero__server){.run = run, .kind = &zero__storage_kind, .id = ZERO__STORAGE};
     pthread_mutex_init(&run->lock, NULL);
     zero__cond_init(&run->moved);
     *out = run;

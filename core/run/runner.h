@@ -14,7 +14,7 @@
 #include "run/failure.h"
 #include "run/lane.h"
 #include "run/run.h"
-#include "schedule/simulate.h"
+#include "run/serve.h"
 
 #define ZERO__MAX_COLLS ZERO_MAX_SEGMENTS_PER_UNIT
 
@@ -42,9 +42,9 @@ struct zero__runner {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     struct zero__lane lanes[ZERO__N_QUEUES];
-    int streamed;      /* collectives are ordered in streams, see streams.c */
+    const struct zero__ordering *order;
     uint64_t n_placed; /* ops that have a place */
-    uint64_t n_begun;  /* streamed: places that are posted; the next one is posted next */
+    uint64_t n_begun;  /* places that have started; in streams they start in this order */
     uint64_t update_base[ZERO__N_QUEUES]; /* where the lanes stood as the last update began */
     int has_updated;      /* the running program has: parts of its update may be in flight */
     uint64_t use;         /* ordinal of the use that was issued last */
@@ -60,13 +60,7 @@ struct zero__runner {
         void *stream, *pinned, *scalars; /* scalars: in pinned, of the last step */
     } reach; /* see reach.c; a device whose memory is the host's has none */
 
-    pthread_t progress;
-    atomic_int progress_thread; /* kernel's number of the progress thread, 0: not started yet */
-    int progress_runs, stop;
-    pthread_t storage;
-    atomic_int storage_runs; /* the device's threads read it, too */
-    int storage_stop;
-    atomic_int storage_waits;       /* the storage thread wants to be woken when an op is done */
+    struct zero__server servers[ZERO__N_SERVERS];
     _Atomic int64_t store_since_ns; /* since when a thread is in a call of a store; 0: none is */
     const char *_Atomic store_name; /* of that store's plugin */
     struct zero__disk_moved disk;

@@ -89,3 +89,24 @@ void zero__use_mark(struct zero__runner *run, void *stream)
 
     run->site->dev_ops.event_record(run->site->dev, zero__lane_slot(l, run->use)->event, stream);
 }
+
+/* Notes uses whose streams have got to their ends. */
+static int uses_poll(struct zero__runner *run, uint32_t queue)
+{
+    struct zero__lane *l = &run->lanes[queue];
+    int n = 0, all = 0;
+
+    while (l->done < l->issued) {
+        const struct zero__slot *s = zero__lane_slot(l, l->done + 1);
+        if (!s->released || !s->on_stream)
+            break; /* still held; a use that ends on the host is noted by zero__use_end() */
+        n = zero__event_poll(run, queue);
+        if (n <= 0)
+            break;
+        all++;
+    }
+    return n < 0 ? n : all;
+}
+
+const struct zero__lane_kind zero__kind_application = {
+    .server = ZERO__NO_SERVER, .by_event = 1, .poll = uses_poll};
