@@ -46,6 +46,11 @@ int zero_set_lr(struct zero_runtime *rt, uint32_t group, float lr)
     return 0;
 }
 
+int zero_status(const struct zero_runtime *rt)
+{
+    return zero__run_status(rt->run);
+}
+
 int zero_abort(struct zero_runtime *rt, const char *reason)
 {
     zero__run_fail(rt->run, rt->site.rank, -ECANCELED, "abort",

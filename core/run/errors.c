@@ -49,7 +49,7 @@ int zero__run_is_over(const struct zero__runner *run)
     return zero__is_over(run);
 }
 
-int zero__run_error(struct zero__runner *run)
+int zero__run_status(const struct zero__runner *run)
 {
     int err = 0;
 
@@ -57,6 +57,13 @@ int zero__run_error(struct zero__runner *run)
         err = zero__job_report(run->site->job); /* the job's decision before this rank's view */
     if (!err && run->err)
         err = zero__fail(run->err, "%s", run->err_text);
+    return err;
+}
+
+int zero__run_error(struct zero__runner *run)
+{
+    const int err = zero__run_status(run);
+
     if (err) {
         atomic_store_explicit(&run->was_told, 1, memory_order_relaxed);
         zero__crash_report(run);

@@ -67,6 +67,8 @@ int zero__run_is_over(const struct zero__runner *run);
 int zero__run_error(struct zero__runner *run);
 int zero__run_was_told(const struct zero__runner *run);
 /* The reason of an operation that was aborted, as the job has it; else err. */
+/* The same error for a thread that only asks: no crash report, and nobody counts as told. */
+int zero__run_status(const struct zero__runner *run);
 int zero__run_cause(struct zero__runner *run, int err);
 /* Callback of the job's control thread: the job has failed. */
 void zero__run_job_failed(void *run);

@@ -33,15 +33,13 @@
  *   reads or writes values, of zero_sum() and of zero_barrier(), and of zero_commit() any but those
  *   that its text names, ends it on all ranks: later calls return it again, and zero_destroy() is
  *   what is left (see there for a use that is held on a stream).
- * - An error that ends the job may have the number of a refusal, and later calls then have it, too.
- *   Which it was zero_op_times() tells, once the model is committed: it returns the job's error, or
- *   0 as long as this rank knows of none. Then it also calls its function, which may do nothing,
- *   for the ops that have ended; who draws a timeline keeps them, as no later call has them again.
+ * - An error that ends the job may have the number of a refusal. zero_status() tells them apart: it
+ *   is 0 after a refusal, and the job's error once the job has ended.
  * - A structure's `size` is its sizeof; fields that are not set are 0. Names have 1 to 200 bytes.
  *   Units, parameters and groups are numbered in the order of adding, buffers and activations in
  *   one sequence: from 0, but groups from 1.
  * - A runtime is used by one thread at a time; different runtimes are independent (several models
- *   in one process, or ranks as threads). zero_abort() may be called from any thread.
+ *   in one process, or ranks as threads). Any thread may call zero_abort() and zero_status().
  * - "Collective": every rank calls it, in the same order, with the same arguments. A rank that is
  *   missing is an error on all others after ZERO_TIMEOUT seconds, one that is stopped after
  *   ZERO_HEARTBEAT seconds, never a hang.
@@ -174,6 +172,15 @@ ZERO_API const char *zero_option(const struct zero_runtime *rt, const char *name
  * setting of zero_config) or "chosen" (by the runtime, which was left the choice).
  */
 ZERO_API const char *zero_option_source(const struct zero_runtime *rt, const char *name);
+
+/**
+ * 0 while the job goes on; else the error with which it has ended, the same on all ranks, with the
+ * job's sentence in zero_last_error(). Any thread, any time between zero_create() and
+ * zero_destroy(). It changes nothing, and is cheap while the job goes on; right after an error of
+ * this rank it may wait for the job's decision, 2 seconds at most. A call that fails after 0 was
+ * returned may have ended the job: ask again.
+ */
+ZERO_API int zero_status(const struct zero_runtime *rt);
 
 /**
  * Stops the job: pending and later calls of the step, of values and of collectives return

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 
 #include <zero/zero.h>
 
@@ -547,6 +548,42 @@ static const struct misuse table[] = {
     {"zero_stream_call() of NULL", stream_no_fn, IDLE, EINVAL, "function is NULL", 0, 0, 0},
 };
 
+/* 0 after a refusal, in this thread and in another one; else the job's error. */
+struct asked {
+    const struct zero_runtime *rt;
+    int err;
+    char text[512];
+};
+
+static void *ask(void *arg)
+{
+    struct asked *a = arg;
+
+    a->err = zero_status(a->rt);
+    snprintf(a->text, sizeof a->text, "%s", zero_last_error());
+    return NULL;
+}
+
+static void status_is(const struct zero_runtime *rt, int want, const char *word)
+{
+    struct asked here = {.rt = rt}, there = {.rt = rt};
+    pthread_t thread;
+
+    ask(&here);
+    if (pthread_create(&thread, NULL, ask, &there))
+        bail("cannot start a thread");
+    pthread_join(thread, NULL);
+    if (want)
+        ok(here.err == want && there.err == want && strstr(here.text, word) &&
+               strstr(there.text, word),
+           "zero_status() has the job's error");
+    else
+        ok(here.err == 0 && there.err == 0, "zero_status() is 0: the job goes on");
+    if (here.err != want || there.err != want)
+        diag("got %d, \"%s\", and in another thread %d, \"%s\"", here.err, here.text, there.err,
+             there.text);
+}
+
 static void one(const struct misuse *m)
 {
     struct fixture x = {.settings = {{"comm", "self"}, {m->option, m->value}},
@@ -564,6 +601,8 @@ static void one(const struct misuse *m)
     ok(good, "%s %s: %s", m->what, at_name[m->at], strerror(m->err));
     if (!good)
         diag("got %d, \"%s\"", err, text);
+    if (good)
+        status_is(x.rt, m->ends ? err : 0, m->word);
     for (int i = 0; i < 2 && good && !m->ends; i++)
         if (finish(&x)) {
             ok(0, "the step after %s %s goes on: %s", m->what, at_name[m->at], zero_last_error());
@@ -572,63 +611,7 @@ static void one(const struct misuse *m)
     zero_destroy(x.rt);
 }
 
-/* ---- zero_create() --------------------------------------------------------------------------- */
-
-static void create_with(const char *what, const char *name, const char *value, int want,
-                        const char *word)
-{
-    struct zero_setting s = {name, value};
-    struct zero_config c = ZERO_CONFIG_INIT;
-    struct zero_runtime *rt = (void *)0x1;
-
-    c.settings = &s;
-    c.n_settings = 1;
-    int err = zero_create(&c, &rt);
-    ok(err == -want && strstr(zero_last_error(), word) && rt == (void *)0x1,
-       "zero_create() with %s", what);
-    if (err != -want || !strstr(zero_last_error(), word))
-        diag("got %d, \"%s\"", err, err ? zero_last_error() : "");
-    if (!err)
-        zero_destroy(rt);
-}
-
-static void create_ranks(const char *what, int rank, int ranks, const char *job, const char *word)
-{
-    struct zero_config c = ZERO_CONFIG_INIT;
-    struct zero_runtime *rt;
-
-    c.rank = rank, c.ranks = ranks, c.job = job;
-    int err = zero_create(&c, &rt);
-    ok(err == -EINVAL && strstr(zero_last_error(), word), "zero_create() with %s", what);
-    if (err != -EINVAL || !strstr(zero_last_error(), word))
-        diag("got %d, \"%s\"", err, err ? zero_last_error() : "");
-    if (!err)
-        zero_destroy(rt);
-}
-
-static void creation(void)
-{
-    struct zero_config c = ZERO_CONFIG_INIT;
-    struct zero_runtime *rt;
-
-    c.size = 12;
-    is_int(zero_create(&c, &rt), -EINVAL, "zero_create() with another size");
-    has_str(zero_last_error(), "zero_config.size is 12", "and it says so");
-    create_with("an unknown option", "stge", "3", EINVAL, "nearest option is stage");
-    create_with("a nameless option", NULL, "3", EINVAL, "setting 0");
-    create_with("stage 7", "stage", "7", EINVAL, "from 0 to 3");
-    create_with("accum 0", "accum", "0", EINVAL, "accum=0");
-    create_with("bucket_bytes 12 apples", "bucket_bytes", "12 apples", EINVAL, "12 apples");
-    create_with("an unknown optimizer", "optimizer", "lion", EINVAL, "adamw");
-    create_with("an unknown log level", "log", "loud", EINVAL, "loud");
-    create_with("a bad memory limit", "memory_limit", "gpu:1G", EINVAL, "gpu");
-    create_with("an unknown plugin", "comm", "pigeon", ENOENT, "zero-comm-pigeon.so");
-    create_with("an unknown device", "device", "abacus", ENOENT, "zero-device-abacus.so");
-    create_ranks("rank 2 of 2", 2, 2, "misuse", "zero_config.rank is 2");
-    create_ranks("rank -1", -1, 2, "misuse", "zero_config.rank is -1");
-    create_ranks("no job", 0, 2, NULL, "job");
-    zero_destroy(NULL);
-}
+/* ---- The end, and several models ------------------------------------------------------------- */
 
 /* The end may come at any time. */
 static void destruction(void)
@@ -676,7 +659,6 @@ int main(void)
     memset(long_name, 'n', sizeof long_name - 1);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         one(&table[i]);
-    creation();
     destruction();
     side_by_side();
     done();
