@@ -19,7 +19,8 @@ ZERO__OPTION(NUMERICS, numerics, CHOICE, "ordered", "ordered|relaxed", "Sharding
              "Sums of gradients: ordered adds them in the order of the ranks, so that every "
              "transport and stage gives the same bits (see reduce_at); relaxed lets ucx and ofi "
              "add round the hosts, which sends less between them, and nccl in an order of its own")
-ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding", "Micro-batches of a training step")
+ZERO__OPTION(ACCUM, accum, INT, "1", "[1,65536]", "Sharding",
+             "Most micro-batches of a training step; zero_begin() says which one is the last")
 ZERO__OPTION(BUCKET_BYTES, bucket_bytes, BYTES, "64M", "[4K,]", "Sharding",
              "Gradients that are put together for one reduction; up to twice as much is on its "
              "way, and those of the largest unit")

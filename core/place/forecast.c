@@ -143,8 +143,11 @@ int zero__forecast(struct zero__placer *placer, struct zero_forecast *forecast)
         return zero__fail(-EINVAL, "zero_forecast.size is 0: set it to sizeof *forecast");
     f.size = zero__least(forecast->size, sizeof f);
     if (!w.compute_ns && placer->past.compute_s <= 0)
-        return zero__fail(-EAGAIN, "zero_forecast() works after the first step in the declared "
-                                   "order, or after a job of the same model");
+        return zero__fail(-EAGAIN,
+                          "zero_forecast() works after the first step of %u "
+                          "micro-batches (ZERO_ACCUM) in the declared order, or after a "
+                          "job of the same model",
+                          placer->site->recipe.accum);
     f.compute_s = w.compute_ns ? (double)w.compute_ns / 1e9 : placer->past.compute_s;
     f.update_s = w.compute_ns ? (double)w.update_ns / 1e9 : placer->past.update_s;
     zero__program_traffic(placer->site->programs[0], &placer->site->recipe, &t);

@@ -5,9 +5,18 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "run/runner.h"
+
+/*
+ * In a collective's group, beside the number of its queue: the step's last micro-batch has begun. A
+ * rank that ends its step with another micro-batch than its peers is found by the first collective
+ * that they have in common.
+ */
+#define LAST_MICRO 16u
+_Static_assert(ZERO__N_QUEUES <= LAST_MICRO, "a group has four bits for the queue");
 
 static struct zero_slice slice_of(const struct zero__site *site, const struct zero__body *b,
                                   const struct zero__access *x)
@@ -32,6 +41,7 @@ static void coll_fill(const struct zero__site *site, const struct zero__slot *s,
     *c =
         (struct zero_coll){.kind = op->kind == ZERO__REDUCE ? ZERO_REDUCE_SCATTER : ZERO_ALL_GATHER,
                            .scale = 1,
+                           .group = s->ended ? LAST_MICRO : 0,
                            .src = slice_of(site, s->body, src),
                            .dst = slice_of(site, s->body, dst)};
     if (src->buffer == dst->buffer)
@@ -67,7 +77,10 @@ uint32_t zero__collectives(const struct zero__runner *run, const struct zero__sl
     uint32_t n = op->n_accesses / 2;
 
     if (op->kind == ZERO__MAP) {
-        colls[0] = (struct zero_coll){.kind = ZERO_BARRIER, .scale = 1, .epoch = x->segment + 1};
+        colls[0] = (struct zero_coll){.kind = ZERO_BARRIER,
+                                      .scale = 1,
+                                      .group = s->ended ? LAST_MICRO : 0,
+                                      .epoch = x->segment + 1};
         return 1;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -87,14 +100,20 @@ int zero__collective_failed(const struct zero__runner *run, const struct zero__s
                            : zero__while(err, "%s of %s", zero__op_name(op->kind),
                                          zero__slot_subject(run, s));
     snprintf(text, sizeof text, "%s", zero__error_text());
+    if (strstr(text, "group"))
+        return zero__fail(err,
+                          "%s of %s: %s; 16 is added to the group from a step's last micro-batch "
+                          "on: zero_begin() must be given the same last_micro by all ranks",
+                          zero__op_name(op->kind), zero__slot_subject(run, s), text);
     if (op->kind != ZERO__NORM)
         return zero__fail(err,
                           "%s of %s: %s (an epoch is the number of a segment); all ranks must "
                           "use the same units in the same order",
                           zero__op_name(op->kind), run->site->model.units[op->unit].name, text);
-    return zero__fail(err,
-                      "norm: %s; its epoch stands for the groups' hyperparameters and for an "
-                      "order that a step took: zero_set_lr() must give all ranks the same, and all "
-                      "ranks must use the same units in the same order",
-                      text);
+    return zero__fail(
+        err,
+        "norm: %s; its epoch is made of the groups' hyperparameters, the step's order "
+        "and its micro-batches (%u on rank %d): zero_set_lr() must give all ranks the "
+        "same, and all ranks must use units in the same order and end a step alike",
+        text, s->micro, run->site->rank);
 }

@@ -5,7 +5,8 @@
  * hashes over the control channel, so that what was gathered or summed wrongly changes no
  * parameter; and where an evaluation ends, which is where the next step or update begins: what the
  * application has made of a wrong one until then, it has. With them they compare orders that are
- * about to be compiled, which no collective need show. If they differ, the last collectives are
+ * about to be compiled, and the micro-batches of the step, which no collective need show. If they
+ * differ, the last collectives are
  * exchanged and the first difference is named. A rank that waits for a collective that another one
  * does not post is the business of deadlines.
  */
@@ -22,18 +23,21 @@
 #define KEPT 32u
 static const uint32_t queues[] = {ZERO__Q_GATHER, ZERO__Q_REDUCE};
 #define N_QUEUES 2u
-#define ORDERS N_QUEUES
 
 struct history {
-    struct side {
-        uint64_t hash, n;
-    } sides[N_QUEUES + 1]; /* [ORDERS]: of orders that wait to be compiled */
+    struct past {
+        struct {
+            uint64_t hash, n;
+        } sides[N_QUEUES];
+        uint64_t orders;       /* a hash of those that wait to be compiled */
+        uint32_t micro, ended; /* as in struct zero__issuing */
+    } past;
     struct zero__flight_coll ring[N_QUEUES][KEPT];
 };
 
 struct zero__histories {
     struct history mine;
-    struct side (*all)[N_QUEUES + 1]; /* by rank */
+    struct past *all; /* by rank */
 };
 
 int zero__history_create(struct zero__runner *run)
@@ -61,8 +65,8 @@ void zero__history_note(struct zero__runner *run, const struct zero__flight_coll
     if (!run->history)
         return;
     struct history *h = &run->history->mine;
-    h->ring[q][h->sides[q].n++ % KEPT] = *c;
-    h->sides[q].hash = XXH3_64bits_withSeed(c, sizeof *c, h->sides[q].hash);
+    h->ring[q][h->past.sides[q].n++ % KEPT] = *c;
+    h->past.sides[q].hash = XXH3_64bits_withSeed(c, sizeof *c, h->past.sides[q].hash);
 }
 
 /* "all_gather of 640 bf16 of unit layer2", or that there was none. */
@@ -84,15 +88,30 @@ static const char *describe(const struct zero__runner *run, const struct zero__f
 
 static const struct zero__flight_coll *find(const struct history *h, uint32_t q, uint64_t i)
 {
-    return i < h->sides[q].n && h->sides[q].n - i <= KEPT ? &h->ring[q][i % KEPT] : NULL;
+    const uint64_t n = h->past.sides[q].n;
+
+    return i < n && n - i <= KEPT ? &h->ring[q][i % KEPT] : NULL;
+}
+
+/* Rank x has had other micro-batches than rank 0. */
+static int micro_batches_differ(const struct past *a, const struct past *b, int x)
+{
+    return zero__fail(-EPROTO,
+                      "ranks went apart: this step has had %u micro-batches on rank 0, with the "
+                      "last one %s, and %u on rank %d, with the last one %s; zero_begin() must be "
+                      "given the same last_micro by all ranks",
+                      a->micro, a->ended ? "among them" : "still to come", b->micro, x,
+                      b->ended ? "among them" : "still to come");
 }
 
 /* How rank x differs from rank 0. */
 static int difference(struct zero__runner *run, const struct history *a, const struct history *b,
                       int x)
 {
+    if (a->past.micro != b->past.micro || a->past.ended != b->past.ended)
+        return micro_batches_differ(&a->past, &b->past, x);
     for (uint32_t q = 0; q < N_QUEUES; q++) {
-        uint64_t n = a->sides[q].n > b->sides[q].n ? a->sides[q].n : b->sides[q].n;
+        const uint64_t na = a->past.sides[q].n, nb = b->past.sides[q].n, n = na > nb ? na : nb;
         for (uint64_t i = n > KEPT ? n - KEPT : 0; i < n; i++) {
             const struct zero__flight_coll *p = find(a, q, i), *r = find(b, q, i);
             char one[160], two[160];
@@ -107,7 +126,7 @@ static int difference(struct zero__runner *run, const struct history *a, const s
                               describe(run, r, two));
         }
     }
-    if (a->sides[ORDERS].hash != b->sides[ORDERS].hash)
+    if (a->past.orders != b->past.orders)
         return zero__fail(-EPROTO,
                           "ranks went apart: rank %d has used units in another order than rank 0; "
                           "all ranks must use the same units in the same order",
@@ -132,16 +151,19 @@ static int explain(struct zero__runner *run, int x)
     return zero__run_fail(run, -1, err, "", zero__error_text());
 }
 
-int zero__history_compare(struct zero__runner *run, uint64_t orders)
+int zero__history_compare(struct zero__runner *run, const struct zero__issuing *now,
+                          uint64_t orders)
 {
     struct zero__histories *h = run->history;
 
     if (!h)
         return 0;
-    h->mine.sides[ORDERS].hash = orders;
-    int err = zero__job_allgather(run->site->job, h->mine.sides, sizeof h->mine.sides, h->all);
+    h->mine.past.orders = orders;
+    h->mine.past.micro = now->micro;
+    h->mine.past.ended = (uint32_t)now->ended;
+    int err = zero__job_allgather(run->site->job, &h->mine.past, sizeof h->mine.past, h->all);
     for (int i = 1; i < run->site->ranks && !err; i++)
-        if (memcmp(h->all[0], h->all[i], sizeof h->all[0]) != 0)
+        if (memcmp(&h->all[0], &h->all[i], sizeof h->all[0]) != 0)
             err = explain(run, i);
     return err;
 }

@@ -72,6 +72,8 @@ int zero__lane_issue(struct zero__runner *run, const struct zero__issuing *now, 
                              .op = index,
                              .body_kind = now->kind,
                              .epoch = now->epoch,
+                             .micro = now->micro,
+                             .ended = now->ended,
                              .event = event};
     s->place = l->kind->collective ? ++run->n_placed : 0;
     waits_of(run, now, op, s->waits);

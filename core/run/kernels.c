@@ -113,7 +113,7 @@ static int scalars(struct zero__runner *run, const struct zero__op *op, const st
         .sums = at(run, s, &x[0]),
         .ranks = with_sums ? (uint32_t)run->site->ranks : 0,
         .window = (uint32_t)zero__option_int(run->site->options, ZERO__OPT_LOSS_SCALE_WINDOW),
-        .inverse = 1.0f / (float)run->site->recipe.accum,
+        .inverse = 1.0f / (float)s->micro,
         .clip = (float)zero__option_real(run->site->options, ZERO__OPT_CLIP),
         .growth = dynamic ? 2.0f : 0.0f,
         .backoff = 0.5f,

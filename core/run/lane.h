@@ -23,6 +23,8 @@ struct zero__slot {
     uint32_t n_posted; /* requests that the store has taken */
     uint32_t in_store; /* of these, a bit each: those that have not ended */
     uint32_t epoch;    /* of a norm */
+    uint32_t micro;    /* as in struct zero__issuing, and `ended` */
+    int ended;
     uint64_t sequence; /* of its first collective, 0: it has none */
     uint64_t place;    /* among all ops of the transport's lanes, alike on all ranks, from 1 */
     uint32_t n_colls;

@@ -140,7 +140,7 @@ static int post(struct zero__runner *run, uint32_t queue, struct piece *p)
     c.flags &= ~(uint32_t)ZERO_COLL_INPLACE;
     if (c.kind == ZERO_ALL_GATHER)
         c.flags |= ZERO_COLL_INPLACE;
-    c.group = queue;
+    c.group |= queue;
     c.sequence = lane->sequence + 1;
     c.user = zero__user(queue, l->ordinal, (uint32_t)(p - l->pieces));
     int err = run->site->comm_ops.post(lane->comm, &c, 1, NULL);

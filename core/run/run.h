@@ -32,6 +32,8 @@ struct zero__issuing {
     uint32_t kind;        /* number of the body; ZERO__N_BODIES: one of a step out of order */
     uint32_t epoch;       /* compared by the ranks with every norm, see zero_coll.epoch */
     uint8_t *contributed; /* by unit: its accumulators or gradients hold sums of this step */
+    uint32_t micro;       /* micro-batches of this step that have begun */
+    int ended;            /* the last one of them has */
 };
 
 /* ---- runner.c: a runner's beginning and end */
@@ -65,10 +67,10 @@ int zero__run_is_over(const struct zero__runner *run);
  * then on zero__run_was_told() is true.
  */
 int zero__run_error(struct zero__runner *run);
-int zero__run_was_told(const struct zero__runner *run);
-/* The reason of an operation that was aborted, as the job has it; else err. */
 /* The same error for a thread that only asks: no crash report, and nobody counts as told. */
 int zero__run_status(const struct zero__runner *run);
+int zero__run_was_told(const struct zero__runner *run);
+/* The reason of an operation that was aborted, as the job has it; else err. */
 int zero__run_cause(struct zero__runner *run, int err);
 /* Callback of the job's control thread: the job has failed. */
 void zero__run_job_failed(void *run);
@@ -249,9 +251,9 @@ struct zero__work {
     struct zero__disk_bytes disk;
     uint64_t compute_ns, update_ns;        /* in uses of units, in kernels of the update */
     int64_t compute_end_ns, update_end_ns; /* of the last one so far */
-    int unknown;                           /* uses were out of order, and are not timed */
+    int unknown; /* no full step in the declared order: uses out of order, or fewer micro-batches */
 };
-/* A step begins; its uses are out of order; what it has done so far. */
+/* A step begins; it is no full step in the declared order; its work so far. */
 void zero__times_begin(struct zero__runner *run);
 void zero__times_unknown(struct zero__runner *run);
 struct zero__work zero__times_work(const struct zero__runner *run);
@@ -259,9 +261,9 @@ struct zero__work zero__times_work(const struct zero__runner *run);
 void zero__times_leave(struct zero__runner *run);
 void zero__times_come(struct zero__runner *run, const struct zero__issuing *now,
                       const struct zero__op *op);
-/* A step in the declared order is over: the next one will take as long. */
+/* A step is over: after a full one in the declared order, the next one will take as long. */
 void zero__times_keep(struct zero__runner *run);
-/* Of the last step in the declared order; compute_ns 0: there was none. */
+/* Work of the last full step in the declared order; compute_ns 0: there was none. */
 struct zero__work zero__times_last(const struct zero__runner *run);
 /* Copies what each op of the running program took last; *c was made for it. */
 void zero__times_costs(struct zero__runner *run, struct zero__costs *c);
@@ -271,10 +273,12 @@ int zero__times_take(struct zero__runner *run, struct zero_op_time *op);
 /* ---- history.c, where the transport does not compare what ranks post; else it does nothing */
 
 /*
- * Collective, before an update and after an evaluation: all ranks have posted the same collectives,
- * and `orders`, a hash of the orders that wait to be compiled, is the same on all.
+ * Collective, before an update and after an evaluation: all ranks have posted the same collectives;
+ * they have begun as many micro-batches, see `now`; and `orders`, a hash of the orders that wait to
+ * be compiled, is the same on all.
  */
-int zero__history_compare(struct zero__runner *run, uint64_t orders);
+int zero__history_compare(struct zero__runner *run, const struct zero__issuing *now,
+                          uint64_t orders);
 
 /* ---- doubt.c, flight.c, crash.c: reports */
 

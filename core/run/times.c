@@ -83,6 +83,15 @@ void zero__times_costs(struct zero__runner *run, struct zero__costs *c)
     pthread_mutex_unlock(&run->lock);
 }
 
+/*
+ * The op takes as long in a full step: not so in the last micro-batch of a step that had fewer than
+ * ZERO_ACCUM, which may find no sums to add to.
+ */
+static int is_typical(const struct zero__runner *run, uint32_t body_kind, uint32_t micro)
+{
+    return body_kind != ZERO__LAST || micro == run->site->recipe.accum;
+}
+
 void zero__times_come(struct zero__runner *run, const struct zero__issuing *now,
                       const struct zero__op *op)
 {
@@ -90,7 +99,7 @@ void zero__times_come(struct zero__runner *run, const struct zero__issuing *now,
 
     if (!op)
         run->times.end_s = gap_s;
-    else
+    else if (is_typical(run, now->kind, now->micro))
         run->times.costs.gap_s[now->kind][op - now->body->ops] = gap_s;
 }
 
@@ -104,17 +113,19 @@ void zero__times_keep(struct zero__runner *run)
     pthread_mutex_unlock(&run->lock);
 }
 
-/* Of ops of one queue, that are served one behind the other. */
+/* Notes what an op took; a queue serves its ops one behind the other. */
 static void cost_note(struct zero__runner *run, const struct zero__slot *s,
                       const struct zero__op *op, int64_t end_ns)
 {
     struct zero__op_times *t = &run->times;
     const int64_t last_ns = t->end_ns[op->queue];
 
+    t->end_ns[op->queue] = end_ns;
+    if (!is_typical(run, s->body_kind, s->micro))
+        return;
     t->costs.op_s[s->body_kind][s->op] =
         (double)(end_ns - (s->start_ns > last_ns ? s->start_ns : last_ns)) / 1e9;
     t->costs.streamed |= op->kind == ZERO__COMPUTE && s->on_stream;
-    t->end_ns[op->queue] = end_ns;
 }
 
 /* Of ops that are started one behind the other, what counts is when one of them ran. */

@@ -16,7 +16,7 @@ static int post(struct zero__runner *run, uint32_t queue, struct zero__slot *s)
         return err;
     uint32_t n = zero__collectives(run, s, colls);
     for (uint32_t i = 0; i < n; i++) {
-        colls[i].group = queue;
+        colls[i].group |= queue;
         colls[i].sequence = l->sequence + 1 + i;
         colls[i].user = zero__user(queue, l->started + 1, 0);
     }

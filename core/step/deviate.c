@@ -83,7 +83,7 @@ static int failed(struct zero__step *step, int err)
 static int reduce(struct zero__step *step, uint32_t unit)
 {
     struct zero__body *b = zero__deviate_body(step);
-    int last = step->micro == step->site->recipe.accum;
+    int last = step->now.ended;
     int err = zero__emit_reduction(&step->site->model, &step->site->recipe, &step->site->states,
                                    unit, ZERO__CLOSE, last, b);
 

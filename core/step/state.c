@@ -94,11 +94,11 @@ int zero__step_phase(const struct zero__step *step, uint32_t phases, const char 
                           what);
     if (step->phase == ZERO__PHASE_IDLE)
         return zero__fail(-EINVAL, "%s: no step is open: call zero_begin() first", what);
-    if (step->micro < step->site->recipe.accum)
+    if (!step->now.ended)
         return zero__fail(-EINVAL,
-                          "%s: micro-batch %u of %u (ZERO_ACCUM) is open: finish the step "
+                          "%s: micro-batch %u of at most %u (ZERO_ACCUM) is open: finish the step "
                           "and call zero_update() first",
-                          what, step->micro, step->site->recipe.accum);
+                          what, step->now.micro, step->site->recipe.accum);
     return zero__fail(-EINVAL,
                       "%s: a training micro-step is open: end the step with zero_update() "
                       "first",
@@ -118,12 +118,12 @@ int zero__step_settle(struct zero__step *step, const char *call)
 
 uint32_t zero__step_micro(const struct zero__step *step)
 {
-    return step->micro;
+    return step->now.micro;
 }
 
 int zero__step_updates(const struct zero__step *step)
 {
-    return step->site->recipe.early && step->micro == step->site->recipe.accum;
+    return step->site->recipe.early && step->now.ended;
 }
 
 float zero__step_loss_scale(const struct zero__step *step)

@@ -31,7 +31,6 @@ struct zero__step {
     uint32_t pc;              /* next op to issue */
     int held;                 /* a use is acquired */
     struct zero_use use;      /* the one that is held */
-    uint32_t micro;           /* micro-batches of this step so far */
     int settled; /* all ranks have done all of the last body, and know it of each other */
     uint8_t **param_now, **grad_now; /* by segment, while a use is held */
     float beta_now;

@@ -9,14 +9,15 @@
 #include "step/state.h"
 
 /*
- * Compared by the ranks with every norm: hyperparameters of groups, and orders that a step took
- * without declaring them, since a rank that alone has one would wait in its compilation.
+ * Compared by the ranks with every norm: hyperparameters of groups; orders that a step took without
+ * declaring them, since a rank that alone has one would wait in its compilation; and how many
+ * micro-batches the gradients are averaged over.
  */
 static uint32_t norm_epoch(const struct zero__step *step)
 {
-    uint64_t h = zero__groups_hash(&step->site->model) ^ zero__orders_hash(step);
+    const uint64_t h = zero__groups_hash(&step->site->model) ^ zero__orders_hash(step);
 
-    return (uint32_t)(h ^ h >> 32);
+    return (uint32_t)(h ^ h >> 32) + step->now.micro;
 }
 
 void zero__body_open(struct zero__step *step, uint32_t kind)
@@ -74,7 +75,7 @@ int zero__step_close(struct zero__step *step)
     if (!err)
         err = zero__body_settle(step, &step->exposed_ns);
     if (!err && step->phase == ZERO__PHASE_EVAL)
-        err = zero__history_compare(step->run, zero__orders_hash(step));
+        err = zero__history_compare(step->run, &step->now, zero__orders_hash(step));
     if (!err)
         step->phase = ZERO__PHASE_IDLE;
     return err;
@@ -88,6 +89,23 @@ static void measure_begin(struct zero__step *step)
     zero__times_begin(step->run);
 }
 
+static int last_micro_check(const struct zero__step *step, int last_micro)
+{
+    const uint32_t next = step->now.micro + 1, accum = step->site->recipe.accum;
+
+    if (step->now.ended)
+        return zero__fail(-EINVAL,
+                          "micro-batch %u of a step whose last one was number %u: call "
+                          "zero_update() first",
+                          next, next - 1);
+    if (next == accum && !last_micro)
+        return zero__fail(-EINVAL,
+                          "micro-batch %u of at most %u (ZERO_ACCUM) is the last: give "
+                          "zero_begin() last_micro 1, or set a larger ZERO_ACCUM",
+                          next, accum);
+    return 0;
+}
+
 int zero__step_begin_check(const struct zero__step *step, uint32_t kind, int last_micro)
 {
     int err =
@@ -99,18 +117,9 @@ int zero__step_begin_check(const struct zero__step *step, uint32_t kind, int las
         return err;
     if (kind > ZERO_EVAL)
         return zero__fail(-EINVAL, "step kind %u is neither training nor evaluation", kind);
-    if (kind == ZERO_TRAIN && step->micro >= step->site->recipe.accum)
-        return zero__fail(-EINVAL,
-                          "micro-batch %u of a step of %u (ZERO_ACCUM): call "
-                          "zero_update() first",
-                          step->micro + 1, step->site->recipe.accum);
-    if (kind == ZERO_TRAIN && (last_micro != 0) != (step->micro + 1 == step->site->recipe.accum))
-        return zero__fail(-EINVAL,
-                          "micro-batch %u of %u (ZERO_ACCUM) is %sthe last: give zero_begin() "
-                          "last_micro %d",
-                          step->micro + 1, step->site->recipe.accum, last_micro ? "not " : "",
-                          !last_micro);
-    if (kind == ZERO_EVAL && zero__step_updates(step))
+    if (kind == ZERO_TRAIN)
+        return last_micro_check(step, last_micro);
+    if (zero__step_updates(step))
         return zero__fail(-EBUSY,
                           "an evaluation between the last micro-batch and zero_update() would find "
                           "some parameters updated and some not (ZERO_UPDATE_AT=backward): call "
@@ -120,21 +129,37 @@ int zero__step_begin_check(const struct zero__step *step, uint32_t kind, int las
 
 int zero__step_wants_program(const struct zero__step *step)
 {
-    return step->micro == 0 && (step->next_order[ZERO_TRAIN] || step->next_order[ZERO_EVAL]);
+    return step->now.micro == 0 && (step->next_order[ZERO_TRAIN] || step->next_order[ZERO_EVAL]);
+}
+
+/* Counts the micro-batch that begins, before its body is opened. */
+static int micro_count(struct zero__step *step, int last_micro)
+{
+    const uint32_t accum = step->site->recipe.accum;
+
+    if (step->now.micro == 0)
+        measure_begin(step);
+    step->now.micro++;
+    step->now.ended = last_micro != 0;
+    if (!last_micro || step->now.micro == accum)
+        return 0;
+    zero__times_unknown(step->run);
+    /* The list of a last micro-batch of several has no waits for what goes on behind an update. */
+    return step->now.micro == 1 ? zero__lanes_drain(step->run, 0, &step->exposed_ns) : 0;
 }
 
 int zero__step_open(struct zero__step *step, uint32_t kind, int last_micro)
 {
-    if (kind == ZERO_TRAIN && step->micro == 0)
-        measure_begin(step);
+    int err = kind == ZERO_TRAIN ? micro_count(step, last_micro) : 0;
+
+    if (err)
+        return err;
     zero__body_open(step, kind == ZERO_EVAL ? ZERO__EVALUATION
                           : last_micro      ? ZERO__LAST
                                             : ZERO__MICRO);
-    if (kind == ZERO_TRAIN)
-        step->micro++;
     step->phase = kind == ZERO_EVAL ? ZERO__PHASE_EVAL : ZERO__PHASE_MICRO;
     step->deviation.n_recorded = 0;
-    int err = zero__step_advance(step);
+    err = zero__step_advance(step);
     zero__times_leave(step->run);
     return err;
 }

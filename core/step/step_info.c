@@ -19,8 +19,7 @@ static int norm_of(struct zero__step *step, const struct zero_scalars *s, double
                             (uint64_t)step->site->ranks * sizeof *sums);
     for (int i = 0; i < step->site->ranks && !err; i++)
         total += sums[i];
-    *norm =
-        sqrt(total) * ((double)(1.0f / (float)step->site->recipe.accum) / (double)s->loss_scale);
+    *norm = sqrt(total) * ((double)(1.0f / (float)step->now.micro) / (double)s->loss_scale);
     return err;
 }
 

@@ -26,7 +26,7 @@ static int missing_make(struct zero__step *step)
 
 static int update_body(struct zero__step *step)
 {
-    int err = zero__history_compare(step->run, zero__orders_hash(step));
+    int err = zero__history_compare(step->run, &step->now, zero__orders_hash(step));
 
     if (!err)
         err = missing_make(step);
@@ -49,12 +49,12 @@ int zero__step_update(struct zero__step *step, struct zero_step_info *info)
         err = zero__step_not_held(step);
     if (err)
         return err;
-    if (step->micro != step->site->recipe.accum)
-        return zero__fail(-EINVAL,
-                          "zero_update() after %u of %u micro-batches (ZERO_ACCUM): call "
-                          "zero_begin() for %u more first",
-                          step->micro, step->site->recipe.accum,
-                          step->site->recipe.accum - step->micro);
+    if (!step->now.ended)
+        return zero__fail(
+            -EINVAL,
+            "zero_update() after %u micro-batches of at most %u (ZERO_ACCUM), none "
+            "of them the last: call zero_begin() with last_micro 1 for one more first",
+            step->now.micro, step->site->recipe.accum);
     zero__times_come(step->run, &step->now, NULL);
     uint64_t exposed = step->exposed_ns;
     err = zero__step_close(step);
@@ -65,7 +65,8 @@ int zero__step_update(struct zero__step *step, struct zero_step_info *info)
         return err;
     zero__times_keep(step->run);
     err = zero__step_info(step, began, &step->last_info);
-    step->micro = 0;
+    step->now.micro = 0;
+    step->now.ended = 0;
     memset(step->now.contributed, 0, step->site->model.n_units);
     if (err)
         return zero__run_fail(step->run, step->site->rank, err, "update", zero__error_text());

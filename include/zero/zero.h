@@ -10,8 +10,8 @@
  *     zero_commit                       plan and reserve all memory, compile the step
  *     zero_param_write                  or let the initialisers do it
  *     for every step:
- *         for every micro-batch:
- *             zero_begin(TRAIN)
+ *         for every micro-batch, at most ZERO_ACCUM:
+ *             zero_begin(TRAIN), and whether it is the last
  *             forward:  zero_acquire(unit, FORWARD)  … compute …  zero_release
  *             backward: zero_acquire(unit, BACKWARD) … compute, write gradients … zero_release
  *         zero_update
@@ -369,8 +369,17 @@ ZERO_API int zero_commit(struct zero_runtime *rt);
 /* ---- The step -------------------------------------------------------------------------------- */
 
 /**
- * Opens a micro-step. `last_micro`: this training micro-batch is the last before zero_update();
- * the ZERO_ACCUM-th always is and no other (else -EINVAL). Ignored for evaluation. Collective.
+ * Opens a micro-step. `last_micro` other than 0: this training micro-batch is the last before
+ * zero_update(). A step has 1 to ZERO_ACCUM of them, and its gradients are averaged over those that
+ * it had: the last step of an epoch may be shorter, and batches may grow. The ZERO_ACCUM-th is the
+ * last one (0 is -EINVAL then), and after the last one comes no other (-EINVAL). Ignored for
+ * evaluation. Collective: ranks that end a step after different numbers of micro-batches end the
+ * job (-EPROTO; -ETIMEDOUT where a rank waits in a collective that another one does not post, and
+ * the transport does not compare what ranks post).
+ *
+ * A step of n micro-batches gives the same bits as with ZERO_ACCUM=n; with n of 1 that holds for
+ * fp32, since ZERO_ACCUM=1 rounds the sum over ranks of 16-bit gradients to 16 bits, and a larger
+ * one keeps it in fp32. zero_forecast() leaves shorter steps out.
  */
 ZERO_API int zero_begin(struct zero_runtime *rt, uint32_t kind, int last_micro);
 
@@ -420,7 +429,7 @@ ZERO_API const void *zero_param(struct zero_runtime *rt, uint32_t param);
  * Address of a parameter's gradient buffer, same dtype, shape and alignment, between a BACKWARD
  * acquire and its release. Write there the gradient of this rank's loss of this micro-batch, in
  * general a mean over its samples, times zero_loss_scale(). The library averages over the ranks and
- * over the ZERO_ACCUM micro-batches, each with equal weight, and takes the scale out: divide by
+ * over the micro-batches of the step, each with equal weight, and takes the scale out: divide by
  * neither. *beta says what to do with what is there: 0 overwrite, 1 add to it (an earlier use of a
  * tied unit wrote its part). Every element must be written. NULL for a frozen parameter. `beta` may
  * be NULL.
@@ -612,11 +621,11 @@ ZERO_API int zero_memory_report(struct zero_runtime *rt, struct zero_memory_repo
 ZERO_API const char *zero_placement(const struct zero_runtime *rt);
 
 /**
- * Seconds of a step like the last one on this rank: its program is run on paper, where an op waits
- * for what it waits for. An op computes as long as in the last step, before the first one as in the
- * last job of its kind, if ZERO_OFFLOAD gave tiers without fractions; it moves its bytes to and
- * from the disk at the speed that was measured before anything lay there, or in an earlier job of
- * this kind.
+ * Seconds of a step of ZERO_ACCUM micro-batches like the last one on this rank: its program is run
+ * on paper, where an op waits for what it waits for. An op computes as long as in the last such
+ * step, before the first one as in the last job of its kind, if ZERO_OFFLOAD gave tiers without
+ * fractions; it moves its bytes to and from the disk at the speed that was measured before anything
+ * lay there, or in an earlier job of this kind.
  */
 struct zero_forecast {
     size_t size; /**< set by the caller; then the bytes that were filled in */
@@ -629,9 +638,10 @@ struct zero_forecast {
 };
 
 /**
- * -EAGAIN before the end of the first step in the declared order, if no such job has run; and
- * always where a step moves bytes to or from a disk whose speed is not known: too little lies there
- * for it to be measured, or ZERO_OFFLOAD_MEASURE is 0 and no job has measured it before.
+ * -EAGAIN before the end of the first step of ZERO_ACCUM micro-batches in the declared order, if no
+ * such job has run; and always where a step moves bytes to or from a disk whose speed is not known:
+ * too little lies there for it to be measured, or ZERO_OFFLOAD_MEASURE is 0 and no job has measured
+ * it before.
  */
 ZERO_API int zero_forecast(struct zero_runtime *rt, struct zero_forecast *forecast);
 

@@ -306,6 +306,12 @@ CALL(begin_call, zero_begin(rt, ZERO_TRAIN, 1))
 CALL(begin_kind, zero_begin(rt, 3, 1))
 CALL(begin_not_last, zero_begin(rt, ZERO_TRAIN, 0))
 CALL(begin_eval, zero_begin(rt, ZERO_EVAL, 0))
+/* The step has one micro-batch, which is not the last; it is finished with another one. */
+static int update_none_last(struct fixture *x)
+{
+    TRY(zero_begin(x->rt, ZERO_TRAIN, 0));
+    return zero_update(x->rt, NULL);
+}
 CALL(acquire_call, zero_acquire(rt, HEAD, ZERO_FORWARD, NULL))
 CALL(acquire_unit, zero_acquire(rt, 9, ZERO_FORWARD, NULL))
 CALL(acquire_pass, zero_acquire(rt, EMBED, 2, NULL))
@@ -481,9 +487,14 @@ static const struct misuse table[] = {
     {"zero_begin()", begin_call, SETUP, EINVAL, "call zero_commit() first", 0, 0, 0},
     {"zero_begin()", begin_call, HELD, EBUSY, "unit embed is still held", 0, 0, 0},
     {"zero_begin() of one more micro-batch", begin_call, MICRO, EINVAL, "zero_update()", 0, 0, 0},
+    {"zero_begin() after a step that ended early", begin_call, MICRO, EINVAL, "was number 1: call",
+     0, "accum", "4"},
+    {"zero_update() without a last micro-batch", update_none_last, IDLE, EINVAL,
+     "after 1 micro-batches of at most 4 (ZERO_ACCUM), none of them the last", 0, "accum", "4"},
     {"zero_begin() of an unknown kind", begin_kind, IDLE, EINVAL, "kind 3", 0, 0, 0},
     {"zero_begin() of an unknown kind", begin_kind, MICRO, EINVAL, "kind 3", 0, 0, 0},
-    {"zero_begin() with last_micro 0", begin_not_last, IDLE, EINVAL, "last_micro 1", 0, 0, 0},
+    {"zero_begin() with last_micro 0", begin_not_last, IDLE, EINVAL,
+     "micro-batch 1 of at most 1 (ZERO_ACCUM) is the last: give", 0, 0, 0},
     {"zero_begin() of an evaluation", begin_eval, HELD, EBUSY, "unit embed", 0, 0, 0},
     {"zero_begin()", begin_call, ABORTED, ECANCELED, "went home", 1, 0, 0},
     {"zero_acquire()", acquire_call, SETUP, EINVAL, "call zero_commit() first", 0, 0, 0},
@@ -508,10 +519,10 @@ static const struct misuse table[] = {
     {"zero_grad() of a frozen one", grad_get_frozen, BACKWARD, EINVAL, "frozen", 0, 0, 0},
     {"zero_buffer()", buffer_get, IDLE, EINVAL, "zero_buffer(): no step is open", 0, 0, 0},
     {"zero_buffer() of an unknown one", buffer_get_unknown, HELD, EINVAL, "buffer 9", 0, 0, 0},
-    {"zero_update() before a step", update_call, IDLE, EINVAL, "0 of 1", 0, 0, 0},
+    {"zero_update() before a step", update_call, IDLE, EINVAL, "after 0 micro-batches", 0, 0, 0},
     {"zero_update()", update_call, SETUP, EINVAL, "zero_update()", 0, 0, 0},
     {"zero_update()", update_call, HELD, EBUSY, "unit embed is still held", 0, 0, 0},
-    {"zero_update()", update_call, EVAL, EINVAL, "for 1 more first", 0, 0, 0},
+    {"zero_update()", update_call, EVAL, EINVAL, "for one more first", 0, 0, 0},
     {"zero_update()", update_call, ABORTED, ECANCELED, "went home", 1, 0, 0},
     {"zero_set_lr() of an unknown group", lr_group, IDLE, EINVAL, "group 9", 0, 0, 0},
     {"zero_set_lr() to nan", lr_nan, IDLE, EINVAL, "group default", 0, 0, 0},

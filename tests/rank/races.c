@@ -51,6 +51,7 @@ struct config {
     uint64_t width; /* 0: 700, whose shards are no whole pages */
     const char *offload; /* NULL: all on the device */
     int layers, steps;
+    int shorter; /* steps of fewer micro-batches, the second one of a single one */
 };
 
 struct found {
@@ -131,6 +132,7 @@ static void complete(struct config *c, int layers, int steps)
 
 static int run(const struct config *c, struct found *f, struct toy_result *r)
 {
+    static const int micros[] = {3, 1, 2, 1};
     struct zero_setting s[] = {{"stage", c->stage},
                                {"accum", c->accum},
                                {"reduce_at", c->reduce_at},
@@ -153,6 +155,8 @@ static int run(const struct config *c, struct found *f, struct toy_result *r)
                                   : strstr(c->offload, "nvme") ? 15
                                                                 : 12,
                     .seed = 4,
+                    .micros = c->shorter ? micros : NULL,
+                    .n_micros = 4,
                     .finished = finished, .arg = f};
 
     if (c->flags & BY_HOST)
@@ -169,8 +173,10 @@ static const char *describe(const struct config *c)
     static char text[200];
 
     snprintf(text, sizeof text,
-             "stage %s, %s micro-batches, reduce at %s, prefetch %s, whole %s%s%s%s%s%s%s%s%s%s%s",
-             c->stage, c->accum, c->reduce_at, c->prefetch, c->whole, c->width ? ", mapped" : "",
+             "stage %s, %s%s micro-batches, reduce at %s, prefetch %s, whole "
+             "%s%s%s%s%s%s%s%s%s%s%s",
+             c->stage, c->shorter ? "1 to " : "", c->accum, c->reduce_at, c->prefetch, c->whole,
+             c->width ? ", mapped" : "",
              c->flags & TOY_TIED ? ", tied" : "", c->flags & TOY_PERSISTENT ? ", persistent" : "",
              c->flags & TOY_EVAL ? ", evaluations" : "", c->flags & TOY_STREAM ? ", stream" : "",
              c->flags & (TOY_REORDER | TOY_SKIP) ? ", order changes" : "", c->offload ? ", " : "",
@@ -331,6 +337,16 @@ static const struct config odd[] = {
      .offload = "optimizer:cpu"},
     {"2", "1", .reduce_at = "auto", .flags = TOY_REORDER | TOY_UNUSED | BACKWARD | BY_HOST,
      .width = 40000, .offload = "optimizer:cpu"},
+    /* What goes on behind an update meets the list of a last micro-batch. */
+    {"2", "3", .reduce_at = "micro", .shorter = 1},
+    {"0", "3", .reduce_at = "boundary", .flags = TOY_STREAM | TOY_BETWEEN, .shorter = 1},
+    {"3", "3", .reduce_at = "micro", .width = 4096, .shorter = 1}, /* mapped */
+    {"1", "3", .reduce_at = "boundary", .width = 40000, .shorter = 1,
+     .offload = "optimizer:nvme,gradients:cpu,parameters:nvme"},
+    {"2", "3", .reduce_at = "micro", .flags = BACKWARD, .width = 40000, .shorter = 1,
+     .offload = "optimizer:nvme,gradients:cpu"},
+    {"3", "3", .reduce_at = "micro", .flags = TOY_REORDER | BACKWARD, .width = 40960, .shorter = 1,
+     .offload = "optimizer:cpu"},
 };
 
 int main(void)

@@ -384,6 +384,10 @@ static int train(struct rank *r)
     r->accum = atoi(zero_option(r->rt, "accum"));
 
     for (r->step = 0; r->step < r->t->steps; r->step++) {
+        const int *micros =
+            r->rank == 1 && r->t->odd_micros ? r->t->odd_micros : r->t->micros;
+        if (micros)
+            r->accum = micros[r->step % r->t->n_micros];
         if (r->t->flags & TOY_ANNOUNCE)
             TRY(announce(r));
         for (r->micro = 0; r->micro < r->accum; r->micro++) {

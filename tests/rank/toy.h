@@ -42,6 +42,9 @@ struct toy {
     uint32_t n_settings;
     uint32_t n_other; /* of these, the last, which rank 0 does without */
     uint64_t seed;
+    const int *micros; /* micro-batches of each step, in turn; NULL: ZERO_ACCUM in every step */
+    const int *odd_micros; /* of rank 1; NULL: the same */
+    int n_micros;
     uint32_t compute_ms; /* how long a use of a unit sleeps, as if it computed that long */
     uint32_t late_ms;    /* how much longer on rank late */
     int late;

@@ -214,7 +214,7 @@ static void within_a_step(void)
     if (!is_int(err, 0, "the first micro-batch of two"))
         return;
     is_int(zero_weights_hash(rt, &hash), -EINVAL, "nobody reads values there");
-    has_str(zero_last_error(), "micro-batch 1 of 2 (ZERO_ACCUM) is open: finish the step",
+    has_str(zero_last_error(), "micro-batch 1 of at most 2 (ZERO_ACCUM) is open: finish",
             "and it says that zero_update() does not come next");
     zero_destroy(rt);
 }
