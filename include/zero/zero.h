@@ -510,7 +510,7 @@ struct zero_step_info {
 ZERO_API int zero_update(struct zero_runtime *rt, struct zero_step_info *info);
 
 /**
- * Sets a group's learning rate from the next update on; the same on all ranks. With
+ * Sets a group's learning rate, 0 to 1e6, from the next update on; the same on all ranks. With
  * ZERO_UPDATE_AT=backward not from the begin of the last micro-batch to zero_update() (-EBUSY):
  * updates run in between.
  */
@@ -561,10 +561,13 @@ ZERO_API int zero_param_write(struct zero_runtime *rt, uint32_t param, uint64_t 
  */
 ZERO_API int zero_weights_hash(struct zero_runtime *rt, uint64_t *hash);
 
-/** Sums `n` ≤ 64 numbers over the ranks, in rank order, in place. Collective. */
+/**
+ * Sums `n` ≤ 64 numbers over the ranks, in rank order, in place (more: -EINVAL). Collective, at any
+ * time between zero_create() and zero_destroy(): before commit, and while a unit is held, too.
+ */
 ZERO_API int zero_sum(struct zero_runtime *rt, double *values, uint32_t n);
 
-/** Returns when every rank has called it. Collective. */
+/** Returns when every rank has called it. Collective, at any time, as zero_sum(). */
 ZERO_API int zero_barrier(struct zero_runtime *rt);
 
 /* ---- Reports --------------------------------------------------------------------------------- */
@@ -666,6 +669,11 @@ ZERO_API int zero_op_times(struct zero_runtime *rt,
 ZERO_API int zero_program_dump(struct zero_runtime *rt, int fd);
 
 /* ---- Streams --------------------------------------------------------------------------------- */
+
+/*
+ * An error of these calls does not end the job, and the job's end does not refuse them: an
+ * application can still wait for what it has put on a stream.
+ */
 
 /**
  * A stream of the runtime's device. On the host its calls run one after another on the runtime's

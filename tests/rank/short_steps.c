@@ -186,12 +186,15 @@ static const struct model models[] = {
 
 static int micro_batch(struct zero_runtime *rt, uint32_t unit, uint32_t param, int last, float grad)
 {
+    double held = 0;
+
     TRY(zero_begin(rt, ZERO_TRAIN, last));
     for (uint32_t pass = ZERO_FORWARD; pass <= ZERO_BACKWARD; pass++) {
         TRY(zero_acquire(rt, unit, pass, NULL));
         float *g = pass == ZERO_BACKWARD ? zero_grad(rt, param, NULL) : NULL;
         if (g)
             *g = grad;
+        TRY(zero_sum(rt, &held, 1)); /* is allowed while a unit is held */
         TRY(zero_release(rt, unit, pass, NULL));
     }
     return 0;

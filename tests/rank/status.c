@@ -75,6 +75,7 @@ static void registered(struct zero_runtime *rt, int rank, void *arg)
 
     (void)rank;
     want(s->r, zero_status(rt) == 0, "before commit: %s", zero_last_error());
+    want(s->r, !zero_barrier(rt), "a barrier before commit: %s", zero_last_error());
     if (s->how == FAILED)
         want(s->r, !zero_unit_add(rt, "bad", &unit) && !zero_param_add(rt, unit, &d, &param), "%s",
              zero_last_error());
@@ -84,6 +85,7 @@ static void lost(struct zero_runtime *rt, int rank, int err, const char *error, 
 {
     struct seen *s = arg;
     char text[512];
+    void *stream;
 
     (void)rank;
     if (s->how == FAILED)
@@ -92,6 +94,10 @@ static void lost(struct zero_runtime *rt, int rank, int err, const char *error, 
     want(s->r, zero_status(rt) == err, "the status is %d then", zero_status(rt));
     snprintf(text, sizeof text, "%s", zero_last_error());
     want(s->r, !strcmp(text, s->text), "\"%s\", and first \"%s\"", text, s->text);
+    want(s->r,
+         !zero_stream_create(rt, &stream) && !zero_stream_sync(rt, stream) &&
+             !zero_stream_destroy(rt, stream),
+         "a stream after the end: %s", zero_last_error());
 }
 
 static void part(struct rank *r)
